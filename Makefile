@@ -18,8 +18,11 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
-# The modules that need k8s.io/kubernetes, Prometheus or nfpm, so that the first one does not.
-MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime test/monitoring tools/dist
+# The modules that need k8s.io/kubernetes, Helm, Prometheus, a browser, nfpm or a registry's library, so that the
+# first one does not.
+MODULES   := cmd/berth-scheduler test/cluster test/cluster/runtime test/chart test/monitoring test/web tools/dist tools/image
+# Those of them whose tests need neither root nor Kubernetes.
+UNIT      := test/chart test/monitoring test/web tools/dist tools/image
 
 # The Go command decides by GOTOOLCHAIN whether it may fetch the toolchain that
 # go.mod asks for. A choice of the caller's environment stands; a default of
@@ -68,7 +71,7 @@ scheduler: check-go ## build bin/berth-scheduler: kube-scheduler with Berth in i
 	$(GO) build -ldflags "$(LDFLAGS) -X k8s.io/component-base/version.gitVersion=$$kubernetes" -o ../../bin/berth-scheduler .
 
 .PHONY: dist
-dist: check-go ## what is shipped, into dist/: static binaries for amd64 and arm64, .deb, .rpm, checksums
+dist: check-go ## what is shipped, into dist/: static binaries for amd64 and arm64, images, packages, checksums
 	@GO='$(GO)' tools/dist.sh dist '$(VERSION)' '$(LDFLAGS)'
 
 # From two directories of the same commit, with caches of their own for what is linked.
@@ -76,8 +79,8 @@ dist: check-go ## what is shipped, into dist/: static binaries for amd64 and arm
 dist-twice: check-go ## builds `make dist` in two directories and compares every byte
 	@scratch=$$(mktemp -d) && trap "rm -rf $$scratch" EXIT && \
 	for tree in "$$scratch/one" "$$scratch/another/one"; do \
-		mkdir -p "$$tree" && git archive HEAD | tar -x -C "$$tree" && \
-		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(MAKE) -C "$$tree" dist VERSION='$(VERSION)' COMMIT='$(COMMIT)' >/dev/null; \
+		mkdir -p "$$tree" && git archive '$(COMMIT)' | tar -x -C "$$tree" && \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct '$(COMMIT)') $(MAKE) -C "$$tree" dist VERSION='$(VERSION)' COMMIT='$(COMMIT)' >/dev/null; \
 	done && diff -r "$$scratch/one/dist" "$$scratch/another/one/dist" && cat "$$scratch/one/dist/SHA256SUMS"
 
 # The stages of `make test`, each with its budget: the CPU-seconds of all its processes on a
@@ -91,11 +94,11 @@ STAGE  = bin/stage $(STAGES)
 
 .PHONY: test
 test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Kubernetes; a table of what they cost
-	@$(GO) build -o bin/stage ./test/stage && rm -f $(STAGES)
-	@trap 'bin/stage $(STAGES) || exit 1' EXIT; \
+	@$(GO) build -o bin/stage ./test/stage && rm -rf $(STAGES) bin/again
+	@trap 'bin/stage $(STAGES) bin/again || exit 1' EXIT; \
 	$(STAGE) kernels 1600 $(MAKE) kernels; \
 	$(STAGE) programs 2400 $(MAKE) programs; \
-	$(STAGE) compile 1200 $(MAKE) compile; \
+	$(STAGE) compile 1400 $(MAKE) compile; \
 	$(STAGE) native 240 $(MAKE) native; \
 	$(MAKE) -j 2 stage-node stage-others
 
@@ -105,13 +108,13 @@ test: deps ## all tests: lint, unit, native kernel (as root), kernels in VMs, Ku
 stage-node:
 	@$(STAGE) node 5000 $(MAKE) node
 stage-others:
-	@$(STAGE) lint 1200 $(MAKE) lint
-	@$(STAGE) unit 150 $(MAKE) unit
+	@$(STAGE) lint 1300 $(MAKE) lint
+	@$(STAGE) unit 300 $(MAKE) unit
 	@$(STAGE) kubernetes 600 $(MAKE) kubernetes
 	@$(STAGE) vm 2400 $(MAKE) vm
 
 # Without vet, all of whose rules `make lint` has.
-GOTEST := $(GO) test -count=1 -vet=off
+SUITE := GO='$(GO)' $(CURDIR)/tools/suite.sh
 
 # What the linter and the tests need compiled.
 .PHONY: compile
@@ -120,18 +123,18 @@ compile: check-go
 
 .PHONY: unit
 unit: check-go ## the tests that need neither root nor the kernel's groups
-	$(GOTEST) -timeout 30m $(OTHER_TESTS)
-	cd test/monitoring && $(GOTEST) ./...
+	$(SUITE) $(OTHER_TESTS) -- -timeout 30m
+	@for module in $(UNIT); do echo "test $$module"; (cd $$module && $(SUITE) ./...); done
 
 .PHONY: monitoring
 monitoring: check-go ## dashboards and alert rules: queries against the metrics, promtool's tests of each alert
-	cd test/monitoring && $(GOTEST) ./...
+	cd test/monitoring && $(SUITE) ./...
 	promtool=$$(tools/promtool.sh '$(CACHE)/berth/promtool') && "$$promtool" check rules deploy/monitoring/rules.yaml && \
 	"$$promtool" test rules deploy/monitoring/rules_test.yaml
 
 .PHONY: native
 native: check-go ## the tests on the running kernel, as root, one package after the other
-	$(GOTEST) -timeout 30m -p 1 $(LIVE_TESTS)
+	$(SUITE) $(LIVE_TESTS) -- -timeout 30m -p 1
 
 .PHONY: test-quick
 test-quick: check-go ## the tests that need seconds and no root
@@ -139,7 +142,7 @@ test-quick: check-go ## the tests that need seconds and no root
 
 .PHONY: vm
 vm: kernels ## the kernel cases in VMs: cgroup v2, two NUMA nodes, SMT, and an older kernel
-	BERTH_VM=require $(GOTEST) -timeout 60m $(KERNEL_TESTS)
+	BERTH_VM=require $(SUITE) $(KERNEL_TESTS) -- -timeout 60m
 
 .PHONY: kernels
 kernels: check-go
@@ -147,16 +150,16 @@ kernels: check-go
 
 .PHONY: kubernetes
 kubernetes: programs ## the scheduler in the real framework and with a real API server, and a real container runtime
-	cd cmd/berth-scheduler && $(GOTEST) -timeout 30m ./...
-	cd test/cluster/runtime && $(GOTEST) ./...
-	cd test/cluster && BERTH_CLUSTER=require $(GOTEST) -timeout 60m -p 1 -parallel 3 $$($(GO) list ./... | grep -vE '$(WHOLE)')
+	cd cmd/berth-scheduler && $(SUITE) ./... -- -timeout 30m
+	cd test/cluster/runtime && $(SUITE) ./...
+	cd test/cluster && BERTH_CLUSTER=require $(SUITE) $$($(GO) list ./... | grep -vE '$(WHOLE)') -- -timeout 60m -p 1 -parallel 3
 
 # The packages that start a whole cluster, of which a machine has one at a time.
 WHOLE := /test/cluster/(local|node|tour)$$
 
 .PHONY: node
 node: programs ## a whole cluster: the agent's faults and churn, and the documentation's manifests on two NUMA nodes
-	cd test/cluster && BERTH_CLUSTER=require BERTH_VM=require BERTH_NODE_STARTS=$(STARTS) BERTH_CLUSTER_GUESTS='./node ./tour' $(GOTEST) -timeout 60m ./local
+	cd test/cluster && BERTH_CLUSTER=require BERTH_VM=require BERTH_NODE_STARTS=$(STARTS) BERTH_CLUSTER_GUESTS='./node ./tour' $(GO) test -count=1 -vet=off -timeout 60m ./local
 
 .PHONY: programs
 programs: check-go
@@ -181,8 +184,8 @@ demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: p
 	@$(call as_root,$(TOUR))
 
 .PHONY: bench-cluster
-bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --duration, --out DIR)
-	@$(call as_root,$(TOUR) bench --version '$(VERSION)' $(BENCHARGS))
+bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --duration, --out DIR; PEER: the command of another agent)
+	@$(call as_root,$(TOUR) bench --version '$(VERSION)' $(if $(PEER),--peer-command '$(PEER)') $(BENCHARGS))
 
 .PHONY: lint
 lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module
@@ -212,8 +215,10 @@ verify: deps build lint ## before a release: format, tidy, generate, race, long 
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
 	$(MAKE) monitoring dist-twice
-	BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
-	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 90m $(KERNEL_TESTS)
+	BERTH_TUNE_HISTORIES=10000 BERTH_TUNE_KILLS=100 $(GO) test -count=1 -timeout 120m ./internal/tuner
+	cd cmd/berth-scheduler && BERTH_EVENTS=1000000 $(GO) test -count=1 -timeout 600m -run '^TestStorm$$' ./internal/trial
+	BERTH_VM_MATRIX=all BERTH_PAPER_EVENTS=10000 BERTH_CLUSTER_EVENTS=10000 BERTH_NODE_CHURN=240 $(MAKE) kubernetes node STARTS=100
+	BERTH_VM=require BERTH_VM_MATRIX=all $(GO) test -count=1 -timeout 300m $(KERNEL_TESTS)
 
 .PHONY: vuln
 vuln: check-go ## known vulnerabilities in what Berth calls (asks vuln.go.dev)

@@ -1,5 +1,5 @@
-// Package deploy holds the manifests that Berth is installed with, so that a
-// program can install them too.
+// Package deploy holds the manifests and the unit that Berth is installed with, so
+// that a program can install them too.
 package deploy
 
 import (
@@ -10,6 +10,18 @@ import (
 
 //go:embed namespace.yaml koordinator-namespace.yaml crd/*.yaml scheduler/replace.yaml agent/*.yaml hostpid/daemonset.yaml
 var files embed.FS
+
+//go:embed package/berth-agent.service
+var unit string
+
+//go:embed package/agent.yaml
+var agentFile string
+
+// Unit returns the unit of systemd that the packages have.
+func Unit() string { return unit }
+
+// AgentFile returns the agent's file that the packages have.
+func AgentFile() string { return agentFile }
 
 // Definitions returns the YAML of the custom resource definitions, in the
 // order of their file names.

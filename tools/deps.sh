@@ -1,7 +1,7 @@
 #!/bin/bash
 # deps.sh installs the Debian or Ubuntu packages that `make test` and `make
 # cluster` need: an emulator for the virtual machines, what builds their kernel,
-# and what connects pods. test/kernel knows which are missing. Without root it
+# what connects pods, rpm, and a browser. test/kernel knows which are missing. Without root it
 # prints the line to run instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."

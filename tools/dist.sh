@@ -1,7 +1,8 @@
 #!/bin/bash
-# dist.sh OUT VERSION LDFLAGS builds what is shipped, into the directory OUT: static
-# binaries for amd64 and arm64, .deb and .rpm, and their checksums. The same commit gives the
-# same bytes, wherever the tree is: dates are that of the commit, and no path gets in.
+# dist.sh OUT VERSION LDFLAGS builds what is shipped, into the directory OUT: static binaries for
+# amd64 and arm64 and their bills of materials, images, the plugin of kubectl, the chart, .deb and
+# .rpm, and the checksums of all. The same commit gives the same bytes, wherever the tree is: dates are that
+# of the commit, and no path gets in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p "$1"
@@ -19,23 +20,60 @@ case "$PACKAGE_VERSION" in
 *) PACKAGE_VERSION="0.0.0~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d).$PACKAGE_VERSION" ;;
 esac
 export PACKAGE_VERSION
+# Helm and krew take semantic versions only: the same order, and a hash is no number.
+if [[ $VERSION =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
+	SEMVER=${VERSION#v}
+else
+	SEMVER="0.0.0-$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d)-$VERSION"
+fi
 rm -rf "$OUT"/*
 
+kubernetes=$("$go" -C cmd/berth-scheduler list -m -f '{{.Version}}' k8s.io/kubernetes)
 for arch in amd64 arm64; do
-	GOOS=linux GOARCH=$arch "$go" build -ldflags "$ldflags" -o "$OUT/berth-linux-$arch" ./cmd/berth
+	export GOOS=linux GOARCH=$arch
+	"$go" build -ldflags "$ldflags" -o "$OUT/berth-linux-$arch" ./cmd/berth
+	"$go" -C cmd/berth-scheduler build -ldflags "$ldflags -X k8s.io/component-base/version.gitVersion=$kubernetes" \
+		-o "$OUT/berth-scheduler-linux-$arch" .
+done
+unset GOOS GOARCH
+
+# nfpm reads its files relative to the tree, and its own module is elsewhere.
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+"$go" -C tools/dist build -o "$tools" ./sbom ./krew ./pages github.com/goreleaser/nfpm/v2/cmd/nfpm
+"$go" -C tools/image build -o "$tools" ./pack
+
+for name in berth berth-scheduler; do
+	"$tools/pack" "$OUT/$name-oci.tar" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" \
+		"amd64=$OUT/$name-linux-amd64" "arm64=$OUT/$name-linux-arm64"
+	for arch in amd64 arm64; do
+		"$tools/sbom" "$OUT/$name-linux-$arch.cdx.json" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" "$OUT/$name-linux-$arch"
+	done
 done
 
-"$go" -C tools/dist run ./pages "$OUT/pages" "$VERSION" "$SOURCE_DATE_EPOCH"
+pack() { tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "${@:2}" | gzip -9n; }
+for arch in amd64 arm64; do
+	install -D "$OUT/berth-linux-$arch" "$tools/plugin-$arch/kubectl-berth"
+	install -m 0644 LICENSE "$tools/plugin-$arch/LICENSE"
+	pack "$tools/plugin-$arch" LICENSE kubectl-berth >"$OUT/kubectl-berth-linux-$arch.tar.gz"
+done
+"$tools/krew" "$VERSION" "v$SEMVER" \
+	"amd64=$OUT/kubectl-berth-linux-amd64.tar.gz" "arm64=$OUT/kubectl-berth-linux-arm64.tar.gz" >"$OUT/krew.yaml"
+
+# The chart's links become the files that they lead to.
+mkdir "$tools/chart"
+cp -rL deploy/chart "$tools/chart/berth"
+chmod -R u=rwX,go=rX "$tools/chart"
+sed -i "s/^version: .*/version: $SEMVER/; s/^appVersion: .*/appVersion: \"$VERSION\"/" "$tools/chart/berth/Chart.yaml"
+pack "$tools/chart" berth >"$OUT/berth-chart-$SEMVER.tgz"
+
+"$tools/pages" "$OUT/pages" "$VERSION" "$SOURCE_DATE_EPOCH"
 gzip -9n "$OUT"/pages/man/*.1
 find "$OUT" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
-# nfpm reads its files relative to the tree, and its own module is elsewhere.
-nfpm=$(mktemp -d)
-trap 'rm -rf "$nfpm"' EXIT
-"$go" -C tools/dist build -o "$nfpm/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 for arch in amd64 arm64; do
 	for kind in deb rpm; do
-		ARCH=$arch "$nfpm/nfpm" package --config deploy/package/nfpm.yaml --packager "$kind" --target "$OUT" >&2
+		ARCH=$arch "$tools/nfpm" package --config deploy/package/nfpm.yaml --packager "$kind" --target "$OUT" >&2
 	done
 done
 rm -rf "$OUT/pages"

@@ -52,3 +52,17 @@ func (p Placement) Encode() string {
 	text, _ := json.Marshal(p)
 	return string(text)
 }
+
+// DecodeMove reads the value of AnnotationMove and checks its form, as DecodePlacement does.
+func DecodeMove(value string) (Move, FieldErrors) {
+	var m Move
+	shape := decodeLenient([]byte(value), &m)
+	return m, append(shape, unnamed(shape, ValidateMove(m))...)
+}
+
+// Encode returns m as the value of AnnotationMove, the same for the same move.
+func (m Move) Encode() string {
+	// Nothing in a Move can fail to be written.
+	text, _ := json.Marshal(m)
+	return string(text)
+}

@@ -68,8 +68,8 @@ func TestDecodeNUMATopologySpec(t *testing.T) {
 
 func TestDecodeSchedulerArgs(t *testing.T) {
 	defaults := SchedulerArgs{
-		MaxPinnedCPUsPerNamespace: new(int64(0)), RequestBelowLimit: RequestBelowLimitAllow, NUMAAllocateStrategy: NUMAMostAllocated, BindMode: BindModeBinding,
-		LeaseNamespace: "berth-system", StaleAfterSeconds: new(int64(60)),
+		MaxPinnedCPUsPerNamespace: new(int64(0)), RequestBelowLimit: RequestBelowLimitAllow, NUMAAllocateStrategy: NUMAMostAllocated,
+		LeaseNamespace: "berth-system", StaleAfterSeconds: new(int64(180)),
 	}
 	for _, value := range []string{"", "{}", `{"apiVersion":"berth.dev/v1alpha1","kind":"SchedulerArgs"}`} {
 		got, problems := DecodeSchedulerArgs([]byte(value))
@@ -78,10 +78,10 @@ func TestDecodeSchedulerArgs(t *testing.T) {
 			t.Errorf("%q: problems %v, defaults (-want +got):\n%s", value, problems, diff)
 		}
 	}
-	got, problems := DecodeSchedulerArgs([]byte(`{"namespaces":["prod","batch-1"],"maxPinnedCPUsPerNamespace":64,"requestBelowLimit":"deny","numaAllocateStrategy":"LeastAllocated","bindMode":"Patch","leaseNamespace":"b","staleAfterSeconds":0}`))
+	got, problems := DecodeSchedulerArgs([]byte(`{"namespaces":["prod","batch-1"],"maxPinnedCPUsPerNamespace":64,"requestBelowLimit":"deny","numaAllocateStrategy":"LeastAllocated","sayFitsAfterRepack":true,"leaseNamespace":"b","staleAfterSeconds":0}`))
 	want := SchedulerArgs{
 		Namespaces: []string{"prod", "batch-1"}, MaxPinnedCPUsPerNamespace: new(int64(64)), RequestBelowLimit: RequestBelowLimitDeny, NUMAAllocateStrategy: NUMALeastAllocated,
-		BindMode: BindModePatch, LeaseNamespace: "b", StaleAfterSeconds: new(int64(0)),
+		SayFitsAfterRepack: true, LeaseNamespace: "b", StaleAfterSeconds: new(int64(0)),
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
 		t.Errorf("problems %v, args (-want +got):\n%s", problems, diff)
@@ -90,15 +90,15 @@ func TestDecodeSchedulerArgs(t *testing.T) {
 
 func TestDecodeSchedulerArgsProblems(t *testing.T) {
 	_, problems := DecodeSchedulerArgs([]byte(`{"apiVersion":"berth.dev/v1","kind":"BerthArgs","namespaces":["a","a","B","a.b",null],"maxPinnedCPUsPerNamespace":-1,` +
-		`"requestBelowLimit":"Deny","bindMode":"binding","leaseNamespace":"-","staleAfterSeconds":86401,"staleAfter":"1m"}`))
+		`"requestBelowLimit":"Deny","bindMode":"Patch","leaseNamespace":"-","staleAfterSeconds":86401,"staleAfter":"1m"}`))
 	want := []string{
+		`field bindMode: value "Patch": allowed: only the fields apiVersion, kind, leaseNamespace, maxPinnedCPUsPerNamespace, namespaces, numaAllocateStrategy, requestBelowLimit, sayFitsAfterRepack, staleAfterSeconds`,
 		`field namespaces[4]: value null: allowed: a string (put it in quotes)`,
-		`field staleAfter: value "1m": allowed: only the fields apiVersion, bindMode, kind, leaseNamespace, maxPinnedCPUsPerNamespace, namespaces, numaAllocateStrategy, requestBelowLimit, staleAfterSeconds`,
+		`field staleAfter: value "1m": allowed: only the fields apiVersion, kind, leaseNamespace, maxPinnedCPUsPerNamespace, namespaces, numaAllocateStrategy, requestBelowLimit, sayFitsAfterRepack, staleAfterSeconds`,
 		`field apiVersion: value "berth.dev/v1": allowed: berth.dev/v1alpha1`,
 		`field kind: value "BerthArgs": allowed: SchedulerArgs`,
 		`field maxPinnedCPUsPerNamespace: value -1: allowed: 0 to 2147483647`,
 		`field requestBelowLimit: value "Deny": allowed: one of allow, deny`,
-		`field bindMode: value "binding": allowed: one of Binding, Patch`,
 		`field leaseNamespace: value "-": allowed: lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63`,
 		`field staleAfterSeconds: value 86401: allowed: 0 to 86400`,
 	}
@@ -234,7 +234,7 @@ func FuzzDecodeNUMATopologySpec(f *testing.F) {
 }
 
 func FuzzDecodeSchedulerArgs(f *testing.F) {
-	f.Add(`{"namespaces":["prod"],"maxPinnedCPUsPerNamespace":64,"requestBelowLimit":"deny","bindMode":"Patch","leaseNamespace":"b","staleAfterSeconds":10}`)
+	f.Add(`{"namespaces":["prod"],"maxPinnedCPUsPerNamespace":64,"requestBelowLimit":"deny","leaseNamespace":"b","staleAfterSeconds":10}`)
 	f.Add(`{"kind":"SchedulerArgs","namespaces":[null,"-",1],"staleAfterSeconds":1e9}`)
 	f.Fuzz(func(t *testing.T, value string) {
 		got, problems := DecodeSchedulerArgs([]byte(value))

@@ -87,6 +87,7 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 		WorkloadDir: "/w",
 		StateDir:    "/var/lib/berth",
 		Listen:      "127.0.0.1:9316",
+		Web:         WebConfig{Token: new(false)},
 		CPUBurst: CPUBurstConfig{ClusterStrategy: BurstStrategy{
 			CPUBurst: CPUBurst{
 				Policy: &auto, CPUBurstPercent: new(int64(1000)),
@@ -96,6 +97,7 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 		}},
 		Burst:    BurstConfig{Enabled: new(true), MaxPercent: new(int64(1000)), MaxPeriodSeconds: new(int64(3600)), AllowUnlimited: new(false)},
 		Locality: LocalityConfig{Enabled: new(true), MaxBandwidthMiBps: new(int64(256))},
+		History:  HistoryConfig{Enabled: new(true), Retention: "24h", MaxBytes: "64Mi"},
 		ResourceThreshold: ResourceThresholdConfig{ClusterStrategy: ResourceThreshold{
 			Enable: new(false), CPUSuppressThresholdPercent: new(int64(65)), CPUSuppressMinPercent: new(int64(0)), CPUSuppressPolicy: new("cpuset"),
 		}},
@@ -107,6 +109,20 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+// TestTextsWithAForm: what is said of a number is not that it needs quotes where it would be refused
+// in them as well.
+func TestTextsWithAForm(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"listen": 9316}`:                  "field listen: value 9316: allowed: host:port with a port from 0 to 65535, for example 127.0.0.1:9316",
+		`{"history": {"maxBytes": 5}}`:      "field history.maxBytes: value 5: allowed: a size from 1Mi to 4Gi, for example 64Mi",
+		`{"history": {"retention": 86400}}`: "field history.retention: value 86400: allowed: a duration from 15m to 744h, for example 24h",
+	} {
+		if _, problems := DecodeAgentConfig([]byte(text)); len(problems) == 0 || problems[0].Error() != want {
+			t.Errorf("%s: %v, want %s", text, problems, want)
+		}
 	}
 }
 
@@ -279,4 +295,15 @@ func drawTable(t *rapid.T, tables *rapid.Generator[map[string]string]) map[strin
 		return table
 	}
 	return nil
+}
+
+// TestHistorySize reads sizes in bytes.
+func TestHistorySize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "2Ki": 2048, "64Mi": 64 << 20, "3Gi": 3 << 30, "": 0, "Mi": 0, "-1Mi": 0, "1.5Mi": 0, "1M": 0, "8589934592Gi": 0, "99999999999999999999": 0,
+	} {
+		if got := (HistoryConfig{MaxBytes: text}).Bytes(); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
 }

@@ -12,9 +12,11 @@ const (
 	DefaultMaxPeriodSeconds           = 3600
 	DefaultMaxBandwidthMiBps          = 256
 	DefaultLeaseNamespace             = "berth-system"
-	DefaultStaleAfterSeconds          = 60
+	DefaultStaleAfterSeconds          = 180
 	DefaultKubeletDir                 = "/var/lib/kubelet"
 	DefaultNRISocket                  = "/var/run/nri/nri.sock"
+	DefaultHistoryRetention           = "24h"
+	DefaultHistoryMaxBytes            = "64Mi"
 )
 
 // SetAgentConfigDefaults fills every absent field of c but WorkloadDir, which
@@ -36,6 +38,10 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setDefault(&threshold.CPUSuppressMinPercent, 0)
 	setDefault(&threshold.CPUSuppressPolicy, CPUSuppressCPUSet)
 	setDefault(&c.Cluster.Enabled, false)
+	setDefault(&c.Web.Token, *c.Cluster.Enabled)
+	setDefault(&c.History.Enabled, !*c.Cluster.Enabled)
+	setText(&c.History.Retention, DefaultHistoryRetention)
+	setText(&c.History.MaxBytes, DefaultHistoryMaxBytes)
 	setDefault(&c.Cluster.Pinning.MaxPinnedCPUsPerNamespace, 0)
 	setText(&c.Cluster.Pinning.RequestBelowLimit, RequestBelowLimitAllow)
 	setText(&c.Cluster.KubeletDir, DefaultKubeletDir)
@@ -56,9 +62,6 @@ func SetSchedulerArgsDefaults(a *SchedulerArgs) {
 	setDefault(&a.MaxPinnedCPUsPerNamespace, 0)
 	if a.RequestBelowLimit == "" {
 		a.RequestBelowLimit = RequestBelowLimitAllow
-	}
-	if a.BindMode == "" {
-		a.BindMode = BindModeBinding
 	}
 	if a.NUMAAllocateStrategy == "" {
 		a.NUMAAllocateStrategy = NUMAMostAllocated

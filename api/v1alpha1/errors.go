@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -51,12 +52,17 @@ func (e FieldError) Is(target error) bool { return target == ErrInvalid }
 type FieldErrors []FieldError
 
 // Error returns the problems, one a line.
-func (e FieldErrors) Error() string {
-	lines := make([]string, len(e))
+func (e FieldErrors) Error() string { return e.join("\n") }
+
+// Line returns the problems in one line, for events.
+func (e FieldErrors) Line() string { return e.join("; ") }
+
+func (e FieldErrors) join(separator string) string {
+	texts := make([]string, len(e))
 	for i, one := range e {
-		lines[i] = one.Error()
+		texts[i] = one.Error()
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(texts, separator)
 }
 
 // Unwrap lets errors.Is and errors.As see each problem.
@@ -74,6 +80,17 @@ func (e FieldErrors) Err() error {
 		return nil
 	}
 	return e
+}
+
+// InAnnotation returns the problems of the value of an annotation below the annotation's field.
+func (e FieldErrors) InAnnotation(key string) FieldErrors {
+	all := slices.Clone(e)
+	for i, problem := range all {
+		if all[i].Field = "metadata.annotations[" + key + "]"; problem.Field != "" {
+			all[i].Field += "." + problem.Field
+		}
+	}
+	return all
 }
 
 // InFile returns the problems with File set on each that has none.

@@ -19,11 +19,15 @@ const (
 	// EventIsolationLimited: offline work is not kept apart from online work as it was asked
 	// for, or they may come to share cores, and why.
 	EventIsolationLimited = "IsolationLimited"
-	// EventHostDrift: another writer owns a value now, and Berth leaves it alone.
+	// EventHostDrift: another writer owns a value now, and Berth leaves it alone; or, as no warning,
+	// a unit of the host profile was started anew, and has its settings again.
 	EventHostDrift = "HostDrift"
+	// EventFitsAfterRepack: a pod waits because of fragmentation, and would have room if pods
+	// that may be moved had other CPUs. It is the scheduler's.
+	EventFitsAfterRepack = "FitsAfterRepack"
 )
 
-// EventReasons are the reasons of all events, those about the memory of a pod included.
+// EventReasons are the reasons of all events of an agent, those about the memory of a pod included.
 func EventReasons() []string {
 	return []string{
 		EventCPUPinned, EventCPUPinFailed, EventPlacementRefused, EventSharedPoolOvercommitted, EventInvalidPolicy,

@@ -1,7 +1,7 @@
 package v1alpha1
 
 // Keys of a pod, or of a standalone Workload, that say how its CPUs are chosen.
-// ACK and Koordinator defined all but AnnotationPlacement.
+// ACK and Koordinator defined all but those of berth.dev.
 const (
 	// AnnotationCPUSetScheduler asks for exclusive CPUs with CPUSetSchedulerOn;
 	// CPUSetSchedulerOff is the same as the key left out.
@@ -16,6 +16,18 @@ const (
 	// AnnotationPlacement holds a Placement as JSON. The scheduler or the agent
 	// writes it; what a user puts there is overwritten.
 	AnnotationPlacement = "berth.dev/placement"
+	// AnnotationMovable lets the pod be given other CPUs of its node while it runs, with
+	// Movable.
+	AnnotationMovable = "berth.dev/movable"
+	// AnnotationMove holds a Move as JSON: berth repack asks with it, and the agent of the
+	// pod's node answers.
+	AnnotationMove = "berth.dev/move"
+)
+
+// Values of AnnotationMovable: Movable opts in, and NotMovable is the same as the key left out.
+const (
+	Movable    = "true"
+	NotMovable = "false"
 )
 
 // Values of AnnotationCPUSetScheduler and AnnotationCPUPolicy.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -112,7 +113,21 @@ func (w *walker) scalar(path string, value any, t reflect.Type) bool {
 		_, err := strconv.ParseInt(v.String(), 10, 64)
 		fits = err == nil && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 	}
-	return fits || w.refuse(path, value, kindName(t))
+	return fits || w.refuse(path, value, cmp.Or(formOf(path), kindName(t)))
+}
+
+// formOf is what a text of the agent's file may be whose form matters more than that it is a text:
+// the same number in quotes would be refused, too.
+func formOf(path string) string {
+	switch path {
+	case "listen":
+		return allowedListen
+	case "history.retention":
+		return allowedRetention
+	case "history.maxBytes":
+		return allowedMaxBytes
+	}
+	return ""
 }
 
 func (w *walker) profileValue(path string, value any) bool {

@@ -49,8 +49,10 @@ type AgentConfig struct {
 	// StateDir holds journal, checkpoint and history, and is locked by the
 	// agent. A relative path is relative to the directory of the file.
 	StateDir string `json:"stateDir,omitempty"`
-	// Listen is the host:port of metrics, health and the JSON API.
+	// Listen is the host:port of metrics and health.
 	Listen string `json:"listen,omitempty"`
+	// Web says who may ask at Listen.
+	Web WebConfig `json:"web,omitzero"`
 	// ReservedCPUs are kept for the host, as a CPU list such as "0-1".
 	ReservedCPUs string `json:"reservedCPUs,omitempty"`
 	// SharedPool names the groups that shrink to the shared pool for pinned workloads.
@@ -65,11 +67,33 @@ type AgentConfig struct {
 	Burst BurstConfig `json:"burst,omitzero"`
 	// Locality holds the administrator's switch and bound of moving pages.
 	Locality LocalityConfig `json:"locality,omitzero"`
+	// History says how much of the past is kept on disk.
+	History HistoryConfig `json:"history,omitzero"`
 	// ReadPeerConfig lists whose ConfigMaps are read in namespaces that are not
 	// Berth's own, each of PeerConfigs at most once.
 	ReadPeerConfig []PeerConfig `json:"readPeerConfig,omitempty"`
 	// Cluster makes the agent that of a node of Kubernetes.
 	Cluster ClusterConfig `json:"cluster,omitzero"`
+}
+
+// WebConfig says who may ask the agent at its address.
+type WebConfig struct {
+	// Token says whether clients need a bearer token for all but health. Only a node of
+	// Kubernetes has an API server that reviews one, and always needs it. Never nil after
+	// SetAgentConfigDefaults.
+	Token *bool `json:"token,omitempty"`
+	// Hosts are names or addresses of this host by which it may be asked, besides
+	// loopback names and the address at which the request arrives.
+	Hosts []string `json:"hosts,omitempty"`
+	// TLS is what the agent serves with at an address beyond loopback.
+	TLS TLSFiles `json:"tls,omitzero"`
+}
+
+// TLSFiles are a serving certificate, with those of its authorities, and its key, in PEM.
+// A relative path is relative to the directory of the agent's file.
+type TLSFiles struct {
+	CertFile string `json:"certFile,omitempty"`
+	KeyFile  string `json:"keyFile,omitempty"`
 }
 
 // ClusterConfig says where a node of Kubernetes has what the agent talks to.

@@ -27,6 +27,10 @@ const (
 	ConditionIsolated = "Isolated"
 )
 
+// PinnableRestored is the reason of a ConditionPinnable that is false because the agent has put
+// everything back, as the cluster's configuration asked, and writes nothing more.
+const PinnableRestored = "Restored"
+
 // NodeTopology says which CPUs a node has and how they are related. There is
 // one for each node, of the node's name, written by the node's agent.
 //
@@ -127,6 +131,30 @@ type NodeTopologySpec struct {
 	// IsolatedCPUs are those of the isolcpus boot argument.
 	// +optional
 	IsolatedCPUs CPUList `json:"isolatedCPUs,omitempty"`
+	// Devices are the resources of device plugins whose devices are each in one NUMA node,
+	// by what the kubelet lists as allocatable.
+	// +optional
+	// +listType=map
+	// +listMapKey=resource
+	// +kubebuilder:validation:MaxItems=16
+	Devices []NodeDevice `json:"devices,omitempty"`
+}
+
+// NodeDevice says where the devices of one resource are.
+//
+// +kubebuilder:object:generate=true
+type NodeDevice struct {
+	// Resource is its name, such as nvidia.com/gpu.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Resource string `json:"resource"`
+	// PerNUMANode is how many are in each NUMA node, in the order of numaNodes.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=1048576
+	PerNUMANode []int64 `json:"perNUMANode"`
 }
 
 // CPUGroup is a socket or an L3 domain.
@@ -178,6 +206,13 @@ type NUMANode struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1125899906842624
 	HugePageBytes int64 `json:"hugePageBytes,omitempty"`
+	// HugePages are the pools that hugePageBytes adds up, the smallest pages first. Where
+	// they have less, only the sum is known.
+	// +optional
+	// +listType=map
+	// +listMapKey=pageKiB
+	// +kubebuilder:validation:MaxItems=8
+	HugePages []HugePagePool `json:"hugePages,omitempty"`
 	// Distances hold the relative cost of memory on each node, in the order of
 	// the list; 10 is local.
 	// +listType=atomic
@@ -188,9 +223,23 @@ type NUMANode struct {
 	Distances []int64 `json:"distances"`
 }
 
-// NodeTopologyStatus is for people: a scheduler derives what is free from the
-// pods, and knows from a Lease whether the agent lives. It is written at most
-// once in 10 seconds.
+// HugePagePool has all huge pages of one size in a NUMA node, used or not.
+//
+// +kubebuilder:object:generate=true
+type HugePagePool struct {
+	// PageKiB is the size of a page in KiB: 1048576 for hugepages-1Gi.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	PageKiB int64 `json:"pageKiB"`
+	// Pages is how many there are.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1099511627776
+	Pages int64 `json:"pages"`
+}
+
+// NodeTopologyStatus is for people, but for KubeletMemory and ConditionPinnable: a
+// scheduler derives what is free from the pods, and knows from a Lease whether the
+// agent lives. It is written at most once in 10 seconds.
 //
 // +kubebuilder:object:generate=true
 type NodeTopologyStatus struct {
@@ -223,6 +272,14 @@ type NodeTopologyStatus struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=256
 	NUMANodes []NUMANodeStatus `json:"numaNodes,omitempty"`
+	// KubeletMemory is what the kubelet's memory manager gave to pods that have no
+	// placement: schedulers count it in these NUMA nodes.
+	// +optional
+	// +listType=map
+	// +listMapKey=numaNodes
+	// +listMapKey=pageKiB
+	// +kubebuilder:validation:MaxItems=64
+	KubeletMemory []KubeletMemory `json:"kubeletMemory,omitempty"`
 	// Fragmentation is the percentage of FreeCPUs that lie in L3 domains (NUMA
 	// nodes, where the machine has no L3 domains) which are partly in use: 0 on
 	// an empty machine and on a full one.
@@ -277,6 +334,22 @@ type NodePools struct {
 	// Shared are the CPUs of all other containers.
 	// +optional
 	Shared CPUList `json:"shared,omitempty"`
+}
+
+// KubeletMemory is memory in pages of one size that pods have of some NUMA nodes.
+//
+// +kubebuilder:object:generate=true
+type KubeletMemory struct {
+	// NUMANodes are the nodes that it may come from, by id.
+	NUMANodes CPUList `json:"numaNodes"`
+	// PageKiB is the size of a huge page in KiB, 0 for memory in no huge pages.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1099511627776
+	PageKiB int64 `json:"pageKiB"`
+	// Bytes is how much it is, at most 1 PiB.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1125899906842624
+	Bytes int64 `json:"bytes"`
 }
 
 // NUMANodeStatus says what is free in one NUMA node.

@@ -56,6 +56,27 @@ type ContainerPlacement struct {
 	// Domain is where a PlacementStaticBurst container widens, "l3:" or "numa:"
 	// and the id; empty for all others.
 	Domain string `json:"domain,omitempty"`
+	// First are those of CPUs that the container had before it was resized to more: it
+	// keeps them when it is resized to fewer. Empty where these are all of CPUs.
+	First string `json:"first,omitempty"`
+}
+
+// MoveVersion is the version of the Moves that this package writes, and the highest it reads.
+const MoveVersion = 1
+
+// Move is the value of AnnotationMove: other CPUs of its node for a pod that runs. It stands
+// until the agent of the node removes it, since the pod has the CPUs, or says in it why not.
+type Move struct {
+	// V is the version of the form, 1 to MoveVersion.
+	V int `json:"v"`
+	// From are the CPUs that the pod has, of all containers together, as a CPU list, and To as
+	// many that it is to have.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Withdrawn says that it is not to begin any more.
+	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Refused is why the agent did not begin it, empty where it was not asked yet.
+	Refused string `json:"refused,omitempty"`
 }
 
 // PlacementPolicy is the way in which a container holds its CPUs.

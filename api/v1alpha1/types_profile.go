@@ -93,6 +93,9 @@ type ProfileUnit struct {
 	Policy string `json:"policy,omitempty"`
 	// Slice is the fair slice of its threads, 100us to 100ms.
 	Slice string `json:"slice,omitempty"`
+	// RTBudget is how much of each second the real-time threads of its group may run at least,
+	// 1ms to 1s: of cgroup v1, where the kernel gives groups such a budget.
+	RTBudget string `json:"rtBudget,omitempty"`
 }
 
 // DecodeProfile reads one Profile document, given as JSON, and checks its form; what its

@@ -22,8 +22,9 @@ type SchedulerArgs struct {
 	// NUMAAllocateStrategy, one of NUMAAllocateStrategies, counts where neither the
 	// pod nor the label of the node says one.
 	NUMAAllocateStrategy NUMAAllocateStrategy `json:"numaAllocateStrategy,omitempty"`
-	// BindMode is one of BindModes.
-	BindMode BindMode `json:"bindMode,omitempty"`
+	// SayFitsAfterRepack has a node that refuses a pod say after how many moves of other pods
+	// it would take it, where such moves are known.
+	SayFitsAfterRepack bool `json:"sayFitsAfterRepack,omitempty"`
 	// LeaseNamespace is where the agents keep their Leases, which have the
 	// names of the nodes.
 	LeaseNamespace string `json:"leaseNamespace,omitempty"`
@@ -48,17 +49,3 @@ const (
 func RequestBelowLimits() []RequestBelowLimit {
 	return []RequestBelowLimit{RequestBelowLimitAllow, RequestBelowLimitDeny}
 }
-
-// BindMode is the way in which a placement reaches the pod.
-type BindMode string
-
-// The ways.
-const (
-	// BindModeBinding writes it with the Binding, in one call.
-	BindModeBinding BindMode = "Binding"
-	// BindModePatch patches the pod before another plugin binds it.
-	BindModePatch BindMode = "Patch"
-)
-
-// BindModes returns the ways in the order of messages and documentation.
-func BindModes() []BindMode { return []BindMode{BindModeBinding, BindModePatch} }

@@ -18,7 +18,9 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	}
 	e.path("workloadDir", c.WorkloadDir)
 	e.path("stateDir", c.StateDir)
-	e.listen("listen", c.Listen)
+	if e.hosts("web.hosts", c.Web.Hosts); e.listen("listen", c.Listen) {
+		e.web(c)
+	}
 	e.groups("sharedPool", c.SharedPool)
 	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
 	e.between("burst.maxPeriodSeconds", c.Burst.MaxPeriodSeconds, 0, 86400)
@@ -26,6 +28,7 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	e.burstStrategy("cpu-burst-config.clusterStrategy", c.CPUBurst.ClusterStrategy)
 	e.resourceQOS("resource-qos-config.clusterStrategy", c.ResourceQOS.ClusterStrategy)
 	e.resourceThreshold("resource-threshold-config.clusterStrategy", c.ResourceThreshold.ClusterStrategy)
+	e.history("history", c)
 	e.peers("readPeerConfig", c.ReadPeerConfig)
 	e.cluster("cluster", c.Cluster)
 	return e
@@ -121,12 +124,54 @@ func (e *FieldErrors) path(field, value string) {
 	}
 }
 
-func (e *FieldErrors) listen(field, value string) {
+// web says who may ask at which address: without an API server only this host may, and
+// beyond loopback no one without a token, which only TLS keeps secret.
+func (e *FieldErrors) web(c AgentConfig) {
+	cluster, beyond := *c.Cluster.Enabled, !IsLoopback(c.Listen)
+	switch {
+	case *c.Web.Token && !cluster:
+		e.add("web.token", true, "only with cluster.enabled: an API server reviews tokens")
+	case !*c.Web.Token && cluster:
+		e.add("web.token", false, "true with cluster.enabled: each pod in the host's network reaches the address")
+	}
+	for _, file := range []struct{ field, path string }{{"web.tls.certFile", c.Web.TLS.CertFile}, {"web.tls.keyFile", c.Web.TLS.KeyFile}} {
+		e.path(file.field, file.path)
+		switch {
+		case file.path == "" && beyond && cluster:
+			e.add(file.field, nil, "a file in PEM, since listen is beyond loopback")
+		case file.path != "" && !beyond:
+			e.add(file.field, file.path, "only with a listen beyond loopback")
+		}
+	}
+	if beyond && !cluster {
+		e.add("listen", c.Listen, "a loopback address without cluster.enabled, for example "+DefaultListen+": beyond it clients need a token, which an API server reviews")
+	}
+}
+
+// IsLoopback says whether an address, host:port, is one that only this host reaches.
+func IsLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
+func (e *FieldErrors) hosts(field string, hosts []string) {
+	for i, host := range hosts {
+		if host == "" || strings.ContainsAny(host, " \t/@[]*") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			e.add(fmt.Sprintf("%s[%d]", field, i), host, "a name or an address without a port, for example node-1.example.com")
+		}
+	}
+}
+
+// allowedListen is what the field listen allows.
+const allowedListen = "host:port with a port from 0 to 65535, for example " + DefaultListen
+
+func (e *FieldErrors) listen(field, value string) (ok bool) {
 	_, port, err := net.SplitHostPort(value)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		e.add(field, value, "host:port with a port from 0 to 65535, for example "+DefaultListen)
+		e.add(field, value, allowedListen)
 	}
+	return err == nil
 }

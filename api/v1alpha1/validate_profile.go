@@ -67,8 +67,8 @@ func (e *FieldErrors) units(field string, units []ProfileUnit) {
 		if slices.ContainsFunc(units[:i], same) {
 			e.add(at+".unit", u.Unit, "each unit only once")
 		}
-		if u.CPUs == "" && u.Mems == "" && u.Policy == "" && u.Slice == "" {
-			e.add(at, u.Unit, "at least one of cpus, mems, policy, slice")
+		if u.CPUs == "" && u.Mems == "" && u.Policy == "" && u.Slice == "" && u.RTBudget == "" {
+			e.add(at, u.Unit, "at least one of cpus, mems, policy, slice, rtBudget")
 		}
 	}
 }

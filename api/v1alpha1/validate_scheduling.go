@@ -50,7 +50,6 @@ func ValidateSchedulerArgs(a SchedulerArgs) FieldErrors {
 	}
 	e.pinRules("", PinRules{a.Namespaces, a.MaxPinnedCPUsPerNamespace, a.RequestBelowLimit})
 	oneOf(&e, "numaAllocateStrategy", a.NUMAAllocateStrategy, NUMAAllocateStrategies())
-	oneOf(&e, "bindMode", a.BindMode, BindModes())
 	e.label("leaseNamespace", a.LeaseNamespace)
 	e.between("staleAfterSeconds", a.StaleAfterSeconds, 0, 86400)
 	return e
@@ -93,9 +92,23 @@ func ValidatePlacement(p Placement) FieldErrors {
 	return e
 }
 
+// ValidateMove returns every problem of m that is to be seen without a topology.
+func ValidateMove(m Move) FieldErrors {
+	var e FieldErrors
+	if m.V < 1 || m.V > MoveVersion {
+		e.add("v", m.V, fmt.Sprintf("1 to %d", MoveVersion))
+	}
+	e.cpuList("from", m.From)
+	e.cpuList("to", m.To)
+	return e
+}
+
 func (e *FieldErrors) container(field string, c ContainerPlacement) {
 	e.cpuList(join(field, "cpus"), c.CPUs)
 	e.cpuList(join(field, "mems"), c.Mems)
+	if c.First != "" {
+		e.cpuList(join(field, "first"), c.First)
+	}
 	oneOf(e, join(field, "policy"), c.Policy, PlacementPolicies())
 	if (c.Policy == PlacementStaticBurst) != (c.Domain != "") || c.Domain != "" && !isDomain(c.Domain) {
 		e.add(join(field, "domain"), present(c.Domain), `with the policy static-burst "l3:" or "numa:" and an id; none without it`)

@@ -114,6 +114,7 @@ func Run(ctx context.Context, opts Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.serve(ctx, w) })
 	group.Go(func() error { return c.run(ctx) })
+	group.Go(func() error { return c.recorder.Run(ctx) })
 	for _, one := range c.capabilities {
 		if w, works := one.(worker); works {
 			group.Go(func() error { return w.Run(ctx) })

@@ -90,7 +90,7 @@ func (p *pair) reaches(what string, ok func(own, other cpuset.Set) bool) {
 		return fmt.Sprintf("its CPUs are %s, the neighbour's %s", own, other)
 	})
 	if err != nil {
-		p.t.Fatalf("%s: %v; status %s", what, err, p.get("/api/v1/status"))
+		p.t.Fatalf("%s: %v; status %s", what, err, p.view())
 	}
 }
 

@@ -27,7 +27,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		c.offline,
 		c.pins,
 		c.burst,
-		drift.New(drift.Options{Root: o.Root, Boot: o.BootID}),
+		drift.New(drift.Options{Root: o.Root, Boot: o.BootID, Groups: c.host, Now: o.Now}),
 	}, o.more...)
 }
 

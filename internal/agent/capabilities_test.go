@@ -15,6 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/checkpoint"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/metrics"
 	"github.com/berth-project/berth/internal/pin"
@@ -22,6 +24,7 @@ import (
 	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
+	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/test/newcomer"
 )
 
@@ -33,13 +36,13 @@ func TestNewCapability(t *testing.T) {
 		m.more = []capability.Capability{first}
 		m.boot()
 		m.run(4*time.Second, 0.1)
-		cp := m.served()
+		v := m.served()
 		want := []string{
 			`{"name":"alone","state":"Asleep","since":"","policy":"","warnings":["it snores"],"newcomer":{"bunk":2}}`,
 			`{"name":"app","state":"Active","since":"","policy":"cfsQuotaBurstOnly","warnings":["it snores"],"newcomer":{"bunk":1}}`,
 		}
 		var got []string
-		for _, w := range cp.Workloads {
+		for _, w := range v.Statuses() {
 			delete(w.Sections, "burst")
 			w.Since, w.File, w.Group, w.PolicySource = time.Time{}, "", "", ""
 			got = append(got, strings.ReplaceAll(text(t, w), "0001-01-01T00:00:00Z", ""))
@@ -47,10 +50,10 @@ func TestNewCapability(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("workloads (-want +got):\n%s", diff)
 		}
-		if got := text(t, cp.Sections["newcomerNode"]); got != `{"bunks":2}` {
+		if got := text(t, v.Node["newcomerNode"]); got != `{"bunks":2}` {
 			t.Errorf("the node has %s", got)
 		}
-		if diff := cmp.Diff([]string{"a bunk squeaks"}, cp.Problems); diff != "" {
+		if diff := cmp.Diff([]string{"a bunk squeaks"}, v.Problems); diff != "" {
 			t.Errorf("problems (-want +got):\n%s", diff)
 		}
 		if got := m.samples()["berth_newcomer_bunks"]; got != 2 {
@@ -141,18 +144,22 @@ func (m *machine) changeFor(owner plan.Owner) {
 	}
 }
 
-// served is the checkpoint as commands are sent it.
-func (m *machine) served() Checkpoint {
+// served is the view as commands are sent it.
+func (m *machine) served() *view.View {
 	m.t.Helper()
-	answer, err := m.controls.statusText()
+	now, err := (&viewer{agent: m.controls}).look()
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	var cp Checkpoint
-	if err := json.Unmarshal(answer, &cp); err != nil {
+	answer, err := json.Marshal(now)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var v view.View
+	if err := json.Unmarshal(answer, &v); err != nil {
 		m.t.Fatalf("%v in %s", err, answer)
 	}
-	return cp
+	return &v
 }
 
 // samples are the metrics of one scrape, with how many samples each has.
@@ -193,15 +200,15 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.write("etc/state/"+checkpointFile, string(recorded))
+		m.write("etc/state/"+checkpoint.File, string(recorded))
 		m.workload(policy20)
 		m.boot()
 		c := m.controls
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		var carried map[string]burst.Ledger
+		var carried map[string]credit.Ledger
 		var started map[string]map[int]uint64
-		state := c.burst.Outcome(time.Now()).State
+		state := c.checkpoint().Sections
 		if err := errors.Join(state.Decode("carried", &carried), state.Decode("started", &started)); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +223,7 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 		}
 		// The groups of the ledgers are gone, and a pass forgets them.
 		fresh := quota.New(quota.Options{}, roster.New(roster.Options{}), nil)
-		var cp Checkpoint
+		var cp checkpoint.Checkpoint
 		if err := json.Unmarshal(recorded, &cp); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +260,7 @@ func TestCheckpointKeys(t *testing.T) {
 		if err := m.stop(); err != nil {
 			t.Fatal(err)
 		}
-		data, err := os.ReadFile(filepath.Join(m.path("etc/state"), checkpointFile))
+		data, err := os.ReadFile(filepath.Join(m.path("etc/state"), checkpoint.File))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,85 +2,65 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/checkpoint"
+	"github.com/berth-project/berth/internal/view"
 )
-
-// checkpointFile is the checkpoint's name in stateDir.
-const checkpointFile = "checkpoint.json"
 
 // checkpointEvery bounds how old the checkpoint on disk may be.
 const checkpointEvery = 10 * time.Second
 
-// LoadCheckpoint reads the checkpoint of stateDir. A missing one is the zero
-// Checkpoint and no error: it is a cache. Safe while an agent runs.
-func LoadCheckpoint(stateDir string) (Checkpoint, error) {
-	var cp Checkpoint
-	if err := statedir.Load(stateDir, checkpointFile, &cp); err != nil {
-		return Checkpoint{}, err
+// checkpoint puts together what has to be remembered.
+func (c *controller) checkpoint() checkpoint.Checkpoint {
+	cp := checkpoint.Checkpoint{Version: c.opts.Version, PID: os.Getpid(), BootID: c.opts.BootID, Written: c.opts.Now()}
+	r, err := view.Join(c.gather(cp.Written))
+	cp.Workloads, cp.Problems, cp.Sections = r.Workloads, r.Problems, r.Node
+	if err = errors.Join(err, cp.Sections.Add(r.State)); err != nil {
+		c.fail("checkpoint", err)
 	}
-	return cp, nil
-}
-
-// save replaces the checkpoint.
-func (cp Checkpoint) save(stateDir string) error {
-	data, err := cp.MarshalJSON() // json.Marshal would go over all of it once more
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", checkpointFile, err)
-	}
-	return statedir.Replace(stateDir, checkpointFile, data)
-}
-
-// checkpoint puts together what the capabilities report.
-func (c *controller) checkpoint() Checkpoint {
-	cp := Checkpoint{
-		Version:  c.opts.Version,
-		PID:      os.Getpid(),
-		Listen:   c.listening,
-		BootID:   c.opts.BootID,
-		Written:  c.opts.Now(),
-		Sections: capability.Sections{},
-	}
-	for _, p := range c.problems {
-		cp.Problems = append(cp.Problems, p.Err.Error())
-	}
-	if c.unheard != nil {
-		cp.Problems = append(cp.Problems, c.unheard.Error())
-	}
-	for _, one := range byName(c.capabilities) {
-		if err := cp.add(one.Describe().Name, one.Outcome(cp.Written)); err != nil {
-			c.fail("checkpoint", err)
-		}
-	}
-	slices.SortStableFunc(cp.Workloads, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(cp.Workloads, func(a, b view.Status) int { return strings.Compare(a.Name, b.Name) })
 	return cp
 }
 
-// add takes over what one capability reports. Where a workload stands is said by the
-// first capability, by name, that has a row for it.
-func (cp *Checkpoint) add(name string, o capability.Outcome) error {
-	known := make(map[string]int, len(cp.Workloads))
-	for i, w := range cp.Workloads {
-		known[w.Name] = i
+// gather is what users have to mend, and what the capabilities report.
+func (c *controller) gather(now time.Time) (problems []string, all []view.Said) {
+	for _, p := range c.problems {
+		problems = append(problems, p.Err.Error())
 	}
-	for _, row := range o.Rows {
-		i, is := known[row.Name]
-		if is {
-			cp.Workloads[i].Warnings = append(cp.Workloads[i].Warnings, row.Warnings...)
-		} else {
-			i = len(cp.Workloads)
-			cp.Workloads = append(cp.Workloads, Status{Workload: row.Workload, Sections: capability.Sections{}})
-		}
-		if row.Section != nil {
-			cp.Workloads[i].Sections[name] = row.Section
+	for _, p := range c.standalone.unpooled {
+		problems = append(problems, p.Error())
+	}
+	if c.unheard != nil {
+		problems = append(problems, c.unheard.Error())
+	}
+	for _, one := range byName(c.capabilities) {
+		all = append(all, view.Said{Name: one.Describe().Name, Outcome: one.Outcome(now)})
+	}
+	return problems, append(all, view.Said{Outcome: c.ofRoster(now)})
+}
+
+// keyStarted is the key of the start times of processes in a checkpoint.
+const keyStarted = "started"
+
+// ofRoster is what the roster has for the checkpoint: the workloads that wait, and the start
+// times of processes. A damaged workload is among the problems.
+func (d *documents) ofRoster(now time.Time) capability.Outcome {
+	var out capability.Outcome
+	for _, w := range d.roster.Waiting() {
+		if !w.Damaged {
+			out.Rows = append(out.Rows, capability.Row{Workload: capability.Workload{
+				Name: w.Workload.Name, File: w.Workload.File, Group: w.Workload.Cgroup, State: capability.StatePending,
+				Reason: w.Reason, Since: now, Policy: w.Workload.Burst.Policy,
+			}})
 		}
 	}
-	cp.Problems = append(cp.Problems, o.Problems...)
-	return errors.Join(cp.Sections.Add(o.Node), cp.Sections.Add(o.State))
+	if started := d.roster.Started(); len(started) > 0 {
+		out.State = capability.Sections{keyStarted: started}
+	}
+	return out
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -70,7 +69,7 @@ func (c *controller) receive() {
 	for uid, f := range findings {
 		what := aboutBurst + uid
 		now[what] = true
-		c.reportOnce(what, v1alpha1.EventInvalidPolicy, uid, append(f.Refused, f.Warnings...).Err())
+		c.reportOnce(what, uid, append(f.Refused, f.Warnings...).Err())
 	}
 	c.reported.forget(aboutBurst, now)
 	c.containers = containers
@@ -86,7 +85,7 @@ func (c *controller) reportProblems() {
 	for _, p := range c.inventory.Problems() {
 		what := aboutConfigMap + string(p.ConfigMap) + " " + p.Key + " " + p.Field
 		now[what] = true
-		c.reportOnce(what, v1alpha1.EventInvalidPolicy, "", p)
+		c.reportOnce(what, "", p)
 	}
 	for _, i := range c.inventory.Strategies().Ignored() {
 		what, why := aboutConfigMap+string(i.ConfigMap), fmt.Errorf("readPeerConfig in the agent's file does not list %s", i.Peer)

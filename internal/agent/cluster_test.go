@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/containers"
 	"github.com/berth-project/berth/internal/statedir"
 	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -34,6 +35,13 @@ func (m *machine) told(text string) int {
 	m.controls.mu.Lock()
 	defer m.controls.mu.Unlock()
 	return strings.Count(m.log.String(), text)
+}
+
+// events are those that a view has.
+func (m *machine) events() []view.Event {
+	m.controls.mu.Lock()
+	defer m.controls.mu.Unlock()
+	return m.controls.events.All()
 }
 
 // A pod's fault is reported when it is made, and again when it is made again; of a pod that

@@ -32,7 +32,7 @@ func TestPrintConfigReadsBackAsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := v1alpha1.AgentConfig{WorkloadDir: "/etc/berth/workloads", SharedPool: []string{}, ReadPeerConfig: []v1alpha1.PeerConfig{}}
-	want.Cluster.Pinning.Namespaces = []string{}
+	want.Cluster.Pinning.Namespaces, want.Web.Hosts = []string{}, []string{}
 	v1alpha1.SetAgentConfigDefaults(&want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)

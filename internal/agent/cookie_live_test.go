@@ -52,7 +52,7 @@ func (s *site) shares(when string, ok func(coresched.Cookie) bool) coresched.Coo
 		return fmt.Sprintf("the threads have the cookies %v", all)
 	})
 	if err != nil {
-		s.t.Fatalf("%s: %v; status %s", when, err, s.get("/api/v1/status"))
+		s.t.Fatalf("%s: %v; status %s", when, err, s.view())
 	}
 	return one
 }
@@ -89,7 +89,7 @@ spec: {cgroup: %s}
 	if c := s.shares("a process joined", some); c != first {
 		t.Errorf("cookie %s, before %s", c, first)
 	}
-	if text := s.get("/api/v1/status"); !strings.Contains(text, `"cookie":"`+first.String()+`"`) || strings.Contains(text, `"longestGapSeconds":0,`) {
+	if text := s.view(); !strings.Contains(text, `"cookie":"`+first.String()+`"`) || strings.Contains(text, `"longestGapSeconds":0,`) {
 		t.Errorf("status %s", text)
 	}
 	if text := s.get("/metrics"); !strings.Contains(text, `berth_isolate_cookie_threads{cookie="no"} 0`) {
@@ -112,7 +112,7 @@ func (s *site) refuses(note string) {
 	s.t.Helper()
 	want := `"reason":"the kernel has no core scheduling: ` + note
 	err := patience.Until(context.WithoutCancel(s.t.Context()), time.Minute, 50*time.Millisecond, func() string {
-		if text := s.get("/api/v1/status"); !strings.Contains(text, want) {
+		if text := s.view(); !strings.Contains(text, want) {
 			return text
 		}
 		return ""

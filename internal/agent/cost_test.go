@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
@@ -25,25 +30,144 @@ func BenchmarkGroupSecond(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
 	}
-	const groups = 40
-	c, advance := benchController(b, groups)
+	const (
+		groups = 40
+		step   = 100 * time.Millisecond
+	)
+	host := newBenchHost(b, groups, "")
+	for i := range host.groups {
+		host.workload(i, `annotations: {koordinator.sh/cpuBurst: '{"policy":"cfsQuotaBurstOnly"}'}`)
+	}
+	host.start()
 	for range 30 {
-		c.pass()
-		advance()
+		host.c.pass()
+		host.now += step
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for range int(time.Second / benchStep) {
-			c.pass()
-			advance()
+		for range int(time.Second / step) {
+			host.c.pass()
+			host.now += step
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/groups, "µs/group/s")
 }
 
-const benchStep = 100 * time.Millisecond
+// BenchmarkView makes views of an agent of 500 groups, and says for how long each holds the
+// agent's mutex.
+func BenchmarkView(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Skip("makes cgroups: needs root")
+	}
+	host := newBenchHost(b, 500, "")
+	for i := range host.groups {
+		host.workload(i, "")
+	}
+	host.start()
+	host.c.pass()
+	v := &viewer{agent: host.c}
+	b.ReportAllocs()
+	var held time.Duration
+	for b.Loop() {
+		began := time.Now()
+		v.copied()
+		held += time.Since(began)
+		now, err := v.look()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := json.Marshal(now); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(held.Microseconds())/float64(b.N), "µs/held")
+}
 
-func benchController(b *testing.B, groups int) (c *controller, advance func()) {
+const isolated = "resource-threshold-config: {clusterStrategy: {enable: true}}\n"
+
+// BenchmarkIsolatedSecond measures the CPU time of a second of passes over groups of which one is
+// offline, with a boundary that stands and without one: the difference is what that costs.
+func BenchmarkIsolatedSecond(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Skip("makes cgroups: needs root")
+	}
+	for _, config := range []string{"", isolated} {
+		b.Run(map[string]string{"": "shared", isolated: "isolated"}[config], func(b *testing.B) {
+			const groups = 100
+			host := newBenchHost(b, groups, config)
+			for i := range host.groups {
+				host.workload(i, "labels: {koordinator.sh/qosClass: "+[]string{"BE", "LS"}[min(i, 1)]+"}")
+			}
+			host.start()
+			for range 60 {
+				host.now += host.c.pass()
+			}
+			if apart := host.apart(); apart != (config != "") {
+				b.Fatalf("the sides are apart: %v", apart)
+			}
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for b.Loop() {
+				for end := host.now + time.Second; host.now < end; {
+					host.now += host.c.pass()
+				}
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N)/groups, "cpu-µs/group/s")
+		})
+	}
+}
+
+// BenchmarkBoundaryMoves measures how long a hundred groups take to get to their sides when offline
+// work comes, one group of them. It counts the whole passes until the kernel says so, with the
+// originals that go to the journal.
+func BenchmarkBoundaryMoves(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Skip("makes cgroups: needs root")
+	}
+	host := newBenchHost(b, 100, isolated)
+	for i := range host.groups {
+		host.workload(i, "")
+	}
+	host.start()
+	var wall, cpu time.Duration
+	for b.Loop() {
+		host.workload(0, "labels: {koordinator.sh/qosClass: BE}")
+		for host.now += time.Second; !host.apart(); host.now += time.Second {
+			began, used := time.Now(), cpuTime(b)
+			host.c.pass()
+			wall, cpu = wall+time.Since(began), cpu+cpuTime(b)-used
+		}
+		host.workload(0, "labels: {koordinator.sh/qosClass: LS}")
+		for ; host.apart(); host.now += time.Second {
+			host.c.pass()
+		}
+	}
+	b.ReportMetric(float64(wall.Microseconds())/1000/float64(b.N), "ms/move")
+	b.ReportMetric(float64(cpu.Microseconds())/1000/float64(b.N), "cpu-ms/move")
+}
+
+// cpuTime is what this process used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// benchHost is a controller on the groups of this machine, with a clock of its own.
+type benchHost struct {
+	b      *testing.B
+	root   *hostfs.Root
+	host   *cgroup.Host
+	groups []*scratch.Group
+	dir    string
+	now    time.Duration
+	c      *controller
+}
+
+func newBenchHost(b *testing.B, groups int, config string) *benchHost {
 	b.Helper()
 	root, err := hostfs.Open("/")
 	if err != nil {
@@ -53,7 +177,7 @@ func benchController(b *testing.B, groups int) (c *controller, advance func()) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dir := b.TempDir()
+	h := &benchHost{b: b, root: root, host: host, dir: b.TempDir(), now: time.Hour}
 	for i := range groups {
 		g, err := scratch.New(host, "", scratch.Name(fmt.Sprintf("cost%d", i)))
 		if err != nil {
@@ -63,46 +187,75 @@ func benchController(b *testing.B, groups int) (c *controller, advance func()) {
 		if err := g.SetMax(50000, 100000); err != nil {
 			b.Fatal(err)
 		}
-		write(b, filepath.Join(dir, "w", g.Path()+".yaml"), fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
-kind: Workload
-metadata: {name: %s, annotations: {koordinator.sh/cpuBurst: '{"policy":"cfsQuotaBurstOnly"}'}}
-spec: {cgroup: %s}
-`, g.Path(), g.Path()))
+		h.groups = append(h.groups, g)
 	}
-	write(b, filepath.Join(dir, "agent.yaml"), "workloadDir: w\nstateDir: s\n"+
-		"cpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: 100}}\n")
-	cfg, err := manifest.LoadConfig(filepath.Join(dir, "agent.yaml"))
+	h.write("agent.yaml", "workloadDir: w\nstateDir: s\ncpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: 100}}\n"+config)
+	return h
+}
+
+// workload writes the workload of a group, with a field of its metadata.
+func (h *benchHost) workload(i int, field string) {
+	h.b.Helper()
+	name := h.groups[i].Path()
+	if field != "" {
+		field = ", " + field
+	}
+	h.write("w/"+name+".yaml", fmt.Sprintf("apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: %s%s}\nspec: {cgroup: %s}\n", name, field, name))
+}
+
+// start makes the controller.
+func (h *benchHost) start() {
+	h.b.Helper()
+	config := filepath.Join(h.dir, "agent.yaml")
+	cfg, err := manifest.LoadConfig(config)
 	if err != nil {
-		b.Fatal(err)
+		h.b.Fatal(err)
 	}
-	now := time.Hour
 	opts := Options{
-		ConfigFile: filepath.Join(dir, "agent.yaml"), Config: cfg, Root: root, Now: time.Now,
-		Clock: func() time.Duration { return now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		ConfigFile: config, Config: cfg, Root: h.root, Now: time.Now,
+		Clock: func() time.Duration { return h.now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if err := opts.describeKernel(); err != nil {
-		b.Fatal(err)
+		h.b.Fatal(err)
 	}
 	j, err := journal.Open(cfg.StateDir, opts.BootID, cgroupfile.Values())
 	if err != nil {
-		b.Fatal(err)
+		h.b.Fatal(err)
 	}
-	c = newController(opts, host, j, apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{}))
-	b.Cleanup(func() {
-		if err := c.stop(); err != nil {
-			b.Error(err)
+	h.c = newController(opts, h.host, j, apply.New(cgroupfile.Kinds(h.host, nil), j, apply.Options{}))
+	h.b.Cleanup(func() {
+		if err := h.c.stop(); err != nil {
+			h.b.Error(err)
 		}
 		_ = j.Close()
 	})
-	return c, func() { now += benchStep }
 }
 
-func write(b *testing.B, path, content string) {
-	b.Helper()
+// apart says whether the kernel lets the first group and the others run on no CPU in common.
+func (h *benchHost) apart() bool {
+	h.b.Helper()
+	var sides [2]cpuset.Set
+	for i, g := range h.groups {
+		opened, err := h.host.Group(g.Path())
+		if err != nil {
+			h.b.Fatal(err)
+		}
+		cpus, err := opened.EffectiveCPUs()
+		if err = errors.Join(err, opened.Close()); err != nil {
+			h.b.Fatal(err)
+		}
+		sides[min(i, 1)] = sides[min(i, 1)].Union(cpus)
+	}
+	return !sides[0].Intersects(sides[1])
+}
+
+func (h *benchHost) write(name, content string) {
+	h.b.Helper()
+	path := filepath.Join(h.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		b.Fatal(err)
+		h.b.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		b.Fatal(err)
+		h.b.Fatal(err)
 	}
 }

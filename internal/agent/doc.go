@@ -13,6 +13,6 @@
 // Files: agent.go starts all, loop.go is the clockwork; load.go reads what users wrote,
 // incluster.go and cluster.go what the cluster and the kubelet say; capabilities.go lists the
 // capabilities; runtime.go answers the container runtime; report.go reports to people,
-// checkpoint.go and status.go are what survives a restart and what commands are shown,
+// checkpoint.go is what survives a restart, view.go is what commands are shown,
 // serve.go and metrics.go are the windows to the outside.
 package agent

@@ -1,15 +1,23 @@
 package agent
 
 import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // While another agent decides, the CPUs that pods have for themselves are not the pool's.
@@ -98,4 +106,80 @@ func TestForeignBurstStaysInTheLaw(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A burst that stands without being Berth's is the kubelet's, or another writer's: it stays, counts
+// in the law, and is no conflict, whatever else changes. The kernel would have taken every value that
+// was seen: no quota is below the burst.
+func TestKubeletsOwnBurst(t *testing.T) {
+	const file = "sys/fs/cgroup/app/cpu.max.burst"
+	in(t, func(t *testing.T, m *machine) {
+		m.write(file, "20000\n")
+		files := 0
+		named := func(limit int) {
+			files++ // a file of the same size and moment is the same file
+			m.workload(`{"policy":"auto","cfsQuotaBurstPercent":300,"cfsQuotaBurstPeriodSeconds":10}`,
+				fmt.Sprintf(`, cpu: {limit: "%dm"%s}`, limit/100, strings.Repeat(" ", files)))
+		}
+		named(50000)
+		m.boot()
+		r := rand.New(rand.NewPCG(1, 0))
+		limit, burst, raised := 50000, 20000, 0
+		for range 400 {
+			switch r.IntN(8) {
+			case 0: // the kubelet resizes the container, and its burst with it
+				limit = 100 * (100 + r.IntN(900))
+				burst = min(limit, 1000*(1+r.IntN(100)))
+				named(limit)
+				m.run(2500*time.Millisecond, 0.1)
+				m.write("sys/fs/cgroup/app/cpu.max", strconv.Itoa(limit)+" 100000\n")
+				m.write(file, strconv.Itoa(burst)+"\n")
+			case 1:
+				burst = min(limit, 1000*(1+r.IntN(100)))
+				m.write(file, strconv.Itoa(burst)+"\n")
+			}
+			m.run(time.Duration(r.IntN(2000))*time.Millisecond, m.rate(float64(r.IntN(4))))
+			if quota := int(math.Round(m.rate(10) * 100000)); quota < burst {
+				t.Fatalf("a quota of %d stands below the burst of %d", quota, burst)
+			} else if quota > limit {
+				raised++
+			}
+			if got := m.read(file); got != strconv.Itoa(burst) {
+				t.Fatalf("the burst is %s, its writer wrote %d", got, burst)
+			}
+		}
+		m.run(6*time.Second, 0) // all is read again
+		s := wantState(t, m, StateActive)
+		if s.Burst.KernelBurst != unit.Micros(burst) || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "another program's") }) {
+			t.Errorf("status %s", m.statusJSON())
+		}
+		if raised == 0 || strings.Contains(m.log.String(), v1alpha1.EventHostDrift) {
+			t.Errorf("raised %d times; log %s", raised, m.log)
+		}
+		_ = m.stop()
+		if got := m.read(file); got != strconv.Itoa(burst) {
+			t.Errorf("after stop the burst is %s, its writer wrote %d", got, burst)
+		}
+	})
+}
+
+// A buffer that another program writes over Berth's is left to it at once. One that it takes away is
+// given once more.
+func TestBurstWrittenOver(t *testing.T) {
+	const file = "sys/fs/cgroup/app/cpu.max.burst"
+	for written, want := range map[string]string{"0": "50000", "30000": "30000"} {
+		in(t, func(t *testing.T, m *machine) {
+			m.workload(`{"policy":"auto"}`)
+			m.boot()
+			m.run(2*time.Second, 0.1)
+			if got := m.read(file); got != "50000" {
+				t.Fatalf("the burst is %s", got)
+			}
+			m.write(file, written+"\n")
+			m.run(10*time.Second, 0.1)
+			if got := m.read(file); got != want {
+				t.Errorf("after another program's %s the burst is %s, want %s", written, got, want)
+			}
+		})
+	}
 }

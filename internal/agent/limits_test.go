@@ -71,3 +71,68 @@ func TestHeldResizeGoesOnBursting(t *testing.T) {
 		}
 	})
 }
+
+// A resize to exactly the quota that Berth raised to changes nothing in the file. The kubelet says
+// that it carried the limit out, and until it does the container keeps to the old one.
+func TestResizeToTheRaisedQuota(t *testing.T) {
+	for name, killed := range map[string]bool{"while the agent runs": false, "while it was dead": true} {
+		t.Run(name, func(t *testing.T) {
+			inPod(t, func(t *testing.T, m *machine) {
+				m.boot()
+				c := container(app, podPath+"/c1")
+				c.InForce = true
+				m.tenants(c)
+				m.run(4*time.Second, 0.1)
+				wantQuota(t, m, atCeiling)
+
+				if killed {
+					m.kill()
+				}
+				m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "150000 100000\n") // by the kubelet
+				m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "200000 100000\n")
+				c.Limit, c.InForce = 1.5, false // the spec is known before the status
+				if killed {
+					m.makes()
+				}
+				m.tenants(c)
+				if killed {
+					m.begin()
+				}
+				m.run(4*time.Second, 0.1)
+				wantQuota(t, m, atLimit)
+
+				c.InForce = true
+				m.tenants(c)
+				m.run(4*time.Second, 0.1)
+				e, known := m.journal.Entry(m.targetOf(podPath+"/c1", cgroup.KnobMax))
+				if !known || e.Original != "150000 100000" {
+					t.Errorf("the original is %q, want the limit that the kubelet wrote", e.Original)
+				}
+				if got := m.status().Burst.LimitCPUs; got != unit.CPUs(1.5) {
+					t.Errorf("limit %v, want 1.5", got)
+				}
+				wantQuota(t, m, "450000 100000")
+				wantState(t, m, StateActive)
+				if w := m.status().Warnings; len(w) > 0 {
+					t.Errorf("warnings %q", w)
+				}
+			})
+		})
+	}
+}
+
+// A limit that only the specification names is not the group's, whatever the kubelet says: another
+// program may have set another one before Berth came.
+func TestLimitInForceThatNoGroupHad(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		c := container(app, podPath+"/c1")
+		c.Limit, c.InForce = 1.5, true
+		m.tenants(c)
+		m.run(4*time.Second, 0.1)
+		wantQuota(t, m, atLimit)
+		if got := m.status().Burst.LimitCPUs; got != unit.CPUs(0.5) {
+			t.Errorf("limit %v, want 0.5", got)
+		}
+	})
+}

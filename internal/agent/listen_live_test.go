@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/window"
 )
 
 // busy takes an address until the function that it returns is called.
@@ -70,7 +73,7 @@ func get(t *testing.T, network, address, path string) (int, string) {
 			return d.DialContext(ctx, network, address)
 		},
 	}}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://agent"+path, http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,14 +123,18 @@ current-context: c
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("socket %v: %v", info, err)
 	}
-	if cp, err := Fetch(t.Context(), m.path("etc/state"), ""); err != nil || len(cp.Problems) != 1 || !strings.Contains(cp.Problems[0], address) {
-		t.Errorf("status %v: %v", cp.Problems, err)
+	if problems := viewed(t, m.path("etc/state")).Problems; len(problems) != 1 || !strings.Contains(problems[0], address) {
+		t.Errorf("problems %q", problems)
 	}
 	free()
 	becomes(t, "tcp", address, "/healthz", http.StatusOK, "ok")
 	becomes(t, "tcp", address, "/readyz", http.StatusServiceUnavailable, "NRI") // the next reason
-	if cp, err := Fetch(t.Context(), m.path("etc/state"), ""); err != nil || len(cp.Problems) > 0 || cp.Listen != address {
-		t.Errorf("status %v at %s: %v", cp.Problems, cp.Listen, err)
+	for _, path := range []string{"/", "/api/v1/view", "/metrics"} {
+		becomes(t, "tcp", address, path, http.StatusUnauthorized, "bearer token")
+		becomes(t, "unix", socket, path, http.StatusOK, "")
+	}
+	if problems := viewed(t, m.path("etc/state")).Problems; len(problems) > 0 {
+		t.Errorf("problems %q", problems)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -164,4 +171,17 @@ func TestStopJoinsTheMover(t *testing.T) {
 	default:
 		t.Error("the agent ended before its mover")
 	}
+}
+
+// viewed is what the agent of stateDir shows over its socket.
+func viewed(t *testing.T, stateDir string) (v view.View) {
+	t.Helper()
+	text, err := window.View(t.Context(), stateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

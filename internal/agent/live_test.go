@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/window"
 )
 
 // site is a real group on this kernel with an agent beside it.
@@ -170,6 +172,16 @@ func (s *site) eventually(want string) {
 	}
 }
 
+// view is what root's commands are shown.
+func (s *site) view() string {
+	s.t.Helper()
+	text, err := window.View(s.t.Context(), filepath.Join(s.dir, "state"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
 func (s *site) get(path string) string {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.listen+path, nil)
@@ -222,11 +234,31 @@ func TestLiveRaisesServesAndRestores(t *testing.T) {
 	if got := s.get("/metrics"); !strings.Contains(got, `berth_cpu_quota_cpus{container="",namespace="",pod="",workload="w"} 1.5`) {
 		t.Errorf("/metrics lacks the quota:\n%s", got)
 	}
+	if got := s.get("/"); !strings.HasPrefix(got, "<!doctype html>") {
+		t.Errorf("page: %.200s", got)
+	}
+	s.watched()
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.bandwidth(); got != before {
 		t.Errorf("after stop %s, before %s", got, before)
+	}
+}
+
+// watched looks at the agent as a page does that stays open: what ends it is the agent.
+func (s *site) watched() {
+	s.t.Helper()
+	stream, err := window.Stream(s.t.Context(), filepath.Join(s.dir, "state"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = stream.Close() })
+	lines := bufio.NewReader(stream)
+	for _, want := range []string{`"quota":{"limitCPUs":0.5,"nowCPUs":1.5,`, `{"set":{"at":`} {
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+			s.t.Errorf("stream: no %s in %s: %v", want, line, err)
+		}
 	}
 }
 
@@ -241,6 +273,26 @@ func TestLiveAbuserFallsBackToItsLimit(t *testing.T) {
 	s.eventually("15000/100000 burst 0")
 	s.spin()
 	s.eventually("5000/100000 burst 0")
+}
+
+// A burst that stood before the agent came is its writer's, also while the quota moves and when the
+// agent leaves.
+func TestLiveForeignBurstStays(t *testing.T) {
+	s := newSite(t, "foreign")
+	if err := s.group.SetMax(5000, 100000); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.group.SetBurst(3000); err != nil {
+		t.Fatal(err)
+	}
+	s.workload(`{"policy":"auto","cfsQuotaBurstPeriodSeconds":6}`)
+	s.start()
+	s.eventually("15000/100000 burst 3000")
+	if got := s.view(); !strings.Contains(got, "another program's") {
+		t.Errorf("status does not say whose the burst is:\n%s", got)
+	}
+	s.spin()
+	s.eventually("5000/100000 burst 3000")
 }
 
 func TestLiveGroupIsRemovedAndMadeAgain(t *testing.T) {
@@ -301,7 +353,7 @@ func TestLiveBlockedWayBackGoesAsFarAsItCan(t *testing.T) {
 	}
 	s.spin()
 	s.eventually("10000/100000 burst 10000")
-	if got := s.get("/api/v1/status"); !strings.Contains(got, "does not take the limit") {
+	if got := s.view(); !strings.Contains(got, "does not take the limit") {
 		t.Errorf("status does not say what blocks the limit:\n%s", got)
 	}
 	time.Sleep(8 * time.Second) // it is tried again, and stands as low as it can already

@@ -1,20 +1,41 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/roster"
+	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // documents are what users wrote, as it was read last.
 type documents struct {
-	watcher  *manifest.Watcher
+	watcher *manifest.Watcher
+	// counted are the workloads of the files; waiting and problems are the others.
+	counted  []workload.Workload
+	held     []workload.Workload // by an earlier agent, until the files were read
 	waiting  []manifest.Pending
 	problems []manifest.Problem
 	// manifestProblem is why the files could not be read.
 	manifestProblem error
 	roster          *roster.Roster // the workloads of these, and of the cluster, with their groups
-	standalone      uint64         // how much of the roster's changes the inventory took over
+	standalone      standalone
+}
+
+// standalone is how a host without Kubernetes follows its files.
+type standalone struct {
+	taken uint64 // how much of the roster's changes the inventory took over
+	// unpooled are groups of sharedPool that this host does not have.
+	unpooled v1alpha1.FieldErrors
 }
 
 // load reads the agent's file and the workloads. While either cannot be read
@@ -38,9 +59,13 @@ func (c *controller) loadConfig() error {
 		return err
 	}
 	old := c.opts.Config
-	if cfg.StateDir != old.StateDir || cfg.Listen != old.Listen {
-		c.opts.Log.Warn("stateDir and listen take effect when the agent starts", "file", c.opts.ConfigFile)
-		cfg.StateDir, cfg.Listen = old.StateDir, old.Listen
+	if cfg.StateDir != old.StateDir || cfg.Listen != old.Listen || !slices.Equal(cfg.Web.Hosts, old.Web.Hosts) || cfg.Web.TLS != old.Web.TLS {
+		c.opts.Log.Warn("stateDir, listen and web take effect when the agent starts", "file", c.opts.ConfigFile)
+		cfg.StateDir, cfg.Listen, cfg.Web = old.StateDir, old.Listen, old.Web
+	}
+	if !cfg.History.Same(old.History) {
+		c.opts.Log.Warn("history takes effect when the agent starts", "file", c.opts.ConfigFile)
+		cfg.History = old.History
 	}
 	if cfg.WorkloadDir != old.WorkloadDir {
 		c.watcher = manifest.NewWatcher(c.opts.ConfigFile, cfg.WorkloadDir)
@@ -60,24 +85,49 @@ func (c *controller) loadWorkloads() error {
 		c.adopt(c.containers)
 		return nil
 	}
+	if c.inventory.Obstacle().Restores() {
+		c.adopt(nil) // whether the files can be read or not
+	}
 	admin := workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config)
-	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, admin)
+	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, manifest.Before{Counted: c.counted, Held: c.held}, admin)
 	if err != nil {
 		return err
 	}
-	c.waiting, c.problems = loaded.Pending, loaded.Problems
+	c.counted, c.waiting, c.problems, c.held = loaded.Ready, loaded.Pending, loaded.Problems, nil
 	for _, p := range loaded.Problems {
+		c.events.Add(view.Event{At: c.now(), About: p.Workload, Reason: v1alpha1.EventInvalidPolicy, Text: p.Err.Error(), Warning: true})
 		c.opts.Log.Warn(string(p.Kind), "file", p.File, "workload", p.Workload, "error", p.Err)
 	}
 	for _, p := range loaded.Pending {
 		c.opts.Log.Warn("workload waits", "workload", p.Workload.Name, "file", p.Workload.File, "reason", p.Reason)
 	}
-	c.adopt(append(loaded.Ready, c.containers...))
+	c.adopt(slices.Concat(loaded.Ready, c.containers))
 	return nil
 }
 
-// adopt makes the workloads those of ready.
+// heldBy are the workloads that an earlier agent had groups of, with what they claim, and these
+// groups by name.
+func heldBy(all []view.Status, started map[string]map[int]uint64) (held []workload.Workload, groups map[string]string) {
+	groups = map[string]string{}
+	for _, s := range all {
+		if s.Group == "" || s.State == capability.StatePending {
+			continue
+		}
+		groups[s.Name] = s.Group
+		w := workload.Workload{Name: s.Name, File: s.File, Cgroup: s.Group, PIDs: slices.Collect(maps.Keys(started[s.Name]))}
+		if path.Ext(s.Group) != "" { // as a unit has one
+			w.Unit = path.Base(s.Group)
+		}
+		held = append(held, w)
+	}
+	return held, groups
+}
+
+// adopt makes the workloads those of ready, none while everything is put back.
 func (c *controller) adopt(all []workload.Workload) {
+	if c.inventory.Obstacle().Restores() {
+		all = nil
+	}
 	ready := make([]roster.Ready, 0, len(all))
 	for _, w := range all {
 		ready = append(ready, roster.Ready{Workload: w, Warnings: c.warningsOf(w.Name)})
@@ -90,6 +140,43 @@ func (c *controller) adopt(all []workload.Workload) {
 		waiting = append(waiting, roster.Waiting{Workload: workload.Workload{Name: p.Workload}, Damaged: true})
 	}
 	c.roster.Adopt(ready, waiting)
+}
+
+// take takes over the workloads, and what shrinks for them.
+func (s *standalone) take(c *controller, now time.Duration) {
+	changes := c.roster.Changes()
+	if s.taken == changes {
+		c.inventory.FollowLimits()
+	} else {
+		c.inventory.SetStandalone(c.roster.Standalone(), c.opts.Config.SharedPool)
+	}
+	if s.taken != changes || now >= c.nextCheckpoint {
+		s.findPool(c)
+	}
+	s.taken = changes
+}
+
+// findPool looks for the groups of sharedPool. One that is missing may come, as that of a user
+// who is to log in, or be a slip.
+func (s *standalone) findPool(c *controller) {
+	s.unpooled = nil
+	missing := map[string]bool{}
+	for i, name := range c.opts.Config.SharedPool {
+		group, err := c.host.Group(name, cgroup.CPUSet)
+		if err == nil {
+			_ = group.Close() // only looked for
+		}
+		if !errors.Is(err, cgroup.ErrNoGroup) {
+			continue
+		}
+		problem := v1alpha1.FieldError{
+			File: c.opts.ConfigFile, Field: fmt.Sprintf("sharedPool[%d]", i), Value: v1alpha1.Show(name),
+			Allowed: "a group of this host, as its path below the hierarchy's root; no group of that name shrinks until there is one",
+		}
+		s.unpooled, missing[aboutPool+name] = append(s.unpooled, problem), true
+		c.reportOnce(aboutPool+name, "", problem)
+	}
+	c.reported.forget(aboutPool, missing)
 }
 
 // warningsOf are the problems of a workload that counts all the same.

@@ -11,9 +11,11 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/hardware"
+	"github.com/berth-project/berth/internal/history"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
@@ -26,6 +28,7 @@ import (
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/self"
 	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -73,9 +76,11 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
-	c.counts, c.journal, c.host = counts{log: opts.Log, work: metrics.NewWork()}, j, host
-	c.pins = c.newSets(groups.Groups{Host: host, Journal: j})
+	c.counts, c.journal, c.host = counts{log: opts.Log, now: opts.Now, work: metrics.NewWork()}, j, host
+	c.pins = c.newSets(&groups.Groups{Host: host, Journal: j})
 	c.reconcileBy(a, reconcile.HasSystemd())
+	c.past = history.New(history.In(opts.Config.StateDir, opts.Config.History, opts.Log))
+	c.recorder = history.NewRecorder(c.past)
 	c.lastPass.Store(int64(opts.Clock()))
 	c.capabilities = capabilitiesOf(c)
 	c.recall()
@@ -83,21 +88,22 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 }
 
 // newSets makes the inventory, and the CPU sets of what it has.
-func (c *controller) newSets(all groups.Groups) *pin.Sets {
+func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 	sealed, err := c.host.Sealed()
 	if err != nil {
 		c.opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
 	}
 	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
 	c.offline = offline.New(offline.Options{
-		Root: c.opts.Root, Host: c.host, Threads: c.host, Inventory: c.inventory, Groups: all, Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
-		Touch: func(group string) { c.reconciler.Touch(group) },
+		Root: c.opts.Root, Host: c.host, Inventory: c.inventory, Groups: all, Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
+		Touch: func(group string) { c.reconciler.Touch(group) }, Standing: all.Journal.Select,
+		Usage: func(group string) (unit.CPUTime, error) { return c.roster.Usage(group) },
 	})
 	return pin.New(pin.Options{
 		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
 		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
 		Fail:    c.fail,
-		Invalid: func(err error) { c.reportOnce("node labels", v1alpha1.EventInvalidPolicy, "", err) },
+		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
 		Awaited: func(group string) { c.asking.Urgent(group) },
 	}, c.inventory)
 }
@@ -114,7 +120,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.roster = roster.New(roster.Options{Host: c.host, Log: c.opts.Log, Fail: c.fail})
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
-		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick,
+		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick, Limited: limited(c),
 		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.roster, c.reconciler.Quotas())
 	c.burst.Pool().Configure(c.opts.Config)
@@ -132,7 +138,7 @@ func (c *controller) askSystemd(units *reconcile.Later) {
 // checkpoint that cannot be read only costs credit: groups that stand above
 // their limit start at 0.
 func (c *controller) recall() {
-	cp, err := LoadCheckpoint(c.opts.Config.StateDir)
+	cp, err := checkpoint.Load(c.opts.Config.StateDir)
 	if err != nil {
 		c.opts.Log.Warn("checkpoint ignored", "error", err)
 		return
@@ -140,6 +146,13 @@ func (c *controller) recall() {
 	if cp.BootID != c.opts.BootID {
 		return
 	}
+	var started map[string]map[int]uint64
+	if err := cp.Sections.Decode(keyStarted, &started); err != nil {
+		c.opts.Log.Warn("checkpoint ignored", "error", err)
+	}
+	var groups map[string]string
+	c.held, groups = heldBy(cp.Workloads, started)
+	c.roster.Recall(started, groups)
 	for _, one := range c.capabilities {
 		if err := one.Recall(cp.Sections); err != nil {
 			c.opts.Log.Warn("checkpoint ignored", "error", err)
@@ -230,11 +243,16 @@ func (c *controller) lookStep(m *quota.Group) {
 // decide has the capabilities decide in their order, and brings about what they desire.
 func (c *controller) decide(now time.Duration) {
 	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated, Config: &c.opts.Config}
-	n.Containers, n.Koordlet = c.inventory.Containers(), c.inventory.Koordlet()
+	n.Containers, n.Koordlet, n.Topology = c.inventory.Containers(), c.inventory.Koordlet(), c.inventory.Topology()
+	restores := c.inventory.Obstacle().Restores()
 	var all capability.Decision
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
-			all.Add(d.Decide(n))
+			decided := d.Decide(n)
+			if restores && one != capability.Capability(c.pins) { // these desire what goes back through the journal only
+				decided.Settings = nil
+			}
+			all.Add(decided)
 		}
 	}
 	if !all.Held {
@@ -278,12 +296,12 @@ func (c *controller) everySecond(now time.Duration) {
 	c.memorise()
 	c.receive()
 	c.roster.Find(now)
-	c.readMachine()
-	if changes := c.roster.Changes(); c.connected == nil && c.standalone != changes {
-		c.standalone = changes
-		c.inventory.SetStandalone(c.roster.Standalone(), c.opts.Config.SharedPool)
+	c.readMachine(now)
+	if c.connected == nil {
+		c.standalone.take(c, now)
 	}
 	c.decide(now)
+	c.recorder.Record(now, c.opts.Now(), c.capabilities)
 	c.publish()
 	if err := c.journal.Tidy(); err != nil {
 		c.fail("journal", err)
@@ -295,19 +313,19 @@ func (c *controller) everySecond(now time.Duration) {
 }
 
 // readMachine reads which CPUs the host has now, and hands on what follows from it.
-func (c *controller) readMachine() {
+func (c *controller) readMachine(now time.Duration) {
 	if err := c.cpus.Read(c.opts.Root); err != nil {
 		c.fail("topology", err)
 		return
 	}
 	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
-	c.stale = c.pins.ReadMachine(c.cpus.Online, reserved, c.node()) || c.stale
+	c.stale = c.pins.ReadMachine(now, c.cpus.Online, reserved, c.node()) || c.stale
 }
 
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
 	c.burst.Forget(c.settled)
-	if err := c.checkpoint().save(c.opts.Config.StateDir); err != nil {
+	if err := c.checkpoint().Save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}
 }

@@ -1,18 +1,22 @@
 package agent
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
 	"github.com/berth-project/berth/internal/metrics"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/view"
 )
 
-// counts are what the agent counts of its own work.
+// counts are what the agent counts of its own work, and what it reported last.
 type counts struct {
-	log  *slog.Logger
-	work *metrics.Work
+	log    *slog.Logger
+	now    func() time.Time
+	work   *metrics.Work
+	events view.Log
 	// failures is how often the agent's own work has failed.
 	failures uint64
 }
@@ -27,6 +31,7 @@ func (n *counts) fail(what string, err error) {
 // drifted reports that another writer has a value now.
 func (n *counts) drifted(e reconcile.Event) {
 	n.work.Drifted()
+	n.events.Renew(view.Event{At: n.now(), About: cmp.Or(e.Workload, e.Group), Reason: e.Reason, Text: e.Text, Warning: true})
 	n.log.Warn(e.Reason, "workload", e.Workload, "group", e.Group, "reason", e.Text)
 }
 
@@ -46,7 +51,8 @@ func (n *counts) stepped(name string, took time.Duration, failures uint64) {
 func (c *controller) measured() *metrics.Agent {
 	return &metrics.Agent{
 		Lock: &c.mu, Version: c.opts.Version, Work: c.work, Capabilities: c.capabilities,
-		Problems: func() int { return len(c.problems) + len(c.waiting) },
+		Problems: func() int { return len(c.problems) + len(c.standalone.unpooled) + len(c.waiting) },
+		History:  func() metrics.History { return metrics.History{Size: c.past.Size(), Lost: c.recorder.Lost()} },
 		NRI: func() (nri.Status, bool) {
 			if c.connected == nil {
 				return nri.Status{}, false

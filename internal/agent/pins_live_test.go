@@ -39,12 +39,15 @@ spec: {cgroup: %s}
 }
 
 // asks writes the workload that asks for a CPU of its own.
-func (p *pair) asks() {
+func (p *pair) asks() { p.says("true") }
+
+// says writes the workload with a value of the key that asks.
+func (p *pair) says(value string) {
 	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
 kind: Workload
-metadata: {name: w, annotations: {cpuset-scheduler: "true"}}
+metadata: {name: w, annotations: {cpuset-scheduler: %q}}
 spec: {cgroup: %s, cpu: {limit: "1"}}
-`, p.group.Path()))
+`, value, p.group.Path()))
 }
 
 func (s *site) cpusOf(g *scratch.Group) cpuset.Set {
@@ -70,7 +73,7 @@ func (p *pair) settles(what string, ok func(own, other cpuset.Set) bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: its CPUs are %s, the neighbour's %s; status %s", what, own, other, p.get("/api/v1/status"))
+			p.t.Fatalf("%s: its CPUs are %s, the neighbour's %s; status %s", what, own, other, p.view())
 		}
 	}
 }
@@ -118,6 +121,21 @@ func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	}
 	p.settles("not asking any more", func(own, other cpuset.Set) bool { return own == all && other == all })
 	p.eventually(limit)
+}
+
+// A workload whose file says that it asks no more gives its CPU back, and asks again later.
+func TestLiveWorkloadAsksNoMore(t *testing.T) {
+	p := newPair(t, "no-more")
+	all, limit := p.cpusOf(p.group), p.bandwidth()
+	pinned := func(own, other cpuset.Set) bool { return own.Size() == 1 && !own.Intersects(other) }
+	p.asks()
+	p.start()
+	p.settles("pinned", pinned)
+	p.says("false")
+	p.settles("asking no more", func(own, other cpuset.Set) bool { return own == all && other == all })
+	p.eventually(limit)
+	p.asks()
+	p.settles("asking again", pinned)
 }
 
 // A workload that does not fit gets none, says so, and no group is touched.

@@ -50,7 +50,7 @@ func TestOfflineIsIdle(t *testing.T) {
 		}
 		m.annotate("{}")
 		idle("1")
-		if got := text(t, m.served().Sections["isolation"]); !strings.Contains(got, `"idle":{"support":"supported"}`) {
+		if got := text(t, m.served().Node["isolation"]); !strings.Contains(got, `"idle":{"support":"supported"}`) {
 			t.Errorf("the node has %s", got)
 		}
 		if err := m.stop(); err != nil {
@@ -85,7 +85,7 @@ spec: {cgroup: all/batch}
 		m.boot()
 		m.run(4*time.Second, 0.1)
 		if got := m.read("sys/fs/cgroup/all/cpu.max"); got != "100000 100000" {
-			t.Errorf("the quota is %s, want that of one core; the node has %s", got, text(t, m.served().Sections["isolation"]))
+			t.Errorf("the quota is %s, want that of one core; the node has %s", got, text(t, m.served().Node["isolation"]))
 		}
 		m.addGroup("all/online", "max 100000")
 		m.write("sys/fs/cgroup/all/online/cgroup.procs", "7\n")

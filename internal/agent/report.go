@@ -6,6 +6,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // reported has the problems that were reported, by what they are about.
@@ -18,8 +20,7 @@ func (r reported) isNew(what string, err error) bool {
 		delete(r, what)
 		return false
 	}
-	text := err.Error()
-	before := r[what]
+	text, before := err.Error(), r[what]
 	r[what] = text
 	return before != text
 }
@@ -34,29 +35,40 @@ func (r reported) forget(about string, now map[string]bool) {
 // and in a cluster as an event.
 func (c *controller) report(uid, reason, text string, warning bool) {
 	c.work.Reported(reason)
-	log := c.opts.Log.Info
-	if warning {
-		log = c.opts.Log.Warn
-	}
-	log(reason, "pod", c.inventory.NameOf(uid), "text", text)
-	if c.connected == nil {
-		return
-	}
+	log := map[bool]func(string, ...any){false: c.opts.Log.Info, true: c.opts.Log.Warn}[warning]
+	pod := c.inventory.NameOf(uid)
+	c.events.Add(view.Event{At: c.now(), About: pod, Reason: reason, Text: text, Warning: warning})
+	log(reason, "pod", pod, "text", text)
 	e := cluster.Event{Reason: reason, Text: text, Warning: warning}
-	if uid != "" {
-		p := c.inventory.Pod(uid)
-		if p == nil || p.Object.UID == "" {
-			return // the pod has no object for an event
-		}
-		e.On = p.Object
+	if c.connected.tell(c.inventory.Pod(uid), e); uid == "" && c.connected != nil {
+		c.connected.client.Event(e)
 	}
-	c.connected.client.Event(e)
 }
 
-// reportOnce reports a problem when it is new, and not again while it lasts.
-func (c *controller) reportOnce(what, reason, uid string, err error) {
+// limited returns how it is reported why a workload is back at its limit, which may come and go within
+// seconds: of each workload there is one event, and of its pod one for each cause.
+func limited(c *controller) func(w *workload.Workload, cause, text string) {
+	const reason = v1alpha1.EventCPUBurstLimited
+	return func(w *workload.Workload, cause, text string) {
+		c.work.Reported(reason)
+		c.events.Renew(view.Event{At: c.now(), About: w.Name, Reason: reason, Text: text})
+		c.opts.Log.Info(reason, "workload", w.Name, "reason", text)
+		c.connected.tell(c.inventory.Pod(w.Pod.UID), cluster.Event{Reason: reason, Text: w.Name + ": " + text, Topic: w.Name + " " + cause})
+	}
+}
+
+// tell makes an event of a pod, where there is a cluster, and the pod has an object in it.
+func (s *connections) tell(p *cluster.Pod, e cluster.Event) {
+	if s != nil && p != nil && p.Object.UID != "" {
+		e.On = p.Object
+		s.client.Event(e)
+	}
+}
+
+// reportOnce reports a problem of a policy or configuration when it is new, and not again while it lasts.
+func (c *controller) reportOnce(what, uid string, err error) {
 	if c.reported.isNew(what, err) {
-		c.report(uid, reason, err.Error(), true)
+		c.report(uid, v1alpha1.EventInvalidPolicy, err.Error(), true)
 	}
 }
 
@@ -64,6 +76,7 @@ func (c *controller) reportOnce(what, reason, uid string, err error) {
 const (
 	aboutBurst     = "burst of "
 	aboutConfigMap = "ConfigMap "
+	aboutPool      = "sharedPool "
 )
 
 // publish writes the NodeTopology of this node.
@@ -85,7 +98,7 @@ func (c *controller) publish() {
 	default:
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
-	c.pins.AddConditions(&status, s, c.reconciler.Limits())
+	c.pins.AddConditions(&status, s, c.reconciler)
 	c.offline.AddCondition(&status)
 	c.connected.client.Publish(&spec, &status)
 }

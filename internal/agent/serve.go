@@ -2,13 +2,15 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/berth-project/berth/internal/history"
 	"github.com/berth-project/berth/internal/metrics"
+	"github.com/berth-project/berth/internal/query"
+	"github.com/berth-project/berth/internal/web"
 	"github.com/berth-project/berth/internal/window"
 )
 
@@ -18,10 +20,12 @@ const deadLoop = 10 * time.Second
 
 // windows is what the outside sees of the agent.
 type windows struct {
-	listening string // the bound address
-	unheard   error  // why the address is not bound, in a cluster
-	ready     bool
-	lastPass  atomic.Int64 // a time.Duration; read without the mutex
+	unheard  error // why the address is not bound, in a cluster
+	ready    bool
+	lastPass atomic.Int64 // a time.Duration; read without the mutex
+	// past has the last minutes of workloads, recorder takes them there from the loop.
+	past     *history.History
+	recorder *history.Recorder
 }
 
 // openWindow opens the agent's socket and address, before anything on the host was
@@ -30,7 +34,8 @@ type windows struct {
 // alone.
 func (o *Options) openWindow(ctx context.Context) (*window.Window, error) {
 	return window.Open(ctx, window.Options{
-		StateDir: o.Config.StateDir, Address: o.Config.Listen, File: o.ConfigFile,
+		StateDir: o.Config.StateDir, Address: o.Config.Listen, File: o.ConfigFile, Hosts: o.Config.Web.Hosts,
+		CertFile: o.Config.Web.TLS.CertFile, KeyFile: o.Config.Web.TLS.KeyFile, Queries: o.Config.History.Listen,
 		AwaitAddress: *o.Config.Cluster.Enabled, Log: o.Log,
 	})
 }
@@ -42,8 +47,22 @@ func (c *controller) serve(ctx context.Context, w *window.Window) error {
 		return errors.Join(err, w.Close())
 	}
 	return w.Serve(ctx, window.Answers{
-		Healthy: c.healthy, Ready: c.unready, Status: c.statusText, Metrics: registry, Listens: c.listens,
+		Healthy: c.healthy, Ready: c.unready, Metrics: registry, Listens: c.listens,
+		Views: web.NewNode((&viewer{agent: c}).look, c.opts.Log).With(c.past).Handler(), Review: c.connected.review(),
+		Queries: query.New(c.past, c.opts.Log).Handler(),
 	})
+}
+
+// review finds out who may look, nil without Kubernetes: the agent listens on a loopback
+// address then, and to all programs of its host.
+func (s *connections) review() window.Review {
+	if s == nil {
+		return nil
+	}
+	return func(ctx context.Context, token, path string) (window.Verdict, error) {
+		r, err := s.client.Review(ctx, token, path)
+		return window.Verdict(r), err
+	}
 }
 
 // healthy says whether the loop still turns. It takes no lock: a loop that hangs
@@ -76,31 +95,9 @@ func (c *controller) unready() (string, error) {
 	return c.connected.runtime.Missing(), nil
 }
 
-// statusText is the checkpoint of this moment as JSON.
-func (c *controller) statusText() ([]byte, error) {
-	c.mu.Lock()
-	cp := c.checkpoint()
-	c.mu.Unlock()
-	return cp.MarshalJSON()
-}
-
-// listens takes over where the agent listens, or why not.
-func (c *controller) listens(address string, busy error) {
+// listens takes over why the agent does not listen at its address, nil once it does.
+func (c *controller) listens(busy error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.listening, c.unheard = address, busy
-}
-
-// Fetch asks the live agent of stateDir for its checkpoint of this moment: over its
-// socket, and where that is not there at its address.
-func Fetch(ctx context.Context, stateDir, address string) (Checkpoint, error) {
-	text, err := window.Status(ctx, stateDir, address)
-	if err != nil {
-		return Checkpoint{}, err
-	}
-	var cp Checkpoint
-	if err := json.Unmarshal(text, &cp); err != nil {
-		return Checkpoint{}, fmt.Errorf("status of the agent: %w", err)
-	}
-	return cp, nil
+	c.unheard = busy
 }

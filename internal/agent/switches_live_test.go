@@ -17,178 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/test/patience"
 )
-
-// The names that threads of either side have in the kernel's records.
-const (
-	onlineName  = "berth-online"
-	offlineName = "berth-offline"
-)
-
-// together are the moments at which an online and an offline thread were on one core, by the
-// records of sched_switch in the order of time, and how often a thread of either side came to run
-// at all. cores has the number of the core of each CPU.
-func together(records []string, cores map[int]int) (moments []string, online, offline int) {
-	running := map[int]string{}
-	for _, record := range records {
-		if s, ok := parseSwitch(record); ok {
-			if _, known := running[s.cpu]; !known {
-				running[s.cpu] = s.previous // since before the first record
-			}
-		}
-	}
-	for _, record := range records {
-		s, ok := parseSwitch(record)
-		if !ok {
-			continue
-		}
-		running[s.cpu] = s.next
-		other := ""
-		switch s.next {
-		case onlineName:
-			online, other = online+1, offlineName
-		case offlineName:
-			offline, other = offline+1, onlineName
-		default:
-			continue
-		}
-		for cpu, name := range running {
-			if cpu != s.cpu && name == other && cores[cpu] == cores[s.cpu] {
-				moments = append(moments, fmt.Sprintf("beside CPU %d: %s", cpu, record))
-			}
-		}
-	}
-	return moments, online, offline
-}
-
-// switched is one record of sched_switch.
-type switched struct {
-	cpu            int
-	previous, next string
-}
-
-// parseSwitch reads "  comm-12  [003] d..2.  1.234567: sched_switch: prev_comm=a … ==> next_comm=b …".
-func parseSwitch(record string) (s switched, ok bool) {
-	head, rest, ok := strings.Cut(record, ": sched_switch: prev_comm=")
-	if !ok {
-		return s, false
-	}
-	previous, rest, _ := strings.Cut(rest, " prev_pid=")
-	_, rest, _ = strings.Cut(rest, " next_comm=")
-	next, _, found := strings.Cut(rest, " next_pid=")
-	open := strings.LastIndex(head, "[")
-	if !found || open < 0 {
-		return s, false
-	}
-	number, _, _ := strings.Cut(head[open+1:], "]")
-	cpu, err := strconv.Atoi(number)
-	return switched{cpu, previous, next}, err == nil
-}
-
-// What counts as together: the two sides on two CPUs of one core, also by what ran there before
-// the first record; and nothing else.
-func TestTogether(t *testing.T) {
-	t.Parallel()
-	record := func(cpu int, previous, next string) string {
-		return fmt.Sprintf("   x-1   [%03d] d..2.  1.000001: sched_switch: prev_comm=%s prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=%s next_pid=8 next_prio=120", cpu, previous, next)
-	}
-	cores := map[int]int{0: 0, 1: 0, 2: 1, 3: 1}
-	for _, test := range []struct {
-		name    string
-		records []string
-		want    int
-	}{
-		{"one after the other on a CPU", []string{record(0, "swapper/0", onlineName), record(0, onlineName, offlineName), record(0, offlineName, onlineName)}, 0},
-		{"on two cores", []string{record(0, "swapper/0", onlineName), record(2, "swapper/2", offlineName)}, 0},
-		{"on one core", []string{record(0, "swapper/0", onlineName), record(1, "swapper/1", offlineName)}, 1},
-		{"left before", []string{record(0, "swapper/0", onlineName), record(0, onlineName, "swapper/0"), record(1, "swapper/1", offlineName)}, 0},
-		{"ran before the first record", []string{record(1, "swapper/1", onlineName), record(0, offlineName, "swapper/0")}, 1},
-		{"two of one side", []string{record(2, "swapper/2", offlineName), record(3, "swapper/3", offlineName)}, 0},
-		{"another program, and no record", []string{record(2, "x", "y z"), record(3, "y", offlineName), "# tracer: nop"}, 0},
-	} {
-		if got, _, _ := together(test.records, cores); len(got) != test.want {
-			t.Errorf("%s: %d moments, want %d: %q", test.name, len(got), test.want, got)
-		}
-	}
-}
-
-// trace records sched_switch in buffers of its own.
-type trace struct {
-	t   *testing.T
-	dir string
-}
-
-func newTrace(t *testing.T) *trace {
-	t.Helper()
-	top := t.TempDir()
-	if err := unix.Mount("tracefs", top, "tracefs", 0, ""); err != nil {
-		t.Skipf("records of the scheduler: mount tracefs: %v; the VM has them", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(top, unix.MNT_DETACH) })
-	tr := &trace{t: t, dir: filepath.Join(top, "instances", scratch.Name("test"))}
-	if err := os.Mkdir(tr.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(tr.dir); err != nil {
-			t.Error(err)
-		}
-	})
-	tr.set("trace_clock", "global")
-	tr.set("buffer_size_kb", "16384")
-	tr.set("events/sched/sched_switch/filter", fmt.Sprintf(
-		`prev_comm == "%[1]s" || next_comm == "%[1]s" || prev_comm == "%[2]s" || next_comm == "%[2]s"`, onlineName, offlineName))
-	tr.set("events/sched/sched_switch/enable", "1")
-	return tr
-}
-
-func (tr *trace) set(name, value string) {
-	tr.t.Helper()
-	if err := os.WriteFile(filepath.Join(tr.dir, name), []byte(value), 0); err != nil {
-		tr.t.Fatal(err)
-	}
-}
-
-// records returns those of the time in which what ran, in order. None of them may be missing.
-func (tr *trace) records(what func()) []string {
-	tr.t.Helper()
-	tr.set("tracing_on", "0")
-	tr.set("trace", "")
-	tr.set("tracing_on", "1")
-	what()
-	tr.set("tracing_on", "0")
-	stats, err := filepath.Glob(filepath.Join(tr.dir, "per_cpu/cpu*/stats"))
-	if err != nil || len(stats) == 0 {
-		tr.t.Fatal(stats, err)
-	}
-	for _, name := range stats {
-		text, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(text), "\noverrun: 0\n") {
-			tr.t.Fatalf("records are lost: %v\n%s", err, text)
-		}
-	}
-	file, err := os.Open(filepath.Join(tr.dir, "trace"))
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	var all []string
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		all = append(all, lines.Text())
-	}
-	if err := lines.Err(); err != nil {
-		tr.t.Fatal(err)
-	}
-	return all
-}
 
 // sideFlag makes this binary a process of one side: first one that waits until it is in its group,
 // then one of the side's name, whose load its input says.
@@ -224,7 +58,23 @@ func TestSide(t *testing.T) {
 		if err != nil {
 			return
 		}
+		if strings.TrimSpace(line) == "storm" {
+			go storm(t.Context(), path)
+			continue
+		}
 		busy.Store(strings.TrimSpace(line) == "busy")
+	}
+}
+
+// storm forks for as long as this process is there, each time a process of the same name that ends
+// at once.
+func storm(ctx context.Context, path string) {
+	runtime.LockOSThread() // a child ends with the thread that forked it
+	for ctx.Err() == nil {
+		child := exec.CommandContext(ctx, path, "-test.run=^$")
+		child.Env = []string{}
+		child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		_ = child.Run() // also one that is killed was there
 	}
 }
 
@@ -286,13 +136,13 @@ func (s *side) end() { _, _ = s.Process.Kill(), s.Wait() }
 func (s *site) status(what string, ok func(text string) bool) {
 	s.t.Helper()
 	err := patience.Until(context.WithoutCancel(s.t.Context()), 2*time.Minute, 100*time.Millisecond, func() string {
-		if ok(s.get("/api/v1/status")) {
+		if ok(s.view()) {
 			return ""
 		}
 		return what
 	})
 	if err != nil {
-		s.t.Fatalf("%v; status %s", err, s.get("/api/v1/status"))
+		s.t.Fatalf("%v; status %s", err, s.view())
 	}
 }
 
@@ -303,25 +153,84 @@ func number(text, field string) int {
 	return n
 }
 
-// No record of the scheduler has an online and an offline thread on one core at a time, once the
-// boundary stands: not while it moves, in a surge, when processes come and go, or when a
-// workload takes CPUs for itself. Without the agent there are such records.
-func TestLiveSidesShareNoCore(t *testing.T) {
-	p := newPair(t, "switches")
-	top, err := topology.Discover(p.root.FS())
+// coresOf returns the number of the core of each CPU, how many cores there are, and whether any of
+// them has two threads.
+func (s *site) coresOf() (cores map[int]int, n int, siblings bool) {
+	s.t.Helper()
+	top, err := topology.Discover(s.root.FS())
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	cores := map[int]int{}
-	siblings := false
+	cores = map[int]int{}
 	for i, c := range top.Cores {
 		siblings = siblings || c.CPUs.Size() > 1
 		for cpu := range c.CPUs.All() {
 			cores[cpu] = i
 		}
 	}
-	if len(top.Cores) < 3 || !siblings {
-		t.Skipf("%d cores, siblings %v: no boundary that moves between cores of two threads; the VM has four", len(top.Cores), siblings)
+	return cores, len(top.Cores), siblings
+}
+
+// Where the boundary stands still, no record of the scheduler has threads of both sides on one core,
+// not even one after the other, while processes come and go, and offline work forks as fast as it
+// can, also while the sides are parted. Two cores of one thread are enough for that: each side has
+// one. Without the agent there are such records.
+func TestLiveSidesKeepToTheirCores(t *testing.T) {
+	p := newPair(t, "cores")
+	cores, n, _ := p.coresOf()
+	if n < 2 {
+		t.Skipf("%d core: none can be offline work's alone; the VM has more", n)
+	}
+	tr := newTrace(t)
+	for _, g := range []*scratch.Group{p.group, p.other} {
+		if err := g.SetMax(unit.NoLimit, usualPeriod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offline, online := p.join(offlineName, p.group), p.join(onlineName, p.other)
+	online.says("busy")
+	p.measures(tr, func(records []string) bool { moments, _, _ := crossed(records, cores); return len(moments) > 0 })
+	offline.says("storm")
+	p.isolates(0)
+	records := tr.records(func() {
+		offline = p.churns(offline, offlineName, p.group)
+		offline.says("storm")
+		online = p.churns(online, onlineName, p.other)
+		online.says("busy")
+		time.Sleep(time.Second)
+	})
+	moments, ofOnline, ofOffline := crossed(records, cores)
+	t.Logf("%d records, online threads came to run %d times, offline ones %d times", len(records), ofOnline, ofOffline)
+	if ofOnline == 0 || ofOffline == 0 {
+		t.Error("one side did not run at all: nothing is measured")
+	}
+	if len(moments) > 0 {
+		t.Errorf("%d moments on a core of the other side, the first of them: %s\nstatus %s", len(moments), moments[0], p.get("/api/v1/status"))
+	}
+}
+
+// measures waits until records of a second show what must not be when the agent runs.
+func (p *pair) measures(tr *trace, ok func(records []string) bool) {
+	p.t.Helper()
+	err := patience.Until(context.WithoutCancel(p.t.Context()), time.Minute, time.Millisecond, func() string {
+		if ok(tr.records(func() { time.Sleep(time.Second) })) {
+			return ""
+		}
+		return "without an agent no core has threads of both sides: nothing is measured"
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// No record of the scheduler has an online and an offline thread on one core at a time, once the
+// boundary stands: not while it moves, in a surge, when processes come and go, when a workload
+// takes CPUs for itself, or when a CPU goes and comes back. Without the agent there are such records.
+func TestLiveSidesShareNoCore(t *testing.T) {
+	p := newPair(t, "switches")
+	cores, count, siblings := p.coresOf()
+	if count < 3 || !siblings || !ownMachine(t) {
+		t.Skipf("%d cores, siblings %v: no boundary that moves between cores of two threads, or CPUs that are not the test's to switch off; the VM has four", count, siblings)
 	}
 	tr, all := newTrace(t), p.cpusOf(p.other)
 	pinned := p.newGroup("switches-pinned")
@@ -333,19 +242,10 @@ func TestLiveSidesShareNoCore(t *testing.T) {
 	offline, online := p.join(offlineName, p.group), p.join(onlineName, p.other)
 	exclusive := p.join(onlineName, pinned)
 	online.says("busy")
-	err = patience.Until(context.WithoutCancel(t.Context()), time.Minute, time.Millisecond, func() string {
-		records := tr.records(func() { time.Sleep(time.Second) })
-		if moments, _, _ := together(records, cores); len(moments) > 0 {
-			return ""
-		}
-		return "without an agent no online thread is beside an offline one: nothing is measured"
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.measures(tr, func(records []string) bool { moments, _, _ := together(records, cores); return len(moments) > 0 })
 	online.says("calm")
 	p.asksFor(pinned, "")
-	p.isolates()
+	p.isolates(100)
 	records := tr.records(func() {
 		p.status("offline work grew", func(text string) bool { return number(text, "moves") > 0 })
 		offline = p.churns(offline, offlineName, p.group)
@@ -359,7 +259,19 @@ func TestLiveSidesShareNoCore(t *testing.T) {
 		if err := os.Remove(filepath.Join(p.dir, "workloads/pinned.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		p.settles("its CPUs are both sides' again", func(own, other cpuset.Set) bool { return apart(own, other) && own.Union(other) == all })
+		both := func(cpus cpuset.Set) func(own, other cpuset.Set) bool {
+			return func(own, other cpuset.Set) bool { return apart(own, other) && own.Union(other) == cpus }
+		}
+		p.settles("its CPUs are both sides' again", both(all))
+		last, _ := all.Max()
+		online.says("busy")
+		p.plugs(last, "0")
+		p.settles("a CPU went", both(all.Remove(last)))
+		offline = p.churns(offline, offlineName, p.group)
+		online.says("calm")
+		p.plugs(last, "1")
+		p.settles("the CPU came back", both(all))
+		online = p.churns(online, onlineName, p.other)
 	})
 	moments, n, m := together(records, cores)
 	t.Logf("%d records, online threads came to run %d times, offline ones %d times", len(records), n, m)
@@ -367,7 +279,7 @@ func TestLiveSidesShareNoCore(t *testing.T) {
 		t.Error("one side did not run at all: nothing is measured")
 	}
 	if len(moments) > 0 {
-		t.Errorf("%d moments on one core, the first of them: %s\nstatus %s", len(moments), moments[0], p.get("/api/v1/status"))
+		t.Errorf("%d moments on one core, the first of them: %s\nstatus %s", len(moments), moments[0], p.view())
 	}
 }
 
@@ -382,15 +294,35 @@ spec: {cgroup: %s, cpu: {limit: "2"}}
 `, annotations, g.Path()))
 }
 
-// isolates starts the agent and waits until the boundary stands.
-func (p *pair) isolates() {
+// ownMachine says whether the machine is the tests' alone.
+func ownMachine(t *testing.T) bool {
+	t.Helper()
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(line), "berth.cgroup=")
+}
+
+// plugs has a CPU go offline, or come back.
+func (p *pair) plugs(cpu int, online string) {
+	p.t.Helper()
+	file := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu)
+	if err := os.WriteFile(file, []byte(online), 0); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = os.WriteFile(file, []byte("1"), 0) })
+}
+
+// isolates starts the agent with a threshold in percent and waits until the boundary stands.
+func (p *pair) isolates(percent int) {
 	p.t.Helper()
 	config, err := os.ReadFile(filepath.Join(p.dir, "agent.yaml"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.write("agent.yaml", string(config)+
-		"resource-threshold-config: {clusterStrategy: {enable: true, cpuSuppressThresholdPercent: 100}}\n")
+	p.write("agent.yaml", fmt.Sprintf(
+		"%sresource-threshold-config: {clusterStrategy: {enable: true, cpuSuppressThresholdPercent: %d}}\n", config, percent))
 	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
 kind: Workload
 metadata: {name: w, labels: {koordinator.sh/qosClass: BE}}

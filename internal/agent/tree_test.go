@@ -22,12 +22,13 @@ import (
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/view"
 )
 
 // machine is a host made of plain files, with a clock that a test moves: 4 CPUs,
 // cgroup v2, one group "app" limited to half a CPU.
 type machine struct {
-	t        *testing.T
+	t        testing.TB
 	dir      string
 	controls *controller
 	journal  *journal.Journal
@@ -44,7 +45,7 @@ type machine struct {
 
 const app = "app"
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{t: t, dir: memoryDir(t), start: time.Now(), log: &strings.Builder{}, group: app}
 	m.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
@@ -59,7 +60,7 @@ func newMachine(t *testing.T) *machine {
 }
 
 // memoryDir is a directory that costs no disk writes, where there is one.
-func memoryDir(t *testing.T) string {
+func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "berth-agent-*") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {
@@ -249,7 +250,7 @@ func (m *machine) closeJournal() {
 
 // shown is the status of a workload with the section of burst.
 type shown struct {
-	Status
+	view.Status
 	Burst *burst.Status `json:"burst,omitempty"`
 }
 

@@ -80,6 +80,9 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	if no := s.limit(t, r, n, try); no.Code != Placed {
 		return no
 	}
+	if nodes := r.spanned(s.m, &s.p); nodes != 0 && share(s, nodes) {
+		return Refusal{}
+	}
 	if r.Domain == AnyDomain {
 		return s.solve()
 	}

@@ -23,6 +23,9 @@ type Vector struct {
 	// Sockets is how many sockets the touched NUMA nodes are in. A node across
 	// several sockets, or in none, counts for none.
 	Sockets int
+	// Dies is how many dies the touched NUMA nodes are in. A node across several dies, or on a
+	// machine that shows none, counts for none: there L3 domains say what is near.
+	Dies int
 	// Distance is the sum of the distances of each pair of touched NUMA nodes,
 	// of the two directions the greater one.
 	Distance int
@@ -57,6 +60,7 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 		cmp.Compare(v.Unheld, o.Unheld),
 		cmp.Compare(v.OffPreferred, o.OffPreferred),
 		cmp.Compare(v.Sockets, o.Sockets),
+		cmp.Compare(v.Dies, o.Dies),
 		cmp.Compare(v.Distance, o.Distance),
 		cmp.Compare(v.L3s, o.L3s),
 		cores,

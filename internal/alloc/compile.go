@@ -41,8 +41,8 @@ func Compile(t *topology.Topology) (*Machine, error) {
 	if len(m.nodes) > mostNodes {
 		return nil, fmt.Errorf("%w: %d NUMA nodes: at most %d", ErrTopology, len(m.nodes), mostNodes)
 	}
-	if len(m.l3s) > cpuset.Max || len(m.sockets) > cpuset.Max {
-		return nil, fmt.Errorf("%w: %d L3 domains, %d sockets: at most %d", ErrTopology, len(t.L3), len(t.Sockets), cpuset.Max-1)
+	if len(m.l3s) > cpuset.Max || len(m.sockets) > cpuset.Max || len(t.Dies) > cpuset.Max {
+		return nil, fmt.Errorf("%w: %d L3 domains, %d sockets, %d dies: at most %d", ErrTopology, len(t.L3), len(t.Sockets), len(t.Dies), cpuset.Max-1)
 	}
 	if err := m.place(t); err != nil {
 		return nil, err
@@ -52,6 +52,7 @@ func Compile(t *topology.Topology) (*Machine, error) {
 		return nil, err
 	}
 	m.nest()
+	m.findDies(t)
 	for i := range m.kinds {
 		m.kinds[i] = m.kind(t, i == 1)
 	}
@@ -211,6 +212,18 @@ func (m *Machine) nest() {
 		inside(&n.socket, at.socket)
 	}
 	m.nodesInSockets = !slices.ContainsFunc(m.nodes, func(n node) bool { return n.socket == none })
+}
+
+// findDies finds the die that each node is wholly inside of.
+func (m *Machine) findDies(t *topology.Topology) {
+	all := mask(t.Online.Words())
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		n.die = slices.IndexFunc(t.Dies, func(d topology.Die) bool {
+			die := mask(d.CPUs.Words())
+			return n.cpus.in(&die) == n.cpus.in(&all)
+		})
+	}
 }
 
 // inside notes that a part of a domain lies in there.

@@ -13,6 +13,8 @@ type division struct {
 	// other those of the second way to divide.
 	order       []int
 	each, other []cpuset.Set
+	// room is what each domain of one kind has.
+	room []int
 }
 
 // divide gives each container its CPUs, and returns all of them. They are parts of
@@ -32,7 +34,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	}
 	nodes, _ := s.m.nodesOf(&union)
 	all := s.m.cpusOf(nodes)
-	if pool.and(&all); !union.within(&all) {
+	if pool.and(&all); !union.within(&all) || !d.least(s.m, r.Wants, &pool).less(torn) {
 		return union
 	}
 	s.p = p
@@ -90,6 +92,38 @@ type tearing struct{ nodes, l3s int }
 
 func (t tearing) less(o tearing) bool {
 	return cmp.Or(cmp.Compare(t.nodes, o.nodes), cmp.Compare(t.l3s, o.l3s)) < 0
+}
+
+// least returns the fewest domains that the containers can be in, were each alone on the
+// CPUs of the pool: no way to divide these has fewer.
+func (d *division) least(m *Machine, wants []Want, pool *mask) (t tearing) {
+	d.room = d.room[:0]
+	for i := range m.nodes {
+		d.room = append(d.room, m.nodes[i].cpus.in(pool))
+	}
+	t.nodes = d.fewest(wants, pool.size())
+	d.room = d.room[:0]
+	for k := range m.l3s {
+		d.room = append(d.room, m.l3s[k].cpus.in(pool))
+	}
+	t.l3s = d.fewest(wants, pool.size())
+	return t
+}
+
+// fewest returns in how many of the domains with room the containers are at least. What
+// the pool has besides is in no domain, and needs none.
+func (d *division) fewest(wants []Want, pool int) (sum int) {
+	slices.SortFunc(d.room, func(a, b int) int { return b - a })
+	for _, room := range d.room {
+		pool -= room
+	}
+	for i := range wants {
+		for at, left := 0, wants[i].CPUs-pool; at < len(d.room) && left > 0; at++ {
+			left -= d.room[at]
+			sum++
+		}
+	}
+	return sum
 }
 
 func (m *Machine) torn(each []cpuset.Set) (t tearing) {

@@ -6,7 +6,7 @@
 //
 // Of all sets of free CPUs that the policies of a Request allow, the answer is
 // the one with the best Vector: the fewest NUMA nodes, these with the
-// memory that the pod needs, in few sockets and near each other, then the fewest L3 domains, then whole cores (or many cores),
+// memory that the pod needs, in few sockets and dies and near each other, then the fewest L3 domains, then whole cores (or many cores),
 // then the tightest fit; of equals the one with the lowest CPUs. Compile says what can be given
 // out at all, Hold what others hold, Allocate finds the answer or a Refusal, and
 // Answer.Why says what it was judged by.
@@ -24,7 +24,7 @@
 //
 //   - The least number of nodes follows from what each could contribute. A set
 //     of that many nodes is touched as a whole by every answer within it (with
-//     fewer, there would be a better one), so sockets, distances and free
+//     fewer, there would be a better one), so sockets, dies, distances and free
 //     CPUs in nodes are known from the set. The same holds for the L3 domains within it.
 //   - Nodes and L3 domains are therefore chosen by branch and bound. A partial
 //     set is given up if even the best values of what is left (sums: the k

@@ -10,26 +10,54 @@ func (s *Scratch) even() {
 	if !p.even || count < 2 || !best.within(&all) {
 		return
 	}
+	if !share(s, nodes) {
+		s.best.cpus = best
+	}
+}
+
+// spanned returns the nodes of Span, none where no answer can take CPUs of each.
+func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
+	count := 0
+	for i := range m.nodes {
+		if r.Span.Contains(int(m.nodes[i].id)) {
+			nodes.add(i)
+			count++
+		}
+	}
+	if count < 2 || count != r.Span.Size() || r.NUMA == SingleNUMANode || r.Domain != AnyDomain || nodes&^p.across != 0 {
+		return 0
+	}
+	return nodes
+}
+
+// share finds the best answer that takes as many CPUs of each of the nodes as these
+// allow, and reports whether there is one with some of each.
+func share(s *Scratch, nodes nodeSet) bool {
+	s.survey()
+	p, sum, ok := s.p, mask{}, true
 	var shares [mostNodes]int
 	level(&shares, s.eligible.nodes, nodes, &p)
-	var sum mask
+	left := p.n
 	for i := range s.m.nodes {
-		if shares[i] == 0 {
+		left -= shares[i]
+		ok = ok && (!nodes.has(i) || shares[i] > 0)
+	}
+	ok = ok && left == 0
+	for i := range s.m.nodes {
+		if !ok || shares[i] == 0 {
 			continue
 		}
 		here := s.m.cpusOf(1 << i)
 		s.p.part(1)
 		s.p.n, s.p.free, s.p.clean = shares[i], p.free, p.clean
 		s.p.free.and(&here)
-		if s.solve().Code != Placed {
-			sum = best
-			break
-		}
+		ok = s.solve().Code == Placed
 		sum.or(&s.best.cpus)
 	}
 	s.p, s.best.cpus = p, sum
 	s.survey()
 	s.frees()
+	return ok
 }
 
 // level gives the nodes shares of p.n CPUs, core by core to the one that has the

@@ -4,7 +4,7 @@ package alloc
 type key struct{ hi, lo uint64 }
 
 // The fields of a key. hi has what the set of NUMA nodes decides: their number,
-// amounts that they do not hold, CPUs off the preferred ones, sockets, distance. lo has what the choice within
+// amounts that they do not hold, CPUs off the preferred ones, sockets, dies, distance. lo has what the choice within
 // the set does: L3 domains, the two core terms, the three terms of free CPUs. A
 // machine has at most 1,024 of anything that is counted, and a core that is
 // broken has two threads; what stays free is less than all CPUs. A machine has
@@ -14,6 +14,7 @@ const (
 	heldMost     = 1<<heldBits - 1
 	offBits      = 11
 	socketBits   = 7
+	dieBits      = 7
 	distanceBits = 23
 	coreBits     = 11
 	brokenBits   = 10
@@ -37,10 +38,13 @@ func (k key) compare(o key) int {
 	return 1
 }
 
+// nearness is how near the nodes of a set are to each other.
+type nearness struct{ sockets, dies, distance int }
+
 // setTerms packs what the set of nodes decides.
-func setTerms(nodes, unheld, off, sockets, distance int) uint64 {
+func setTerms(nodes, unheld, off int, n nearness) uint64 {
 	first := uint64(nodes)<<heldBits | uint64(unheld)
-	return ((first<<offBits|uint64(off))<<socketBits|uint64(sockets))<<distanceBits | uint64(distance)
+	return (((first<<offBits|uint64(off))<<socketBits|uint64(n.sockets))<<dieBits|uint64(n.dies))<<distanceBits | uint64(n.distance)
 }
 
 // restTerms packs what the choice within the set decides.
@@ -73,7 +77,7 @@ func (p *problem) keyOf(v *Vector) key {
 		c = coreTerms{first: p.n - v.Cores}
 	}
 	return key{
-		setTerms(v.NUMANodes, v.Unheld, v.OffPreferred, v.Sockets, v.Distance),
+		setTerms(v.NUMANodes, v.Unheld, v.OffPreferred, nearness{v.Sockets, v.Dies, v.Distance}),
 		p.strategy.restTerms(v.L3s, c, v.FreeL3, v.FreeNUMA, v.FreeSocket),
 	}
 }

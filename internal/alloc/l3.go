@@ -156,7 +156,7 @@ func (s *Scratch) nodeTerms() {
 	if p.picky {
 		ls.off = max(0, p.n-preferred)
 	}
-	ls.set = setTerms(len(chosen), p.unheld(chosen), ls.off, s.m.socketsOf(chosen), distance)
+	ls.set = setTerms(len(chosen), p.unheld(chosen), ls.off, nearness{s.m.socketsOf(chosen), s.m.diesOf(chosen), distance})
 }
 
 // gather lists the L3 domains of the chosen nodes.

@@ -73,6 +73,7 @@ type node struct {
 	id     topology.NodeID
 	lo, hi int // its cells
 	socket int // none: several
+	die    int // none: several, or the machine has none
 	cpus   sparse
 }
 

@@ -145,12 +145,12 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 		return true
 	}
 	off, unheld := s.offBound(st.preferred+ns.preferred.of(i, left)), ns.unheldBound(s.p.amounts, i, left)
-	if hi := setTerms(len(ns.chosen)+left, unheld, off, 0, 0); hi > against.hi {
+	if hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{}); hi > against.hi {
 		return false
 	}
 	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
 	sockets, freeSocket := s.socketBound(i, left)
-	hi := setTerms(len(ns.chosen)+left, unheld, off, sockets, st.distance+s.distanceBound(i, left))
+	hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{sockets, s.m.diesOf(ns.chosen), st.distance + s.distanceBound(i, left)})
 	if hi != against.hi {
 		return hi < against.hi
 	}

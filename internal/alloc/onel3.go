@@ -99,7 +99,7 @@ func (s *Scratch) boundSingle(l3 int, in *tally) key {
 		socket = s.freeSockets[d.socket] - p.n
 	}
 	return key{
-		setTerms(1, p.unheld(here), off, sockets, 0),
+		setTerms(1, p.unheld(here), off, nearness{sockets, s.m.diesOf(here), 0}),
 		p.strategy.restTerms(1, s.terms(p.n, in), s.freeL3s[l3]-p.n, s.freeNodes[d.node]-p.n, socket),
 	}
 }

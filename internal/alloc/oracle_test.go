@@ -15,7 +15,7 @@ import (
 type oracle struct {
 	topo              *topology.Topology
 	cores, nodes, l3s []word
-	sockets           []word
+	sockets, dies     []word
 	threads           int // of the largest core that may be given out
 	pinned, free      word
 	eligible          word // without the conditions on the whole set
@@ -71,6 +71,9 @@ func newOracle(t *topology.Topology, r *alloc.Request) *oracle {
 	}
 	for _, s := range t.Sockets {
 		o.sockets = append(o.sockets, of(func(c topology.Core) bool { return c.Socket == s.ID }))
+	}
+	for _, d := range t.Dies {
+		o.dies = append(o.dies, wordOf(d.CPUs))
 	}
 	for _, c := range t.Cores {
 		o.cores = append(o.cores, wordOf(c.CPUs))
@@ -230,6 +233,11 @@ func (o *oracle) vector(cpus, free word) alloc.Vector {
 			v.FreeSocket += (d & free &^ cpus).size()
 		}
 	}
+	for _, d := range o.dies {
+		if slices.ContainsFunc(o.nodes, func(node word) bool { return node&cpus != 0 && node&^d == 0 }) {
+			v.Dies++
+		}
+	}
 	for _, c := range o.cores {
 		if c&cpus != 0 {
 			v.Cores++
@@ -254,7 +262,7 @@ func (o *oracle) better(a, b alloc.Vector) int {
 	if s := o.request.Strategy; s == alloc.LeastAllocated || o.even() && a.NUMANodes > 1 {
 		sign = -1
 	}
-	return cmp.Or(a.NUMANodes-b.NUMANodes, a.Unheld-b.Unheld, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Distance-b.Distance, a.L3s-b.L3s, cores,
+	return cmp.Or(a.NUMANodes-b.NUMANodes, a.Unheld-b.Unheld, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Dies-b.Dies, a.Distance-b.Distance, a.L3s-b.L3s, cores,
 		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket))
 }
 
@@ -268,9 +276,37 @@ func (o *oracle) evenly(r result, pool, free word, n int) result {
 	if !o.even() || !r.ok || r.vector.NUMANodes < 2 || r.cpus&^union(o.nodes) != 0 {
 		return r
 	}
+	if shared, _ := o.shared(r.cpus, pool, free, n); shared.ok {
+		return shared
+	}
+	return r
+}
+
+// spanning divides n CPUs among the nodes of Request.Span, if each can have some.
+func (o *oracle) spanning(n int) result {
+	var all word
+	for i, node := range o.topo.Nodes {
+		if o.request.Span.Contains(int(node.ID)) {
+			all |= o.nodes[i]
+		}
+	}
+	_, count := o.touch(o.nodes, all)
+	if count < 2 || count != o.request.Span.Size() || o.request.NUMA == alloc.SingleNUMANode || all&^o.across != 0 {
+		return result{}
+	}
+	shared, each := o.shared(all, o.eligible, o.free, n)
+	if each < count {
+		return result{}
+	}
+	return shared
+}
+
+// shared divides n CPUs among the nodes that touched is in, as evenly as can be, and says
+// how many of these have some.
+func (o *oracle) shared(touched, pool, free word, n int) (r result, each int) {
 	room := map[int]int{}
 	for i, node := range o.nodes {
-		if node&r.cpus == 0 {
+		if node&touched == 0 {
 			continue
 		}
 		room[i] = (node & pool).size()
@@ -289,6 +325,9 @@ func (o *oracle) evenly(r result, pool, free word, n int) result {
 				least = i
 			}
 		}
+		if least < 0 && unit == 1 {
+			return result{}, 0
+		}
 		if least < 0 {
 			unit = 1
 			continue
@@ -301,12 +340,13 @@ func (o *oracle) evenly(r result, pool, free word, n int) result {
 		if share[i] > 0 {
 			part := o.best(pool&node, free&node, share[i], func(word, *alloc.Vector) bool { return true })
 			if !part.ok {
-				return r
+				return result{}, 0
 			}
 			all |= part.cpus
+			each++
 		}
 	}
-	return result{ok: true, cpus: all, vector: o.vector(all, free)}
+	return result{ok: true, cpus: all, vector: o.vector(all, free)}, each
 }
 
 type result struct {
@@ -385,7 +425,11 @@ func place(t *topology.Topology, holds []hold, r *alloc.Request, exclusive alloc
 	}
 	o.occupy(holds, exclusive, apart)
 	if r.Domain == alloc.AnyDomain {
-		found := o.evenly(o.within(o.eligible, n, nodes), o.eligible, o.free, n)
+		found := o.spanning(n)
+		if !found.ok {
+			found = o.within(o.eligible, n, nodes)
+		}
+		found = o.evenly(found, o.eligible, o.free, n)
 		if in, _ := o.touch(o.nodes, found.cpus); found.cpus&^in == 0 {
 			found.pool, found.free = in&o.eligible, o.free
 		}
@@ -456,7 +500,7 @@ func divide(t *topology.Topology, r *alloc.Request, found result, exclusive allo
 	v := o.vector(all, found.free)
 	otherNodes, otherL3s := o.torn(other)
 	if cmp.Or(otherNodes-nodes, otherL3s-l3s) >= 0 || exclusive == alloc.PCPULevel && v.Split > found.vector.Split ||
-		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Distance-found.vector.Distance) > 0 {
+		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Dies-found.vector.Dies, v.Distance-found.vector.Distance) > 0 {
 		return found, each
 	}
 	found.cpus, found.vector = all, v

@@ -1,6 +1,7 @@
 package alloc_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,6 +9,8 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/test/recorded"
 )
 
 // small has 16 CPUs in two NUMA nodes (0-3,8-11 and 4-7,12-15), each with two L3
@@ -250,6 +253,39 @@ func TestNearNodes(t *testing.T) {
 				t.Errorf("distances alike %t, strategy %d: %s %q, %+v", alike, strategy, a.Nodes, no, a.Vector)
 			}
 		}
+	}
+}
+
+// TestDies asks for two of four NUMA nodes at equal distances: those of one die, although others have
+// lower numbers or are fuller.
+func TestDies(t *testing.T) {
+	top := shape{sockets: 1, nodes: 4, l3s: 2, cores: 4, threads: 2}.topology()
+	for i := range top.Nodes {
+		for j := range top.Nodes {
+			top.Nodes[i].Distances[j] = 10 + 10*min(1, max(i-j, j-i))
+		}
+	}
+	top.Dies = []topology.Die{
+		{ID: 0, CPUs: cpus(t, "0-7,32-39,16-23,48-55")},
+		{ID: 1, CPUs: cpus(t, "8-15,40-47,24-31,56-63")},
+	}
+	m := compile(t, top)
+	var s alloc.Scratch
+	for _, held := range []string{"", "8-13,40-45", "16-17"} {
+		var taken alloc.Taken
+		m.Hold(&taken, alloc.Holding{CPUs: cpus(t, held)})
+		for _, strategy := range []alloc.Strategy{alloc.MostAllocated, alloc.LeastAllocated} {
+			a, no := m.Allocate(&s, &taken, &alloc.Request{Wants: wants(20), Strategy: strategy})
+			inside := slices.ContainsFunc(top.Dies, func(die topology.Die) bool { return a.CPUs.IsSubsetOf(die.CPUs) })
+			if no.Code != alloc.Placed || a.Vector.NUMANodes != 2 || a.Vector.Dies != 1 || !inside {
+				t.Errorf("beside %q, strategy %d: CPUs %s in nodes %s, %+v %q", held, strategy, a.CPUs, a.Nodes, a.Vector, no)
+			}
+		}
+	}
+	// A recorded machine, of which each die is a NUMA node.
+	a, no := compile(t, recorded.Machines(t)["vm-8n"]).Allocate(&s, &alloc.Taken{}, &alloc.Request{Wants: wants(3)})
+	if no.Code != alloc.Placed || a.Vector.NUMANodes != 2 || a.Vector.Dies != 2 || a.Vector.Sockets != 1 {
+		t.Errorf("recorded: CPUs %s, %+v %q", a.CPUs, a.Vector, no)
 	}
 }
 

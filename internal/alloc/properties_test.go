@@ -157,7 +157,8 @@ func TestNumbersDoNotMatter(t *testing.T) {
 		if r.Strategy == alloc.DistributeEvenly {
 			r.Strategy = alloc.MostAllocated // the first node has what cannot be divided
 		}
-		r.Amounts = nil // they are by the order of the nodes
+		r.Amounts = nil       // they are by the order of the nodes
+		r.Span = cpuset.Set{} // the first node has what cannot be divided
 		top, renumber := shuffle(d, s.machine.Topology())
 		other := compile(t, top)
 		var taken alloc.Taken
@@ -197,6 +198,10 @@ func shuffle(d *dice, t *topology.Topology) (*topology.Topology, func(cpuset.Set
 	other.L3, other.Sockets = slices.Clone(t.L3), slices.Clone(t.Sockets)
 	d.Shuffle(len(other.L3), func(i, j int) { other.L3[i], other.L3[j] = other.L3[j], other.L3[i] })
 	d.Shuffle(len(other.Sockets), func(i, j int) { other.Sockets[i], other.Sockets[j] = other.Sockets[j], other.Sockets[i] })
+	other.Dies = slices.Clone(t.Dies)
+	for i := range other.Dies {
+		other.Dies[i].CPUs = renumber(other.Dies[i].CPUs)
+	}
 	order := d.Perm(len(t.Nodes))
 	other.Nodes = nil
 	for _, i := range order {
@@ -210,17 +215,22 @@ func shuffle(d *dice, t *topology.Topology) (*topology.Topology, func(cpuset.Set
 	return &other, renumber
 }
 
-// TestMoreFreeIsNeverWorse lets a pod go: the next one needs no more nodes, and
-// no more L3 domains in as many.
+// near are the terms that depend on nothing but where the CPUs are.
+func near(v *alloc.Vector) []int {
+	return []int{v.NUMANodes, v.OffPreferred, v.Sockets, v.Dies, v.Distance, v.L3s}
+}
+
+// TestMoreFreeIsNeverWorse lets a pod go: the next one needs no more nodes, these are as near, and
+// it needs no more L3 domains in them.
 func TestMoreFreeIsNeverWorse(t *testing.T) {
 	var scratch alloc.Scratch
 	rapid.Check(t, func(t *rapid.T) {
 		s, _ := drawState(t, 32)
 		r := *s.request
-		// What is granted after all, also one L3 domain, costs other terms.
+		// What is granted after all, also one L3 domain or a CPU in each node with devices, costs other terms.
 		r.ExclusiveStrength, r.NUMAExclusive, r.Domain = alloc.Required, alloc.NUMAShared, alloc.AnyDomain
 		r.Strategy = min(r.Strategy, alloc.LeastAllocated) // even parts may cost L3 domains, and so may whole containers:
-		r.Wants, r.Amounts = r.Wants[:1], nil
+		r.Wants, r.Amounts, r.Span = r.Wants[:1], nil, cpuset.Set{}
 		var all, fewer alloc.Taken
 		for i, h := range s.holds {
 			h.SingleNUMA = false
@@ -236,7 +246,7 @@ func TestMoreFreeIsNeverWorse(t *testing.T) {
 		v := a.Vector
 		b, no := s.machine.Allocate(&scratch, &fewer, &r)
 		w := b.Vector
-		if no.Code != alloc.Placed || slices.Compare([]int{w.NUMANodes, w.OffPreferred, w.L3s}, []int{v.NUMANodes, v.OffPreferred, v.L3s}) > 0 {
+		if no.Code != alloc.Placed || slices.Compare(near(&w), near(&v)) > 0 {
 			t.Fatalf("%s: %+v, with more free %+v %q", describe(s.machine, s.holds, &r), v, w, no)
 		}
 	})

@@ -80,6 +80,7 @@ func drawRegular(t *dice, most int) *topology.Topology {
 			top.Online = top.Online.Remove(high)
 		}
 	}
+	addDies(t, top)
 	return top
 }
 
@@ -165,6 +166,7 @@ func addDomains(t *dice, top *topology.Topology) {
 		l3s[int(c.L3)] = l3s[int(c.L3)].Union(c.CPUs)
 		sockets[int(c.Socket)] = sockets[int(c.Socket)].Union(c.CPUs)
 	}
+	addDies(t, top)
 	near := t.oneIn(2)
 	for id := range 10 {
 		if cpus, ok := nodes[id]; ok {
@@ -184,6 +186,28 @@ func addDomains(t *dice, top *topology.Topology) {
 				d = t.between(10, 13)
 			}
 			top.Nodes[i].Distances = append(top.Nodes[i].Distances, d)
+		}
+	}
+}
+
+// addDies divides the nodes among dies, now and then with cores of one node in several.
+func addDies(t *dice, top *topology.Topology) {
+	count := t.between(0, 3)
+	if count == 0 {
+		return
+	}
+	dies, scattered := make([]cpuset.Set, count), t.oneIn(8)
+	for i := range top.Cores {
+		c := &top.Cores[i]
+		die := (int(c.Node) + 6) % count
+		if scattered {
+			die = t.between(0, count-1)
+		}
+		dies[die] = dies[die].Union(c.CPUs)
+	}
+	for i, cpus := range dies {
+		if !cpus.IsEmpty() {
+			top.Dies = append(top.Dies, topology.Die{ID: topology.DieID(i), CPUs: cpus})
 		}
 	}
 }
@@ -245,8 +269,13 @@ func drawRequest(t *dice, most int) *alloc.Request {
 			r.PreferNodes = r.PreferNodes.Add(drawOf(t, 0, 0, 1, 2, 3, 3, 6, 9))
 		}
 	}
+	if t.oneIn(5) {
+		for range t.between(2, 3) {
+			r.Span = r.Span.Add(drawOf(t, 0, 0, 1, 1, 2, 3))
+		}
+	}
 	if t.oneIn(3) {
-		for range t.between(1, 2) {
+		for range t.between(1, 3) { // memory, huge pages of two sizes
 			a := alloc.Amount{Want: int64(t.between(0, 30))}
 			for range 10 { // as many as there may be nodes
 				a.Free = append(a.Free, int64(t.between(-3, 20)))

@@ -101,7 +101,8 @@ func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	// Every answer has at least so many domains; one with more is worse, and one
 	// with as many has at most the best values of so many.
 	l3s, least := s.fewestL3sFor(p.n - ns.outside)
-	fewest := key{setTerms(len(ns.chosen), p.unheld(ns.chosen), s.offBound(st.preferred), s.m.socketsOf(ns.chosen), st.distance), fewestRest(l3s)}
+	near := nearness{s.m.socketsOf(ns.chosen), s.m.diesOf(ns.chosen), st.distance}
+	fewest := key{setTerms(len(ns.chosen), p.unheld(ns.chosen), s.offBound(st.preferred), near), fewestRest(l3s)}
 	if rs.exact && fewest.compare(rs.enough) < 0 {
 		rs.enough = fewest
 	}

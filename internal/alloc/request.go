@@ -133,6 +133,11 @@ type Request struct {
 	// PreferNodes holds ids of NUMA nodes, such as those of devices. It is a
 	// preference only, after the number of nodes. Empty: none.
 	PreferNodes cpuset.Set
+	// Span holds ids of NUMA nodes, two or more, that the answer takes CPUs of, of each
+	// as many as these allow, whatever that costs in nodes; where it can have none of one
+	// the rest decides alone. It outranks Restricted, but no preference that can be
+	// dropped, nor one domain. Empty: none.
+	Span cpuset.Set
 	// Amounts are preferences too, which come first after the number of nodes. At
 	// most 7 count.
 	Amounts []Amount

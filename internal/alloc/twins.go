@@ -44,7 +44,7 @@ func (m *Machine) alikeDistances(a, b int) bool {
 func (s *Scratch) alike(a, b int) bool {
 	m := s.m
 	x, y := &m.nodes[a], &m.nodes[b]
-	if x.socket == none || x.socket != y.socket || s.freeNodes[a] != s.freeNodes[b] || x.hi-x.lo != y.hi-y.lo ||
+	if x.socket == none || x.socket != y.socket || x.die != y.die || s.freeNodes[a] != s.freeNodes[b] || x.hi-x.lo != y.hi-y.lo ||
 		s.p.prefer.has(a) != s.p.prefer.has(b) {
 		return false
 	}

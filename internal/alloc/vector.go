@@ -11,7 +11,7 @@ func (s *Scratch) vector(cpus *mask) Vector {
 			s.nodeList = append(s.nodeList, i)
 		}
 	}
-	v.NUMANodes, v.Sockets = len(s.nodeList), m.socketsOf(s.nodeList)
+	v.NUMANodes, v.Sockets, v.Dies = len(s.nodeList), m.socketsOf(s.nodeList), m.diesOf(s.nodeList)
 	v.Unheld = s.p.unheld(s.nodeList)
 	for i := range m.l3s {
 		if in := m.l3s[i].cpus.in(cpus); in > 0 {
@@ -35,6 +35,19 @@ func (m *Machine) socketsOf(nodes []int) int {
 	for _, i := range nodes {
 		if socket := m.nodes[i].socket; m.isSocket(socket) && !seen.has(socket) {
 			seen.add(socket)
+			count++
+		}
+	}
+	return count
+}
+
+// diesOf counts the dies that nodes are wholly inside of.
+func (m *Machine) diesOf(nodes []int) int {
+	var seen mask
+	count := 0
+	for _, i := range nodes {
+		if die := m.nodes[i].die; die != none && !seen.has(die) {
+			seen.add(die)
 			count++
 		}
 	}

@@ -33,8 +33,11 @@ func (a *Answer) Why() []Reason {
 		reasons = append(reasons, of("offPreferred", v.OffPreferred, b.OffPreferred, "%s outside the preferred NUMA nodes", "CPU"))
 	}
 	if v.NUMANodes > 1 {
+		reasons = append(reasons, of("sockets", v.Sockets, b.Sockets, "in %s", "socket"))
+		if t := a.machine.topo; len(t.Dies) > len(t.Sockets) {
+			reasons = append(reasons, of("dies", v.Dies, b.Dies, "in %s", "die"))
+		}
 		reasons = append(reasons,
-			of("sockets", v.Sockets, b.Sockets, "in %s", "socket"),
 			of("distance", v.Distance, b.Distance, "%s between its NUMA nodes", "unit of distance"))
 	}
 	reasons = append(reasons, of("l3s", v.L3s, b.L3s, "in %s", "L3 domain"))

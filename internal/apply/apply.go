@@ -38,6 +38,8 @@ type Options struct {
 	// Records has Restore take Berth's values out of the records of other programs, too
 	// (Recorder). It waits for them.
 	Records bool
+	// Leave has Restore forget the originals of values that other writers changed: they stay.
+	Leave bool
 }
 
 // Applier applies changes and restores originals. It is for one goroutine.
@@ -48,6 +50,7 @@ type Applier struct {
 	step    func(Step, plan.Target)
 	now     func() time.Time
 	records bool
+	leave   bool
 
 	written Step // the step that a write under way comes to
 	wrote   bool // it has come to it
@@ -57,7 +60,7 @@ type Applier struct {
 func New(kinds Kinds, j *journal.Journal, opts Options) *Applier {
 	a := &Applier{
 		kinds: kinds, values: kinds.Values(), journal: j,
-		step: opts.Step, now: opts.Now, records: opts.Records,
+		step: opts.Step, now: opts.Now, records: opts.Records, leave: opts.Leave,
 	}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}

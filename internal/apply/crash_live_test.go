@@ -1,13 +1,9 @@
 package apply_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,15 +13,12 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/test/kernel/job"
+	"github.com/berth-project/berth/test/crash"
 )
 
-// What a crash test hands its child: the state directory, the top group, the number of the step
-// at which to die, and what to apply.
+// What a crash test hands its child: the top group, and what to apply.
 const (
-	crashDir   = "BERTH_TEST_CRASH_DIR"
 	crashGroup = "BERTH_TEST_CRASH_GROUP"
-	crashStep  = "BERTH_TEST_CRASH_STEP"
 	crashWork  = "BERTH_TEST_CRASH_WORK"
 )
 
@@ -68,25 +61,19 @@ func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Sett
 
 // TestCrashChild is the child; without its variables it does nothing.
 func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
+	child, ok := crash.Asked(t)
+	if !ok {
 		return
 	}
-	fatal, err := strconv.Atoi(os.Getenv(crashStep))
-	must(t, err)
 	host, work := openHost(t), os.Getenv(crashWork)
 	watch := func() {}
 	if strings.HasPrefix(work, "isolate") {
 		watch = sides(t, host, os.Getenv(crashGroup))
 	}
-	step := 0
-	die := func(apply.Step, plan.Target) {
+	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, child.Dir), apply.Options{Step: func(step apply.Step, target plan.Target) {
 		watch()
-		if step++; step == fatal {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-	}
-	a := apply.New(cgroupfile.Kinds(host, nil), openJournal(t, dir), apply.Options{Step: die})
+		child.Step(step, target)
+	}})
 	for _, settings := range settingsOf(t, host, os.Getenv(crashGroup), work) {
 		for _, r := range a.Apply(changes(t, host, settings...)) {
 			if r.Err != nil {
@@ -95,11 +82,7 @@ func TestCrashChild(t *testing.T) {
 		}
 	}
 	watch = func() {} // offline work is over
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-			t.Fatalf("%+v", r)
-		}
-	}
+	crash.Undone(t, "by the child", a.Restore(nil, false))
 }
 
 // The process dies by SIGKILL between every two steps of apply and of restore;
@@ -115,13 +98,11 @@ func TestCrashBetweenSteps(t *testing.T) {
 func (l *live) crashes(work string, least int, look func() map[string]string, anew ...string) {
 	l.t.Helper()
 	before, dir := look(), l.t.TempDir()
-	for step := 1; ; step += stride(l.t) {
-		if step > 500 {
-			l.t.Fatal("the child never ran to its end")
-		}
-		killed := l.crash(dir, step, work)
+	group := crashGroup + "=" + l.top.Path()
+	crash.Steps(l.t, least, func(step int) bool {
+		killed := crash.At(l.t, dir, step, group, crashWork+"="+work)
 		for _, more := range anew {
-			if killed && step%2 == 0 && l.crash(dir, 0, more) {
+			if killed && step%2 == 0 && crash.At(l.t, dir, 0, group, crashWork+"="+more) {
 				l.t.Fatalf("the child after step %d was killed", step)
 			}
 		}
@@ -130,52 +111,19 @@ func (l *live) crashes(work string, least int, look func() map[string]string, an
 		if !killed && len(j.Entries()) > 0 {
 			l.t.Errorf("entries left by a whole run: %v", j.Entries())
 		}
-		for _, r := range apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false) {
-			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-				l.t.Errorf("step %d: %s: %s: found %s: %v", step, r.Entry.Target, r.Outcome, r.Found, r.Err)
-			}
-		}
+		when := fmt.Sprintf("killed at step %d", step)
+		crash.Undone(l.t, when, apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{}).Restore(nil, false))
 		must(l.t, j.Close())
 		if d := cmp.Diff(before, look()); d != "" {
-			l.t.Fatalf("killed at step %d (-before +after rollback):\n%s", step, d)
+			l.t.Fatalf("%s (-before +after rollback):\n%s", when, d)
 		}
 		s, err := journal.Load(dir, cgroupfile.Values())
 		must(l.t, err)
 		if len(s.Entries) != 0 || s.Damage != nil {
-			l.t.Fatalf("killed at step %d: journal %v, damage %v", step, s.Entries, s.Damage)
+			l.t.Fatalf("%s: journal %v, damage %v", when, s.Entries, s.Damage)
 		}
-		if !killed {
-			if step < least {
-				l.t.Errorf("only %d steps", step)
-			}
-			return
-		}
-	}
-}
-
-// stride says which of many like repetitions to make: all of them where processors are real.
-func stride(t *testing.T) int {
-	t.Helper()
-	n, err := job.Stride()
-	must(t, err)
-	return n
-}
-
-// crash runs the child and reports whether it was killed.
-func (l *live) crash(dir string, step int, work string) bool {
-	l.t.Helper()
-	child := exec.CommandContext(l.t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.v")
-	child.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+l.top.Path(), fmt.Sprintf("%s=%d", crashStep, step), crashWork+"="+work)
-	out, err := child.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(string(out), "--- PASS: TestCrashChild"):
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	l.t.Fatalf("child at step %d: %v\n%s", step, err, out)
-	return false
+		return killed
+	})
 }
 
 // A crash between Intend and a write over a foreign value leaves that value

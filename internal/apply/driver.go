@@ -39,6 +39,13 @@ type Locator interface {
 	Locate(t plan.Target, v plan.Value) string
 }
 
+// Encoder is a Driver whose files take other texts than its values.
+type Encoder interface {
+	// Encode returns the text that the file of the target takes at this moment for v, and
+	// false where it takes none.
+	Encode(t plan.Target, v plan.Value) (text string, takes bool)
+}
+
 // SideEffects is a Driver of values whose change may cost others something. Its Write gives
 // that back, too.
 type SideEffects interface {
@@ -173,6 +180,23 @@ func (c *call) locate(t plan.Target, v plan.Value) string {
 		return l.Locate(t, v)
 	}
 	return ""
+}
+
+// encode is Encoder.Encode for both values of an entry, nil where a driver has no other texts or
+// the file does not take both.
+func (c *call) encode(t plan.Target, found, original plan.Value) *Texts {
+	e, ok := offers[Encoder](c, t)
+	if !ok {
+		return nil
+	}
+	var texts Texts
+	if texts.Found, ok = e.Encode(t, found); !ok {
+		return nil
+	}
+	if texts.Original, ok = e.Encode(t, original); !ok {
+		return nil
+	}
+	return &texts
 }
 
 func (c *call) close() {

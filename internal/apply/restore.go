@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -20,6 +21,9 @@ const (
 	// OutcomeDrifted says that a value stands which is neither the original
 	// nor Berth's. It was not overwritten and the entry is kept.
 	OutcomeDrifted Outcome = "drifted"
+	// OutcomeLeft says the same of a value that is to stay (Options.Leave): the original is
+	// forgotten.
+	OutcomeLeft Outcome = "left"
 	// OutcomeGone says that the target, or its identity, is gone and there is
 	// nothing left to restore. Where its value may come back (plan.Kind.Recurs), the entry
 	// is kept until that is out of the other program's record.
@@ -39,10 +43,15 @@ type Restored struct {
 	Found plan.Value
 	// File is where that is, "" when it is in no file or could not be read.
 	File string
+	// Texts are Found and the original as File takes them, nil where it takes the values.
+	Texts *Texts
 	// Err is the reason for OutcomeFailed. With another outcome it matches
 	// ErrJournal: the host is right, only the record that it is was not taken.
 	Err error
 }
+
+// Texts are what stood in a file, and what whoever wants the original back writes there.
+type Texts struct{ Found, Original string }
 
 // Restore puts the originals of the matching entries back, all when match is
 // nil, by compare-and-swap, and returns one line for each in the order of
@@ -91,7 +100,16 @@ func wayBack(e journal.Entry, found plan.Value) plan.Change {
 // without changing anything: OutcomeRestored means that the original is to be
 // written.
 func Compare(kinds Kinds, entries []journal.Entry) []Restored {
-	call := newCall(kinds, kinds.Values(), Call{Written: func(plan.Target) {}, Author: func(plan.Target, plan.Value) string { return "" }})
+	call := newCall(kinds, kinds.Values(), Call{
+		Written: func(plan.Target) {}, Author: func(plan.Target, plan.Value) string { return "" },
+		Threads: func(t plan.Target) ([]journal.Thread, bool) {
+			i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == t })
+			if i < 0 {
+				return nil, false
+			}
+			return entries[i].Threads, true
+		},
+	})
 	defer call.close()
 	list := make([]Restored, 0, len(entries))
 	for _, e := range entries {
@@ -111,6 +129,7 @@ func compare(call *call, e journal.Entry) Restored {
 		return r
 	}
 	r.Found, r.File = found, call.locate(e.Target, found)
+	r.Texts = call.encode(e.Target, found, e.Original)
 	now, values := attainable(call, e), call.values
 	switch {
 	case e.IsOriginal(values, found):
@@ -190,7 +209,12 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 func (a *Applier) forget(r *Restored) {
 	switch r.Outcome {
 	case OutcomeRestored, OutcomeAlready, OutcomeGone:
-	case OutcomeDrifted, OutcomeFailed:
+	case OutcomeDrifted:
+		if !a.leave {
+			return
+		}
+		r.Outcome = OutcomeLeft
+	default:
 		return
 	}
 	if err := a.journal.Forget(r.Entry.Target); err != nil {

@@ -41,6 +41,8 @@ type pinnedThreads struct {
 	// forgets has every write of the group's CPUs reset the affinity, as Linux does
 	// before 6.2; a newer kernel is left to itself without it.
 	forgets bool
+	// between is what the thread had after each write, before it got its own back.
+	between []cpuset.Set
 }
 
 func newPinnedThreads(t *testing.T, forgets bool) *pinnedThreads {
@@ -65,6 +67,9 @@ func (p *pinnedThreads) applier(j *journal.Journal) *apply.Applier {
 	return apply.New(cgroupfile.Kinds(p.host, nil), j, apply.Options{Step: func(s apply.Step, t plan.Target) {
 		if t == p.target && (s == apply.StepWritten || s == apply.StepRestored) {
 			p.reset()
+			had, err := kernel.ThreadAffinity(p.tid)
+			must(p.t, err)
+			p.between = append(p.between, had)
 		}
 	}})
 }
@@ -125,6 +130,28 @@ func TestAffinityOutlivesNarrowing(t *testing.T) {
 		if problem := a.Limits(); problem != "" {
 			t.Error(problem)
 		}
+	})
+}
+
+// A group whose CPUs go to and fro costs a thread nothing: after each write it has what it asked for,
+// as far as the group has it. Between that write and the repair it runs on CPUs of its group alone.
+func TestAffinityThroughMoves(t *testing.T) {
+	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
+		a := p.applier(openJournal(t, t.TempDir()))
+		for _, to := range []cpuset.Set{p.away, p.all, p.away, p.all, p.asked, p.all, p.away} {
+			p.between = nil
+			p.applied(a, p.pinTo(to))
+			if len(p.between) != 1 || !p.between[0].IsSubsetOf(to) || p.forgets && p.between[0] != to {
+				t.Errorf("moved to %s, the thread had %s before it got its own back", to, p.between)
+			}
+			want := p.asked.Intersect(to)
+			if want.IsEmpty() {
+				want = to
+			}
+			p.has(want)
+		}
+		restored(t, a, "restored")
+		p.has(p.asked)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // drawPolicy draws a state of the tree that the kernel accepts as a whole:
@@ -55,7 +56,9 @@ func TestRandomTransitions(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	j := openJournal(t, t.TempDir())
 	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
-	made, writes, part := 0, 0, stride(t)
+	part, err := job.Stride()
+	must(t, err)
+	made, writes := 0, 0
 	for start := time.Now(); made < transitions && (made < leastTransitions/part || time.Since(start) < patience/time.Duration(part)); made++ {
 		wanted := drawPolicy(r, l.top.Path())
 		for _, result := range a.Apply(plan.Order(cgroupfile.Values(), plan.Diff(cgroupfile.Values(), wanted, l.observe(wanted)))) {
@@ -75,6 +78,46 @@ func TestRandomTransitions(t *testing.T) {
 		}
 	}
 	l.same(before)
+}
+
+// Ten thousand times the quota moves while another program, as the kubelet does, resizes the group and
+// writes a burst of its own: the kernel takes every write of both, and the burst is what that program
+// wrote.
+func TestTransitionsBesideForeignBurst(t *testing.T) {
+	l := newLive(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
+	part, err := job.Stride()
+	must(t, err)
+	must(t, l.top.SetMax(unit.NoLimit, period)) // it bounds its children on cgroup v1
+	group, limit, burst, writes := l.a, period, unit.Micros(0), 0
+	must(t, group.SetBurst(burst))
+	must(t, group.SetMax(limit, period))
+	for made, start := 0, time.Now(); made < transitions && (made < leastTransitions/part || time.Since(start) < patience/time.Duration(part)); made++ {
+		if r.IntN(4) == 0 { // in the order that the kernel takes: what is larger first
+			before := limit
+			limit = unit.Micros(1+r.IntN(8)) * period / 4
+			burst = unit.Micros(r.Int64N(int64(limit) + 1))
+			if limit < before {
+				must(t, group.SetBurst(burst))
+			}
+			must(t, group.SetMax(limit, period))
+			must(t, group.SetBurst(burst))
+		}
+		wanted := []plan.Setting{maxTo(group.Path(), limit*unit.Micros(1+2*r.IntN(2)))}
+		for _, result := range a.Apply(plan.Order(cgroupfile.Values(), plan.Diff(cgroupfile.Values(), wanted, l.observe(wanted)))) {
+			if result.Err != nil {
+				t.Fatalf("transition %d, limit %d, burst %d: %v", made, limit, burst, result.Err)
+			}
+			writes++
+		}
+		if b, err := group.Handle().Bandwidth(); err != nil || b.Burst != burst {
+			t.Fatalf("transition %d: the burst is %d, its writer wrote %d (%v)", made, b.Burst, burst, err)
+		}
+	}
+	if writes == 0 {
+		t.Error("nothing was written")
+	}
 }
 
 // observe reads what stands through the handles that are open already, and

@@ -61,7 +61,8 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 	if err != nil {
 		return Abuse{}, err
 	}
-	defer func() { err = errors.Join(err, stage.Close()) }()
+	// Killed, as is the burner below: a program beside an abuser may get no CPU to end by itself.
+	defer func() { err = errors.Join(err, stage.Kill()) }()
 	burst := DefaultBurst()
 	burst.PeriodSeconds = o.CreditSeconds
 	agent, err := startBerth(ctx, burst, o.Limit, stage)
@@ -69,6 +70,11 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 		return Abuse{}, err
 	}
 	defer func() { err = errors.Join(err, agent.Stop()) }()
+	windows, err := watchWindows(ctx, place, stage.Path(), o.Limit)
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, windows.stop(&result)) }()
 	file, err := quotaFile(place.Host, stage.Path())
 	if err != nil {
 		return Abuse{}, err
@@ -77,11 +83,12 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 	if err != nil {
 		return Abuse{}, err
 	}
-	defer func() { err = errors.Join(err, burner.Stop()) }()
+	defer func() { err = errors.Join(err, burner.Kill()) }()
 	if err := stage.Group().Attach(burner.PID()); err != nil {
 		return Abuse{}, fmt.Errorf("attach: %w", err)
 	}
-	result = Abuse{Mode: string(mode), LimitCPUs: float64(o.Limit)}
+	capacity := float64(o.CreditSeconds) * float64(o.Limit) * (float64(burst.QuotaPercent)/100 - 1)
+	result = Abuse{Mode: string(mode), LimitCPUs: float64(o.Limit), CreditSeconds: capacity}
 	if err := o.measure(ctx, stage, burner, &result); err != nil {
 		return Abuse{}, err
 	}
@@ -110,6 +117,56 @@ func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, 
 	result.MeanCPUs = after.CPU.Since(before.CPU).Duration().Seconds() / result.Seconds
 	result.OverLimit = result.MeanCPUs / float64(o.Limit)
 	return burner.Alive()
+}
+
+// windows follows by how much the use of a group exceeds its limit, over every window that begins
+// and ends at one of its looks.
+type windows struct {
+	meter       *Meter
+	limit       unit.CPUs
+	floor, most float64 // CPU-seconds of use beyond the limit since the first look
+	looks       int
+	cancel      context.CancelFunc
+	done        chan error
+}
+
+// lookAtUse is how often a group's use is read.
+const lookAtUse = time.Millisecond
+
+// watchWindows begins to look, until it is stopped or ctx ends.
+func watchWindows(ctx context.Context, place Place, path string, limit unit.CPUs) (*windows, error) {
+	meter, err := OpenMeter(place.Host, path)
+	if err != nil {
+		return nil, errors.Join(err, meter.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &windows{meter: meter, limit: limit, cancel: cancel, done: make(chan error, 1)}
+	go func() { w.done <- w.watch(ctx) }()
+	return w, nil
+}
+
+func (w *windows) watch(ctx context.Context) error {
+	begin := time.Now()
+	first, err := w.meter.reader.Usage()
+	for err == nil && load.Pause(ctx, lookAtUse) == nil {
+		var now unit.CPUTime
+		now, err = w.meter.reader.Usage()
+		beyond := float64(now.Since(first).Seconds() - w.limit.Over(time.Since(begin)))
+		w.floor, w.most = min(w.floor, beyond), max(w.most, beyond-w.floor)
+		w.looks++
+	}
+	if err != nil {
+		return fmt.Errorf("use over windows: %w", err)
+	}
+	return nil
+}
+
+// stop ends the looks and says what they found.
+func (w *windows) stop(result *Abuse) error {
+	w.cancel()
+	err := <-w.done
+	result.ExcessSeconds, result.Looks = w.most, w.looks
+	return errors.Join(err, w.meter.Close())
 }
 
 // awaitSpent waits until the quota is back at the limit.

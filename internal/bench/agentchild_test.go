@@ -25,7 +25,7 @@ func TestAgentFilesAreWhatTheAgentReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := manifest.LoadWorkloads(filepath.Join(dir, "workloads"), workload.AdministratorOf(file, config))
+	loaded, err := manifest.LoadWorkloads(filepath.Join(dir, "workloads"), manifest.Before{}, workload.AdministratorOf(file, config))
 	if err != nil || len(loaded.Problems) != 0 || len(loaded.Pending) != 0 || len(loaded.Ready) != 1 {
 		t.Fatalf("workloads read back as %+v, error %v", loaded, err)
 	}

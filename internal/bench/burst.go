@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,9 +28,8 @@ type BurstOptions struct {
 	Duration time.Duration
 	// Repetitions that shall count, at least 3 for a verdict.
 	Repetitions int
-	// Retries bounds the repetitions that are measured again because the
-	// unlimited arms differed; beyond it they count, with a note.
-	Retries int
+	// Peer is another agent to run as an arm of its own.
+	Peer PeerOptions
 	// Abuse is what the abuser scenario runs; its zero value runs none.
 	Abuse AbuseOptions
 	// Arms are the names of the arms, Unlimited among them: all of ArmNames where
@@ -49,8 +46,6 @@ type BurstOptions struct {
 }
 
 const (
-	// mostNoise is how far the p99 of the two unlimited arms may differ.
-	mostNoise = 0.10
 	// settle lets a group's quota refill and the machine go quiet before an
 	// arm is measured.
 	settle = 300 * time.Millisecond
@@ -59,13 +54,8 @@ const (
 // RunBurst measures everything and returns the report. What it made is gone
 // when it returns, also when ctx ends, which is an error.
 func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	o.Arms = slices.DeleteFunc(ArmNames(), func(name string) bool { return len(o.Arms) > 0 && !slices.Contains(o.Arms, name) })
-	if o.Run == nil {
-		o.Run = func(ctx context.Context, a Arm) (Outcome, error) { return a.Run(ctx) }
-	}
+	o.prepare()
+	o.Arms = o.arms()
 	if o.Out != "" {
 		if err := os.MkdirAll(o.Out, 0o755); err != nil {
 			return nil, fmt.Errorf("bench burst: %w", err)
@@ -89,6 +79,16 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	return r, WriteSummary(o.Out, r)
 }
 
+// prepare sets what need not be given.
+func (o *BurstOptions) prepare() {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Run == nil {
+		o.Run = func(ctx context.Context, a Arm) (Outcome, error) { return a.Run(ctx) }
+	}
+}
+
 func (o BurstOptions) setup() Setup {
 	return Setup{
 		LimitCPUs: float64(o.Limit), BatchesPerSec: o.Pattern.Rate, Batch: o.Pattern.Batch, Regular: o.Pattern.Regular,
@@ -96,35 +96,20 @@ func (o BurstOptions) setup() Setup {
 	}
 }
 
-// repeat measures repetitions until enough of them count.
+// repeat measures all repetitions.
 func (o BurstOptions) repeat(ctx context.Context, r *Report) ([]Repetition, error) {
-	var counted []Repetition
-	noisy := 0
-	for attempt := 0; len(counted) < o.Repetitions; attempt++ {
-		repetition, err := o.measure(ctx, attempt, len(counted))
+	repetitions := make([]Repetition, 0, o.Repetitions)
+	for i := range o.Repetitions {
+		repetition, err := o.measure(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		ratio, known := noise(repetition)
-		quiet := !known || math.Abs(ratio-1) <= mostNoise
-		if !quiet && r.Discarded < o.Retries {
-			r.Discarded++
-			o.Progress(fmt.Sprintf("repetition discarded: the unlimited arms' p99 differ by a factor of %.2f", ratio))
-			continue
-		}
-		if !quiet {
-			noisy++
-		}
-		if known {
+		if ratio, known := noise(repetition); known {
 			r.Noise = append(r.Noise, ratio)
 		}
-		counted = append(counted, repetition)
+		repetitions = append(repetitions, repetition)
 	}
-	if noisy > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf(
-			"%d of %d repetitions count although their two unlimited arms differ by more than 10 %% in p99: a noisy machine", noisy, o.Repetitions))
-	}
-	return counted, nil
+	return repetitions, nil
 }
 
 // noise is the p99 of the second unlimited arm over that of the first.
@@ -132,41 +117,45 @@ func noise(r Repetition) (ratio float64, known bool) {
 	return plainRatio(load.Pair{Arm: r[Unlimited2].Samples, Reference: r[Unlimited].Samples}, 0.99)
 }
 
-// measure runs all arms once. The order rotates with the attempt, the
-// arrivals depend on the repetition only, so that a repeated one meets the
-// same arrivals in another order.
-func (o BurstOptions) measure(ctx context.Context, attempt, repetition int) (Repetition, error) {
-	pattern := o.Pattern
-	pattern.Seed += uint64(repetition)
-	arrivals, err := pattern.Arrivals(o.Duration)
-	if err != nil {
-		return nil, fmt.Errorf("bench burst: %w", err)
-	}
-	beside, err := o.neighbourArrivals(pattern)
+// measure runs all arms once. The order rotates with the repetition.
+func (o BurstOptions) measure(ctx context.Context, repetition int) (Repetition, error) {
+	arm, err := o.arm(repetition)
 	if err != nil {
 		return nil, err
 	}
 	outcomes := Repetition{}
 	for i := range o.Arms {
-		name := o.Arms[(i+attempt)%len(o.Arms)]
+		name := o.Arms[(i+repetition)%len(o.Arms)]
 		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
-		arm := Arm{Place: o.Place, Name: name, Limit: o.Limit, Work: o.Work, Arrivals: arrivals, Neighbours: beside}
+		arm.Name = name
 		outcome, err := o.Run(ctx, arm)
 		if err != nil {
 			return nil, fmt.Errorf("arm %s: %w", name, err)
 		}
 		outcomes[name] = outcome
-		if err := writeSamples(o.Out, attempt, name, outcome.Samples); err != nil {
+		if err := writeSamples(o.Out, repetition, name, outcome.Samples); err != nil {
 			return nil, err
 		}
 	}
 	return outcomes, nil
 }
 
+// arm is an arm of a repetition, without its name.
+func (o BurstOptions) arm(repetition int) (Arm, error) {
+	pattern := o.Pattern
+	pattern.Seed += uint64(repetition)
+	arrivals, err := pattern.Arrivals(o.Duration)
+	if err != nil {
+		return Arm{}, fmt.Errorf("bench burst: %w", err)
+	}
+	beside, err := o.neighbourArrivals(pattern)
+	return Arm{Place: o.Place, Limit: o.Limit, Work: o.Work, Arrivals: arrivals, Neighbours: beside, Peer: o.Peer}, err
+}
+
 // Arm is one arm of one repetition.
 type Arm struct {
 	Place Place
-	// Name is one of ArmNames.
+	// Name is one of ArmNames, or Peer.
 	Name  string
 	Limit unit.CPUs
 	// Work is the CPU time of one request, Arrivals when each is to be sent.
@@ -174,6 +163,8 @@ type Arm struct {
 	Arrivals []time.Duration
 	// Neighbours are the arrivals of each server beside it.
 	Neighbours [][]time.Duration
+	// Peer runs beside the arm of that name.
+	Peer PeerOptions
 }
 
 // Unlimited says whether the arm's server has no limit.
@@ -185,7 +176,11 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	if a.Unlimited() {
 		quota = unit.NoLimit
 	}
-	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota)
+	var args []string
+	if a.Name == GoDefault {
+		args = []string{"--moves", "--cpus", "0"}
+	}
+	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota, args...)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -216,6 +211,9 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	}
 	outcome.Writes, err = moving.Writes()
 	outcome.WritesUnderLoad = outcome.Writes - before
+	if err == nil && a.Name == GoDefault {
+		outcome.Procs, err = load.ReadProcs(ctx, stage.Address)
+	}
 	return outcome, err
 }
 
@@ -251,6 +249,12 @@ func (o BurstOptions) notes(r *Report) []string {
 		if missing[name] {
 			notes = append(notes, name+" is n/a: fewer than ten requests of an arm lie above it")
 		}
+	}
+	if len(o.Peer.Command) > 0 {
+		notes = append(notes, fmt.Sprintf("peer: %s, with %s to settle; its writes are not counted", strings.Join(o.Peer.Command, " "), o.Peer.Settle))
+	}
+	if g := arm(r, GoDefault).GoRuntime; g != nil {
+		notes = append(notes, fmt.Sprintf("%s: GOMAXPROCS %d at the end, %.1f changes an hour; %d threads", GoDefault, g.MaxProcs, g.ChangesPerHour, g.Threads))
 	}
 	if o.Quick {
 		notes = append(notes, "quick: shorter arms than the goals ask for; run without --quick for verdicts")

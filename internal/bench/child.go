@@ -24,13 +24,13 @@ const grace = 5 * time.Second
 // ErrChild says that a child process did not do what it was started for.
 var ErrChild = errors.New("child process failed")
 
-// Child is a running subcommand of this program. Its standard input is a pipe
-// that no process writes to: the load subcommands end when it closes, which the
+// Child is a running subcommand of this program, or another program. Its standard input is a pipe
+// that carries nothing but what Moved says: the load subcommands end when it closes, which the
 // kernel does even if this process is killed.
 type Child struct {
 	process *process.Process
 	name    string
-	stdin   io.Closer
+	stdin   io.WriteCloser
 	first   firstLine
 	tail    *tail
 	once    sync.Once
@@ -42,6 +42,11 @@ type Child struct {
 func StartChild(name string, args ...string) (*Child, error) {
 	cmd := exec.Command(self, args...) // Not CommandContext: Stop ends it in order.
 	cmd.Args[0] = "berth"              // What ps shows.
+	return startCommand(name, cmd)
+}
+
+// startCommand starts any program as a child.
+func startCommand(name string, cmd *exec.Cmd) (_ *Child, err error) {
 	c := &Child{name: name, first: firstLine{said: make(chan string, 1)}, tail: &tail{}}
 	cmd.Stdout, cmd.Stderr = &c.first, c.tail
 	stdin, err := cmd.StdinPipe()
@@ -74,6 +79,14 @@ func (c *Child) FirstLine(ctx context.Context) (string, error) {
 	default:
 		return "", fmt.Errorf("%w: %s said nothing: %s", ErrChild, c.name, c.tail)
 	}
+}
+
+// Moved tells the child that it is in its group now, by a byte of input.
+func (c *Child) Moved() error {
+	if _, err := c.stdin.Write([]byte{'\n'}); err != nil {
+		return fmt.Errorf("%w: %s takes no input: %w: %s", ErrChild, c.name, err, c.tail)
+	}
+	return nil
 }
 
 // Alive says whether the child still runs, and if not, why.

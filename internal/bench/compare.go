@@ -16,11 +16,38 @@ const (
 	KernelBurst = "kernel burst"
 	Koordinator = "koordinator emulation"
 	Berth       = "berth"
+	// GoDefault is Berth, with a server whose GOMAXPROCS follows the quota. It runs only where it is
+	// asked for: it is a matter of machines with more CPUs than the limit.
+	GoDefault = "go default"
+	// Peer is the arm of another agent, where there is one.
+	Peer = "peer"
 )
 
 // ArmNames lists the arms of bench burst in the order of its table.
 func ArmNames() []string {
 	return []string{Unlimited, QuotaOnly, KernelBurst, Koordinator, Berth, Unlimited2}
+}
+
+// AllArmNames are those and the arms that run only where they are asked for.
+func AllArmNames() []string {
+	names := ArmNames()
+	return slices.Insert(names, len(names)-1, GoDefault)
+}
+
+// arms are those to run, in the order of the table.
+func (o BurstOptions) arms() []string {
+	names := ArmNames()
+	if len(o.Arms) > 0 {
+		names = slices.DeleteFunc(AllArmNames(), func(name string) bool { return !slices.Contains(o.Arms, name) })
+	}
+	if len(o.Peer.Command) == 0 {
+		return names
+	}
+	at := slices.Index(names, Unlimited2)
+	if at < 0 {
+		at = len(names)
+	}
+	return slices.Insert(names, at, Peer)
 }
 
 // peerWindow is the window in which the peer is still raising its quota.
@@ -30,13 +57,19 @@ const peerWindow = 40 * time.Second
 func compared() []float64 { return []float64{0.5, 0.99, 0.999} }
 
 // Compare makes all ratio lines: every arm but the first, which is the
-// unlimited one, against that, and where it is among them, Berth against the
-// Koordinator emulation, over everything and over the first 40 s.
+// unlimited one, against that, and Berth against those of its peers that are
+// among them: the Koordinator emulation, over everything and over the first 40 s,
+// and another agent.
 func Compare(repetitions []Repetition, arms []string) []RatioLine {
 	var lines []RatioLine
 	for _, arm := range arms[1:] {
 		for _, q := range compared() {
 			lines = append(lines, compare(repetitions, arm, Unlimited, q, 0))
+		}
+	}
+	if slices.Contains(arms, Peer) && slices.Contains(arms, Berth) {
+		for _, q := range compared() {
+			lines = append(lines, compare(repetitions, Berth, Peer, q, 0))
 		}
 	}
 	if !slices.Contains(arms, Koordinator) {
@@ -69,6 +102,9 @@ func compare(repetitions []Repetition, arm, reference string, q float64, window 
 	}
 	if ratio, ok := load.PairedRatio(pairs, q); ok {
 		line.Ratio = &ratio
+	}
+	if median, ok := load.PairedMedian(pairs, q); ok {
+		line.Median = &median
 	}
 	return line
 }

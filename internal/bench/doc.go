@@ -12,9 +12,10 @@
 // their order rotates from repetition to repetition, so that slow drift of the
 // machine meets all of them. It reports only ratios between arms of one run.
 //
-// A repetition in which the p99 of the two unlimited arms differ by more than
-// 10 % is measured again, a bounded number of times; how many were discarded
-// is part of the report.
+// Every repetition counts. A ratio is judged by its median over stretches of paired
+// arrivals, each as long as its quantile needs: what disturbs one arm for a while moves
+// few of them. The same median of the two unlimited arms is the noise of the machine. Where
+// that is more than the goals allow, an interval that holds a goal gives no verdict.
 //
 // # The peer
 //

@@ -17,7 +17,7 @@ const (
 )
 
 // Judge compares a burst report with the figures to reach. A ratio's goal is
-// judged by the upper end of its interval; a goal whose precondition the run
+// judged by the upper end of the interval of its paired median; a goal whose precondition the run
 // did not meet (too few requests, too little throttling) is open. An arm that
 // the report has not is not judged.
 func Judge(r *Report) []Goal {
@@ -50,11 +50,13 @@ func VerdictOf(met bool) Verdict {
 	return Missed
 }
 
+// ratioGoal judges by the interval of the paired median. Where that holds the goal, and two arms
+// without a limit differ by more than the goals allow, the machine is too noisy for a verdict.
 func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
-	if line.Ratio == nil {
+	if line.Median == nil {
 		return Goal{goal, "too few requests", Open}
 	}
-	measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", line.Ratio.Estimate, line.Ratio.Low, line.Ratio.High)
+	measured := fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", line.Median.Estimate, line.Median.Low, line.Median.High)
 	enough := leastRequestsP99 * max(r.Repetitions, 1)
 	if line.Quantile == "p99.9" {
 		enough = leastRequestsP999
@@ -62,16 +64,29 @@ func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	if n := arm(r, line.Arm).Requests; n < enough {
 		return Goal{goal, fmt.Sprintf("%s from %d requests, %d wanted", measured, n, enough), Open}
 	}
-	return Goal{goal, measured, VerdictOf(line.Ratio.High <= most)}
+	if line.Median.High > most && line.Median.Low <= most && r.noisy() {
+		return Goal{goal, measured + "; the machine is too noisy", Open}
+	}
+	return Goal{goal, measured, VerdictOf(line.Median.High <= most)}
+}
+
+// floor is the line of the two arms without a limit: what differs by no more is noise. Its median is
+// nil where that is not known.
+func (r *Report) floor() RatioLine { return find(r.Ratios, Unlimited2, Unlimited, "p99", "all") }
+
+// noisy says whether two arms without a limit differ by more than those that are judged may.
+func (r *Report) noisy() bool {
+	m := r.floor().Median
+	return m != nil && (m.High > goalP99 || m.Low < 1/goalP99)
 }
 
 func quotaOnlyGoal(r *Report) Goal {
 	const goal = "the limit alone costs: p99 quota only >= 3 × unlimited"
 	line := find(r.Ratios, QuotaOnly, Unlimited, "p99", "all")
-	if line.Ratio == nil {
+	if line.Median == nil {
 		return Goal{goal, "too few requests", Open}
 	}
-	return Goal{goal, fmt.Sprintf("%.2f", line.Ratio.Estimate), VerdictOf(line.Ratio.Estimate >= goalQuotaOnly)}
+	return Goal{goal, fmt.Sprintf("%.2f", line.Median.Estimate), VerdictOf(line.Median.Estimate >= goalQuotaOnly)}
 }
 
 func throttledGoal(r *Report) Goal {
@@ -92,8 +107,9 @@ func writesGoal(r *Report) Goal {
 		return Goal{goal, "nothing measured", Open}
 	}
 	writes := arm(r, Berth).WritesUnderLoad
-	rate := float64(writes) / seconds
-	return Goal{goal, fmt.Sprintf("%.3f (%d in %.0f s of load)", rate, writes, seconds), VerdictOf(rate <= goalWritesPerSec)}
+	groups := 1 + r.Setup.Neighbours
+	rate := float64(writes) / seconds / float64(groups)
+	return Goal{goal, fmt.Sprintf("%.3f (%d in %.0f s of load, groups: %d)", rate, writes, seconds, groups), VerdictOf(rate <= goalWritesPerSec)}
 }
 
 func arm(r *Report, name string) ArmSummary {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -67,6 +68,10 @@ type beside struct {
 	// Hogs is the CPUs that the hogs used, and Idle and Steal those of the machine on which
 	// nothing ran and that the hypervisor took, all in the mean.
 	Hogs, Idle, Steal float64
+	// Together is the part of the server's running time in which a hog ran on the same core, and
+	// Waited how many of its threads were ready to run and had no CPU, in the mean; nil where
+	// the kernel does not say so.
+	Together, Waited *float64
 }
 
 // interfered is one repetition.
@@ -79,7 +84,7 @@ type interfered struct {
 // RunInterference measures everything and returns the report. What it made is gone when it
 // returns, also when ctx ends, which is an error. Without cpu.idle the error matches
 // kernel.ErrNotSupported.
-func RunInterference(ctx context.Context, o InterferenceOptions) (*InterferenceReport, error) {
+func RunInterference(ctx context.Context, o InterferenceOptions) (r *InterferenceReport, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
@@ -96,7 +101,11 @@ func RunInterference(ctx context.Context, o InterferenceOptions) (*InterferenceR
 	if err != nil {
 		return nil, err
 	}
-	r := &InterferenceReport{Machine: o.Machine, Setup: o.setup(), Boundary: boundary.report(), Repetitions: o.Repetitions, CoResidency: untraced}
+	r = &InterferenceReport{Machine: o.Machine, Setup: o.setup(), Boundary: boundary.report(), Repetitions: o.Repetitions}
+	if boundary.scheduler, r.CoResidency, err = watchScheduler(o.Root); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, boundary.close()) }()
 	names := InterferenceArms(boundary.Exists)
 	var all []interfered
 	for i := range o.Repetitions {

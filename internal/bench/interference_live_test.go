@@ -1,15 +1,18 @@
 package bench_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // allowed is what this thread may run on.
@@ -55,6 +58,10 @@ func TestInterference(t *testing.T) {
 		if alone && a.HogCPUs != nil {
 			t.Errorf("%s: hogs used %g CPUs", a.Name, *a.HogCPUs)
 		}
+		known := !alone && !strings.HasPrefix(r.CoResidency, "unknown: ") && !strings.Contains(strings.Join(r.Notes, "\n"), a.Name+": records of context switches were lost")
+		if a.Together != nil != known || known && (*a.Together > 1 || a.Name == bench.OwnCores && *a.Together > 0) {
+			t.Errorf("%s: server and hogs on one core for %v of the time, %s, notes %q", a.Name, a.Together, r.CoResidency, r.Notes)
+		}
 		if a.HogCPUs != nil && *a.HogCPUs > float64(machine.CPUs)+0.1 {
 			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, machine.CPUs)
 		}
@@ -68,5 +75,20 @@ func TestInterference(t *testing.T) {
 	}
 	if now := allowed(t); now != before {
 		t.Errorf("this program may run on %s, was %s", now, before)
+	}
+}
+
+// A program that gets no CPU ends all the same, and that it was killed is no error.
+func TestStarvedProgramEnds(t *testing.T) {
+	stage, err := bench.OpenStage(place(t), "starved", unit.NoLimit, "burn", "--threads", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids, _, err := stage.Group().Handle().Processes()
+	if err != nil || len(pids) != 1 {
+		t.Fatal(pids, err)
+	}
+	if err := errors.Join(syscall.Kill(pids[0], syscall.SIGSTOP), stage.Kill()); err != nil {
+		t.Error(err)
 	}
 }

@@ -19,7 +19,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
 		Setup:       InterferenceSetup{RequestsPerSec: 200, WorkMicros: 1500, Hogs: 2, ArmSeconds: 20, Seed: 1},
 		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
-		Repetitions: 2, CoResidency: untraced,
+		Repetitions: 2, CoResidency: "by the kernel's records of context switches",
 	}
 	one := interfered{Repetition{}, map[string]beside{}}
 	for _, name := range InterferenceArms(true) {
@@ -35,7 +35,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 			}
 		}
 		one.Repetition[name] = Outcome{Samples: list, Elapsed: 20 * time.Second}
-		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01}
+		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01, Together: new(0.25), Waited: new(0.4)}
 	}
 	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
 		one.beside[name] = beside{Idle: 1.7}
@@ -80,7 +80,7 @@ func TestInterferenceWithoutBoundary(t *testing.T) {
 	if slices.Contains(InterferenceArms(false), OwnCores) || slices.Contains(InterferenceArms(false), AloneOnCores) {
 		t.Error(InterferenceArms(false))
 	}
-	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}}
+	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records"}
 	one := interfered{Repetition{}, map[string]beside{}}
 	r.summarize([]interfered{one}, InterferenceArms(false))
 	r.Goals = JudgeInterference(r)

@@ -21,6 +21,7 @@ import (
 // moves are worth is no matter of latency beside them.
 type boundary struct {
 	isolate.Decision
+	scheduler
 
 	// all is the CPUs that this program may use.
 	all cpuset.Set
@@ -135,30 +136,49 @@ func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, a
 		return outcome, left, err
 	}
 	if hogs != nil {
-		defer func() { err = errors.Join(err, hogs.Close()) }()
+		defer func() { err = errors.Join(err, hogs.Kill()) }()
 	}
 	if err := load.Pause(ctx, settle); err != nil {
 		return outcome, left, err
 	}
-	before, err := o.spent(hogs)
+	before, err := o.spent(stage, hogs)
 	if err != nil {
 		return outcome, left, err
 	}
-	if outcome, err = stage.Load(ctx, o.Work, arrivals); err != nil {
+	together, err := b.beside(ctx, stage.child.PID(), pidOf(hogs), func() (err error) {
+		outcome, err = stage.Load(ctx, o.Work, arrivals)
+		return err
+	})
+	if err != nil {
 		return outcome, left, err
 	}
-	after, err := o.spent(hogs)
-	return outcome, after.since(before), err
+	after, err := o.spent(stage, hogs)
+	left = after.since(before)
+	if hogs != nil {
+		left.Together = together
+	}
+	return outcome, left, err
 }
+
+// pidOf is the process of the hogs, 0 where there are none.
+func pidOf(hogs *Stage) int {
+	if hogs == nil {
+		return 0
+	}
+	return hogs.child.PID()
+}
+
+// hasHogs says whether an arm has offline work.
+func hasHogs(name string) bool { return name != Alone && name != AloneOnCores && name != AloneAgain }
 
 // hogs makes the offline work of an arm: a thread that only burns for every CPU. There is none
 // where the server is alone.
 func (o InterferenceOptions) hogs(name string, b boundary) (*Stage, error) {
-	quota := unit.NoLimit
-	switch name {
-	case Alone, AloneOnCores, AloneAgain:
+	if !hasHogs(name) {
 		return nil, nil //nolint:nilnil // no hogs are an answer
-	case Quota80:
+	}
+	quota := unit.NoLimit
+	if name == Quota80 {
 		quota = unit.CPUs(quotaShare * float64(o.Machine.CPUs)).Quota(Period)
 	}
 	hogs, err := OpenStage(o.Place, "hogs-"+slug(name), quota, "burn", "--threads", fmt.Sprint(o.Machine.CPUs))
@@ -192,9 +212,15 @@ type spentAll struct {
 	at          time.Duration
 	hogs        unit.CPUTime
 	idle, steal unit.CPUTime
+	// waited is for how long the server's threads had no CPU, where the kernel says so.
+	waited time.Duration
+	waits  bool
 }
 
-func (o InterferenceOptions) spent(hogs *Stage) (s spentAll, err error) {
+func (o InterferenceOptions) spent(server, hogs *Stage) (s spentAll, err error) {
+	if s.waited, s.waits, err = waited(o.Root, server.child.PID()); err != nil {
+		return s, err
+	}
 	all, err := kernel.CPUsSpent(o.Root)
 	if err != nil {
 		return s, fmt.Errorf("bench interference: %w", err)
@@ -216,5 +242,9 @@ func (o InterferenceOptions) spent(hogs *Stage) (s spentAll, err error) {
 
 func (s spentAll) since(before spentAll) beside {
 	per := func(now, then unit.CPUTime) float64 { return float64(now.Since(then).Seconds().Per(s.at - before.at)) }
-	return beside{Hogs: per(s.hogs, before.hogs), Idle: per(s.idle, before.idle), Steal: per(s.steal, before.steal)}
+	left := beside{Hogs: per(s.hogs, before.hogs), Idle: per(s.idle, before.idle), Steal: per(s.steal, before.steal)}
+	if s.waits && before.waits {
+		left.Waited = new(float64(s.waited-before.waited) / float64(s.at-before.at))
+	}
+	return left
 }

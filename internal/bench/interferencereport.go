@@ -3,10 +3,14 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/load"
 )
+
+// mostNoise is how far the p95 of the two arms alone may differ.
+const mostNoise = 0.10
 
 // InterferenceReport is the outcome of bench interference. Its JSON is a stable contract: a null
 // quantile is one that the number of samples does not support.
@@ -19,7 +23,8 @@ type InterferenceReport struct {
 	Noise  []float64         `json:"noise"`
 	Arms   []InterferenceArm `json:"arms"`
 	Ratios []RatioLine       `json:"ratios"`
-	// CoResidency is how long hogs and server were on one core together, in words.
+	// CoResidency is by what it is known for how long hogs and server ran on one core together, or
+	// why it is unknown.
 	CoResidency string   `json:"coResidency"`
 	Goals       []Goal   `json:"goals"`
 	Notes       []string `json:"notes,omitempty"`
@@ -62,11 +67,12 @@ type InterferenceArm struct {
 	IdleShare *float64 `json:"idleShare"`
 	// StealCPUs is what the hypervisor took.
 	StealCPUs float64 `json:"stealCPUs"`
+	// Together is the part of the server's running time in which a hog ran on the same core, and
+	// WaitingThreads how many of its threads were ready to run and had no CPU, in the mean; null
+	// where that is not known.
+	Together       *float64 `json:"together"`
+	WaitingThreads *float64 `json:"waitingThreads"`
 }
-
-// untraced is what is said of co-residency: the tracer of the scheduler would have to be read,
-// which a kernel that is locked down does not allow.
-const untraced = "unknown: the scheduler is not traced"
 
 func (b boundary) report() InterferenceBoundary {
 	f := b.Figures
@@ -113,7 +119,22 @@ func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
 		share := hogs / idle
 		arm.HogCPUs, arm.IdleShare = &hogs, &share
 	}
+	arm.Together = mean(all, func(one interfered) *float64 { return one.beside[name].Together })
+	arm.WaitingThreads = mean(all, func(one interfered) *float64 { return one.beside[name].Waited })
 	return arm
+}
+
+// mean is nil where a repetition lacks the figure.
+func mean(all []interfered, of func(interfered) *float64) *float64 {
+	sum := 0.0
+	for _, one := range all {
+		figure := of(one)
+		if figure == nil {
+			return nil
+		}
+		sum += *figure / float64(len(all))
+	}
+	return &sum
 }
 
 // The figures to reach. A ratio is met where the estimate is, and for the first one where the upper
@@ -228,6 +249,9 @@ func (r *InterferenceReport) note(o InterferenceOptions) {
 		r.Notes = append(r.Notes, fmt.Sprintf("in %d of %d repetitions the p95 of the two arms alone differ by more than 10 %%: a noisy machine", noisy, len(r.Noise)))
 	}
 	for _, a := range r.Arms {
+		if hasHogs(a.Name) && a.Together == nil && !strings.HasPrefix(r.CoResidency, unknown) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %v, so that its co-residency is unknown", a.Name, errLost))
+		}
 		if a.Failed > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
 		}
@@ -253,15 +277,21 @@ func WriteInterferenceTable(w io.Writer, r *InterferenceReport) error {
 	p.Line("")
 	rows := make([][]string, 0, len(r.Arms))
 	for _, a := range r.Arms {
-		hogs, share := NotAvailable, NotAvailable
+		hogs, share, together, waits := NotAvailable, NotAvailable, NotAvailable, NotAvailable
 		if a.HogCPUs != nil {
 			hogs, share = fmt.Sprintf("%.3f", *a.HogCPUs), fmt.Sprintf("%.1f %%", 100**a.IdleShare)
 		}
+		if a.Together != nil {
+			together = fmt.Sprintf("%.2f %%", 100**a.Together)
+		}
+		if a.WaitingThreads != nil {
+			waits = fmt.Sprintf("%.3f", *a.WaitingThreads)
+		}
 		rows = append(rows, []string{
-			a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), hogs, share, fmt.Sprintf("%.3f", a.StealCPUs),
+			a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), hogs, share, together, waits, fmt.Sprintf("%.3f", a.StealCPUs),
 		})
 	}
-	p.Table([]string{"ARM", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "HOG CPUS", "OF IDLE TIME", "STEAL"}, rows)
+	p.Table([]string{"ARM", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "HOG CPUS", "OF IDLE TIME", "ON ONE CORE", "WAITING", "STEAL"}, rows)
 	p.Line("")
 	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
 	p.Line("")

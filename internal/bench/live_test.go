@@ -108,11 +108,14 @@ func arrivals(t *testing.T, d time.Duration) []time.Duration {
 // TestArms runs every arm on the real kernel and checks that it did what its
 // name says, and that nothing of it is left.
 func TestArms(t *testing.T) {
-	for _, name := range bench.ArmNames() {
+	for _, name := range append(bench.AllArmNames(), bench.Peer) {
 		t.Run(name, func(t *testing.T) {
 			where := place(t)
 			requests := arrivals(t, 500*time.Millisecond)
-			got, err := bench.Arm{Place: where, Name: name, Limit: 0.5, Work: time.Millisecond, Arrivals: requests}.Run(t.Context())
+			got, err := bench.Arm{
+				Place: where, Name: name, Limit: 0.5, Work: time.Millisecond, Arrivals: requests,
+				Peer: bench.PeerOptions{Command: []string{"/proc/self/exe", "load", "serve"}},
+			}.Run(t.Context())
 			if errors.Is(err, bench.ErrNotRaised) {
 				t.Skipf("this machine has no CPU to spare: %v", err)
 			}
@@ -131,6 +134,9 @@ func TestArms(t *testing.T) {
 			}
 			if wrote := name == bench.Berth || name == bench.KernelBurst; wrote && got.Writes == 0 {
 				t.Error("no write is counted")
+			}
+			if goes := name == bench.GoDefault; goes != (got.Procs.Threads > 0) || goes != (got.Procs.Max > 0) {
+				t.Errorf("Go's runtime: %+v", got.Procs)
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func TestJudgeLocality(t *testing.T) {
 	t.Parallel()
 	good := func() *LocalityReport {
 		trial := LocalityTrial{EndPercent: 100, PassBytes: 96, PassSeconds: 1, BareBytes: 100, BareSeconds: 1, HugeKiBBefore: 2048, HugeKiBAfter: 2048}
-		limited := LocalityLimited{LimitMiBps: 100, MiBps: 104, Seconds: 10, StallMillis: 2, StallBeforeMillis: 1, BatchMillis: 1}
+		limited := LocalityLimited{LimitMiBps: 100, MiBps: 104, Seconds: 10, StallMillis: 2, StallBeforeMillis: 1, BatchMillis: 0.5, LongestBatchMillis: 1}
 		return &LocalityReport{Trials: []LocalityTrial{trial, trial}, Limited: []LocalityLimited{limited}}
 	}
 	const local, bare, huge, rate, stall, hog, victim = 0, 1, 2, 3, 4, 5, 6
@@ -112,8 +112,8 @@ func TestJudgeLocality(t *testing.T) {
 		{"kept", func(*LocalityReport) {}, rate, Met},
 		{"too fast", func(r *LocalityReport) { r.Limited[0].MiBps = 106 }, rate, Missed},
 		{"too short", func(r *LocalityReport) { r.Limited[0].Seconds = 3 }, rate, Open},
-		{"two calls", func(*LocalityReport) {}, stall, Met},
-		{"three calls", func(r *LocalityReport) { r.Limited[0].StallMillis = 3 }, stall, Missed},
+		{"two of the longest calls", func(*LocalityReport) {}, stall, Met},
+		{"three of the longest calls", func(r *LocalityReport) { r.Limited[0].StallMillis = 3 }, stall, Missed},
 		{"noise", func(r *LocalityReport) { r.Limited[0].StallMillis, r.Limited[0].StallBeforeMillis = 3, 3 }, stall, Open},
 		{"stays", func(*LocalityReport) {}, hog, Met},
 		{"moves", func(r *LocalityReport) { r.Limited[0].HogMovedPercent = 0.1 }, hog, Missed},

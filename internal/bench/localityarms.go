@@ -44,6 +44,8 @@ type recorder struct {
 	pages.Kernel
 
 	calls []called
+	// kept is the time that keeping them took, which is no part of a pass.
+	kept time.Duration
 }
 
 // MovePages keeps the call if it moves pages.
@@ -53,6 +55,7 @@ func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32,
 	took := kernel.Monotonic() - began
 	if nodes != nil {
 		r.calls = append(r.calls, called{slices.Clone(addresses), took})
+		r.kept += kernel.Monotonic() - began - took
 	}
 	return n, err
 }
@@ -193,7 +196,7 @@ func (s *subject) send(list []uint64, node int) error {
 }
 
 // pass has the mover move all pages to the local node.
-func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, []called, error) {
+func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, *recorder, error) {
 	rec := &recorder{Kernel: s.kernel}
 	m := mover.New(mover.Options{
 		Root: s.o.Root, Host: s.o.Place.Host, Clock: kernel.Monotonic, Log: slog.New(slog.DiscardHandler), Kernel: rec,
@@ -207,7 +210,7 @@ func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, []called,
 	stop()
 	err = errors.Join(err, <-ended)
 	r := m.Reports()[0]
-	return r, rec.calls, errors.Join(err, r.Err)
+	return r, rec, errors.Join(err, r.Err)
 }
 
 // bare makes the calls for the lists, with nothing around them, and returns how long each took.
@@ -282,14 +285,14 @@ func (t *LocalityTrial) turns(ctx context.Context, s *subject, percent int) (err
 
 // pass takes in a pass, and returns the lists of its calls.
 func (t *LocalityTrial) pass(ctx context.Context, s *subject) (lists [][]uint64, err error) {
-	r, calls, err := s.pass(ctx, 0)
+	r, made, err := s.pass(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	t.PassBytes += r.Bytes()
-	t.PassSeconds += (r.Ended - r.Started).Seconds()
+	t.PassSeconds += (r.Ended - r.Started - made.kept).Seconds()
 	t.LookSeconds += r.Looked.Seconds()
-	for _, c := range calls {
+	for _, c := range made.calls {
 		lists = append(lists, c.list)
 		t.CallSeconds += c.took.Seconds()
 	}
@@ -352,7 +355,8 @@ const (
 )
 
 // limited measures the requests of a process before, during and after a pass under a limit, beside
-// a hog on the other node, whose pages must stay. Then it times bare calls of one batch.
+// a hog on the other node, whose pages must stay. Before and after that it times bare calls of one
+// batch for the same pages, beside the same hog and requests.
 func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) (t LocalityLimited, r Repetition, err error) {
 	file, remove, err := o.samples(repetition)
 	defer func() { err = errors.Join(err, os.RemoveAll(remove)) }()
@@ -373,6 +377,13 @@ func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) 
 	if err != nil {
 		return t, r, err
 	}
+	bare, err := l.batches()
+	if err == nil {
+		err = l.spread(starts()[0].percent)
+	}
+	if err != nil {
+		return t, r, err
+	}
 	if err := load.Pause(ctx, o.Window); err != nil { // Requests that waited while pages were spread are over then.
 		return t, r, err
 	}
@@ -387,9 +398,14 @@ func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) 
 	}
 	t.HogMovedPercent = hogAfter - hogBefore
 	ended := kernel.Monotonic()
-	if err := t.batches(l.subject); err != nil {
+	if err := l.spread(starts()[0].percent); err != nil {
 		return t, r, err
 	}
+	more, err := l.batches()
+	if err != nil {
+		return t, r, err
+	}
+	t.batches(append(bare, more...))
 	if err := l.stage.child.Finish(); err != nil {
 		return t, r, err
 	}
@@ -421,14 +437,11 @@ func (o *LocalityOptions) pace(ctx context.Context, l *loader, t *LocalityLimite
 	return r, load.Pause(ctx, o.Window)
 }
 
-// batches times bare calls of one batch each.
-func (t *LocalityLimited) batches(s *subject) error {
-	if err := s.spread(starts()[0].percent); err != nil {
-		return err
-	}
+// batches moves the remote pages by bare calls of one batch each, and returns how long each took.
+func (s *subject) batches() ([]time.Duration, error) {
 	list, nodes, err := s.census()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var away []uint64
 	for i, n := range nodes {
@@ -436,13 +449,16 @@ func (t *LocalityLimited) batches(s *subject) error {
 			away = append(away, list[i])
 		}
 	}
-	took, err := s.bare(slices.Collect(slices.Chunk(away[:len(away)/batchPages*batchPages], batchPages)))
-	if err != nil || len(took) == 0 {
-		return err
+	return s.bare(slices.Collect(slices.Chunk(away[:len(away)/batchPages*batchPages], batchPages)))
+}
+
+// batches takes in bare calls of one batch each.
+func (t *LocalityLimited) batches(took []time.Duration) {
+	if len(took) == 0 {
+		return
 	}
 	slices.Sort(took)
-	t.BatchMillis = inMillis(took[len(took)/2])
-	return nil
+	t.BatchMillis, t.LongestBatchMillis = inMillis(took[len(took)/2]), inMillis(took[len(took)-1])
 }
 
 // read sorts the requests into the windows that lie between the times.

@@ -74,11 +74,13 @@ type LocalityLimited struct {
 	Calls             int     `json:"calls"`
 	LongestCallMillis float64 `json:"longestCallMillis"`
 	Pauses            int     `json:"pauses"`
-	// The longest write to one page, and the median of bare calls for one batch of the kernel.
-	StallBeforeMillis float64 `json:"stallBeforeMillis"`
-	StallMillis       float64 `json:"stallMillis"`
-	StallAfterMillis  float64 `json:"stallAfterMillis"`
-	BatchMillis       float64 `json:"bareBatchMillis"`
+	// The longest write to one page, and the median and the longest of bare calls for one batch of
+	// the kernel.
+	StallBeforeMillis  float64 `json:"stallBeforeMillis"`
+	StallMillis        float64 `json:"stallMillis"`
+	StallAfterMillis   float64 `json:"stallAfterMillis"`
+	BatchMillis        float64 `json:"bareBatchMillis"`
+	LongestBatchMillis float64 `json:"longestBareBatchMillis"`
 	// HogMovedPercent is how much of the hog's memory changed its node.
 	HogMovedPercent float64 `json:"hogMovedPercent"`
 }
@@ -176,10 +178,11 @@ func (t LocalityLimited) judge() []Goal {
 		rate.Verdict = VerdictOf(t.MiBps >= t.LimitMiBps*(1-goalRate) && t.MiBps <= t.LimitMiBps*(1+goalRate))
 	}
 	stall := Goal{
-		"longest stall during the pass <= 2 bare calls of 512 pages",
-		fmt.Sprintf("%.2f ms (before: %.2f), one call %.2f ms", t.StallMillis, t.StallBeforeMillis, t.BatchMillis), Open,
+		"longest stall during the pass <= 2 bare calls of 512 pages, by the longest of them",
+		fmt.Sprintf("%.2f ms (before: %.2f, after: %.2f), longest call %.2f ms (median: %.2f)",
+			t.StallMillis, t.StallBeforeMillis, t.StallAfterMillis, t.LongestBatchMillis, t.BatchMillis), Open,
 	}
-	if most := goalStall * t.BatchMillis; most > 0 && (t.StallBeforeMillis <= most || t.StallMillis <= most) {
+	if most := goalStall * t.LongestBatchMillis; most > 0 && (t.StallBeforeMillis <= most || t.StallMillis <= most) {
 		stall.Verdict = VerdictOf(t.StallMillis <= most)
 	}
 	hog := Goal{"no page of the hog changes its node", fmt.Sprintf("%.3f %%", t.HogMovedPercent), VerdictOf(t.HogMovedPercent == 0)}

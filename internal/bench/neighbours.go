@@ -106,7 +106,10 @@ func (s several) Stop() error {
 // control starts what belongs to an arm on the server and its neighbours, which
 // are warm and idle.
 func (a Arm) control(ctx context.Context, server *Stage, beside *neighbours) (Control, error) {
-	if a.Name == Berth {
+	if a.Name == Peer {
+		return a.Peer.Start(ctx, server.Path())
+	}
+	if a.Name == Berth || a.Name == GoDefault {
 		return startBerth(ctx, DefaultBurst(), a.Limit, server, beside.stages...)
 	}
 	var all several

@@ -9,13 +9,10 @@ import (
 // Report is the outcome of a benchmark. Its JSON is a stable contract: a null
 // quantile is one that the number of samples does not support.
 type Report struct {
-	Machine Machine `json:"machine"`
-	Setup   Setup   `json:"setup"`
-	// Repetitions that count, and those measured but discarded because the
-	// two unlimited arms differed.
-	Repetitions int `json:"repetitions"`
-	Discarded   int `json:"discarded"`
-	// Noise is, of each counted repetition, the p99 of the second unlimited
+	Machine     Machine `json:"machine"`
+	Setup       Setup   `json:"setup"`
+	Repetitions int     `json:"repetitions"`
+	// Noise is, of each repetition, the p99 of the second unlimited
 	// arm over the first.
 	Noise   []float64    `json:"noise"`
 	Arms    []ArmSummary `json:"arms"`
@@ -68,6 +65,16 @@ type ArmSummary struct {
 	// those after the first settling.
 	Writes          int `json:"writes"`
 	WritesUnderLoad int `json:"writesUnderLoad"`
+	// GoRuntime is how Go sized the server of the arm in which it may.
+	GoRuntime *GoRuntime `json:"goRuntime,omitempty"`
+}
+
+// GoRuntime is what Go's runtime made of the quota: GOMAXPROCS and threads at the end, at most over the
+// repetitions, and how often GOMAXPROCS changed.
+type GoRuntime struct {
+	MaxProcs       int     `json:"gomaxprocs"`
+	Threads        int     `json:"threads"`
+	ChangesPerHour float64 `json:"changesPerHour"`
 }
 
 // RatioLine is one paired comparison. Ratio is null where the samples do not
@@ -78,6 +85,9 @@ type RatioLine struct {
 	Quantile  string      `json:"quantile"`
 	Window    string      `json:"window"`
 	Ratio     *load.Ratio `json:"ratio"`
+	// Median is the median over stretches of paired arrivals, by which goals are judged; null where
+	// there are too few of them.
+	Median *load.Ratio `json:"pairedMedian"`
 	// PerRepetition are the plain ratios of each repetition that supports the
 	// quantile by itself.
 	PerRepetition []float64 `json:"perRepetition,omitempty"`
@@ -93,6 +103,12 @@ type Abuse struct {
 	MeanCPUs     float64 `json:"meanCPUs"`
 	// OverLimit is the mean over the limit.
 	OverLimit float64 `json:"meanOverLimit"`
+	// ExcessSeconds is by how many CPU-seconds the use exceeded the limit over the worst of all
+	// windows, those of its credit included, between two of so many looks; CreditSeconds is what the
+	// credit allows of that.
+	ExcessSeconds float64 `json:"excessCPUSeconds"`
+	CreditSeconds float64 `json:"creditCPUSeconds"`
+	Looks         int     `json:"looks"`
 	// Writes over the whole scenario.
 	Writes int `json:"writes"`
 }
@@ -126,6 +142,8 @@ type Outcome struct {
 	Elapsed            time.Duration
 	// Writes counts all of the arm, WritesUnderLoad those during the load.
 	Writes, WritesUnderLoad int
+	// Procs is that of the server whose GOMAXPROCS Go chooses.
+	Procs load.Procs
 }
 
 // Summarize sums one arm up over repetitions.
@@ -152,8 +170,22 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 	summary.P999 = millis(sorted, 0.999)
 	if elapsed > 0 {
 		summary.MeanCPUs = cpu.Seconds() / elapsed.Seconds()
+		if name == GoDefault {
+			summary.GoRuntime = goRuntime(repetitions, elapsed)
+		}
 	}
 	return summary
+}
+
+// goRuntime sums up how Go sized the servers of its arm, which were under load for so long.
+func goRuntime(repetitions []Repetition, elapsed time.Duration) *GoRuntime {
+	g := &GoRuntime{}
+	for _, r := range repetitions {
+		p := r[GoDefault].Procs
+		g.MaxProcs, g.Threads = max(g.MaxProcs, p.Max), max(g.Threads, p.Threads)
+		g.ChangesPerHour += float64(p.Changes) / elapsed.Hours()
+	}
+	return g
 }
 
 // millis is a quantile in milliseconds, nil when it is not supported.

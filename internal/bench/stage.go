@@ -68,15 +68,15 @@ func OpenStage(place Place, name string, quota unit.Micros, args ...string) (sta
 	if s.child, err = StartChild("load "+args[0], append([]string{"load"}, args...)...); err != nil {
 		return nil, err
 	}
-	if err = s.group.Attach(s.child.PID()); err != nil {
+	if err = errors.Join(s.group.Attach(s.child.PID()), s.child.Moved()); err != nil {
 		return nil, fmt.Errorf("stage %s: %w", name, err)
 	}
 	return s, nil
 }
 
-// OpenServer makes a stage with a request server, warm and ready.
-func OpenServer(ctx context.Context, place Place, name string, quota unit.Micros) (*Stage, error) {
-	s, err := OpenStage(place, name, quota, "serve")
+// OpenServer makes a stage with a request server, warm and ready. args are further ones of the server.
+func OpenServer(ctx context.Context, place Place, name string, quota unit.Micros, args ...string) (*Stage, error) {
+	s, err := OpenStage(place, name, quota, append([]string{"serve"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +107,12 @@ func (s *Stage) Counters() (Counters, error) { return s.meter.Counters() }
 // Writes aside.
 func (s *Stage) Load(ctx context.Context, work time.Duration, arrivals []time.Duration) (Outcome, error) {
 	return s.meter.Load(ctx, load.Generator{Address: s.Address, Work: work}, arrivals)
+}
+
+// Kill is Close for a program that has nothing to end in order. In an idle group of a busy machine
+// it may get no CPU to end by itself for longer than Close waits. The error says that it ended before.
+func (s *Stage) Kill() error {
+	return errors.Join(s.child.Alive(), s.child.Kill(), s.Close())
 }
 
 // Close ends the program and removes the group. It can be called twice.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/table"
 )
 
@@ -15,20 +16,45 @@ func WriteTable(w io.Writer, r *Report) error {
 	p := NewPrinter(w)
 	p.Line("%s", r.Machine.Line())
 	p.Line("%s", r.Setup.Line())
-	p.Line("%d repetitions, %d discarded as noisy", r.Repetitions, r.Discarded)
+	p.Line("%d repetitions; %s", r.Repetitions, r.noiseLine())
 	p.Line("")
 	p.Table(armHeader(), armRows(r.Arms, r.Setup.LimitCPUs))
 	p.Line("")
-	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
+	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "OF ALL", "95 %", "PAIRED MEDIAN", "95 %"}, pairedRows(r.Ratios))
 	if len(r.Abusers) > 0 {
 		p.Line("")
-		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
+		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "OVER ANY WINDOW", "WRITES"}, abuserRows(r.Abusers))
 	}
 	p.Line("")
 	p.Goals(r.Goals)
 	for _, note := range r.Notes {
 		p.Line("note: %s", note)
 	}
+	return p.Err()
+}
+
+// WriteSavedTable prints which limits would do for people.
+func WriteSavedTable(w io.Writer, r *SavedReport) error {
+	p := NewPrinter(w)
+	p.Line("%s", r.Machine.Line())
+	p.Line("%s", r.Setup.Line())
+	p.Line("%d repetitions; %s", len(r.Repetitions), r.noiseLine())
+	p.Line("")
+	var rows [][]string
+	for i, saved := range r.Repetitions {
+		for _, probe := range saved.Probes {
+			fits := "no"
+			if probe.Fits {
+				fits = "yes"
+			}
+			rows = append(rows, []string{
+				fmt.Sprint(i + 1), probe.Arm, fmt.Sprintf("%.3f", probe.LimitCPUs), fmt.Sprintf("%.3f", probe.P99), fmt.Sprintf("%.3f", probe.MeanCPUs), fits,
+			})
+		}
+	}
+	p.Table([]string{"REPETITION", "ARM", "LIMIT", "P99 RATIO", "MEAN CPU", "FITS"}, rows)
+	p.Line("")
+	p.Goals(r.Goals)
 	return p.Err()
 }
 
@@ -47,8 +73,12 @@ func (s Setup) Line() string {
 	if s.Regular {
 		shape = "evenly spaced"
 	}
-	return fmt.Sprintf("load: limit %.2f CPU; batches of %d requests of %.2f ms CPU, %g a second %s, %.0f s an arm, seed %d",
-		s.LimitCPUs, s.Batch, float64(s.WorkMicros)/1000, s.BatchesPerSec, shape, s.ArmSeconds, s.Seed)
+	limit := ""
+	if s.LimitCPUs > 0 {
+		limit = fmt.Sprintf("limit %.2f CPU; ", s.LimitCPUs)
+	}
+	return fmt.Sprintf("load: %sbatches of %d requests of %.2f ms CPU, %g a second %s, %.0f s an arm, seed %d",
+		limit, s.Batch, float64(s.WorkMicros)/1000, s.BatchesPerSec, shape, s.ArmSeconds, s.Seed)
 }
 
 func armHeader() []string {
@@ -75,14 +105,35 @@ func armRows(arms []ArmSummary, limit float64) [][]string {
 func ratioRows(lines []RatioLine) [][]string {
 	rows := make([][]string, 0, len(lines))
 	for _, l := range lines {
-		estimate, interval := NotAvailable, ""
-		if l.Ratio != nil {
-			estimate = fmt.Sprintf("%.3f", l.Ratio.Estimate)
-			interval = fmt.Sprintf("%.3f..%.3f", l.Ratio.Low, l.Ratio.High)
-		}
-		rows = append(rows, []string{l.Quantile, l.Arm, l.Reference, l.Window, estimate, interval})
+		rows = append(rows, append([]string{l.Quantile, l.Arm, l.Reference, l.Window}, ratioCells(l.Ratio)...))
 	}
 	return rows
+}
+
+// pairedRows have the paired medians as well.
+func pairedRows(lines []RatioLine) [][]string {
+	rows := ratioRows(lines)
+	for i, l := range lines {
+		rows[i] = append(rows[i], ratioCells(l.Median)...)
+	}
+	return rows
+}
+
+// ratioCells are a ratio and its interval.
+func ratioCells(r *load.Ratio) []string {
+	if r == nil {
+		return []string{NotAvailable, ""}
+	}
+	return []string{fmt.Sprintf("%.3f", r.Estimate), fmt.Sprintf("%.3f..%.3f", r.Low, r.High)}
+}
+
+// noiseLine says how much two arms differ between which there is no difference.
+func (r *Report) noiseLine() string {
+	m := r.floor().Median
+	if m == nil {
+		return "the noise of this machine is not known"
+	}
+	return fmt.Sprintf("noise of this machine: p99 of two arms without a limit %.3f (95 %% %.3f..%.3f)", m.Estimate, m.Low, m.High)
 }
 
 func abuserRows(abusers []Abuse) [][]string {
@@ -90,7 +141,8 @@ func abuserRows(abusers []Abuse) [][]string {
 	for _, a := range abusers {
 		rows = append(rows, []string{
 			a.Mode, fmt.Sprintf("%.2f", a.LimitCPUs), fmt.Sprintf("%.1f s", a.SpentSeconds), fmt.Sprintf("%.0f s", a.Seconds),
-			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit), fmt.Sprint(a.Writes),
+			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit),
+			fmt.Sprintf("%.3f of %.3f s", a.ExcessSeconds, a.CreditSeconds), fmt.Sprint(a.Writes),
 		})
 	}
 	return rows

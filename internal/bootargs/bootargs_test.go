@@ -35,7 +35,7 @@ func host(t *testing.T, name string) fstest.MapFS {
 	tree := fstest.MapFS{}
 	for _, f := range archive.Files {
 		if strings.HasSuffix(f.Name, "/grubenv") {
-			f.Data = append(f.Data, strings.Repeat("#", 1024-len(f.Data))...)
+			f.Data = append(slices.Clip(f.Data), strings.Repeat("#", 1024-len(f.Data))...)
 		}
 		tree[f.Name] = &fstest.MapFile{Data: f.Data}
 	}
@@ -60,6 +60,9 @@ func describe(p bootargs.Plan, err error) string {
 	fmt.Fprintf(&b, "loader: %s\ntrial: %s%s\nregenerate: %s\n", p.Loader, p.Trial.Way, p.Trial.Why, p.Regenerate)
 	for _, n := range p.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	if p.Trial.Way != "" {
+		fmt.Fprintf(&b, "\nfor one boot of %s, named in %s: %s\n%s", p.Trial.Kernel, p.Trial.Mark, p.Trial.Entry.Name, p.Trial.Entry.After)
 	}
 	for _, f := range p.Files {
 		fmt.Fprintf(&b, "\n%s missing %v\n", f.Name, f.Missing)
@@ -102,7 +105,11 @@ func TestPlans(t *testing.T) {
 			for _, f := range again.Files {
 				t.Errorf("%s changes again: %s", f.Name, f.After)
 			}
-			for _, f := range p.Files {
+			files := p.Files
+			if p.Trial.Way != "" {
+				files = append(files, p.Trial.Entry)
+			}
+			for _, f := range files {
 				if text, there := f.Undo(f.After); text != f.Before || there == f.Missing {
 					t.Errorf("%s is taken back to %v %q, want %q", f.Name, there, text, f.Before)
 				}
@@ -203,9 +210,6 @@ func (d denied) Open(name string) (fs.File, error) {
 func TestWhatCannotBeReadIsNoLoader(t *testing.T) {
 	tree := denied{host(t, "testdata/rhel-bls.txtar")}
 	if _, err := bootargs.Make(tree, wanted()); !errors.Is(err, fs.ErrPermission) {
-		t.Error(err)
-	}
-	if _, err := bootargs.Detect(tree); !errors.Is(err, fs.ErrPermission) {
 		t.Error(err)
 	}
 }
@@ -332,4 +336,117 @@ func FuzzFiles(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWhyNoTrial: what keeps a loader from booting an entry once is known before anything is written.
+func TestWhyNoTrial(t *testing.T) {
+	full := "# GRUB Environment Block\nx="
+	full += strings.Repeat("y", 1024-len(full)-10) + "\n"
+	for name, test := range map[string]struct {
+		tree, file, text string
+		want             string
+	}{
+		"no block":                    {"debian-grub", "boot/grub/grubenv", "", "there is no /boot/grub/grubenv"},
+		"another block":               {"debian-grub", "boot/grub/grubenv", "saved_entry=0\n", "no environment block of grub"},
+		"a full block":                {"debian-grub", "boot/grub/grubenv", full + strings.Repeat("#", 1024-len(full)), "no environment block of grub"},
+		"RAID":                        {"debian-grub", "proc/self/mountinfo", "22 1 9:0 / / rw - ext4 /dev/md0 rw\n", "/dev/md0 is a RAID"},
+		"unknown mount":               {"debian-grub", "proc/self/mountinfo", "", "its file system is not known"},
+		"a menu by hand":              {"debian-grub", "boot/grub/grub.cfg", "set default=0\n", "does not look at next_entry"},
+		"no custom.cfg":               {"debian-grub", "boot/grub/grub.cfg", "next_entry\n", "does not read custom.cfg"},
+		"another kernel":              {"debian-grub", "proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-5.10 ro\n", "not known which entry"},
+		"no cmdline":                  {"debian-grub", "proc/cmdline", "", "not known which entry"},
+		"two entries of one kernel":   {"rhel-bls", "boot/loader/entries/b.conf", "linux /vmlinuz-5.14.0-362.el9.x86_64\n", "not known which entry"},
+		"entries without next_entry":  {"rhel-bls", "boot/grub2/grub.cfg", "blscfg\n", "does not look at next_entry"},
+		"no variables of EFI":         {"systemd-boot", "sys/firmware/efi/efivars/LoaderInfo", "", "cannot be seen"},
+		"systemd-boot names no entry": {"systemd-boot", "efi/loader/entries/fallback.conf", "linux /vmlinuz-linux-6.7.4-arch1-1\n", "not known which entry"},
+	} {
+		tree := host(t, "testdata/"+test.tree+".txtar")
+		delete(tree, test.file)
+		if test.text != "" {
+			tree[test.file] = &fstest.MapFile{Data: []byte(test.text)}
+		}
+		if p, err := bootargs.Make(tree, wanted()); err != nil || p.Trial.Way != "" || !strings.Contains(p.Trial.Why, test.want) {
+			t.Errorf("%s: %+v, %v", name, p.Trial, err)
+		}
+	}
+}
+
+// TestWhereGRUBWrites: of the mounts at a directory the topmost counts, and of its device what the
+// kernel says it is, not its name.
+func TestWhereGRUBWrites(t *testing.T) {
+	const root = "22 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n"
+	for name, test := range map[string]struct{ mounts, sys, want string }{
+		"plain":               {root, "", ""},
+		"another directory":   {root + "30 22 0:40 / /boot/gru rw - tmpfs tmpfs rw\n31 22 0:41 / /boot2 rw - tmpfs tmpfs rw\n", "", ""},
+		"below an automount":  {root + "30 22 0:40 / /boot rw - autofs systemd-1 rw\n31 30 259:2 / /boot rw - vfat /dev/nvme0n1p2 rw\n", "", ""},
+		"an automount":        {root + "30 22 0:40 / /boot rw - autofs systemd-1 rw\n", "", "it is on autofs"},
+		"btrfs on ext4":       {root + "30 22 259:2 / /boot rw - ext4 /dev/nvme0n1p2 rw\n31 30 0:41 / /boot rw - btrfs /dev/nvme0n1p3 rw\n", "", "it is on btrfs"},
+		"a later file system": {"22 1 0:30 / / rw - bcachefs /dev/sda1 rw\n", "", "it is on bcachefs"},
+		"a volume's own name": {"22 1 253:3 / / rw - xfs /dev/vg0/boot rw\n", "253:3/dm/name", "/dev/vg0/boot is a logical or encrypted volume"},
+		"a RAID's own name":   {"22 1 9:7 / / rw - xfs /dev/disk/by-label/boot rw\n", "9:7/md/level", "/dev/disk/by-label/boot is a RAID"},
+		"another volume":      {root, "253:3/dm/name", ""},
+	} {
+		tree := host(t, "testdata/debian-grub.txtar")
+		tree["proc/self/mountinfo"] = &fstest.MapFile{Data: []byte(test.mounts)}
+		if test.sys != "" {
+			tree["sys/dev/block/"+test.sys] = &fstest.MapFile{}
+		}
+		p, err := bootargs.Make(tree, wanted())
+		if err != nil || !strings.HasSuffix(p.Trial.Why, test.want) || (p.Trial.Way == "") != (test.want != "") {
+			t.Errorf("%s: %q, %q, %v", name, p.Trial.Way, p.Trial.Why, err)
+		}
+	}
+}
+
+// TestTrialOfTheEntryThatRuns: systemd-boot names the entry that it booted, and what others have in
+// custom.cfg stays.
+func TestTrialOfTheEntryThatRuns(t *testing.T) {
+	tree := host(t, "testdata/systemd-boot.txtar")
+	tree["efi/loader/entries/fallback.conf"] = &fstest.MapFile{Data: []byte("linux /vmlinuz-linux-6.7.4-arch1-1\noptions fallback\n")}
+	selected := bootargs.NewVariable("FALLBACK.conf")
+	tree["sys/firmware/efi/efivars/LoaderEntrySelected-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"] = &fstest.MapFile{Data: selected}
+	if p, err := bootargs.Make(tree, wanted()); err != nil || !strings.Contains(p.Trial.Entry.After, "options fallback nohz_full=1-3") {
+		t.Errorf("%+v, %v", p.Trial, err)
+	}
+	tree = host(t, "testdata/debian-grub.txtar")
+	const others = "menuentry 'mine' { true\n}"
+	tree["boot/grub/custom.cfg"] = &fstest.MapFile{Data: []byte(others)}
+	p, err := bootargs.Make(tree, wanted())
+	if err != nil || !strings.HasPrefix(p.Trial.Entry.After, others+"\n") {
+		t.Fatalf("%+v, %v", p.Trial, err)
+	}
+	tree["boot/grub/custom.cfg"] = &fstest.MapFile{Data: []byte(p.Trial.Entry.After)}
+	again, err := bootargs.Make(tree, wanted())
+	if err != nil || again.Trial.Entry.After != p.Trial.Entry.After {
+		t.Errorf("again: %q, %v", again.Trial.Entry.After, err)
+	}
+	if text, there := p.Trial.Entry.Undo(p.Trial.Entry.After + "# more\n"); text != others+"# more\n" || !there {
+		t.Errorf("%q, %v", text, there)
+	}
+}
+
+// TestInForce: of an argument the kernel has what it says of its CPUs, and of two the last.
+func TestInForce(t *testing.T) {
+	for _, test := range []struct {
+		cmdline, token, have string
+		booted               bool
+	}{
+		{"ro nohz_full=1-3", "nohz_full=1-3", "nohz_full=2-3", true},
+		{"ro nohz_full=2-3", "nohz_full=2-3", "nohz_full=2-3", true},
+		{"ro nohz-full=1 nohz_full=2", "nohz_full=1", "nohz_full=2", false},
+		{"isolcpus=managed_irq,domain,2", "isolcpus=managed_irq,domain,2", "isolcpus=", true},
+		{"isolcpus=managed_irq,2", "isolcpus=managed_irq,2", "isolcpus=managed_irq,2", true},
+		{"isolcpus=1-N", "isolcpus=1-N", "isolcpus=1-N", true},
+		{"console=tty0 console=ttyS0", "console=tty0", "console=tty0", true},
+		{"ro -- skew_tick=1", "skew_tick=1", "", false},
+	} {
+		tree := fstest.MapFS{
+			"proc/cmdline":                     {Data: []byte(test.cmdline + "\n")},
+			"sys/devices/system/cpu/nohz_full": {Data: []byte("2-3\n")},
+			"sys/devices/system/cpu/isolated":  {Data: []byte("\n")},
+		}
+		if have, booted := bootargs.InForce(tree, test.token); have != test.have || booted != test.booted {
+			t.Errorf("%s of %q: %q, %v", test.token, test.cmdline, have, booted)
+		}
+	}
 }

@@ -24,13 +24,16 @@ const (
 // what to do by hand.
 var ErrByHand = errors.New("boot arguments have to be set by hand here")
 
+// GRUBConfig is what update-grub makes.
+const GRUBConfig = "boot/grub/grub.cfg"
+
 // Where the parts are.
 const (
 	grubDefault = "etc/default/grub"
 	grubParts   = "etc/default/grub.d"
 	ownPart     = grubParts + "/zz-berth.cfg"
-	grubConfig  = "boot/grub/grub.cfg"
 	grub2Config = "boot/grub2/grub.cfg"
+	grub2Env    = "boot/grub2/grubenv"
 	newKernels  = "etc/kernel/cmdline"
 	extlinuxCfg = "boot/extlinux/extlinux.conf"
 )
@@ -38,7 +41,7 @@ const (
 // partitions are where the files of firmware and of loaders may be.
 func partitions() []string { return []string{"boot", "efi", "boot/efi"} }
 
-// tree reads what Detect and Make look at, and keeps the first error that is not a missing
+// tree reads what Make looks at, and keeps the first error that is not a missing
 // file.
 type tree struct {
 	fsys fs.FS
@@ -76,13 +79,13 @@ func (t *tree) named(dir, suffix string) []string {
 	return names
 }
 
-// entries are the entries of the Boot Loader Specification, but for those of rescue.
+// entries are the entries of the Boot Loader Specification, but for those of rescue and trial.
 func (t *tree) entries() []string {
 	var all []string
 	for _, p := range partitions() {
 		all = append(all, t.named(p+"/loader/entries", ".conf")...)
 	}
-	return slices.DeleteFunc(all, func(name string) bool { return isRescue(path.Base(name)) })
+	return slices.DeleteFunc(all, func(name string) bool { return isRescue(path.Base(name)) || path.Base(name) == trialFile })
 }
 
 // images are unified kernel images.
@@ -99,17 +102,7 @@ func (t *tree) firmware() bool {
 	return slices.ContainsFunc(partitions(), func(p string) bool { return len(t.named(p+"/EFI/systemd", ".efi")) > 0 })
 }
 
-// Detect returns the boot loader of a tree. The error is ErrByHand, or that of a file that
-// could not be read.
-func Detect(fsys fs.FS) (Loader, error) {
-	t := &tree{fsys: fsys}
-	l, err := t.detect()
-	if t.err != nil {
-		return "", fmt.Errorf("find the boot loader: %w", t.err)
-	}
-	return l, err
-}
-
+// detect returns the boot loader of the tree. The error is ErrByHand.
 func (t *tree) detect() (Loader, error) {
 	ostree := slices.ContainsFunc(Tokens(t.text("proc/cmdline")), func(token string) bool { return nameOf(token) == "ostree" })
 	if ostree || t.exists("ostree/repo") {
@@ -120,7 +113,7 @@ func (t *tree) detect() (Loader, error) {
 	}
 	entries := len(t.entries()) > 0
 	var found []Loader
-	if t.exists(grubConfig) && t.exists(grubDefault) && t.exists("etc/debian_version") {
+	if t.exists(GRUBConfig) && t.exists(grubDefault) && t.exists("etc/debian_version") {
 		found = append(found, GRUB)
 	}
 	if entries && strings.Contains(t.text(grub2Config), "blscfg") {

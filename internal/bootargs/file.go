@@ -15,6 +15,8 @@ type File struct {
 	After   string `json:"after"`
 	// Form is how arguments are written in it.
 	Form Form `json:"form"`
+	// Want are the tokens that it is to have.
+	Want []string `json:"want"`
 	// Changes are the tokens, by the name of the list that they are in.
 	Changes map[string]Change `json:"changes"`
 }
@@ -32,6 +34,10 @@ const (
 	FormLabels Form = "labels"
 	// FormPlain is a file with arguments and nothing else.
 	FormPlain Form = "plain"
+	// FormTrial is the file of the entry that boots once: it goes as a whole, whoever changed it.
+	FormTrial Form = "trial"
+	// FormPart is a file of the administrator's with that entry at its end.
+	FormPart Form = "part"
 )
 
 // lists returns how a form's arguments are found.
@@ -41,16 +47,20 @@ func (f Form) lists() form {
 		return entry
 	case FormLabels:
 		return labels
-	case FormOwn, FormPlain:
+	case FormOwn, FormPlain, FormTrial, FormPart:
 	}
 	return plain
 }
 
-// changed returns a file with the tokens. Those in have come from elsewhere.
-func changed(name, text string, f Form, want, have []string) File {
-	file := File{Name: name, Before: text, Form: f, Changes: map[string]Change{}}
+// Changed returns what becomes of a file of others with the tokens. For the way back it is made
+// again of the text from before.
+func Changed(name, text string, f Form, want []string) File {
+	file := File{Name: name, Before: text, Form: f, Want: want, Changes: map[string]Change{}}
+	if f == FormEntry && len(entry(split(text))) == 0 && len(want) > 0 { // it gets a line
+		text += lineEnd(text) + "options\n"
+	}
 	file.After = edited(text, f.lists(), func(list string, values []string) {
-		c := set(values, want, have)
+		c := set(values, want)
 		if len(c.Added)+len(c.Removed) > 0 {
 			file.Changes[list] = c
 		}
@@ -60,13 +70,16 @@ func changed(name, text string, f Form, want, have []string) File {
 
 // isOpen says that a list has a quote without an end: what follows it belongs to its token.
 func (f File) isOpen() bool {
+	if f.Form == FormOwn {
+		return false
+	}
 	open := false
 	edited(f.Before, f.Form.lists(), func(_ string, values []string) {
 		for _, v := range values {
 			open = open || strings.Count(v, `"`)%2 != 0
 		}
 	})
-	return open && f.Form != FormOwn
+	return open
 }
 
 // Undo takes the change back from what the file has now; there says whether a file is left.
@@ -79,6 +92,11 @@ func (f File) Undo(now string) (text string, there bool) {
 		return f.Before, !f.Missing
 	case f.Form == FormOwn:
 		return now, true
+	case f.Form == FormTrial:
+		return "", false
+	case f.Form == FormPart:
+		rest := withoutPart(now)
+		return rest, rest != "" || !f.Missing
 	}
 	return edited(now, f.Form.lists(), func(list string, values []string) {
 		if c, known := f.Changes[list]; known {

@@ -49,7 +49,7 @@ func Make(fsys fs.FS, tokens []string) (Plan, error) {
 			t.err = fmt.Errorf("%w: /%s: a quote is not closed", ErrByHand, f.Name)
 		}
 	}
-	p.Trial = t.trial(loader)
+	p.Trial = t.trial(loader, tokens)
 	p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return f.Before == f.After })
 	if len(p.Files) == 0 {
 		p.Regenerate = ""
@@ -81,7 +81,7 @@ func (t *tree) grub(p *Plan, want []string) {
 			}
 		}
 	}
-	f := File{Name: ownPart, Missing: !t.exists(ownPart), Form: FormOwn, Changes: map[string]Change{"": {Added: missing}}}
+	f := File{Name: ownPart, Missing: !t.exists(ownPart), Form: FormOwn, Want: missing, Changes: map[string]Change{"": {Added: missing}}}
 	if !f.Missing {
 		f.Before = t.text(ownPart)
 	}
@@ -136,35 +136,36 @@ func (g *grubLines) read(text string) {
 // specified plans entries of the Boot Loader Specification, and the arguments of kernels to
 // come.
 func (t *tree) specified(p *Plan, want []string) {
-	var variables []string
-	for line := range strings.Lines(t.text("boot/grub2/grubenv")) {
-		if value, is := strings.CutPrefix(body(line), "kernelopts="); is && p.Loader == BLS {
-			variables = Tokens(value)
-		}
-	}
 	for _, name := range t.entries() {
 		text := t.text(name)
-		var have []string
-		if strings.Contains(text, "$kernelopts") {
-			have = variables
-		}
-		f := changed(name, text, FormEntry, want, have)
-		if len(entry(split(text))) == 0 && len(want) > 0 { // an entry without options gets some
-			f = changed(name, text+lineEnd(text)+"options\n", FormEntry, want, nil)
-			f.Before = text
-		}
-		p.Files = append(p.Files, f)
+		p.Files = append(p.Files, Changed(name, text, FormEntry, t.lacking(text, want)))
 	}
 	if t.exists(newKernels) {
 		text := t.text(newKernels)
-		f := changed(newKernels, text, FormPlain, want, nil)
 		if len(plain(split(text))) == 0 {
 			p.Notes = append(p.Notes, "/"+newKernels+" has no line with arguments: kernels to come start without these")
 		}
-		p.Files = append(p.Files, f)
+		p.Files = append(p.Files, Changed(newKernels, text, FormPlain, want))
 	} else {
 		p.Notes = append(p.Notes, "there is no /"+newKernels+": kernels that are installed later copy the arguments of the kernel that runs then")
 	}
+}
+
+// lacking are the tokens that an entry does not take over from grub's environment block.
+func (t *tree) lacking(entry string, want []string) []string {
+	if !strings.Contains(entry, "$kernelopts") {
+		return want
+	}
+	var variables []string
+	for line := range strings.Lines(t.text(grub2Env)) {
+		if value, is := strings.CutPrefix(body(line), "kernelopts="); is {
+			variables = Tokens(value)
+		}
+	}
+	here := Tokens(entry)
+	return slices.DeleteFunc(slices.Clone(want), func(w string) bool {
+		return slices.Contains(variables, w) && !slices.ContainsFunc(slices.Concat(variables, here), func(other string) bool { return rivals(w, other) })
+	})
 }
 
 // lineEnd is what is missing at the end of a text's last line.
@@ -181,7 +182,7 @@ func (t *tree) extlinux(p *Plan, want []string) {
 	if strings.Contains(t.text("etc/default/u-boot"), "U_BOOT") || t.exists("usr/sbin/u-boot-update") {
 		p.Notes = append(p.Notes, "u-boot-update writes /"+extlinuxCfg+" anew at each kernel: add the tokens to U_BOOT_PARAMETERS in /etc/default/u-boot as well")
 	}
-	f := changed(extlinuxCfg, text, FormLabels, want, nil)
+	f := Changed(extlinuxCfg, text, FormLabels, want)
 	if len(f.Changes) == 0 && len(labels(split(text))) == 0 {
 		p.Notes = append(p.Notes, "/"+extlinuxCfg+" has no append line: nothing can be added")
 	}

@@ -149,10 +149,9 @@ func with(line string, tokens []string) string {
 }
 
 // set changes lines that are one list of arguments together, so that they have the tokens.
-// have are those that come from elsewhere.
-func set(lines, want, have []string) Change {
+func set(lines, want []string) Change {
 	var c Change
-	standing := slices.Clone(have)
+	var standing []string
 	for i, line := range lines {
 		var cut []string
 		lines[i], cut = without(line, func(token string) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -16,6 +17,12 @@ type Trial struct {
 	Way string `json:"way"`
 	// Why says why there is none: then only --no-trial is left.
 	Why string `json:"why"`
+	// Entry is the file with the entry that boots once, and Mark the file that names it for
+	// that boot.
+	Entry File   `json:"-"`
+	Mark  string `json:"-"`
+	// Kernel is the one that it boots.
+	Kernel string `json:"-"`
 }
 
 // The ways in which a loader takes an entry for one boot.
@@ -24,49 +31,88 @@ const (
 	ByEFI     = "efi"     // the EFI variable LoaderEntryOneShot
 )
 
-// trial says how the loader takes an entry for one boot. GRUB has to take the word out of its
+// trial says how the loader takes an entry for one boot, and makes that entry.
+func (t *tree) trial(l Loader, want []string) Trial {
+	way := t.way(l)
+	if way.Way == "" {
+		return way
+	}
+	var why string
+	if l == GRUB {
+		way.Entry, way.Kernel, why = t.menuTrial(want)
+	} else {
+		way.Entry, way.Kernel, why = t.entryTrial(want)
+	}
+	if why != "" {
+		return Trial{Why: why}
+	}
+	return way
+}
+
+// way says how the loader takes an entry for one boot. GRUB has to take the word out of its
 // block before it boots, and writes to plain partitions only.
-func (t *tree) trial(l Loader) Trial {
+func (t *tree) way(l Loader) Trial {
 	switch l {
-	case GRUB, BLS:
-		dir := "boot/grub"
-		if l == BLS {
-			dir = "boot/grub2"
-		}
-		if !t.exists(dir + "/grubenv") {
-			return Trial{Why: "there is no /" + dir + "/grubenv"}
-		}
-		if _, err := ReadEnv([]byte(t.text(dir + "/grubenv"))); err != nil {
-			return Trial{Why: "/" + dir + "/grubenv: " + err.Error()}
-		}
-		if why := t.unwritable("/" + dir); why != "" {
-			return Trial{Why: "grub cannot write /" + dir + "/grubenv: " + why}
-		}
-		return Trial{Way: ByGRUBEnv}
+	case GRUB:
+		return t.environment(GRUBConfig)
+	case BLS:
+		return t.environment(grub2Config)
 	case SystemdBoot:
-		if !t.exists("sys/firmware/efi/efivars") {
-			return Trial{Why: "the EFI variables cannot be seen in /sys/firmware/efi/efivars"}
+		if !t.exists(variables) {
+			return Trial{Why: "the EFI variables cannot be seen in /" + variables}
 		}
-		return Trial{Way: ByEFI}
+		return Trial{Way: ByEFI, Mark: oneShot}
 	case Extlinux:
 	}
 	return Trial{Why: string(l) + " takes no entry for one boot"}
 }
 
-// unwritable says why grub cannot write to the file system of a directory.
+// environment says whether GRUB can be told by its block which entry boots once.
+func (t *tree) environment(config string) Trial {
+	dir := path.Dir(config)
+	block := dir + "/grubenv"
+	if !t.exists(block) {
+		return Trial{Why: "there is no /" + block}
+	}
+	env, err := ReadEnv([]byte(t.text(block)))
+	if err == nil {
+		_, err = env.With(NextEntry, TrialID).Block()
+	}
+	if err != nil {
+		return Trial{Why: "/" + block + ": " + err.Error()}
+	}
+	if why := t.unwritable("/" + dir); why != "" {
+		return Trial{Why: "grub cannot write /" + block + ": " + why}
+	}
+	if !strings.Contains(t.text(config), NextEntry) {
+		return Trial{Why: "/" + config + " does not look at " + NextEntry}
+	}
+	return Trial{Way: ByGRUBEnv, Mark: block}
+}
+
+// inPlace says whether grub can write to a file of a file system: to its blocks where they are,
+// without a checksum or a log of them.
+func inPlace(fileSystem string) bool {
+	return slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "vfat", "msdos"}, fileSystem)
+}
+
+// unwritable says why grub cannot write to the file system of a directory. Of mounts on each other
+// the kernel lists the topmost last.
 func (t *tree) unwritable(dir string) string {
 	text := t.text("proc/self/mountinfo")
 	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), mountinfo.ParentsFilter(dir))
 	if err != nil || len(mounts) == 0 {
 		return "its file system is not known"
 	}
+	slices.Reverse(mounts)
 	m := slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+	device := fmt.Sprintf("sys/dev/block/%d:%d/", m.Major, m.Minor)
 	switch {
-	case slices.Contains([]string{"btrfs", "zfs", "f2fs", "overlay", "nfs", "nfs4", "tmpfs"}, m.FSType):
+	case !inPlace(m.FSType):
 		return "it is on " + m.FSType
-	case strings.HasPrefix(m.Source, "/dev/mapper/"), strings.HasPrefix(m.Source, "/dev/dm-"):
+	case t.exists(device + "dm"), strings.HasPrefix(m.Source, "/dev/mapper/"), strings.HasPrefix(m.Source, "/dev/dm-"):
 		return m.Source + " is a logical or encrypted volume"
-	case strings.HasPrefix(m.Source, "/dev/md"):
+	case t.exists(device + "md"), strings.HasPrefix(m.Source, "/dev/md"): // a partition of a RAID has the name only
 		return m.Source + " is a RAID"
 	}
 	return ""
@@ -111,17 +157,24 @@ func (e Env) Get(name string) (string, bool) {
 
 // With returns the block with a value, "" for no line of the name.
 func (e Env) With(name, value string) Env {
+	if value == "" {
+		next := slices.Clone(e.lines)
+		return Env{slices.DeleteFunc(next, func(line string) bool { return strings.HasPrefix(line, name+"=") })}
+	}
+	return e.line(name, value)
+}
+
+// Cleared returns the block with a line of the name that has no value.
+func (e Env) Cleared(name string) Env { return e.line(name, "") }
+
+func (e Env) line(name, value string) Env {
 	next := Env{lines: slices.Clone(e.lines)}
 	at := slices.IndexFunc(next.lines, func(line string) bool { return strings.HasPrefix(line, name+"=") })
-	switch {
-	case value == "" && at >= 0:
-		next.lines = slices.Delete(next.lines, at, at+1)
-	case value == "":
-	case at >= 0:
-		next.lines[at] = name + "=" + value
-	default:
-		next.lines = append(next.lines, name+"="+value)
+	if at < 0 {
+		at = len(next.lines)
+		next.lines = append(next.lines, "")
 	}
+	next.lines[at] = name + "=" + value
 	return next
 }
 

@@ -47,3 +47,30 @@ func TestPoolDivides(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolRemembers: eight neighbours burst beside a group on two CPUs that are used to 45 % in the
+// mean, and to more than the threshold in each burst. No quota moves more than once in 20 s.
+func TestPoolRemembers(t *testing.T) {
+	const length = 10 * time.Minute
+	p := &headroom.Pool{Threshold: 0.5, CPUs: 2}
+	groups := []*burst.Group{container("app", 50000)}
+	for range 8 {
+		groups = append(groups, container("neighbour", 50000))
+	}
+	moves, busy, before := 0, 0.0, unit.CPUs(0)
+	for now := time.Second; now < length; now += time.Second {
+		use := 0.3
+		if now%(24*time.Second) >= 12*time.Second {
+			use = 0.6
+		}
+		busy += 2 * use
+		p.Sample(now, seconds(busy), 0)
+		burst.Divide(p, now, groups)
+		if got := groups[0].Facts.Ceiling; got != before {
+			moves, before = moves+1, got
+		}
+	}
+	if most := int(length / (20 * time.Second)); moves > most {
+		t.Errorf("%d moves in %v, want at most %d", moves, length, most)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -15,7 +16,7 @@ import (
 type Group struct {
 	// Name is the workload's, for messages.
 	Name   string
-	Policy Policy
+	Policy credit.Policy
 	// Spec is the limit that the owner's specification names, 0 for none.
 	Spec unit.CPUs
 	// Resizing says that the specification of a container names another limit than its
@@ -25,9 +26,9 @@ type Group struct {
 	ForeignBurst bool
 	// CapGroup names the ancestor whose quota is Facts.Cap.
 	CapGroup string
-	Facts    Facts
-	Ledger   Ledger
-	Decision Decision
+	Facts    credit.Facts
+	Ledger   credit.Ledger
+	Decision credit.Decision
 	// payees names what runs beside the group on its account.
 	payees string
 	resize resize
@@ -39,18 +40,18 @@ type Group struct {
 
 // Reset starts the state of another group with its first facts. Policy and
 // specification are the owner's and stay, and so does a resize that is announced.
-func (g *Group) Reset(f Facts) {
+func (g *Group) Reset(f credit.Facts) {
 	g.Facts, g.guard, g.peak, g.ForeignBurst = f, headroom.Guard{}, peak{}, false
 }
 
 // Open starts the account from the facts. A group that stands above its limit without
 // one starts at 0.
 func (g *Group) Open() {
-	g.Ledger = Open(g.Policy, g.Facts, g.Raised() || g.Facts.Standing == unit.NoLimit)
+	g.Ledger = credit.Open(g.Policy, g.Facts, g.Raised() || g.Facts.Standing == unit.NoLimit)
 }
 
 // Continue goes on with an account that was kept for the group.
-func (g *Group) Continue(l Ledger) { g.Ledger = l.Advance(g.Facts, g.Policy) }
+func (g *Group) Continue(l credit.Ledger) { g.Ledger = l.Advance(g.Facts, g.Policy) }
 
 // Begin starts the looks at a group that was not looked at: what it used before is no
 // use of its credit, and no peak.
@@ -69,7 +70,7 @@ func (g *Group) Look(now time.Duration, usage unit.CPUTime) unit.CPUTime {
 
 // Decide decides by the present facts, after a look that showed this much use.
 func (g *Group) Decide(used unit.CPUTime) {
-	g.Ledger, g.Decision = Decide(g.Policy, g.Ledger, g.Facts, g.cadence(used))
+	g.Ledger, g.Decision = credit.Decide(g.Policy, g.Ledger, g.Facts, g.cadence(used))
 }
 
 // cadence is how often the group is looked at when nothing is urgent: once a
@@ -79,11 +80,11 @@ func (g *Group) Decide(used unit.CPUTime) {
 // in any: the next look comes twice as late, up to MaxLook. Where credit is so
 // short that it must come sooner, Decide says so.
 func (g *Group) cadence(used unit.CPUTime) time.Duration {
-	least := min(max(g.Facts.Period.Duration(), MinLook), MaxLook)
+	least := min(max(g.Facts.Period.Duration(), credit.MinLook), credit.MaxLook)
 	if !g.Raised() || used.Seconds() >= g.Facts.LimitQuota.CPUSeconds() {
 		g.quiet = least
 	} else {
-		g.quiet = min(max(2*g.quiet, least), MaxLook)
+		g.quiet = min(max(2*g.quiet, least), credit.MaxLook)
 	}
 	return g.quiet
 }
@@ -98,9 +99,6 @@ func (g *Group) MayBeThrottled(used unit.CPUTime) bool {
 // Raised says whether the group stands above its limit, or may: its limit may not be
 // known at the moment.
 func (g *Group) Raised() bool { return g.Facts.Standing > g.Facts.LimitQuota }
-
-// Lowers says whether the decision lowers the quota.
-func (g *Group) Lowers() bool { return g.Decision.Quota < g.Facts.Standing }
 
 // MustLower says whether the group stands above the ceiling that it has now.
 func (g *Group) MustLower() bool {
@@ -154,19 +152,19 @@ func (g *Group) Why() string {
 // Limited says why the group cannot get what its policy asks for, "" if it can.
 func (g *Group) Limited(p *headroom.Pool) string {
 	switch d := g.Decision; d.Reason {
-	case CreditTooSmall:
+	case credit.CreditTooSmall:
 		return fmt.Sprintf("the credit of %.3f CPU-seconds is less than the %.3f that one raise must reserve: "+
 			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent", d.Capacity, d.Needed)
-	case AncestorCap, AncestorCapped:
+	case credit.AncestorCap, credit.AncestorCapped:
 		return fmt.Sprintf("group %s above allows %.3f CPUs", g.CapGroup, g.Facts.Cap)
-	case GuardFull, GuardCapped:
+	case credit.GuardFull, credit.GuardCapped:
 		if g.resize.held {
 			return "the pod is being resized"
 		}
 		return p.Shortage(g.Facts.Ceiling)
-	case Unenforced:
+	case credit.Unenforced:
 		return fmt.Sprintf("unsupported: sched_ext %s has all threads, and the kernel holds none of them to cpu.max", g.Facts.SchedExt)
-	case NothingToGain:
+	case credit.NothingToGain:
 		return "the limit is all that its CPUs, or the policy's percentage, allow"
 	default:
 		return ""
@@ -183,47 +181,3 @@ func (g *Group) PaysFor() string {
 
 // PaysAlone says that nothing beside the group is on its account any more.
 func (g *Group) PaysAlone() { g.payees = "" }
-
-// peakSpan is the span of one slot of a peak, peakSlots how many make a minute, with the
-// one that is not full yet.
-const (
-	peakSpan  = 5 * time.Second
-	peakSlots = int64(time.Minute/peakSpan) + 1
-)
-
-// peak keeps the highest use within one period of the last minute, in slots of time that are
-// used in turn, so that whoever reads it takes it from no other reader.
-type peak struct {
-	at     time.Duration
-	usage  unit.CPUTime
-	slot   int64 // the number since boot of the one in use
-	ratios [peakSlots]float64
-}
-
-// add takes a reading. Use is averaged over at least a period, because a mean
-// over less would call the start of every burst a peak.
-func (p *peak) add(at time.Duration, usage unit.CPUTime, f Facts) {
-	elapsed := at - p.at
-	if p.at != 0 && elapsed < f.Period.Duration()*9/10 {
-		return
-	}
-	for now := int64(at / peakSpan); p.slot < now; {
-		p.slot = max(p.slot+1, now-peakSlots+1)
-		p.ratios[p.slot%peakSlots] = 0
-	}
-	if p.at != 0 && f.Limit() > 0 {
-		rate := usage.Since(p.usage).Seconds().Per(elapsed)
-		slot := &p.ratios[p.slot%peakSlots]
-		*slot = max(*slot, float64(rate/f.Limit()))
-	}
-	p.at, p.usage = at, usage
-}
-
-// highest returns the peak of the minute before now as a multiple of the limit.
-func (p *peak) highest(now time.Duration) float64 {
-	ratio := 0.0
-	for slot := max(p.slot-peakSlots+1, int64(now/peakSpan)-peakSlots+1, 0); slot <= p.slot; slot++ {
-		ratio = max(ratio, p.ratios[slot%peakSlots])
-	}
-	return ratio
-}

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -24,12 +27,12 @@ func TestCadence(t *testing.T) {
 		{"raised and quiet", 100000, 150000, ms, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, time.Second, time.Second}},
 		{"raised and at work", 100000, 150000, 50 * ms, []time.Duration{100 * ms, 100 * ms}},
 		{"at the limit", 100000, 50000, ms, []time.Duration{100 * ms, 100 * ms}},
-		{"a period below MinLook", 10000, 5000, 0, []time.Duration{burst.MinLook, burst.MinLook}},
-		{"the longest period", 1000000, 500000, 0, []time.Duration{burst.MaxLook}},
+		{"a period below MinLook", 10000, 5000, 0, []time.Duration{credit.MinLook, credit.MinLook}},
+		{"the longest period", 1000000, 500000, 0, []time.Duration{credit.MaxLook}},
 	} {
 		g := container("app", c.standing)
 		g.Facts.Period, g.Facts.LimitQuota = c.period, c.period/2
-		g.Policy.PeriodSeconds = burst.NoCreditLimit // credit shortens nothing
+		g.Policy.PeriodSeconds = -1 // credit shortens nothing
 		g.Open()
 		for i, want := range c.want {
 			g.Decide(unit.CPUTime(c.used))
@@ -85,6 +88,51 @@ func TestPeak(t *testing.T) {
 	}
 }
 
+// TestEstimate: a group that bursts to 1.5 CPUs for a tenth of the time needs a limit of 1.5 without
+// burst. With it, a third of that is enough, or a little more than the mean, or what one raise must
+// reserve.
+func TestEstimate(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		what   string
+		busy   time.Duration // of each second, at 1.5 CPUs
+		change func(*burst.Group)
+		want   *burst.Estimate
+	}{
+		{"short bursts", 100 * ms, func(*burst.Group) {}, &burst.Estimate{WithBurst: 0.5, Without: 1.5}},
+		{"the mean counts", 400 * ms, func(*burst.Group) {}, &burst.Estimate{WithBurst: 0.66, Without: 1.5}},
+		{"a higher ceiling", 100 * ms, func(g *burst.Group) { g.Policy.QuotaPercent = 1000 }, &burst.Estimate{WithBurst: 0.17, Without: 1.5}},
+		{"busy always", time.Second, func(*burst.Group) {}, nil},
+		{"idle", 0, func(*burst.Group) {}, nil},
+		{"held by the node guard", 100 * ms, func(g *burst.Group) { g.Facts.Ceiling = 1.4 }, nil},
+		{"at its limit", 100 * ms, func(g *burst.Group) { g.Policy.Quota = false }, nil},
+		{"credit has to pay for one raise", 100 * ms, func(g *burst.Group) {
+			g.Policy.PeriodSeconds, g.Policy.QuotaPercent = 1, 1000
+			g.Facts.LimitQuota, g.Facts.Slice = 60000, 1000000
+		}, &burst.Estimate{WithBurst: 0.52, Without: 1.5}},
+	} {
+		g := container("app", 150000)
+		g.Policy.PeriodSeconds, g.Facts.CPUs, g.Facts.Ceiling, g.Facts.Cap = 60, 2, unit.CPUs(math.Inf(1)), unit.CPUs(math.Inf(1))
+		c.change(g)
+		g.Open()
+		g.Begin(time.Second, 0)
+		usage := time.Duration(0)
+		for at := time.Second; at < 50*time.Second; at += 100 * ms {
+			if at%time.Second < c.busy {
+				usage += 150 * ms
+			}
+			g.Decide(g.Look(at+100*ms, unit.CPUTime(usage)))
+			g.Ledger.Credit = g.Decision.Capacity
+			if at < 40*time.Second && g.Estimate() != nil {
+				t.Fatalf("%s: an estimate after %s", c.what, at)
+			}
+		}
+		if diff := cmp.Diff(c.want, g.Estimate()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.what, diff)
+		}
+	}
+}
+
 func TestKernelBurstShrinksForASmallerSpec(t *testing.T) {
 	for _, c := range []struct {
 		spec unit.CPUs
@@ -114,7 +162,7 @@ func TestYield(t *testing.T) {
 		if g.Facts.Ceiling != 0.5 || g.Saves() {
 			t.Errorf("%s: ceiling %v while it is resized", end, g.Facts.Ceiling)
 		}
-		g.Decision.Reason = burst.GuardFull
+		g.Decision.Reason = credit.GuardFull
 		if got := g.Limited(&pool); got != "the pod is being resized" {
 			t.Errorf("%s: limited by %q", end, got)
 		}
@@ -150,23 +198,23 @@ func TestLimited(t *testing.T) {
 	busy.Sample(time.Second, 0, 0)
 	busy.Sample(2*time.Second, unit.CPUTime(6*time.Second), 0)
 	for _, c := range []struct {
-		reason burst.Reason
+		reason credit.Reason
 		pool   headroom.Pool
 		want   string
 	}{
-		{burst.AtCeiling, busy, ""},
-		{burst.NoCredit, busy, ""},
-		{burst.NothingToGain, busy, "the limit is all that its CPUs, or the policy's percentage, allow"},
-		{burst.AncestorCapped, busy, "group a/b above allows 0.700 CPUs"},
-		{burst.AncestorCap, busy, "group a/b above allows 0.700 CPUs"},
-		{burst.GuardCapped, busy, "the node is used to 75 %: the share of this group is 0.600 CPUs"},
-		{burst.GuardFull, headroom.Pool{Threshold: 0.5, CPUs: 8}, "the use of the node is not known yet"},
-		{burst.CreditTooSmall, busy, "the credit of 0.100 CPU-seconds is less than the 0.300 that one raise must reserve: " +
+		{credit.AtCeiling, busy, ""},
+		{credit.NoCredit, busy, ""},
+		{credit.NothingToGain, busy, "the limit is all that its CPUs, or the policy's percentage, allow"},
+		{credit.AncestorCapped, busy, "group a/b above allows 0.700 CPUs"},
+		{credit.AncestorCap, busy, "group a/b above allows 0.700 CPUs"},
+		{credit.GuardCapped, busy, "the node is used to 75 %: the share of this group is 0.600 CPUs"},
+		{credit.GuardFull, headroom.Pool{Threshold: 0.5, CPUs: 8}, "the use of the node is not known yet"},
+		{credit.CreditTooSmall, busy, "the credit of 0.100 CPU-seconds is less than the 0.300 that one raise must reserve: " +
 			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent"},
 	} {
 		g := container("app", 50000)
 		g.CapGroup, g.Facts.Cap, g.Facts.Ceiling = "a/b", 0.7, 0.6
-		g.Decision = burst.Decision{Reason: c.reason, Capacity: 0.1, Needed: 0.3}
+		g.Decision = credit.Decision{Reason: c.reason, Capacity: 0.1, Needed: 0.3}
 		if got := g.Limited(&c.pool); got != c.want {
 			t.Errorf("%v: %q, want %q", c.reason, got, c.want)
 		}

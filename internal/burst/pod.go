@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -166,7 +167,7 @@ func (p *Pod) Charge(now time.Duration, used unit.CPUTime) {
 func (p *Pod) Expose(cpus int) {
 	for _, g := range p.Groups {
 		g.payees = p.unlimited
-		beside := Beside{Usage: g.Facts.Beside.Usage}
+		beside := credit.Beside{Usage: g.Facts.Beside.Usage}
 		if p.unlimited != "" {
 			beside.CPUs = cpus
 			beside.Quota = p.Limit.Quota(g.Facts.Period)

@@ -7,21 +7,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/burst"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/unit"
 )
 
 // container is a group of a pod: half a CPU, up to three times that, which stands at a
 // quota.
 func container(name string, standing unit.Micros) *burst.Group {
-	g := &burst.Group{Name: name, Policy: burst.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 20}}
-	g.Reset(burst.Facts{LimitQuota: 50000, Period: 100000, Standing: standing, CPUs: 8})
+	g := &burst.Group{Name: name, Policy: credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 20}}
+	g.Reset(credit.Facts{LimitQuota: 50000, Period: 100000, Standing: standing, CPUs: 8})
 	return g
 }
 
 // saver is a container that saves in the kernel's own burst only.
 func saver(name string) *burst.Group {
 	g := container(name, 50000)
-	g.Policy = burst.Policy{Kernel: true, KernelPercent: 1000, QuotaPercent: 300}
+	g.Policy = credit.Policy{Kernel: true, KernelPercent: 1000, QuotaPercent: 300}
 	return g
 }
 
@@ -117,7 +118,7 @@ func TestPodChargesWhatIsBesideIt(t *testing.T) {
 		p.Charge(12*time.Second, unit.CPUTime(c.used))
 		p.Expose(8)
 		for g, want := range map[*burst.Group]time.Duration{small: c.small, big: c.big} {
-			wanted := burst.Beside{Usage: unit.CPUTime(want), Quota: c.limit.Quota(100000), Burst: 25000, CPUs: 8}
+			wanted := credit.Beside{Usage: unit.CPUTime(want), Quota: c.limit.Quota(100000), Burst: 25000, CPUs: 8}
 			if diff := cmp.Diff(wanted, g.Facts.Beside); diff != "" {
 				t.Errorf("%s: %s (-want +got):\n%s", c.what, g.Name, diff)
 			}
@@ -137,7 +138,7 @@ func TestPodWithoutAnyBesideIt(t *testing.T) {
 	p.Charge(2*time.Second, unit.CPUTime(3*time.Second))
 	p.SetUnlimited(3*time.Second, "")
 	p.Expose(8)
-	if want := (burst.Beside{Usage: unit.CPUTime(2 * time.Second)}); g.Facts.Beside != want || g.PaysFor() != "" || p.Unlimited() {
+	if want := (credit.Beside{Usage: unit.CPUTime(2 * time.Second)}); g.Facts.Beside != want || g.PaysFor() != "" || p.Unlimited() {
 		t.Errorf("%+v, pays for %q", g.Facts.Beside, g.PaysFor())
 	}
 	p.SetUnlimited(60*time.Second, "another")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/credit"
 )
 
 // reader prints for people what burst reported.
@@ -40,19 +41,28 @@ func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 		fmt.Sprintf("%d/%d", s.Throttled, s.Periods),
 	}
 	view.Reason = s.Decision
-	view.Lines = s.lines(node)
+	view.Lines, view.Moves = s.lines(node), s.QuotaMoves
 	return view, nil
 }
 
 // quota is the quota in force in CPUs.
 func (s *Status) quota() float64 { return float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1)) }
 
+// decision names it, and says what it means.
+func (s *Status) decision() string {
+	line := "decision  " + s.Decision
+	if meaning := credit.Meaning(s.Decision); meaning != "" { // a newer agent may have another one
+		line += ": " + meaning
+	}
+	return line
+}
+
 // lines are the explanation, one fact each.
 func (s *Status) lines(node NodeStatus) []string {
 	lines := []string{
 		fmt.Sprintf("limit     %.4g CPUs; the quota stands at %.4g CPUs (%d us in every %d us)",
 			s.LimitCPUs, s.quota(), s.QuotaMicros, s.PeriodMicros),
-		"decision  " + s.Decision,
+		s.decision(),
 	}
 	if s.CapacitySeconds < 0 {
 		lines = append(lines, "credit    without limit (cfsQuotaBurstPeriodSeconds -1)")
@@ -65,6 +75,10 @@ func (s *Status) lines(node NodeStatus) []string {
 	}
 	if s.Limited != "" {
 		lines = append(lines, "limited   "+s.Limited)
+	}
+	if e := s.Estimate; e != nil {
+		lines = append(lines, fmt.Sprintf("estimate  by its use in the last minute a limit of %.4g CPUs would do with burst; without, %.4g",
+			e.WithBurst, e.Without))
 	}
 	return append(lines,
 		fmt.Sprintf("node      used to %.0f %% of %d CPUs; quotas are shared out from %.0f %% on",

@@ -2,6 +2,7 @@ package burst
 
 import (
 	"math"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
@@ -49,6 +50,8 @@ type Status struct {
 	ReserveSeconds  unit.CPUSeconds `json:"reserveCPUSeconds"`
 	ExposureSeconds unit.CPUSeconds `json:"exposureCPUSeconds"`
 	Decision        string          `json:"decision"`
+	// QuotaMoves says that the policy moves the quota, and not the kernel's burst alone.
+	QuotaMoves bool `json:"quotaMoves,omitempty"`
 	// Limited names why the quota cannot rise to the policy's ceiling, if so.
 	Limited string `json:"limited,omitempty"`
 	// CapGroup is the ancestor with the smallest quota on the path, if one binds.
@@ -59,6 +62,8 @@ type Status struct {
 	Throttled         uint64 `json:"throttledPeriods"`
 	AncestorThrottled uint64 `json:"ancestorThrottledPeriods"`
 	Writes            uint64 `json:"writes"`
+	// Estimate is which limits would do for what the group uses, nil where that is not known.
+	Estimate *Estimate `json:"estimate,omitempty"`
 	// Refused counts the writes that were refused or did not take effect.
 	Refused uint64 `json:"-"`
 }
@@ -92,13 +97,37 @@ func (g *Group) Status() Status {
 		ReserveSeconds:  g.Decision.Reserve,
 		ExposureSeconds: g.Decision.Exposure,
 		Decision:        g.Decision.Reason.String(),
+		QuotaMoves:      g.Policy.Quota,
 		CapGroup:        g.CapGroup,
+		Estimate:        g.Estimate(),
 	}
 }
 
-// NodeStatusOf is what the node guard reports.
-func NodeStatusOf(p *headroom.Pool) NodeStatus {
-	s := NodeStatus{Threshold: p.Threshold, PoolCPUs: p.CPUs}
+// Quota is the same of a workload for whoever draws it.
+func (s *Status) Quota(workload string) capability.Quota {
+	return capability.Quota{
+		Workload: workload, Limit: float64(finite(s.LimitCPUs)), Now: float64(finite(unit.Rate(s.QuotaMicros, s.PeriodMicros))),
+		Credit: float64(s.CreditSeconds), Capacity: float64(s.CapacitySeconds),
+		Periods: s.Periods, Throttled: s.Throttled, Above: s.AncestorThrottled,
+	}
+}
+
+// Moment is the same with what the group used, as the last look found it. What is counted of the
+// group the caller adds.
+func (g *Group) Moment(workload string) capability.Moment {
+	f := &g.Facts
+	return capability.Moment{
+		Quota: capability.Quota{
+			Workload: workload, Limit: float64(finite(f.Limit())), Now: float64(finite(unit.Rate(f.Standing, f.Period))),
+			Credit: float64(g.Ledger.Credit), Capacity: float64(finite(g.Policy.Capacity(f.Limit()))),
+		},
+		Used: f.Usage, At: f.At,
+	}
+}
+
+// NodeStatusOf is what the node guard reports, and how late a look came at most.
+func NodeStatusOf(p *headroom.Pool, latest time.Duration) NodeStatus {
+	s := NodeStatus{Threshold: p.Threshold, PoolCPUs: p.CPUs, LatenessSeconds: latest.Seconds()}
 	if use := p.Use(); !math.IsNaN(use) {
 		s.UseRatio = use
 	}

@@ -10,11 +10,11 @@ const (
 	// StateActive: the group is looked at and its quota moves.
 	StateActive State = "Active"
 	// StateOff: the policy is none; nothing is written.
-	StateOff State = "Off"
+	StateOff = capability.StateOff
 	// StateNoLimit: the group has no quota, so there is nothing to burst over.
 	StateNoLimit State = "NoLimit"
 	// StatePending: something is missing or contradictory; Reason says what.
-	StatePending State = "Pending"
+	StatePending = capability.StatePending
 	// StateDrift: another writer owns the value now; Berth leaves it alone.
 	StateDrift State = "Drift"
 )

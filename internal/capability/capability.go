@@ -15,6 +15,8 @@ type Info struct {
 	// Owners are the owners of its settings in the journal. Each is a value of
 	// rollback --owner.
 	Owners []plan.Owner
+	// Owned says what each of several owners changes, as Summary does of all.
+	Owned map[plan.Owner]string
 	// Reverts says that its settings go back to their originals when the agent stops.
 	// Those of other capabilities outlive the agent.
 	Reverts bool
@@ -97,6 +99,8 @@ type Outcome struct {
 	Node, State Sections
 	// Problems are what users have to mend, as sentences.
 	Problems []string
+	// Shown is for whoever looks, and is not remembered.
+	Shown Shown
 }
 
 // Row is what is true of one workload.
@@ -108,6 +112,17 @@ type Row struct {
 
 // State is where one workload stands. A workload is in exactly one state.
 type State string
+
+// States that are not one capability's alone.
+const (
+	// StatePending is that of a workload for which something is missing or contradictory; its
+	// reason says what.
+	StatePending State = "Pending"
+	// StateOff is that of a workload which asks nothing of the capability that says where it stands.
+	StateOff State = "Off"
+	// StatePinned is that of such a workload that has CPUs for itself.
+	StatePinned State = "pinned"
+)
 
 // Workload says which workload it is and where it stands. Its JSON is a stable contract.
 type Workload struct {
@@ -139,9 +154,28 @@ type Reported struct {
 	Alive bool
 	// Node has the keys of the checkpoint.
 	Node Sections
+	// Decoded has what readers decoded of Node, by its key, for the reports of other workloads
+	// of the same node. It is nil where there is only one.
+	Decoded map[string]any
 	// Workload is the workload in question, and Row the sections of it.
 	Workload Workload
 	Row      Sections
+}
+
+// OfNode decodes the section of the node with a key, once for all workloads. It is the zero value
+// where there is no such section; whoever gets it changes nothing in it.
+func OfNode[T any](r Reported, key string) (T, error) {
+	if value, decoded := r.Decoded[key].(T); decoded {
+		return value, nil
+	}
+	var value T
+	if err := r.Node.Decode(key, &value); err != nil {
+		return value, err
+	}
+	if r.Decoded != nil {
+		r.Decoded[key] = value
+	}
+	return value, nil
 }
 
 // NodeView is what status says of the node.
@@ -166,6 +200,9 @@ type WorkloadView struct {
 	Reason string
 	// Lines are those of explain, one fact each.
 	Lines []string
+	// Moves says that its quota changes while it runs, so that explain names the processes that
+	// size themselves by it.
+	Moves bool
 }
 
 // OwnersOf returns the owners of all capabilities, in their order.

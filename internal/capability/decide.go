@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/topology"
 )
 
 // Decider is a Capability that wants something of the host. Once a second, and whenever
@@ -24,6 +25,9 @@ type Node struct {
 	// Online are the CPUs that are online, Isolated those on which the kernel balances
 	// nothing (isolcpus=).
 	Online, Isolated cpuset.Set
+	// Topology is that of the host, another one whenever that changed, and nil while it is not
+	// known. No code changes it.
+	Topology *topology.Topology
 	// Exclusive are the CPUs that are not in the shared pool of online workloads: those that
 	// workloads have for themselves, and those of offline work. Unlimited are the groups that
 	// run without a quota because of the first: their quotas have no other owner.
@@ -125,7 +129,8 @@ type Annotation struct{ PodUID, Key, Value string }
 // Decision is what one capability wants.
 type Decision struct {
 	// Settings are all that it desires; what is not among them any more goes back to its
-	// original.
+	// original. The list is compared with later ones: whoever returned it makes another one
+	// instead of changing it.
 	Settings []plan.Desired
 	// Events are what people are to know, once.
 	Events []Event
@@ -138,6 +143,16 @@ type Decision struct {
 
 // Add takes over the decision of another capability.
 func (d *Decision) Add(more Decision) {
-	d.Settings, d.Events = append(d.Settings, more.Settings...), append(d.Events, more.Events...)
+	if len(d.Settings) == 0 {
+		d.Settings = slices.Clip(more.Settings) // what is added next goes to another list
+	} else {
+		d.Settings = append(d.Settings, more.Settings...)
+	}
+	d.Events = append(d.Events, more.Events...)
 	d.Annotations, d.Held = append(d.Annotations, more.Annotations...), d.Held || more.Held
+}
+
+// SameList says whether two lists of Node.Containers are the same one, so that nothing changed.
+func SameList(a, b []Container) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -33,6 +33,19 @@ func (s Sections) Add(more Sections) error {
 	return errors.Join(errs...)
 }
 
+// UnmarshalJSON implements json.Unmarshaler. The values stay as they were written.
+func (s *Sections) UnmarshalJSON(data []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return fmt.Errorf("decode sections: %w", err)
+	}
+	*s = make(Sections, len(all))
+	for key, value := range all {
+		(*s)[key] = value
+	}
+	return nil
+}
+
 // Decode reads the section of a key into the value that into points to, and leaves that
 // alone where there is no such section.
 func (s Sections) Decode(key string, into any) error {
@@ -54,32 +67,55 @@ func (s Sections) Decode(key string, into any) error {
 }
 
 // Joined is marshalled as one JSON object that has the keys of all its parts, in their
-// order. Each part is a struct, Sections, or an object that was marshalled already
-// (json.RawMessage). No two parts may share a key.
+// order. Each part is a struct, Sections, or an Object. No two parts may share a key.
 type Joined []any
+
+// Object writes itself as a JSON object.
+type Object interface {
+	Write(to *bytes.Buffer) error
+}
 
 // MarshalJSON implements json.Marshaler.
 func (j Joined) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	var out bytes.Buffer
+	err := j.Write(&out)
+	return out.Bytes(), err
+}
+
+// Write implements Object. Where the object is part of a large document, encoding/json would
+// go over it once more for each document that it is in, and copy it.
+func (j Joined) Write(to *bytes.Buffer) error {
+	begin := to.Len()
 	for _, part := range j {
-		object, raw := part.(json.RawMessage)
-		if !raw {
-			var err error
-			if object, err = json.Marshal(part); err != nil {
-				return nil, fmt.Errorf("join %T: %w", part, err)
-			}
+		at := to.Len()
+		if err := encode(part, to); err != nil {
+			return fmt.Errorf("join %T: %w", part, err)
 		}
+		object := bytes.TrimSuffix(to.Bytes()[at:], []byte("\n"))
 		switch {
 		case bytes.Equal(object, []byte("null")) || bytes.Equal(object, []byte("{}")):
+			to.Truncate(at)
 			continue
 		case !bytes.HasPrefix(object, []byte("{")):
-			return nil, fmt.Errorf("join %T: %w", part, ErrNoObject)
-		case len(out) > 1:
-			out = append(out, ',')
+			return fmt.Errorf("join %T: %w", part, ErrNoObject)
+		case at > begin:
+			object[0] = ','
 		}
-		out = append(out, object[1:len(object)-1]...)
+		to.Truncate(at + len(object) - 1) // it goes on with the next part
 	}
-	return append(out, '}'), nil
+	if to.Len() == begin {
+		to.WriteByte('{')
+	}
+	to.WriteByte('}')
+	return nil
+}
+
+// encode writes one part, perhaps with an end of line.
+func encode(part any, to *bytes.Buffer) error {
+	if o, writes := part.(Object); writes {
+		return o.Write(to)
+	}
+	return json.NewEncoder(to).Encode(part) //nolint:wrapcheck // Write says which part
 }
 
 // Split decodes a JSON object into the struct that into points to, and returns the keys
@@ -88,17 +124,13 @@ func Split(data []byte, into any) (Sections, error) {
 	if err := json.Unmarshal(data, into); err != nil {
 		return nil, fmt.Errorf("decode %T: %w", into, err)
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
+	var rest Sections
+	if err := json.Unmarshal(data, &rest); err != nil {
 		return nil, fmt.Errorf("decode %T: %w", into, err)
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeOf(into).Elem()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		delete(all, name)
-	}
-	rest := make(Sections, len(all))
-	for key, value := range all {
-		rest[key] = value
+		delete(rest, name)
 	}
 	return rest, nil
 }

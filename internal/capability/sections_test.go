@@ -101,3 +101,22 @@ func TestSections(t *testing.T) {
 		t.Errorf("after adding: %v, %v", s["odd"], s["new"])
 	}
 }
+
+// What a workload needs of the node is decoded once for all of them: on a full node a list of
+// all containers would otherwise be decoded for each of them.
+func TestOfNodeDecodesOnce(t *testing.T) {
+	r := Reported{Node: Sections{"list": json.RawMessage(`[1,2]`), "bad": json.RawMessage(`"x"`)}, Decoded: map[string]any{}}
+	first, err := OfNode[*[]int](r, "list")
+	if err != nil || len(*first) != 2 {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if second, err := OfNode[*[]int](r, "list"); err != nil || second != first {
+		t.Errorf("decoded again: %p and %p, %v", first, second, err)
+	}
+	if _, err := OfNode[*[]int](r, "bad"); err == nil {
+		t.Error("no error")
+	}
+	if none, err := OfNode[*[]int](Reported{}, "list"); none != nil || err != nil {
+		t.Errorf("%v, %v", none, err)
+	}
+}

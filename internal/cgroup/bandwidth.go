@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/unit"
@@ -83,8 +84,10 @@ func (g *Group) Read(k Knob) (Value, error) {
 		return g.list(k)
 	case k == KnobPrecedence:
 		return precedence(g)
-	case k == KnobIdentity:
-		return identity(g)
+	case k.isNumber():
+		return plainNumber(g, k)
+	case k.isPartition():
+		return partition(g, k)
 	}
 	quota, period, err := g.max()
 	switch {
@@ -114,10 +117,27 @@ func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, 
 		return g.encodeList(k, v)
 	case k == KnobPrecedence:
 		return encodePrecedence(g, v)
-	case k == KnobIdentity:
-		return encodeIdentity(g, v)
+	case k.isNumber():
+		return encodeNumber(g, k, v)
+	case k.isPartition():
+		return encodePartition(g, k, v)
 	}
 	return g.encodeBandwidth(k, v)
+}
+
+// InFile names the file of a knob on this host, and says what of a value is in it: on v1 a limit and a
+// burst have names of their own, without the period. It reads nothing; other knobs stay as they are.
+func (h *Host) InFile(k Knob, v Value) (file, text string) {
+	n, _, err := v.Pair()
+	if err == nil && h.controllers[CPU].Version == 1 {
+		switch k {
+		case KnobMax:
+			return v1QuotaFile, format(n)
+		case KnobBurst:
+			return v1BurstFile, format(n)
+		}
+	}
+	return string(k), string(v)
 }
 
 func (g *Group) encodeBandwidth(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
@@ -217,4 +237,26 @@ func (g *Group) number(name string) (unit.Micros, error) {
 		return 0, fmt.Errorf("%s of %q holds %q: %w", name, g.path, data, ErrMalformed)
 	}
 	return unit.Micros(n), nil
+}
+
+// plainNumber reads a knob whose file has a number.
+func plainNumber(g *Group, k Knob) (Value, error) {
+	data, err := g.read(CPU, string(k))
+	if err != nil {
+		return "", err
+	}
+	v := Value(data)
+	if _, err := strconv.Atoi(string(v)); err != nil {
+		return "", fmt.Errorf("%s of %q holds %q: %w", k, g.path, data, ErrMalformed)
+	}
+	return v, nil
+}
+
+func encodeNumber(g *Group, k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
+	n, err := strconv.Atoi(string(v))
+	if err != nil || strconv.Itoa(n) != string(v) {
+		return nil, "", "", fmt.Errorf("%s of %q: value %q, want a number: %w", k, g.path, string(v), ErrMalformed)
+	}
+	dir, err = g.Dir(CPU)
+	return dir, string(k), string(v), err
 }

@@ -26,7 +26,7 @@ type Group struct {
 	// dirs has one entry for each mount point; controllers share them.
 	dirs map[string]*hostfs.Dir
 	kept map[keptFile]*hostfs.File
-	buf  [bufferSize]byte
+	buf  []byte // made by the first read: some are only listed
 }
 
 type keptFile struct {
@@ -177,7 +177,10 @@ func (g *Group) read(c Controller, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := f.Read(g.buf[:])
+	if g.buf == nil {
+		g.buf = make([]byte, bufferSize)
+	}
+	data, err := f.Read(g.buf)
 	if err != nil {
 		return nil, g.missing(c, err)
 	}

@@ -303,7 +303,8 @@ func (l *live) memory() {
 	})
 	sub, err := l.group.Sub("sub")
 	l.must(err)
-	l.must(sub.WithMemory())
+	// Tasks that have ended are in the group, and in no list, until the kernel has released them.
+	l.eventually("the memory controller for the group below", func() bool { return sub.WithMemory() == nil })
 	gone, err := sub.Handle().Memory()
 	l.must(err)
 	defer gone.Close()

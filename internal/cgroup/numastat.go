@@ -22,6 +22,14 @@ type MemoryByNode struct {
 	File []int64
 }
 
+// ParseMemoryByNode reads the text of memory.numa_stat of a group of v2, of which it leaves out the
+// huge pages of pools. It says false of one that is malformed.
+func ParseMemoryByNode(text []byte) (MemoryByNode, bool) {
+	var b MemoryByNode
+	ok := b.addV2(text)
+	return b, ok
+}
+
 // addV1 adds the lines "hierarchical_TYPE=PAGES N0=PAGES ..." of memory.numa_stat.
 func (b *MemoryByNode) addV1(data []byte, pageSize int64) bool {
 	return eachLine(data, func(name, fields []byte) bool {

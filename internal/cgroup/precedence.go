@@ -13,10 +13,9 @@ import (
 
 // The files behind KnobPrecedence and KnobIdentity.
 const (
-	idleFile     = "cpu.idle"        // 0 or 1, since Linux 5.15, on both versions
-	v2WeightFile = "cpu.weight"      // 1 to 10000
-	v1SharesFile = "cpu.shares"      // 2 to 262144, to which the kernel cuts what is written
-	identityFile = "cpu.bvt_warp_ns" // kernels of Alibaba and Anolis only, v1
+	idleFile     = "cpu.idle"   // 0 or 1, since Linux 5.15, on both versions
+	v2WeightFile = "cpu.weight" // 1 to 10000
+	v1SharesFile = "cpu.shares" // 2 to 262144, to which the kernel cuts what is written
 )
 
 // Idle is the value of KnobPrecedence of a group that runs only where no group beside it
@@ -43,9 +42,6 @@ func WeightValue(n uint64) Value { return Value(weightWord + " " + strconv.Forma
 
 // SharesValue returns the value of KnobPrecedence on v1 for cpu.shares.
 func SharesValue(n uint64) Value { return Value(sharesWord + " " + strconv.FormatUint(n, 10)) }
-
-// IdentityValue returns the value of KnobIdentity, -2 to 2.
-func IdentityValue(n int) Value { return Value(strconv.Itoa(n)) }
 
 // Weight returns the number of a value of KnobPrecedence and the version that it is for, 1 for
 // shares and 2 for a weight. Idle has neither, and both are 0. The error is ErrMalformed.
@@ -133,34 +129,12 @@ func encodePrecedence(g *Group, v Value) (dir *hostfs.Dir, file, content string,
 	return dir, v2WeightFile, strconv.FormatUint(n, 10), nil
 }
 
-// identity reads KnobIdentity.
-func identity(g *Group) (Value, error) {
-	data, err := g.read(CPU, identityFile)
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(string(data))
-	if err != nil {
-		return "", fmt.Errorf("%s of %q holds %q: %w", identityFile, g.path, data, ErrMalformed)
-	}
-	return IdentityValue(n), nil
-}
-
-func encodeIdentity(g *Group, v Value) (dir *hostfs.Dir, file, content string, err error) {
-	n, err := strconv.Atoi(string(v))
-	if err != nil || IdentityValue(n) != v {
-		return nil, "", "", fmt.Errorf("%s of %q: value %q, want a number: %w", KnobIdentity, g.path, string(v), ErrMalformed)
-	}
-	dir, err = g.Dir(CPU)
-	return dir, identityFile, string(v), err
-}
-
 // Probe says whether groups of this host have the file behind Idle, for KnobPrecedence, or that
 // of KnobIdentity, by looking into the groups right below the root of the cpu hierarchy: the
 // root itself has neither. It is unknown where no group there has the controller, or for any
 // other knob, or when the error says that no look was possible. It writes nothing.
 func (h *Host) Probe(k Knob) (kernel.Support, error) {
-	file, ok := map[Knob]string{KnobPrecedence: idleFile, KnobIdentity: identityFile}[k]
+	file, ok := map[Knob]string{KnobPrecedence: idleFile, KnobIdentity: string(KnobIdentity)}[k]
 	if !ok {
 		return kernel.Unknown, nil
 	}

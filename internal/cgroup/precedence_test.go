@@ -131,10 +131,10 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	if v, err := g.Read(cgroup.KnobIdentity); v != cgroup.IdentityValue(-1) || err != nil {
+	if v, err := g.Read(cgroup.KnobIdentity); v != "-1" || err != nil {
 		t.Errorf("%q, %v", v, err)
 	}
-	if _, file, content, err := g.Encode(cgroup.KnobIdentity, cgroup.IdentityValue(2)); file != "cpu.bvt_warp_ns" || content != "2" || err != nil {
+	if _, file, content, err := g.Encode(cgroup.KnobIdentity, "2"); file != "cpu.bvt_warp_ns" || content != "2" || err != nil {
 		t.Errorf("%q to %q: %v", content, file, err)
 	}
 	for _, v := range []cgroup.Value{"", "x", "+1", " 1", "01", "-0"} {

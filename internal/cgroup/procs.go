@@ -164,15 +164,19 @@ func vanished(err error) bool {
 }
 
 // Below returns the paths of all groups below g in the hierarchy of c, parents
-// before their children. Groups that vanish meanwhile are passed over. The errors
-// are those of Dir.
+// before their children. Groups that vanish meanwhile are passed over. For a group that has none
+// it costs one stat. The errors are those of Dir.
 func (g *Group) Below(c Controller) ([]string, error) {
-	if _, err := g.Dir(c); err != nil {
+	held, err := g.Dir(c)
+	if err != nil {
 		return nil, err
+	}
+	if some, err := held.HasSubdirs(); err == nil && !some {
+		return nil, nil
 	}
 	mount := g.host.controllers[c].Mount + "/"
 	var paths []string
-	err := g.host.walk(mount+g.path, func(dir string, depth int) error {
+	err = g.host.walk(mount+g.path, func(dir string, depth int) error {
 		if depth > 0 {
 			paths = append(paths, strings.TrimPrefix(dir, mount))
 		}

@@ -42,27 +42,37 @@ const (
 	// KnobIdentity is the Group Identity of Alibaba's and Anolis' kernels, -1 for offline and 1
 	// or 2 for online work: cpu.bvt_warp_ns on v1. No other kernel has it.
 	KnobIdentity Knob = "cpu.bvt_warp_ns"
+	// KnobRTRuntime is how much of cpu.rt_period_us the real-time threads of the group and of
+	// those below it may run, in microseconds: of v1, on kernels with CONFIG_RT_GROUP_SCHED.
+	// Groups beside each other share that of the group above.
+	KnobRTRuntime Knob = "cpu.rt_runtime_us"
 )
 
 // Value is the value of a Knob in canonical form. Of KnobMax and KnobBurst it is
 // two decimal numbers without sign or leading zeros, or "max" for the first, and
 // one blank between them; of KnobCPUs and KnobMems a list or Inherit; of
-// KnobPrecedence Idle, or a word and a number; of KnobIdentity a number.
+// KnobPrecedence Idle, or a word and a number; of KnobIdentity and KnobRTRuntime a number.
 type Value string
 
 // Controller returns the controller whose hierarchy has the knob's file.
 func (k Knob) Controller() Controller {
-	if k.isList() {
+	if k.isList() || k.isPartition() {
 		return CPUSet
 	}
 	return CPU
 }
 
+// isNumber says that the file of the knob has its name, and a number in it.
+func (k Knob) isNumber() bool { return k == KnobIdentity || k == KnobRTRuntime }
+
 // WithoutController returns what counts for a group of v2 that lacks the knob's controller: of
-// a list Inherit, and the default weight.
+// a list Inherit, the default weight, and no partition.
 func (k Knob) WithoutController() Value {
-	if k == KnobPrecedence {
+	switch k {
+	case KnobPrecedence:
 		return DefaultWeight
+	case KnobPartition:
+		return Member
 	}
 	return Inherit
 }
@@ -109,10 +119,19 @@ func (v Value) Pair() (n, period unit.Micros, err error) {
 	return n, period, nil
 }
 
+// Rate returns the rate of a value of KnobMax or KnobBurst, 0 where that is no quota or cannot be read.
+func (v Value) Rate() unit.CPUs {
+	quota, period, err := v.Pair()
+	if err != nil || quota < 0 {
+		return 0
+	}
+	return unit.Rate(quota, period)
+}
+
 // parseMicros parses a canonical decimal number, as the kernel prints it.
 func parseMicros(text string) (unit.Micros, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || strconv.FormatInt(n, 10) != text {
+	if err != nil || n < 0 || text[0] < '1' && text != "0" { // a sign, or a zero before it
 		return 0, fmt.Errorf("number %q: %w", text, ErrMalformed)
 	}
 	return unit.Micros(n), nil
@@ -129,7 +148,7 @@ func Same(k Knob, a, b Value) bool {
 	if a == b {
 		return true
 	}
-	if k.isList() {
+	if k.isList() || k == KnobExclusive {
 		return sameLists(a, b)
 	}
 	if k == KnobPrecedence {

@@ -59,8 +59,9 @@ func newAgentCommand(g *globals) *cobra.Command {
 		Use:   "agent",
 		Short: "Run the node agent until a signal stops it",
 		Long: `Runs the node agent in the foreground. It reads workloads from workloadDir, picks
-up changed files by itself (SIGHUP does it at once) and serves /metrics, /healthz
-and /readyz. On SIGTERM or Ctrl-C quotas and bursts above the limits go back.`,
+up changed files by itself (SIGHUP does it at once) and serves /metrics, /healthz,
+/readyz and the page that berth web names. On SIGTERM or Ctrl-C quotas and bursts
+above the limits go back.`,
 		Example: `  berth agent --print-config | sudo tee /etc/berth/agent.yaml
   berth agent --config /etc/berth/agent.yaml`,
 		Args: noArgs,
@@ -128,7 +129,11 @@ func checkAgent(cmd *cobra.Command, config, stateDir string) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
 	defer cancel()
-	return window.CheckHealth(ctx, stateDir)
+	err := window.CheckHealth(ctx, stateDir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) { // no socket, or one that an ended agent left
+		return errNoAgent
+	}
+	return err
 }
 
 // agentFlags are the flags of berth agent.

@@ -45,6 +45,9 @@ func checkThreshold(threshold int) error {
 	return nil
 }
 
+// defaultSettle is how long another agent gets to find the groups of a node.
+const defaultSettle = 10 * time.Second
+
 // benchBurstFlags are the flags of bench burst whose default depends on
 // --quick: zero means not given.
 type benchBurstFlags struct {
@@ -52,6 +55,8 @@ type benchBurstFlags struct {
 	limit     float64
 	noAbusers bool
 	abuse     time.Duration
+	saved     bool
+	peer      string
 }
 
 func newBenchBurst(g *globals, threshold *int) *cobra.Command {
@@ -64,8 +69,14 @@ with the limit only, with the kernel's burst, with an emulation of Koordinator's
 quota loop, and with Berth's agent; then abusers that take all they get.
 
 The full run takes about an hour on an idle machine; --quick takes three minutes
-and cannot judge every goal.`,
+and cannot judge every goal.
+
+With --cores-saved it searches instead for the smallest limit with which the p99
+is at most 1.05 of that without a limit, with the limit only and with Berth, on
+the same arrivals: about ten arms a repetition.`,
 		Example: `  berth bench burst --quick
+  berth bench burst --cores-saved --reps 3            # which limits would do
+  berth bench burst --peer-command '/usr/local/bin/agent --group {cgroup}'   # beside another agent
   berth bench burst --neighbours 8 --out DIR          # among others that burst as well
   berth bench burst --duration 10m --reps 1 --no-abusers --arms 'unlimited,quota only,berth'   # one long run`,
 		Args: noArgs,
@@ -84,6 +95,9 @@ and cannot judge every goal.`,
 					return err
 				}
 				o.Progress = progressTo(cmd.ErrOrStderr())
+				if f.saved {
+					return coresSaved(ctx, cmd, format, o)
+				}
 				report, err := bench.RunBurst(ctx, o)
 				if err != nil {
 					return fmt.Errorf("bench burst: %w", err)
@@ -96,12 +110,20 @@ and cannot judge every goal.`,
 	return cmd
 }
 
+// coresSaved searches for limits and shows them.
+func coresSaved(ctx context.Context, cmd *cobra.Command, format string, o bench.BurstOptions) error {
+	report, err := bench.RunCoresSaved(ctx, o)
+	if err != nil {
+		return err
+	}
+	return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteSavedTable(w, report) })
+}
+
 func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	o, flags := &f.options, cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "three minutes instead of an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
 	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 10, quick 3)")
-	flags.IntVar(&o.Retries, "retries", -1, "noisy repetitions to measure again (default 5, quick 0)")
 	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 60s, quick 6s)")
 	flags.Float64Var(&f.limit, "limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
 	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
@@ -110,16 +132,27 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&o.Work, "work", bench.DefaultWork, "CPU time of one request")
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
-	flags.Lookup("retries").DefValue = "0" // the text says it; -1 stands for not given
 	flags.IntVar(&o.Neighbours, "neighbours", 0, "servers beside the measured one, each with a quarter of its limit and load, treated alike")
-	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run; all are compared with unlimited")
+	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run, "+bench.GoDefault+" only where it is named; all are compared with unlimited")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
+	flags.StringVar(&f.peer, "peer-command", "", "another agent to run as an arm: a program and arguments between blanks, without a shell; "+
+		bench.PeerGroup+" stands for the server's group")
+	flags.DurationVar(&o.Peer.Settle, "peer-settle", defaultSettle, "how long the peer runs before it is measured")
+	flags.BoolVar(&f.saved, "cores-saved", false, "search for the smallest limits that would do, instead of comparing arms at one")
 }
 
 // checkGiven refuses 0 where it was given and does not stand for not given, and arms
 // that cannot be.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
-	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms))
+	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms), f.checkSaved(cmd))
+}
+
+// checkSaved refuses with --cores-saved what it has no use for.
+func (f *benchBurstFlags) checkSaved(cmd *cobra.Command) error {
+	if !f.saved {
+		return nil
+	}
+	return refuseFlags(cmd, "not allowed with --cores-saved", "limit", "arms", "no-abusers", "abuser-duration", "peer-command", "peer-settle")
 }
 
 // checkRuns is checkGiven for --reps and --duration.
@@ -143,6 +176,10 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	if o.Work < 0 || o.Work > load.MaxWork {
 		return o, usageError(fmt.Errorf("--work %s: allowed: 0..%s", o.Work, load.MaxWork))
 	}
+	if o.Peer.Settle < 0 {
+		return o, usageError(fmt.Errorf("--peer-settle %s: allowed: 0 or more", o.Peer.Settle))
+	}
+	o.Peer.Command = strings.Fields(f.peer)
 	if o.Neighbours < 0 || o.Neighbours > 64 {
 		return o, usageError(fmt.Errorf("--neighbours %d: allowed: 0..64", o.Neighbours))
 	}
@@ -153,7 +190,7 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	if !f.noAbusers {
 		o.Abuse = bench.AbuseOptions{
 			Limit: o.Limit, Threads: max(2, machine.CPUs), CreditSeconds: credit, Measure: f.abuse,
-			Modes: []load.Mode{load.Always, load.OnOff, load.WhileRaised},
+			Modes: []load.Mode{load.Always, load.OnOff, load.WhileRaised, load.InKernel},
 		}
 	}
 	return o, nil
@@ -162,8 +199,8 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 // checkArms refuses arms that there are not, and none to compare with.
 func checkArms(arms []string) error {
 	for _, name := range arms {
-		if !slices.Contains(bench.ArmNames(), name) {
-			return usageError(fmt.Errorf("--arms %q: allowed: %s", name, strings.Join(bench.ArmNames(), ", ")))
+		if !slices.Contains(bench.AllArmNames(), name) {
+			return usageError(fmt.Errorf("--arms %q: allowed: %s", name, strings.Join(bench.AllArmNames(), ", ")))
 		}
 	}
 	if !slices.Contains(arms, bench.Unlimited) {
@@ -175,9 +212,9 @@ func checkArms(arms []string) error {
 // fill sets what was not given, by --quick, and returns the seconds of the
 // abusers' credit.
 func (f *benchBurstFlags) fill(o *bench.BurstOptions) (credit int) {
-	reps, duration, retries, abuse, credit := 10, time.Minute, 5, time.Minute, 10
+	reps, duration, abuse, credit := 10, time.Minute, time.Minute, 10
 	if o.Quick {
-		reps, duration, retries, abuse, credit = 3, 6*time.Second, 0, 5*time.Second, 4
+		reps, duration, abuse, credit = 3, 6*time.Second, 5*time.Second, 4
 	}
 	if f.abuse <= 0 {
 		f.abuse = abuse
@@ -187,9 +224,6 @@ func (f *benchBurstFlags) fill(o *bench.BurstOptions) (credit int) {
 	}
 	if o.Duration == 0 {
 		o.Duration = duration
-	}
-	if o.Retries < 0 {
-		o.Retries = retries
 	}
 	return credit
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-project/berth/internal/bench"
 	"github.com/berth-project/berth/internal/demo"
@@ -39,7 +40,7 @@ emulated the mechanism is verified, the benefit is not measured.`,
 				return err
 			}
 			run := o
-			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Limited), fillLocality(&run)); err != nil {
+			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Limited), fillLocality(cmd.Flags(), &run)); err != nil {
 				return err
 			}
 			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
@@ -72,22 +73,21 @@ emulated the mechanism is verified, the benefit is not measured.`,
 }
 
 // fillLocality sets what was not given, by --quick, and refuses what cannot be.
-func fillLocality(o *bench.LocalityOptions) error {
+func fillLocality(given *pflag.FlagSet, o *bench.LocalityOptions) error {
 	reps, limited, mib, keys, requests := 5, 10*time.Second, 1024, 1_000_000, 2_000_000
 	if o.Quick {
 		reps, limited, mib, keys, requests = 2, 3*time.Second, 128, 100_000, 100_000
 	}
-	for given, otherwise := range map[*int]int{&o.Repetitions: reps, &o.MiB: mib, &o.Redis.Keys: keys, &o.Redis.Requests: requests} {
-		if *given == 0 {
-			*given = otherwise
-		}
-	}
+	fillIn(given, "reps", &o.Repetitions, reps)
+	fillIn(given, "mib", &o.MiB, mib)
+	fillIn(given, "keys", &o.Redis.Keys, keys)
+	fillIn(given, "requests", &o.Redis.Requests, requests)
 	if o.Limited == 0 {
 		o.Limited = limited
 	}
 	o.Window, o.Redis.Size, o.Redis.Clients = o.Limited, 4096, []int{500, 10_000}
-	for flag, given := range map[string]int{"--mib": o.MiB, "--keys": o.Redis.Keys / 1000, "--requests": o.Redis.Requests / 1000} {
-		if given < 1 || given > 1<<20 {
+	for flag, number := range map[string]int{"--mib": o.MiB, "--keys": o.Redis.Keys / 1000, "--requests": o.Redis.Requests / 1000} {
+		if number < 1 || number > 1<<20 {
 			return usageError(fmt.Errorf("%s: allowed: 1..1048576 MiB, 1000..1048576000 keys or requests", flag))
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// benchPlaceFlags are the flags of bench place; zero means not given where
-// the default depends on --quick.
+// benchPlaceFlags are the flags of bench place; what was not given depends on --quick.
 type benchPlaceFlags struct {
+	given      *pflag.FlagSet
 	options    bench.PlaceOptions
 	topologies []string
 }
@@ -41,6 +42,7 @@ about three minutes on two CPUs; --quick takes some ten seconds and judges no tr
 		}, bench.WritePlaceTable),
 	}
 	o, flags := &f.options, cmd.Flags()
+	f.given = flags
 	flags.BoolVar(&o.Quick, "quick", false, "some ten seconds instead of three minutes")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw data and summary.json")
 	flags.IntVar(&o.Events, "events", 0, "arrivals and departures of one trace (default 100000, quick 5000)")
@@ -58,15 +60,9 @@ func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 	if o.Quick {
 		events, reps, calls = 5000, 3, 1000
 	}
-	if o.Events == 0 {
-		o.Events = events
-	}
-	if o.Repetitions == 0 {
-		o.Repetitions = reps
-	}
-	if o.Calls == 0 {
-		o.Calls = calls
-	}
+	fillIn(f.given, "events", &o.Events, events)
+	fillIn(f.given, "reps", &o.Repetitions, reps)
+	fillIn(f.given, "calls", &o.Calls, calls)
 	if o.Events < 2 || o.Events > 10_000_000 {
 		return o, usageError(fmt.Errorf("--events %d: allowed: 2..10000000", o.Events))
 	}
@@ -85,6 +81,14 @@ func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 		o.Machines = append(o.Machines, m)
 	}
 	return o, nil
+}
+
+// fillIn sets a number whose flag was not given. A 0 that was given stays, and is refused
+// like any other bad value.
+func fillIn(given *pflag.FlagSet, name string, number *int, otherwise int) {
+	if !given.Changed(name) {
+		*number = otherwise
+	}
 }
 
 // placeMachine reads a machine under the name of its file.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-project/berth/internal/bench"
 )
@@ -13,6 +14,7 @@ import (
 // benchScheduleFlags are the flags of bench schedule; zero means not given
 // where the default depends on --quick.
 type benchScheduleFlags struct {
+	given    *pflag.FlagSet
 	options  bench.ScheduleOptions
 	programs []string
 }
@@ -39,6 +41,7 @@ hour on two CPUs, and 2 GiB of memory. Interrupted, it prints what it has so far
 		}, bench.WriteScheduleTable),
 	}
 	o, flags := &f.options, cmd.Flags()
+	f.given = flags
 	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw data, the logs and summary.json")
 	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s in which etcd, kube-apiserver, berth-scheduler and benchschedule are")
@@ -61,12 +64,8 @@ func (f *benchScheduleFlags) resolve() (bench.ScheduleOptions, error) {
 	if len(o.Percentages) == 0 {
 		o.Percentages = percentages
 	}
-	if o.Pods == 0 {
-		o.Pods = pods
-	}
-	if o.Repetitions == 0 {
-		o.Repetitions = reps
-	}
+	fillIn(f.given, "pods", &o.Pods, pods)
+	fillIn(f.given, "reps", &o.Repetitions, reps)
 	if err := f.check(o); err != nil {
 		return o, err
 	}

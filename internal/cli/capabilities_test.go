@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
@@ -66,7 +67,7 @@ func TestNewCapability(t *testing.T) {
 // reportNewcomer adds what the newcomer says to the recorded checkpoint, as an agent does.
 func (h host) reportNewcomer() {
 	h.t.Helper()
-	cp, err := agent.LoadCheckpoint(filepath.Join(h.dir, "state"))
+	cp, err := checkpoint.Load(filepath.Join(h.dir, "state"))
 	if err != nil {
 		h.t.Fatal(err)
 	}

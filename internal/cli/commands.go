@@ -13,22 +13,30 @@ func commands(g *globals) []*cobra.Command {
 		newTopologyCommand(g),
 		newPlaceCommand(g),
 		newSimulateCommand(g),
+		newRepackCommand(g),
 		newStatusCommand(g),
 		newExplainCommand(g),
 		newVersionCommand(g),
+		newRollbackCommand(g),
+		newWebCommand(),
+		newTopCommand(g),
 	}, hostCommands(g)...)
 }
 
-// clusterCommands are those of the plugin of kubectl. Two of them ask the cluster for what
+// clusterCommands are those of the plugin of kubectl. Five of them ask the cluster for what
 // they ask of the host elsewhere.
 func clusterCommands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newNodeMachineCommand(g),
 		newPlaceCommand(g),
 		newSimulateCommand(g),
+		newRepackCommand(g),
 		newNodesCommand(g),
 		newExplainCommand(g),
+		newClusterRollbackCommand(g),
 		newVersionCommand(g),
+		newClusterWebCommand(),
+		newClusterTopCommand(g),
 	}
 }
 
@@ -38,8 +46,8 @@ func hostCommands(g *globals) []*cobra.Command {
 		newTuneCommand(g),
 		newRunCommand(g),
 		newAgentCommand(g),
+		newServiceCommand(g),
 		newMemoryCommand(g),
-		newRollbackCommand(g),
 		newDoctorCommand(g),
 		newDemoCommand(g),
 		newBenchCommand(g),

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/doctor"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/tuner"
 )
 
 // Range of the time between the two samples of berth doctor.
@@ -37,6 +37,7 @@ type doctorOptions struct {
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	var o doctorOptions
+	var config string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say why this host is slow: symptom, evidence, remedy",
@@ -60,7 +61,7 @@ environment or host names; --root reads such a file.`,
 			if err := o.check(cmd, g.Root); err != nil {
 				return err
 			}
-			before, now, err := g.samples(cmd, o.interval)
+			before, now, err := g.samples(cmd, o.interval, config)
 			if err != nil {
 				return err
 			}
@@ -73,6 +74,7 @@ environment or host names; --root reads such a file.`,
 			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printFindings(w, report) })
 		},
 	}
+	configFlag(cmd, &config)
 	cmd.Flags().DurationVar(&o.interval, "interval", standardInterval, "time between the two samples")
 	cmd.Flags().StringVar(&o.bundle, "bundle", "", "also record both samples in this new `FILE` (.txtar)")
 	cmd.Flags().BoolVar(&o.force, "force", false, "with --bundle: replace an existing file")
@@ -86,6 +88,8 @@ func (o doctorOptions) check(cmd *cobra.Command, root string) error {
 		return usageError(fmt.Errorf("--interval %v: allowed: %v to %v", o.interval, minInterval, maxInterval))
 	case root != "/" && (cmd.Flags().Changed("interval") || o.bundle != ""):
 		return usageError(errors.New("--interval and --bundle: only allowed without --root"))
+	case root != "/" && cmd.Flags().Changed("config"):
+		return usageError(errors.New("--config: only allowed without --root, which has what was set"))
 	case o.force && o.bundle == "":
 		return usageError(errors.New("--force: only allowed with --bundle"))
 	}
@@ -93,7 +97,7 @@ func (o doctorOptions) check(cmd *cobra.Command, root string) error {
 }
 
 // samples reads the host twice, or what --root names: a bundle has two samples too.
-func (g *globals) samples(cmd *cobra.Command, interval time.Duration) (before, now *doctor.Sample, err error) {
+func (g *globals) samples(cmd *cobra.Command, interval time.Duration, config string) (before, now *doctor.Sample, err error) {
 	root, closed, err := g.openReading()
 	if err != nil {
 		return nil, nil, err
@@ -103,8 +107,15 @@ func (g *globals) samples(cmd *cobra.Command, interval time.Duration) (before, n
 		before, now, err = doctor.Open(root)
 		return before, now, g.sampleError(err)
 	}
-	managed := managedFiles()
-	if before, err = doctor.Take(root, managed); err != nil {
+	cfg, _, unread := findState(cmd, config)
+	if unread != nil && cmd.Flags().Changed("config") {
+		return nil, nil, unread
+	}
+	var managed []doctor.Managed
+	if unread == nil {
+		managed, unread = managedFiles(cfg.StateDir)
+	}
+	if before, err = doctor.Take(root, managed, unread); err != nil {
 		return nil, nil, g.sampleError(err)
 	}
 	if interval > quietInterval {
@@ -113,7 +124,7 @@ func (g *globals) samples(cmd *cobra.Command, interval time.Duration) (before, n
 	if err := load.Pause(cmd.Context(), interval); err != nil {
 		return nil, nil, err
 	}
-	now, err = doctor.Take(root, managed)
+	now, err = doctor.Take(root, managed, unread)
 	return before, now, g.sampleError(err)
 }
 
@@ -124,20 +135,22 @@ func (g *globals) sampleError(err error) error {
 	return g.machineError(err)
 }
 
-// managedFiles are the kernel files that a host profile set, by its journal. One that
-// cannot be read has none: the check says so.
-func managedFiles() []doctor.Managed {
-	snapshot, err := journal.Load(path.Join(v1alpha1.DefaultStateDir, "tune"), driver.Values())
-	if err != nil {
-		return nil
+// managedFiles are the kernel files that a host profile set, by its journal. Why one that is
+// there cannot be read, the check says.
+func managedFiles(stateDir string) (all []doctor.Managed, err error) {
+	snapshot, err := journal.Load(path.Join(stateDir, tuner.Subdir), driver.Values())
+	switch {
+	case isMissing(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	var all []doctor.Managed
 	for _, e := range snapshot.Entries {
 		if e.Target.Driver == hostfile.Driver && e.Intent != "" {
 			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Desired: string(e.Intent)})
 		}
 	}
-	return all
+	return all, nil
 }
 
 // printFindings prints the findings for people.
@@ -147,22 +160,22 @@ func printFindings(w io.Writer, r doctor.Report) error {
 	for i, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%d. %s %s: %s\n", i+1, f.Severity, f.Code, f.Title)
 		for _, part := range findingParts(f) {
-			b.WriteString(labelled(part[0], part[1]))
+			b.WriteString(labelled(part[0], part[1], table.WidthOf(w)))
 		}
 	}
 	if len(r.Skipped) > 0 {
-		b.WriteString("\nNot checked:\n" + wrapLines(strings.Join(skippedLines(r.Skipped), "\n")))
+		b.WriteString("\nNot checked:\n" + wrapLines(strings.Join(skippedLines(r.Skipped), "\n"), table.WidthOf(w)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err //nolint:wrapcheck // the only thing that was done
 }
 
 // labelled is a text beside its label, in lines that fit the screen.
-func labelled(label, text string) string {
-	const width = 11
+func labelled(label, text string, width int) string {
+	const beside = 11
 	var b strings.Builder
-	for _, line := range table.Wrap(text, table.Width-width) {
-		fmt.Fprintf(&b, "%-*s%s\n", width, label, line)
+	for _, line := range table.Wrap(text, width-beside) {
+		fmt.Fprintf(&b, "%-*s%s\n", beside, label, line)
 		label = ""
 	}
 	return b.String()
@@ -181,8 +194,8 @@ func verdictOf(r doctor.Report) string {
 	if r.Load != "" {
 		text += "; " + r.Load
 	}
-	if len(r.Skipped) > 0 {
-		text += fmt.Sprintf("; %d of %d checks were not possible", len(r.Skipped), len(doctor.Checks()))
+	if n := r.Impossible(); n > 0 {
+		text += fmt.Sprintf("; %d of %d checks were not possible", n, len(doctor.Checks()))
 	}
 	return text
 }

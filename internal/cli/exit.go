@@ -8,10 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/bootargs"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/demo"
+	"github.com/berth-project/berth/internal/driver/boot"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/relocation"
+	"github.com/berth-project/berth/internal/restoration"
 	"github.com/berth-project/berth/internal/tuner"
 )
 
@@ -69,6 +73,7 @@ func unsupportedClasses() []error {
 	return []error{
 		ErrUnsupported, agent.ErrReadOnly, bench.ErrMissing, demo.ErrUnsupported, kernel.ErrNotSupported,
 		cgroup.ErrNoHierarchy, cgroup.ErrNoController, cgroup.ErrNoKnob,
+		bootargs.ErrByHand, boot.ErrElsewhere, tuner.ErrNoTrial,
 	}
 }
 
@@ -76,5 +81,6 @@ func differsClasses() []error {
 	return []error{
 		ErrDiffers, ErrHeld, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
 		tuner.ErrApplied, tuner.ErrNotApplied, tuner.ErrHeld, tuner.ErrLeft,
+		tuner.ErrChosen, tuner.ErrPending, restoration.ErrNotRestored, relocation.ErrUnfinished,
 	}
 }

@@ -3,21 +3,28 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/program"
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // explanation is the output of berth explain.
 type explanation struct {
-	Workload agent.Status
+	Workload view.Status
 	Applied  []applied
 	// views are what the capabilities say of it, in their order.
 	views []capability.WorkloadView
+	// programs are what its processes run, nil where its quota does not move.
+	programs *program.Found
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -29,6 +36,9 @@ func (x explanation) MarshalJSON() ([]byte, error) {
 	all = append(all, capability.Sections{"applied": x.Applied})
 	for _, v := range x.views {
 		all = append(all, v.Sections)
+	}
+	if x.programs != nil {
+		all = append(all, capability.Sections{"programs": x.programs})
 	}
 	return all.MarshalJSON()
 }
@@ -53,7 +63,10 @@ func newExplainCommand(g *globals) *cobra.Command {
 		Use:   "explain WORKLOAD | pod/NAME",
 		Short: "Say why a workload has this quota now, or a pod these CPUs",
 		Long: `Says what Berth sees of one workload, which rule decides its quota with the
-numbers in it, and what was written. It only reads.
+numbers in it, and what was written. Of a workload whose quota moves it names the
+processes that follow it: of Go, and Java virtual machines. It only reads.
+
+A container of this node has the name namespace/pod/container.
 
 With pod/NAME it asks a Kubernetes cluster, with one list request for nodes,
 NodeTopologies, pods and the agents' Leases each. Of a bound pod it says which CPUs and memory nodes
@@ -77,18 +90,14 @@ called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 			if name, isPod := podArgument(args); isPod {
 				return kube.explainPod(cmd, g, name)
 			}
-			if err := noClusterFlags(cmd); err != nil {
+			if err := refuseFlags(cmd, "only allowed with pod/NAME", "kubeconfig", "context", "namespace"); err != nil {
 				return err
 			}
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
 				return err
 			}
-			s, err := readStatus(cmd, g, config)
-			if err != nil {
-				return err
-			}
-			x, err := s.explain(args[0])
+			x, err := g.explain(cmd, config, args[0])
 			if err != nil {
 				return err
 			}
@@ -103,6 +112,25 @@ called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
 	return cmd
 }
 
+// explain is what the agent, the files and the host say of a workload.
+func (g *globals) explain(cmd *cobra.Command, config, name string) (explanation, error) {
+	s, err := readStatus(cmd, g, config)
+	if err != nil {
+		return explanation{}, err
+	}
+	x, err := s.explain(name)
+	switch broken := inFiles(s.config, config, name); {
+	case err != nil && broken != nil:
+		return x, usageError(fmt.Errorf("workload %q does not count: %w", name, broken))
+	case err != nil:
+		return x, err
+	case broken != nil: // it counts as its file was before
+		x.Workload.Warnings = append(x.Workload.Warnings, broken.Error())
+	}
+	x.programs = g.programs(cmd.Context(), x)
+	return x, nil
+}
+
 // explainArgs takes the name of a workload, or a pod in either form.
 func explainArgs(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 && (len(args) != 2 || !isPodKind(args[0])) {
@@ -111,8 +139,9 @@ func explainArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && isPodKind(args[0]) {
 		return usageError(errNoPodName)
 	}
-	if kind, _, slash := strings.Cut(args[0], "/"); slash && !isPodKind(kind) {
-		return usageError(fmt.Errorf("%q: allowed: of a cluster only pod/NAME", args[0]))
+	// A container of this node has the name namespace/pod/container.
+	if kind, _, slash := strings.Cut(args[0], "/"); slash && !isPodKind(kind) && strings.Count(args[0], "/") != 2 {
+		return usageError(fmt.Errorf("%q: allowed: of a cluster only pod/NAME; of this node also NAMESPACE/POD/CONTAINER", args[0]))
 	}
 	return nil
 }
@@ -120,7 +149,7 @@ func explainArgs(cmd *cobra.Command, args []string) error {
 // explain picks one workload out of the status.
 func (s status) explain(name string) (explanation, error) {
 	if !s.Agent.Alive {
-		return explanation{}, fmt.Errorf("no agent runs: start berth agent, or see berth status for what is left on the host")
+		return explanation{}, errNoAgent
 	}
 	for i, w := range s.Workloads {
 		if w.Name != name {
@@ -128,13 +157,32 @@ func (s status) explain(name string) (explanation, error) {
 		}
 		x := explanation{Workload: w, Applied: []applied{}, views: s.views.workloads[i]}
 		for _, a := range s.Applied {
-			if a.Workload == name {
+			if a.Workload == name || a.Group != "" && a.Group == w.Group {
 				x.Applied = append(x.Applied, a)
 			}
 		}
 		return x, nil
 	}
 	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(s.names(), ", ")))
+}
+
+// inFiles is what is wrong with the document of a workload, nil where it can be read: of one that
+// cannot, the name of the file may be all that there is.
+func inFiles(cfg v1alpha1.AgentConfig, config, name string) error {
+	if cfg.WorkloadDir == "" {
+		return nil
+	}
+	loaded, err := manifest.LoadWorkloads(cfg.WorkloadDir, manifest.Before{}, workload.AdministratorOf(config, cfg))
+	if err != nil {
+		return nil //nolint:nilerr // the agent says what is wrong with the directory
+	}
+	for _, p := range loaded.Problems {
+		file, _, _ := strings.Cut(filepath.Base(p.File), ".")
+		if p.Kind == manifest.Invalid && (p.Workload == name || p.Workload == "" && file == name) {
+			return p.Err
+		}
+	}
+	return nil
 }
 
 // names are those of the workloads that the agent knows.
@@ -160,12 +208,19 @@ func (x explanation) text() string {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
+	for _, line := range programLines(x.programs) {
+		fmt.Fprintf(&b, "  programs  %s\n", line)
+	}
 	for _, warning := range w.Warnings {
 		fmt.Fprintf(&b, "  warning   %s\n", warning)
 	}
 	for _, a := range x.Applied {
-		fmt.Fprintf(&b, "  wrote     %s: original %q, now %q (%s); writes: %d since %s\n            first reason: %s\n",
-			where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
+		label := "wrote"
+		if a.Group != w.Group {
+			label = "for it" // other groups, such as those that made room
+		}
+		fmt.Fprintf(&b, "  %-9s %s: original %q, now %q (%s); writes: %d since %s\n            first reason: %s\n",
+			label, where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
 	}
 	return b.String()
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/internal/simulate"
 )
@@ -49,12 +51,21 @@ func (k *kubeFlags) add(cmd *cobra.Command, when string) {
 	_ = cmd.RegisterFlagCompletionFunc("context", cobra.NoFileCompletions) // fails only for a flag that is not there
 }
 
-// noClusterFlags refuses the flags of a cluster where none is asked.
-func noClusterFlags(cmd *cobra.Command) error {
-	for _, name := range []string{"kubeconfig", "context", "namespace"} {
-		if cmd.Flags().Changed(name) {
-			return usageError(fmt.Errorf("--%s: only allowed with pod/NAME", name))
-		}
+// chosen says whether the user names a cluster.
+func (*kubeFlags) chosen(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("kubeconfig") || cmd.Flags().Changed("context")
+}
+
+// nodeAtMost takes the name of a node, or nothing.
+func nodeAtMost(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError(fmt.Errorf("%q: allowed: the name of one node", args))
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	if wrong := validation.IsDNS1123Subdomain(args[0]); len(wrong) > 0 {
+		return usageError(fmt.Errorf("node name %q: allowed: a name: %s", args[0], wrong[0]))
 	}
 	return nil
 }
@@ -115,24 +126,54 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) error {
 	return usageError(fmt.Errorf("%s: %w", strings.Join(places, ", "), errNoCluster))
 }
 
-// observe reads the cluster, and says which namespace is meant.
-func (k *kubeFlags) observe(ctx context.Context) (objects simulate.Objects, namespace string, err error) {
+// config is how to reach the cluster, and which namespace is meant.
+func (k *kubeFlags) config() (cfg *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.context})
-	cfg, err := loader.ClientConfig()
+	cfg, err = loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return objects, "", noCluster(rules)
+		return nil, "", noCluster(rules)
+	}
+	if name := notKubeconfig(rules); err != nil && name != "" {
+		return nil, "", usageError(fmt.Errorf("--kubeconfig %q, or KUBECONFIG: %w", name, errNoKubeconfig))
 	}
 	if err != nil {
-		return objects, "", usageError(fmt.Errorf("--kubeconfig %q, --context %q: allowed: those of a cluster: %w", k.kubeconfig, k.context, err))
+		return nil, "", usageError(fmt.Errorf("--kubeconfig %q, --context %q: allowed: those of a cluster: %w", k.kubeconfig, k.context, err))
 	}
 	if namespace = k.namespace; namespace == "" {
 		if namespace, _, err = loader.Namespace(); err != nil {
-			return objects, "", usageError(fmt.Errorf("--context %q: %w", k.context, err))
+			return nil, "", usageError(fmt.Errorf("--context %q: %w", k.context, err))
 		}
 	}
 	cfg.Timeout = askTimeout
+	return cfg, namespace, nil
+}
+
+var errNoKubeconfig = errors.New("allowed: a YAML file of kind Config, as kubectl config view prints it")
+
+// notKubeconfig is the first file that is no object at all, "" for none: of those the loader says
+// which types of Go they do not fit.
+func notKubeconfig(rules *clientcmd.ClientConfigLoadingRules) string {
+	for _, name := range rules.GetLoadingPrecedence() {
+		text, err := os.ReadFile(name)
+		if err != nil { // the loader says so
+			continue
+		}
+		var object map[string]any
+		if yaml.Unmarshal(text, &object) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// observe reads the cluster, and says which namespace is meant.
+func (k *kubeFlags) observe(ctx context.Context) (objects simulate.Objects, namespace string, err error) {
+	cfg, namespace, err := k.config()
+	if err != nil {
+		return objects, "", err
+	}
 	objects, err = simulate.Observe(ctx, cfg)
 	return objects, namespace, err
 }
@@ -189,6 +230,9 @@ func podText(x simulate.Explanation) string {
 		line("scheduler", "%s", x.Condition)
 	}
 	printNodeReasons(&b, x.Nodes)
+	if x.Repack != nil {
+		printRepack(&b, "  ", x.Repack)
+	}
 	for _, warning := range x.Warnings {
 		line("warning", "%s", warning)
 	}

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,34 +109,50 @@ status: {phase: Running}
 
 const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
 
-// api serves the lists that explain asks for; nil leases are forbidden.
-func api(t *testing.T, leases *coordinationv1.LeaseList) (kubeconfig string) {
+// api serves the lists that explain asks for; nil leases are forbidden, and so are the paths. It
+// watches as an API server does in whose cluster nothing happens.
+func api(t *testing.T, leases *coordinationv1.LeaseList, forbidden ...string) (kubeconfig string) {
 	t.Helper()
 	objects, err := simulate.Read([]string{"-"}, strings.NewReader(explainedCluster))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pods v1.PodList
+	pods := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 	for _, p := range objects.Pods {
 		pods.Items = append(pods.Items, *p.Pod)
 	}
 	lists := map[string]any{
-		"/api/v1/nodes": v1.NodeList{Items: objects.Nodes},
+		"/api/v1/nodes": v1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: objects.Nodes},
 		"/api/v1/pods":  pods,
-		"/apis/berth.dev/v1alpha1/nodetopologies": v1alpha1.NodeTopologyList{Items: objects.Topologies},
+		"/apis/berth.dev/v1alpha1/nodetopologies": v1alpha1.NodeTopologyList{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "NodeTopologyList"}, Items: objects.Topologies,
+		},
 	}
 	if leases != nil {
 		lists[leasesPath] = leases
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return served(t, func(w http.ResponseWriter, r *http.Request) {
 		list, found := lists[r.URL.Path]
-		if !found {
-			http.Error(w, "forbidden", http.StatusForbidden)
+		w.Header().Set("Content-Type", "application/json")
+		if !found || slices.Contains(forbidden, r.URL.Path) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"User \"a\" cannot list resource \"%s\""}`, path.Base(r.URL.Path))
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Has("watch") {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
 		_ = json.NewEncoder(w).Encode(list)
-	}))
+	})
+}
+
+// served is an API server that answers like this.
+func served(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "config")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "x", "users": [{"name": "u", "user": {}}],
@@ -143,6 +161,18 @@ func api(t *testing.T, leases *coordinationv1.LeaseList) (kubeconfig string) {
 		t.Fatal(err)
 	}
 	return kubeconfig
+}
+
+// TestNotKubeconfig: of a file that is none the file is named, and no type of Go.
+func TestNotKubeconfig(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "passwd")
+	if err := os.WriteFile(name, []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out := kubectl(t, "status", "--kubeconfig", name)
+	if code != 2 || !strings.Contains(out, `--kubeconfig "`+name+`", or KUBECONFIG: allowed: `) || strings.Contains(out, "struct") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 }
 
 func TestExplainPod(t *testing.T) {
@@ -201,7 +231,7 @@ func explained(t *testing.T, kubeconfig string, args ...string) (int, string) {
 func renewed(at time.Time) *coordinationv1.LeaseList {
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
-	return &coordinationv1.LeaseList{Items: []coordinationv1.Lease{lease}}
+	return &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, Items: []coordinationv1.Lease{lease}}
 }
 
 // TestExplainAgents: a node whose agent is silent takes no pinned pod, and
@@ -213,7 +243,7 @@ func TestExplainAgents(t *testing.T) {
 		want   []string
 	}{
 		"none":      {&coordinationv1.LeaseList{}, []string{"1 node(s) had a Berth agent that did not renew its Lease", "no Lease berth-system/node-a"}},
-		"stale":     {renewed(time.Now().Add(-150 * time.Minute)), []string{"1 node(s) had a Berth agent that did not renew its Lease", "was renewed 2h3", "s ago, which may be 1m0s"}},
+		"stale":     {renewed(time.Now().Add(-150 * time.Minute)), []string{"1 node(s) had a Berth agent that did not renew its Lease", "was renewed 2h3", "s ago, which may be 3m0s"}},
 		"fresh":     {renewed(time.Now()), []string{"node-a would take it now"}},
 		"forbidden": {nil, []string{"node-a would take it now", "not known whether Berth's agents run: ", "liveness of the agents"}},
 	} {

@@ -27,6 +27,8 @@ type globals struct {
 	Output string
 	// capabilities are what Berth can do, in the order in which they are printed.
 	capabilities []capability.Info
+	// unpacked is the directory of a recording, "" for none.
+	unpacked string
 	// program is what runs.
 	program Program
 }
@@ -65,6 +67,25 @@ func (g *globals) openRoot() (*hostfs.Root, error) {
 	return root, nil
 }
 
+// checkRoot says whether there is a directory where --root says, for a command that may need
+// nothing of it.
+func (g *globals) checkRoot() error {
+	root, err := g.openRoot()
+	if err != nil {
+		return err
+	}
+	_ = root.Close() // nothing was written
+	return nil
+}
+
+// rootless refuses --root for a command that asks an agent and reads no tree.
+func rootless(cmd *cobra.Command) error {
+	if root := cmd.Flags().Lookup("root"); root != nil && root.Changed {
+		return usageError(fmt.Errorf("--root %s: %s asks the agent that runs; allowed: left out", root.Value, cmd.CommandPath()))
+	}
+	return nil
+}
+
 // treeForms are what --root takes where a command only reads.
 const treeForms = "a directory that holds proc and sys, or a file made with --capture"
 
@@ -83,6 +104,7 @@ func (g *globals) openReading() (root *hostfs.Root, closed func(), err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("unpack --root %s: %w", g.Root, err)
 	}
+	g.unpacked = dir
 	removed := func() { _ = os.RemoveAll(dir) } // what is left is a copy
 	if err := os.CopyFS(dir, recording); err != nil {
 		removed()
@@ -117,8 +139,23 @@ func (g *globals) hostError(err error) error {
 	if err == nil || g.Root == "/" || errors.Is(err, fs.ErrPermission) {
 		return err
 	}
+	if g.unpacked != "" {
+		err = inRecording{err, g.unpacked, g.Root}
+	}
 	return usageError(fmt.Errorf("--root %s: allowed: a tree with the files that this command reads: %w", g.Root, err))
 }
+
+// inRecording is an error of an unpacked recording, with the recording in place of the directory.
+type inRecording struct {
+	error
+
+	dir, file string
+}
+
+func (e inRecording) Error() string { return strings.ReplaceAll(e.error.Error(), e.dir, e.file) }
+
+// Unwrap returns the error of the directory.
+func (e inRecording) Unwrap() error { return e.error }
 
 // encode writes v as indented JSON or as YAML.
 func encode(w io.Writer, format string, v any) error {
@@ -132,12 +169,19 @@ func encode(w io.Writer, format string, v any) error {
 		}
 	}
 	if format == "json" {
-		data = append(data, '\n')
+		data = append(literal(data), '\n')
 	}
 	if _, err := w.Write(data); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
+}
+
+// literal is JSON with <, > and & as themselves: encoding/json escapes them for pages, also where
+// a part of a document brings its own encoding. An escaped backslash escapes nothing.
+func literal(text []byte) []byte {
+	escapes := strings.NewReplacer(`\\`, `\\`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
+	return []byte(escapes.Replace(string(text)))
 }
 
 // show writes a result: as a table by the function for people, else encoded.

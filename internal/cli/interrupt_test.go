@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,9 +26,25 @@ func TestInterrupted(t *testing.T) {
 	} {
 		t.Run(args[0], func(t *testing.T) { interrupted(t, args, silent) })
 	}
+	t.Run("web", func(t *testing.T) { interrupted(t, []string{"web", "--replay", silentFile(t)}, silent) })
 	t.Run("large", func(t *testing.T) {
 		interrupted(t, []string{"simulate", "-f", "-"}, strings.NewReader(large(200, 20_000)))
 	})
+}
+
+// silentFile is a named pipe that a program has open and never writes to.
+func silentFile(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "silent")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(name, os.O_RDWR, 0) // opened for both it waits for no reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = writer.Close() })
+	return name
 }
 
 func interrupted(t *testing.T, args []string, in io.Reader) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/test/child"
 )
 
 // quay is a real group with a workload file, for the program as users run it.
@@ -184,7 +187,7 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 		t.Errorf("status of a killed agent: %s", out)
 	}
 	out, code = q.run("status")
-	q.want(out, code, 0, "\nnext: berth agent --config ", " starts it; berth rollback puts back what is applied\n")
+	q.want(out, code, 0, "\nnext: berth agent --config ", " starts it; berth rollback --config ", "agent.yaml puts back what is applied\n")
 	out, code = q.run("rollback", "--dry-run")
 	q.want(out, code, 0, "would restore", "dry run")
 	if got := q.bandwidth(); got != "150000/100000 burst 50000" {
@@ -208,9 +211,57 @@ func TestLiveRollbackLeavesOthersValues(t *testing.T) {
 	out, code := q.run("status")
 	q.want(out, code, 4, "drift")
 	out, code = q.run("rollback")
-	q.want(out, code, 4, "drifted", "70000 100000")
+	q.want(out, code, 4, "drifted", `is "70000`, "; its original is")
 	if got := q.bandwidth(); got != "70000/100000 burst 0" {
 		t.Errorf("bandwidth is %s, want the other's quota and no burst", got)
+	}
+}
+
+// Without a terminal top prints one plain frame, or what the agent shows.
+func TestLiveTop(t *testing.T) {
+	q := newQuay(t, "top")
+	out, code := q.run("top")
+	q.want(out, code, 1, "no agent runs")
+	q.agent()
+	out, code = q.run("top")
+	q.want(out, code, 0, "berth top test", "NUMA node", "WORKLOAD", "1.5/0.5", "Active")
+	if strings.Contains(out, "\x1b") {
+		t.Errorf("it is not plain: %q", out)
+	}
+	out, code = q.run("top", "-o", "json")
+	var seen view.View
+	if err := json.Unmarshal([]byte(out), &seen); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	if seen.Format != view.Format || seen.LoadSeconds <= 0 || len(seen.CPUs) == 0 || len(seen.Changes) == 0 || len(seen.Workloads) == 0 {
+		t.Errorf("view %s", out)
+	}
+}
+
+// TestChild is a process of a workload.
+func TestChild(t *testing.T) { child.Serve(t, func(string) error { return nil }) }
+
+// Processes that follow the quota are named, while it is one that moves.
+func TestLiveExplainNamesPrograms(t *testing.T) {
+	q := newQuay(t, "programs")
+	q.agent()
+	out, code := q.run("explain", "w")
+	q.want(out, code, 0, "programs  none follows the quota while it runs; processes: 0")
+	running := child.Start(t, q.group.Attach)
+	out, code = q.run("explain", "w")
+	q.want(out, code, 0, fmt.Sprintf("programs  exe (pid %d, %s) changes GOMAXPROCS", running.Process.Pid, runtime.Version()))
+	out, code = q.run("explain", "w", "-o", "json")
+	q.want(out, code, 0, `"answer": "follow"`, fmt.Sprintf(`"pid": %d`, running.Process.Pid))
+	q.policy("cpuBurstOnly")
+	q.eventually("50000/100000 burst 50000")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // a view may be a moment old
+		out, code = q.run("explain", "w")
+		if q.want(out, code, 0); !strings.Contains(out, "  programs  ") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("of a quota that stays: %s", out)
+		}
 	}
 }
 

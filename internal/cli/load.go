@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/process"
 )
 
 // newLoadCommand makes the hidden subcommands that demo and bench run as
@@ -26,12 +28,15 @@ func newLoadCommand() *cobra.Command {
 }
 
 func newLoadServe() *cobra.Command {
-	config := load.ServerConfig{}
+	config, moves := load.ServerConfig{}, false
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve requests that burn CPU, until standard input ends",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if moves {
+				return serveAnew(cmd.InOrStdin(), config)
+			}
 			ctx, cancel := untilInputEnds(cmd)
 			defer cancel()
 			out := cmd.OutOrStdout()
@@ -40,8 +45,19 @@ func newLoadServe() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&config.Address, "address", "", "loopback address to listen on (default: a free port)")
 	cmd.Flags().IntVar(&config.Workers, "workers", 2*runtime.NumCPU(), "requests worked on at once")
-	cmd.Flags().IntVar(&config.CPUs, "cpus", runtime.NumCPU(), "CPUs that the runtime uses, whatever the group's limit is")
+	cmd.Flags().IntVar(&config.CPUs, "cpus", runtime.NumCPU(), "CPUs that the runtime uses, whatever the group's limit is; 0 leaves it to Go")
+	cmd.Flags().BoolVar(&moves, "moves", false, "start anew at the first byte of input, which comes after a move to another group: Go's runtime follows the group that it starts in")
 	return cmd
+}
+
+// serveAnew waits for a byte of input and then starts the server in the place of this process.
+func serveAnew(input io.Reader, config load.ServerConfig) error {
+	if _, err := io.ReadFull(input, make([]byte, 1)); err != nil {
+		return fmt.Errorf("serve: wait for the move to a group: %w", err)
+	}
+	return process.Become("/proc/self/exe", []string{
+		"berth", "load", "serve", "--address", config.Address, "--workers", fmt.Sprint(config.Workers), "--cpus", fmt.Sprint(config.CPUs),
+	}, os.Environ())
 }
 
 func newLoadBurn() *cobra.Command {
@@ -59,7 +75,7 @@ func newLoadBurn() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&mode, "mode", mode, "when to burn: always, onoff or while-raised")
+	flags.StringVar(&mode, "mode", mode, "when to burn: always, onoff, while-raised or in-kernel")
 	flags.IntVar(&abuser.Threads, "threads", 2, "threads that burn")
 	flags.DurationVar(&abuser.OnFor, "on", time.Second, "how long onoff burns")
 	flags.DurationVar(&abuser.OffFor, "off", time.Second, "how long onoff rests")

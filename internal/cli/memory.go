@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/table"
 )
@@ -131,7 +132,9 @@ may be filled by moving pages (room). It only reads.`,
 			if !watch {
 				return look()
 			}
-			return watched(cmd.Context(), cmd.OutOrStdout(), format, look)
+			notes := &freshNotes{to: cmd.ErrOrStderr()}
+			cmd.SetErr(notes)
+			return watched(cmd.Context(), cmd.OutOrStdout(), format, func() error { notes.next(); return look() })
 		},
 	}
 	f.register(cmd)
@@ -174,32 +177,39 @@ func (f *memoryFlags) show(cmd *cobra.Command, g *globals, args []string, format
 	if err != nil {
 		return g.hostError(err)
 	}
+	all := len(args) == 0 && f.pid == 0
 	var failed error
 	for _, t := range targets {
 		w, err := o.measure(t)
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.name, err))
-			continue
+		switch {
+		case err == nil:
+			r.Workloads = append(r.Workloads, w)
+		case all: // of all workloads some may wait for their groups
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: %v\n", t.name, err)
+		default:
+			return g.hostError(fmt.Errorf("%s: %w", t.name, err))
 		}
-		r.Workloads = append(r.Workloads, w)
+		if err != nil && t.waits == nil && !errors.Is(err, cgroup.ErrNoGroup) {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", t.name, err))
+		}
 	}
-	if failed != nil && len(r.Workloads) == 0 {
-		return g.hostError(failed)
+	if err := show(cmd.OutOrStdout(), format, r, r.print); err != nil {
+		return err
 	}
-	if failed != nil { // of several workloads some may wait for their groups
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %v\n", failed)
+	if len(r.Workloads) > 0 {
+		return nil
 	}
-	return show(cmd.OutOrStdout(), format, r, r.print)
+	return g.hostError(failed)
 }
 
 // print writes the nodes, and below them the workloads.
 func (r memoryReport) print(w io.Writer) error {
-	var b strings.Builder
+	b := table.PageFor(w)
 	rows := [][]string{{"NODE", "FREE", "ROOM"}}
 	for _, n := range r.Nodes {
 		rows = append(rows, []string{fmt.Sprint(n.ID), sizeText(n.FreeBytes), sizeText(n.RoomBytes)})
 	}
-	_ = table.Write(&b, rows) // a strings.Builder takes everything
+	_ = table.Write(b, rows) // a page takes everything
 	rows = [][]string{{"WORKLOAD", "LOCAL NODES", "RATIO", "REMOTE PAGES", "BY NODE", "PHASE", "LEFT"}}
 	for _, one := range r.Workloads {
 		rows = append(rows, []string{
@@ -207,9 +217,9 @@ func (r memoryReport) print(w io.Writer) error {
 			one.byNode(), textOrDash(one.Phase), textOrDash(one.left()),
 		})
 	}
-	printRows(&b, rows)
+	printRows(b, rows)
 	for _, one := range r.Workloads {
-		one.Pass.write(&b)
+		one.Pass.write(b)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write output: %w", err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -19,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/mover"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -93,11 +93,11 @@ func (o *memoryHost) find(cmd *cobra.Command, config string) error {
 		return fmt.Errorf("stateDir: %w", err)
 	}
 	if alive {
-		saved, err := agent.LoadCheckpoint(cfg.StateDir)
+		seen, err := look(cmd.Context(), cfg.StateDir, alive)
 		if err != nil {
 			return fmt.Errorf("stateDir: %w", err)
 		}
-		for _, w := range freshest(cmd.Context(), cfg.StateDir, saved).Workloads {
+		for _, w := range seen.Statuses() {
 			o.targets = append(o.targets, memoryTarget{w.Name, w.Group, waiting(w), w.Sections})
 		}
 		return nil
@@ -105,7 +105,7 @@ func (o *memoryHost) find(cmd *cobra.Command, config string) error {
 	if cfg.WorkloadDir == "" {
 		return nil
 	}
-	loaded, err := manifest.LoadWorkloads(cfg.WorkloadDir, workload.AdministratorOf(config, cfg))
+	loaded, err := manifest.LoadWorkloads(cfg.WorkloadDir, manifest.Before{}, workload.AdministratorOf(config, cfg))
 	if err != nil {
 		return fmt.Errorf("workloadDir: %w", err)
 	}
@@ -120,7 +120,7 @@ func (o *memoryHost) find(cmd *cobra.Command, config string) error {
 }
 
 // waiting is why a workload of an agent has no group.
-func waiting(w agent.Status) error {
+func waiting(w view.Status) error {
 	if w.Group != "" {
 		return nil
 	}

@@ -315,7 +315,7 @@ func (w *memoryWorkload) see(r mover.Report, order mover.Order) {
 		Seconds: (r.Ended - r.Started).Seconds(), Pauses: r.Pauses, Warnings: slices.Concat([]string{}, r.Warnings),
 	}
 	for _, m := range r.Moved {
-		p.Moved = append(p.Moved, movedPages{m.Pair.From, m.Pair.To, m.Base, m.Huge, m.HugeTLB})
+		p.Moved = append(p.Moved, movedPages{m.From, m.To, m.Base, m.Huge, m.HugeTLB})
 	}
 	for _, e := range r.Exited {
 		p.Exited = append(p.Exited, e.PID)
@@ -327,7 +327,7 @@ func (w *memoryWorkload) see(r mover.Report, order mover.Order) {
 }
 
 // write says what moved, below the tables.
-func (p *memoryPass) write(b *strings.Builder) {
+func (p *memoryPass) write(b *table.Page) {
 	if p == nil {
 		return
 	}
@@ -335,10 +335,7 @@ func (p *memoryPass) write(b *strings.Builder) {
 	for _, m := range p.Moved {
 		rows = append(rows, []string{fmt.Sprint(m.From), fmt.Sprint(m.To), sizeText(m.BaseBytes), sizeText(m.HugeBytes), sizeText(m.HugeTLBBytes)})
 	}
-	if len(rows) > 1 {
-		b.WriteByte('\n')
-		_ = table.Write(b, rows) // a strings.Builder takes everything
-	}
+	printRows(b, rows)
 	fmt.Fprintf(b, "\n%s in %.1f s, %d calls, %d pauses\n", p.Outcome, p.Seconds, p.Calls, p.Pauses)
 	if p.DryRun {
 		b.WriteString("(dry run: nothing was moved)\n")

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/table"
 )
 
 // zoneinfo has the lines of /proc/zoneinfo that room depends on.
@@ -141,6 +142,56 @@ func TestMemoryWatch(t *testing.T) {
 	}
 	if n := strings.Count(out.text.String(), "WORKLOAD"); n != 2 {
 		t.Errorf("%d tables in\n%s", n, out.text.String())
+	}
+}
+
+// TestMemoryWatchNotes: a note is said once, not with each table.
+func TestMemoryWatchNotes(t *testing.T) {
+	t.Parallel()
+	h := twoNodes(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := stopAfter{left: 3, stop: stop}
+	var problems bytes.Buffer
+	args := []string{"memory", "show", "--watch", "--root", h.dir, "--config", filepath.Join(h.dir, "agent.yaml")}
+	if code := Run(ctx, args, Streams{Out: &out, Err: &problems}, "test"); code != exitDone {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	if n := strings.Count(problems.String(), "note: "); n != 1 {
+		t.Errorf("%d notes of 1: %s", n, problems.String())
+	}
+}
+
+// TestMemoryShowWithoutGroups: nodes are shown also where all workloads wait for their groups.
+func TestMemoryShowWithoutGroups(t *testing.T) {
+	t.Parallel()
+	h := twoNodes(t)
+	for _, name := range []string{"app", "wide"} {
+		if err := os.Remove(filepath.Join(h.dir, "workloads", name+".yaml")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, problems bytes.Buffer
+	args := []string{"memory", "show", "--root", h.dir, "--config", filepath.Join(h.dir, "agent.yaml")}
+	if code := Run(t.Context(), args, Streams{Out: &out, Err: &problems}, "test"); code != exitDone {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	if !strings.Contains(out.String(), "NODE") || !strings.Contains(problems.String(), "note: absent: ") {
+		t.Errorf("printed %q and %q", out.String(), problems.String())
+	}
+}
+
+// TestHealthWithoutAgent: what is missing is named in words, not by a URL.
+func TestHealthWithoutAgent(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	var out, problems bytes.Buffer
+	args := []string{"agent", "--check-health", "--state-dir", filepath.Join(h.dir, "state")}
+	if code := Run(t.Context(), args, Streams{Out: &out, Err: &problems}, "test"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.HasPrefix(problems.String(), "berth: no agent runs: ") || strings.Contains(problems.String(), "http://") {
+		t.Errorf("printed %q", problems.String())
 	}
 }
 
@@ -288,7 +339,7 @@ func TestPassIsPrinted(t *testing.T) {
 		Exited:   []mover.Exit{{PID: 7, Err: syscall.ESRCH}},
 		Warnings: []string{"process 8: large"},
 	}, mover.Order{Local: cpuset.Set{}.Add(0), DryRun: true})
-	var b strings.Builder
+	var b table.Page
 	w.Pass.write(&b)
 	const want = `
 FROM  TO  PAGES    HUGE PAGES  POOL PAGES

@@ -31,12 +31,7 @@ func (o *objectFlags) register(fs *pflag.FlagSet) {
 
 func (o *objectFlags) check(cmd *cobra.Command, format string) error {
 	if format != formatNodeTopology {
-		for _, name := range []string{"name", "reserved"} {
-			if cmd.Flags().Changed(name) {
-				return usageError(fmt.Errorf("--%s: only allowed with --output %s", name, formatNodeTopology))
-			}
-		}
-		return nil
+		return refuseFlags(cmd, "only allowed with --output "+formatNodeTopology, "name", "reserved")
 	}
 	if cmd.Flags().Changed("capture") {
 		return usageError(fmt.Errorf("--capture and --output %s: allowed: one of them", formatNodeTopology))

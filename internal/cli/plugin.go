@@ -24,6 +24,7 @@ func asPlugin(root *cobra.Command, p Program) {
 	root.Use = p.Name
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.display()}
 	root.Short = "The right cores, memory and quota for every CPU-sensitive workload of a cluster"
+	root.PersistentFlags().Lookup("root").Hidden = true // no tree stands in for a cluster
 	var rename func(cmd *cobra.Command)
 	rename = func(cmd *cobra.Command) {
 		cmd.Example = strings.ReplaceAll(strings.ReplaceAll(cmd.Example, "kubectl berth ", "berth "), "berth ", p.display()+" ")
@@ -109,12 +110,7 @@ the CPUs that containers have exclusively are taken.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return kube.completions(cmd, func(o simulate.Objects, _ string) []string { return topologyNames(o) }), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: kube.completeNode,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := g.format(slices.DeleteFunc(topologyFormats(), func(f string) bool { return f == formatNodeTopology })...)
 			if err != nil {
@@ -180,6 +176,14 @@ func (k *kubeFlags) completions(cmd *cobra.Command, names func(o simulate.Object
 		return nil
 	}
 	return names(objects, namespace)
+}
+
+// completeNode completes the only argument of a command, the name of a node.
+func (k *kubeFlags) completeNode(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return k.completions(cmd, func(o simulate.Objects, _ string) []string { return topologyNames(o) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // podCompletions completes the name of a pod, in either form of the argument.

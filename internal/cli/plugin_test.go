@@ -30,6 +30,9 @@ func TestPluginAsksTheCluster(t *testing.T) {
 		{[]string{"topology", "node-a"}, 0, "8 CPUs, 4 cores, 2 threads a core"},
 		{[]string{"topology", "node-a", "-o", "svg"}, 0, "<title>CPU 7, core 6</title>"},
 		{[]string{"topology", "node-b"}, 2, `node "node-b" has no NodeTopology: allowed: node-a`},
+		{[]string{"web", "node-a", "node-b"}, 2, "allowed: the name of one node"},
+		{[]string{"web", "node-a", "--replay", "x.jsonl"}, 2, "--replay: only allowed without a node or a cluster"},
+		{[]string{"web", "node-a"}, 1, "no page of node node-a: "},
 		{[]string{"topology", "node-a", "-o", "nodetopology"}, 2, "allowed: tree, table, json, yaml, svg"},
 	} {
 		code, out := kubectl(t, append(test.args, "--kubeconfig", kubeconfig)...)
@@ -50,6 +53,10 @@ func TestPodNamesComplete(t *testing.T) {
 		{[]string{"explain", "--kubeconfig", kubeconfig, "pod", ""}, "\nbound\nforeign\n", "pod/"},
 		{[]string{"explain", "--kubeconfig", kubeconfig, "-n", "shop", ""}, ":4\n", "bound"},
 		{[]string{"topology", "--kubeconfig", kubeconfig, ""}, "node-a\n", "node-b"},
+		{[]string{"web", "--kubeconfig", kubeconfig, ""}, "node-a\n", "node-b"},
+		{[]string{"top", "--kubeconfig", kubeconfig, ""}, "node-a\n", "node-b"},
+		{[]string{"top", "--kubeconfig", kubeconfig, "node-a", ""}, ":4\n", "node-b"},
+		{[]string{"repack", "--kubeconfig", kubeconfig, ""}, "node-a\n", "node-b"},
 		{[]string{"explain", "--kubeconfig", "/absent", ""}, ":4\n", "pod/"},
 	} {
 		code, out := kubectl(t, append([]string{"__complete"}, test.args...)...)

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/thread"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -28,37 +31,67 @@ type restored struct {
 	Knob     string     `json:"knob"`
 	Original plan.Value `json:"original"`
 	Found    plan.Value `json:"found,omitempty"`
-	Owner    string     `json:"owner"`
-	Workload string     `json:"workload"`
-	// Outcome is restored, already, drifted, gone or failed; would restore in a
+	// File has the value, empty where that is in no file or gone.
+	File     string `json:"file,omitempty"`
+	Owner    string `json:"owner"`
+	Workload string `json:"workload"`
+	// Outcome is restored, already, drifted, left, gone or failed; would restore in a
 	// dry run.
 	Outcome string `json:"outcome"`
 	Error   string `json:"error,omitempty"`
+	shown   inFile
+}
+
+// inFile is a value in the words of the file that has it: a limit of cgroup v1 is not named as
+// Berth names it, and not all of what Berth calls its value can be written there.
+type inFile struct{ file, found, original string }
+
+// inFileOf says it of a file that takes other texts than Berth's values, and is the zero inFile for others.
+func inFileOf(r apply.Restored) inFile {
+	if r.Texts == nil || r.File == "" {
+		return inFile{}
+	}
+	return inFile{r.File, r.Texts.Found, r.Texts.Original}
 }
 
 func newRollbackCommand(g *globals) *cobra.Command {
-	var config, owner string
-	var dryRun bool
+	var config string
+	var o rollbackOptions
+	var agents clusterRollback
+	var cluster bool
 	cmd := &cobra.Command{
 		Use:   "rollback",
 		Short: "Put every original value back, also after a crash",
 		Long: `Puts back every value that Berth changed, as its journal recorded it. A value that
-another writer changed meanwhile is reported, not overwritten (exit code 4). While
+another writer changed meanwhile is reported, not overwritten (exit code 4), unless
+--leave-drifted lets it stay for good. While
 an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
 and run this command again for the CPU sets. What a container runtime left with systemd
 is put back there, too, so that no daemon-reload undoes it. Last come host profiles
-(berth tune), for which an agent does not have to be stopped: berth tune rollback.`,
-		Example: "  berth rollback --dry-run\n  berth rollback --owner burst",
+(berth tune), for which an agent does not have to be stopped: berth tune rollback.
+
+With --cluster the agents of a cluster do it, all of them: it sets state: restore in
+the ConfigMap berth-system/berth-config, and waits until each agent that lives is
+through. Nodes without one are named. Where agents are not through in time, they are
+named too (exit code 4), and go on. Nothing is written on any node until the key
+state is removed again.`,
+		Example: "  berth rollback --dry-run\n  berth rollback --owner burst\n  berth rollback --cluster",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := agents.only(cmd, cluster); err != nil {
+				return err
+			}
+			if cluster {
+				return agents.run(cmd, g)
+			}
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
 				return err
 			}
-			if owners := append(capability.OwnersOf(g.capabilities), tuner.Owner); owner != "" && !slices.Contains(owners, plan.Owner(owner)) {
-				return usageError(fmt.Errorf("--owner %q: allowed: %s", owner, joined(owners)))
+			if owners := append(capability.OwnersOf(g.capabilities), tuner.Owner); o.owner != "" && !slices.Contains(owners, o.owner) {
+				return usageError(fmt.Errorf("--owner %q: allowed: %s", o.owner, joined(owners)))
 			}
-			done, err := rollbackAll(cmd, g, config, rollbackOptions{plan.Owner(owner), dryRun})
+			done, err := rollbackAll(cmd, g, config, o)
 			if err != nil {
 				return err
 			}
@@ -66,18 +99,20 @@ is put back there, too, so that no daemon-reload undoes it. Last come host profi
 				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error {
-				return printRestored(w, done.lines, dryRun)
+				return printRestored(w, done.lines, o.dryRun)
 			})
 			return errors.Join(err, done.failed)
 		},
 	}
 	configFlag(cmd, &config)
-	cmd.Flags().StringVar(&owner, "owner", "", "only what this capability changed")
+	cmd.Flags().StringVar((*string)(&o.owner), "owner", "", "only what this capability changed: "+joined(append(capability.OwnersOf(g.capabilities), tuner.Owner)))
 	_ = cmd.RegisterFlagCompletionFunc("owner", // fails only for a flag that is not there
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return g.owners(), cobra.ShellCompDirectiveNoFileComp
 		})
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done and change nothing")
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "have the agents of a cluster put everything back")
+	agents.flags(cmd, "with --cluster: ")
 	return cmd
 }
 
@@ -86,7 +121,7 @@ func (g *globals) owners() []string {
 	var all []string
 	for _, info := range g.capabilities {
 		for _, owner := range info.Owners {
-			all = append(all, cobra.CompletionWithDesc(string(owner), info.Summary))
+			all = append(all, cobra.CompletionWithDesc(string(owner), cmp.Or(info.Owned[owner], info.Summary)))
 		}
 	}
 	all = append(all, cobra.CompletionWithDesc(string(tuner.Owner), "host profiles"))
@@ -105,6 +140,13 @@ type undone struct {
 type rollbackOptions struct {
 	owner  plan.Owner // empty: every owner's
 	dryRun bool
+	leave  bool // what other writers changed
+}
+
+// flags are those that both commands have.
+func (o *rollbackOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be done and change nothing")
+	cmd.Flags().BoolVar(&o.leave, "leave-drifted", false, "let values stay that other programs changed, and forget their originals")
 }
 
 // rollbackAll puts back what the agent changed, and what host profiles did, which have a
@@ -121,14 +163,25 @@ func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOption
 	if err != nil {
 		return all, err
 	}
-	profiles, err := g.undoTune(stateDir, o.dryRun)
+	profiles, err := g.undoTune(stateDir, o)
 	all.lines = append(all.lines, profiles.lines...)
 	all.notes = append(all.notes, profiles.notes...)
 	all.failed = errors.Join(all.failed, profiles.failed, err)
 	return all, nil
 }
 
-func (o rollbackOptions) match(e journal.Entry) bool { return o.owner == "" || e.Owner == o.owner }
+// match says which of the entries are to be put back. The groups that shrank for offline work have
+// the owner pool, and widen with it: else they would have less than before for nothing. They stay
+// while there are pinned groups, whose CPUs they would step on.
+func (o rollbackOptions) match(entries []journal.Entry) func(journal.Entry) bool {
+	has := func(owner plan.Owner) bool {
+		return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Owner == owner })
+	}
+	widen := o.owner == plan.OwnerIsolate && has(plan.OwnerIsolate) && !has(plan.OwnerPlace)
+	return func(e journal.Entry) bool {
+		return o.owner == "" || e.Owner == o.owner || e.Owner == plan.OwnerPool && widen
+	}
+}
 
 func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
 	cfg, err := loadState(cmd, config)
@@ -136,7 +189,7 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 		return undone{}, err
 	}
 	if o.dryRun {
-		return rehearse(g, cfg.StateDir, o.match)
+		return rehearse(g, cfg.StateDir, o)
 	}
 	root, err := g.openRoot()
 	if err != nil {
@@ -161,8 +214,8 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	units := reconcile.NewSystemd()
 	defer units.Close()
 	// Of a running systemd no agent notices the next daemon-reload.
-	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd()}
-	all := apply.New(driver.Kinds(host, units), j, options).Restore(o.match, false)
+	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
+	all := apply.New(driver.Kinds(host, units), j, options).Restore(o.match(j.Entries()), false)
 	found := j.Recovery()
 	failed := errors.Join(outcome(all), found.Damage)
 	found.Damage = nil // the error says it
@@ -199,7 +252,7 @@ func isNothing(stateDir string) (bool, error) {
 
 // rehearse says what a rollback would do. It takes no lock and writes nothing,
 // so it answers beside a live agent as well.
-func rehearse(g *globals, stateDir string, match func(journal.Entry) bool) (undone, error) {
+func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	root, closed, err := g.openReading()
 	if err != nil {
 		return undone{}, err
@@ -214,6 +267,7 @@ func rehearse(g *globals, stateDir string, match func(journal.Entry) bool) (undo
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
 	entries, dropped := snapshot.Of(boot)
+	match := o.match(entries)
 	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !match(e) })
 	all := apply.Compare(driver.Kinds(host, nil), entries)
 	notes := journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes()
@@ -227,8 +281,8 @@ func lineUp(all []apply.Restored, dryRun bool) []restored {
 	lines := []restored{}
 	for _, r := range all {
 		line := restored{
-			Group: r.Entry.Target.Object, Knob: r.Entry.Target.Knob, Original: r.Entry.Original, Found: r.Found,
-			Owner: string(r.Entry.Owner), Workload: r.Entry.Workload, Outcome: string(r.Outcome),
+			Group: r.Entry.Target.Object, Knob: r.Entry.Target.Knob, Original: driver.Shown(r.Entry.Target, r.Entry.Original), Found: driver.Shown(r.Entry.Target, r.Found),
+			File: r.File, Owner: string(r.Entry.Owner), Workload: r.Entry.Workload, Outcome: string(r.Outcome), shown: inFileOf(r),
 		}
 		if dryRun && r.Outcome == apply.OutcomeRestored {
 			line.Outcome = "would restore"
@@ -247,13 +301,26 @@ func outcome(all []apply.Restored) error {
 	for _, r := range all {
 		switch r.Outcome {
 		case apply.OutcomeDrifted:
-			errs = append(errs, fmt.Errorf("%w: %s is %q, which Berth did not write; its original is %q: write that yourself if it is still wanted, then roll back again",
-				ErrDiffers, r.Entry.Target, r.Found, r.Entry.Original))
+			errs = append(errs, fmt.Errorf("%w: %s", ErrDiffers, byHand(r)))
 		case apply.OutcomeFailed:
 			errs = append(errs, r.Err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// byHand says what there is to do about a value that another writer changed.
+func byHand(r apply.Restored) string {
+	if r.Entry.Target.Driver == thread.Driver {
+		return fmt.Sprintf("%s: %s: another program gave it that; give each what it had (chrt) if that is still wanted, or start the unit again, then roll back again; or --leave-drifted keeps what stands",
+			r.Entry.Target, r.Found)
+	}
+	said := inFileOf(r)
+	if said.file == "" {
+		said = inFile{r.Entry.Target.String(), string(driver.Shown(r.Entry.Target, r.Found)), string(driver.Shown(r.Entry.Target, r.Entry.Original))}
+	}
+	return fmt.Sprintf("%s is %q, which Berth did not write; its original is %q: write that yourself if it is still wanted, then roll back again; or --leave-drifted keeps what stands",
+		said.file, said.found, said.original)
 }
 
 func printRestored(w io.Writer, lines []restored, dryRun bool) error {
@@ -262,7 +329,11 @@ func printRestored(w io.Writer, lines []restored, dryRun bool) error {
 		rows = append(rows, []string{"GROUP", "KNOB", "FOUND", "ORIGINAL", "OUTCOME", "OWNER", "WORKLOAD"})
 	}
 	for _, l := range lines {
-		rows = append(rows, []string{l.Group, l.Knob, string(l.Found), string(l.Original), l.Outcome, l.Owner, l.Workload})
+		knob, found, original := l.Knob, string(l.Found), string(l.Original)
+		if l.shown.file != "" {
+			knob, found, original = path.Base(l.shown.file), l.shown.found, l.shown.original
+		}
+		rows = append(rows, []string{l.Group, knob, found, original, l.Outcome, l.Owner, l.Workload})
 	}
 	err := table.Write(w, rows)
 	switch {

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/capability"
@@ -55,6 +57,7 @@ func Run(ctx context.Context, args []string, s Streams, version string) int {
 
 // RunAs is Run for a program that says how it was called and built.
 func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
+	s.Out = onScreen(s.Out)
 	root := newRoot(s, p, agent.Capabilities())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -62,12 +65,35 @@ func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
 	case err == nil:
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(s.Err, "berth: interrupted")
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
 		_, _ = fmt.Fprintln(s.Err, "berth:", err, "(run it as root)")
 	default:
 		_, _ = fmt.Fprintln(s.Err, "berth:", err)
 	}
 	return exitCode(err)
+}
+
+// screen is a terminal of known width.
+type screen struct {
+	*os.File
+
+	columns int
+}
+
+// Columns is how many columns the terminal has, 0 where it does not say.
+func (s screen) Columns() int { return s.columns }
+
+// onScreen returns a terminal with its width, and any other stream as it is.
+func onScreen(out io.Writer) io.Writer {
+	file, ok := out.(*os.File)
+	if !ok {
+		return out
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return out // no terminal
+	}
+	return screen{file, columns}
 }
 
 // Command returns all commands of a program, to generate man pages and completions from.
@@ -109,6 +135,7 @@ kernel or node, or not permitted to this user; 4 the host differs from what was 
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	strict(root)
+	completeNothing(root)
 	if p.plugin() {
 		asPlugin(root, p)
 	}
@@ -128,6 +155,16 @@ func strict(root *cobra.Command) {
 			}
 			parent(cmd)
 		}
+	}
+}
+
+// completeNothing keeps shells from offering files to commands that take no argument.
+func completeNothing(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil && cmd.Args != nil && cmd.Args(cmd, []string{"file"}) != nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, sub := range cmd.Commands() {
+		completeNothing(sub)
 	}
 }
 
@@ -156,6 +193,7 @@ func flagError(_ *cobra.Command, err error) error {
 	}
 	allowed := map[string]string{
 		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or more",
+		"uint16":  "a whole number from 0 to 65535",
 		"float64": "a number", "bool": "true or false", "duration": "a duration such as 500ms or 10s",
 	}[invalid.GetFlag().Value.Type()]
 	if allowed == "" {
@@ -167,7 +205,6 @@ func flagError(_ *cobra.Command, err error) error {
 // parent makes a command that only has subcommands refuse what is none of them,
 // and print its help when nothing follows.
 func parent(cmd *cobra.Command) *cobra.Command {
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
@@ -175,6 +212,7 @@ func parent(cmd *cobra.Command) *cobra.Command {
 
 // allowedNames are the subcommands that args may have meant, or all.
 func allowedNames(cmd *cobra.Command, arg string) string {
+	cmd.SuggestionsMinimumDistance = min(2, len(arg)/2) // of three letters one may be wrong
 	names := cmd.SuggestionsFor(arg)
 	if len(names) > 0 {
 		return "did you mean " + strings.Join(names, " or ") + "?"
@@ -189,3 +227,16 @@ func allowedNames(cmd *cobra.Command, arg string) string {
 
 // usageError marks err as bad usage.
 func usageError(err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) }
+
+// withoutCluster says where flags of a host are allowed.
+const withoutCluster = "only allowed without a cluster"
+
+// refuseFlags refuses flags that the command has no use for as it is called, and says why.
+func refuseFlags(cmd *cobra.Command, why string, names ...string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return usageError(fmt.Errorf("--%s: %s", name, why))
+		}
+	}
+	return nil
+}

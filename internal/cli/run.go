@@ -174,7 +174,7 @@ func readScheduling(policy, slice string, given func(string) bool) (*kernel.Sche
 		if !ok {
 			return nil, usageError(fmt.Errorf("--policy %q: allowed: %s", policy, profile.PolicyRange))
 		}
-		class := map[string]kernel.Class{"other": kernel.Other, "batch": kernel.Batch, "idle": kernel.Idle, "fifo": kernel.FIFO, "rr": kernel.RR}[name]
+		class, _ := kernel.ClassNamed(name)
 		s.Class, s.Priority = &class, priority
 	}
 	if given("slice") {
@@ -183,7 +183,7 @@ func readScheduling(policy, slice string, given func(string) bool) (*kernel.Sche
 		if err != nil {
 			return nil, usageError(fmt.Errorf("--slice %q: allowed: %s", slice, k.Range()))
 		}
-		if s.Class != nil && *s.Class != kernel.Other && *s.Class != kernel.Batch {
+		if s.Class != nil && !s.Class.HasSlice() {
 			return nil, usageError(fmt.Errorf("--slice with --policy %s: allowed: only with policy other or batch", policy))
 		}
 		s.Slice = time.Duration(v.N)

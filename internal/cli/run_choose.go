@@ -48,7 +48,7 @@ func (f *runFlags) settleCPUs(cmd *cobra.Command, o *own, machine *topology.Topo
 	}
 	var shares bool
 	if o.cpus, shares, err = around.choose(o.choose, o.mems, machine); err == nil && shares {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "berth: note: of CPUs %s other programs are confined to %s\n", o.cpus, o.cpus.Intersect(around.confined))
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "berth: note: CPUs %s were chosen, but other programs are pinned to %s, too\n", o.cpus, o.cpus.Intersect(around.confined))
 	}
 	return err
 }

@@ -322,7 +322,7 @@ func TestLiveRunsSideBySide(t *testing.T) {
 	if err != nil || json.Unmarshal(out, &r) != nil {
 		t.Fatalf("%v: %s%s", err, out, notes.String())
 	}
-	if r.CPUs.Intersects(held) && !strings.Contains(notes.String(), "other programs are confined to") {
+	if r.CPUs.Intersects(held) && !strings.Contains(notes.String(), "other programs are pinned to") {
 		t.Errorf("both have CPUs %s, and it is not said: %s", held, notes.String())
 	}
 	if err := errors.Join(input.Close(), first.Wait()); err != nil {

@@ -19,7 +19,7 @@ import (
 
 func newSimulateCommand(g *globals) *cobra.Command {
 	var files []string
-	var strict bool
+	var strict, plans bool
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE...",
 		Short: "Schedule a whole cluster on paper",
@@ -42,12 +42,16 @@ requests, nodeSelector and required node affinity, taints, and the accounting of
 pinned CPUs; then the scheduler's own score decides, and among equals the first
 name.
 
+With --repack a pod that stays pending because of fragmentation says which running
+pods would have to get other CPUs of their node, at most 3 of them, see berth repack.
+
 Not simulated:
 ` + gapsText(simulate.Gaps()) + `
 Exit code 1 says that a pod stays pending; with --strict also that a pod has a
-warning, such as an unknown field of a key.`,
+warning: a key that is mistyped, or whose value or field does not count.`,
 		Example: `  berth simulate -f nodes.yaml -f go-demo.yaml
   berth simulate -f nodes.yaml -f go-demo.yaml --strict -o svg >cluster.svg
+  berth simulate -f nodes.yaml -f go-demo.yaml --repack
   berth topology -o json >node-a.json && berth simulate -f node-a.json -f pods/ -o json
   kubectl get nodes,nodetopologies,pods -A -o json | berth simulate -f - -f new.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,27 +70,34 @@ warning, such as an unknown field of a key.`,
 			if err != nil {
 				return err
 			}
+			if plans {
+				cluster.PlanRepacks()
+			}
 			report, err := cluster.Run(cmd.Context())
 			if err != nil {
 				return fmt.Errorf("simulate: %w", err)
 			}
-			if err := showReport(cmd.OutOrStdout(), format, report); err != nil {
+			if err := showReport(cmd, format, report); err != nil {
 				return err
 			}
 			return unwelcome(report, strict)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "manifests: a `FILE`, a directory, or - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&plans, "repack", false, "plan the fewest moves that make room for a pod which stays pending because of fragmentation")
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit code 1 on warnings too")
 	return cmd
 }
 
 // showReport prints a report, or draws it.
-func showReport(w io.Writer, format string, r simulate.Report) error {
+func showReport(cmd *cobra.Command, format string, r simulate.Report) error {
 	if format == formatSVG {
-		return drawReport(w, r)
+		for _, warning := range warningsOf(r) { // a picture has no room for them
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", warning)
+		}
+		return drawReport(cmd.OutOrStdout(), r)
 	}
-	return show(w, format, r, func(w io.Writer) error { return printReport(w, r) })
+	return show(cmd.OutOrStdout(), format, r, func(w io.Writer) error { return printReport(w, r) })
 }
 
 // unwelcome is the error of a report that is not as its reader wants it: pods stay
@@ -96,17 +107,27 @@ func unwelcome(r simulate.Report, strict bool) error {
 	if n := len(r.Pending); n > 0 {
 		errs = append(errs, fmt.Errorf("%s pending", count(n, "pod")+map[bool]string{true: " stays", false: " stay"}[n == 1]))
 	}
-	warnings := 0
-	for _, p := range r.Placements {
-		warnings += len(p.Warnings)
-	}
-	for _, p := range r.Pending {
-		warnings += len(p.Warnings)
-	}
-	if strict && warnings > 0 {
-		errs = append(errs, fmt.Errorf("%s (--strict)", count(warnings, "warning")))
+	if warnings := warningsOf(r); strict && len(warnings) > 0 {
+		errs = append(errs, fmt.Errorf("%s (--strict)", count(len(warnings), "warning")))
 	}
 	return errors.Join(errs...)
+}
+
+// warningsOf are the warnings of a report, each with its pod.
+func warningsOf(r simulate.Report) []string {
+	var all []string
+	add := func(namespace, pod string, warnings []string) {
+		for _, warning := range warnings {
+			all = append(all, namespace+"/"+pod+": "+warning)
+		}
+	}
+	for _, p := range r.Placements {
+		add(p.Namespace, p.Pod, p.Warnings)
+	}
+	for _, p := range r.Pending {
+		add(p.Namespace, p.Pod, p.Warnings)
+	}
+	return all
 }
 
 // readCluster reads manifests with something to place, and somewhere.
@@ -141,21 +162,21 @@ func reportTitle(r simulate.Report) string {
 
 // printReport prints a report for people.
 func printReport(w io.Writer, r simulate.Report) error {
-	var b strings.Builder
+	b := table.PageFor(w)
 	paint := paintFor(w)
-	section := func(title string) { fmt.Fprintf(&b, "\n%s\n", paint(bold, title)) }
+	section := func(title string) { fmt.Fprintf(b, "\n%s\n", paint(bold, title)) }
 
 	b.WriteString(reportTitle(r) + "\n")
 	if len(r.Placements) > 0 {
 		section("placed")
-		printPlacements(&b, r.Placements)
+		printPlacements(b, r.Placements)
 	}
 	if len(r.Pending) > 0 {
 		section("pending")
-		printPending(&b, r.Pending)
+		printPending(b, r.Pending)
 	}
 	section("nodes")
-	if err := printNodes(&b, r); err != nil {
+	if err := printNodes(b, r); err != nil {
 		return err
 	}
 	if len(r.NotSimulated) > 0 {
@@ -165,14 +186,14 @@ func printReport(w io.Writer, r simulate.Report) error {
 	b.WriteByte('\n')
 	for i := range r.Nodes {
 		for _, note := range r.Nodes[i].Notes {
-			fmt.Fprintf(&b, "note: %s: %s\n", r.Nodes[i].Name, note)
+			fmt.Fprintf(b, "note: %s: %s\n", r.Nodes[i].Name, note)
 		}
 	}
 	for _, ignored := range r.Ignored {
-		fmt.Fprintf(&b, "ignored: %d x %s\n", ignored.Count, ignored.Kind)
+		fmt.Fprintf(b, "ignored: %d x %s\n", ignored.Count, ignored.Kind)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", note)
+		fmt.Fprintf(b, "note: %s\n", note)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write output: %w", err)
@@ -180,7 +201,7 @@ func printReport(w io.Writer, r simulate.Report) error {
 	return nil
 }
 
-func printPlacements(b *strings.Builder, placements []simulate.Placement) {
+func printPlacements(b *table.Page, placements []simulate.Placement) {
 	rows := [][]string{{"POD", "NODE", "CONTAINER", "CPUS", "MEMS", "NUMA", "L3", "WHY"}}
 	for _, p := range placements {
 		name := p.Namespace + "/" + p.Pod
@@ -193,7 +214,7 @@ func printPlacements(b *strings.Builder, placements []simulate.Placement) {
 			})
 		}
 	}
-	_ = table.Write(b, rows) // a strings.Builder takes everything
+	_ = table.Write(b, rows) // a page takes everything
 	for _, p := range placements {
 		for _, warning := range p.Warnings {
 			fmt.Fprintf(b, "warning: %s/%s: %s\n", p.Namespace, p.Pod, warning)
@@ -221,14 +242,17 @@ func idsText(ids []int) string {
 	return set.String()
 }
 
-func printPending(b *strings.Builder, pending []simulate.Pending) {
+func printPending(b *table.Page, pending []simulate.Pending) {
 	for _, p := range pending {
 		if p.SameAs != "" {
 			fmt.Fprintf(b, "%s/%s: as %s\n", p.Namespace, p.Pod, p.SameAs)
 			continue
 		}
 		fmt.Fprintf(b, "%s/%s: %s\n", p.Namespace, p.Pod, p.Reason)
-		printNodeReasons(b, p.Nodes)
+		printNodeReasons(&b.Builder, p.Nodes)
+		if p.Repack != nil {
+			printRepack(&b.Builder, "  ", p.Repack)
+		}
 		for _, warning := range p.Warnings {
 			fmt.Fprintf(b, "  warning: %s\n", warning)
 		}
@@ -248,7 +272,7 @@ func printNodeReasons(b *strings.Builder, nodes []simulate.NodeReason) {
 	}
 }
 
-func printNodes(b *strings.Builder, r simulate.Report) error {
+func printNodes(b *table.Page, r simulate.Report) error {
 	rows := [][]string{{"NODE", "PODS", "FREE CPUS", "MOST IN A NUMA NODE", "MOST IN AN L3", "FREE L3", "BROKEN CORES", "FRAGMENTATION"}}
 	row := func(name, pods string, c simulate.Change) {
 		rows = append(rows, []string{
@@ -264,7 +288,7 @@ func printNodes(b *strings.Builder, r simulate.Report) error {
 	if len(r.Nodes) > 1 {
 		row("all", "", r.Fragmentation)
 	}
-	_ = table.Write(b, rows) // a strings.Builder takes everything
+	_ = table.Write(b, rows) // a page takes everything
 	return printPictures(b, r.Nodes)
 }
 
@@ -283,7 +307,7 @@ const (
 
 // printPictures draws the nodes on which pods have exclusive CPUs, each pod
 // with a letter.
-func printPictures(b *strings.Builder, nodes []simulate.Node) error {
+func printPictures(b *table.Page, nodes []simulate.Node) error {
 	pictures, more, err := nodePictures(nodes, picturesShown)
 	if err != nil {
 		return err
@@ -350,7 +374,7 @@ func nodePicture(n *simulate.Node) (picture.Picture, error) {
 }
 
 // drawNode draws one node as text, with the letters of its pods.
-func drawNode(b *strings.Builder, p *picture.Picture) {
+func drawNode(b *table.Page, p *picture.Picture) {
 	fmt.Fprintf(b, "\n%s\n%s", p.Name, p.Text("  "))
 	for i, holder := range p.Holders {
 		fmt.Fprintf(b, "  %c  %s\n", picture.Mark{Kind: picture.Held, Holder: i}.Sign(), holder)

@@ -2,26 +2,28 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/window"
 )
 
 // status is the output of berth status; its JSON is a stable contract.
@@ -29,7 +31,7 @@ type status struct {
 	Agent agentStatus
 	// views are what the capabilities say, in their order.
 	views     views
-	Workloads []agent.Status
+	Workloads []view.Status
 	// Problems are documents that do not count as written.
 	Problems []string
 	Applied  []applied
@@ -37,6 +39,10 @@ type status struct {
 	damage error
 	// next is what to do where no agent runs; for people only.
 	next string
+	// profile is the host profile that is applied where no agent runs, nil for none.
+	profile *inForce
+	// config is the agent's file.
+	config v1alpha1.AgentConfig
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -45,10 +51,13 @@ func (s status) MarshalJSON() ([]byte, error) {
 	for _, v := range s.views.nodes {
 		all = append(all, v.Sections)
 	}
+	if s.profile != nil {
+		all = append(all, capability.Sections{"appliedProfile": s.profile})
+	}
 	type rest struct {
-		Workloads []agent.Status `json:"workloads"`
-		Problems  []string       `json:"problems"`
-		Applied   []applied      `json:"applied"`
+		Workloads []view.Status `json:"workloads"`
+		Problems  []string      `json:"problems"`
+		Applied   []applied     `json:"applied"`
 	}
 	return append(all, rest{s.Workloads, s.Problems, s.Applied}).MarshalJSON()
 }
@@ -77,22 +86,31 @@ type applied struct {
 	Why      string    `json:"why"`
 	Since    time.Time `json:"since"`
 	Writes   int       `json:"writes"`
+	shown    inFile
 }
 
 func newStatusCommand(g *globals) *cobra.Command {
 	var config string
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is applied now, by whom and since when",
 		Long: `Shows every workload and every value that Berth has written, compared with what
 the kernel has now. It only reads, whether or not an agent runs. Exit code 4 says
-that another writer changed a value, exit code 1 that the journal is damaged.`,
-		Example: "  berth status\n  berth status -o json",
+that another writer changed a value, exit code 1 that the journal is damaged.
+
+--watch -o json prints instead what the agent shows, once a second until Ctrl-C: a line
+with all of it, then lines with what changed, see docs/view.md. berth web --replay
+FILE plays them.`,
+		Example: "  berth status\n  berth status -o json\n  sudo berth status --watch -o json > node.jsonl",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
 				return err
+			}
+			if watch {
+				return watchStatus(cmd, format, config)
 			}
 			s, err := readStatus(cmd, g, config)
 			if err != nil {
@@ -105,6 +123,7 @@ that another writer changed a value, exit code 1 that the journal is damaged.`,
 		},
 	}
 	configFlag(cmd, &config)
+	cmd.Flags().BoolVar(&watch, "watch", false, "with -o json: print what changes until Ctrl-C, for berth web --replay")
 	return cmd
 }
 
@@ -119,19 +138,16 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		return status{}, err
 	}
 	defer closed()
-	s := status{Workloads: []agent.Status{}, Problems: []string{}, Applied: []applied{}}
+	s := status{Workloads: []view.Status{}, Problems: []string{}, Applied: []applied{}, config: cfg}
 	if s.Agent.PID, s.Agent.Alive, err = journal.Holder(cfg.StateDir); err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
-	cp, err := agent.LoadCheckpoint(cfg.StateDir)
+	seen, err := look(cmd.Context(), cfg.StateDir, s.Agent.Alive)
 	if err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
-	if s.Agent.Alive {
-		cp = freshest(cmd.Context(), cfg.StateDir, cp)
-	}
-	s.take(cp)
-	if s.views, err = readViews(g.capabilities, s.Agent.Alive, cp); err != nil {
+	s.take(seen)
+	if s.views, err = readViews(g.capabilities, s.Agent.Alive, seen); err != nil {
 		return s, fmt.Errorf("stateDir: %w", err)
 	}
 	snapshot, err := journal.Load(cfg.StateDir, driver.Values())
@@ -147,6 +163,9 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 	}
 	if !s.Agent.Alive {
 		s.next = nextStep(cfg, config, s.Applied)
+		if g.unpacked == "" { // a recording has no state
+			s.profile = g.inForceOr(cmd, config)
+		}
 	}
 	return s, nil
 }
@@ -161,33 +180,54 @@ func nextStep(cfg v1alpha1.AgentConfig, config string, left []applied) string {
 		step = fmt.Sprintf("write %s (berth agent --print-config prints one), then run berth agent", config)
 	}
 	if slices.ContainsFunc(left, func(a applied) bool { return a.State == "applied" || a.State == "drift" }) {
-		step += "; berth rollback puts back what is applied"
+		step += fmt.Sprintf("; berth rollback --config %s puts back what is applied", config)
 	}
 	return step
 }
 
-// freshest is what the agent says at this moment, or, if it does not answer,
-// the checkpoint that it saved last.
-func freshest(ctx context.Context, stateDir string, saved agent.Checkpoint) agent.Checkpoint {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	cp, err := agent.Fetch(ctx, stateDir, saved.Listen)
-	if err != nil {
-		return saved
+// agentAnswers is how long an agent has to answer a command.
+const agentAnswers = 2 * time.Second
+
+// look is what the agent of stateDir shows at this moment, or, if none is alive or it does not
+// answer, what was saved last.
+func look(ctx context.Context, stateDir string, alive bool) (*view.View, error) {
+	if alive {
+		if seen, err := ask(ctx, stateDir); err == nil {
+			return seen, nil
+		}
 	}
-	return cp
+	saved, err := checkpoint.Load(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	return saved.View(), nil
 }
 
-// take copies what a checkpoint says. Without an agent the workloads are what
-// the last one knew, and none of it is moving.
-func (s *status) take(cp agent.Checkpoint) {
-	s.Agent.Version = cp.Version
-	if !cp.Written.IsZero() {
-		s.Agent.Written = &cp.Written
+// ask asks the live agent of stateDir, over its socket, for a view of this moment.
+func ask(ctx context.Context, stateDir string) (*view.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, agentAnswers)
+	defer cancel()
+	text, err := window.View(ctx, stateDir)
+	if err != nil {
+		return nil, err
+	}
+	var v view.View
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("view of the agent: %w", err)
+	}
+	return &v, nil
+}
+
+// take copies what a view says. Without an agent the workloads are what the last one
+// knew, and none of it is moving.
+func (s *status) take(seen *view.View) {
+	s.Agent.Version = seen.Version
+	if !seen.At.IsZero() {
+		s.Agent.Written = &seen.At
 	}
 	if s.Agent.Alive {
-		s.Workloads = append(s.Workloads, cp.Workloads...)
-		s.Problems = append(s.Problems, cp.Problems...)
+		s.Workloads = append(s.Workloads, seen.Statuses()...)
+		s.Problems = append(s.Problems, seen.Problems...)
 	}
 }
 
@@ -211,7 +251,7 @@ func compare(root *hostfs.Root, snapshot journal.Snapshot) ([]applied, error) {
 		out = append(out, applied{
 			Group: e.Target.Object, Knob: e.Target.Knob, File: r.File, Original: e.Original, Current: r.Found,
 			State: stateOf(r.Outcome), Owner: string(e.Owner),
-			Workload: e.Workload, Why: e.Why, Since: e.Since, Writes: e.Writes,
+			Workload: e.Workload, Why: e.Why, Since: e.Since, Writes: e.Writes, shown: inFileOf(r),
 		})
 	}
 	return out, nil
@@ -238,33 +278,40 @@ func stateOf(o apply.Outcome) string {
 func (s status) drift() error {
 	for _, a := range s.Applied {
 		if a.State == "drift" {
-			return errors.Join(fmt.Errorf("%w: %s of %s is %q", ErrDiffers, a.Knob, a.Group, a.Current), s.damage)
+			said := fmt.Errorf("%w: %s of %s is %q", ErrDiffers, a.Knob, a.Group, a.Current)
+			if a.shown.file != "" {
+				said = fmt.Errorf("%w: %s is %q", ErrDiffers, a.shown.file, a.shown.found)
+			}
+			return errors.Join(said, s.damage)
 		}
 	}
 	return s.damage
 }
 
 func (s status) print(w io.Writer) error {
-	var b strings.Builder
+	b := table.PageFor(w)
 	if s.Agent.Alive {
-		fmt.Fprintf(&b, "agent: running, pid %d, version %s%s\n", s.Agent.PID, s.Agent.Version, s.views.headline())
+		fmt.Fprintf(b, "agent: running, pid %d, version %s%s\n", s.Agent.PID, s.Agent.Version, s.views.headline())
 	} else {
-		fmt.Fprintf(&b, "agent: not running\nnext: %s\n", s.next)
+		fmt.Fprintf(b, "agent: not running\nnext: %s\n", s.next)
+		if s.profile != nil {
+			fmt.Fprintf(b, "tune: %s\n", s.profile)
+		}
 	}
-	s.views.printNode(&b)
-	printRows(&b, s.views.table(s.Workloads))
+	s.views.printNode(b)
+	printRows(b, s.views.table(s.Workloads))
 	rows := [][]string{{"FILE (VALUE PERIOD)", "ORIGINAL", "NOW", "STATE", "OWNER", "WORKLOAD", "SINCE"}}
 	for _, a := range s.Applied {
 		rows = append(rows, []string{
 			where(a.File, a.Group, a.Knob), string(a.Original), string(a.Current), a.State, a.Owner, a.Workload, a.Since.Format(time.RFC3339),
 		})
 	}
-	printRows(&b, rows)
+	printRows(b, rows)
 	for i, p := range s.Problems {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "problem: %s\n", p)
+		fmt.Fprintf(b, "problem: %s\n", p)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write output: %w", err)
@@ -273,10 +320,10 @@ func (s status) print(w io.Writer) error {
 }
 
 // printRows prints a table below a blank line, if it has more than its header.
-func printRows(b *strings.Builder, rows [][]string) {
+func printRows(b *table.Page, rows [][]string) {
 	if len(rows) > 1 {
 		b.WriteByte('\n')
-		_ = table.Write(b, rows) // a strings.Builder takes everything
+		_ = table.Write(b, rows) // a page takes everything
 	}
 }
 

@@ -128,7 +128,7 @@ func (r *branch) print(w io.Writer, indent string, paint painter) error {
 	slices.SortStableFunc(r.branches, func(a, b *branch) int { return a.cpus.Compare(b.cpus) })
 	for i, b := range r.branches {
 		sign, below := limbs(i+1 == len(r.branches))
-		if _, err := fmt.Fprintln(w, indent+sign+paint(bold, b.title)+strings.Join(b.lines(indent+below), "\n")); err != nil {
+		if _, err := fmt.Fprintln(w, indent+sign+paint(bold, b.title)+strings.Join(b.lines(indent+below, table.WidthOf(w)), "\n")); err != nil {
 			return err //nolint:wrapcheck // wrapped by printTree
 		}
 		if err := b.print(w, indent+below, paint); err != nil {
@@ -140,7 +140,7 @@ func (r *branch) print(w io.Writer, indent string, paint painter) error {
 
 // lines is what stands behind the title, in lines that fit the screen. Those
 // below the first begin with indent, and with the stem of what lies below.
-func (r *branch) lines(indent string) []string {
+func (r *branch) lines(indent string, width int) []string {
 	text := "  " + cpusText(r.cpus)
 	if r.detail != "" {
 		text += "  " + r.detail
@@ -149,7 +149,7 @@ func (r *branch) lines(indent string) []string {
 	if len(r.branches) == 0 && len(r.cores) == 0 {
 		stem = indent + "   "
 	}
-	lines := table.Wrap(text, table.Width-utf8.RuneCountInString(indent+r.title))
+	lines := table.Wrap(text, width-utf8.RuneCountInString(indent+r.title))
 	for i := range lines[1:] {
 		lines[i+1] = stem + lines[i+1]
 	}
@@ -269,7 +269,7 @@ func plain(_, text string) string { return text }
 // paintFor returns a painter that colors on a terminal, and only there: not on
 // one that has no styles, and not where NO_COLOR (no-color.org) forbids it.
 func paintFor(w io.Writer) painter {
-	file, ok := w.(*os.File)
+	file, ok := w.(interface{ Fd() uintptr })
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) {
 		return plain
 	}

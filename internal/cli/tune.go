@@ -154,6 +154,11 @@ editors that check and complete YAML.`,
 				}
 				return encode(cmd.OutOrStdout(), format, profile.Schema())
 			}
+			_, closed, err := g.openReading()
+			if err != nil {
+				return err
+			}
+			defer closed()
 			list := g.profiles().list()
 			now := g.inForceOr(cmd, config)
 			return show(cmd.OutOrStdout(), format, map[string]any{"profiles": list, "applied": now}, func(w io.Writer) error {
@@ -190,7 +195,7 @@ func (p profiles) list() []listedProfile {
 }
 
 func printLine(w io.Writer, line string) error {
-	_, err := io.WriteString(w, wrapLines(line))
+	_, err := io.WriteString(w, wrapLines(line, table.WidthOf(w)))
 	return err //nolint:wrapcheck // the only thing that was done
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/irqbalance"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
@@ -38,7 +39,7 @@ type appliedRow struct {
 	File     string `json:"file"`
 	Was      string `json:"was"`
 	Want     string `json:"want"`
-	// State is written, stands or left.
+	// State is written, stands, left or nextBoot.
 	State string `json:"state"`
 	Why   string `json:"why"`
 }
@@ -55,7 +56,7 @@ type appliedProfile struct {
 func newTuneApplyCommand(g *globals) *cobra.Command {
 	var config string
 	var confirm time.Duration
-	var committed bool
+	var committed, noTrial bool
 	cmd := &cobra.Command{
 		Use:   "apply PROFILE",
 		Short: "Apply a profile; it is undone after 2 minutes unless you commit it",
@@ -63,6 +64,11 @@ func newTuneApplyCommand(g *globals) *cobra.Command {
 not written. The originals and the deadline are on disk before the first write,
 and the first failure undoes all. At the deadline all is undone, also when this
 process or the session that it runs in was killed: berth tune commit keeps it.
+
+Boot arguments come with the next boot, which is a trial: an entry of its own,
+booted once. berth tune commit after it makes them permanent, and else the boot
+after it is the old one. --no-trial writes them for all boots at once, which a
+boot loader needs that takes no entry for one boot.
 
 --committed applies again, after a boot, what was committed before it; it has no
 deadline.
@@ -76,18 +82,21 @@ changed then.`,
   berth tune apply --committed`,
 		ValidArgsFunction: g.completeProfile,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if committed {
-				return noArgs(cmd, args)
+			switch {
+			case !committed:
+				return oneArg("the name of a profile or a path")(cmd, args)
+			case len(args) > 0:
+				return usageError(fmt.Errorf("--committed takes no profile, as it applies the one that was committed; got %q", args[0]))
 			}
-			return oneArg("the name of a profile or a path")(cmd, args)
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format, err := g.format("table", "json", "yaml")
 			if err != nil {
 				return err
 			}
-			if confirm < leastConfirm || confirm > mostConfirm {
-				return usageError(fmt.Errorf("--confirm %v: allowed: %v to %v", confirm, leastConfirm, mostConfirm))
+			if err := checkConfirm(confirm); err != nil {
+				return err
 			}
 			job, closeJob, err := g.tuneJob(cmd, config)
 			if err != nil {
@@ -97,7 +106,7 @@ changed then.`,
 			if committed {
 				err = job.again()
 			} else {
-				err = job.first(args[0], confirm)
+				err = job.first(args[0], tuner.Order{Confirm: confirm, NoTrial: noTrial})
 			}
 			if err != nil {
 				return err
@@ -108,7 +117,16 @@ changed then.`,
 	configFlag(cmd, &config)
 	cmd.Flags().DurationVar(&confirm, "confirm", 2*time.Minute, "how long until all is undone unless it is committed")
 	cmd.Flags().BoolVar(&committed, "committed", false, "apply what was committed before the last boot")
+	cmd.Flags().BoolVar(&noTrial, "no-trial", false, "have all boots have the boot arguments, without a first one on trial")
 	return cmd
+}
+
+// checkConfirm says whether a host may stay uncommitted for as long.
+func checkConfirm(confirm time.Duration) error {
+	if confirm < leastConfirm || confirm > mostConfirm {
+		return usageError(fmt.Errorf("--confirm %v: allowed: %v to %v", confirm, leastConfirm, mostConfirm))
+	}
+	return nil
 }
 
 // tuneJob is one command that works with what is applied.
@@ -130,15 +148,16 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 	if err != nil {
 		return nil, nil, err
 	}
-	host, err := g.tuneHost(root, stateDir)
+	host, closeHost, err := g.tuneHost(root, stateDir)
 	if err == nil {
 		host.Keep, err = g.keep(cmd, config)
 	}
 	if err != nil {
+		closeHost()
 		_ = root.Close() // nothing was written
 		return nil, nil, err
 	}
-	return &tuneJob{g: g, cmd: cmd, root: root, host: host}, func() { _ = root.Close() }, nil
+	return &tuneJob{g: g, cmd: cmd, root: root, host: host}, func() { closeHost(); _ = root.Close() }, nil
 }
 
 // tuneState is the agent's stateDir, as its file or else the default has it: of a tree of
@@ -151,16 +170,30 @@ func (g *globals) tuneState(cmd *cobra.Command, config string) (string, error) {
 	return cfg.StateDir, err
 }
 
-// tuneHost is the host below root.
-func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, error) {
+// tuneHost is the host below root. Units are those of the host itself: in a directory the ids of
+// threads mean nothing. The function gives back what it holds.
+func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, func(), error) {
+	nothing := func() {}
 	boot, err := kernel.BootID(root)
 	if err != nil {
-		return tuner.Host{}, g.hostError(err)
+		return tuner.Host{}, nothing, g.hostError(err)
 	}
-	return tuner.Host{
+	host := tuner.Host{
 		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: root, Boot: boot,
 		Now: time.Now, Boottime: kernel.Boottime,
-	}, nil
+	}
+	if g.Root != "/" {
+		return host, nothing, nil
+	}
+	if host.Groups, err = cgroup.Open(root); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
+		return host, nothing, fmt.Errorf("find cgroups: %w", err)
+	}
+	if !reconcile.HasSystemd() {
+		return host, nothing, nil
+	}
+	units := reconcile.NewSystemd()
+	host.Units = units
+	return host, units.Close, nil
 }
 
 // keep starts this program once more for the deadline, with the flags that say where; it runs
@@ -187,17 +220,17 @@ func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) e
 }
 
 // first applies a profile for the first time.
-func (j *tuneJob) first(name string, confirm time.Duration) error {
+func (j *tuneJob) first(name string, o tuner.Order) error {
 	whole, _, err := j.g.profiles().open(name)
 	if err != nil {
 		return err
 	}
-	return j.apply(whole, confirm)
+	return j.apply(whole, o)
 }
 
 // again applies what was committed before the last boot.
 func (j *tuneJob) again() error {
-	none := fmt.Errorf("%w: %w: nothing was committed", ErrDiffers, tuner.ErrNotApplied)
+	none := fmt.Errorf("apply --committed: %w: nothing was committed", tuner.ErrNotApplied)
 	switch _, is, err := tuner.Load(j.host.Dir); {
 	case err != nil:
 		return err
@@ -214,7 +247,7 @@ func (j *tuneJob) again() error {
 		if err != nil {
 			return err
 		}
-		return j.write(u, tuner.Order{Profile: whole.Profile}, plan, parts)
+		return j.write(u, tuner.Order{Profile: whole.Profile, Again: true}, plan, parts)
 	})
 }
 
@@ -231,9 +264,13 @@ func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 }
 
 // apply plans a profile and applies it. A refusal comes before there is any state.
-func (j *tuneJob) apply(whole profile.Document, confirm time.Duration) error {
+func (j *tuneJob) apply(whole profile.Document, o tuner.Order) error {
 	plan, parts, err := j.divide(whole)
 	if err != nil {
+		return err
+	}
+	o.Profile, o.Boot = whole.Profile, plan.Boot.Want
+	if err := j.host.CanBoot(o.Boot, o.NoTrial); err != nil {
 		return err
 	}
 	return j.with(func(u *tuner.Tuner) error {
@@ -242,7 +279,7 @@ func (j *tuneJob) apply(whole profile.Document, confirm time.Duration) error {
 				return err
 			}
 		}
-		return j.write(u, tuner.Order{Profile: whole.Profile, Confirm: confirm}, plan, parts)
+		return j.write(u, o, plan, parts)
 	})
 }
 
@@ -254,10 +291,19 @@ func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tun
 		return applyError(err, done.Restored)
 	}
 	j.result = appliedProfile{Profile: plan.Profile, Writes: done.Writes, Settings: appliedRows(parts, done.Left)}
-	if record, is := u.Applied(); is && record.Phase == tuner.Trial {
+	record, is := u.Applied()
+	j.ahead(record)
+	if is && record.Phase == tuner.Trial {
 		j.result.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
 	}
 	return nil
+}
+
+// ahead says what is to be known of the next boot.
+func (j *tuneJob) ahead(record tuner.Applied) {
+	for _, note := range record.Ahead(j.root.FS()) {
+		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s\n", note)
+	}
 }
 
 // divide plans a profile, and refuses one that cannot be applied here as a whole, or that
@@ -268,7 +314,7 @@ func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, erro
 		return plan, tune.Division{}, err
 	}
 	parts := plan.Divide()
-	if err := blocked(parts.Blocked); err != nil {
+	if err := errors.Join(blocked(parts.Blocked), j.noUnits(parts.Write)); err != nil {
 		return plan, parts, err
 	}
 	ban, err := j.ban(parts.Write)
@@ -322,6 +368,15 @@ func blocked(settings []tune.Setting) error {
 		errs = append(errs, fmt.Errorf("%w: %s: %s", ErrUnsupported, s.Name(), s.Why))
 	}
 	return errors.Join(errs...)
+}
+
+// noUnits is the error for settings of units where there are none to be set.
+func (j *tuneJob) noUnits(settings []tune.Setting) error {
+	i := slices.IndexFunc(settings, tune.Setting.OfGroup)
+	if i < 0 || j.host.Groups != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnsupported, settings[i].Name(), tuner.ErrNoUnits)
 }
 
 // peers is the error for settings that another program sets as well, but for an irqbalance that
@@ -385,6 +440,13 @@ func appliedRows(parts tune.Division, left []tune.Setting) []appliedRow {
 	for _, s := range parts.Left {
 		add(s, "left", s.Why)
 	}
+	for _, s := range parts.Boot {
+		if s.Stands() {
+			add(s, "stands", "")
+		} else {
+			add(s, "nextBoot", "")
+		}
+	}
 	return rows
 }
 
@@ -393,6 +455,9 @@ func printApplied(w io.Writer, a appliedProfile) error {
 	var notes []string
 	for _, r := range a.Settings {
 		now := r.Want
+		if r.State == "nextBoot" {
+			now = r.Was
+		}
 		if r.State == "left" {
 			now = r.Was
 			notes = append(notes, fmt.Sprintf("note: %s is left as it is: %s\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,6 +182,9 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		defer record.Close()
 		o.Record = record
 		result, err := switchback.Compare(j.cmd.Context(), switched{u, order}, o)
+		if errors.Is(err, context.Canceled) { // Run says no more than that
+			_, _ = fmt.Fprintln(j.cmd.ErrOrStderr(), "note: the host is as before; the comparison has no verdict")
+		}
 		if err != nil {
 			return fmt.Errorf("bench %s: %w", name, err)
 		}
@@ -190,18 +194,15 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		}
 		order.Held, order.Confirm = false, 0
 		done, err := u.Apply(order)
-		if err != nil {
-			return applyError(err, done.Restored)
-		}
-		found.Kept = true
-		return nil
+		found.Kept = err == nil
+		return applyError(err, done.Restored)
 	})
 	return found, err
 }
 
 // unapplied refuses a host that has a profile.
 func (j *tuneJob) unapplied(now tuner.Applied, is bool) error {
-	if is && now.Stands(j.host.Boot) {
+	if is && (now.Stands(j.host.Boot) || now.Outlives()) {
 		return fmt.Errorf("%w: %s: roll it back first (berth tune rollback)", tuner.ErrApplied, now.Profile.Name)
 	}
 	return nil
@@ -212,6 +213,9 @@ func (j *tuneJob) benchable(whole profile.Document) (tuner.Order, error) {
 	_, parts, err := j.divide(whole)
 	if err != nil {
 		return tuner.Order{}, err
+	}
+	if len(parts.Boot) > 0 {
+		return tuner.Order{}, fmt.Errorf("%w: profile %s has boot arguments, which need a boot between two runs", ErrUnsupported, whole.Name)
 	}
 	for _, s := range parts.Left {
 		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s is left as it is: %s\n", s.Name(), s.Why)

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -141,7 +142,7 @@ func TestTuneBenchLeavesNothing(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			dir, slice, args := benchHost(t)
-			cmd := runsWith(t, args, filepath.Join(dir, "running"), slice)
+			cmd, said := runsWith(t, args, filepath.Join(dir, "running"), slice)
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
@@ -150,6 +151,9 @@ func TestTuneBenchLeavesNothing(t *testing.T) {
 			}
 			if sig == syscall.SIGINT && strings.TrimSpace(content(t, slice)) != "2800000" {
 				t.Errorf("slice %s after Ctrl-C", content(t, slice))
+			}
+			if sig == syscall.SIGINT && !strings.Contains(said.String(), "the host is as before") {
+				t.Errorf("Ctrl-C says %q", said)
 			}
 			err := patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
 				_, is, err := tuner.Load(filepath.Join(dir, "var/lib/berth/tune"))
@@ -170,13 +174,15 @@ func TestTuneBenchLeavesNothing(t *testing.T) {
 
 // runsWith starts a comparison whose command hangs, until it hangs in a run with the profile.
 // The coin may say without first: such a comparison is ended and begun anew.
-func runsWith(t *testing.T, args []string, mark, slice string) *exec.Cmd {
+// It returns what is said on standard error as well.
+func runsWith(t *testing.T, args []string, mark, slice string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	for range 50 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Args = append([]string{"berth"}, args...)
 		cmd.Env = append(os.Environ(), reportFlag+"=hang "+mark)
-		cmd.Stderr = t.Output()
+		said := &strings.Builder{}
+		cmd.Stderr = io.MultiWriter(t.Output(), said)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +196,7 @@ func runsWith(t *testing.T, args []string, mark, slice string) *exec.Cmd {
 			t.Fatal(err)
 		}
 		if content(t, slice) == "3000000" {
-			return cmd
+			return cmd, said
 		}
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		_ = cmd.Wait()
@@ -199,5 +205,5 @@ func runsWith(t *testing.T, args []string, mark, slice string) *exec.Cmd {
 		}
 	}
 	t.Fatal("the coin never said with the profile first")
-	return nil
+	return nil, nil
 }

@@ -38,7 +38,10 @@ executed and nothing is written.`,
 			if err != nil {
 				return err
 			}
-			text, err := readFileOr(args[0], cmd.InOrStdin())
+			text, err := orInterrupted(cmd.Context(), func() ([]byte, error) { return readFileOr(args[0], cmd.InOrStdin()) })
+			if ctx := cmd.Context(); ctx.Err() != nil {
+				return fmt.Errorf("import %s: %w", args[0], ctx.Err())
+			}
 			if err != nil {
 				return usageError(fmt.Errorf("import %s: %w", args[0], err))
 			}

@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/bootargs"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
 	"github.com/berth-project/berth/internal/profile"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/topology"
@@ -28,7 +33,8 @@ risk; and what is doubtful about the profile on this machine. PROFILE is a name
 that berth tune list shows, or a path. Nothing is written.
 
 Exit code 0 says that the plan could be made, also where the kernel lacks
-settings: SUPPORT says so. 2 is a profile that means nothing on this machine,
+settings: SUPPORT says so, and a line says for which of them berth tune apply would
+refuse the profile. 2 is a profile that means nothing on this machine,
 such as one with CPUs that it does not have.`,
 		Example: `  berth tune plan low-latency
   berth tune plan ./db.yaml -o json
@@ -79,19 +85,15 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 		return tune.Plan{}, err
 	}
 	host := knob.Open(tree)
-	facts := tune.Host{Survey: host.Survey(tune.Knobs(bound)), Facts: host.Facts(), Elsewhere: map[string]knob.Elsewhere{}, Files: map[string]string{}}
+	facts := tune.Host{Survey: host.Survey(tune.Knobs(bound)), Facts: host.Facts(), Elsewhere: map[string]knob.Elsewhere{}, Room: map[int]int64{}}
 	for _, m := range knob.MovedSysctls() {
 		if facts.Survey[knob.Prefix+m.Sysctl] != nil {
 			facts.Elsewhere[m.Sysctl] = host.Elsewhere(m)
 		}
 	}
-	for _, u := range bound.Units {
-		group := facts.Facts.Groups[u.Name]
-		for _, file := range []string{"/cpuset.cpus", "/cpuset.mems"} {
-			if group != "" {
-				facts.Files[group+file] = host.Text(group + file)
-			}
-		}
+	readRoom(tree, machine, facts.Room)
+	if err := g.readUnits(bound.Units, host, &facts); err != nil {
+		return tune.Plan{}, err
 	}
 	if facts.Boot, err = readBoot(tree, bound.Boot, facts.Facts); err != nil {
 		return tune.Plan{}, err
@@ -100,9 +102,64 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 	return tune.Make(bound, facts, findings), nil
 }
 
+// readUnits reads what units have that run, and whether this kernel has slices of single threads.
+func (g *globals) readUnits(units []profile.Unit, host *knob.Host, into *tune.Host) error {
+	into.Files, into.Threads, into.Memory = map[string]string{}, map[string]knob.Threads{}, map[string]map[int]int64{}
+	for _, u := range units {
+		group := into.Facts.Scheduled(u.Name)
+		if group == "" {
+			continue
+		}
+		if memory, ok := cgroup.ParseMemoryByNode([]byte(host.Text(group + "/memory.numa_stat"))); ok {
+			into.Memory[group] = maps.Collect(slices.All(memory.Movable))
+		}
+		for _, file := range tune.Files(u.Name, into.Facts) {
+			maps.Copy(into.Files, host.Texts(file))
+		}
+		threads := into.Threads[group]
+		if u.Policy != "" {
+			threads.Policies = host.Policies(group)
+		}
+		if u.Slice != "" {
+			threads.Slices = host.Slices(group)
+		}
+		into.Threads[group] = threads
+	}
+	if g.Root != "/" || len(units) == 0 {
+		return nil
+	}
+	base, err := kernel.DefaultThreadSlice()
+	if into.Slices = knob.Settable; base == 0 {
+		into.Slices = knob.Absent
+	}
+	return err
+}
+
+// readRoom says how many bytes may move to each NUMA node, by the law of memory locality. Where the
+// kernel or a recording does not have what that needs, no room is known.
+func readRoom(tree fs.FS, machine *topology.Topology, into map[int]int64) {
+	var nodes locality.Nodes
+	for _, n := range machine.Nodes {
+		nodes = append(nodes, locality.Node{ID: int(n.ID), Bytes: n.MemoryBytes})
+	}
+	memory, err := mover.Memory(treeFiles{tree}, nodes)
+	if err != nil {
+		return
+	}
+	for node, now := range memory {
+		into[node] = now.Room(0)
+	}
+}
+
+// treeFiles are the files of a host or of a recorded machine.
+type treeFiles struct{ fs.FS }
+
+// ReadFile is that of a kernel's files.
+func (t treeFiles) ReadFile(name string) ([]byte, error) { return fs.ReadFile(t.FS, name) } //nolint:wrapcheck // no room is known then
+
 // readBoot reads how the host boots, if a profile has boot arguments.
 func readBoot(tree fs.FS, args []string, facts knob.Facts) (tune.Boot, error) {
-	b := tune.Boot{Cmdline: facts.Cmdline}
+	b := tune.Boot{Want: args, Cmdline: facts.Cmdline}
 	if _, isRecording := tree.(*topology.Recording); len(args) == 0 || isRecording {
 		return b, nil // a recording has no files of a boot loader
 	}
@@ -138,33 +195,59 @@ func printPlan(w io.Writer, plan tune.Plan) error {
 		}
 		rows = append(rows, []string{name, textOrDash(r.Now), then, string(r.Support), string(r.Class), string(r.Risk), textOrDash(r.file)})
 	}
-	if err := table.Write(w, rows); err != nil {
+	const undo = 4 // how it is undone, and where it is, go below on a screen that is too narrow for both
+	if table.WidthOf(w) >= wholePlan {
+		if err := table.Write(w, rows); err != nil {
+			return err
+		}
+	} else if err := writeHalves(w, rows, undo); err != nil {
 		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", planSummary(plan.Settings))
+	if len(plan.Refuses) > 0 {
+		b.WriteString("apply would refuse (exit 3): " + strings.Join(plan.Refuses, ", ") + "\n")
+	}
 	for _, line := range reasons(plan.Settings) {
 		b.WriteString("note: " + line + "\n")
 	}
 	for _, f := range plan.Findings {
 		fmt.Fprintf(&b, "%s: %s: %s\n", f.Severity, f.Code, f.Text)
 	}
-	_, err := io.WriteString(w, wrapLines(b.String()))
+	_, err := io.WriteString(w, wrapLines(b.String(), table.WidthOf(w)))
 	return err //nolint:wrapcheck // the only thing that was done
 }
 
-// wrapLines breaks long lines.
-func wrapLines(text string) string {
+// wholePlan is the width from which on a plan is one table.
+const wholePlan = 110
+
+// writeHalves writes a table as two, of which the second one begins with the same column.
+func writeHalves(w io.Writer, rows [][]string, at int) error {
+	var left, right [][]string
+	for _, row := range rows {
+		left, right = append(left, row[:at]), append(right, append([]string{row[0]}, row[at:]...))
+	}
+	if err := table.Write(w, left); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err //nolint:wrapcheck // the only thing that was done
+	}
+	return table.Write(w, right)
+}
+
+// wrapLines breaks lines that are longer than a width.
+func wrapLines(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		for _, part := range table.Wrap(strings.TrimRight(line, "\n"), table.Width) {
+		for _, part := range table.Wrap(strings.TrimRight(line, "\n"), width) {
 			b.WriteString(part + "\n")
 		}
 	}
 	return b.String()
 }
 
-// grouped joins rows that differ in their instance only.
+// grouped joins rows that differ in their instance only, but for those of units, which people name.
 func grouped(settings []tune.Setting) []planRow {
 	var rows []planRow
 	at := map[tune.Setting]int{}
@@ -172,7 +255,7 @@ func grouped(settings []tune.Setting) []planRow {
 		key := s
 		key.Instance, key.File = "", ""
 		i, known := at[key]
-		if !known || s.Instance == "" {
+		if !known || s.Instance == "" || s.OfGroup() {
 			i = len(rows)
 			at[key] = i
 			rows = append(rows, planRow{Setting: s, file: s.File})
@@ -189,7 +272,7 @@ func reasons(settings []tune.Setting) []string {
 	var lines []string
 	for _, s := range settings {
 		line := s.Knob + ": " + s.Why
-		if s.Knob == "boot" || s.Knob == "cpus.partition" || strings.HasPrefix(s.Knob, "unit.") {
+		if s.Knob == "boot" || s.Knob == tune.Partition || strings.HasPrefix(s.Knob, "unit.") {
 			line = s.Knob + " " + s.Instance + ": " + s.Why
 		}
 		if s.Why != "" && !s.Stands() && !slices.Contains(lines, line) {

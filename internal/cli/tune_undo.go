@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -26,7 +25,10 @@ func newTuneCommitCommand(g *globals) *cobra.Command {
 		Use:   "commit",
 		Short: "Keep what was applied, until the next boot or a rollback",
 		Long: `Takes the deadline away from what berth tune apply did. After the deadline all is
-undone already, and the exit code is 4.`,
+undone already, and the exit code is 4.
+
+In a boot on trial it makes the boot arguments permanent. Before it they still
+wait for that boot.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			job, closeJob, err := g.tuneJob(cmd, config)
@@ -34,14 +36,23 @@ undone already, and the exit code is 4.`,
 				return err
 			}
 			defer closeJob()
-			if _, is, err := tuner.Load(job.host.Dir); err != nil || !is { // no state is made for that
-				return errors.Join(err, fmt.Errorf("commit: %w", tuner.ErrNotApplied))
+			_, is, err := tuner.Load(job.host.Dir)
+			if err != nil {
+				return err
+			}
+			if !is { // no state is made for that
+				return fmt.Errorf("commit: %w", tuner.ErrNotApplied)
 			}
 			return job.with(func(u *tuner.Tuner) error {
 				if err := u.Commit(); err != nil {
 					return fmt.Errorf("commit: %w", err)
 				}
 				record, _ := u.Applied()
+				job.ahead(record)
+				if record.Outlives() && record.Args.Stage == tuner.Permanent {
+					_, err := fmt.Fprintf(cmd.OutOrStdout(), "profile %s is committed; its boot arguments stay for good, or until berth tune rollback\n", record.Profile.Name)
+					return err //nolint:wrapcheck // the only thing that was done
+				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "profile %s stays until the next boot, or berth tune rollback\n", record.Profile.Name)
 				return err //nolint:wrapcheck // the only thing that was done
 			})
@@ -53,14 +64,16 @@ undone already, and the exit code is 4.`,
 
 func newTuneRollbackCommand(g *globals) *cobra.Command {
 	var config string
-	var dryRun bool
+	var o rollbackOptions
 	cmd := &cobra.Command{
 		Use:   "rollback",
 		Short: "Put back what was before the profile that is applied",
 		Long: `Puts every original value back, in the reverse order of the apply, also after a
 crash and after a commit. A value that another program changed meanwhile is
-reported, not overwritten (exit code 4): its original stays on record. An agent
-may run meanwhile; berth rollback does the same besides what the agent changed.`,
+reported, not overwritten (exit code 4): its original stays on record, and so
+does the profile, until the original stands again or --leave-drifted says that
+the other value is to stay. An agent may run meanwhile; berth rollback does the
+same besides what the agent changed.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
@@ -71,30 +84,33 @@ may run meanwhile; berth rollback does the same besides what the agent changed.`
 			if err != nil {
 				return err
 			}
-			done, err := g.undoTune(stateDir, dryRun)
+			if err := g.checkRoot(); err != nil {
+				return err
+			}
+			done, err := g.undoTune(stateDir, o)
 			if err != nil {
 				return err
 			}
 			for _, note := range done.notes {
 				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
-			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error { return printRestored(w, done.lines, dryRun) })
+			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error { return printRestored(w, done.lines, o.dryRun) })
 			return errors.Join(err, done.failed)
 		},
 	}
 	configFlag(cmd, &config)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done and change nothing")
+	o.flags(cmd)
 	return cmd
 }
 
 // undoTune rolls back what profiles changed. Where there is nothing, it makes no state.
-func (g *globals) undoTune(stateDir string, dryRun bool) (undone, error) {
+func (g *globals) undoTune(stateDir string, o rollbackOptions) (undone, error) {
 	dir := filepath.Join(stateDir, tuner.Subdir)
 	snapshot, err := journal.Load(dir, driver.Values())
 	if err != nil && !isMissing(err) { // below a recording there is nothing
 		return undone{}, fmt.Errorf("stateDir/tune: %w", err)
 	}
-	_, is, err := tuner.Load(dir)
+	record, is, err := tuner.Load(dir)
 	if err != nil {
 		return undone{}, err
 	}
@@ -106,16 +122,17 @@ func (g *globals) undoTune(stateDir string, dryRun bool) (undone, error) {
 		return undone{}, err
 	}
 	defer root.Close()
-	host, err := g.tuneHost(root, stateDir)
+	host, closeHost, err := g.tuneHost(root, stateDir)
 	if err != nil {
 		return undone{}, err
 	}
-	if dryRun {
+	defer closeHost()
+	host.Salvage, host.Leave = true, o.leave
+	if o.dryRun {
 		entries, dropped := snapshot.Of(host.Boot)
-		all := apply.Compare(driver.OfHost(root), entries)
+		all := tuner.Compare(host, record, entries)
 		return undone{lineUp(all, true), journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes(), errors.Join(outcome(all), snapshot.Damage)}, nil
 	}
-	host.Salvage = true
 	u, err := tuner.Open(host)
 	if err != nil {
 		return undone{}, err
@@ -128,6 +145,8 @@ func (g *globals) undoTune(stateDir string, dryRun bool) (undone, error) {
 type verified struct {
 	Profile  string          `json:"profile"`
 	Settings []tune.Verified `json:"settings"`
+
+	notes []string
 }
 
 func newTuneVerifyCommand(g *globals) *cobra.Command {
@@ -137,9 +156,9 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
 		Short: "Compare the host with the profile that is applied",
 		Long: `Shows for each setting of the applied profile what the host has: ok; drift, where
 another program wrote; ignored, where the file has the value and the kernel does
-something else, such as an interrupt that is served elsewhere; absent;
-unreadable. Exit code 4 says that not all is ok, or that no profile is applied.
-Nothing is written.`,
+something else, such as an interrupt that is served elsewhere; pendingReboot, for
+boot arguments that the next boot brings; absent; unreadable. Exit code 4 says
+that not all is ok, or that no profile is applied. Nothing is written.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
@@ -148,6 +167,9 @@ Nothing is written.`,
 			}
 			stateDir, err := g.tuneState(cmd, config)
 			if err != nil {
+				return err
+			}
+			if err := g.checkRoot(); err != nil {
 				return err
 			}
 			result, err := g.verify(filepath.Join(stateDir, tuner.Subdir))
@@ -169,14 +191,15 @@ func (g *globals) verify(dir string) (verified, error) {
 		return verified{}, err
 	}
 	if !is {
-		return verified{}, fmt.Errorf("%w: %w", ErrDiffers, tuner.ErrNotApplied)
+		return verified{}, fmt.Errorf("verify: %w", tuner.ErrNotApplied)
 	}
 	root, err := g.openRoot()
 	if err != nil {
 		return verified{}, err
 	}
 	defer root.Close()
-	return verified{Profile: record.Profile.Name, Settings: record.Verify(root.FS())}, nil
+	tree := root.FS()
+	return verified{Profile: record.Profile.Name, Settings: record.Verify(tree), notes: record.Ahead(tree)}, nil
 }
 
 // verdict is the error of settings that are not ok.
@@ -195,7 +218,20 @@ func printVerified(w io.Writer, v verified) error {
 	for _, s := range v.Settings {
 		rows = append(rows, []string{s.Knob + " " + s.Instance, s.Want, textOrDash(s.Effective), string(s.State), s.File})
 	}
-	return table.Write(w, rows)
+	if err := table.Write(w, rows); err != nil {
+		return err
+	}
+	for _, note := range v.notes {
+		if err := printLine(w, "\nnote: "+note); err != nil {
+			return err
+		}
+	}
+	for _, s := range v.Settings {
+		if s.Knob == tune.UnitPolicy || s.Knob == tune.UnitSlice {
+			return printLine(w, "\nnote: policies and slices of units are "+tune.NotDurable)
+		}
+	}
+	return nil
 }
 
 // newTuneDeadlineCommand is what keeps a deadline: apply starts it, or has systemd start it.
@@ -247,7 +283,8 @@ func (g *globals) settle(cmd *cobra.Command) {
 		return
 	}
 	defer root.Close()
-	host, err := g.tuneHost(root, stateDir)
+	host, closeHost, err := g.tuneHost(root, stateDir)
+	defer closeHost()
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}
@@ -285,7 +322,7 @@ func settles(cmd *cobra.Command) bool {
 	return true
 }
 
-// inForce says what is applied, for berth tune list.
+// inForce says what is applied, for berth tune list, and berth status without an agent.
 type inForce struct {
 	Profile string    `json:"profile"`
 	Phase   string    `json:"phase"`
@@ -294,12 +331,14 @@ type inForce struct {
 	Deadline string `json:"deadline"`
 	// ThisBoot says that it was applied in this boot: a boot ends it.
 	ThisBoot bool `json:"thisBoot"`
+	// Boot says of its boot arguments which boots have them: trial, permanent or over.
+	Boot string `json:"boot,omitempty"`
 	// Unknown is why it is not known what is applied.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// inForceOr reads what is applied. The list of profiles is there for those, too, who may not
-// read the state directory, or while the agent's file is wrong.
+// inForceOr reads what is applied, nil for nothing. The list of profiles is there for those, too,
+// who may not read the state directory, or while the agent's file is wrong.
 func (g *globals) inForceOr(cmd *cobra.Command, config string) *inForce {
 	stateDir, err := g.tuneState(cmd, config)
 	if err == nil {
@@ -327,6 +366,9 @@ func (g *globals) inForce(stateDir string) (*inForce, error) {
 		return nil, g.hostError(err)
 	}
 	f := &inForce{Profile: record.Profile.Name, Phase: string(record.Phase), Since: record.Since, ThisBoot: record.Stands(boot)}
+	if record.Args != nil {
+		f.Boot = string(record.Args.Stage)
+	}
 	if record.Phase == tuner.Trial && f.ThisBoot {
 		f.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
 	}
@@ -339,6 +381,8 @@ func (f *inForce) String() string {
 		return "no profile is applied"
 	case f.Unknown != "":
 		return "it is not known whether a profile is applied: " + f.Unknown
+	case !f.ThisBoot && f.Boot == string(tuner.OnTrial):
+		return fmt.Sprintf("profile %s was %s before the last boot; its boot arguments are on trial: berth tune verify, then berth tune commit", f.Profile, f.Phase)
 	case !f.ThisBoot:
 		return fmt.Sprintf("profile %s was %s before the last boot, which ended it: berth tune apply --committed", f.Profile, f.Phase)
 	case f.Deadline != "":

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/view"
 )
 
 // views are what the capabilities say for people of what an agent reported.
@@ -19,26 +20,26 @@ type views struct {
 	workloads [][]capability.WorkloadView
 }
 
-// readViews has each capability read its part of a checkpoint. Of an agent that runs no
-// more there are no workloads.
-func readViews(all []capability.Info, alive bool, cp agent.Checkpoint) (views, error) {
+// readViews has each capability read its part of a view. Of an agent that runs no more there
+// are no workloads.
+func readViews(all []capability.Info, alive bool, seen *view.View) (views, error) {
 	v := views{capabilities: all}
-	reported := capability.Reported{Alive: alive, Node: cp.Sections}
+	reported := capability.Reported{Alive: alive, Node: seen.Node, Decoded: map[string]any{}}
 	for _, info := range all {
-		var view capability.NodeView
+		var node capability.NodeView
 		var err error
 		if info.Reader != nil {
-			view, err = info.Reader.Node(reported)
+			node, err = info.Reader.Node(reported)
 		}
 		if err != nil {
 			return v, fmt.Errorf("report of %s: %w", info.Name, err)
 		}
-		v.nodes = append(v.nodes, view)
+		v.nodes = append(v.nodes, node)
 	}
 	if !alive {
 		return v, nil
 	}
-	for _, w := range cp.Workloads {
+	for _, w := range seen.Statuses() {
 		reported.Workload, reported.Row = w.Workload, w.Sections
 		one, err := readWorkload(all, reported)
 		if err != nil {
@@ -75,7 +76,7 @@ func (v views) headline() string {
 }
 
 // printNode prints what is true of the node.
-func (v views) printNode(b *strings.Builder) {
+func (v views) printNode(b *table.Page) {
 	for _, n := range v.nodes {
 		for _, line := range n.Lines {
 			b.WriteString(line + "\n")
@@ -85,7 +86,7 @@ func (v views) printNode(b *strings.Builder) {
 }
 
 // table lists the workloads, with the columns of each capability.
-func (v views) table(workloads []agent.Status) [][]string {
+func (v views) table(workloads []view.Status) [][]string {
 	heading := []string{"WORKLOAD", "STATE", "POLICY"}
 	for _, info := range v.capabilities {
 		heading = append(heading, info.Columns...)
@@ -94,12 +95,12 @@ func (v views) table(workloads []agent.Status) [][]string {
 	for i, w := range workloads {
 		row, reason := []string{w.Name, string(w.State), w.Policy}, w.Reason
 		for k, info := range v.capabilities {
-			view := v.workloads[i][k]
-			cells := view.Cells
+			said := v.workloads[i][k]
+			cells := said.Cells
 			if cells == nil {
 				cells = slices.Repeat([]string{"-"}, len(info.Columns))
 			}
-			row, reason = append(row, cells...), cmp.Or(reason, view.Reason)
+			row, reason = append(row, cells...), cmp.Or(reason, said.Reason)
 		}
 		rows = append(rows, append(row, w.Since.Format(time.RFC3339), reason))
 	}

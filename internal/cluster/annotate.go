@@ -7,10 +7,12 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 )
 
 // annotateLimit is how long a request may take.
@@ -29,12 +31,17 @@ type desired struct {
 	failures int
 }
 
+// podPatcher patches the pods of a namespace.
+type podPatcher interface {
+	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*v1.Pod, error)
+}
+
 // annotator writes annotations.
 type annotator struct {
-	client kubernetes.Interface
-	held   func() bool
-	log    *slog.Logger
-	wake   chan struct{}
+	pods func(namespace string) podPatcher
+	held func() bool
+	log  *slog.Logger
+	wake chan struct{}
 
 	mu      sync.Mutex
 	desired map[note]*desired
@@ -87,24 +94,32 @@ func (a *annotator) step(ctx context.Context) time.Duration {
 	return retryMax
 }
 
-// next returns a desired annotation that is due.
+// next returns a desired annotation that is due, and may be written by now.
 func (a *annotator) next(now time.Time) (note, *desired) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for n, w := range a.desired {
-		if !w.due.After(now) {
+		if !w.due.After(now) && !a.waits(n) {
 			return n, w
 		}
 	}
 	return note{}, nil
 }
 
+// waits says whether an annotation has to wait for another of its pod: a move stands until the
+// placement says where it led, so that the CPUs on both sides of it count as taken.
+func (a *annotator) waits(n note) bool {
+	return n.key == v1alpha1.AnnotationMove && a.desired[note{n.pod, v1alpha1.AnnotationPlacement}] != nil
+}
+
 func (a *annotator) pause(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	pause := retryMax
-	for _, w := range a.desired {
-		pause = min(pause, max(w.due.Sub(now), time.Millisecond))
+	for n, w := range a.desired {
+		if !a.waits(n) {
+			pause = min(pause, max(w.due.Sub(now), time.Millisecond))
+		}
 	}
 	return pause
 }
@@ -143,6 +158,6 @@ func (a *annotator) write(ctx context.Context, n note, value *string) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, annotateLimit)
 	defer cancel()
-	_, err = a.client.CoreV1().Pods(n.pod.Namespace).Patch(limited, n.pod.Name, types.MergePatchType, text, metav1.PatchOptions{}, "status")
-	return err //nolint:wrapcheck // The caller only looks at its class.
+	_, err = a.pods(n.pod.Namespace).Patch(limited, n.pod.Name, types.MergePatchType, text, metav1.PatchOptions{}, "status")
+	return err
 }

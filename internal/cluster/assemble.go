@@ -38,16 +38,21 @@ func (c *Client) lost(pod *Pod) {
 	c.gone[pod.UID] = time.Now()
 }
 
-// assemble makes snapshots until ctx ends.
+// assemble makes snapshots until ctx ends. While the API server answers it sleeps until there is
+// something new.
 func (c *Client) assemble(ctx context.Context) {
-	ticker := time.NewTicker(assembleEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(assembleEvery)
+	defer timer.Stop()
 	for {
+		timer.Stop()
+		if c.link.doubtful() || c.Snapshot().Away != nil {
+			timer.Reset(assembleEvery)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
-		case <-ticker.C:
+		case <-timer.C:
 			if !c.stale(time.Now()) {
 				continue
 			}
@@ -59,8 +64,7 @@ func (c *Client) assemble(ctx context.Context) {
 	}
 }
 
-// stale says whether time alone may have changed something: while the API server
-// answers it does not.
+// stale says whether time alone has changed something.
 func (c *Client) stale(now time.Time) bool {
 	_, err := c.link.away(now, grace)
 	return err != nil || c.Snapshot().Away != nil
@@ -72,7 +76,7 @@ func (c *Client) make(now time.Time) {
 	next := &Snapshot{Generation: last.Generation + 1, Lease: c.lessee.current()}
 	next.AwaySince, next.Away = c.link.away(now, grace)
 	c.asker.setAway(next.Away != nil)
-	next.ConfigMaps, next.ConfigMapsRead = c.watches.config()
+	next.ConfigMaps, next.ConfigMapsRead = c.watches.config(c.options.Memory.ConfigMaps)
 	next.Node = last.Node // A node that is being made anew keeps what it had.
 	if nodes, _ := c.watches.nodes.all(); len(nodes) == 1 {
 		next.Node = nodes[0]

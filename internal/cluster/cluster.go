@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // Client is the cluster as the agent sees it. Its methods may be called at any
-// time and by several goroutines; none of them waits.
+// time and by several goroutines; none of them waits but Review.
 type Client struct {
 	options Options
 	current atomic.Pointer[Snapshot]
@@ -59,6 +59,7 @@ type Client struct {
 	topology *publisher
 	events   *poster
 	notes    *annotator
+	reviews  reviewer
 
 	// gone are the UIDs of pods that the API server had and the kubelet may still
 	// list, and when they went.
@@ -75,7 +76,7 @@ func New(options Options) (*Client, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	api, err := connections(options.Config)
+	api, err := connections(options.Config, options.LeaseNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +87,14 @@ func New(options Options) (*Client, error) {
 func newClient(options Options, api clients) *Client {
 	c := &Client{
 		options: options, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		link: newLink(time.Now()), gone: map[string]time.Time{},
+		link: newLink(time.Now()), gone: map[string]time.Time{}, reviews: api.reviews,
 	}
+	c.link.doubt = c.soon
 	c.current.Store(&Snapshot{Node: options.Memory.Node})
 	c.watches = newWatches(api.reads, options.Node, c.link, c.soon, c.lost)
 	c.asker = newAsker(options.Kubelet, options.Node, c.soon)
 	c.lessee = &lessee{
-		client: api.leases.CoordinationV1().Leases(options.LeaseNamespace), name: options.Node,
+		client: api.leases, name: options.Node,
 		identity: options.Identity, link: c.link, owner: c.owner, changed: c.onLease,
 	}
 	c.topology = &publisher{
@@ -100,10 +102,11 @@ func newClient(options Options, api clients) *Client {
 		log: options.Log, wake: make(chan struct{}, 1),
 	}
 	c.notes = &annotator{
-		client: api.writes, held: c.held, log: options.Log,
+		pods: func(namespace string) podPatcher { return api.notes.Pods(namespace) },
+		held: c.held, log: options.Log,
 		wake: make(chan struct{}, 1), desired: map[note]*desired{},
 	}
-	c.events = newPoster(api.writes, options.Node, options.Log)
+	c.events = newPoster(func(namespace string) eventWriter { return api.events.In(namespace) }, options.Node, options.Log)
 	c.events.uid = func() string { return c.Snapshot().Node.UID }
 	return c
 }
@@ -152,12 +155,15 @@ type Event struct {
 	Reason string
 	// Text is at most 1,024 bytes; what is more is cut off.
 	Text string
+	// Topic, where it is set, tells an event from others of its object and reason in place of Text,
+	// whose numbers may differ from one time to the next.
+	Topic string
 	// Warning says that something is not as it was asked for.
 	Warning bool
 }
 
 // Event reports something. The same event again within 10 minutes is counted on
-// the first one. Of one reason an object gets 5 texts at once and then one a
+// the first one; of a topic the text there is at most 10 minutes older than it came last. Of one reason an object gets 5 texts at once and then one a
 // minute, the node in all 100 at once and then 5 a second, and while the API
 // server is away 500 wait; what is more is dropped, and the log says how many.
 func (c *Client) Event(e Event) { c.events.add(e) }

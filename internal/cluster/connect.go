@@ -8,10 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/berth-project/berth/internal/apiclient"
 )
@@ -76,26 +75,39 @@ func NodeOfToken(config *rest.Config) (string, error) {
 		}
 		token = strings.TrimSpace(string(text))
 	}
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return "", nil // no token, or one that says nothing
-	}
-	body, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
-		Kubernetes struct {
-			Node struct{ Name string } `json:"node"`
-		} `json:"kubernetes.io"`
-	}
-	if err == nil {
-		err = json.Unmarshal(body, &claims)
-	}
+	said, err := claimsOf(token)
 	if err != nil {
-		return "", fmt.Errorf("claims of the token: %w", err)
+		return "", err
 	}
-	return claims.Kubernetes.Node.Name, nil
+	return said.Kubernetes.Node.Name, nil
 }
 
-// Requests a second. Watches and the Lease do not wait behind writes.
+// claims are what a token of a service account says of itself.
+type claims struct {
+	// Expires is in seconds since 1970, 0 for never.
+	Expires    float64 `json:"exp"`
+	Kubernetes struct {
+		Node struct{ Name string } `json:"node"`
+	} `json:"kubernetes.io"`
+}
+
+// claimsOf returns what a token says of itself, nothing where it is of another kind.
+func claimsOf(token string) (said claims, err error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return said, nil
+	}
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err == nil {
+		err = json.Unmarshal(body, &said)
+	}
+	if err != nil {
+		return said, fmt.Errorf("claims of the token: %w", err)
+	}
+	return said, nil
+}
+
+// Requests a second. Watches, the Lease and reviews do not wait behind writes.
 const (
 	writesPerSecond = 10
 	writesAtOnce    = 30
@@ -103,25 +115,28 @@ const (
 
 // clients are connections to the API server, which share their transport.
 type clients struct {
-	reads, writes, leases kubernetes.Interface
-	topologies            rest.Interface
+	reads, notes *apiclient.Core
+	events       *apiclient.Events
+	leases       leaseClient
+	reviews      reviewer
+	topologies   rest.Interface
 }
 
-func connections(config *rest.Config) (clients, error) {
+func connections(config *rest.Config, leaseNamespace string) (clients, error) {
 	config = rest.CopyConfig(config)
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.QPS, config.Burst = writesPerSecond, writesAtOnce
+	writes := rest.CopyConfig(config)
+	writes.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writesAtOnce) // one for both kinds
 	var c clients
-	for _, client := range []*kubernetes.Interface{&c.reads, &c.writes, &c.leases} {
-		made, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return clients{}, fmt.Errorf("client of the API server: %w", err)
-		}
-		*client = made
-	}
-	var err error
-	if c.topologies, err = apiclient.New(config); err != nil {
+	var failed [7]error
+	c.reads, failed[0] = apiclient.NewCore(config)
+	c.notes, failed[1] = apiclient.NewCore(writes)
+	c.events, failed[2] = apiclient.NewEvents(writes)
+	c.leases, failed[3] = apiclient.NewLeases(config, leaseNamespace)
+	c.reviews.tokens, failed[4] = apiclient.NewTokenReviews(config)
+	c.reviews.accesses, failed[5] = apiclient.NewAccessReviews(config)
+	c.topologies, failed[6] = apiclient.New(config)
+	if err := errors.Join(failed[:]...); err != nil {
 		return clients{}, err
 	}
 	return c, nil

@@ -35,6 +35,11 @@
 // giving a Lease back renews it, which keeps the scheduler binding to a node without
 // an agent, and an elector that missed its deadline ends.
 //
+// # Who looks
+//
+// Review asks whose a bearer token is and what it may see, with a client of its own: requests
+// of those who look take no turn of the agent's.
+//
 // # Rights
 //
 // The shipped rights are in deploy/agent/rbac.yaml, and SECURITY.md says what

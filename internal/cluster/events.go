@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-project/berth/internal/apiclient"
 )
@@ -42,10 +42,23 @@ const (
 
 // posted is an event that was written before.
 type posted struct {
-	namespace, name string
-	count           int32
-	written         int32 // of count
-	last, wrote     time.Time
+	namespace, name, text string
+	count                 int32
+	written               int32 // of count
+	made, last, wrote     time.Time
+}
+
+// counts says whether an event counts on this one: nobody can change the text of an event that is there.
+func (p *posted) counts(e Event, now time.Time) bool {
+	return p != nil && now.Sub(p.last) < sameFor && (p.text == e.Text || now.Sub(p.made) < sameFor)
+}
+
+// key is what an event has in common with those that count on it.
+func (e Event) key() Event {
+	if e.Topic != "" {
+		e.Text = ""
+	}
+	return e
 }
 
 type reason struct {
@@ -53,9 +66,15 @@ type reason struct {
 	reason string
 }
 
+// eventWriter writes the events of a namespace.
+type eventWriter interface {
+	Create(ctx context.Context, event *eventsv1.Event, options metav1.CreateOptions) (*eventsv1.Event, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*eventsv1.Event, error)
+}
+
 // poster writes events.
 type poster struct {
-	client kubernetes.Interface
+	events func(namespace string) eventWriter
 	node   string
 	uid    func() string
 	log    *slog.Logger
@@ -71,9 +90,9 @@ type poster struct {
 }
 
 // newPoster returns one without the UID of its node.
-func newPoster(client kubernetes.Interface, node string, log *slog.Logger) *poster {
+func newPoster(events func(namespace string) eventWriter, node string, log *slog.Logger) *poster {
 	return &poster{
-		client: client, node: node, log: log,
+		events: events, node: node, log: log,
 		wake: make(chan struct{}, 1), known: map[Event]*posted{},
 		texts: map[reason]*rate.Limiter{}, all: rate.NewLimiter(rate.Every(nodePause), nodeBurst),
 	}
@@ -85,9 +104,13 @@ func (t *poster) add(e Event) {
 	}
 	e.Text = apiclient.Note(e.Text)
 	t.mu.Lock()
-	if len(t.queue) < maxQueue {
+	waits := slices.IndexFunc(t.queue, func(w Event) bool { return e.Topic != "" && w.key() == e.key() })
+	switch {
+	case waits >= 0: // the newest text, and room for the others
+		t.queue[waits] = e
+	case len(t.queue) < maxQueue:
 		t.queue = append(t.queue, e)
-	} else {
+	default:
 		t.dropped++
 	}
 	t.mu.Unlock()
@@ -154,7 +177,7 @@ func (t *poster) flush(ctx context.Context) bool {
 // post writes one event, or counts it, and says whether it is dealt with.
 func (t *poster) post(ctx context.Context, e Event) bool {
 	now := time.Now()
-	if known := t.known[e]; known != nil && now.Sub(known.last) < sameFor {
+	if known := t.known[e.key()]; known.counts(e, now) {
 		known.count++
 		known.last = now
 		if now.Sub(known.wrote) < countEvery {
@@ -171,10 +194,10 @@ func (t *poster) post(ctx context.Context, e Event) bool {
 	made := t.event(e, now)
 	limited, cancel := context.WithTimeout(ctx, eventLimit)
 	defer cancel()
-	_, err := t.client.EventsV1().Events(made.Namespace).Create(limited, made, metav1.CreateOptions{})
+	_, err := t.events(made.Namespace).Create(limited, made, metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		t.known[e] = &posted{namespace: made.Namespace, name: made.Name, count: 1, written: 1, last: now, wrote: now}
+		t.known[e.key()] = &posted{namespace: made.Namespace, name: made.Name, text: e.Text, count: 1, written: 1, made: now, last: now, wrote: now}
 	case !answered(err) || apierrors.IsTooManyRequests(err):
 		return false
 	default: // The namespace is going, or it may not be written: the API server will never take it.
@@ -202,13 +225,13 @@ func (t *poster) recount(ctx context.Context, e Event, known *posted) bool {
 	}
 	limited, cancel := context.WithTimeout(ctx, eventLimit)
 	defer cancel()
-	_, err = t.client.EventsV1().Events(known.namespace).Patch(limited, known.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = t.events(known.namespace).Patch(limited, known.name, types.MergePatchType, patch, metav1.PatchOptions{})
 	known.wrote = known.last
 	if err == nil {
 		known.written = known.count
 	}
 	if apierrors.IsNotFound(err) {
-		delete(t.known, e) // It ran out; the next one is written anew.
+		delete(t.known, e.key()) // It ran out; the next one is written anew.
 	}
 	return true
 }

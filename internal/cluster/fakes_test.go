@@ -3,13 +3,22 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"os"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
+
+// TestMain leaves out the pause that Kubernetes' libraries make after an error since the last one, which is
+// a global of the process: in a test with a clock of its own that was decades ago, or will be.
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // That is what it is for.
+	os.Exit(m.Run())
+}
 
 // kubeletWith is a kubelet with some pods.
 type kubeletWith []v1.Pod

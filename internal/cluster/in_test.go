@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-project/berth/internal/strategy"
 )
 
 // TestPodOf has what is kept of a pod.
@@ -77,11 +80,14 @@ func TestPodKeeps(t *testing.T) {
 	}
 }
 
-// TestWithoutAPIServer starts where nothing answers but the kubelet, and ends.
+// TestWithoutAPIServer starts where nothing answers but the kubelet, and ends. The ConfigMaps are
+// those that are remembered.
 func TestWithoutAPIServer(t *testing.T) {
+	maps := strategy.Maps{strategy.BerthConfig: {strategy.KeyState: strategy.StateRestore}}
 	c, err := New(Options{
 		Config: &rest.Config{Host: "https://127.0.0.1:1"}, Node: "n", Identity: "i",
 		Kubelet: kubeletWith{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}},
+		Memory:  Memory{ConfigMaps: maps},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +100,9 @@ func TestWithoutAPIServer(t *testing.T) {
 	}
 	if pods := c.Snapshot().Pods; len(pods) != 1 || pods[0].UID != "u" {
 		t.Errorf("pods %+v", pods)
+	}
+	if s := c.Snapshot(); s.ConfigMapsRead || !cmp.Equal(s.ConfigMaps, maps) {
+		t.Errorf("ConfigMaps %v, read: %t", s.ConfigMaps, s.ConfigMapsRead)
 	}
 	c.Event(Event{Reason: "r"})
 	time.Sleep(300 * time.Millisecond) // So that some retries are under way.

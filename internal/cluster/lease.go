@@ -8,16 +8,19 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // The Lease. The scheduler pins nothing on a node whose Lease was not renewed for
-// 60 seconds.
+// 180 seconds: two renewals may fail. Each is a write of etcd, for each node of the cluster;
+// what tells sooner that a node is gone is the kubelet's own Lease.
 const (
-	leaseSeconds = 40
-	renewEvery   = 10 * time.Second
+	leaseSeconds = 150
+	renewEvery   = time.Minute
+	// lookEvery is how often it is read in between, which costs the API server no write: a
+	// server that hangs is soon known, and an agent that took the Lease.
+	lookEvery = 10 * time.Second
 	// renewRetry is the distance after a failure, so that it is soon known whether
 	// the API server is away.
 	renewRetry = time.Second
@@ -27,9 +30,16 @@ const (
 	watchOther = 5 * time.Second
 )
 
+// leaseClient is what the agent asks of the Leases of a namespace.
+type leaseClient interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error)
+	Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error)
+	Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error)
+}
+
 // lessee holds the Lease of the node, or waits for it.
 type lessee struct {
-	client   coordination.LeaseInterface
+	client   leaseClient
 	name     string
 	identity string
 	link     *link
@@ -94,28 +104,52 @@ func (l *lessee) step(ctx context.Context) time.Duration {
 		return renewRetry
 	case l.current().Other != "":
 		return watchOther
+	case l.lease == nil:
+		return renewRetry
 	}
-	return renewEvery
+	return lookEvery
 }
 
 // try renews the Lease, takes it, or finds that another agent has it.
 func (l *lessee) try(ctx context.Context) error {
-	if l.lease == nil || !l.current().Held {
-		found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			made, err := l.client.Create(ctx, l.renewed(nil), metav1.CreateOptions{})
-			return l.took(made, err)
+	held := l.current()
+	if held.Held && l.lease != nil {
+		if time.Since(held.Renewed) < renewEvery {
+			return l.look(ctx)
 		}
-		if err != nil {
-			return err //nolint:wrapcheck // The caller only looks at its class.
-		}
-		if other := l.other(found); other != "" {
-			l.set(Lease{Other: other})
-			return nil
-		}
+		return l.take(ctx)
 	}
+	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		made, err := l.client.Create(ctx, l.renewed(nil), metav1.CreateOptions{})
+		return l.took(made, err)
+	}
+	if err != nil {
+		return err
+	}
+	if other := l.other(found); other != "" {
+		l.set(Lease{Other: other})
+		return nil
+	}
+	return l.take(ctx)
+}
+
+func (l *lessee) take(ctx context.Context) error {
 	taken, err := l.client.Update(ctx, l.renewed(l.lease), metav1.UpdateOptions{})
 	return l.took(taken, err)
+}
+
+// look reads the Lease, from the API server's cache, and has it looked at again where it is not this
+// agent's any more.
+func (l *lessee) look(ctx context.Context) error {
+	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	if holder := found.Spec.HolderIdentity; holder == nil || *holder != l.identity {
+		l.lease = nil
+	}
+	return nil
 }
 
 func (l *lessee) took(lease *coordinationv1.Lease, err error) error {

@@ -10,10 +10,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-func lesseeOf(client coordination.LeaseInterface, identity string) *lessee {
+func lesseeOf(client leaseClient, identity string) *lessee {
 	return &lessee{client: client, name: "n", identity: identity, link: newLink(time.Now()), owner: noOwner, changed: func() {}}
 }
 
@@ -26,7 +27,7 @@ func leaseOf(holder string) *coordinationv1.Lease {
 }
 
 // holder returns who holds the Lease.
-func holder(t *testing.T, client coordination.LeaseInterface) string {
+func holder(t *testing.T, client leaseClient) string {
 	t.Helper()
 	lease, err := client.Get(t.Context(), "n", metav1.GetOptions{})
 	if err != nil {
@@ -79,6 +80,49 @@ func TestLeaseOfTheLiving(t *testing.T) {
 		time.Sleep(watchOther + time.Second)
 		if !second.current().Held || holder(t, client) != "second" {
 			t.Errorf("second %+v", second.current())
+		}
+	})
+}
+
+// TestLeaseCostsFewWrites: the renewals of 10,000 agents are at most 170 writes a second, and
+// each comes in time for the scheduler though the one before it failed.
+func TestLeaseCostsFewWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := fake.NewClientset()
+		writes := 0
+		failing(clients, "update", "leases", func() error {
+			writes++
+			return nil
+		})
+		defer start(t, lesseeOf(clients.CoordinationV1().Leases("berth-system"), "n").run)()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if a := float64(writes) * 10_000 / time.Hour.Seconds(); a > 170 || writes == 0 {
+			t.Errorf("%d renewals an hour: %.0f writes a second of 10,000 agents", writes, a)
+		}
+		if late := 2*renewEvery + renewLimit; late >= v1alpha1.DefaultStaleAfterSeconds*time.Second {
+			t.Errorf("after one failure the renewal comes after %v", late)
+		}
+	})
+}
+
+// TestLeaseGivenBack by another of the same name, as a crashed agent's that came back beside it, is taken
+// again at the next look, not at the next renewal.
+func TestLeaseGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset().CoordinationV1().Leases("berth-system")
+		first, twin := lesseeOf(client, "first"), lesseeOf(client, "first")
+		defer start(t, first.run)()
+		time.Sleep(time.Second)
+		stop := start(t, twin.run)
+		time.Sleep(time.Second)
+		stop()
+		if got := holder(t, client); got != "" {
+			t.Fatalf("holder %q after it was given back", got)
+		}
+		time.Sleep(lookEvery + 2*renewRetry)
+		if got := holder(t, client); got != "first" || !first.current().Held {
+			t.Errorf("holder %q, state %+v", got, first.current())
 		}
 	})
 }

@@ -9,6 +9,9 @@ import (
 // pods, which may end, and the renewals of the Lease, which hear nothing when the
 // server hangs and its connections stay open.
 type link struct {
+	// doubt is called when either begins to fail, and only then; nil for none.
+	doubt func()
+
 	mu sync.Mutex
 	// broken is since when pods could neither be listed nor watched, silent since
 	// when no request was answered; zero while all is well.
@@ -23,27 +26,32 @@ func newLink(now time.Time) *link {
 }
 
 // watched takes over how a list or watch of pods ended, nil for well.
-func (l *link) watched(now time.Time, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mark(&l.broken, &l.watchErr, now, err)
-}
+func (l *link) watched(now time.Time, err error) { l.take(&l.broken, &l.watchErr, now, err) }
 
 // answered takes over whether a request was answered.
-func (l *link) answered(now time.Time, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mark(&l.silent, &l.silentErr, now, err)
-}
+func (l *link) answered(now time.Time, err error) { l.take(&l.silent, &l.silentErr, now, err) }
 
-func mark(since *time.Time, last *error, now time.Time, err error) {
+func (l *link) take(since *time.Time, last *error, now time.Time, err error) {
+	l.mu.Lock()
+	begins := err != nil && since.IsZero()
 	switch {
 	case err == nil:
 		*since = time.Time{}
-	case since.IsZero():
+	case begins:
 		*since = now
 	}
 	*last = err
+	l.mu.Unlock()
+	if begins && l.doubt != nil {
+		l.doubt()
+	}
+}
+
+// doubtful says whether time alone may show that the API server is away.
+func (l *link) doubtful() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.broken.IsZero() || !l.silent.IsZero()
 }
 
 // away returns since when the API server is away, and what was heard last; a zero

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,8 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 )
 
 type runtimeObject = runtime.Object
@@ -28,7 +32,10 @@ func conflict() error {
 func unavailable() error { return apierrors.NewServiceUnavailable("starting") }
 
 func annotatorOf(client *fake.Clientset, held func() bool) *annotator {
-	return &annotator{client: client, held: held, log: silent(), wake: make(chan struct{}, 1), desired: map[note]*desired{}}
+	return &annotator{
+		pods: func(namespace string) podPatcher { return client.CoreV1().Pods(namespace) },
+		held: held, log: silent(), wake: make(chan struct{}, 1), desired: map[note]*desired{},
+	}
 }
 
 // TestAnnotationRetries: the last value counts, it is written once the API server
@@ -72,6 +79,58 @@ func TestAnnotationRetries(t *testing.T) {
 	})
 }
 
+// TestMoveStandsUntilPlaced: what is written of a pod first is its placement, however often that
+// fails, and then its move: a scheduler never counts the old placement without the move.
+func TestMoveStandsUntilPlaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pods []runtimeObject
+		for i := range 16 { // maps have no order: one pod might come out right by chance
+			pods = append(pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Annotations: map[string]string{
+				v1alpha1.AnnotationPlacement: "old", v1alpha1.AnnotationMove: "stands",
+			}}})
+		}
+		client := fake.NewClientset(pods...)
+		down := true
+		client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtimeObject, error) {
+			patch, _ := action.(clienttesting.PatchAction)
+			if down && strings.Contains(string(patch.GetPatch()), v1alpha1.AnnotationPlacement) {
+				return true, nil, unavailable()
+			}
+			return false, nil, nil
+		})
+		a := annotatorOf(client, always)
+		placed := "new"
+		for i := range pods {
+			pod := Object{"shop", fmt.Sprint(i), fmt.Sprint(i)}
+			a.want(pod, v1alpha1.AnnotationMove, nil)
+			a.want(pod, v1alpha1.AnnotationPlacement, &placed)
+		}
+		defer start(t, a.run)()
+		look := func(when, placement, move string) {
+			t.Helper()
+			for i := range pods {
+				pod, err := client.CoreV1().Pods("shop").Get(t.Context(), fmt.Sprint(i), metav1.GetOptions{})
+				if err != nil || pod.Annotations[v1alpha1.AnnotationPlacement] != placement || pod.Annotations[v1alpha1.AnnotationMove] != move {
+					t.Errorf("%s: annotations %v: %v", when, pod.Annotations, err)
+				}
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		look("while the placement cannot be written", "old", "stands")
+		if tries := requests(client, "patch", "pods"); tries > 60*len(pods) {
+			t.Errorf("%d requests in 10 minutes", tries)
+		}
+		down = false
+		time.Sleep(2 * retryMax)
+		synctest.Wait()
+		look("then", "new", "")
+		if len(a.desired) > 0 {
+			t.Errorf("desired %v", a.desired)
+		}
+	})
+}
+
 // TestAnnotationForm is what the admission policy and the API server's check of the
 // UID rely on.
 func TestAnnotationForm(t *testing.T) {
@@ -108,7 +167,7 @@ func TestNotTheAgentOfTheNode(t *testing.T) {
 }
 
 func posterOf(client *fake.Clientset) *poster {
-	t := newPoster(client, "n", silent())
+	t := newPoster(func(namespace string) eventWriter { return client.EventsV1().Events(namespace) }, "n", silent())
 	t.uid = func() string { return "node-uid" }
 	return t
 }
@@ -139,6 +198,50 @@ func TestEventCounted(t *testing.T) {
 			t.Errorf("%d events after a long while, want 2", made)
 		}
 	})
+}
+
+// TestEventOfATopic says that it is one whatever its numbers are, and that its text does not get old.
+func TestEventOfATopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		poster := posterOf(client)
+		defer start(t, poster.run)()
+		e := Event{On: Object{"shop", "web", "u"}, Reason: "CPUBurstLimited", Topic: "web/app guard"}
+		for i := range 100 {
+			e.Text = fmt.Sprint(i)
+			poster.add(e)
+			time.Sleep(6 * time.Second) // Ten minutes in all.
+		}
+		if made, counted := requests(client, "create", "events"), requests(client, "patch", "events"); made != 1 || counted < 5 {
+			t.Errorf("%d events, counted %d times", made, counted)
+		}
+		poster.add(e)
+		synctest.Wait()
+		list, err := client.EventsV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 2 || list.Items[1].Note != "99" {
+			t.Errorf("events %+v: %v", list.Items, err)
+		}
+		e.Topic = "web/beside guard"
+		poster.add(e)
+		synctest.Wait()
+		if made := requests(client, "create", "events"); made != 3 {
+			t.Errorf("%d events with one of another topic, want 3", made)
+		}
+	})
+}
+
+// TestEventOfATopicWaitsOnce leaves room for others while the API server is away.
+func TestEventOfATopicWaitsOnce(t *testing.T) {
+	poster := posterOf(fake.NewClientset())
+	e := Event{On: Object{"shop", "web", "u"}, Reason: "CPUBurstLimited", Topic: "web/app guard"}
+	for i := range 2 * maxQueue {
+		e.Text = fmt.Sprint(i)
+		poster.add(e)
+	}
+	poster.add(Event{On: e.On, Reason: e.Reason, Text: "of no topic"})
+	if q := poster.queue; len(q) != 2 || q[0].Text != fmt.Sprint(2*maxQueue-1) || poster.dropped != 0 {
+		t.Errorf("%d wait: %+v; %d were dropped", len(q), q, poster.dropped)
+	}
 }
 
 // TestEventsWhileAway wait, as many as are worth it, and nothing else is lost.

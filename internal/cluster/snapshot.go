@@ -92,6 +92,8 @@ type Pod struct {
 type Memory struct {
 	Pods []*Pod
 	Node Node
+	// ConfigMaps count until each was looked for.
+	ConfigMaps strategy.Maps
 }
 
 // Object names an object on the API server.

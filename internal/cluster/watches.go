@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-project/berth/internal/apiclient"
 	"github.com/berth-project/berth/internal/strategy"
 )
 
@@ -23,7 +23,7 @@ type configMap struct {
 
 // watches is what the API server is asked to watch.
 type watches struct {
-	client kubernetes.Interface
+	client *apiclient.Core
 	node   string
 	link   *link
 
@@ -34,7 +34,7 @@ type watches struct {
 
 // newWatches returns watches that call wake after each change, and lost with each
 // pod that is gone.
-func newWatches(client kubernetes.Interface, node string, l *link, wake func(), lost func(*Pod)) *watches {
+func newWatches(client *apiclient.Core, node string, l *link, wake func(), lost func(*Pod)) *watches {
 	w := &watches{client: client, node: node, link: l, configMaps: map[strategy.Name]*store[configMap]{}}
 	w.pods = &store[*Pod]{wake: wake, lost: lost, reduce: func(object any) (string, *Pod, bool) {
 		p, ok := object.(*v1.Pod)
@@ -74,7 +74,7 @@ func (w *watches) run(ctx context.Context, spawn func(func())) {
 }
 
 func (w *watches) followPods(ctx context.Context) {
-	pods := w.client.CoreV1().Pods(metav1.NamespaceAll)
+	pods := w.client.Pods(metav1.NamespaceAll)
 	follow(ctx, lister{
 		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
 		watch:  func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
@@ -84,7 +84,7 @@ func (w *watches) followPods(ctx context.Context) {
 }
 
 func (w *watches) followNode(ctx context.Context) {
-	nodes := w.client.CoreV1().Nodes()
+	nodes := w.client.Nodes()
 	follow(ctx, lister{
 		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
 		watch:  func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return nodes.Watch(ctx, o) },
@@ -96,7 +96,7 @@ func (w *watches) followNode(ctx context.Context) {
 // followConfigMap follows one by its name: the rights are for these names only.
 func (w *watches) followConfigMap(ctx context.Context, name strategy.Name, s *store[configMap]) {
 	namespace, short := name.Split()
-	configMaps := w.client.CoreV1().ConfigMaps(namespace)
+	configMaps := w.client.ConfigMaps(namespace)
 	follow(ctx, lister{
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return configMaps.List(ctx, o)
@@ -117,12 +117,16 @@ func byName(name string) string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 }
 
-// config returns the ConfigMaps that exist, and whether all were looked for.
-func (w *watches) config() (strategy.Maps, bool) {
+// config returns the ConfigMaps that exist, and whether all were looked for. Of one that was not,
+// what was known before counts.
+func (w *watches) config(before strategy.Maps) (strategy.Maps, bool) {
 	all, read := strategy.Maps{}, true
 	for name, s := range w.configMaps {
 		values, listed := s.all()
 		read = read && listed
+		if data, known := before[name]; known && !listed {
+			all[name] = data
+		}
 		for _, value := range values {
 			all[name] = value.data
 		}

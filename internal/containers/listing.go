@@ -12,12 +12,10 @@ import (
 // follow asks the runtime over CRI whenever it does not report over NRI, until ctx
 // ends.
 func (r *Runtime) follow(ctx context.Context) error {
-	ticker := time.NewTicker(listEvery)
-	defer ticker.Stop()
 	for {
-		if r.reports() {
+		if wait := r.reportsFor(); wait > 0 {
 			select {
-			case <-ticker.C:
+			case <-time.After(wait):
 				continue
 			case <-ctx.Done():
 				return nil

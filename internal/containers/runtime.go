@@ -122,10 +122,17 @@ func (r *Runtime) Missing() string {
 }
 
 // reports says whether the runtime reports events over NRI, or is about to.
-func (r *Runtime) reports() bool {
+func (r *Runtime) reports() bool { return r.reportsFor() > 0 }
+
+// reportsFor is for how long the runtime need not be asked at least: a connection that ends now is
+// waited for that long.
+func (r *Runtime) reportsFor() time.Duration {
 	if r.plugin == nil {
-		return false
+		return 0
 	}
 	status := r.plugin.Status()
-	return status.State == nri.Connected || time.Since(status.Since) < withoutNRI
+	if status.State == nri.Connected {
+		return withoutNRI
+	}
+	return max(withoutNRI-time.Since(status.Since), 0)
 }

@@ -109,6 +109,36 @@ func TestRunAsksOverCRI(t *testing.T) {
 	}
 }
 
+// A runtime that reported over NRI is asked over CRI once that is away for five seconds, not before,
+// and until then nothing wakes but once.
+func TestWaitsForNRI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Duration
+		ctx, cancel := context.WithCancel(t.Context())
+		begin := time.Now()
+		r := runtime(t, Options{
+			NRISocket: "/nobody", Endpoint: "unix:///nobody",
+			Listed: func(nri.Event, []error, error) {
+				asked = append(asked, time.Since(begin))
+				cancel()
+			},
+		})
+		if got := r.reportsFor(); got != withoutNRI {
+			t.Errorf("not to be asked for %v", got)
+		}
+		time.Sleep(withoutNRI - time.Second)
+		if got := r.reportsFor(); got != time.Second {
+			t.Errorf("not to be asked for %v", got)
+		}
+		if err := r.follow(ctx); err != nil || len(asked) != 1 || asked[0] != withoutNRI {
+			t.Errorf("asked after %v, %v", asked, err)
+		}
+		if got := r.reportsFor(); got != 0 || r.reports() {
+			t.Errorf("not to be asked for %v", got)
+		}
+	})
+}
+
 // What runs is reported as NRI reports it; what has ended is not.
 func TestListingIsAnEvent(t *testing.T) {
 	problem := errors.New("problem")

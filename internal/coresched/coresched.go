@@ -43,8 +43,8 @@ func Parse(text string) (Cookie, error) {
 var (
 	// ErrNotACookie says that a text names no cookie.
 	ErrNotACookie = errors.New("no core scheduling cookie")
-	// ErrNoSource says that no thread has the cookie from which it could be taken.
-	ErrNoSource = errors.New("no thread has the core scheduling cookie")
+	// ErrNoSource says that no thread of this process has the cookie.
+	ErrNoSource = errors.New("no thread of this process has the core scheduling cookie")
 	// ErrNotPermitted says that the kernel does not let this process look at a thread of
 	// another one.
 	ErrNotPermitted = errors.New("core scheduling of other processes needs CAP_SYS_PTRACE")
@@ -131,16 +131,15 @@ func (h *Held) Close() {
 	<-h.ended
 }
 
-// With runs f on a thread of this process that has a cookie, 0 for none. It takes it from a
-// thread of this process, or from one of others. The error is ErrNoSource, that of f, or the
-// kernel's.
-func With(c Cookie, others []int, f func() error) error {
+// With runs f on a thread of this process that has a cookie, 0 for none. It takes it from
+// another one. The error is ErrNoSource, that of f, or the kernel's.
+func With(c Cookie, f func() error) error {
 	own, err := ownThreads()
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	go onThread(func() { ended <- with(c, append(own, others...), f) })
+	go onThread(func() { ended <- with(c, own, f) })
 	return <-ended
 }
 

@@ -51,7 +51,7 @@ func TestCookies(t *testing.T) {
 		if h, err := Hold(); err == nil {
 			t.Errorf("held cookie %s without core scheduling", h.ID())
 		}
-		if err := With(0, nil, func() error { return nil }); err == nil {
+		if err := With(0, func() error { return nil }); err == nil {
 			t.Error("a thread without cookie is known without core scheduling")
 		}
 		return
@@ -68,14 +68,14 @@ func TestCookies(t *testing.T) {
 		t.Errorf("cookies %s and %s", one.ID(), two.ID())
 	}
 	for _, c := range []Cookie{one.ID(), 0, two.ID(), one.ID()} {
-		if err := With(c, nil, has(c)); err != nil {
+		if err := With(c, has(c)); err != nil {
 			t.Error(err)
 		}
 	}
 	one.Close()
 	two.Close()
 	let(t) // a thread ends a moment after its goroutine
-	if err := With(one.ID(), nil, has(one.ID())); !errors.Is(err, ErrNoSource) {
+	if err := With(one.ID(), has(one.ID())); !errors.Is(err, ErrNoSource) {
 		t.Errorf("a cookie that no thread has: %v", err)
 	}
 	if _, err := Of(1 << 30); !errors.Is(err, ErrGone) {

@@ -36,6 +36,19 @@ func Parse(list string) (Set, error) {
 // String returns the set in the kernel's list format, "" for the empty set.
 func (s Set) String() string { return string(s.appendList(nil)) }
 
+// Named returns the set for people: "CPU 3", "CPUs 0-3,8", or "none". A list alone may read as
+// how many CPUs there are.
+func (s Set) Named() string {
+	switch s.Size() {
+	case 0:
+		return "none"
+	case 1:
+		return "CPU " + s.String()
+	default:
+		return "CPUs " + s.String()
+	}
+}
+
 // MarshalText returns the list format. It never fails. With it a Set is a JSON
 // and YAML string.
 func (s Set) MarshalText() ([]byte, error) { return s.appendList([]byte{}), nil }

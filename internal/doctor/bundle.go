@@ -61,7 +61,7 @@ func (s *Sample) anonymous() func(string) string {
 func Open(root *hostfs.Root) (before, now *Sample, err error) {
 	dir, err := root.Dir(beforeDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		now, err = Take(root, nil)
+		now, err = Take(root, nil, nil)
 		return nil, now, err
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func takeBelow(root *hostfs.Root, dir string) (*Sample, error) {
 		return nil, fmt.Errorf("bundle: %w", err)
 	}
 	defer func() { _ = sub.Close() }() // nothing was written
-	s, err := Take(sub, nil)
+	s, err := Take(sub, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("bundle, %s: %w", dir, err)
 	}

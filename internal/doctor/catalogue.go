@@ -32,7 +32,7 @@ func loadChecks() []Check {
 			Code: "steal", Severity: Warning, Title: "The hypervisor gives the CPUs to others", Symptom: "everything is slow, also while load is low",
 			Formula: "d steal / d all", Threshold: "> 10 %", Source: "netdata 20min_steal_cpu",
 			Remedy: "Nothing on this host helps: ask for dedicated CPUs, or move the machine. Slow its peaks with a lower limit.", Risk: "none",
-			Hides: "confined, over-preempted, migration-cost",
+			Hides: "confined, overloaded, over-preempted, migration-cost",
 		}},
 		{find: hwThrottled, rates: true, Files: []string{"sys/devices/system/cpu/*/thermal_throttle/core_throttle_count"}, About: About{
 			Code: "hw-throttled", Severity: Warning, Title: "CPUs are slowed down because of heat or power", Symptom: "the same work takes longer",
@@ -65,6 +65,12 @@ func loadChecks() []Check {
 			Code: "confined", Severity: Warning, Title: "Threads wait for the few CPUs that they may use, while others are idle", Symptom: "load high, CPU low",
 			Formula: "sum of d wait / dt of threads with one set of CPUs; idle CPUs outside of it", Threshold: ">= 0.5 threads and >= 0.5 CPUs (H)", Source: "kernel: sched-stats.rst",
 			Remedy: "Widen the set: cpuset.cpus of the group, CPUAffinity= of the unit, taskset -p; berth explain WORKLOAD says which CPUs Berth gave it, and why.", Risk: "it shares caches with more neighbours",
+		}},
+		{find: overloaded, rates: true, Files: []string{statFile, schedstats, uptimeFile}, About: About{
+			Code: "overloaded", Severity: Warning, Title: "More threads want to run than there are CPUs", Symptom: "everything is slow, load and CPU use are high",
+			Formula: "d idle / d all of the CPUs that are not isolated; sum of d wait / dt of threads", Threshold: "< 5 %, and >= 1 thread and >= 0.25 a CPU (H)", Source: "kernel: sched-stats.rst; the node exporter's mixin warns at a load of 2 a CPU",
+			Remedy: "Move work away or add CPUs. What may wait gets less: a lower CPUWeight= of its unit, or nice; what must not wait gets CPUs of its own (docs/node.md). A shorter slice spreads the waiting and removes none.", Risk: "what may wait takes longer",
+			Hides: "not-overloaded",
 		}},
 		{find: overPreempted, rates: true, Files: []string{schedstats, statuses, uptimeFile}, About: About{
 			Code: "over-preempted", Severity: Warning, Title: "Threads are stopped again and again after a short turn", Symptom: "throughput falls although all CPUs are busy",

@@ -65,10 +65,13 @@ type Finding struct {
 	Evidence []Evidence `json:"evidence"`
 }
 
-// Skipped is a check that could not be evaluated.
+// Skipped is a check that was not evaluated.
 type Skipped struct {
 	Code string `json:"code"`
 	Why  string `json:"why"`
+	// HiddenBy is the finding beside which the check has nothing to say, "" where the check
+	// was not possible.
+	HiddenBy string `json:"hiddenBy"`
 }
 
 // Report is what the checks say of a host, the gravest finding first.
@@ -77,6 +80,17 @@ type Report struct {
 	Skipped  []Skipped `json:"skipped"`
 	// Load says in one sentence how much work there is, "" where that is unknown.
 	Load string `json:"-"`
+}
+
+// Impossible is how many checks could not be evaluated for want of what they read.
+func (r Report) Impossible() int {
+	n := 0
+	for _, s := range r.Skipped {
+		if s.HiddenBy == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // outcome is what a check says: evidence, or why it cannot say anything, or neither.
@@ -98,7 +112,7 @@ func Examine(before, now *Sample) Report {
 		o := c.look(v, hidden[c.Code])
 		switch {
 		case o.skip != "":
-			report.Skipped = append(report.Skipped, Skipped{Code: c.Code, Why: o.skip})
+			report.Skipped = append(report.Skipped, Skipped{Code: c.Code, Why: o.skip, HiddenBy: hidden[c.Code]})
 		case len(o.evidence) > 0:
 			f := c.finding(o)
 			report.Findings = append(report.Findings, f)

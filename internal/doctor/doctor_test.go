@@ -96,6 +96,21 @@ func waitFaults() []fault {
 			hogs(h, 2, "0", 2.5)
 			h.busy(each(0.1), each(0), each(0.2))
 		}},
+		{"overloaded", doctor.Warning, "twelve hogs on eight CPUs", func(h host) { full(h, 12, 0) }},
+		{"overloaded", doctor.Warning, "a load that began a moment ago", func(h host) {
+			full(h, 12, 0)
+			h.both("proc/loadavg", "2.00 1 1 9/9 9\n")
+		}},
+		{"overloaded", "", "eight hogs on eight CPUs", func(h host) { full(h, 8, 0) }},
+		{"overloaded", "", "a tenth is idle", func(h host) { full(h, 12, 0.1) }},
+		{"overloaded", "", "the hypervisor takes the CPUs", func(h host) {
+			full(h, 12, 0)
+			h.busy(each(0.7), each(0), each(0.3))
+		}},
+		{"not-overloaded", "", "a load that began a moment ago", func(h host) {
+			full(h, 12, 0)
+			h.both("proc/loadavg", "2.00 1 1 9/9 9\n")
+		}},
 		{"over-preempted", doctor.Warning, "5,000 short turns", func(h host) { preempted(h, 5000, 4000, 2) }},
 		{"over-preempted", "", "it gives way by itself", func(h host) { preempted(h, 5000, 1000, 2) }},
 		{"over-preempted", "", "it waits little", func(h host) { preempted(h, 5000, 4000, 0.2) }},
@@ -298,6 +313,50 @@ func TestOneSample(t *testing.T) {
 	}
 }
 
+// full has n threads that want to run all the time, on CPUs of which a share is idle.
+func full(h host, n int, idle float64) {
+	run := float64(interval) * cpus * (1 - idle) / float64(n)
+	for i := range n {
+		h.runs(task{pid: 200 + i, comm: "make", state: 'R', cpu: i % cpus, allowed: "0-7", run: run, wait: interval - run, turns: 1000, forced: 900, given: 100})
+	}
+	h.both("proc/loadavg", fmt.Sprintf("%d.00 1 1 9/9 9\n", n))
+	h.busy(each(1-idle), each(0), each(0))
+}
+
+// TestHiddenIsNotImpossible: a check beside a finding that hides it was possible.
+func TestHiddenIsNotImpossible(t *testing.T) {
+	h := healthy(t)
+	full(h, 12, 0)
+	report := h.examine(t)
+	i := slices.IndexFunc(report.Skipped, func(s doctor.Skipped) bool { return s.Code == "not-overloaded" })
+	if i < 0 || report.Skipped[i].HiddenBy != "overloaded" {
+		t.Fatalf("skipped %+v, want not-overloaded, hidden by overloaded", report.Skipped)
+	}
+	if n := report.Impossible(); n != 0 {
+		t.Errorf("%d checks were impossible, want 0: %+v", n, report.Skipped)
+	}
+}
+
+// TestNoDebugfs names the one cause that the mounts show.
+func TestNoDebugfs(t *testing.T) {
+	const cgroups = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+	for mounts, want := range map[string]string{
+		cgroups: "debugfs is not mounted at /sys/kernel/debug",
+		cgroups + "31 20 0:7 / /sys/kernel/debug rw - debugfs debugfs rw\n": "is not there, nor is what other kernels have",
+	} {
+		h := healthy(t)
+		for _, files := range []map[string]string{h.before, h.now} {
+			maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasPrefix(name, "sys/kernel/debug/") })
+		}
+		h.both("proc/self/mountinfo", mounts)
+		skipped := h.examine(t).Skipped
+		i := slices.IndexFunc(skipped, func(s doctor.Skipped) bool { return s.Code == "migration-cost" })
+		if i < 0 || !strings.Contains(skipped[i].Why, want) {
+			t.Errorf("%s%+v, want %q of migration-cost", mounts, skipped, want)
+		}
+	}
+}
+
 // TestWhatCannotBeRead names the file and the reason.
 func TestWhatCannotBeRead(t *testing.T) {
 	h := healthy(t)
@@ -383,7 +442,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("no check %s", code)
 		}
 	}
-	const want = 23
+	const want = 24
 	if len(seen) != want {
 		t.Errorf("%d checks, want %d", len(seen), want)
 	}

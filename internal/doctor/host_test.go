@@ -224,7 +224,7 @@ func sample(t *testing.T, files map[string]string) *doctor.Sample {
 			t.Fatal(err)
 		}
 	}
-	s, err := doctor.Take(open(t, dir), nil)
+	s, err := doctor.Take(open(t, dir), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

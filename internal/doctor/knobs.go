@@ -83,7 +83,28 @@ func (s *Sample) unreadable(name string) string {
 		}
 		return why
 	}
-	return "/" + newest + " is not there: an older or newer kernel, no debugfs, or a container"
+	if strings.HasPrefix(newest, debugDir) && !s.debugfs() {
+		return "debugfs is not mounted at /" + strings.TrimSuffix(debugDir, "/")
+	}
+	return "/" + newest + " is not there, nor is what other kernels have for it"
+}
+
+// debugDir is where debugfs is mounted.
+const debugDir = "sys/kernel/debug/"
+
+// debugfs says whether it is mounted, as far as that is known: a sample without mounts may
+// come from a host that has it.
+func (s *Sample) debugfs() bool {
+	mounts, known := s.files[mountsFile]
+	if !known || strings.Contains(mounts, " - debugfs ") {
+		return true
+	}
+	for name := range s.files {
+		if strings.HasPrefix(name, debugDir) {
+			return true
+		}
+	}
+	return false
 }
 
 // migrationCost finds a setting that keeps idle CPUs from taking work.
@@ -139,7 +160,10 @@ func baseSlice(v *view) outcome {
 func knobDrift(v *view) outcome {
 	all, ok := v.now.files[managedFile]
 	if !ok {
-		return outcome{skip: "Berth has set no kernel file on this host, or its journal cannot be read"}
+		if why := v.now.denied[managedFile]; why != "" {
+			return outcome{skip: "the journal of host profiles cannot be read: " + why}
+		}
+		return outcome{skip: "Berth has set no kernel file on this host, by the journal of its stateDir (--config names another one)"}
 	}
 	var found []Evidence
 	for line := range strings.Lines(all) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,6 +45,37 @@ func TestMain(m *testing.M) {
 	case "fifo":
 		begin(pin(0), unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 1, Priority: 40}, 0))
 		burn(4 * lifetime)
+	case "crowd": // as long as the test lives, which samples slowly on a machine that is all busy
+		begin(syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19))
+		parent := os.Getppid()
+		for range crowd() {
+			go func() {
+				for os.Getppid() == parent {
+					burn(100 * time.Millisecond)
+				}
+				os.Exit(1)
+			}()
+		}
+		select {}
+	case "remote":
+		begin(pin(0), allocateOn(1))
+		for parent := os.Getppid(); os.Getppid() == parent; {
+			if region, err := touch(8 << 20); err != nil || unix.Munmap(region) != nil {
+				os.Exit(1)
+			}
+		}
+	case "full":
+		errs := []error{pin(runtime.NumCPU() - 1), allocateOn(1)}
+		for usable(1) > 0.04 {
+			if _, err := touch(4 << 20); err != nil {
+				errs = append(errs, err)
+				break
+			}
+		}
+		begin(errs...)
+		time.Sleep(4 * lifetime)
+	case "flood":
+		flood()
 	case "stuck":
 		for range stuck {
 			go wait()
@@ -53,6 +85,9 @@ func TestMain(m *testing.M) {
 		time.Sleep(lifetime)
 	}
 }
+
+// crowd is how many threads want to run, two for each CPU and one more.
+func crowd() int { return 2*runtime.NumCPU() + 1 }
 
 // begin tells the test that the fault is there.
 func begin(errs ...error) {
@@ -74,6 +109,62 @@ func pin(cpu int) error {
 func burn(d time.Duration) {
 	end := time.Now().Add(d)
 	for time.Now().Before(end) {
+	}
+}
+
+// allocateOn has this thread take memory of one NUMA node only.
+func allocateOn(node int) error {
+	var mask unix.CPUSet
+	mask.Set(node)
+	return unix.SetMemPolicy(unix.MPOL_BIND, &mask)
+}
+
+// touch takes pages.
+func touch(bytes int) ([]byte, error) {
+	region, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	for at := 0; at < len(region); at += os.Getpagesize() {
+		region[at] = 1
+	}
+	return region, err
+}
+
+// usable is which part of a node's memory is free, or page cache.
+func usable(node int) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/node/node%d/meminfo", node))
+	if err != nil {
+		return 0
+	}
+	var free, all float64
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		n, _ := strconv.ParseFloat(fields[3], 64)
+		switch fields[2] {
+		case "MemTotal:":
+			all = n
+		case "MemFree:", "Active(file):", "Inactive(file):":
+			free += n
+		}
+	}
+	return free / all
+}
+
+// flood sends packets to many sockets of this host at once, which is work of its software interrupts.
+func flood() {
+	const copies, port = 64, 9
+	to := &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 255, 255, 255}}
+	errs := []error{pin(0)}
+	socket := 0
+	for range copies {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+		errs = append(errs, err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1), unix.Bind(fd, &unix.SockaddrInet4{Port: port}))
+		socket = fd
+	}
+	begin(errs...)
+	for parent := os.Getppid(); os.Getppid() == parent; {
+		if err := unix.Sendto(socket, []byte("x"), 0, to); err != nil {
+			os.Exit(1)
+		}
 	}
 }
 
@@ -99,7 +190,7 @@ func start(t *testing.T, fault string, group *scratch.Group) (pid int) {
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), faultEnv+"="+fault,
 		// A raw system call keeps its share of GOMAXPROCS, and no collector can stop it.
-		fmt.Sprint("GOMAXPROCS=", 2*stuck), "GOGC=off")
+		fmt.Sprint("GOMAXPROCS=", max(2*stuck, crowd())), "GOGC=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -126,12 +217,12 @@ func start(t *testing.T, fault string, group *scratch.Group) (pid int) {
 // watch takes two samples of this host.
 func watch(t *testing.T, root *hostfs.Root, d time.Duration, managed ...doctor.Managed) doctor.Report {
 	t.Helper()
-	before, err := doctor.Take(root, managed)
+	before, err := doctor.Take(root, managed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(d)
-	now, err := doctor.Take(root, managed)
+	now, err := doctor.Take(root, managed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +231,7 @@ func watch(t *testing.T, root *hostfs.Root, d time.Duration, managed ...doctor.M
 
 // shows fails unless the report has the finding, with a value of this file, or with more
 // values than it shows: others may use the host too. That it comes first on a host with
-// no other fault is what TestChecks proves.
+// no other fault is what TestLiveFaults proves.
 func shows(t *testing.T, r doctor.Report, code, file string) {
 	t.Helper()
 	for i, f := range r.Findings {
@@ -182,6 +273,9 @@ func TestLive(t *testing.T) {
 			}
 		}
 	})
+	if ours() {
+		return // TestLiveFaults makes them there, and wants each to come first
+	}
 	t.Run("knob-drift", func(t *testing.T) {
 		const file = "/proc/sys/kernel/sched_rr_timeslice_ms"
 		shows(t, watch(t, root, 100*time.Millisecond, doctor.Managed{File: file, Desired: "12345"}), "knob-drift", file)
@@ -191,6 +285,7 @@ func TestLive(t *testing.T) {
 		shows(t, watch(t, root, time.Second), "uninterruptible", fmt.Sprintf("/proc/%d/", pid))
 	})
 	t.Run("confined", func(t *testing.T) { confined(t, root) })
+	t.Run("overloaded", func(t *testing.T) { overloaded(t, root) })
 	if os.Geteuid() != 0 {
 		t.Skip("groups and real-time policies need root; runs in the VM: make test")
 	}
@@ -216,8 +311,6 @@ func TestLive(t *testing.T) {
 	})
 	t.Run("rt-hog", func(t *testing.T) {
 		pid := start(t, "fifo", nil)
-		// An emulated machine takes seconds for a sample while its CPU is taken, and the two need
-		// not be alike: then a share of the time between them says little.
 		report := watch(t, root, 1200*time.Millisecond)
 		for range 3 {
 			if _, found := codes(report)["rt-hog"]; found {
@@ -244,6 +337,55 @@ func confined(t *testing.T, root *hostfs.Root) {
 	if !hidden && (!found && others > 0.7 || found && others < 0.3) {
 		t.Errorf("found %v with %.2f other CPUs idle: %+v", found, others, report.Findings)
 	}
+}
+
+// overloaded has more threads run than there are CPUs. Whether they get all CPUs is up to the host,
+// so the test asks the kernel on its own, and looks again while some CPU was idle.
+func overloaded(t *testing.T, root *hostfs.Root) {
+	start(t, "crowd", nil)
+	var shares []float64
+	for d := time.Second; d <= 8*time.Second; d *= 2 {
+		idled, all := ticks(t)
+		report := watch(t, root, d)
+		idledNow, allNow := ticks(t)
+		shares = append(shares, (idledNow-idled)/(allNow-all))
+		found := codes(report)
+		if _, hidden := found["steal"]; hidden {
+			t.Logf("the hypervisor takes the CPUs, which hides it: %v", found)
+			return
+		}
+		if _, is := found["overloaded"]; is {
+			shows(t, report, "overloaded", "/proc/stat")
+			if _, calm := found["not-overloaded"]; calm {
+				t.Error("and not-overloaded as well")
+			}
+			return
+		}
+		if shares[len(shares)-1] < 0.02 {
+			t.Fatalf("not found while CPUs were idle for %.3f of the time: %+v", shares, report.Findings)
+		}
+	}
+	t.Fatalf("%d threads do not fill the CPUs, which were idle for %.3f of the time", crowd(), shares)
+}
+
+// ticks are those in which a CPU was idle, and all of them.
+func ticks(t *testing.T) (idle, all float64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	for i, field := range strings.Fields(first)[1:9] { // the guest's are among the user's
+		n, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all += n; i == 3 || i == 4 {
+			idle += n
+		}
+	}
+	return idle, all
 }
 
 // idle is how many seconds all CPUs but the first have been idle.

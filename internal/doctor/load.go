@@ -12,16 +12,19 @@ import (
 
 // Limits of the checks of load; (H) in the catalogue.
 const (
-	minWaiting   = 0.5 // threads that wait all the time, of a set of CPUs
-	minIdle      = 0.5 // CPUs that do nothing meanwhile
-	minStuck     = 2   // threads in uninterruptible sleep
-	minPeriods   = 5   // of a quota, in the interval
-	maxThrottled = 25  // per cent
-	mostPeriods  = 50  // per cent
-	maxSteal     = 10  // per cent
-	maxRealtime  = 80  // per cent
-	maxForced    = 50  // per cent
-	maxDelay     = 25  // per cent
+	minWaiting   = 0.5  // threads that wait all the time, of a set of CPUs
+	minIdle      = 0.5  // CPUs that do nothing meanwhile
+	fullIdle     = 5    // per cent, of CPUs that are all busy
+	fullWaiting  = 0.25 // threads that wait all the time, of each such CPU
+	mostNamed    = 3    // programs
+	minStuck     = 2    // threads in uninterruptible sleep
+	minPeriods   = 5    // of a quota, in the interval
+	maxThrottled = 25   // per cent
+	mostPeriods  = 50   // per cent
+	maxSteal     = 10   // per cent
+	maxRealtime  = 80   // per cent
+	maxForced    = 50   // per cent
+	maxDelay     = 25   // per cent
 )
 
 // notOverloaded finds fewer tasks than CPUs.
@@ -103,6 +106,34 @@ func confined(v *view) outcome {
 	return outcome{evidence: found}
 }
 
+// overloaded finds more work than CPUs: none of those that are shared is idle, and threads wait. It
+// names the programs that ran the most.
+func overloaded(v *view) outcome {
+	shared := v.machine.Online.Difference(v.unbalanced)
+	n, waiting := float64(shared.Size()), 0.0
+	ran, counts := map[string]float64{}, map[string]int{}
+	for _, t := range v.threads {
+		if t.timed && !t.kernel {
+			waiting += t.waited / v.seconds
+			ran[t.comm] += t.ran / v.seconds
+			counts[t.comm]++
+		}
+	}
+	if share(v.idle(shared), n) >= fullIdle || waiting < max(1, fullWaiting*n) {
+		return outcome{}
+	}
+	found := []Evidence{seen(statFile, "CPUs %s busy for %.0f %% of the time", shared, 100-share(v.idle(shared), n))}
+	if fields := strings.Fields(v.now.files[loadFile]); len(fields) > 0 {
+		found = append(found, seen(loadFile, "%s on %.0f CPUs", fields[0], n))
+	}
+	found = append(found, seen(schedstats, "%.1f threads waited for a CPU all the time", waiting))
+	names := slices.SortedFunc(maps.Keys(ran), func(a, b string) int { return cmp.Or(cmp.Compare(ran[b], ran[a]), cmp.Compare(a, b)) })
+	for _, comm := range names[:min(mostNamed, len(names))] {
+		found = append(found, seen(schedstats, "%s: %d thread(s) used %.1f CPUs", comm, counts[comm], ran[comm]))
+	}
+	return outcome{evidence: found}
+}
+
 // idle is how many CPUs of a set did nothing.
 func (v *view) idle(set cpuset.Set) float64 {
 	var sum float64
@@ -112,11 +143,12 @@ func (v *view) idle(set cpuset.Set) float64 {
 	return sum
 }
 
-// throttled finds groups that their quota stops in many periods.
+// throttled finds groups that their quota stops in many periods. For how long is not comparable
+// between kernels: from Linux 6.18 on a thread that goes on in kernel mode counts as held back late.
 func throttled(v *view) outcome {
 	type held struct {
-		ratio, lost float64
-		evidence    []Evidence
+		ratio    float64
+		evidence []Evidence
 	}
 	var all []held
 	for _, dir := range v.groups {
@@ -127,13 +159,12 @@ func throttled(v *view) outcome {
 		if periods < minPeriods || ratio <= maxThrottled {
 			continue
 		}
-		lost := (now["throttled_usec"]-then["throttled_usec"])/1e6 + (now["throttled_time"]-then["throttled_time"])/nanos
-		all = append(all, held{ratio, lost, []Evidence{
-			seen(file, "%.0f of %.0f periods throttled (%.0f %%), %.1f s of CPU time held back", times, periods, ratio, lost),
+		all = append(all, held{ratio, []Evidence{
+			seen(file, "%.0f of %.0f periods throttled (%.0f %%)", times, periods, ratio),
 			v.quota(dir),
 		}})
 	}
-	slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(b.lost, a.lost) })
+	slices.SortStableFunc(all, func(a, b held) int { return cmp.Compare(b.ratio, a.ratio) })
 	var o outcome
 	for _, h := range all {
 		o.evidence = append(o.evidence, h.evidence...)

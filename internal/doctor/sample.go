@@ -32,7 +32,7 @@ func fixed() map[string]func(string) bool {
 		"proc/cpuinfo":             starting("flags", "Features"),
 		"etc/default/irqbalance":   starting("IRQBALANCE_BANNED"),
 		"etc/sysconfig/irqbalance": starting("IRQBALANCE_BANNED"),
-		"proc/self/mountinfo":      func(line string) bool { return strings.Contains(line, " - cgroup") },
+		mountsFile:                 isKept,
 		"proc/self/stat":           nil,
 		managedFile:                nil,
 	}
@@ -55,6 +55,13 @@ func fixed() map[string]func(string) bool {
 // managedFile is where a sample keeps what Berth has set; no kernel has it.
 const managedFile = "proc/berth/managed"
 
+// mountsFile has the mounts, of which a sample keeps what is none of a user's.
+const mountsFile = "proc/self/mountinfo"
+
+func isKept(line string) bool {
+	return strings.Contains(line, " - cgroup") || strings.Contains(line, " - debugfs ")
+}
+
 // starting keeps the lines that begin with one of the words.
 func starting(words ...string) func(string) bool {
 	return func(line string) bool {
@@ -63,8 +70,9 @@ func starting(words ...string) func(string) bool {
 }
 
 // Take reads a host, live or recorded. What cannot be read is noted in the sample and
-// is no error; a tree without CPUs is (topology.ErrNoMachine).
-func Take(root *hostfs.Root, managed []Managed) (*Sample, error) {
+// is no error; a tree without CPUs is (topology.ErrNoMachine). unread is why what Berth has
+// set is not known, nil where it is.
+func Take(root *hostfs.Root, managed []Managed, unread error) (*Sample, error) {
 	r := reader{root: root, Sample: &Sample{files: map[string]string{}, denied: map[string]string{}}}
 	for name, only := range fixed() {
 		r.keep(name, only)
@@ -74,6 +82,9 @@ func Take(root *hostfs.Root, managed []Managed) (*Sample, error) {
 		r.host = strings.TrimSpace(string(name))
 	}
 	r.managed(managed)
+	if unread != nil {
+		r.denied[managedFile] = unread.Error()
+	}
 	r.threads()
 	r.groups()
 	r.each("proc/irq", "effective_affinity_list")

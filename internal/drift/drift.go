@@ -2,6 +2,7 @@ package drift
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,8 +12,11 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
 )
@@ -24,11 +28,15 @@ const (
 	settle = 2 * time.Second
 )
 
-// Options are what a Watch reads.
+// Options are what a Watch works on.
 type Options struct {
 	Root *hostfs.Root
 	// Boot is the id of this boot.
 	Boot string
+	// Groups are the control groups of units; without them, nil, nothing is set again. Now is the
+	// wall clock.
+	Groups *cgroup.Host
+	Now    func() time.Time
 }
 
 // Watch compares the host with the committed profile.
@@ -94,12 +102,25 @@ func (w *Watch) Decide(n *capability.Node) capability.Decision {
 	return d
 }
 
-// look compares once.
+// look compares once, and once more after it set something again.
 func (w *Watch) look(stateDir string) {
-	found, judged, err := w.compare(filepath.Join(stateDir, tuner.Subdir))
+	dir := filepath.Join(stateDir, tuner.Subdir)
+	found, judged, err := w.compare(dir)
+	var again []tuner.Setting
+	if err == nil && judged && found != nil && len(found.Drift) > 0 && w.opts.Groups != nil {
+		again, err = w.repeat(stateDir)
+	}
+	if len(again) > 0 {
+		var broken error
+		found, judged, broken = w.compare(dir)
+		err = errors.Join(err, broken)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = err
+	if len(again) > 0 {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: repeated(again)})
+	}
 	if !judged {
 		return
 	}
@@ -107,6 +128,32 @@ func (w *Watch) look(stateDir string) {
 		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.text(changed), Warning: true})
 	}
 	w.found = found
+}
+
+// repeat sets again what units that were started anew lost. Nothing is while a command works on a
+// profile.
+func (w *Watch) repeat(stateDir string) (again []tuner.Setting, err error) {
+	u, err := tuner.Open(tuner.Host{
+		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: w.opts.Root, Groups: w.opts.Groups,
+		Boot: w.opts.Boot, Now: w.opts.Now, Boottime: kernel.Boottime,
+	})
+	if errors.Is(err, journal.ErrLocked) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	again, err = u.Repeat()
+	return again, errors.Join(err, u.Close())
+}
+
+// repeated says what was set again.
+func repeated(again []tuner.Setting) string {
+	var names []string
+	for _, s := range again {
+		names = append(names, s.Knob+" "+s.Instance)
+	}
+	return "host profile: set again, since the unit was started anew: " + strings.Join(names, ", ")
 }
 
 // compare reads the record and the host, nil for no committed profile. What is being changed
@@ -124,7 +171,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 		return found, true, nil
 	}
 	for _, row := range record.Verify(w.opts.Root.FS()) {
-		if row.State != tune.OK {
+		if row.State != tune.OK && row.State != tune.PendingReboot {
 			found.Drift = append(found.Drift, row)
 		}
 	}

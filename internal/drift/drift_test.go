@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -30,6 +31,8 @@ type host struct {
 	root  *hostfs.Root
 	watch *drift.Watch
 	node  capability.Node
+	// groups are those of units, on a running host.
+	groups *cgroup.Host
 }
 
 func must(t *testing.T, err error) {
@@ -83,7 +86,7 @@ func (h *host) set(cpu int, text string) { h.t.Helper(); h.write(governor(cpu), 
 func (h *host) tuner(work func(*tuner.Tuner)) {
 	h.t.Helper()
 	u, err := tuner.Open(tuner.Host{
-		Dir: filepath.Join(h.state, tuner.Subdir), Root: h.root, Boot: "boot",
+		Dir: filepath.Join(h.state, tuner.Subdir), Root: h.root, Boot: "boot", Groups: h.groups,
 		Now: time.Now, Boottime: func() time.Duration { return time.Hour },
 	})
 	must(h.t, err)

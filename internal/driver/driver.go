@@ -1,11 +1,13 @@
 // Package driver lists the kinds of target that Berth can write. One more is a room
 // below this one, and a line in each of the two functions here.
 //
+//	boot        the files by which the machine boots
 //	cgroupfile  files of control groups, and lists of systemd's units
 //	cookie      core scheduling cookies of the threads of control groups
 //	hostfile    files below /proc/sys and /sys
 //	irq         the CPUs that serve interrupts
 //	irqbalance  the interrupts that irqbalance leaves alone
+//	thread      the scheduling policy and slice of the threads of control groups
 //
 // What a kind says of its values goes to plan and journal, the whole of it to apply;
 // none of those knows any kind by name.
@@ -17,11 +19,13 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/boot"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/cookie"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/driver/irq"
 	"github.com/berth-project/berth/internal/driver/irqbalance"
+	"github.com/berth-project/berth/internal/driver/thread"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
@@ -32,15 +36,17 @@ import (
 func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 	kinds := cgroupfile.Kinds(host, units)
 	maps.Copy(kinds, cookie.Kinds(host))
+	maps.Copy(kinds, thread.Kinds(host))
 	maps.Copy(kinds, OfHost(host.Root()))
 	return kinds
 }
 
-// OfHost returns the kinds of target that need no control groups: what a host profile sets.
+// OfHost returns the kinds of target that need no control groups.
 func OfHost(root *hostfs.Root) apply.Kinds {
 	kinds := hostfile.Kinds(root)
 	maps.Copy(kinds, irq.Kinds(root))
 	maps.Copy(kinds, irqbalance.Kinds(root))
+	maps.Copy(kinds, boot.Kinds(root, boot.UpdateGRUB(root)))
 	return kinds
 }
 
@@ -63,13 +69,26 @@ func Values() plan.Kinds {
 	maps.Copy(values, hostfile.Values())
 	maps.Copy(values, irq.Values())
 	maps.Copy(values, irqbalance.Values())
+	maps.Copy(values, boot.Values())
+	maps.Copy(values, thread.Values())
 	return values
 }
 
 // Phase is the part of an apply in which a target of a host profile is written.
 func Phase(t plan.Target) knob.Phase {
-	if IsInterrupt(t) || IsBan(t) {
+	switch {
+	case IsInterrupt(t), IsBan(t):
 		return knob.Interrupts
+	case cgroupfile.IsPartition(t):
+		return knob.Partitions
+	case cgroupfile.IsExclusive(t):
+		return knob.Exclusives
+	case cgroupfile.IsBudget(t):
+		return knob.Budgets
+	case IsUnit(t):
+		return knob.Units
+	case IsBoot(t):
+		return knob.Boot
 	}
 	if k, _, known := knob.At(t.Object + "/" + t.Knob); known {
 		return k.Phase
@@ -87,3 +106,21 @@ func IsBan(t plan.Target) bool { return t.Driver == irqbalance.Driver }
 
 // IsInterrupt says that a target is the CPUs of an interrupt.
 func IsInterrupt(t plan.Target) bool { return t.Driver == irq.Driver }
+
+// IsUnit says that a target is what a unit's group or its threads have.
+func IsUnit(t plan.Target) bool { return cgroupfile.IsGroup(t) || t.Driver == thread.Driver }
+
+// IsBoot says that a target is a file by which the machine boots.
+func IsBoot(t plan.Target) bool { return t.Driver == boot.Driver }
+
+// Shown is a value of a target for people: of a file by which the machine boots not its text.
+func Shown(t plan.Target, v plan.Value) plan.Value {
+	if IsBoot(t) {
+		return boot.Shown(v)
+	}
+	return v
+}
+
+// EndsWithUnit says that a target of a unit ends with the unit's group: systemd gives a list that it
+// was asked for to the next group, too.
+func EndsWithUnit(t plan.Target) bool { return IsUnit(t) && t.Driver != cgroupfile.UnitDriver }

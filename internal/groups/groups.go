@@ -6,6 +6,7 @@ package groups
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -13,56 +14,97 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
-// Groups are the groups of one host. It reads, and keeps nothing.
+// Groups are the groups of one host. It reads, and holds those that it read last: an answer to
+// the runtime asks for the same ones several times, and all ask for those above. It belongs to
+// one goroutine at a time.
 type Groups struct {
 	Host    *cgroup.Host
 	Journal *journal.Journal
+	// held are open, the one that was read last at the end.
+	held []*cgroup.Group
 }
 
-// open opens a group where its CPUs are. One that is elsewhere only may have all CPUs.
-func (g Groups) open(path string) (*cgroup.Group, error) {
-	group, err := g.Host.Group(path, cgroup.CPUSet)
-	if errors.Is(err, cgroup.ErrNoGroup) {
-		return g.Host.Group(path)
+// mostHeld is how many groups are held.
+const mostHeld = 8
+
+// read calls a function with a group, opened where its CPUs are. One that is elsewhere only may
+// have all CPUs; with one hierarchy there is no elsewhere.
+func (g *Groups) read(path string, do func(*cgroup.Group) error) error {
+	if group := g.hold(path); group != nil {
+		err := do(group)
+		if err == nil {
+			return nil
+		}
+		// It keeps files open, and they are others once a controller was taken away and given back.
+		g.letGo(len(g.held) - 1)
 	}
-	return group, err
+	group, err := g.Host.Group(path, cgroup.CPUSet)
+	if err == nil {
+		if g.held = append(g.held, group); len(g.held) > mostHeld {
+			g.letGo(0)
+		}
+		return do(group)
+	}
+	if !errors.Is(err, cgroup.ErrNoGroup) || g.Host.Layout() == "v2" {
+		return fmt.Errorf("open: %w", err)
+	}
+	if group, err = g.Host.Group(path); err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	defer group.Close()
+	return do(group)
+}
+
+// hold returns a group that is held and still there, nil for none.
+func (g *Groups) hold(path string) *cgroup.Group {
+	at := slices.IndexFunc(g.held, func(h *cgroup.Group) bool { return h.Path() == path })
+	if at < 0 {
+		return nil
+	}
+	group := g.held[at]
+	if dir, err := group.Dir(cgroup.CPUSet); err != nil || dir.Alive() != nil {
+		g.letGo(at)
+		return nil
+	}
+	g.held = append(slices.Delete(g.held, at, at+1), group)
+	return group
+}
+
+// letGo holds a group no longer.
+func (g *Groups) letGo(at int) {
+	_ = g.held[at].Close() // only read through
+	g.held = slices.Delete(g.held, at, at+1)
 }
 
 // EffectiveCPUs are those that the group's processes may run on, none where that is
 // not known.
-func (g Groups) EffectiveCPUs(path string) cpuset.Set {
-	group, err := g.open(path)
-	if err != nil {
-		return cpuset.Set{} // gone, or not there yet
-	}
-	defer group.Close()
-	cpus, err := group.EffectiveCPUs()
-	if err != nil {
-		return cpuset.Set{}
-	}
-	return cpus
+func (g *Groups) EffectiveCPUs(path string) cpuset.Set {
+	return g.effective(path, (*cgroup.Group).EffectiveCPUs)
 }
 
 // EffectiveMems are the memory nodes that the group's processes may use, none where that is
 // not known.
-func (g Groups) EffectiveMems(path string) cpuset.Set {
-	group, err := g.Host.Group(path)
+func (g *Groups) EffectiveMems(path string) cpuset.Set {
+	return g.effective(path, (*cgroup.Group).EffectiveMems)
+}
+
+func (g *Groups) effective(path string, read func(*cgroup.Group) (cpuset.Set, error)) (set cpuset.Set) {
+	err := g.read(path, func(group *cgroup.Group) (err error) {
+		set, err = read(group)
+		return err
+	})
 	if err != nil {
-		return cpuset.Set{}
+		return cpuset.Set{} // gone, or not there yet
 	}
-	defer group.Close()
-	mems, err := group.EffectiveMems()
-	if err != nil {
-		return cpuset.Set{}
-	}
-	return mems
+	return set
 }
 
 // Journaled says whether the journal has the CPUs of this very group, and whether as
 // set for its own pod.
-func (g Groups) Journaled(path string) (set, pinned bool) {
+func (g *Groups) Journaled(path string) (set, pinned bool) {
 	e, ok := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	set = ok && g.same(e)
 	return set, set && e.Owner == plan.OwnerPlace
@@ -71,7 +113,7 @@ func (g Groups) Journaled(path string) (set, pinned bool) {
 // OriginalCPUs are those that the group would have without Berth: the list that the
 // journal or the group has, else that of the next group above which has one. A group
 // without any may have every CPU of the machine, also those that are offline.
-func (g Groups) OriginalCPUs(path string) cpuset.Set {
+func (g *Groups) OriginalCPUs(path string) cpuset.Set {
 	for {
 		list, err := g.originalList(path)
 		if set, inherits, bad := list.List(); err == nil && bad == nil && !inherits {
@@ -84,40 +126,58 @@ func (g Groups) OriginalCPUs(path string) cpuset.Set {
 	}
 }
 
-// originalList is the list of a group's own without Berth, cgroup.Inherit for none.
-func (g Groups) originalList(path string) (cgroup.Value, error) {
-	group, err := g.open(path)
+// OriginalLimit is the limit of the group's own without Berth, 0 for none or where that is not
+// known.
+func (g *Groups) OriginalLimit(path string) unit.CPUs {
+	group, err := g.Host.Group(path, cgroup.CPU)
 	if err != nil {
-		return "", fmt.Errorf("original CPUs: %w", err)
+		return 0
 	}
 	defer group.Close()
-	if path == "" {
-		return group.Unlimited(cgroup.KnobCPUs), nil
-	}
-	list, err := group.Read(cgroup.KnobCPUs)
+	limit, err := group.Read(cgroup.KnobMax)
 	if err != nil {
-		return "", fmt.Errorf("original CPUs: %w", err)
+		return 0
 	}
-	if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs)); known && isOf(e, group, list) {
-		return cgroup.Value(e.Original), nil
+	if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobMax)); known && isOf(e, group, limit) {
+		limit = cgroup.Value(e.Original)
 	}
-	return list, nil
+	return limit.Rate()
 }
 
-// isOf says whether the group, which has this list, is the one that an entry speaks of, also
+// originalList is the list of a group's own without Berth, cgroup.Inherit for none.
+func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
+	err = g.read(path, func(group *cgroup.Group) error {
+		if path == "" {
+			list = group.Unlimited(cgroup.KnobCPUs)
+			return nil
+		}
+		if list, err = group.Read(cgroup.KnobCPUs); err != nil {
+			return fmt.Errorf("original CPUs: %w", err)
+		}
+		if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs)); known && isOf(e, group, list) {
+			list = cgroup.Value(e.Original)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// isOf says whether the group, which has this value, is the one that an entry speaks of, also
 // where systemd has made a service's group again with Berth's list.
-func isOf(e journal.Entry, group *cgroup.Group, list cgroup.Value) bool {
-	id, err := group.ID(cgroup.CPUSet)
-	return err == nil && e.IsOf(cgroupfile.Values(), cgroupfile.Identity(id), plan.Value(list))
+func isOf(e journal.Entry, group *cgroup.Group, v cgroup.Value) bool {
+	id, err := group.ID(cgroupfile.Knob(e.Target).Controller())
+	return err == nil && e.IsOf(cgroupfile.Values(), cgroupfile.Identity(id), plan.Value(v))
 }
 
 // same says whether the group is the one that the entry speaks of.
-func (g Groups) same(e journal.Entry) bool {
-	group, err := g.open(e.Target.Object)
-	if err != nil {
-		return false
-	}
-	defer group.Close()
-	list, err := group.Read(cgroup.KnobCPUs)
-	return err == nil && isOf(e, group, list)
+func (g *Groups) same(e journal.Entry) (same bool) {
+	err := g.read(e.Target.Object, func(group *cgroup.Group) error {
+		list, err := group.Read(cgroup.KnobCPUs)
+		if err != nil {
+			return fmt.Errorf("CPUs of an entry: %w", err)
+		}
+		same = isOf(e, group, list)
+		return nil
+	})
+	return err == nil && same
 }

@@ -1,8 +1,12 @@
 package groups
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // host is a v2 hierarchy of files.
@@ -65,17 +70,23 @@ func (h *host) group(path, list, effective string) {
 // journals records the original list of a group as it is now.
 func (h *host) journals(path string, original plan.Value, owner plan.Owner) {
 	h.t.Helper()
+	h.recorded(path, cgroup.KnobCPUs, original, owner)
+}
+
+// recorded records the original value of a knob of a group as it is now.
+func (h *host) recorded(path string, k cgroup.Knob, original plan.Value, owner plan.Owner) {
+	h.t.Helper()
 	group, err := h.Host.Group(path)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	defer group.Close()
-	id, err := group.ID(cgroup.CPUSet)
+	id, err := group.ID(k.Controller())
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	err = h.Journal.Begin(journal.Entry{
-		Target: cgroupfile.Target(path, cgroup.KnobCPUs), ID: cgroupfile.Identity(id), Boot: "boot",
+		Target: cgroupfile.Target(path, k), ID: cgroupfile.Identity(id), Boot: "boot",
 		Original: original, Owner: owner, Workload: "w", Why: "test", Since: time.Unix(1, 0),
 	})
 	if err != nil {
@@ -164,5 +175,60 @@ func TestGroupOutsideOfCPUSets(t *testing.T) {
 	}
 	if got := h.EffectiveCPUs("none"); !got.IsEmpty() {
 		t.Errorf("a group that is not there may run on %q", got)
+	}
+}
+
+// A group's own limit is the one that it would have without Berth.
+func TestOriginalLimit(t *testing.T) {
+	h := newHost(t)
+	for group, quota := range map[string]string{"two": "200000 100000", "none": "max 100000", "raised": "900000 100000"} {
+		h.group(group, "", "0-5")
+		h.write("sys/fs/cgroup/"+group+"/cpu.max", quota+"\n")
+	}
+	h.recorded("raised", cgroup.KnobMax, "150000 100000", plan.OwnerBurst)
+	for group, want := range map[string]unit.CPUs{"two": 2, "none": 0, "raised": 1.5, "missing": 0} {
+		if got := h.OriginalLimit(group); got != want {
+			t.Errorf("%s: limit %g, want %g", group, got, want)
+		}
+	}
+}
+
+// Few groups are held, however many are read. What stands is read each time, and one that all
+// ask for stays held.
+func TestHeldGroups(t *testing.T) {
+	h := newHost(t)
+	for i := range 3 * mostHeld {
+		name := "above/" + strconv.Itoa(i)
+		h.group("above", strconv.Itoa(i%6), "0-5")
+		h.group(name, "", "0-5")
+		wants(t, name, h.EffectiveCPUs(name), "0-5")
+		wants(t, "above "+name, h.OriginalCPUs(name), strconv.Itoa(i%6))
+	}
+	if len(h.held) != mostHeld {
+		t.Errorf("%d groups are held", len(h.held))
+	}
+	if !slices.ContainsFunc(h.held, func(g *cgroup.Group) bool { return g.Path() == "above" }) {
+		t.Error("the group above is opened anew each time")
+	}
+}
+
+// A group that is held and cannot be read is opened anew: systemd takes a controller away and gives it
+// back, and the files that were open answer ENODEV from then on.
+func TestHeldGroupWithOldFiles(t *testing.T) {
+	h := newHost(t)
+	h.group("a", "", "0-5")
+	wants(t, "held", h.EffectiveCPUs("a"), "0-5")
+	old := h.held[0]
+	err := h.read("a", func(g *cgroup.Group) error {
+		if g == old {
+			return syscall.ENODEV
+		}
+		return nil
+	})
+	if err != nil || len(h.held) != 1 || h.held[0] == old {
+		t.Errorf("%v, %d held", err, len(h.held))
+	}
+	if err := h.read("a", func(*cgroup.Group) error { return syscall.ENODEV }); !errors.Is(err, syscall.ENODEV) {
+		t.Errorf("what fails anew as well: %v", err)
 	}
 }

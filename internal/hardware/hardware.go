@@ -5,6 +5,7 @@ package hardware
 
 import (
 	"io/fs"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
@@ -20,6 +21,8 @@ type Machine struct {
 	Topology *topology.Topology
 	basis    Basis
 	spec     v1alpha1.NodeTopologySpec
+	memory   topology.Memory
+	version  int // of the memory in Topology
 }
 
 // Basis is what decides which CPUs of a host are given out.
@@ -29,11 +32,12 @@ type Basis struct {
 	Policy           placement.NodePolicy
 }
 
-// Update reads the host below fsys, as topology.Discover does, if its basis is another one
-// than before, and says whether it is. The facts are without AllocatableMilli. After an
-// error the host is as it was known before.
-func (m *Machine) Update(fsys fs.FS, b Basis) (facts place.Facts, changed bool, err error) {
-	if m.Topology != nil && m.basis == b {
+// Update reads the host below fsys, as topology.Discover does, if its basis or its memory is
+// another one than before, and says whether it is. The facts are without AllocatableMilli.
+// After an error the host is as it was known before.
+func (m *Machine) Update(fsys fs.FS, b Basis, now time.Duration) (facts place.Facts, changed bool, err error) {
+	m.memory.Look(fsys, now)
+	if m.Topology != nil && m.basis == b && m.version == m.memory.Version {
 		return place.Facts{}, false, nil
 	}
 	t, err := topology.Discover(fsys)
@@ -45,12 +49,15 @@ func (m *Machine) Update(fsys fs.FS, b Basis) (facts place.Facts, changed bool, 
 	if err != nil {
 		return place.Facts{}, false, err
 	}
-	m.Topology, m.basis, m.spec = t, b, t.Spec()
+	m.Topology, m.basis, m.spec, m.version = t, b, t.Spec(), m.memory.Version
 	return place.Facts{Machine: compiled, Hash: t.Hash(), Policy: b.Policy}, true, nil
 }
 
 // Reserved are the CPUs that are kept for the host.
 func (m *Machine) Reserved() cpuset.Set { return m.basis.Reserved }
+
+// Doubt says what is doubtful about the memory of the host, "" if nothing is.
+func (m *Machine) Doubt() string { return m.memory.Doubt }
 
 // AllocatableMilli is the CPU of all CPUs that are not reserved, in thousandths.
 func (m *Machine) AllocatableMilli() int64 {

@@ -21,6 +21,13 @@ type Demand struct {
 // the later one ends at the limit.
 const GuardPause = 10 * time.Second
 
+// GuardMemory is how long a share must have been higher before the ceiling rises.
+// A node whose use moves about the threshold would take quotas back and give them
+// again without end, and each write refills the group's pool. With at most five
+// steps down for one up, a ceiling moves no more than six times in it and 40 s: less than once
+// in 20 s.
+const GuardMemory = 90 * time.Second
+
 // guardStep is the least size of a step, in parts of the group's headroom.
 const guardStep = 0.2
 
@@ -30,14 +37,19 @@ type Guard struct {
 	limit, full, granted unit.CPUs
 	at                   time.Duration
 	stepped              bool
+	// least is the least share since the moment since, from which on all of them were a step
+	// higher than granted; 0 where the last was not.
+	least unit.CPUs
+	since time.Duration
 }
 
 // Next takes the share that Share gave to d at the moment now (monotonic) and
 // returns the guard afterwards and the ceiling that holds, in CPUs, between
 // the group's limit and its full ceiling. The ceiling moves by at least a fifth of
 // the group's headroom (full ceiling less limit) and at most once in
-// GuardPause; only a share that is the limit itself takes effect at once. A
-// group whose limit or ceiling changed starts anew.
+// GuardPause; only a share that is the limit itself takes effect at once. It rises
+// to the least share of the last GuardMemory. A group whose limit or ceiling changed
+// starts anew.
 func (g Guard) Next(now time.Duration, d Demand, share unit.CPUs) (Guard, unit.CPUs) {
 	full := max(d.Limit, d.Ceiling)
 	if !g.stepped || g.limit != d.Limit || g.full != full {
@@ -47,11 +59,32 @@ func (g Guard) Next(now time.Duration, d Demand, share unit.CPUs) (Guard, unit.C
 	if math.IsNaN(float64(share)) {
 		share = d.Limit
 	}
-	step := math.Abs(float64(share - g.granted))
-	due := !g.stepped || now-g.at >= GuardPause
-	large := step >= guardStep*float64(full-d.Limit)
-	if step > 0 && (share == d.Limit || due && large) {
-		g.granted, g.at, g.stepped = share, now, true
+	step := guardStep * (full - d.Limit)
+	g.remember(now, share, g.granted+step)
+	switch {
+	case share == d.Limit && g.granted != d.Limit,
+		share < g.granted && share <= g.granted-step && now-g.at >= GuardPause,
+		g.least > 0 && !g.stepped:
+		g = g.step(now, share)
+	case g.least > 0 && now-g.since >= GuardMemory:
+		g = g.step(now, g.least)
 	}
 	return g, g.granted
+}
+
+// remember takes a share in, which counts where it is this high.
+func (g *Guard) remember(now time.Duration, share, high unit.CPUs) {
+	switch {
+	case share <= g.granted || share < high:
+		g.least = 0
+	case g.least == 0:
+		g.least, g.since = share, now
+	default:
+		g.least = min(g.least, share)
+	}
+}
+
+// step moves the ceiling.
+func (g Guard) step(now time.Duration, to unit.CPUs) Guard {
+	return Guard{limit: g.limit, full: g.full, granted: to, at: now, stepped: true}
 }

@@ -85,22 +85,24 @@ func TestShareWithoutMean(t *testing.T) {
 	}
 }
 
-// TestGuardSteps: the ceiling stays within its range; it moves by at least a
-// fifth of the headroom and at most once in ten seconds, unless it goes to the
-// limit, which it does at once.
+// TestGuardSteps: the ceiling stays within its range and moves by at least a fifth of the
+// headroom. It falls at most once in ten seconds, unless it goes to the limit, which it does at
+// once, and rises to what the share was all through the time that the guard remembers.
 func TestGuardSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := headroom.Demand{Limit: 2, Ceiling: unit.CPUs(rapid.Float64Range(2, 20).Draw(t, "ceiling"))}
 		room := float64(d.Ceiling - d.Limit)
 		var g headroom.Guard
-		now, moved, last := time.Duration(0), time.Duration(-math.MaxInt64/2), d.Limit
-		for range rapid.IntRange(1, 80).Draw(t, "looks") {
+		now, moved, last, first := time.Duration(0), time.Duration(-math.MaxInt64/2), d.Limit, true
+		var history []grant
+		for range rapid.IntRange(1, 200).Draw(t, "looks") {
 			now += time.Duration(rapid.IntRange(50, 4000).Draw(t, "ms")) * time.Millisecond
-			part := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1})).Draw(t, "part")
+			part := rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(0.7, 1), rapid.SampledFrom([]float64{0, 1})).Draw(t, "part")
 			share := d.Limit + unit.CPUs(part*room)
+			history = append(history, grant{now, share})
 			var got unit.CPUs
 			g, got = g.Next(now, d, share)
-			step := math.Abs(float64(got - last))
+			step, least := math.Abs(float64(got-last)), leastSince(history, now-headroom.GuardMemory)
 			switch {
 			case got < d.Limit || got > d.Ceiling:
 				t.Fatalf("ceiling %v outside of %v..%v", got, d.Limit, d.Ceiling)
@@ -110,14 +112,79 @@ func TestGuardSteps(t *testing.T) {
 				t.Fatalf("moved to %v after %v", got, now-moved)
 			case got != last && got != d.Limit && step < 0.2*room-1e-9:
 				t.Fatalf("moved by %v of %v", step, room)
-			case got != share && now-moved >= headroom.GuardPause && math.Abs(float64(share-last)) > 0.2*room+1e-9:
+			case got > last && !first && (now-moved < headroom.GuardMemory || got > least):
+				t.Fatalf("rose to %v after %v, least share meanwhile %v", got, now-moved, least)
+			case got > share && now-moved >= headroom.GuardPause && float64(last-share) > 0.2*room+1e-9:
 				t.Fatalf("stood at %v, share %v, for %v", got, share, now-moved)
 			}
 			if got != last {
-				moved, last = now, got
+				moved, last, first = now, got, false
 			}
 		}
 	})
+}
+
+// grant is what a share was at a moment.
+type grant struct {
+	at    time.Duration
+	share unit.CPUs
+}
+
+// leastSince is the least share since a moment.
+func leastSince(history []grant, from time.Duration) unit.CPUs {
+	least := unit.CPUs(math.Inf(1))
+	for _, h := range history {
+		if h.at >= from {
+			least = min(least, h.share)
+		}
+	}
+	return least
+}
+
+// TestGuardMovesRarely: whatever the share does, the ceiling moves no more than once in 20 s over
+// any window, and a few times more.
+func TestGuardMovesRarely(t *testing.T) {
+	const once, every = 6, 20 * time.Second
+	rapid.Check(t, func(t *rapid.T) {
+		d := headroom.Demand{Limit: 1, Ceiling: 3}
+		period := time.Duration(rapid.IntRange(2, 200).Draw(t, "period")) * time.Second
+		falls := time.Duration(rapid.IntRange(0, 60).Draw(t, "falls")) * time.Second
+		var g headroom.Guard
+		var moves []time.Duration
+		last := d.Limit
+		for now := time.Duration(0); now < 20*time.Minute; now += time.Second {
+			share := d.Ceiling // falls by a fifth and a little at a time, then stands high
+			if at := now % (period + falls); at < falls {
+				share -= unit.CPUs(0.41 * math.Ceil(at.Seconds()/10))
+			}
+			var got unit.CPUs
+			if g, got = g.Next(now, d, share); got != last {
+				moves, last = append(moves, now), got
+			}
+		}
+		for i := range moves {
+			for k := range moves[i:] {
+				if most := once + int((moves[i+k]-moves[i])/every); k+1 > most {
+					t.Fatalf("%d moves in %v: %v", k+1, moves[i+k]-moves[i], moves)
+				}
+			}
+		}
+	})
+}
+
+// TestGuardRises: a share that stays high is granted once the guard remembers no lower one.
+func TestGuardRises(t *testing.T) {
+	d := headroom.Demand{Limit: 1, Ceiling: 3}
+	g, _ := headroom.Guard{}.Next(0, d, 3)
+	g, got := g.Next(20*time.Second, d, 1.5)
+	if got != 1.5 {
+		t.Fatalf("ceiling %v on a busy node, want 1.5", got)
+	}
+	for now := 21 * time.Second; got != 3; now += time.Second {
+		if g, got = g.Next(now, d, 3); now > 20*time.Second+headroom.GuardMemory+2*time.Second {
+			t.Fatalf("ceiling %v at %v", got, now)
+		}
+	}
 }
 
 func TestGuardStartsAnew(t *testing.T) {

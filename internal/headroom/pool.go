@@ -73,6 +73,9 @@ func (p *Pool) Sample(now time.Duration, busy, apart unit.CPUTime) {
 // Use is the mean use over MeanWindow, 0 to 1; NaN before the second sample.
 func (p *Pool) Use() float64 { return p.mean.Value() }
 
+// Busy is how busy all CPUs of the machine were since it started, at the last sample that counts.
+func (p *Pool) Busy() (at time.Duration, busy unit.CPUTime) { return p.at, p.busy }
+
 // guarded is the use that the guard goes by. A threshold of 100 % switches the
 // guard off: there is no use above it to divide.
 func (p *Pool) guarded() float64 {

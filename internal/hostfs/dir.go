@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ID identifies a directory for as long as the machine runs: the kernel gives
@@ -26,7 +29,7 @@ func (id ID) String() string { return fmt.Sprintf("%d:%d", id.Dev, id.Ino) }
 // Dir is one held directory. It is safe for concurrent use.
 type Dir struct {
 	root *Root
-	dir  *os.Root
+	dir  *os.File
 	name string
 	id   ID
 
@@ -44,12 +47,12 @@ func (d *Dir) Dir(name string) (*Dir, error) {
 }
 
 // hold holds the directory name of a directory; full is its name below the root.
-func (r *Root) hold(in *os.Root, name, full string) (*Dir, error) {
-	sub, err := in.OpenRoot(local(name))
+func (r *Root) hold(in *os.File, name, full string) (*Dir, error) {
+	sub, err := beneath(in, local(name), unix.O_DIRECTORY)
 	if err != nil {
 		return nil, classify("open directory", r.join(full), err)
 	}
-	info, err := sub.Stat(".")
+	info, err := sub.Stat()
 	if err != nil {
 		_ = sub.Close() // the first error is the one to report
 		return nil, classify("stat", r.join(full), err)
@@ -63,20 +66,28 @@ func (d *Dir) Path() string { return d.root.join(d.name) }
 // ID returns the identity of the held directory.
 func (d *Dir) ID() ID { return d.id }
 
-// Root returns the underlying os.Root. It exists for package hostwrite, the
-// only one that may write through it.
-func (d *Dir) Root() *os.Root { return d.dir }
+// Open opens a file of the directory as os.OpenFile does, and makes none. It exists for
+// package hostwrite, the only one that may open a file for writing.
+func (d *Dir) Open(name string, flag int) (*os.File, error) {
+	return beneath(d.dir, local(name), flag)
+}
+
+// Root returns the directory as an os.Root, which the caller closes. It exists for package
+// hostwrite, too, which makes and removes files in it.
+func (d *Dir) Root() (*os.Root, error) { return rootAt(d.dir) }
 
 // Alive returns nil while the path still leads to the held directory, and
 // ErrGone when it was removed, or removed and made again.
 func (d *Dir) Alive() error {
-	id, err := d.root.ID(d.name)
+	var st unix.Stat_t // of whatever is there: only this very directory has its identity
+	err := unix.Fstatat(int(d.root.dir.Fd()), d.name, &st, 0)
+	runtime.KeepAlive(d.root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("directory %s: %w", d.Path(), ErrGone)
 	case err != nil:
-		return err
-	case id != d.id:
+		return classify("stat", d.Path(), err)
+	case ID{Dev: st.Dev, Ino: st.Ino} != d.id:
 		return fmt.Errorf("directory %s was made again: %w", d.Path(), ErrGone)
 	}
 	return nil
@@ -85,7 +96,7 @@ func (d *Dir) Alive() error {
 // ReadFile returns the whole file. A missing one is fs.ErrNotExist, unless
 // the directory itself is gone: that is ErrGone.
 func (d *Dir) ReadFile(name string) ([]byte, error) {
-	f, err := d.dir.Open(local(name))
+	f, err := d.Open(name, os.O_RDONLY)
 	if err != nil {
 		return nil, d.Explain("open", name, err)
 	}
@@ -94,7 +105,7 @@ func (d *Dir) ReadFile(name string) ([]byte, error) {
 
 // Stat returns the identity and the mode of a file. Errors are as for ReadFile.
 func (d *Dir) Stat(name string) (ID, fs.FileMode, error) {
-	info, err := d.dir.Stat(local(name))
+	info, err := stat(d.dir, local(name))
 	if err != nil {
 		return ID{}, 0, d.Explain("stat", name, err)
 	}
@@ -108,7 +119,7 @@ func (d *Dir) ReadDir() ([]fs.DirEntry, error) { return readDir(d.dir, ".", d.Pa
 // links: cgroup file systems count two, and one for each. A file system that counts
 // none makes it true.
 func (d *Dir) HasSubdirs() (bool, error) {
-	info, err := d.dir.Stat(".")
+	info, err := d.dir.Stat()
 	if err != nil {
 		return false, d.Explain("stat", ".", err)
 	}
@@ -118,7 +129,7 @@ func (d *Dir) HasSubdirs() (bool, error) {
 
 // Keep opens a file for repeated reading. Errors are as for ReadFile.
 func (d *Dir) Keep(name string) (*File, error) {
-	f, err := d.dir.Open(local(name))
+	f, err := d.Open(name, os.O_RDONLY)
 	if err != nil {
 		return nil, d.Explain("open", name, err)
 	}

@@ -1,6 +1,7 @@
 package hostfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,7 +52,8 @@ func (f *File) Close() error {
 func readAll(f *os.File, path string) ([]byte, error) {
 	defer f.Close()
 	fd := int(f.Fd())
-	data := make([]byte, 0, 4096)
+	var page [4096]byte // most files of the kernel are a few bytes: only these are kept
+	data := page[:0]
 	for {
 		if len(data) == cap(data) {
 			data = append(data, 0)[:len(data)]
@@ -61,7 +63,7 @@ func readAll(f *os.File, path string) ([]byte, error) {
 			return nil, classify("read", path, err)
 		}
 		if n == 0 {
-			return data, nil
+			return bytes.Clone(data), nil
 		}
 		data = data[:len(data)+n]
 		if len(data) > MaxFileSize {

@@ -2,7 +2,8 @@
 // that directory is "/", or a recorded /proc and /sys tree in any other.
 //
 // Names are relative to the root, with or without a leading slash, and never
-// escape it: neither by ".." nor by a symbolic link (os.Root refuses both).
+// escape it: neither by ".." nor by a symbolic link (openat2, and os.Root where
+// the kernel has none, refuse both).
 // A Dir holds one sub directory open and thereby pins it: when a cgroup is
 // removed and made again under the same name, the Dir still means the old one
 // and says so (ErrGone), instead of silently reading another group's numbers.
@@ -21,6 +22,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -33,17 +36,17 @@ const MaxFileSize = 16 << 20
 
 // Root is a held directory tree. It is safe for concurrent use.
 type Root struct {
-	dir  *os.Root
+	dir  *os.File
 	path string
 }
 
 // Open holds the directory dir, which is "/" for the live host.
 func Open(dir string) (*Root, error) {
-	r, err := os.OpenRoot(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open root %s: %w", dir, err)
 	}
-	return &Root{dir: r, path: filepath.Clean(dir)}, nil
+	return &Root{dir: f, path: filepath.Clean(dir)}, nil
 }
 
 // Path returns the directory as it was given to Open.
@@ -60,7 +63,7 @@ func (r *Root) Close() error {
 
 // ReadFile returns the whole file. A missing one is fs.ErrNotExist.
 func (r *Root) ReadFile(name string) ([]byte, error) {
-	f, err := r.dir.Open(local(name))
+	f, err := beneath(r.dir, local(name), os.O_RDONLY)
 	if err != nil {
 		return nil, classify("open", r.join(name), err)
 	}
@@ -74,7 +77,7 @@ func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // ID returns the identity of the file or directory that name means now.
 func (r *Root) ID(name string) (ID, error) {
-	info, err := r.dir.Stat(local(name))
+	info, err := stat(r.dir, local(name))
 	if err != nil {
 		return ID{}, classify("stat", r.join(name), err)
 	}
@@ -83,18 +86,15 @@ func (r *Root) ID(name string) (ID, error) {
 
 // IsDebugfs says whether the root is a directory of debugfs.
 func (r *Root) IsDebugfs() bool {
-	d, err := r.dir.Open(".")
-	if err != nil {
-		return false
-	}
-	defer d.Close()
 	var s unix.Statfs_t
-	return unix.Fstatfs(int(d.Fd()), &s) == nil && s.Type == unix.DEBUGFS_MAGIC
+	err := unix.Fstatfs(int(r.dir.Fd()), &s)
+	runtime.KeepAlive(r)
+	return err == nil && s.Type == unix.DEBUGFS_MAGIC
 }
 
-// Handle returns the underlying os.Root. It exists for package hostwrite, the
-// only one that may write through it.
-func (r *Root) Handle() *os.Root { return r.dir }
+// Handle returns the directory as an os.Root, which the caller closes. It exists for links, and for
+// package hostwrite, the only one that may write through it.
+func (r *Root) Handle() (*os.Root, error) { return rootAt(r.dir) }
 
 // Join returns the path of name on the machine that runs this program.
 func (r *Root) Join(name string) string { return r.join(name) }
@@ -111,11 +111,17 @@ func local(name string) string {
 	return name
 }
 
-func readDir(root *os.Root, name, path string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(root.FS(), filepath.Clean(name))
+func readDir(at *os.File, name, path string) ([]fs.DirEntry, error) {
+	f, err := beneath(at, name, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, classify("list", path, err)
 	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, classify("list", path, err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
 

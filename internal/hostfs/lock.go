@@ -21,8 +21,8 @@ func (d *Dir) Lock() error {
 	if d.lock != nil {
 		return nil
 	}
-	// os.Root does not hand out its descriptor, so the lock has one of its own.
-	f, err := d.dir.Open(".")
+	// The lock has a descriptor of its own: it goes with that.
+	f, err := d.Open(".", unix.O_DIRECTORY)
 	if err != nil {
 		return d.Explain("open", ".", err)
 	}

@@ -1,11 +1,14 @@
-// Package hostwrite is the only place where a file of the host, or the affinity or cookie of a
-// thread of others, is changed.
+// Package hostwrite is the only place where a file of the host, or the affinity, cookie, policy or
+// slice of a thread of others, is changed.
 //
 // A knob is written with one write(2), because the kernel parses each call as
 // a whole value. It is opened without O_CREAT: a knob that this kernel lacks
 // is an error and never an ordinary file that looks like success. Everything
 // goes through a directory that the caller holds, so a write can never reach
 // another group which was made meanwhile under the same name.
+//
+// The files by which a machine boots are no knobs: they are on a disk, and replaced as a whole
+// (Replace).
 //
 // It does not insist on cgroupfs below it, because recorded trees and tests
 // are plain directories; that the target is the intended one follows from the
@@ -39,7 +42,7 @@ func Existing(d *hostfs.Dir, name, content string) error {
 	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 		return fmt.Errorf("%s %q in %s: %w", op, name, d.Path(), ErrBadName)
 	}
-	f, err := d.Root().OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	f, err := d.Open(name, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return d.Explain(op, name, err)
 	}
@@ -75,7 +78,12 @@ func write(f *os.File, content string) error {
 // MakeDir makes the directory name below r, which makes a cgroup when its
 // parent is one. One that is there already is fs.ErrExist.
 func MakeDir(r *hostfs.Root, name string) error {
-	if err := r.Handle().Mkdir(relative(name), 0o755); err != nil {
+	in, err := r.Handle()
+	if err == nil {
+		defer in.Close()
+		err = in.Mkdir(relative(name), 0o755)
+	}
+	if err != nil {
 		return fmt.Errorf("make %s: %w", r.Join(name), bare(err))
 	}
 	return nil
@@ -85,17 +93,25 @@ func MakeDir(r *hostfs.Root, name string) error {
 // cgroups are removed. EBUSY means that it still has processes or groups.
 // Only a directory is ever removed.
 func RemoveDir(r *hostfs.Root, name string) error {
-	info, err := r.Handle().Lstat(relative(name))
-	if err == nil && !info.IsDir() {
-		err = unix.ENOTDIR
-	}
+	in, err := r.Handle()
 	if err == nil {
-		err = r.Handle().Remove(relative(name))
+		defer in.Close()
+		err = removeDir(in, relative(name))
 	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", r.Join(name), bare(err))
 	}
 	return nil
+}
+
+func removeDir(in *os.Root, name string) error {
+	switch info, err := in.Lstat(name); {
+	case err != nil:
+		return err //nolint:wrapcheck // the caller adds the path
+	case !info.IsDir():
+		return unix.ENOTDIR
+	}
+	return in.Remove(name) //nolint:wrapcheck // the caller adds the path
 }
 
 func relative(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }

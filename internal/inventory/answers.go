@@ -12,7 +12,7 @@ import (
 // only be on record where the runtime failed to carry out as many answers in a row.
 const mostAnswers = 8
 
-// Answered holds the lists that Berth answered the runtime for one container. A list on
+// Answered holds what Berth answered the runtime for one container. A list on
 // the runtime's record that is not among them is another owner's.
 type Answered struct {
 	// Pod is the UID of its pod.
@@ -20,6 +20,8 @@ type Answered struct {
 	// CPUs and Mems are different lists each, the last one at the end.
 	CPUs []cpuset.Set `json:"cpus,omitempty"`
 	Mems []cpuset.Set `json:"mems,omitempty"`
+	// NoQuota says that an answer took the CFS quota away.
+	NoQuota bool `json:"noQuota,omitempty"`
 }
 
 // Answers returns what Berth answered, by container. It has to outlive the agent, on disk
@@ -57,7 +59,7 @@ func newAnswers() answers {
 // add keeps an answer for a container of a pod.
 func (as *answers) add(id, pod string, s nri.Settings) {
 	a := as.byID[id]
-	a.Pod, a.CPUs, a.Mems = pod, with(a.CPUs, s.CPUs), with(a.Mems, s.Mems)
+	a.Pod, a.CPUs, a.Mems, a.NoQuota = pod, with(a.CPUs, s.CPUs), with(a.Mems, s.Mems), a.NoQuota || s.NoQuota
 	as.byID[id] = a
 }
 

@@ -1,7 +1,7 @@
 package inventory
 
 import (
-	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/lending"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -13,8 +13,8 @@ func NewLender(inv *Inventory) Lender { return Lender{inv} }
 
 // Borrowers returns these containers, each with the groups whose quotas bound it: its own and its
 // pod's. One whose group is not known is left out.
-func (l Lender) Borrowers() []place.Borrower {
-	var all []place.Borrower
+func (l Lender) Borrowers() []lending.Borrower {
+	var all []lending.Borrower
 	for _, b := range l.inv.node.Borrowers() {
 		if c := l.inv.containers.byID[b.ContainerID]; c != nil && c.group != "" {
 			b.Groups = append(b.Groups, c.group)
@@ -30,4 +30,4 @@ func (l Lender) Borrowers() []place.Borrower {
 }
 
 // Lend gives borrowers as many CPUs as their loans say, as place.Node.Lend does.
-func (l Lender) Lend(loans []place.Loan, use []unit.CPUs) { l.inv.node.Lend(loans, use) }
+func (l Lender) Lend(loans []lending.Loan, use []unit.CPUs) { l.inv.node.Lend(loans, use) }

@@ -18,12 +18,7 @@ type lists struct {
 	original map[string]cpuset.Set
 }
 
-func (l lists) OriginalCPUs(group string) cpuset.Set {
-	if cpus, found := l.original[group]; found {
-		return cpus
-	}
-	return set("0-7")
-}
+func (l lists) OriginalCPUs(group string) cpuset.Set { return cpusOf(group, l.original) }
 
 func withLists(t *testing.T, original map[string]cpuset.Set) *inventory.Inventory {
 	t.Helper()
@@ -35,7 +30,7 @@ func withLists(t *testing.T, original map[string]cpuset.Set) *inventory.Inventor
 
 func wantsOf(n *inventory.Inventory) map[string]string {
 	got := map[string]string{}
-	all, _ := n.Desired()
+	all, _ := n.Desired(nil)
 	for _, w := range all {
 		got[w.Group] = w.CPUs.String()
 	}
@@ -56,6 +51,21 @@ func TestPoolIsBoundByOriginals(t *testing.T) {
 	for group, want := range map[string]cpuset.Set{"a.service": set("0-7"), "b.service": set("4-6")} {
 		if got[group] != want.Difference(own).String() {
 			t.Errorf("%s gets %s, want %s", group, got[group], want.Difference(own))
+		}
+	}
+}
+
+// Exclusive CPUs from before count until the file of the workload asks for none. A mistake in it
+// takes none away.
+func TestWorkloadKeepsWhatItAsksFor(t *testing.T) {
+	for value, want := range map[string]string{"true": "2-3", "false": "", "maybe": "2-3"} {
+		n := inventory.New(host{map[string]cpuset.Set{"w.service": set("2-3")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+		n.SetStandalone([]workload.Workload{{
+			Name: "w", Cgroup: "w.service", Limit: 2, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: value},
+		}}, nil)
+		if got := wantsOf(n)["w.service"]; got != want {
+			t.Errorf("cpuset-scheduler %s: it gets %q, want %q", value, got, want)
 		}
 	}
 }

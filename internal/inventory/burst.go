@@ -73,6 +73,7 @@ func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload 
 		w.Name, w.Cgroup = p.Key+"/"+c.Name, b.containers.running(p.UID, c.Name)
 		w.Request = unit.MilliCPUs(c.CPURequest)
 		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
+		w.InForce = c.CPUInForce
 		w.Exclusive = b.exclusive[p.UID+"/"+c.Name]
 		if b.unlimited[p.UID+"/"+c.Name] {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}

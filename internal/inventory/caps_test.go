@@ -101,7 +101,7 @@ func TestResizeObeysCaps(t *testing.T) {
 }
 
 func desired(n *inventory.Inventory) []place.Desired {
-	all, _ := n.Desired()
+	all, _ := n.Desired(nil)
 	return all
 }
 

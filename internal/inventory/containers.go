@@ -4,11 +4,13 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // Effective is where the processes of a group may be.
@@ -19,15 +21,21 @@ type Effective interface {
 	EffectiveMems(group string) cpuset.Set
 }
 
+// Original is what a group would have without Berth.
+type Original interface {
+	// OriginalCPUs are those that it would have, empty where that cannot be read.
+	OriginalCPUs(group string) cpuset.Set
+	// OriginalLimit is its own limit, 0 for none or where that cannot be read.
+	OriginalLimit(group string) unit.CPUs
+}
+
 // Host is what has to be read of the host about a group.
 type Host interface {
 	Effective
+	Original
 	// Journaled says whether the journal has the CPUs of the group, and whether they
 	// are exclusive to a pod.
 	Journaled(group string) (set, pinned bool)
-	// OriginalCPUs are those that the group would have without Berth, empty where that
-	// cannot be read.
-	OriginalCPUs(group string) cpuset.Set
 }
 
 // containers are the sandboxes and containers as the runtime reports them, with what the
@@ -38,7 +46,7 @@ type containers struct {
 	sandboxes map[string]nri.Pod // by sandbox
 	byID      map[string]*container
 	arrivals  int // how many containers came so far
-	looks     int // how often forgotten was called
+	looks     int // how often it was asked what is desired
 }
 
 func newContainers(host Host) containers {
@@ -58,6 +66,8 @@ type container struct {
 	ours     bool
 	// most holds the CPUs that its group can have, where they were read.
 	most cpuset.Set
+	// desired is the look at which something was desired of it last.
+	desired int
 }
 
 // own is a pod without annotations of others: a user may write a lot there.
@@ -196,27 +206,59 @@ const lookEvery = 16
 
 // forgotten are those containers that the runtime still has few CPUs of Berth's on record
 // for, and that have no more: an agent answered these CPUs and ended before it journaled
-// them, or systemd remembered. Once they have all CPUs that they can have the
+// them, everything was to be put back before it did, or systemd remembered. Once they have all CPUs that they can have the
 // journal knows them, and they get back what they had before.
-func (cs *containers) forgotten(desired map[string]bool, online cpuset.Set) []place.Desired {
+func (cs *containers) forgotten(online cpuset.Set) []place.Desired {
 	var missing []place.Desired
-	cs.looks++
-	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
-		c := cs.byID[id]
-		if desired[id] || !c.ours || c.group == "" || c.Phase != place.Running {
+	for id, c := range cs.byID {
+		if c.desired == cs.looks {
 			continue
 		}
-		if !cs.narrow(c, online) {
-			continue
-		}
-		if set, _ := cs.host.Journaled(c.group); !set {
-			missing = append(missing, place.Desired{
-				ContainerID: id, PodUID: c.PodUID, Container: c.Name, Group: c.group, Made: c.ours,
-				CPUs: c.most, Why: "few CPUs are left from when others were pinned",
-			})
+		if d, found := cs.isForgotten(id, online); found {
+			missing = append(missing, d)
 		}
 	}
+	slices.SortFunc(missing, func(a, b place.Desired) int { return strings.Compare(a.ContainerID, b.ContainerID) })
 	return missing
+}
+
+// isForgotten says whether a container that nothing is desired for is one of them, and what it gets.
+func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired, found bool) {
+	c := cs.byID[id]
+	if !c.ours || c.group == "" || c.Phase != place.Running || !cs.narrow(c, online) {
+		return d, false
+	}
+	if set, _ := cs.host.Journaled(c.group); set {
+		return d, false
+	}
+	return place.Desired{
+		ContainerID: id, PodUID: c.PodUID, Container: c.Name, Group: c.group, Made: c.ours,
+		CPUs: c.most, Why: "few CPUs are left from when others were pinned",
+	}, true
+}
+
+// unstarted says that a container was made with few CPUs and does not run yet, "" where none was. It
+// is the first by its ID.
+func (cs *containers) unstarted() string {
+	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
+		if c := cs.byID[id]; c.ours && c.Phase == place.Created {
+			return "container " + id + " was made with CPUs " + c.recorded.String() + " and does not run yet"
+		}
+	}
+	return ""
+}
+
+// in returns the ids of the containers with this group, in their order: a new container may have the
+// group of one that ended.
+func (cs *containers) in(group string) []string {
+	var ids []string
+	for id, c := range cs.byID {
+		if c.group == group {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // narrow says whether a container has fewer CPUs than its group could have.
@@ -260,18 +302,26 @@ func (cs *containers) pinned(pods map[string]bool) {
 	}
 }
 
-// saw takes over which CPUs a group was found to run on, and returns the containers that
-// this says something new of.
-func (cs *containers) saw(group string, cpus cpuset.Set) []place.Container {
+// saw takes over which CPUs groups were found to run on, none where that is not known, and
+// returns the containers that this says something new of.
+func (cs *containers) saw(effective func(group string) cpuset.Set) []place.Container {
 	var changed []place.Container
 	for _, c := range cs.byID {
-		if c.group == group && c.CPUs != cpus {
+		if cpus := effective(c.group); !cpus.IsEmpty() && c.CPUs != cpus {
 			c.CPUs = cpus
-			_, c.Pinned = cs.host.Journaled(group)
+			_, c.Pinned = cs.host.Journaled(c.group)
 			changed = append(changed, c.Container)
 		}
 	}
 	return changed
+}
+
+// ended returns the sandboxes of unknown pods without a group: containerd does not report the end of
+// a sandbox that is older than itself.
+func (cs *containers) ended(known func(uid string) bool) []nri.Pod {
+	return slices.DeleteFunc(slices.Collect(maps.Values(cs.sandboxes)), func(s nri.Pod) bool {
+		return known(s.UID) || s.CgroupPath == "" || !cs.host.EffectiveCPUs(s.CgroupPath).IsEmpty()
+	})
 }
 
 // hasSandbox says whether the runtime has a sandbox of the pod.

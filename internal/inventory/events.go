@@ -42,7 +42,7 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 		inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
 		inv.put(e.Pod, e.Container, place.Running)
 	case nri.Update:
-		return inv.update(e)
+		return inv.update(e, final)
 	case nri.Stop:
 		inv.put(e.Pod, e.Container, place.Stopped)
 	case nri.Remove:
@@ -122,9 +122,9 @@ func (inv *Inventory) observe(c *container) *container {
 	return kept
 }
 
-// Saw takes over which CPUs a group was found to run on.
-func (inv *Inventory) Saw(group string, cpus cpuset.Set) {
-	for _, c := range inv.containers.saw(group, cpus) {
+// Saw takes over which CPUs groups were found to run on, none where that is not known.
+func (inv *Inventory) Saw(effective func(group string) cpuset.Set) {
+	for _, c := range inv.containers.saw(effective) {
 		inv.running.made = false
 		inv.node.Observe(c)
 	}
@@ -210,19 +210,20 @@ func settings(d place.Desired) nri.Settings {
 }
 
 // update answers a change of resources that the kubelet asks for. What Berth set
-// stays: a pod with exclusive CPUs runs without a quota. With an Obstacle, and where the
-// update asks for CPUs, the answer is empty: it would replace what their owner asks for.
-func (inv *Inventory) update(e nri.Event) (Answer, error) {
+// stays: a pod with exclusive CPUs runs without a quota. Where another program sets CPU sets, and
+// where the update asks for CPUs, the answer is empty: it would replace what their owner asks for.
+func (inv *Inventory) update(e nri.Event, final bool) (Answer, error) {
 	inv.recorded(e)
-	if inv.known[e.Pod.UID] == nil {
+	p := inv.known[e.Pod.UID]
+	if p == nil {
 		return Answer{}, nil
 	}
-	decided, err := inv.node.Resize(e.Pod.UID)
+	decided, err := resize(inv, p, e, final)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resize of %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
 	}
 	asks, a := e.Requested.CPUs, inv.containers.answers.byID[e.Container.ID]
-	if inv.Obstacle() != (Obstacle{}) || !asks.IsEmpty() && !slices.Contains(a.CPUs, asks) {
+	if !heals(inv) || !asks.IsEmpty() && !slices.Contains(a.CPUs, asks) {
 		return Answer{}, nil
 	}
 	desired := decided.Others
@@ -235,7 +236,7 @@ func (inv *Inventory) update(e nri.Event) (Answer, error) {
 		}
 	}
 	answer := inv.answer(append(desired, decided.Own...))
-	if c := inv.containers.byID[e.Container.ID]; !own && c != nil && c.ours && inv.facts.Machine != nil {
+	if c := inv.containers.byID[e.Container.ID]; !own && c != nil && c.ours {
 		// The runtime writes all that it has on record: the CPUs that were left while
 		// others were pinned, too. NRI has no way to make it forget them.
 		all := nri.Settings{CPUs: inv.facts.Machine.Topology().Online}

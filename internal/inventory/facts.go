@@ -36,9 +36,14 @@ func (inv *Inventory) Here() (present []capability.Container, offline []isolate.
 	return r.present, r.offline
 }
 
-// runningOf returns what runs, made anew after something changed.
+// runningOf returns what runs, made anew after something changed: nothing while everything is put
+// back.
 func runningOf(inv *Inventory) *running {
 	if inv.running.made {
+		return &inv.running
+	}
+	if inv.Obstacle().Restores() {
+		inv.running = running{made: true}
 		return &inv.running
 	}
 	f := factsOf{inv: inv, strategies: inv.strategiesNow(), pinned: pinned(inv.node)}

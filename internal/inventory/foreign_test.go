@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -58,6 +59,8 @@ func (standing) Journaled(string) (set, pinned bool) { return false, false }
 
 func (s standing) OriginalCPUs(group string) cpuset.Set { return s.EffectiveCPUs(group) }
 
+func (standing) OriginalLimit(string) unit.CPUs { return 0 }
+
 // Where another one owns the CPU sets, an update that the kubelet asks for is not
 // answered: the answer would replace the kubelet's exclusive set.
 func TestObstacleAnswersNoUpdate(t *testing.T) {
@@ -102,7 +105,7 @@ func TestForeignRecord(t *testing.T) {
 	if a := handle(t, n, recorded(nri.Update, theirs, "0-3")); len(a.Reply.Updates) > 0 {
 		t.Errorf("widened by an answer: %+v", a.Reply)
 	}
-	if all, pods := n.Desired(); len(all)+len(pods) > 0 {
+	if all, pods := n.Desired(nil); len(all)+len(pods) > 0 {
 		t.Errorf("desired %+v, of pods %+v", all, pods)
 	}
 	handle(t, n, nri.Event{Kind: nri.Remove, Container: nri.Container{ID: "c-theirs"}})
@@ -151,7 +154,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 		t.Fatalf("obstacle %+v", o)
 	}
 	made := map[string]string{}
-	all, _ := n.Desired()
+	all, _ := n.Desired(nil)
 	for _, w := range all {
 		if w.Made {
 			made[w.PodUID] = w.CPUs.String()
@@ -169,7 +172,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	if e := recorded(nri.PostUpdate, other, "0-7"); len(handle(t, n, e).Reply.Updates) > 0 || n.Obstacle() != (inventory.Obstacle{}) {
 		t.Errorf("obstacle %+v", n.Obstacle())
 	}
-	if all, _ := n.Desired(); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].Made {
+	if all, _ := n.Desired(nil); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].Made {
 		t.Errorf("desired %+v", all)
 	}
 
@@ -240,7 +243,7 @@ func TestForeignSetAfterBerth(t *testing.T) {
 			if o := n.Obstacle(); o.Reason != c.reason {
 				t.Errorf("obstacle %+v, want %q", o, c.reason)
 			}
-			all, _ := n.Desired()
+			all, _ := n.Desired(nil)
 			if found := len(all) > 0; found != (c.reason == "") {
 				t.Errorf("desired %+v", all)
 			}
@@ -393,7 +396,7 @@ func TestListWithoutRecords(t *testing.T) {
 		answers := map[string]inventory.Answered{"c-other": {Pod: "other", CPUs: []cpuset.Set{set("0-1,4-7")}}}
 		n := restarted(t, answers, map[string]string{"other": "0-1,4-7"}, other)
 		for range 2 {
-			if all, _ := n.Desired(); len(all) != 1 || !all[0].Made || all[0].CPUs != set("0-7") {
+			if all, _ := n.Desired(nil); len(all) != 1 || !all[0].Made || all[0].CPUs != set("0-7") {
 				t.Fatalf("desired %+v", all)
 			}
 			handle(t, n, list(other))

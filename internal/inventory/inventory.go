@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
@@ -72,19 +73,18 @@ func (inv *Inventory) SetOffline(cores capability.Offline) {
 }
 
 // Desired returns what every container and every pod with a known group should have
-// now. Groups that are not among them get back what they had before Berth.
-func (inv *Inventory) Desired() ([]place.Desired, []place.DesiredPod) {
-	var all []place.Desired
-	desired := map[string]bool{}
-	for _, d := range inv.node.Desired() {
+// now. Groups that are not among them get back what they had before Berth. The containers are
+// appended to all, which may be nil: they are many, and asked for every second.
+func (inv *Inventory) Desired(all []place.Desired) ([]place.Desired, []place.DesiredPod) {
+	desired := inv.node.Desired()
+	all = slices.Grow(all, len(desired))
+	inv.containers.looks++
+	for _, d := range desired {
 		if inv.join(&d, &inv.containers) {
 			all = append(all, d)
-			desired[d.ContainerID] = true
 		}
 	}
-	if inv.facts.Machine != nil && inv.Obstacle() == (Obstacle{}) {
-		all = append(all, inv.containers.forgotten(desired, inv.facts.Machine.Topology().Online)...)
-	}
+	all = append(all, forgotten(inv)...)
 	var pods []place.DesiredPod
 	for _, d := range inv.node.DesiredPods() {
 		if d.Group = inv.containers.groupOfPod(d.PodUID); d.Group != "" {
@@ -94,13 +94,40 @@ func (inv *Inventory) Desired() ([]place.Desired, []place.DesiredPod) {
 	return all, pods
 }
 
+// DesiredIn returns what the container with this group should have now, as Desired says it. An answer
+// to the runtime asks for no more than that.
+func (inv *Inventory) DesiredIn(group string) (place.Desired, bool) {
+	ids := inv.containers.in(group)
+	for _, id := range ids {
+		if d, found := inv.node.DesiredFor(id); found && inv.join(&d, &inv.containers) {
+			return d, true
+		}
+	}
+	if !heals(inv) {
+		return place.Desired{}, false
+	}
+	for _, id := range ids {
+		if d, found := inv.containers.isForgotten(id, inv.facts.Machine.Topology().Online); found {
+			undo(inv, &d)
+			return d, true
+		}
+	}
+	return place.Desired{}, false
+}
+
+// knows says whether a pod is listed, or came before its list.
+func (ps *pods) knows(uid string) bool {
+	_, early := ps.early[uid]
+	return ps.known[uid] != nil || early
+}
+
 // join adds the group of its container to what is desired, and says whether that is known.
 func (ps *pods) join(d *place.Desired, cs *containers) bool {
 	c := cs.byID[d.ContainerID]
 	if c == nil || c.group == "" {
 		return false
 	}
-	d.Group, d.Made = c.group, c.ours
+	d.Group, d.Made, c.desired = c.group, c.ours, cs.looks
 	if d.NoQuota {
 		d.Limit = ps.limitOf(d.PodUID, d.Container)
 	}

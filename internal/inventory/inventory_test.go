@@ -2,6 +2,9 @@ package inventory_test
 
 import (
 	"errors"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -23,8 +27,11 @@ import (
 // may run everywhere.
 type host struct{ pinned map[string]cpuset.Set }
 
-func (h host) EffectiveCPUs(group string) cpuset.Set {
-	if cpus, ok := h.pinned[group]; ok {
+func (h host) EffectiveCPUs(group string) cpuset.Set { return cpusOf(group, h.pinned) }
+
+// cpusOf are those of a group, all of the host where it is not listed.
+func cpusOf(group string, listed map[string]cpuset.Set) cpuset.Set {
+	if cpus, found := listed[group]; found {
 		return cpus
 	}
 	return set("0-7")
@@ -35,6 +42,8 @@ func (h host) Journaled(group string) (set, pinned bool) { _, ok := h.pinned[gro
 func (host) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 
 func (host) OriginalCPUs(string) cpuset.Set { return set("0-7") }
+
+func (host) OriginalLimit(string) unit.CPUs { return 0 }
 
 func set(list string) cpuset.Set {
 	s, err := cpuset.Parse(list)
@@ -157,20 +166,37 @@ func TestPinnedContainerAndItsNeighbours(t *testing.T) {
 	if len(a.Changes) != len(a.Reply.Updates) {
 		t.Errorf("%d changes journaled, %d in the reply", len(a.Changes), len(a.Reply.Updates))
 	}
-	all, pods := n.Desired()
+	all, pods := n.Desired(nil)
+	agree(t, n, all)
 	if len(all) != 4 || len(pods) != 1 || pods[0].Group != "kubepods/podpinned" || !pods[0].NoQuota {
 		t.Errorf("desired %+v, of pods %+v", all, pods)
 	}
 
 	handle(t, n, event(nri.Stop, pinned))
 	handle(t, n, event(nri.Remove, pinned))
-	if all, _ := n.Desired(); len(all) == 0 {
+	if all, _ := n.Desired(nil); len(all) == 0 {
 		t.Error("the CPUs are given back while the pod may start its container anew")
 	}
 	n.Take(snapshot(other))
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(pinned)})
-	if all, pods := n.Desired(); len(all)+len(pods) > 0 {
+	if all, pods := n.Desired(nil); len(all)+len(pods) > 0 {
 		t.Errorf("desired %+v, of pods %+v, with no pod pinned", all, pods)
+	}
+}
+
+// agree holds what is desired in each group against what is desired in all of them.
+func agree(t *testing.T, n *inventory.Inventory, all []place.Desired) {
+	t.Helper()
+	in := map[string]place.Desired{}
+	for _, d := range all {
+		in[d.Group] = d
+	}
+	for _, group := range append(slices.Collect(maps.Keys(in)), "", "kubepods/podplain/c", "kubepods/podother/box", "kubepods/podpinned/box") {
+		want, desired := in[group]
+		got, found := n.DesiredIn(group)
+		if found != desired || desired && !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %t, %+v, want %t, %+v", group, found, got, desired, want)
+		}
 	}
 }
 
@@ -206,7 +232,7 @@ func TestPodThatOnlyTheRuntimeKnows(t *testing.T) {
 	}
 	handle(t, n, event(nri.Start, p))
 	n.Take(snapshot(p))
-	if all, _ := n.Desired(); len(all) == 0 || n.Pod("early") == nil {
+	if all, _ := n.Desired(nil); len(all) == 0 || n.Pod("early") == nil {
 		t.Error("forgotten when the API server reports it")
 	}
 }
@@ -220,11 +246,11 @@ func TestRemovedPodLeavesNothing(t *testing.T) {
 	start(t, n, pinned)
 	start(t, n, other)
 	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(other)})
-	all, _ := n.Desired()
-	n.Saw("kubepods/podother/c", set("0-1"))
+	all, _ := n.Desired(nil)
+	n.Saw(only("kubepods/podother/c", "0-1"))
 	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(pinned)})
 	n.Take(snapshot())
-	more, _ := n.Desired()
+	more, _ := n.Desired(nil)
 	for _, w := range append(all, more...) {
 		if w.PodUID == "other" {
 			t.Errorf("wanted for a pod that is gone: %+v", w)
@@ -410,7 +436,8 @@ func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
 		running.State = nri.Running
 		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{running}})
 		var got string
-		all, _ := n.Desired()
+		all, _ := n.Desired(nil)
+		agree(t, n, all)
 		for _, w := range all {
 			if w.Group == "kubepods/podpinned/c" {
 				got = w.CPUs.String()
@@ -459,7 +486,7 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(p)}, Containers: []nri.Container{running}})
 			reads := h.reads
 			for look := range 40 {
-				all, _ := n.Desired()
+				all, _ := n.Desired(nil)
 				switch {
 				case c.want == "" && len(all) > 0:
 					t.Fatalf("look %d: desired %+v", look, all)
@@ -470,6 +497,8 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 			if many := h.reads - reads; many > 7 {
 				t.Errorf("%d groups read in 40 looks", many)
 			}
+			all, _ := n.Desired(nil)
+			agree(t, n, all)
 		})
 	}
 }
@@ -494,6 +523,8 @@ func (*narrowAgain) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 
 func (*narrowAgain) OriginalCPUs(string) cpuset.Set { return cpuset.Set{} }
 
+func (*narrowAgain) OriginalLimit(string) unit.CPUs { return 0 }
+
 // While the owner of CPU sets is only not known yet, no event reports pods that have none;
 // one does once it stays so, and no other event is lost.
 func TestRefusalsOfTheStart(t *testing.T) {
@@ -504,7 +535,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 		never := pinnedPod("q", "")
 		never.RuntimeClass = "kata"
 		n.Take(snapshot(pinnedPod("p", ""), never))
-		n.Desired() // as an answer to the runtime does
+		n.Desired(nil) // as an answer to the runtime does
 		handle(t, n, nri.Event{Kind: nri.Synchronize})
 		return n
 	}
@@ -520,9 +551,9 @@ func TestRefusalsOfTheStart(t *testing.T) {
 	facts := place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000}
 
 	n := start()
-	n.Desired()
+	n.Desired(nil)
 	n.Kubelet(inventory.Obstacle{}, "") // the CPUs come later than all others
-	n.Desired()
+	n.Desired(nil)
 	n.Facts(facts)
 	if got := reported(n); got != "q PlacementRefused" {
 		t.Errorf("reported %q", got)

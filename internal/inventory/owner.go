@@ -20,6 +20,10 @@ const (
 	Starting = "Starting"
 )
 
+// Restoring is the Reason of an Obstacle that the cluster's configuration is: everything goes back
+// to its original, and no capability sees a workload.
+const Restoring = "Restoring"
+
 // ForeignCPUSet is the Reason of an Obstacle that a container's set reveals: its writer is
 // not known.
 const ForeignCPUSet = "ForeignCPUSet"
@@ -44,6 +48,9 @@ func (o Obstacle) Suspends() bool {
 	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
 }
 
+// Restores says that everything is put back, and nothing written.
+func (o Obstacle) Restores() bool { return o.Reason == Restoring }
+
 // unreported says of one that Suspends that no event reports it yet.
 func (o Obstacle) unreported() bool { return o.Suspends() && !o.Lasting }
 
@@ -52,6 +59,8 @@ func (o Obstacle) unreported() bool { return o.Suspends() && !o.Lasting }
 type owner struct {
 	// agent is another agent of Berth.
 	agent Obstacle
+	// restoring is that the cluster's configuration has everything put back.
+	restoring Obstacle
 	// kubelet is that the kubelet itself does, or may.
 	kubelet Obstacle
 	// mems is that the kubelet sets memory nodes, "" where it does not.
@@ -67,7 +76,7 @@ type owner struct {
 func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
 
 // known is the one that is known whatever the containers have.
-func (o owner) known() Obstacle { return cmp.Or(o.agent, o.kubelet, o.peer) }
+func (o owner) known() Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
 
 // set is a set that Berth did not set, of several always the same one.
 func (o owner) set() Obstacle {
@@ -90,7 +99,7 @@ func (inv *Inventory) Kubelet(o Obstacle, mems string) {
 // Obstacle returns why Berth sets no CPU sets on this node.
 func (inv *Inventory) Obstacle() Obstacle {
 	o := inv.owner.obstacle()
-	if !inv.started {
+	if !inv.started && !o.Restores() { // what the journal has needs no container to be put back
 		o = inv.clock.starting()
 	}
 	if o == (Obstacle{}) && inv.facts.Machine == nil {

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // pods are the pods of the node, by UID.
@@ -34,7 +36,7 @@ func (ps *pods) limitOf(uid, container string) unit.CPUs {
 
 // NameOf returns the name of a pod or workload in messages, by UID.
 func (ps *pods) NameOf(uid string) string {
-	if name, found := strings.CutPrefix(uid, uidPrefix); found {
+	if name, found := strings.CutPrefix(uid, workload.UIDPrefix); found {
 		name, _, _ = strings.Cut(name, "/")
 		return name
 	}
@@ -58,4 +60,15 @@ func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool
 // allPods returns all of them.
 func (ps *pods) allPods() []*cluster.Pod {
 	return slices.AppendSeq(slices.Collect(maps.Values(ps.known)), maps.Values(ps.early))
+}
+
+// Unplaced returns the pods, as "namespace/name", that are not over and have no placement.
+func (ps *pods) Unplaced() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range ps.allPods() {
+		if !p.Ended && p.Annotations[v1alpha1.AnnotationPlacement] == "" {
+			all[p.Key] = true
+		}
+	}
+	return all
 }

@@ -23,15 +23,16 @@ func (inv *Inventory) Events() []place.Event {
 		inv.setFacts() // it has lasted by now
 	}
 	inv.holdEvents()
+	gone := func(uid string) bool { return inv.known[uid] == nil && !inv.containers.hasSandbox(uid) }
 	switch {
 	case inv.owner.agent != (Obstacle{}):
 		inv.events.held = nil // the other agent reports
 		return nil
 	case o.unreported():
-		inv.events.forget(inv.gone)
+		inv.events.forget(gone)
 		return nil
 	}
-	return append(inv.events.take(), inv.events.due(inv.known, inv.gone)...)
+	return append(inv.events.take(), inv.events.due(inv.known, gone)...)
 }
 
 // holdEvents takes what place has to report. While the owner of CPU sets is only not known
@@ -43,18 +44,20 @@ func (inv *Inventory) holdEvents() {
 	inv.events.hold(inv.node.Events(), func(n place.Event) bool { return brief && n.Unpinnable })
 }
 
-// gone says that neither the cluster nor the runtime has the pod.
-func (inv *Inventory) gone(uid string) bool {
-	return inv.known[uid] == nil && !inv.containers.hasSandbox(uid)
-}
-
 // hold keeps events, but for those to drop, and apart from them what to write to pods.
 func (es *events) hold(all []place.Event, drop func(place.Event) bool) {
 	for i, n := range all {
+		to := es.unwritten[n.PodUID]
 		if n.Annotation != nil || n.Unplaced {
-			es.unwritten[n.PodUID] = place.Event{PodUID: n.PodUID, Annotation: n.Annotation, Unplaced: n.Unplaced}
-			all[i].Annotation, all[i].Unplaced = nil, false
+			to.Annotation, to.Unplaced = n.Annotation, n.Unplaced
 		}
+		if n.Answered {
+			to.Answered, to.Refused = true, n.Refused
+		}
+		if to.PodUID = n.PodUID; to.Annotation != nil || to.Unplaced || to.Answered {
+			es.unwritten[n.PodUID] = to
+		}
+		all[i].Annotation, all[i].Unplaced, all[i].Answered = nil, false, false
 	}
 	es.held = append(es.held, slices.DeleteFunc(all, drop)...)
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -15,6 +16,40 @@ const soleContainer = "workload"
 // SetStandalone replaces the workloads of a host without Kubernetes, in the groups that
 // they were found in: each is a pod with one container, which runs. pool are the groups that only shrink to the shared pool.
 func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
+	inv.standalone.files, inv.standalone.pool = all, pool
+	setStandalone(inv, inv.containers.limited(all))
+}
+
+// FollowLimits takes over what administrators changed of the limits that no workload file names.
+func (inv *Inventory) FollowLimits() {
+	for i := range inv.standalone.files {
+		if w := &inv.standalone.files[i]; ofGroup(w) && inv.workloads[i].Limit != inv.containers.host.OriginalLimit(w.Cgroup) {
+			setStandalone(inv, inv.containers.limited(inv.standalone.files))
+			return
+		}
+	}
+}
+
+// ofGroup says whether a workload has the limit of its group: it asks for exclusive CPUs, and its
+// file names none.
+func ofGroup(w *workload.Workload) bool {
+	return w.Limit == 0 && workload.MayPin(w.Labels, w.Annotations)
+}
+
+// limited returns workloads with the limits that count.
+func (cs *containers) limited(all []workload.Workload) []workload.Workload {
+	all = slices.Clone(all)
+	for i := range all {
+		if w := &all[i]; ofGroup(w) {
+			w.Limit = cs.host.OriginalLimit(w.Cgroup)
+		}
+	}
+	return all
+}
+
+// setStandalone has place go by workloads with the limits that count.
+func setStandalone(inv *Inventory, all []workload.Workload) {
+	pool := inv.standalone.pool
 	pods := make([]workload.Pod, 0, len(all))
 	containers := make([]place.Container, 0, len(all)+len(pool))
 	cs := &inv.containers
@@ -25,8 +60,7 @@ func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
 			Container: place.Container{ID: w.Cgroup, PodUID: uidOf(w), Name: soleContainer, Phase: place.Running},
 			group:     w.Cgroup,
 		})
-		// The CPUs that it still has do not count once its file asks for none.
-		c.Pinned = c.Pinned && workload.MayPin(w.Labels, w.Annotations)
+		c.Pinned = c.Pinned && mayKeep(w)
 		containers = append(containers, c.Container)
 	}
 	for _, group := range pool {
@@ -39,7 +73,6 @@ func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
 	}
 	inv.node.SetPods(pods)
 	inv.node.SetContainers(containers)
-	inv.standalone.resize(inv.node, all)
 	inv.workloads, inv.running.made = all, false
 	if !inv.started {
 		inv.started = true
@@ -47,13 +80,17 @@ func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
 	}
 }
 
-// uidPrefix begins the UIDs of workloads. No pod of Kubernetes has such a one.
-const uidPrefix = "workload/"
+// mayKeep says whether the exclusive CPUs that a workload still has count: not once its file asks
+// for none. A mistake in the file takes none away.
+func mayKeep(w workload.Workload) bool {
+	pin, problems := workload.PinningOf(podOf(w))
+	return pin.Wanted || len(problems) > 0
+}
 
 // uidOf names a workload as a pod. A pod asks for CPUs once, when it is created; a
 // workload whose file asks for something else from now on is another one.
 func uidOf(w workload.Workload) string {
-	return uidPrefix + strings.Join([]string{
+	return workload.UIDPrefix + strings.Join([]string{
 		w.Name, w.Class,
 		w.Annotations[v1alpha1.AnnotationCPUSetScheduler], w.Annotations[v1alpha1.AnnotationCPUPolicy],
 		w.Annotations[v1alpha1.AnnotationResourceSpec], w.Annotations[v1alpha1.AnnotationNUMATopologySpec],
@@ -71,22 +108,12 @@ func podOf(w workload.Workload) workload.Pod {
 	}
 }
 
-// standalone are the limits of the workloads of a host without Kubernetes, by UID.
-type standalone map[string]unit.CPUs
-
-// resize passes on new limits of workloads: each keeps the CPUs it has, as far as that
-// goes.
-func (s *standalone) resize(node *place.Node, all []workload.Workload) {
-	limits := make(standalone, len(all))
-	for _, w := range all {
-		uid := uidOf(w)
-		limits[uid] = w.Limit
-		if was, known := (*s)[uid]; known && was != w.Limit {
-			// What does not fit becomes an event.
-			_, _ = node.Resize(uid)
-		}
-	}
-	*s = limits
+// standalone is what a host without Kubernetes has in place of pods.
+type standalone struct {
+	// files are the workloads as their files have them.
+	files []workload.Workload
+	// pool are the groups that only shrink to the shared pool.
+	pool []string
 }
 
 func thousandths(c unit.CPUs) int64 { return int64(c*1000 + 0.5) }

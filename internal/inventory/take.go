@@ -1,11 +1,11 @@
 package inventory
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -41,7 +41,10 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.parse(s)
 	inv.takePods()
 	inv.owner.peers(s.Pods)
-	inv.owner.agent = Obstacle{}
+	inv.owner.agent, inv.owner.restoring = Obstacle{}, Obstacle{}
+	if inv.strategies.Restores() {
+		inv.owner.restoring = Obstacle{Reason: Restoring, Message: strategy.KeyState + ": " + strategy.StateRestore + " in ConfigMap " + string(strategy.BerthConfig)}
+	}
 	if s.Lease.Other != "" {
 		inv.owner.agent = Obstacle{Reason: OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
 	}
@@ -63,21 +66,11 @@ func (inv *Inventory) takePods() {
 	for _, p := range inv.early {
 		all = append(all, inv.forPlace(p))
 	}
-	inv.dropSandboxes()
-	inv.node.SetPods(all)
-}
-
-// dropSandboxes forgets sandboxes of unknown pods without a group, and what was answered for
-// them: containerd does not report the end of a sandbox that is older than itself.
-func (inv *Inventory) dropSandboxes() {
-	cs := &inv.containers
-	for _, s := range slices.Collect(maps.Values(cs.sandboxes)) {
-		_, early := inv.early[s.UID]
-		if inv.known[s.UID] == nil && !early && s.CgroupPath != "" && cs.host.EffectiveCPUs(s.CgroupPath).IsEmpty() {
-			inv.removePod(s)
-			cs.answers.dropOf(s, !cs.hasSandbox(s.UID))
-		}
+	for _, s := range inv.containers.ended(inv.knows) {
+		inv.removePod(s)
+		inv.containers.answers.dropOf(s, !inv.containers.hasSandbox(s.UID))
 	}
+	inv.node.SetPods(all)
 }
 
 // forPlace returns the pod with its side of the boundary, and the reason for which it gets no

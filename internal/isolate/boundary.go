@@ -1,7 +1,6 @@
 package isolate
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
@@ -47,6 +46,7 @@ const (
 	Moved      Reason = "the cores that may be offline are others"
 	Waiting    Reason = "more is free, and offline work has to wait for it"
 	Stolen     Reason = "more seems free, but the hypervisor takes more than 5 % of the time"
+	Unread     Reason = "what online work uses cannot be read"
 	NotWanted  Reason = "there is no offline work"
 	TooFew     Reason = "fewer than two cores can be moved: offline work shares the pool"
 )
@@ -70,15 +70,6 @@ type Decision struct {
 	Next time.Duration
 }
 
-// String returns the two sides for people.
-func (d Decision) String() string {
-	if !d.Exists {
-		return string(d.Reason)
-	}
-	return fmt.Sprintf("online %s (use %.1f CPUs, need %d cores), offline %s (low %d): %s",
-		d.Online, float64(d.Figures.Use), d.Figures.Need, d.Offline, d.Figures.Low, d.Reason)
-}
-
 // Boundary is the state from decision to decision. The zero value has none yet. It is for one
 // goroutine.
 type Boundary struct {
@@ -92,20 +83,17 @@ type Boundary struct {
 
 // Look takes what each CPU did since boot, by its number, at a moment of the monotonic clock that
 // is above 0. It comes before the decision of that moment.
-func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) { b.gauge.look(now, spent, b.online) }
+func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) {
+	b.gauge.look(now, spent, b.online, 0)
+}
 
 // Decide moves the boundary, and says where it is.
 func (b *Boundary) Decide(now time.Duration, n Node) Decision {
-	cores, per := len(n.Movable), threads(n.Movable)
-	use, known := b.gauge.use()
-	f := Law(n.Policy, cores, per, use)
+	cores, f := len(n.Movable), b.gauge.law(now, n)
 	if why := none(n); why != "" {
 		changed := b.exists
 		*b = Boundary{gauge: b.gauge, online: cpusOf(n.Movable)}
 		return Decision{Cores: resize(nil, n.Movable, cores), Figures: f, Changed: changed, Reason: why, Next: second}
-	}
-	if !known {
-		f.Target = f.Low
 	}
 	before := cpusOf(b.held)
 	held := keep(b.held, n.Movable)
@@ -143,8 +131,10 @@ func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
 	case !b.exists:
 		return f.Low, Started
 	case b.surges(has, f):
-		b.calm = now + window
+		b.calm = now + Window
 		return max(f.Low, min(has-f.surge(has), f.Target)), Surged
+	case b.gauge.blind(now):
+		return max(f.Low, min(has, f.Target)), Unread
 	case has > f.Target:
 		return f.Target, OnlineRose
 	case has < f.Low:

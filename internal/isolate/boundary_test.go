@@ -147,7 +147,7 @@ func TestUse(t *testing.T) {
 		online := cpuset.Set{}.Add(0).Add(2)
 		spent := make([]unit.CPUSpent, 3)
 		now := time.Second
-		g.look(now, spent, online)
+		g.look(now, spent, online, 0)
 		type slice struct {
 			from, until time.Duration
 			busy        float64
@@ -161,9 +161,9 @@ func TestUse(t *testing.T) {
 			}
 			all = append(all, slice{now, now + passed, 2 * part})
 			now += passed
-			g.look(now, spent, online)
+			g.look(now, spent, online, 0)
 		}
-		got, known := g.use()
+		got, known := g.law(now, Node{}).Use, len(g.means) > 0
 		var ends []time.Duration // of the seconds, one after another
 		open := time.Second
 		for _, s := range all {
@@ -178,7 +178,7 @@ func TestUse(t *testing.T) {
 			for _, s := range all {
 				sum += s.busy * max(0, min(s.until, end)-max(s.from, open)).Seconds()
 			}
-			if end > ends[len(ends)-1]-window {
+			if end > now-Window {
 				most = max(most, sum/(end-open).Seconds())
 			}
 			open = end

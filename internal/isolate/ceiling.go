@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,55 +29,13 @@ type Work struct {
 // Owns says whether a group is the work's, also where only its name says so: the kubelet makes
 // the group of a pod before its sandbox, and removes it after that.
 func (w *Work) Owns(group string) bool {
-	return w.Group == group || w.Pod != "" && OwnGroup(group, w.Pod) == nil
-}
-
-// Group is what has to be read of a group that may have a quota.
-type Group struct {
-	// Children are the groups right below it.
-	Children []string
-	// Occupied says that it has processes of its own, in none of these.
-	Occupied bool
+	return w.Group == group || w.Pod != "" && NotOwn(group, w.Pod) == ""
 }
 
 // QuotaGroup returns the group right above the groups of all offline work that is here, which
-// bounds them together. The error matches ErrNoQuotaGroup where that would bound anything else, or
-// the group of some of that work is not known. All others come from read, and from populated, which
-// says whether a group, or one below it, has processes: without any it bounds nothing.
-func QuotaGroup(
-	offline, online []Work, read func(group string) (Group, error), populated func(group string) (bool, error),
-) (string, error) {
-	above, err := above(offline)
-	if err != nil {
-		return "", err
-	}
-	for _, w := range online {
-		if w.Group == above || within(w.Group, above) || within(above, w.Group) {
-			return "", fmt.Errorf("%w: %s shares processes with %s, which is online", ErrNoQuotaGroup, above, w.Name)
-		}
-	}
-	g, err := read(above)
-	if err != nil {
-		return "", fmt.Errorf("group %s: %w", above, err)
-	}
-	if g.Occupied {
-		return "", fmt.Errorf("%w: %s has processes of its own", ErrNoQuotaGroup, above)
-	}
-	for _, child := range g.Children {
-		if slices.ContainsFunc(offline, func(w Work) bool { return w.Owns(child) }) {
-			continue
-		}
-		if some, err := populated(child); err != nil {
-			return "", fmt.Errorf("group %s: %w", child, err)
-		} else if some {
-			return "", fmt.Errorf("%w: %s has %w %s", ErrNoQuotaGroup, above, ErrUnknownGroup, path.Base(child))
-		}
-	}
-	return above, nil
-}
-
-// above returns the group right above the groups of all work that is here.
-func above(offline []Work) (string, error) {
+// bounds them together. The error matches ErrNoQuotaGroup where there is none, the group of some
+// of that work is not known, or online work shares its processes.
+func QuotaGroup(offline, online []Work) (string, error) {
 	first := ""
 	for _, w := range offline {
 		switch {
@@ -91,14 +48,16 @@ func above(offline []Work) (string, error) {
 			return "", fmt.Errorf("%w: %s and %s are not side by side", ErrNoQuotaGroup, first, w.Group)
 		}
 	}
-	switch above := path.Dir(first); {
-	case first == "":
-		return "", fmt.Errorf("%w: there is no offline work", ErrNoQuotaGroup)
-	case above == ".":
+	above := path.Dir(first)
+	if above == "." {
 		return "", fmt.Errorf("%w: %s is right below the root", ErrNoQuotaGroup, first)
-	default:
-		return above, nil
 	}
+	for _, w := range online {
+		if w.Group == above || within(w.Group, above) || within(above, w.Group) {
+			return "", fmt.Errorf("%w: %s shares processes with %s, which is online", ErrNoQuotaGroup, above, w.Name)
+		}
+	}
+	return above, nil
 }
 
 // within says whether a group is below another one.
@@ -110,45 +69,27 @@ func within(group, above string) bool { return strings.HasPrefix(group, above+"/
 // yet. It is for one goroutine.
 type Ceiling struct {
 	boundary Boundary
-	online   unit.CPUTime
 	size     int
 }
 
-// Look takes how much time the online side used since boot, at a moment of the monotonic clock
-// that is above 0. It comes before the decision of that moment.
-func (c *Ceiling) Look(now time.Duration, online unit.CPUTime) {
-	g := &c.boundary.gauge
-	if g.at == 0 {
-		g.at, g.since, c.online = now, now, online
-		return
-	}
-	if now <= g.at {
-		return
-	}
-	// The use of all is counted in ticks and that of a group exactly: the difference may fall.
-	if online > c.online {
-		g.busy += online.Since(c.online)
-		c.online = online
-	}
-	if g.at = now; now-g.since >= second {
-		g.close(now)
-	}
+// Look takes what each CPU did since boot, by its number, and how much of that was offline work,
+// at a moment of the monotonic clock that is above 0. It comes before the decision of that moment.
+func (c *Ceiling) Look(now time.Duration, spent []unit.CPUSpent, offline unit.CPUTime) {
+	c.boundary.gauge.look(now, spent, c.boundary.online, offline)
+	c.boundary.gauge.fresh = false
 }
 
 // Decide says how many cores worth of time offline work may use, and why; 0 for no quota.
 func (c *Ceiling) Decide(now time.Duration, n Node) (cores int, f Figures, why Reason) {
-	use, known := c.boundary.gauge.use()
-	f = Law(n.Policy, len(n.Movable), threads(n.Movable), use)
-	if why := none(n); why != "" {
-		*c = Ceiling{boundary: Boundary{gauge: c.boundary.gauge}, online: c.online}
+	b := &c.boundary
+	f, b.online = b.gauge.law(now, n), cpusOf(n.Movable)
+	if why = none(n); why != "" {
+		*c = Ceiling{boundary: Boundary{gauge: b.gauge, online: b.online}}
 		return 0, f, why
 	}
-	if !known {
-		f.Target = f.Low
+	size, why := b.size(now, c.size, f)
+	if size != c.size || !b.exists {
+		b.moved, b.exists, c.size = now, true, size
 	}
-	size, why := c.boundary.size(now, c.size, f)
-	if size != c.size || !c.boundary.exists {
-		c.boundary.moved, c.boundary.exists, c.size = now, true, size
-	}
-	return c.size, f, why
+	return size, f, why
 }

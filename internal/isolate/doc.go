@@ -1,6 +1,6 @@
-// Package isolate decides how many whole cores of a machine belong to offline work, and how
-// wide a group is that borrows cores: pure functions of what the CPUs and the groups did, of
-// what an administrator chose, and of the time as a value.
+// Package isolate decides how many whole cores of a machine belong to offline work: pure
+// functions of what the CPUs and the groups did, of what an administrator chose, and of the
+// time as a value.
 //
 // # The idea
 //
@@ -47,6 +47,9 @@
 // at the next look again. After a surge nothing grows for 20 s, since means of a second do not
 // show what it was.
 //
+// Where looks fail nothing grows, and once the last mean is older than the window offline work is
+// back at low.
+//
 // # Cores
 //
 // Offline work starts with low cores, also when the agent starts again, and keeps those that it
@@ -60,12 +63,6 @@
 // or schedIdle 1 of cpuQOS. Where the kernel has Group Identity (cpu.bvt_warp_ns) that says it,
 // and 1 and 2 as well. Elsewhere it is cpu.idle of the pod's group, for offline work only, and 1
 // and 2 have no form: a group cannot go before all others without taking time from them.
-//
-// # Width
-//
-// A pod with static-burst borrows cores besides those that are reserved for it. How many is a law
-// of its own (Borrowing): twice the limit, as far as there are threads, and what is reserved alone
-// while the quota throttles it. Which cores these are is decided with the CPU sets.
 //
 // # Kernel files
 //

@@ -3,6 +3,7 @@ package isolate
 import (
 	"math"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -17,6 +18,18 @@ type Policy struct {
 
 // DefaultPolicy is the one of an administrator who chose none.
 func DefaultPolicy() Policy { return Policy{Threshold: 65} }
+
+// PolicyOf is what an administrator asks for, with the defaults.
+func PolicyOf(asked v1alpha1.ResourceThreshold) Policy {
+	p := DefaultPolicy()
+	if percent := asked.CPUSuppressThresholdPercent; percent != nil {
+		p.Threshold = int(*percent)
+	}
+	if percent := asked.CPUSuppressMinPercent; percent != nil {
+		p.Min = int(*percent)
+	}
+	return p
+}
 
 // Figures are what the law says of one moment, in cores.
 type Figures struct {
@@ -44,29 +57,21 @@ func Law(p Policy, n, t int, use unit.CPUs) Figures {
 	used := millis(use, n*t)
 	f.Need = ceilDiv(12*used+max(5000*t, 1000*t*n), 10_000*t)
 	f.Low = min(n-1, max(1, ceilDiv(p.Min*n, 100)))
-	f.Target = max(f.Low, min(n-f.Need, floorDiv(p.Threshold*n*1000*t-100*used, 100_000*t)))
+	f.Target = max(f.Low, min(n-f.Need, (p.Threshold*n*1000*t-100*used)/(100_000*t)))
 	return f
 }
 
 // millis is a use in thousandths of a CPU, rounded up; it is no more than that of all CPUs, and
 // what is not a number counts as that.
 func millis(use unit.CPUs, cpus int) int {
-	m := math.Ceil(float64(use) * 1000)
-	if !(m >= 0 && m <= float64(1000*cpus)) && !(m < 0) {
-		return 1000 * cpus
+	if m := math.Ceil(float64(use) * 1000); m < float64(1000*cpus) {
+		return int(max(m, 0))
 	}
-	return int(max(m, 0))
+	return 1000 * cpus
 }
 
-func ceilDiv(a, b int) int { return -floorDiv(-a, b) }
-
-func floorDiv(a, b int) int {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
+// ceilDiv divides rounding up, a number that is not negative.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // surge is how many cores offline work of this size gives back at once.
 func (f Figures) surge(size int) int {

@@ -1,19 +1,12 @@
 package isolate
 
 import (
-	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-)
-
-var (
-	// ErrNoForm is why a precedence is not carried out: no file of this kernel says it.
-	ErrNoForm = errors.New("no form on this kernel")
-	// ErrOnline is why online work is never idle.
-	ErrOnline = errors.New("only offline work can be idle")
 )
 
 // QOS is how one workload shares CPUs, as it was asked for. No field is left to inherit.
@@ -43,7 +36,7 @@ func QOSOf(annotations map[string]string, class v1alpha1.QoSClass, strategy *v1a
 		source = "annotation " + key
 	}
 	q = QOS{Source: source, Own: found}
-	refused, unknown = below(key, refused), below(key, unknown)
+	refused, unknown = refused.InAnnotation(key), unknown.InAnnotation(key)
 	if len(refused) > 0 {
 		return q, refused, unknown
 	}
@@ -59,17 +52,6 @@ func QOSOf(annotations map[string]string, class v1alpha1.QoSClass, strategy *v1a
 	return q, nil, unknown
 }
 
-// below moves problems of an annotation's value below the annotation's field.
-func below(key string, problems v1alpha1.FieldErrors) v1alpha1.FieldErrors {
-	for i := range problems {
-		field := problems[i].Field
-		if problems[i].Field = "metadata.annotations[" + key + "]"; field != "" {
-			problems[i].Field += "." + field
-		}
-	}
-	return problems
-}
-
 func isTrue(b *bool) bool { return b != nil && *b }
 
 // Means are the files for precedence that a kernel has.
@@ -78,63 +60,59 @@ type Means struct {
 	Identity, Idle bool
 }
 
-// Precedence is what is desired of the group of a workload.
-type Precedence struct {
-	// Idle says that the group is idle.
-	Idle bool
-	// Identity is its Group Identity, nil for none.
-	Identity *int64
-	// Why is a sentence.
-	Why string
-}
+// Idle is the precedence of a group that is idle, as package cgroup writes it.
+const Idle = "idle"
 
-// Precedence decides what a workload of a class gets. Where the kernel has Group Identity, that
-// is what says it; elsewhere work that yields is idle. The error says why what was asked for is
-// not done, and matches ErrNoForm or ErrOnline.
-func (q QOS) Precedence(class v1alpha1.QoSClass, m Means) (Precedence, error) {
-	if !q.Enabled {
-		return Precedence{}, nil
-	}
+// Precedence decides what the group of a workload of a class gets: Idle, a Group Identity in
+// decimal, or "" for nothing. Where the kernel has Group Identity, that is what says it; elsewhere
+// work that yields is idle. refused is why what was asked for is not done, "" where it is.
+func (q QOS) Precedence(class v1alpha1.QoSClass, m Means) (value, refused string) {
 	yields := q.Idle || q.Identity == v1alpha1.GroupIdentityYields
 	switch {
-	case m.Identity && (q.Identity != 0 || q.Idle):
-		identity := q.Identity
-		if q.Idle {
-			identity = v1alpha1.GroupIdentityYields
-		}
-		return Precedence{Identity: &identity, Why: fmt.Sprintf("groupIdentity %d, by %s", identity, q.Source)}, nil
+	case !q.Enabled || q.Identity == 0 && !q.Idle:
+		return "", ""
+	case m.Identity && yields:
+		return strconv.FormatInt(v1alpha1.GroupIdentityYields, 10), ""
 	case m.Identity:
-		return Precedence{}, nil
-	case q.Identity > 0 && !q.Idle:
-		return Precedence{}, fmt.Errorf("groupIdentity %d has %w: there is no cpu.bvt_warp_ns", q.Identity, ErrNoForm)
+		return strconv.FormatInt(q.Identity, 10), ""
 	case !yields:
-		return Precedence{}, nil
+		return "", fmt.Sprintf("groupIdentity %d has no form on this kernel: there is no cpu.bvt_warp_ns", q.Identity)
 	case !class.Offline():
-		return Precedence{}, fmt.Errorf("%w: its class is %s", ErrOnline, class)
+		return "", fmt.Sprintf("only offline work can be idle: its class is %s", class)
 	case !m.Idle:
-		return Precedence{}, fmt.Errorf("an idle group has %w: there is no cpu.idle, which Linux has since 5.15", ErrNoForm)
+		return "", "an idle group has no form on this kernel: there is no cpu.idle, which Linux has since 5.15"
 	}
-	return Precedence{Idle: true, Why: "offline work runs when nothing beside it wants the CPU, by " + q.Source}, nil
+	return Idle, ""
 }
 
-// ErrNotOwn says that a group is not the workload's own.
-var ErrNotOwn = errors.New("not the workload's own group")
+// Undone says what is asked for beside precedence that Berth does not do, where classes are kept
+// apart by a policy: "" for nothing.
+func (q QOS) Undone(class v1alpha1.QoSClass, policy string, resctrl map[string]any) string {
+	var all []string
+	if q.Enabled && q.Expel && class.Offline() && policy != v1alpha1.CPUPolicyCoreSched {
+		all = append(all, "coreExpeller: it needs cpuPolicy coreSched")
+	}
+	if enabled, _ := resctrl["enable"].(bool); enabled {
+		all = append(all, "resctrlQOS: Berth sets no cache and no memory bandwidth")
+	}
+	return strings.Join(all, "; ")
+}
 
-// OwnGroup says whether a group is one that a workload has for itself, which may be idle: of a
-// pod the one that the kubelet named by its UID, of a workload without a pod, "", any but those
-// of the kubelet for a QoS class. The kubelet writes the shares of these when it starts, is
-// refused where they are idle, and does not start. The error matches ErrNotOwn.
-func OwnGroup(group, pod string) error {
+// NotOwn says why a group is not one that a workload has for itself, which may be idle, "" where
+// it is: of a pod the one that the kubelet named by its UID, of a workload without a pod, "", any
+// but those of the kubelet for a QoS class. The kubelet writes the shares of these when it starts,
+// is refused where they are idle, and does not start.
+func NotOwn(group, pod string) string {
 	name := path.Base(group)
 	plain := strings.TrimSuffix(name, ".slice")
 	switch {
 	case group == "":
-		return fmt.Errorf("%w: it is not known yet", ErrNotOwn)
+		return "its group is not known yet"
 	case plain == "kubepods" || plain == "besteffort" || plain == "burstable" ||
 		strings.HasSuffix(plain, "kubepods-besteffort") || strings.HasSuffix(plain, "kubepods-burstable"):
-		return fmt.Errorf("%w: %s is the kubelet's", ErrNotOwn, group)
+		return "not the workload's own group: " + group + " is the kubelet's"
 	case pod == "" || strings.Contains(name, pod) || strings.Contains(name, strings.ReplaceAll(pod, "-", "_")):
-		return nil
+		return ""
 	}
-	return fmt.Errorf("%w: %s has no name of pod %s", ErrNotOwn, group, pod)
+	return fmt.Sprintf("not the workload's own group: %s has no name of pod %s", group, pod)
 }

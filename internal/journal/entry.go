@@ -39,11 +39,11 @@ type Entry struct {
 	Since time.Time
 	// Writes counts the intents.
 	Writes int
-	// Threads are those whose own affinity a change of the group's CPUs may cost them.
+	// Threads are those that a change of the group reaches, as its driver noted them.
 	Threads []Thread
 }
 
-// Thread is the affinity that one thread gave itself.
+// Thread is what one thread had: of a change of the group's CPUs the affinity that it gave itself.
 type Thread struct {
 	// TID and Start name the thread: its id, and when it started, in clock ticks after
 	// boot.
@@ -51,8 +51,10 @@ type Thread struct {
 	Start uint64 `json:"start"`
 	// CPUs are those that it asked for, as far as its group had them, and Without those of
 	// its group that it did not ask for; both in the kernel's format.
-	CPUs    string `json:"cpus"`
+	CPUs    string `json:"cpus,omitempty"`
 	Without string `json:"without,omitempty"`
+	// Had is what the target itself was for this thread, where threads of one group may differ.
+	Had string `json:"had,omitempty"`
 }
 
 // IsOriginal reports whether v is the original, or the host's way of writing it.

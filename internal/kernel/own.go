@@ -153,12 +153,12 @@ func Schedule(s Scheduling) error {
 		attr.Policy, attr.Priority = uint32(*s.Class), uint32(s.Priority)
 	}
 	class := Class(attr.Policy)
-	if s.Slice > 0 && class != Other && class != Batch {
+	if s.Slice > 0 && !class.HasSlice() {
 		return fmt.Errorf("slice %v: the policy of this process is %s, and only other and batch have slices: %w", s.Slice, class, ErrNotSupported)
 	}
 	attr.Runtime = uint64(s.Slice)
 	if err := unix.SchedSetAttr(0, attr, 0); err != nil {
-		return whyNotScheduled(class, s, err)
+		return WhyNotScheduled(class, s.Priority, err)
 	}
 	if s.Slice == 0 {
 		if err := keepSlice(had, attr); err != nil {
@@ -190,7 +190,7 @@ func isScheduled(attr *unix.SchedAttr, s Scheduling) error {
 // thread has now.
 func keepSlice(had, attr *unix.SchedAttr) error {
 	class := Class(attr.Policy)
-	if Class(had.Policy).IsRealTime() || class != Other && class != Batch {
+	if Class(had.Policy).IsRealTime() || !class.HasSlice() {
 		return nil // no slice was or is shown
 	}
 	has, err := unix.SchedGetAttr(0, 0)
@@ -204,17 +204,18 @@ func keepSlice(had, attr *unix.SchedAttr) error {
 	return nil
 }
 
-// whyNotScheduled says what the kernel's refusal of a class is about.
-func whyNotScheduled(class Class, s Scheduling, err error) error {
-	what := fmt.Sprintf("policy %s with priority %d", class, s.Priority)
+// WhyNotScheduled says what the kernel's refusal of a class is about. It is ErrNotSupported where
+// the group has no budget for real-time threads.
+func WhyNotScheduled(class Class, priority int, err error) error {
+	what := fmt.Sprintf("policy %s with priority %d", class, priority)
 	capable, known := hasSysNice()
 	switch {
 	case !errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: sched_setattr: %w", what, err)
 	case class.IsRealTime() && known && capable:
-		return fmt.Errorf("%s: refused although this process has CAP_SYS_NICE: its control group has no budget for real-time threads (cpu.rt_runtime_us is 0, CONFIG_RT_GROUP_SCHED), or it is in a user name space: %w", what, ErrNotSupported)
+		return fmt.Errorf("%s: refused although this process has CAP_SYS_NICE: the control group has no budget for real-time threads (cpu.rt_runtime_us is 0, CONFIG_RT_GROUP_SCHED), or this process is in a user name space: %w", what, ErrNotSupported)
 	case class.IsRealTime():
-		return fmt.Errorf("%s: it needs CAP_SYS_NICE, or a limit of real-time priorities (ulimit -r) of %d or more: %w", what, s.Priority, err)
+		return fmt.Errorf("%s: it needs CAP_SYS_NICE, or a limit of real-time priorities (ulimit -r) of %d or more: %w", what, priority, err)
 	default:
 		return fmt.Errorf("%s: it needs CAP_SYS_NICE: %w", what, err)
 	}

@@ -11,9 +11,16 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// startField is where /proc/<tid>/stat has the start of a thread, counted from the state,
-// which is the first field after the name.
-const startField = 19
+// Where /proc/<tid>/stat has the flags and the start of a thread, counted from the state, which
+// is the first field after the name.
+const (
+	flagsField = 6
+	startField = 19
+)
+
+// noSetAffinity is the flag of a thread of the kernel that stays on its CPUs
+// (PF_NO_SETAFFINITY, include/linux/sched.h).
+const noSetAffinity = 0x04000000
 
 // ThreadAffinity returns the CPUs that a thread may run on (sched_getaffinity(2)): what it
 // asked for, as far as its group has it. The error is the kernel's, ESRCH for a thread
@@ -30,20 +37,36 @@ func ThreadAffinity(tid int) (cpuset.Set, error) {
 // its id it names the thread for as long as the machine runs. A thread that is gone is
 // fs.ErrNotExist.
 func ThreadStart(tid int) (uint64, error) {
-	name := fmt.Sprintf("/proc/%d/stat", tid)
-	data, err := os.ReadFile(name)
+	start, err := threadStat(tid, startField)
 	if err != nil {
 		return 0, fmt.Errorf("start of thread %d: %w", tid, err)
 	}
+	return start, nil
+}
+
+// ThreadIsBound says that the kernel lets no program change the affinity of a thread: it is one
+// of its own, and made for these CPUs. Of a thread that is gone it says false.
+func ThreadIsBound(tid int) bool {
+	flags, err := threadStat(tid, flagsField)
+	return err == nil && flags&noSetAffinity != 0
+}
+
+// threadStat returns a number of /proc/<tid>/stat.
+func threadStat(tid, field int) (uint64, error) {
+	name := fmt.Sprintf("/proc/%d/stat", tid)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // the callers say what they want, and the error names the file
+	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]) // a name may hold anything
-	if len(fields) <= startField {
+	if len(fields) <= field {
 		return 0, fmt.Errorf("%s: %d fields: %w", name, len(fields), ErrMalformed)
 	}
-	start, err := strconv.ParseUint(string(fields[startField]), 10, 64)
+	n, err := strconv.ParseUint(string(fields[field]), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: start %q: %w", name, fields[startField], ErrMalformed)
+		return 0, fmt.Errorf("%s: field %q: %w", name, fields[field], ErrMalformed)
 	}
-	return start, nil
+	return n, nil
 }
 
 // initialPIDNamespace is the inode of the pid namespace that the kernel starts with

@@ -24,5 +24,6 @@
 // read and write: the octal mode and the path below the root, or "locked" for EPERM at the
 // open and "denied" for EACCES, instead of the mode. With such a file all other files count
 // as settable whatever their own mode is. Record makes such trees. Of proc/self/mountinfo
-// they have the mounts below /proc and /sys, of the kernel's configuration CONFIG_HZ.
+// they have the mounts below /proc and /sys, of the kernel's configuration CONFIG_HZ
+// and CONFIG_RT_GROUP_SCHED.
 package knob

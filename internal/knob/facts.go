@@ -15,14 +15,26 @@ type Facts struct {
 	Units map[string]bool
 	// Unified is the path of the unified control group hierarchy's root, "" without one.
 	Unified string
+	// Remote says that a group below one that is no partition can be one (Linux 6.7 and newer).
+	Remote bool
 	// Groups are the control groups of units in it, by the unit's name.
 	Groups map[string]string
+	// CPU is the path of the CPU controller's own hierarchy, of cgroup v1, "" without one, and
+	// CPUGroups are the control groups of units in it.
+	CPU       string
+	CPUGroups map[string]string
 	// NICs are network devices with the NUMA node they are at.
 	NICs map[string]int
 	// Sysctls are the lines of sysctl.d, the one that counts of each name, by file.
 	Sysctls map[string]SysctlLine
 	// HZ is how many ticks a second has, 0 where nothing says it.
 	HZ int
+	// RTGroups says that each group of the CPU controller has a budget for real-time threads,
+	// which begins as none.
+	RTGroups bool
+	// RTRoot is the root group's, in microseconds of a second, and 0 where it has none or where that
+	// is not known. The kernel takes no less for all groups.
+	RTRoot int64
 	// Cmdline is the running kernel's command line.
 	Cmdline []string
 }
@@ -36,9 +48,11 @@ type SysctlLine struct {
 
 // Facts reads what lint has to know.
 func (h *Host) Facts() Facts {
-	f := Facts{HZ: h.HZ, Units: map[string]bool{}, Groups: map[string]string{}, NICs: map[string]int{}, Sysctls: map[string]SysctlLine{}}
+	f := Facts{HZ: h.HZ, Units: map[string]bool{}, Groups: map[string]string{}, CPUGroups: map[string]string{}, NICs: map[string]int{}, Sysctls: map[string]SysctlLine{}}
 	f.Cmdline = strings.Fields(h.Text("/proc/cmdline"))
+	f.RTGroups = h.rtGroups(f.Cmdline)
 	h.units(&f)
+	f.RTRoot = h.rtRoot(f)
 	for _, name := range h.names("/sys/class/net/") {
 		node, err := strconv.Atoi(h.Text("/sys/class/net/" + name + "/device/numa_node"))
 		if err == nil && node >= 0 {
@@ -56,27 +70,65 @@ func (h *Host) units(f *Facts) {
 		}
 	}
 	const root = "/sys/fs/cgroup"
-	if !h.there(root + "/cgroup.controllers") {
+	if h.There(root + "/cgroup.controllers") {
+		f.Unified, f.Remote = root, h.There(root+"/cpuset.cpus.isolated")
+		h.groups(f, f.Groups, root, 0)
 		return
 	}
-	f.Unified = root
-	h.groups(f, root, 0)
+	for _, own := range []string{root + "/cpu,cpuacct", root + "/cpu"} { // the one is a link to the other
+		if h.There(own + "/cpu.shares") {
+			f.CPU = own
+			h.groups(f, f.CPUGroups, own, 0)
+			return
+		}
+	}
 }
 
 // groups notes the control groups of units. Deeper than a unit of a slice of slices there
 // is none of the system's.
-func (h *Host) groups(f *Facts, dir string, depth int) {
+func (h *Host) groups(f *Facts, into map[string]string, dir string, depth int) {
 	const deepest = 4
 	for _, name := range h.names(dir + "/") {
 		ext := path.Ext(name)
 		if ext != ".service" && ext != ".scope" && ext != ".slice" {
 			continue
 		}
-		f.Systemd, f.Units[name], f.Groups[name] = true, true, dir+"/"+name
+		f.Systemd, f.Units[name], into[name] = true, true, dir+"/"+name
 		if ext == ".slice" && depth < deepest && name != "user.slice" {
-			h.groups(f, dir+"/"+name, depth+1)
+			h.groups(f, into, dir+"/"+name, depth+1)
 		}
 	}
+}
+
+// rtRoot reads what the root group has for real-time threads. A lower kernel.sched_rt_runtime_us is
+// refused (sched_rt_handler and tg_rt_schedulable in kernel/sched/rt.c). On cgroup v2 nothing
+// changes what sched_init gave it.
+func (h *Host) rtRoot(f Facts) int64 {
+	const second, boot = "1000000", "950000"
+	runtime, period := "", second
+	switch {
+	case f.CPU != "":
+		runtime, period = h.Text(f.CPU+"/cpu.rt_runtime_us"), h.Text(f.CPU+"/cpu.rt_period_us")
+	case f.RTGroups && f.Unified != "":
+		runtime = boot
+	}
+	if runtime == "-1" { // no limit
+		runtime = second
+	}
+	if period != second || h.Text(sysctls+"/kernel/sched_rt_period_us") != second {
+		return 0
+	}
+	n, _ := strconv.ParseInt(runtime, 10, 64) // 0 is not known
+	return n
+}
+
+// Scheduled is the control group in which the threads of a unit are scheduled: that of the unified
+// hierarchy, else of the CPU controller's own; "" where it has none.
+func (f Facts) Scheduled(unit string) string {
+	if f.Unified != "" {
+		return f.Groups[unit]
+	}
+	return f.CPUGroups[unit]
 }
 
 // HasUnit says whether systemd knows a unit, an instance of a template included.

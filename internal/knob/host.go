@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,6 +47,8 @@ type Host struct {
 	Lockdown string
 	// HZ is how many ticks a second has, 0 where nothing says it.
 	HZ int
+	// config has the lines of the kernel's configuration that count.
+	config []string
 }
 
 // Open looks at the files below fsys, which has proc and sys at its root. What is missing
@@ -58,7 +61,7 @@ func Open(fsys fs.FS) *Host {
 	if text, err := fs.ReadFile(fsys, lockdown); err == nil {
 		h.Lockdown, _ = choices(strings.TrimSpace(string(text)))
 	}
-	h.HZ = ticks(fsys)
+	h.configure()
 	return h
 }
 
@@ -84,19 +87,41 @@ func readModes(fsys fs.FS) map[string]access {
 	return modes
 }
 
-// ticks reads CONFIG_HZ of the running kernel.
-func ticks(fsys fs.FS) int {
-	config, err := kernelConfig(fsys)
+// What counts of the kernel's configuration.
+const (
+	configHZ       = "CONFIG_HZ="
+	configRTGroups = "CONFIG_RT_GROUP_SCHED=y"
+	configRTOff    = "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y"
+)
+
+// configure reads the running kernel's configuration.
+func (h *Host) configure() {
+	config, err := kernelConfig(h.fsys)
 	if err != nil {
-		return 0
+		return
 	}
 	for line := range bytes.Lines(config) {
-		if hz, is := bytes.CutPrefix(bytes.TrimSpace(line), []byte("CONFIG_HZ=")); is {
-			n, _ := strconv.Atoi(string(hz)) // 0 is unknown
-			return n
+		text := string(bytes.TrimSpace(line))
+		hz, ticks := strings.CutPrefix(text, configHZ)
+		if ticks {
+			h.HZ, _ = strconv.Atoi(hz) // 0 is unknown
+		}
+		if ticks || text == configRTGroups || text == configRTOff {
+			h.config = append(h.config, text)
 		}
 	}
-	return 0
+}
+
+// rtGroups says whether groups have a budget for their real-time threads.
+func (h *Host) rtGroups(cmdline []string) bool {
+	const arg = "rt_group_sched="
+	on := !slices.Contains(h.config, configRTOff)
+	for _, a := range cmdline {
+		if value, is := strings.CutPrefix(a, arg); is {
+			on = value != "0"
+		}
+	}
+	return on && slices.Contains(h.config, configRTGroups)
 }
 
 // kernelConfig returns the kernel's configuration as text.
@@ -241,4 +266,14 @@ func (h *Host) debugfsMounted() (mounted, known bool) {
 func (h *Host) Text(file string) string {
 	text, _ := h.text(file) // what cannot be read is not known
 	return text
+}
+
+// Texts returns the texts of the files of the host that a pattern names, by their paths.
+func (h *Host) Texts(pattern string) map[string]string {
+	all := map[string]string{}
+	found, _ := h.expand(Place{File: pattern}) // what cannot be seen is not known
+	for _, f := range found {
+		all[f.File] = h.Text(f.File)
+	}
+	return all
 }

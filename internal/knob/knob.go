@@ -51,21 +51,27 @@ const (
 )
 
 // Phase is the part of an apply in which a knob is written: partitions reset slices, and an
-// interrupt mask is of use only when the CPUs are there. An undo goes backwards, and writes
-// the slices last again.
+// interrupt mask is of use only when the CPUs are there. An undo goes backwards, but for a
+// partition, which ends before its CPUs change, and writes the slices last again.
 type Phase int
 
 // The phases, in the order of an apply.
 const (
-	Partitions Phase = iota
+	// Exclusives are the CPUs that partitions are made of.
+	Exclusives Phase = iota
+	Partitions
 	Workqueues
 	Interrupts
+	// Budgets are those of groups for real-time threads, which units' policies need.
+	Budgets
 	Units
 	Governors
 	// Preferences are decided about by governors, and may be refused before them.
 	Preferences
 	Plain
 	Slices
+	// Boot is what the next boot brings about.
+	Boot
 )
 
 // Word is a value in the catalogue's words and as the file has it.

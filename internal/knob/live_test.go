@@ -2,6 +2,7 @@ package knob_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -58,6 +59,23 @@ func TestLiveProbe(t *testing.T) {
 	}
 	if settable == 0 {
 		t.Error("no knob can be set on this kernel")
+	}
+	lockedDown(t, host)
+}
+
+// lockedDown: a locked kernel keeps root from the files of debugfs, and shows the slice elsewhere.
+func lockedDown(t *testing.T, host *knob.Host) {
+	t.Helper()
+	modes, err := os.ReadFile("/sys/kernel/security/lockdown")
+	if err != nil || !strings.Contains(string(modes), "[integrity]") {
+		return
+	}
+	slice, _ := knob.Lookup("fair.slice")
+	if f := host.Probe(slice)[0]; f.Support != knob.ReadOnly || f.Now == "" || !strings.Contains(f.Why, "lockdown") {
+		t.Errorf("%+v, want read-only, with a value", f)
+	}
+	if host.Lockdown != "integrity" {
+		t.Errorf("lockdown is %q", host.Lockdown)
 	}
 }
 

@@ -34,7 +34,8 @@ type Found struct {
 	Now string
 	// Allowed are the words that the host takes, where it says so.
 	Allowed []string
-	// Fixed says that nothing can set it: the kernel has the file for reading only.
+	// Fixed says that nothing can set it, or put it back: the kernel has the file for reading
+	// only, or for writing only.
 	Fixed bool
 	// Loss says what a write would change elsewhere that no undo puts back.
 	Loss string
@@ -124,7 +125,7 @@ func (h *Host) counts(p Place, file string) bool {
 			needed[i] = parts[i]
 		}
 	}
-	return h.there(strings.Join(needed, "/"))
+	return h.There(strings.Join(needed, "/"))
 }
 
 // look reads one file and says whether it can be set.
@@ -133,7 +134,7 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	f.Place, f.Support, f.Loss = p, Settable, h.loss(f.File)
 	read := f.File
 	if p.Now != "" {
-		if beside := path.Join(path.Dir(f.File), p.Now); h.there(beside) {
+		if beside := path.Join(path.Dir(f.File), p.Now); h.There(beside) {
 			read = beside
 		}
 	}
@@ -147,6 +148,9 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 		return f
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		f.Support, f.Why = Unknown, "this user may not read it: run it as root"
+		if at.mode&0o444 == 0 {
+			f.Fixed, f.Why = true, "the kernel has the file for writing only, so that nothing could be put back"
+		}
 		return f
 	}
 	if dir := h.readOnlyMount(f.File); dir != "" {
@@ -175,7 +179,8 @@ func (h *Host) Effective(k Knob, f Found) string {
 	return k.read(at, text)
 }
 
-func (h *Host) there(file string) bool {
+// There says whether the host has a file.
+func (h *Host) There(file string) bool {
 	_, there, err := h.stat(file)
 	return err == nil && there
 }
@@ -216,9 +221,9 @@ func (h *Host) missing(p Place, err error) Found {
 		return Found{Support: Unknown, Why: p.File + " is not visible to this user: run it as root"}
 	case inDebugfs && known && !mounted:
 		return Found{Support: Unknown, Why: "debugfs is not mounted at " + debugfs + ", and Berth mounts nothing"}
-	case inDebugfs && !h.there(sched) && !mounted:
+	case inDebugfs && !h.There(sched) && !mounted:
 		return Found{Support: Unknown, Why: debugfs + " is not in this tree"}
-	case !h.there(subsystem(p.File)):
+	case !h.There(subsystem(p.File)):
 		return Found{Support: Unknown, Why: subsystem(p.File) + " is not visible from here"}
 	}
 	return Found{Support: Absent, Why: "this host has no " + p.File}

@@ -185,7 +185,7 @@ func TestRecordKeepsLittle(t *testing.T) {
 	tree := fstest.MapFS{
 		"proc/sys/kernel/osrelease":        {Data: []byte("6.1.0\n")},
 		"proc/sys/kernel/hostname":         {Data: []byte("secret\n")},
-		"boot/config-6.1.0":                {Data: []byte("CONFIG_SECRET=secret\nCONFIG_HZ=1000\n")},
+		"boot/config-6.1.0":                {Data: []byte("CONFIG_SECRET=secret\nCONFIG_HZ=1000\nCONFIG_RT_GROUP_SCHED=y\n")},
 		"proc/self/mountinfo":              {Data: []byte("1 2 0:1 / /home/secret rw - ext4 /dev/secret rw\n22 27 0:21 / /proc rw - proc proc rw\n")},
 		"proc/sys/kernel/sched_latency_ns": {Data: []byte("1\n")},
 	}
@@ -195,8 +195,65 @@ func TestRecordKeepsLittle(t *testing.T) {
 			t.Errorf("%s: %s", name, content)
 		}
 	}
-	if string(got["boot/config-6.1.0"]) != "CONFIG_HZ=1000\n" || got["proc/sys/kernel/sched_latency_ns"] == nil {
+	if string(got["boot/config-6.1.0"]) != "CONFIG_HZ=1000\nCONFIG_RT_GROUP_SCHED=y\n" || got["proc/sys/kernel/sched_latency_ns"] == nil {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRTGroups: whether groups have a budget for real-time threads is up to the configuration, and the
+// boot argument has the last word.
+func TestRTGroups(t *testing.T) {
+	const built, off = "CONFIG_HZ=250\nCONFIG_RT_GROUP_SCHED=y\n", "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n"
+	for _, tc := range []struct {
+		config, cmdline string
+		want            bool
+	}{
+		{"CONFIG_HZ=250\n# CONFIG_RT_GROUP_SCHED is not set\n", "rt_group_sched=1", false},
+		{built, "quiet", true},
+		{built, "rt_group_sched=0", false},
+		{built + off, "quiet", false},
+		{built + off, "quiet rt_group_sched=1", true},
+	} {
+		tree := fstest.MapFS{
+			"proc/sys/kernel/osrelease": {Data: []byte("6.16\n")}, "boot/config-6.16": {Data: []byte(tc.config)}, "proc/cmdline": {Data: []byte(tc.cmdline)},
+		}
+		if got := knob.Open(tree).Facts().RTGroups; got != tc.want {
+			t.Errorf("%q with %q: %v", tc.config, tc.cmdline, got)
+		}
+	}
+}
+
+// TestRTRoot: the root group's budget is in a file of cgroup v1; on cgroup v2 it is the one of the boot.
+func TestRTRoot(t *testing.T) {
+	const cpu = "sys/fs/cgroup/cpu/"
+	v1 := func(runtime, period string) map[string]string {
+		return map[string]string{cpu + "cpu.shares": "1024", cpu + "cpu.rt_runtime_us": runtime, cpu + "cpu.rt_period_us": period}
+	}
+	v2 := map[string]string{"sys/fs/cgroup/cgroup.controllers": "cpu"}
+	for name, tc := range map[string]struct {
+		cmdline, period string
+		files           map[string]string
+		want            int64
+	}{
+		"v1":                 {"", "1000000", v1("800000", "1000000"), 800_000},
+		"v1 without a limit": {"", "1000000", v1("-1", "1000000"), 1_000_000},
+		"v1, another period": {"", "1000000", v1("400000", "500000"), 0},
+		"v1 without budgets": {"rt_group_sched=0", "1000000", map[string]string{cpu + "cpu.shares": "1024"}, 0},
+		"v2":                 {"", "1000000", v2, 950_000},
+		"v2, another period": {"", "500000", v2, 0},
+		"v2 without budgets": {"rt_group_sched=0", "1000000", v2, 0},
+		"neither of the two": {"", "1000000", nil, 0},
+	} {
+		tree := fstest.MapFS{
+			"proc/sys/kernel/osrelease": {Data: []byte("6.16\n")}, "boot/config-6.16": {Data: []byte("CONFIG_RT_GROUP_SCHED=y\n")},
+			"proc/cmdline": {Data: []byte(tc.cmdline)}, "proc/sys/kernel/sched_rt_period_us": {Data: []byte(tc.period + "\n")},
+		}
+		for file, text := range tc.files {
+			tree[file] = &fstest.MapFile{Data: []byte(text + "\n")}
+		}
+		if got := knob.Open(tree).Facts().RTRoot; got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
 	}
 }
 

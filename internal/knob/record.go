@@ -29,8 +29,8 @@ func Record(fsys fs.FS) map[string][]byte {
 	}
 	delete(log.files, configGz)
 	delete(log.files, modesFile)
-	if name, found := log.files[release]; found && h.HZ > 0 {
-		log.files[bootConfig+strings.TrimSpace(string(name))] = fmt.Appendf(nil, "CONFIG_HZ=%d\n", h.HZ)
+	if name, found := log.files[release]; found && len(h.config) > 0 {
+		log.files[bootConfig+strings.TrimSpace(string(name))] = []byte(strings.Join(h.config, "\n") + "\n")
 	}
 	var modes bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(log.modes)) {

@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -42,6 +43,42 @@ func SysctlFile(key string) string {
 		}
 	}
 	return sysctls + "/" + key
+}
+
+// Misfit says what a sysctl takes for which this value is none, "" where it may be one: of most sysctls only
+// the kernel knows what they take. One that has whole numbers takes as many, in the form that it shows.
+func (k Knob) Misfit(f Found, v Value) string {
+	now := strings.Fields(f.Now)
+	if k.Unit != Text || k.free() || !areWhole(now) {
+		return ""
+	}
+	if want := strings.Fields(v.Text); len(want) == len(now) && areWhole(want) {
+		return ""
+	}
+	count := "a whole number"
+	if len(now) > 1 {
+		count = fmt.Sprintf("%d whole numbers", len(now))
+	}
+	return fmt.Sprintf("%q; allowed: %s, as the %s of this kernel", v.Text, count, f.Now)
+}
+
+// free says whether a sysctl takes text, a list or a mask, which may look like a number.
+func (k Knob) free() bool {
+	key := strings.TrimPrefix(k.Name, Prefix)
+	name := key[strings.LastIndexAny(key, "./")+1:]
+	return slices.Contains([]string{"hostname", "domainname", "core_pattern", "modprobe", "hotplug", "poweroff_cmd", "ftrace_dump_on_oops"}, name) ||
+		slices.ContainsFunc([]string{"cpumask", "bitmap", "reserved_ports", "cpulist", "cpu_list", "default_mask"}, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// areWhole says whether all are whole numbers as the kernel writes them.
+func areWhole(fields []string) bool {
+	return len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return !Whole(f) })
+}
+
+// Whole says whether a text is a whole number as the kernel writes it: 010 and 0x10 are others there.
+func Whole(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	return digits == "0" || digits != "" && digits[0] != '0' && strings.Trim(digits, "0123456789") == ""
 }
 
 // Moved is a sysctl that newer kernels do not have.

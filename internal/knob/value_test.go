@@ -154,6 +154,29 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestUnitsOfV1: without the unified hierarchy the groups of units are those of the CPU controller,
+// and their threads are listed in another file.
+func TestUnitsOfV1(t *testing.T) {
+	const group = "sys/fs/cgroup/cpu,cpuacct/system.slice/db.service"
+	host := knob.Open(fstest.MapFS{
+		"sys/fs/cgroup/cpu,cpuacct/cpu.shares":              {},
+		"sys/fs/cgroup/unified/system.slice/db.service/x":   {},
+		"sys/fs/cgroup/unified/system.slice/idle.service/x": {},
+		"usr/lib/systemd/system/idle.service":               {},
+		group + "/tasks":                                    {Data: []byte("7\n")},
+		group + "/inner/tasks":                              {Data: []byte("8\n")},
+		"proc/7/stat":                                       {Data: []byte("7 (a) S" + strings.Repeat(" 0", 36) + " 5 1 0\n")},
+		"proc/8/stat":                                       {Data: []byte("8 (b) S" + strings.Repeat(" 0", 36) + " 0 3 0\n")},
+	})
+	facts := host.Facts()
+	if facts.Unified != "" || facts.CPU != "/sys/fs/cgroup/cpu,cpuacct" || facts.Scheduled("db.service") != "/"+group || facts.Scheduled("idle.service") != "" || !facts.HasUnit("db.service") {
+		t.Errorf("%+v", facts)
+	}
+	if got := host.Policies("/" + group); len(got) != 2 || got[0] != "batch" || got[1] != "fifo:5" {
+		t.Error(got)
+	}
+}
+
 // FuzzParse: what a knob takes it takes again in its own form, and no value breaks a line.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"3ms", "0-3", "on", "-1", "4 4 1 7", "\x00", "9223372036854775807ns"} {

@@ -10,6 +10,9 @@
 // node's disk. Token and certificates are read anew for every connection, since both
 // are rotated.
 //
+// Devices asks the kubelet's PodResources API, a socket in its directory, where the
+// devices are that it may give out, and Memory what its memory manager gave to which pod.
+//
 // Where the API may not be asked, ReadState reads the file in which the
 // kubelet keeps its CPU manager's state, and ReadConfig its configuration
 // file. What a file does not say is not known: flags and defaults may say

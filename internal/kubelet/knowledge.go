@@ -38,7 +38,15 @@ type Said struct {
 type Knowledge struct {
 	// Config is what the kubelet said last, the zero value where it said nothing.
 	Config Config
-	known  bool
+	// Devices are those that the kubelet said last.
+	Devices []Device
+	// Memory is what the memory manager gave to pods, as the kubelet said last.
+	Memory []Memory
+	// MemoryErr is why the kubelet did not say it at the last reading.
+	MemoryErr error
+	// gone is how many readings in turn lacked one of their resources, emptied how many had no memory.
+	gone, emptied int
+	known         bool
 	// err is why it is not known. silentSince is when the kubelet's silence began, silent
 	// that this is long ago. err is the first error until then, and from then on the one of
 	// that moment.
@@ -124,7 +132,7 @@ func (k *Knowledge) Obstacle() Obstacle {
 // MemsOwner says that the kubelet's configuration gives the memory nodes of containers to
 // the kubelet, "" where it does not.
 func (k *Knowledge) MemsOwner() string {
-	if policy := k.Config.MemoryManagerPolicy; policy != "" && policy != "None" {
+	if policy := k.Config.MemoryManagerPolicy; policy != "" && policy != noMemoryManager {
 		return "the kubelet's memoryManagerPolicy is " + policy + ": it sets the memory nodes, Berth sets CPUs only"
 	}
 	return ""

@@ -27,6 +27,12 @@ type Reading struct {
 	Whole bool
 	// Err is why nothing is known. ErrReplaced is one that stays.
 	Err error
+	// Devices are those of device plugins, and DevicesErr is why they are not known.
+	Devices    []Device
+	DevicesErr error
+	// Memory is what the memory manager gave to pods, and MemoryErr is why it is not known.
+	Memory    []Memory
+	MemoryErr error
 }
 
 // Watch reads the configuration at once and then again and again, and hands each reading
@@ -49,6 +55,18 @@ func (s Source) Watch(ctx context.Context, take func(Reading) error) error {
 // Read asks the kubelet, and reads its files where it does not answer. Its
 // state alone, without its configuration, is not the whole.
 func (s Source) Read(ctx context.Context) Reading {
+	r := s.readConfig(ctx)
+	r.Devices, r.DevicesErr = s.Devices(ctx)
+	switch {
+	case r.Err != nil:
+		r.MemoryErr = r.Err
+	case r.Config.MemoryManagerPolicy != noMemoryManager:
+		r.Memory, r.MemoryErr = s.Memory(ctx)
+	}
+	return r
+}
+
+func (s Source) readConfig(ctx context.Context) Reading {
 	var asked error
 	if s.Client != nil {
 		config, err := s.Client.Configz(ctx)

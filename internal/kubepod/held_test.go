@@ -1,9 +1,11 @@
 package kubepod_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // The limits that count while the kubelet puts a resize off are those that the
@@ -88,6 +90,70 @@ status: {containerStatuses: [{name: app, state: {running: {}}, resources: {reque
 		t.Run(test.name, func(t *testing.T) {
 			if got := kubepod.Of(pod(t, test.status)).Resizing; got != test.want {
 				t.Errorf("resizing %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// What the kubelet reports of a limit without a quota stays that of before the resize: which
+// specification it has seen says that it is through.
+func TestResizingWithoutQuota(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen       int
+		conditions string
+		want       bool
+		sure       bool // enough to close the node
+	}{
+		"not seen":                          {1, "", true, true},
+		"under way":                         {2, "{type: PodResizeInProgress}", true, true},
+		"through":                           {2, "", false, false},
+		"put off":                           {2, "{type: PodResizePending, reason: Deferred}", false, false},
+		"never says":                        {0, "", true, false},
+		"says only that it carries one out": {0, "{type: PodResizeInProgress}", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(t, fmt.Sprintf(`
+metadata: {generation: 2, annotations: {cpuset-scheduler: "true"}}
+spec: {containers: [{name: a, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}]}
+status: {observedGeneration: %d, conditions: [%s], containerStatuses: [{name: a, state: {running: {}}, resources: {requests: {cpu: 1}, limits: {cpu: 4}}}]}
+`, test.seen, test.conditions))
+			if got := kubepod.Of(p); got.Resizing != test.want {
+				t.Errorf("resizing %v, want %v", got.Resizing, test.want)
+			} else if pin, _ := workload.PinningOf(got); !test.want && test.conditions == "" && pin.Pinned[0].Other != 0 {
+				t.Errorf("asks for %+v", pin.Pinned[0])
+			} else if pin.Resizing != test.sure {
+				t.Errorf("its CPUs may change: %v, want %v", pin.Resizing, test.sure)
+			}
+		})
+	}
+}
+
+// A limit is in force when the kubelet reports it for what runs, and has no resize to carry out.
+func TestLimitInForce(t *testing.T) {
+	const same, other = `{requests: {cpu: "1"}, limits: {cpu: "2"}}`, `{requests: {cpu: "1"}, limits: {cpu: "3"}}`
+	for _, test := range []struct {
+		name             string
+		generation, seen int
+		resources, conds string
+		want             bool
+	}{
+		{"carried out", 2, 2, same, "", true},
+		{"by a kubelet that says no generation", 2, 0, same, "", true},
+		{"not seen yet", 3, 2, same, "", false},
+		{"under way", 2, 2, same, "{type: PodResizeInProgress}", false},
+		{"put off", 2, 2, same, "{type: PodResizePending, reason: Deferred}", false},
+		{"another one stands", 2, 2, other, "", false},
+		{"another one stands, no generation", 2, 0, other, "", false},
+		{"no status", 2, 2, "null", "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := kubepod.Of(pod(t, fmt.Sprintf(`
+metadata: {generation: %d}
+spec: {containers: [{name: app, resources: {requests: {cpu: "1"}, limits: {cpu: "2"}}}]}
+status: {observedGeneration: %d, conditions: [%s], containerStatuses: [{name: app, state: {running: {}}, resources: %s}]}
+`, test.generation, test.seen, test.conds, test.resources)))
+			if got := p.Containers[0].CPUInForce; got != test.want {
+				t.Errorf("in force %v, want %v", got, test.want)
 			}
 		})
 	}

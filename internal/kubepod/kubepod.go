@@ -1,19 +1,22 @@
 package kubepod
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // Of returns the pod as a plain value.
 func Of(p *v1.Pod) workload.Pod {
-	scheduled := requests(p)
+	scheduled := Requests(p)
 	out := workload.Pod{
 		Namespace:   p.Namespace,
 		Name:        p.Name,
@@ -24,19 +27,21 @@ func Of(p *v1.Pod) workload.Pod {
 		Overhead:    cpu(p.Spec.Overhead),
 		Changed:     changed(p),
 
-		ScheduledMemory: memory(scheduled),
-		HugePages:       asksHugePages(p),
-		SystemPriority:  systemPriority(p),
-		DaemonSet:       ofDaemonSet(p),
+		Besides:        besides(scheduled),
+		SystemPriority: systemPriority(p),
+		DaemonSet:      ofDaemonSet(p),
+		Claims:         len(p.Spec.ResourceClaims) > 0,
 	}
-	out.Resizing = resizing(p)
+	out.Resizing, out.Presumed = resizing(p)
 	if own := p.Spec.Resources; own != nil {
 		out.CPURequest, out.CPULimit = cpu(requestsOfPod(p)), cpu(own.Limits)
 		out.MemoryRequest, out.MemoryLimit = memory(own.Requests), memory(own.Limits)
+		out.Huge = HugePages(own.Requests)
 	}
-	r := reader{pod: p, infeasible: resource.IsPodResizeInfeasible(p), held: isHeld(p)}
+	r := reader{pod: p, infeasible: resource.IsPodResizeInfeasible(p), held: isHeld(p), resizing: out.Resizing}
+	out.Infeasible = r.infeasible
 	if p.Status.Resources != nil {
-		out.CPUHeld = r.heldAt(out.CPULimit, p.Status.Resources.Limits)
+		out.CPUHeld, out.CPUStands = r.standing(out.CPULimit, p.Status.Resources.Limits)
 	}
 	for i := range p.Spec.Containers {
 		out.Containers = append(out.Containers, r.container(&p.Spec.Containers[i], p.Status.ContainerStatuses))
@@ -52,6 +57,12 @@ func Of(p *v1.Pod) workload.Pod {
 		}
 	}
 	return out
+}
+
+// OptsIntoMoves says whether the pod opted in to other CPUs of its node while it runs. Whether
+// it can have them says workload.Pinning.
+func OptsIntoMoves(p *v1.Pod) bool {
+	return p.Annotations[v1alpha1.AnnotationMovable] == v1alpha1.Movable
 }
 
 // systemPriority says whether the pod has one of the priorities that Kubernetes keeps
@@ -83,35 +94,24 @@ func changed(p *v1.Pod) bool {
 // Scheduled returns the CPU request of the pod in thousandths, as kube-scheduler
 // adds it to a node with its default feature gates: init containers, overhead,
 // pod-level requests and resizes under way included.
-func Scheduled(p *v1.Pod) int64 { return cpu(requests(p)) }
+func Scheduled(p *v1.Pod) int64 { return cpu(Requests(p)) }
 
-// ScheduledMemory is the same of memory, in bytes.
-func ScheduledMemory(p *v1.Pod) int64 { return memory(requests(p)) }
+// ScheduledAll returns it with the same of memory and of huge pages, in bytes, and of devices.
+func ScheduledAll(p *v1.Pod) (milli int64, all workload.Besides) {
+	requests := Requests(p)
+	return cpu(requests), besides(requests)
+}
 
-func requests(p *v1.Pod) v1.ResourceList {
+func besides(list v1.ResourceList) workload.Besides {
+	return workload.Besides{ScheduledMemory: memory(list), ScheduledHuge: HugePages(list), Devices: devices(list)}
+}
+
+// Requests returns all of it that the pod requests.
+func Requests(p *v1.Pod) v1.ResourceList {
 	return resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-}
-
-// asksHugePages says whether the pod, or one of its containers, requests huge pages.
-// Requests and limits of these are always the same.
-func asksHugePages(p *v1.Pod) bool {
-	if p.Spec.Resources != nil && hugePages(p.Spec.Resources.Requests) {
-		return true
-	}
-	of := func(c v1.Container) bool { return hugePages(c.Resources.Requests) || hugePages(c.Resources.Limits) }
-	return slices.ContainsFunc(p.Spec.Containers, of) || slices.ContainsFunc(p.Spec.InitContainers, of)
-}
-
-func hugePages(list v1.ResourceList) bool {
-	for name, amount := range list {
-		if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) && !amount.IsZero() {
-			return true
-		}
-	}
-	return false
 }
 
 // Complete says whether all containers of the pod ended for good: such a pod
@@ -144,6 +144,8 @@ type reader struct {
 	infeasible bool
 	// held is what isHeld says of the pod.
 	held bool
+	// resizing is what resizing says of it.
+	resizing bool
 }
 
 // isHeld says whether the kubelet has a resize that it does not carry out: deferred,
@@ -155,15 +157,24 @@ func isHeld(p *v1.Pod) bool {
 		})
 }
 
-// resizing says whether the kubelet carries a resize of CPUs out, or is about to. It tries one
-// that failed again.
-func resizing(p *v1.Pod) bool {
+// resizing says whether the kubelet carries a resize of CPUs out, or is about to, and whether
+// that is presumed only. It tries one that failed again. Where the kubelet says which
+// specification it has seen that counts: what it reports of a limit comes from the quota, and
+// without one is that of before the resize for as long as the container runs.
+func resizing(p *v1.Pod) (is, presumed bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodResizeInProgress {
-			return true
+			return true, false
 		}
 	}
-	return !isHeld(p) && (differs(p.Spec.Containers, p.Status.ContainerStatuses) || differs(p.Spec.InitContainers, p.Status.InitContainerStatuses))
+	switch {
+	case isHeld(p):
+		return false, false
+	case p.Status.ObservedGeneration > 0:
+		return p.Status.ObservedGeneration < p.Generation, false
+	}
+	is = differs(p.Spec.Containers, p.Status.ContainerStatuses) || differs(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	return is, is
 }
 
 // differs says whether containers that run have other CPU requests or limits than the spec's.
@@ -182,13 +193,17 @@ func differs(containers []v1.Container, statuses []v1.ContainerStatus) bool {
 	return false
 }
 
-// heldAt returns the limit in force where that is another than the spec's because the
-// kubelet holds it, else 0.
-func (r *reader) heldAt(limit int64, inForce v1.ResourceList) int64 {
-	if now := cpu(inForce); r.held && now != limit {
-		return now
+// standing returns the limit in force where that is another than the spec's, else 0: first
+// where it is because the kubelet holds the spec's, then in any case.
+func (r *reader) standing(limit int64, inForce v1.ResourceList) (held, stands int64) {
+	stands = cpu(inForce)
+	switch {
+	case stands == limit:
+		return 0, 0
+	case r.held:
+		return stands, stands
 	}
-	return 0
+	return 0, stands
 }
 
 func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workload.Container {
@@ -197,12 +212,14 @@ func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workl
 		CPULimit:      cpu(c.Resources.Limits),
 		MemoryRequest: memory(c.Resources.Requests),
 		MemoryLimit:   memory(c.Resources.Limits),
+		Huge:          cmp.Or(HugePages(c.Resources.Requests), HugePages(c.Resources.Limits)),
 	}}
 	for i := range statuses {
 		if status := &statuses[i]; status.Name == c.Name && status.Resources != nil {
 			out.CPURequest = r.effective(out.CPURequest, cpu(status.Resources.Requests), cpu(status.AllocatedResources))
 			out.MemoryRequest = r.effective(out.MemoryRequest, memory(status.Resources.Requests), memory(status.AllocatedResources))
-			out.CPUHeld = r.heldAt(out.CPULimit, status.Resources.Limits)
+			out.CPUHeld, out.CPUStands = r.standing(out.CPULimit, status.Resources.Limits)
+			out.CPUInForce = !r.resizing && !r.held && out.CPUStands == 0 && out.CPULimit > 0
 			out.MemoryLimit = max(out.MemoryLimit, memory(status.Resources.Limits))
 		}
 	}
@@ -234,7 +251,9 @@ func requestsOfPod(p *v1.Pod) v1.ResourceList {
 const (
 	mostCPUs  = 1 << 30
 	mostBytes = 1 << 50
-	milli     = 1000
+	// mostDevices of a resource are no more than that.
+	mostDevices = 1 << 20
+	milli       = 1000
 )
 
 // cpu returns thousandths. A quantity is compared before it is read: one that
@@ -259,4 +278,51 @@ func memory(list v1.ResourceList) int64 {
 		return mostBytes
 	}
 	return max(q.Value(), 0)
+}
+
+// HugePages returns what a list has in huge pages of all sizes.
+func HugePages(list v1.ResourceList) workload.HugePages {
+	var all workload.HugePages
+	for name, amount := range list {
+		switch size := PageSize(name); {
+		case size == 0:
+		case amount.CmpInt64(mostBytes) >= 0:
+			all.Put(size, mostBytes)
+		default:
+			all.Put(size, max(amount.Value(), 0))
+		}
+	}
+	return all
+}
+
+// devices returns what a list has of device plugins, or of other owners of extended
+// resources, in ascending order.
+func devices(list v1.ResourceList) []workload.Device {
+	var all []workload.Device
+	for name, amount := range list {
+		if group, _, found := strings.Cut(string(name), "/"); !found || strings.HasSuffix(group, "kubernetes.io") || amount.Sign() <= 0 {
+			continue
+		}
+		count := int64(mostDevices)
+		if amount.CmpInt64(count) < 0 {
+			count = amount.Value()
+		}
+		all = append(all, workload.Device{Resource: string(name), Count: count})
+	}
+	slices.SortFunc(all, func(a, b workload.Device) int { return cmp.Compare(a.Resource, b.Resource) })
+	return all
+}
+
+// PageSize returns the size of the huge pages that a resource is in bytes, such as 1 GiB for
+// hugepages-1Gi, and 0 for another resource.
+func PageSize(name v1.ResourceName) int64 {
+	size, huge := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
+	if !huge {
+		return 0
+	}
+	bytes, err := quantity.ParseQuantity(size)
+	if err != nil || bytes.CmpInt64(mostBytes) >= 0 {
+		return 0
+	}
+	return max(bytes.Value(), 0)
 }

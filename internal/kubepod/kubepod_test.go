@@ -48,7 +48,7 @@ func TestOf(t *testing.T) {
 		},
 		Init:      []workload.Container{{Name: "prepare", Resources: workload.Resources{CPURequest: 1000, CPULimit: 6000}}},
 		Resources: workload.Resources{CPURequest: 5000, CPULimit: 8000, MemoryRequest: 3072 * mi},
-		Scheduled: 5250, Overhead: 250, ScheduledMemory: 3072 * mi,
+		Scheduled: 5250, Overhead: 250, Besides: workload.Besides{ScheduledMemory: 3072 * mi},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pod (-want +got):\n%s", diff)
@@ -72,6 +72,32 @@ func TestScheduled(t *testing.T) {
 	} {
 		if got := kubepod.Scheduled(pod(t, "spec: "+test.spec)); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// Huge pages are counted by size, of a container, of the pod, and of all for the node.
+func TestHugePages(t *testing.T) {
+	const gi = 1 << 30
+	got := kubepod.Of(pod(t, `
+spec:
+  initContainers: [{name: i, resources: {requests: {hugepages-2Mi: 6Gi}}}]
+  containers:
+  - {name: a, resources: {limits: {hugepages-2Mi: 1Gi, hugepages-1Gi: 4Gi}, requests: {hugepages-2Mi: 1Gi, hugepages-1Gi: 4Gi}}}
+  - {name: b, resources: {limits: {hugepages-64Ki: 0, hugepages-1Gi: 2Gi}}}
+  - {name: c, resources: {requests: {hugepages-x: 2Gi, hugepages-2Mi: 1Gi, hugepages-0: 1, hugepages-9Ei: 1}}}
+`))
+	for _, test := range []struct {
+		what      string
+		got, want workload.HugePages
+	}{
+		{"a", got.Containers[0].Huge, workload.HugePages{{Size: 2 << 20, Bytes: gi}, {Size: gi, Bytes: 4 * gi}}},
+		{"b", got.Containers[1].Huge, workload.HugePages{{Size: gi, Bytes: 2 * gi}}},
+		{"c", got.Containers[2].Huge, workload.HugePages{{Size: 2 << 20, Bytes: gi}}},
+		{"the pod", got.ScheduledHuge, workload.HugePages{{Size: 2 << 20, Bytes: 6 * gi}, {Size: gi, Bytes: 4 * gi}}},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %v, want %v", test.what, test.got, test.want)
 		}
 	}
 }

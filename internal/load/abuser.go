@@ -24,6 +24,9 @@ const (
 	// WhileRaised burns only while the quota in QuotaFile stands above Above:
 	// it takes exactly what is lent and leaves the rest.
 	WhileRaised Mode = "while-raised"
+	// InKernel burns without pause, in system calls that take long: from Linux 6.18 on no quota
+	// stops a thread in one.
+	InKernel Mode = "in-kernel"
 )
 
 // Abuser is a workload that takes all the CPU it gets.
@@ -64,7 +67,7 @@ func (a Abuser) Run(ctx context.Context) error {
 	failures := make(chan error, a.Threads+1)
 	var threads sync.WaitGroup
 	for range a.Threads {
-		threads.Go(func() { failures <- burnWhile(ctx, &burning); cancel() })
+		threads.Go(func() { failures <- a.burnWhile(ctx, &burning); cancel() })
 	}
 	failures <- decide(ctx)
 	cancel()
@@ -80,7 +83,7 @@ func (a Abuser) Run(ctx context.Context) error {
 
 func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, error) {
 	switch a.Mode {
-	case Always:
+	case Always, InKernel:
 		return func(ctx context.Context) error {
 			burning.Store(true)
 			<-ctx.Done()
@@ -105,7 +108,7 @@ func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, erro
 	case WhileRaised:
 		return func(ctx context.Context) error { return a.follow(ctx, burning) }, nil
 	default:
-		return nil, fmt.Errorf("abuser mode %q (always, onoff, while-raised): %w", a.Mode, ErrBadLoad)
+		return nil, fmt.Errorf("abuser mode %q (always, onoff, while-raised, in-kernel): %w", a.Mode, ErrBadLoad)
 	}
 }
 
@@ -146,7 +149,16 @@ func parseQuota(content string) (int64, error) {
 }
 
 // burnWhile burns on one thread whenever the flag is up, until ctx ends.
-func burnWhile(ctx context.Context, burning *atomic.Bool) error {
+func (a Abuser) burnWhile(ctx context.Context, burning *atomic.Bool) error {
+	burn := func() error { return Burn(turn) }
+	if a.Mode == InKernel {
+		calls, err := openCalls()
+		if err != nil {
+			return err
+		}
+		defer calls.close()
+		burn = calls.next
+	}
 	for ctx.Err() == nil {
 		if !burning.Load() {
 			if !paused(ctx, pollQuota) {
@@ -154,7 +166,7 @@ func burnWhile(ctx context.Context, burning *atomic.Bool) error {
 			}
 			continue
 		}
-		if err := Burn(turn); err != nil {
+		if err := burn(); err != nil {
 			return err
 		}
 	}

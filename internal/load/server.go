@@ -29,7 +29,8 @@ type ServerConfig struct {
 	// Workers bounds the requests being worked on at once, at least 1; the
 	// rest wait in order.
 	Workers int
-	// CPUs is the number of online CPUs and becomes GOMAXPROCS, at least 1.
+	// CPUs is the number of online CPUs and becomes GOMAXPROCS; 0 leaves that to Go's runtime,
+	// which follows the quota of the group that the process started in.
 	CPUs int
 }
 
@@ -38,17 +39,22 @@ type ServerConfig struct {
 // It sets process-wide runtime parameters (GOMAXPROCS, the collector), so it
 // belongs in a process of its own.
 func Serve(ctx context.Context, config ServerConfig, ready func(address string)) error {
-	if config.Workers < 1 || config.CPUs < 1 {
+	if config.Workers < 1 || config.CPUs < 0 {
 		return fmt.Errorf("server with %d workers on %d CPUs: %w", config.Workers, config.CPUs, ErrBadLoad)
 	}
 	listener, err := listen(ctx, config.Address)
 	if err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(config.CPUs)
+	var watch procsWatch
+	if config.CPUs > 0 {
+		runtime.GOMAXPROCS(config.CPUs)
+	} else {
+		go watch.run(ctx, runtime.GOMAXPROCS(0))
+	}
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(serverMemory)
-	server := &http.Server{Handler: newHandler(config.Workers), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: newHandler(config.Workers, &watch), ReadHeaderTimeout: time.Minute}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
 	ready(listener.Addr().String())
@@ -80,7 +86,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 // newHandler returns the work handler with room for the given number of
 // requests at once. The goroutine that burned also answers, so a finished
 // request never waits for another one's turn to be answered.
-func newHandler(workers int) http.Handler {
+func newHandler(workers int, watch *procsWatch) http.Handler {
 	slots := make(chan struct{}, workers)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /work", func(w http.ResponseWriter, r *http.Request) {
@@ -99,6 +105,7 @@ func newHandler(workers int) http.Handler {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
+	mux.HandleFunc("GET /procs", watch.serve)
 	return mux
 }
 

@@ -40,7 +40,7 @@ func TestBurnUsesWhatWasAsked(t *testing.T) {
 }
 
 func TestRequestsAreServedAndRecorded(t *testing.T) {
-	g := Generator{Address: testServer(t, newHandler(2)), Work: 200 * time.Microsecond, Connections: 4}
+	g := Generator{Address: testServer(t, newHandler(2, &procsWatch{})), Work: 200 * time.Microsecond, Connections: 4}
 	arrivals, err := Pattern{Seed: 3, Rate: 50, Batch: 5}.Arrivals(400 * time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestGeneratorRefuses(t *testing.T) {
 }
 
 func TestGeneratorStopsWithItsContext(t *testing.T) {
-	address := testServer(t, newHandler(1))
+	address := testServer(t, newHandler(1, &procsWatch{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := (Generator{Address: address}).Run(ctx, []time.Duration{time.Hour}); !errors.Is(err, context.Canceled) {
@@ -117,7 +117,7 @@ func TestGeneratorStopsWithItsContext(t *testing.T) {
 func TestHandlerRefusesBadWork(t *testing.T) {
 	for _, query := range []string{"", "us=x", "us=-1", "us=1000001", "us=99999999999999999999"} {
 		answer := httptest.NewRecorder()
-		newHandler(1).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/work?"+query, http.NoBody))
+		newHandler(1, &procsWatch{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/work?"+query, http.NoBody))
 		if answer.Code != http.StatusBadRequest {
 			t.Errorf("%q: status %d", query, answer.Code)
 		}

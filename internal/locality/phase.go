@@ -28,14 +28,8 @@ type Result struct {
 	Err error
 	// From are the nodes on which pages were, To the local ones.
 	From, To cpuset.Set
-	// Exited are processes that ended before their pages could be moved.
-	Exited []Exit
-}
-
-// Exit is a process that ended, and what the kernel said of it.
-type Exit struct {
-	PID   int
-	Error string
+	// Exited are the ids of processes that ended before their pages could be moved.
+	Exited []int
 }
 
 // Summary is a pass over the containers of a pod.

@@ -35,11 +35,7 @@ func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, sou
 		p.MemoryLocality, refused, unknown = v1alpha1.DecodeMemoryLocality(text)
 		p.Source, p.Text = "annotation "+key, digest(text)
 	}
-	for _, problems := range []v1alpha1.FieldErrors{refused, unknown} {
-		for i := range problems {
-			problems[i].Field = "metadata.annotations[" + key + "]" + dotted(problems[i].Field)
-		}
-	}
+	refused, unknown = refused.InAnnotation(key), unknown.InAnnotation(key)
 	if len(refused) > 0 {
 		p.MemoryLocality = v1alpha1.MemoryLocality{}
 		return p, refused, unknown
@@ -52,13 +48,6 @@ func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, sou
 		p.MemoryLocality = p.Inherit(*class)
 	}
 	return p, nil, unknown
-}
-
-func dotted(field string) string {
-	if field == "" {
-		return ""
-	}
-	return "." + field
 }
 
 // Past is the last pass of a container that ended.

@@ -29,7 +29,10 @@ type Node struct {
 type Nodes []Node
 
 // Pair is a way that pages go: from one node to another.
-type Pair struct{ From, To int }
+type Pair struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
 
 // Local returns the memory nodes of the CPUs. For a node with CPUs and without memory that
 // is the nearest with memory. The error is ErrNoTarget where no page has a way to them.

@@ -49,8 +49,8 @@ func (r Result) line(most int) string {
 	head += "failed to migrate the following processes: "
 	const more = "and %d more,"
 	room := most - len(head) - len(way) - len(more) - len("100000")
-	for i, e := range r.Exited {
-		one := fmt.Sprintf("failed pid: %d, error: %s,", e.PID, e.Error)
+	for i, pid := range r.Exited {
+		one := fmt.Sprintf("failed pid: %d, error: No such process,", pid) // The kernel's words, as the C library prints them.
 		if room -= len(one); room < 0 {
 			head += fmt.Sprintf(more, len(r.Exited)-i)
 			break

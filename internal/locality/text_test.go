@@ -14,7 +14,7 @@ import (
 func TestText(t *testing.T) {
 	t.Parallel()
 	node := func(list string) (r Result) { r.To = set(t, list); return r }
-	moved := func(name, from, to string, exited ...Exit) Result {
+	moved := func(name, from, to string, exited ...int) Result {
 		return Result{Container: name, Outcome: Completed, From: set(t, from), To: node(to).To, Exited: exited}
 	}
 	none := Result{Container: "c", Outcome: Skipped, Err: ErrNoTarget}
@@ -32,7 +32,7 @@ func TestText(t *testing.T) {
 				"Total: 2 container(s) completed, 0 failed, 0 skipped; cur local memory ratio 100, rest remote memory pages 0",
 		},
 		"output 2": {
-			Summary{Results: []Result{moved("<container-name-1>", "1", "0"), moved("<container-name-2>", "0", "1", Exit{111111, "No such process"})}, Ratio: 100},
+			Summary{Results: []Result{moved("<container-name-1>", "1", "0"), moved("<container-name-2>", "0", "1", 111111)}, Ratio: 100},
 			"MemoryLocalityCompleted", "Completed",
 			"Container <container-name-1> completed: migrated memory from remote numa: 1 to local numa: 0\n" +
 				"Container <container-name-2> completed: failed to migrate the following processes: failed pid: 111111, error: No such process,from remote numa: 0 to local numa: 1\n" +
@@ -60,7 +60,7 @@ func TestText(t *testing.T) {
 				"Total: 0 container(s) completed, 0 failed, 1 skipped; cur local memory ratio 100, rest remote memory pages 0",
 		},
 		"two processes": {
-			Summary{Results: []Result{moved("c", "1", "0", Exit{1, "No such process"}, Exit{22, "No such process"})}, Ratio: 99, RestPages: 1},
+			Summary{Results: []Result{moved("c", "1", "0", 1, 22)}, Ratio: 99, RestPages: 1},
 			"MemoryLocalityCompleted", "Completed",
 			"Container c completed: failed to migrate the following processes: failed pid: 1, error: No such process,failed pid: 22, error: No such process,from remote numa: 1 to local numa: 0\n" +
 				"Total: 1 container(s) completed, 0 failed, 0 skipped; cur local memory ratio 99, rest remote memory pages 1",
@@ -95,7 +95,7 @@ func TestTextFits(t *testing.T) {
 				From:      set(t, "1,3,5,7,9,11"), To: set(t, "0"),
 			}
 			for pid := range rapid.SampledFrom([]int{0, 0, 1, 5, 10_000}).Draw(t, "exited") {
-				r.Exited = append(r.Exited, Exit{pid + 1, "No such process"})
+				r.Exited = append(r.Exited, pid+1)
 			}
 			s.Results = append(s.Results, r)
 		}

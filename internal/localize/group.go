@@ -20,11 +20,10 @@ const (
 	restEvery = 10 * time.Second
 	busyEvery = time.Second
 	settleFor = 10 * time.Second
+	// countLag is how long after a pass the kernel may still count what it moved where that was: it
+	// adds up the counts of each CPU every two seconds (mm/memcontrol.c, FLUSH_TIME).
+	countLag = 4 * time.Second
 )
-
-// noProcess is what is said of a process that exited, however that showed: the kernel's own
-// words, as the C library prints them.
-const noProcess = "No such process"
 
 // errForeignMems says that the memory nodes of a group, which another program set, or Berth
 // for other CPUs, leave out the local ones.
@@ -55,6 +54,8 @@ type group struct {
 	at       locality.Memory
 	measured bool
 	problem  error
+	// counted is when the kernel counts all that the last pass moved, 0 once it was measured then.
+	counted time.Duration
 	// settled says that it was decided about since its CPUs were first the same.
 	settled bool
 	// wide says that its memory nodes are not narrowed yet.
@@ -137,6 +138,11 @@ func (s *Groups) look(g *group) {
 	}
 	if g.pass != nil || s.now-g.since < settleFor {
 		g.next = s.now + busyEvery
+	}
+	if s.now >= g.counted {
+		g.counted = 0
+	} else {
+		g.next = min(g.next, g.counted)
 	}
 	switch {
 	case g.pass != nil:
@@ -244,7 +250,11 @@ func (s *Groups) ended(g *group, r mover.Report) {
 		result.Err = errNothing
 	}
 	for _, e := range r.Exited {
-		result.Exited = append(result.Exited, locality.Exit{PID: e.PID, Error: noProcess})
+		result.Exited = append(result.Exited, e.PID)
+	}
+	if len(r.Moved) > 0 {
+		g.counted = s.now + countLag
+		g.next = min(g.next, g.counted)
 	}
 	if _, err := g.measure(s.opts.Host, s.now); err != nil {
 		g.problem = err

@@ -104,13 +104,13 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	s.now, s.decision = n.Now, capability.Decision{}
 	s.acks = strings.HasPrefix(n.Koordlet, "kube-system/") // that of Koordinator moves none
-	if off := s.offOf(n); off != s.off || !same(s.containers, n.Containers) {
+	if off := s.offOf(n); off != s.off || !capability.SameList(s.containers, n.Containers) {
 		s.off, s.containers = off, n.Containers
 		s.adopt()
 	}
 	s.rate = *n.Config.Locality.MaxBandwidthMiBps << 20
 	if len(s.order) > 0 {
-		s.host.read(s.opts.Root, n)
+		s.host.read(s.opts.Root, n.Topology)
 	}
 	s.takeReports()
 	for _, g := range s.due() {
@@ -133,11 +133,6 @@ func (s *Groups) offOf(n *capability.Node) string {
 		return "left to ACK's koordlet (pod " + n.Koordlet + ")"
 	}
 	return ""
-}
-
-// same says whether two lists are the same one: it is made anew when something changed.
-func same(a, b []capability.Container) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // adopt makes the groups those of the containers that opted in.

@@ -1,6 +1,7 @@
 package localize
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,43 +16,30 @@ import (
 
 // host is the machine as localize sees it.
 type host struct {
-	nodes locality.Nodes
-	// online are the CPUs that were online when the nodes were read, memory the list of the
-	// nodes that had memory.
-	online cpuset.Set
-	memory string
-	err    error // why they cannot be read
+	nodes    locality.Nodes
+	topology *topology.Topology // of which they are
+	err      error              // why they cannot be read
 }
 
-// read reads the NUMA nodes again when other CPUs or other memory is online, and until that
-// succeeds.
-func (h *host) read(root *hostfs.Root, n *capability.Node) {
-	memory := setting(root, "sys/devices/system/node/has_memory")
-	if h.online == n.Online && h.memory == memory && h.err == nil {
-		return
-	}
-	t, err := topology.Discover(root.FS())
-	if err == nil {
-		h.nodes, err = mover.Nodes(root, t) // without tiers there is no knowing what may move where
-	}
-	if h.err = err; err == nil {
-		h.online, h.memory = n.Online, memory
-	}
-}
+// errNoTopology says that the agent could not read the topology of the host so far.
+var errNoTopology = errors.New("the NUMA nodes of the host are not known")
 
-// setting returns a line of the kernel's, empty where it cannot be read.
-func setting(root *hostfs.Root, name string) string {
-	text, err := root.ReadFile(name)
-	if err != nil {
-		return ""
+// read reads the NUMA nodes again when the topology is another one, and until that succeeds.
+func (h *host) read(root *hostfs.Root, t *topology.Topology) {
+	switch {
+	case t == nil:
+		h.err = errNoTopology
+	case h.topology != t || h.err != nil:
+		h.nodes, h.err = mover.Nodes(root, t) // without tiers there is no knowing what may move where
+		h.topology = t
 	}
-	return strings.TrimSpace(string(text))
 }
 
 // balancing says whether the kernel itself moves pages to where they are used.
 func balancing(root *hostfs.Root) bool {
-	on := setting(root, "proc/sys/kernel/numa_balancing")
-	return on != "" && on != "0"
+	text, err := root.ReadFile("proc/sys/kernel/numa_balancing")
+	on := strings.TrimSpace(string(text))
+	return err == nil && on != "" && on != "0"
 }
 
 // Unused is how much memory, by node, the groups that are bound to some nodes may still take

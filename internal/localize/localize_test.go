@@ -60,6 +60,50 @@ func TestByAnnotation(t *testing.T) {
 	}
 }
 
+// The kernel counts some seconds late what a pass moved; the pod hears of it then, and within a
+// minute where the container does not get there.
+func TestCountComesLate(t *testing.T) {
+	t.Parallel()
+	moved := []mover.Moved{{Pair: locality.Pair{From: 1, To: 0}, Base: 57 << 20}}
+	w := newWorld(t)
+	w.pass(11)
+	w.took()
+	w.memory(redis, 98, 2)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed, Moved: moved})
+	w.pass(2)
+	w.memory(redis, 100, 0)
+	w.pass(2)
+	w.expect("", "")
+	w.pass(1)
+	w.expect(completed, w.at("Completed", "Completed", 100, 0))
+
+	// Another pass begins before the first one's memory is counted: the pod hears once, of both.
+	w.with(w.container("redis", true, `{"policy":"BestEffort"}`))
+	w.memory(redis, 10, 90)
+	w.pass(1)
+	w.took()
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed, Moved: moved})
+	w.pass(1)
+	w.with(w.container("redis", true, `{"policy":"bestEffort","migrateIntervalMinutes":10}`))
+	w.pass(10)
+	w.expect("", "")
+	w.memory(redis, 100, 0)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed, Moved: moved})
+	w.pass(5)
+	w.expect(completed, w.at("Completed", "Completed", 100, 0))
+
+	// The container ends meanwhile: nothing waits for it.
+	w.with(w.container("redis", true, `{"policy":"bestEffort"}`))
+	w.memory(redis, 10, 90)
+	w.pass(1)
+	w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed, Moved: moved})
+	w.pass(1)
+	w.took()
+	w.with()
+	w.pass(120)
+	w.expect("", "")
+}
+
 // Processes that exit do not fail a pass; their errors are the kernel's own words.
 func TestExitedProcesses(t *testing.T) {
 	t.Parallel()
@@ -363,6 +407,36 @@ func TestContainerStartedAnew(t *testing.T) {
 	}
 }
 
+// A service whose group goes away and comes back is another one, of which once is once more. A
+// container has an identity of its own.
+func TestServiceStartsAnew(t *testing.T) {
+	t.Parallel()
+	for _, pod := range []string{"", "ns/p"} {
+		w := newWorld(t)
+		c := w.container("redis", true, `{"policy":"bestEffort"}`)
+		c.Pod = pod
+		w.with(c)
+		w.pass(11)
+		w.memory(redis, 100, 0)
+		w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
+		w.pass(1)
+		w.cpus(redis, "x") // What cannot be read is opened again, and files of a directory stay readable while open.
+		w.pass(11)
+		if err := os.RemoveAll(filepath.Join(w.dir, "sys/fs/cgroup", redis)); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(11)
+		w.group(redis)
+		w.cpus(redis, "0-1")
+		w.memory(redis, 43, 57)
+		w.mover.orders = map[string]mover.Order{}
+		w.pass(30)
+		if _, again := w.mover.orders[key("redis")]; again != (pod == "") {
+			t.Errorf("pod %q: a pass is ordered: %t", pod, again)
+		}
+	}
+}
+
 // Nodes that cannot be read are read again, and so are they when memory comes online.
 func TestNodesAreReadAgain(t *testing.T) {
 	t.Parallel()
@@ -379,15 +453,26 @@ func TestNodesAreReadAgain(t *testing.T) {
 		t.Error("nodes that could not be read are not read again")
 	}
 	w = newWorld(t)
-	w.write("sys/devices/system/node/has_memory", "0\n")
 	w.write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 0 kB\n")
 	if w.pass(11); len(w.mover.orders) > 0 {
 		t.Errorf("ordered %+v", w.mover.orders)
 	}
-	w.write("sys/devices/system/node/has_memory", "0-1\n")
 	w.write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 8388608 kB\n")
 	if w.pass(11); len(w.mover.orders) != 1 {
 		t.Error("memory that came online is not seen")
+	}
+}
+
+// TestNoTopology has an agent that could not read the topology of its host so far.
+func TestNoTopology(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.s.Decide(&w.node)
+	if row := w.s.Outcome(time.Time{}).Rows[0]; row.State != statePending || row.Reason != errNoTopology.Error() {
+		t.Errorf("%+v", row)
+	}
+	if w.pass(22); len(w.mover.orders) != 1 {
+		t.Error("no pass once it is known")
 	}
 }
 
@@ -783,6 +868,12 @@ func TestReport(t *testing.T) {
 	}, samples); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
+	w.cfg.Locality.Enabled = new(false)
+	w.pass(1)
+	node, err = reader{}.Node(capability.Reported{Node: w.s.Outcome(time.Time{}).Node})
+	if err != nil || len(node.Lines) != 2 || node.Lines[0] != "memory locality: switched off (locality.enabled: false)" {
+		t.Errorf("node %+v, %v", node, err)
+	}
 	if err := w.s.Recall(capability.Sections{keyPods: 7}); err == nil {
 		t.Error("a checkpoint that cannot be read is no error")
 	}
@@ -800,7 +891,7 @@ func TestNobodyElse(t *testing.T) {
 	}
 }
 
-// At rest a round costs little a group: a look every ten seconds.
+// At rest a round costs little CPU time a group: a look every ten seconds.
 func BenchmarkRest(b *testing.B) {
 	w := newWorld(b)
 	const groups = 100
@@ -817,8 +908,19 @@ func BenchmarkRest(b *testing.B) {
 	w.with(all...)
 	w.pass(60)
 	b.ResetTimer()
+	before := used(b)
 	for range b.N {
 		w.pass(1)
 	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/groups, "µs/group-s")
+	b.ReportMetric(float64((used(b)-before).Microseconds())/float64(b.N)/groups, "µs-CPU/group-s")
+}
+
+// used is the CPU time of this process.
+func used(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Stime.Nano() + u.Utime.Nano())
 }

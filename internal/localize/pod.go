@@ -58,14 +58,14 @@ func (s *Groups) enter(p *pod, phase v1alpha1.MemoryLocalityPhase) {
 // crashes again and again never does.
 const settleMost = time.Minute
 
-// conclude reports the passes of a pod once none is under way.
+// conclude reports the passes of a pod once none is under way and the kernel counts what they moved.
 func (s *Groups) conclude(p *pod) {
 	settled := true
 	for _, g := range p.groups {
 		if g.pass != nil {
 			return
 		}
-		settled = settled && (g.problem != nil || g.settled)
+		settled = settled && (g.problem != nil || g.settled && g.counted == 0)
 	}
 	if len(p.results) > 0 {
 		if settled || s.now-p.ended >= settleMost {

@@ -53,7 +53,7 @@ type Memory struct {
 	Phase       string                  `json:"phase"`
 	Policy      string                  `json:"policySource"`
 	Left        map[locality.Left]int64 `json:"left,omitempty"`
-	Moved       []Moved                 `json:"moved,omitempty"`
+	Moved       []mover.Moved           `json:"moved,omitempty"`
 	Rate        float64                 `json:"bytesPerSecond,omitempty"`
 	Pauses      int                     `json:"pauses,omitempty"`
 	Longest     float64                 `json:"longestCallSeconds,omitempty"`
@@ -62,15 +62,6 @@ type Memory struct {
 	// Wide says that its memory nodes are not narrowed to the local ones yet.
 	Wide       bool                           `json:"wide,omitempty"`
 	LastResult *v1alpha1.MemoryLocalityResult `json:"lastResult,omitempty"`
-}
-
-// Moved is what went from one node to another, by the size of its pages.
-type Moved struct {
-	From    int   `json:"from"`
-	To      int   `json:"to"`
-	Base    int64 `json:"base"`
-	Huge    int64 `json:"huge"`
-	HugeTLB int64 `json:"hugetlb"`
 }
 
 // Describe implements capability.Capability.
@@ -132,14 +123,11 @@ func (g *group) section() Memory {
 	m := Memory{
 		LocalNodes: g.local.String(), Ratio: locality.Full, BytesByNode: byNode(g.at.Movable), FileByNode: byNode(g.at.File),
 		Phase: string(g.pod.Phase), Policy: g.policy.Source, LastResult: g.pod.LastResult, Wide: g.wide,
-		Left: g.last.Left, Rate: g.last.Rate, Pauses: g.last.Pauses, Longest: g.last.Longest.Seconds(),
+		Left: g.last.Left, Moved: g.last.Moved, Rate: g.last.Rate, Pauses: g.last.Pauses, Longest: g.last.Longest.Seconds(),
 		Reason: g.last.Reason, Warnings: g.last.Warnings,
 	}
 	if !g.local.IsEmpty() {
 		m.Ratio, m.RemotePages = g.ratio(), g.at.Remote(g.local)/int64(os.Getpagesize())
-	}
-	for _, one := range g.last.Moved {
-		m.Moved = append(m.Moved, Moved{From: one.Pair.From, To: one.Pair.To, Base: one.Base, Huge: one.Huge, HugeTLB: one.HugeTLB})
 	}
 	return m
 }
@@ -212,9 +200,9 @@ type totals struct {
 // add counts what a pass moved.
 func (t *totals) add(r mover.Report) {
 	for _, m := range r.Moved {
-		t.bytes[way{m.Pair.From, m.Pair.To, "base"}] += m.Base
-		t.bytes[way{m.Pair.From, m.Pair.To, "huge"}] += m.Huge
-		t.bytes[way{m.Pair.From, m.Pair.To, "hugetlb"}] += m.HugeTLB
+		t.bytes[way{m.From, m.To, "base"}] += m.Base
+		t.bytes[way{m.From, m.To, "huge"}] += m.Huge
+		t.bytes[way{m.From, m.To, "hugetlb"}] += m.HugeTLB
 	}
 	t.pauses += r.Pauses
 	t.longest = max(t.longest, r.Longest)

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/topology"
 )
 
 // fake is a mover that does what a test says.
@@ -118,6 +119,9 @@ func list(t testing.TB, text string) cpuset.Set {
 
 func (w *world) write(name, content string) {
 	w.t.Helper()
+	if strings.HasPrefix(name, "sys/devices/system/") {
+		w.node.Topology = nil // The agent reads it anew.
+	}
 	name = filepath.Join(w.dir, name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
 		w.t.Fatal(err)
@@ -179,6 +183,7 @@ func (w *world) restart(saved capability.Sections) {
 func (w *world) pass(seconds int) {
 	for range seconds {
 		w.node.Now += time.Second
+		w.discover()
 		d := w.s.Decide(&w.node)
 		for _, e := range d.Events {
 			kind := "Normal"
@@ -193,6 +198,17 @@ func (w *world) pass(seconds int) {
 		if len(d.Settings) > 0 || d.Held {
 			w.t.Errorf("decided %+v", d)
 		}
+	}
+}
+
+// discover has the agent know the topology as it is now.
+func (w *world) discover() {
+	if w.node.Topology != nil {
+		return
+	}
+	var err error
+	if w.node.Topology, err = topology.Discover(w.root.FS()); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

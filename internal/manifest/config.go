@@ -14,7 +14,7 @@ import (
 const DefaultConfigPath = "/etc/berth/agent.yaml"
 
 // LoadConfig reads the agent's file, fills in the defaults and checks it. A
-// relative workloadDir or stateDir is taken relative to the directory of the
+// relative path of a directory or of TLS is taken relative to the directory of the
 // file, so that the meaning of the file does not depend on who reads it. What
 // is wrong with the file itself is a v1alpha1.ErrInvalid that names every
 // problem; a file that does not exist is also an fs.ErrNotExist.
@@ -34,6 +34,11 @@ func LoadConfig(path string) (v1alpha1.AgentConfig, error) {
 	dir := filepath.Dir(path)
 	if cfg.WorkloadDir != "" {
 		cfg.WorkloadDir = absolute(dir, cfg.WorkloadDir)
+	}
+	for _, file := range []*string{&cfg.Web.TLS.CertFile, &cfg.Web.TLS.KeyFile} {
+		if *file != "" {
+			*file = absolute(dir, *file)
+		}
 	}
 	cfg.StateDir = absolute(dir, cfg.StateDir)
 	return cfg, nil
@@ -64,20 +69,21 @@ func parseConfig(path string, text []byte) (v1alpha1.AgentConfig, error) {
 	return cfg, problems.InFile(path).Err()
 }
 
-// ConfigWarnings returns what of a valid configuration, read from path, does
-// less than it says.
+// ConfigWarnings returns what of a valid configuration, read from path, does less than it
+// says.
 func ConfigWarnings(path string, cfg v1alpha1.AgentConfig) v1alpha1.FieldErrors {
 	v1alpha1.SetAgentConfigDefaults(&cfg)
+	var all v1alpha1.FieldErrors
 	percent, most := *cfg.CPUBurst.ClusterStrategy.CFSQuotaBurstPercent, *cfg.Burst.MaxPercent
-	if percent <= most {
-		return nil
+	if percent > most {
+		all = append(all, v1alpha1.FieldError{
+			File:    path,
+			Field:   "cpu-burst-config.clusterStrategy.cfsQuotaBurstPercent",
+			Value:   v1alpha1.Show(percent),
+			Allowed: fmt.Sprintf("at most burst.maxPercent, %d, which counts instead", most),
+		})
 	}
-	return v1alpha1.FieldErrors{{
-		File:    path,
-		Field:   "cpu-burst-config.clusterStrategy.cfsQuotaBurstPercent",
-		Value:   v1alpha1.Show(percent),
-		Allowed: fmt.Sprintf("at most burst.maxPercent, %d, which counts instead", most),
-	}}
+	return all
 }
 
 func absolute(dir, path string) string {

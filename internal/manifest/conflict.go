@@ -9,16 +9,23 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// settle parts the workloads that no other workload claims from the others.
-func settle(all []workload.Workload) (ready []workload.Workload, pending []Pending) {
+// settle parts the workloads that no other workload claims from the others. What a workload of
+// before claims already stays its own.
+func settle(all, before []workload.Workload) (ready []workload.Workload, pending []Pending) {
 	claims := map[string][]int{}
 	for i, w := range all {
 		for _, claim := range claimsOf(w) {
 			claims[claim] = append(claims[claim], i)
 		}
 	}
+	held := map[string]workload.Workload{}
+	for _, w := range before {
+		for _, claim := range claimsOf(w) {
+			held[claim] = w
+		}
+	}
 	for i, w := range all {
-		if reason := conflict(i, all, claims); reason != nil {
+		if reason := conflict(i, all, claims, held); reason != nil {
 			pending = append(pending, Pending{Workload: w, Reason: reason})
 			continue
 		}
@@ -51,11 +58,28 @@ func claimsOf(w workload.Workload) []string {
 // processes are no easier to compare with each of them named.
 const maxClaims = 5
 
-// conflict returns why workload i waits, or nil.
-func conflict(i int, all []workload.Workload, claims map[string][]int) error {
+// same says that two workloads are one, read at two times.
+func same(a, b workload.Workload) bool { return a.Name == b.Name && sameFile(a.File, b.File) }
+
+// sameFile says that two places are in one file, whatever the lines.
+func sameFile(a, b string) bool { return fileOf(a) == fileOf(b) }
+
+// fileOf returns the file of a place, which has a line behind it where the file has several
+// documents. The name of a file that counts ends with no digit.
+func fileOf(place string) string {
+	return strings.TrimSuffix(strings.TrimRight(place, "0123456789"), ":")
+}
+
+// conflict returns why workload i waits, or nil. It does not for what it holds, unless another
+// document of its file has its name, too.
+func conflict(i int, all []workload.Workload, claims map[string][]int, held map[string]workload.Workload) error {
 	var shared, others []string
 	for _, claim := range claimsOf(all[i]) {
 		if len(claims[claim]) < 2 {
+			continue
+		}
+		isHolder := func(j int) bool { return same(all[j], held[claim]) }
+		if isHolder(i) && !slices.ContainsFunc(claims[claim], func(j int) bool { return j != i && isHolder(j) }) {
 			continue
 		}
 		shared = append(shared, claim)

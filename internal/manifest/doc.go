@@ -8,7 +8,8 @@
 // field, wrong kind and value out of range. A valid document becomes a
 // workload.Workload. What the documents say about each other is looked at
 // last: where several share a name, a control group, a unit or a process, all
-// of them wait, because which one was meant is not for Berth to guess.
+// of them wait, because which one was meant is not for Berth to guess. One that had it
+// before keeps it, also over a restart of the agent.
 //
 // Changes are found by polling, not by notification: a ConfigMap mount swaps a
 // symbolic link two levels up, editors write beside the file and rename, and

@@ -22,7 +22,7 @@ func TestWorkloadMessages(t *testing.T) {
 	golden(t, "testdata/workloads.txtar", func(t *testing.T, name string, text []byte) string {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, name), string(text))
-		loaded, err := LoadWorkloads(dir, administrator())
+		loaded, err := LoadWorkloads(dir, Before{}, administrator())
 		if err != nil {
 			t.Fatal(err)
 		}

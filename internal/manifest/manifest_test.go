@@ -15,6 +15,7 @@ import (
 	yaml "go.yaml.in/yaml/v2"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 const good = "apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: redis}\nspec: {cgroup: a}\n"
@@ -71,7 +72,7 @@ func TestUnreadableFiles(t *testing.T) {
 			if test.name == "directory" {
 				return // a directory in a directory is no workload file
 			}
-			loaded, err := LoadWorkloads(filepath.Dir(path), administrator())
+			loaded, err := LoadWorkloads(filepath.Dir(path), Before{}, administrator())
 			check(t, err)
 			if len(loaded.Problems) != 1 || !errors.Is(loaded.Problems[0].Err, test.want) {
 				t.Errorf("problems %v, want one %v", loaded.Problems, test.want)
@@ -89,7 +90,7 @@ func TestLoadWorkloadsFiles(t *testing.T) {
 	write(t, filepath.Join(dir, "b.yml"), strings.Replace(good, "redis", "b", 1))
 	write(t, filepath.Join(dir, "c.yaml"), "\ufeff"+strings.ReplaceAll(strings.NewReplacer("redis", "c", "cgroup: a", "cgroup: c").Replace(good), "\n", "\r\n"))
 	check(t, os.Symlink("gone", filepath.Join(dir, "d.yaml")))
-	loaded, err := LoadWorkloads(dir, administrator())
+	loaded, err := LoadWorkloads(dir, Before{}, administrator())
 	check(t, err)
 	if diff := cmp.Diff("ready b\nready c\n", report(loaded)); diff != "" {
 		t.Errorf("loaded (-want +got):\n%s", diff)
@@ -100,7 +101,7 @@ func TestLoadWorkloadsConflictAcrossFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.yaml"), good)
 	write(t, filepath.Join(dir, "b.yaml"), good)
-	loaded, err := LoadWorkloads(dir, administrator())
+	loaded, err := LoadWorkloads(dir, Before{}, administrator())
 	check(t, err)
 	if len(loaded.Ready) != 0 || len(loaded.Pending) != 2 {
 		t.Fatalf("loaded %s", report(loaded))
@@ -113,8 +114,77 @@ func TestLoadWorkloadsConflictAcrossFiles(t *testing.T) {
 	}
 }
 
+// TestSlipsUnsettleNobody: a copy of a file, and a mistake in one, leave the workloads as they are
+// that counted before. Without these both wait.
+func TestSlipsUnsettleNobody(t *testing.T) {
+	second := strings.NewReplacer("redis", "other", "cgroup: a", "cgroup: b").Replace(good)
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a copy":                       {map[string]string{"a.yaml": good, "a-copy.yaml": good}, "ready redis\npending redis: name redis, cgroup a: claimed by more than one workload: also redis (a.yaml)\n"},
+		"its group by another":         {map[string]string{"a.yaml": good, "c.yaml": strings.Replace(good, "redis", "new", 1)}, "ready redis\npending new: cgroup a: claimed by more than one workload: also redis (a.yaml)\n"},
+		"its name twice in its file":   {map[string]string{"a.yaml": good + "---\n" + good}, "pending redis: name redis, cgroup a: claimed by more than one workload: also redis (a.yaml:5)\npending redis: name redis, cgroup a: claimed by more than one workload: also redis (a.yaml:1)\n"},
+		"no YAML":                      {map[string]string{"a.yaml": "foo: ["}, "ready redis\nInvalid"},
+		"one document of two":          {map[string]string{"a.yaml": second + "---\nkind: [\n"}, "ready other\nready redis\nInvalid"},
+		"the name in another document": {map[string]string{"a.yaml": "kind: [\n---\n" + good}, "ready redis\nInvalid"},
+		"gone":                         {map[string]string{"b.yaml": second}, "ready other\n"},
+		"in another file":              {map[string]string{"b.yaml": good}, "ready redis\n"},
+		"nothing left in it":           {map[string]string{"a.yaml": "# not now\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "a.yaml"), good)
+			before, err := LoadWorkloads(dir, Before{}, administrator())
+			check(t, err)
+			check(t, os.Remove(filepath.Join(dir, "a.yaml")))
+			for file, text := range test.files {
+				write(t, filepath.Join(dir, file), text)
+			}
+			after, err := LoadWorkloads(dir, Before{Counted: before.Ready}, administrator())
+			check(t, err)
+			if got := strings.ReplaceAll(report(after), dir+"/", ""); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+			again, err := LoadWorkloads(dir, Before{Counted: after.Ready}, administrator())
+			check(t, err)
+			if diff := cmp.Diff(report(after), report(again)); diff != "" {
+				t.Errorf("the next look (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What an earlier process had stays its workload's, and nothing else of it counts.
+func TestHeldWorkloads(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		held  workload.Workload
+		want  string
+	}{
+		"of two files":     {map[string]string{"a.yaml": good, "b.yaml": good}, workload.Workload{Name: "redis", File: "b.yaml", Cgroup: "a"}, "ready redis\npending redis: name redis, cgroup a: claimed by more than one workload: also redis (b.yaml)\n"},
+		"of two names":     {map[string]string{"a.yaml": good, "b.yaml": strings.Replace(good, "redis", "new", 1)}, workload.Workload{Name: "redis", File: "a.yaml", Cgroup: "a"}, "ready redis\npending new: cgroup a: claimed by more than one workload: also redis (a.yaml)\n"},
+		"another group":    {map[string]string{"a.yaml": good, "b.yaml": strings.Replace(good, "redis", "new", 1)}, workload.Workload{Name: "redis", File: "a.yaml", Cgroup: "b"}, "pending new: "},
+		"a damaged file":   {map[string]string{"a.yaml": "foo: ["}, workload.Workload{Name: "redis", File: "a.yaml", Cgroup: "a"}, "Invalid"},
+		"no file any more": {map[string]string{"b.yaml": good}, workload.Workload{Name: "redis", File: "a.yaml", Cgroup: "a"}, "ready redis\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range test.files {
+				write(t, filepath.Join(dir, file), text)
+			}
+			test.held.File = filepath.Join(dir, test.held.File)
+			got, err := LoadWorkloads(dir, Before{Held: []workload.Workload{test.held}}, administrator())
+			check(t, err)
+			if text := strings.ReplaceAll(report(got), dir+"/", ""); !strings.HasPrefix(text, test.want) {
+				t.Errorf("got\n%s\nwant\n%s", text, test.want)
+			}
+		})
+	}
+}
+
 func TestLoadWorkloadsNoDirectory(t *testing.T) {
-	if _, err := LoadWorkloads(filepath.Join(t.TempDir(), "gone"), administrator()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := LoadWorkloads(filepath.Join(t.TempDir(), "gone"), Before{}, administrator()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want that the directory does not exist", err)
 	}
 }
@@ -131,7 +201,7 @@ func TestConfigMapMount(t *testing.T) {
 	publish("..1", good)
 	check(t, os.Symlink("..data/a.yaml", filepath.Join(dir, "a.yaml")))
 	before := TakeFingerprint("", dir)
-	loaded, err := LoadWorkloads(dir, administrator())
+	loaded, err := LoadWorkloads(dir, Before{}, administrator())
 	check(t, err)
 	if diff := cmp.Diff("ready redis\n", report(loaded)); diff != "" {
 		t.Errorf("first (-want +got):\n%s", diff)
@@ -140,7 +210,7 @@ func TestConfigMapMount(t *testing.T) {
 	if TakeFingerprint("", dir) == before {
 		t.Error("the swap goes unnoticed")
 	}
-	loaded, err = LoadWorkloads(dir, administrator())
+	loaded, err = LoadWorkloads(dir, Before{}, administrator())
 	check(t, err)
 	if diff := cmp.Diff("ready mysql\n", report(loaded)); diff != "" {
 		t.Errorf("second (-want +got):\n%s", diff)
@@ -161,7 +231,7 @@ func FuzzText(f *testing.F) {
 		l := loader{admin: administrator()}
 		l.text("fuzz.yaml", text)
 		seen := map[string]bool{}
-		ready, pending := settle(l.valid)
+		ready, pending := settle(l.valid, nil)
 		for _, w := range ready {
 			for _, claim := range claimsOf(w) {
 				if seen[claim] {

@@ -12,7 +12,8 @@ import (
 // back as exactly the defaults; workloadDir, which has none, is the usual place.
 func PrintConfig(parts ...string) string {
 	return fmt.Sprintf(configText,
-		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen, strings.Join(parts, ""),
+		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen,
+		v1alpha1.DefaultHistoryRetention, v1alpha1.DefaultHistoryMaxBytes, strings.Join(parts, ""),
 		v1alpha1.DefaultKubeletDir, v1alpha1.DefaultNRISocket)
 }
 
@@ -25,14 +26,26 @@ workloadDir: /etc/berth/workloads
 # Journal, checkpoint and history; locked by the agent.
 stateDir: %s
 
-# Metrics, health and the JSON API, as host:port. A busy address is an error; in a cluster it is tried until it is free.
+# Page, metrics and health, as host:port. A busy address is an error; in a cluster it is tried until it is free.
 listen: %s
+
+# Who may ask there. token: clients need a bearer token for all but health; true in a cluster and
+# only there. hosts: names or addresses of this host, besides loopback names and the address itself.
+# tls: certificate and key in PEM, read again when they change; needed where listen is beyond
+# loopback, which only the agent of a cluster may have, and nowhere else.
+web: {token: false, hosts: [], tls: {certFile: "", keyFile: ""}}
 
 # CPUs kept for the host, in the kernel's list format, for example "0-1".
 reservedCPUs: ""
 
 # Control groups that shrink to the shared pool, relative to the hierarchy's root.
 sharedPool: []
+
+# What workloads had and used, a sample a second, in the directory history of stateDir; the last
+# 15 minutes are in memory anyway. enabled: true without Kubernetes, false in a cluster.
+# retention: 15m to 744h. maxBytes: 1Mi to 4Gi, all files together. What is over goes, the oldest first.
+# listen: answers PromQL there, for example at 127.0.0.1:9317; loopback, and not in a cluster; empty: nowhere.
+history: {enabled: true, retention: %s, maxBytes: %s, listen: ""}
 
 %s# ConfigMaps of others that count in a cluster: ack-slo (namespace kube-system), koordinator
 # (koordinator-system). List a peer only where no user may make ConfigMaps in its namespace.

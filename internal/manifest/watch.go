@@ -4,8 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"io/fs"
-	"os"
+	"hash"
 	"path/filepath"
 	"syscall"
 )
@@ -17,40 +16,41 @@ type Fingerprint [sha256.Size]byte
 // TakeFingerprint looks once. config may be empty. What cannot be read is part
 // of the state, so that a directory that appears is a change.
 func TakeFingerprint(config, dir string) Fingerprint {
-	var state []byte
+	s := state{hash: sha256.New()}
 	if config != "" {
-		state = appendFile(state, config)
+		s.addFile(config)
 	}
 	names, err := workloadFiles(dir)
-	state = fmt.Appendf(state, "%q %v\n", dir, err)
+	fmt.Fprintf(s.hash, "%q %v\n", dir, err)
 	for _, name := range names {
-		state = appendFile(state, filepath.Join(dir, name))
+		s.addFile(filepath.Join(dir, name))
 	}
-	return sha256.Sum256(state)
+	return Fingerprint(s.hash.Sum(nil))
 }
 
-// appendFile follows symbolic links: a ConfigMap mount changes what they lead to.
-func appendFile(state []byte, path string) []byte {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Appendf(state, "%q %v\n", path, err)
-	}
-	state = append(state, path...)
-	for _, n := range append(identity(info), info.Size(), info.ModTime().UnixNano(), int64(info.Mode())) {
-		state = binary.BigEndian.AppendUint64(state, uint64(n))
-	}
-	return state
+// state is what a Fingerprint is of. An agent looks once a second at files of which there
+// may be hundreds, so that nothing is kept of each.
+type state struct {
+	hash hash.Hash
+	line []byte
 }
 
-// identity distinguishes a file from one that was renamed over it, and a second write
-// from the first where another program set the time back.
-func identity(info fs.FileInfo) []int64 {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
+// addFile adds what distinguishes a file from one that was renamed over it, and a second
+// write from the first where another program set the time back. It follows symbolic links:
+// a ConfigMap mount changes what they lead to.
+func (s *state) addFile(path string) {
+	var stat syscall.Stat_t
+	if err := syscall.Stat(path, &stat); err != nil {
+		fmt.Fprintf(s.hash, "%q %v\n", path, err)
+		return
 	}
-	seconds, nanoseconds := stat.Ctim.Unix()
-	return []int64{int64(stat.Dev), int64(stat.Ino), seconds, nanoseconds}
+	s.line = append(s.line[:0], path...)
+	for _, n := range [...]uint64{
+		stat.Dev, stat.Ino, uint64(stat.Size), uint64(stat.Mode), uint64(stat.Ctim.Nano()), uint64(stat.Mtim.Nano()),
+	} {
+		s.line = binary.BigEndian.AppendUint64(s.line, n)
+	}
+	s.hash.Write(s.line)
 }
 
 // maxRestless bounds how many looks in a row may differ before a change is

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -54,11 +55,21 @@ type Workloads struct {
 	Problems []Problem
 }
 
+// Before is what counted until now: a slip of an editor unsettles none of it.
+type Before struct {
+	// Counted are workloads as they were read. What another document claims stays theirs, and
+	// those of a file that cannot be read any more stay as they are.
+	Counted []workload.Workload
+	// Held are those of an earlier process, of which only name, file and groups are known. What
+	// another document claims stays theirs, too.
+	Held []workload.Workload
+}
+
 // LoadWorkloads reads every *.yaml and *.yml file of dir, which may hold
-// several documents each. admin is the agent's part in the policies. The error
-// is about the directory itself; nothing is known about the workloads then,
-// and a caller should keep what it knew.
-func LoadWorkloads(dir string, admin workload.Administrator) (Workloads, error) {
+// several documents each. admin is the agent's part in the policies. The error is about the
+// directory itself; nothing is known about the workloads then, and a caller should keep
+// what it knew.
+func LoadWorkloads(dir string, before Before, admin workload.Administrator) (Workloads, error) {
 	names, err := workloadFiles(dir)
 	if err != nil {
 		return Workloads{}, err
@@ -67,7 +78,8 @@ func LoadWorkloads(dir string, admin workload.Administrator) (Workloads, error) 
 	for _, name := range names {
 		l.file(filepath.Join(dir, name))
 	}
-	l.loaded.Ready, l.loaded.Pending = settle(l.valid)
+	l.keep(before.Counted)
+	l.loaded.Ready, l.loaded.Pending = settle(l.valid, slices.Concat(before.Held, before.Counted))
 	return l.loaded, nil
 }
 
@@ -142,6 +154,22 @@ func (l *loader) document(file string, d document) {
 	}
 	if err := findings.Warnings.Err(); err != nil {
 		l.problem(Warning, file, doc.Name, err)
+	}
+}
+
+// keep adds the workloads of before that are not there while a document of their file is damaged,
+// which may be theirs, and says so.
+func (l *loader) keep(before []workload.Workload) {
+	for _, w := range before {
+		at := slices.IndexFunc(l.loaded.Problems, func(p Problem) bool {
+			return p.Kind == Invalid && sameFile(p.File, w.File) && (p.Workload == "" || p.Workload == w.Name)
+		})
+		if at < 0 || slices.ContainsFunc(l.valid, func(v workload.Workload) bool { return same(v, w) }) {
+			continue
+		}
+		l.valid = append(l.valid, w)
+		damaged := &l.loaded.Problems[at]
+		damaged.Err = fmt.Errorf("%w; workload %s stays as it was", damaged.Err, w.Name)
 	}
 }
 

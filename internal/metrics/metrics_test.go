@@ -34,7 +34,8 @@ func (f fake) Measure(add func(capability.Sample)) {
 func measured() *metrics.Agent {
 	a := &metrics.Agent{
 		Lock: &sync.Mutex{}, Version: "test", Work: metrics.NewWork(), Problems: func() int { return 1 },
-		NRI: func() (nri.Status, bool) { return nri.Status{State: nri.Connected}, true },
+		NRI:     func() (nri.Status, bool) { return nri.Status{State: nri.Connected}, true },
+		History: func() metrics.History { return metrics.History{Lost: 1} },
 	}
 	a.Work.Step("look", time.Millisecond, true)
 	a.Work.Reported("CPUPinned")
@@ -160,7 +161,8 @@ func TestSeriesTwice(t *testing.T) {
 func TestEachEventBeginsAtZero(t *testing.T) {
 	shown, err := gather(t, &metrics.Agent{
 		Lock: &sync.Mutex{}, Work: metrics.NewWork(), Problems: func() int { return 0 },
-		NRI: func() (nri.Status, bool) { return nri.Status{}, false },
+		NRI:     func() (nri.Status, bool) { return nri.Status{}, false },
+		History: func() metrics.History { return metrics.History{} },
 	})
 	if got, want := len(shown["berth_events_total"]), len(v1alpha1.EventReasons()); got != want || err != nil {
 		t.Errorf("%d series, %v, want %d", got, err, want)

@@ -21,19 +21,25 @@ const prefix = "berth_"
 
 // Names of the agent's own metrics.
 const (
-	nameErrors      = "loop_errors_total"
-	nameDrift       = "host_drift_total"
-	nameProblems    = "manifest_problems"
-	nameBuild       = "build_info"
-	nameLateness    = "look_lateness_seconds"
-	nameStep        = "loop_step_seconds"
-	nameFailed      = "loop_steps_failed_total"
-	nameEvents      = "events_total"
-	nameConnected   = "nri_connected"
-	nameConnections = "nri_connections_total"
-	nameLate        = "nri_late_total"
-	nameRuntime     = "nri_runtime_info"
-	nameRequests    = "nri_request_seconds"
+	nameErrors         = "loop_errors_total"
+	nameDrift          = "host_drift_total"
+	nameProblems       = "manifest_problems"
+	nameBuild          = "build_info"
+	nameLateness       = "look_lateness_seconds"
+	nameStep           = "loop_step_seconds"
+	nameFailed         = "loop_steps_failed_total"
+	nameEvents         = "events_total"
+	nameConnected      = "nri_connected"
+	nameConnections    = "nri_connections_total"
+	nameLate           = "nri_late_total"
+	nameRuntime        = "nri_runtime_info"
+	nameRequests       = "nri_request_seconds"
+	nameSeries         = "history_series"
+	nameSeriesRefused  = "history_refused_series"
+	nameHistoryBytes   = "history_bytes"
+	nameHistoryStored  = "history_stored_bytes"
+	nameHistoryStopped = "history_stopped"
+	nameHistoryLost    = "history_lost_samples_total"
 )
 
 // Families are the agent's own metrics; those of the capabilities are in their Info.
@@ -63,6 +69,12 @@ func Families() []Family {
 		metric(nameRuntime, "1, with the container runtime that was last connected to, and its NRI.", "runtime", "version", "nri"),
 		histogram(nameRequests, "How long the container runtime waited for an answer, time spent behind other requests included.",
 			[]float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5}),
+		metric(nameSeries, "Series of which the last 15 minutes are kept, eight a workload."),
+		metric(nameSeriesRefused, "Series of workloads of which no history is kept, since there are as many as there may be."),
+		metric(nameHistoryBytes, "Memory of the history's closed minutes."),
+		metric(nameHistoryStored, "Size of the history's files."),
+		metric(nameHistoryStopped, "1 while minutes of the history are not written to disk although they should."),
+		counter(nameHistoryLost, "Samples of the history that were lost, since the ones before were not taken yet."),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/history"
 	"github.com/berth-project/berth/internal/nri"
 )
 
@@ -22,6 +23,8 @@ type Agent struct {
 	Capabilities []capability.Capability
 	// Problems counts the documents and policies that do not count as written.
 	Problems func() int
+	// History is how much of the past is kept.
+	History func() History
 	// NRI is the line to the container runtime; false where there is none.
 	NRI func() (nri.Status, bool)
 }
@@ -57,6 +60,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	own.send(capability.Sample{Metric: nameProblems, Value: float64(a.Problems())})
 	own.send(capability.Sample{Metric: nameBuild, Value: 1, Labels: []string{a.Version}})
 	a.Work.collect(out)
+	own.history(a.History())
 	if status, ok := a.NRI(); ok {
 		own.nri(status)
 	}
@@ -114,6 +118,27 @@ func (s *scrape) send(sample capability.Sample) {
 		metric = prometheus.NewInvalidMetric(desc, err)
 	}
 	s.out <- metric
+}
+
+// History is how much of the past of workloads is kept.
+type History struct {
+	history.Size
+	// Lost counts samples.
+	Lost int64
+}
+
+// history sends how much of the past is kept.
+func (s *scrape) history(h History) {
+	s.send(capability.Sample{Metric: nameSeries, Value: float64(h.Series)})
+	s.send(capability.Sample{Metric: nameSeriesRefused, Value: float64(h.Refused)})
+	s.send(capability.Sample{Metric: nameHistoryBytes, Value: float64(h.Bytes)})
+	stopped := 0.0
+	if h.Stopped {
+		stopped = 1
+	}
+	s.send(capability.Sample{Metric: nameHistoryStored, Value: float64(h.Stored)})
+	s.send(capability.Sample{Metric: nameHistoryStopped, Value: stopped})
+	s.send(capability.Sample{Metric: nameHistoryLost, Value: float64(h.Lost)})
 }
 
 // nri sends the state of the line to the container runtime.

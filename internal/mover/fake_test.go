@@ -120,12 +120,15 @@ func anonymous(start uint64, n, on int) *mapping {
 	return m
 }
 
+// poolInode is that of mappings of a pool.
+const poolInode = 9
+
 // huge is a mapping of huge pages.
 func huge(start uint64, n, on int, pool bool) *mapping {
 	m := anonymous(start, 0, on)
 	m.end = start + uint64(n)*pages.HugeSize
 	if pool {
-		m.path, m.inode = "/anon_hugepage (deleted)", 9
+		m.path, m.inode = "/anon_hugepage (deleted)", poolInode
 	}
 	for i := range n {
 		big := &folio{node: on, pages: 512, pool: pool}
@@ -311,7 +314,7 @@ func (f *fake) Open(name string) (fs.File, error) {
 		switch kind {
 		case "numa_maps":
 			size, pool := 4, ""
-			if strings.HasPrefix(m.path, "/anon_hugepage") {
+			if m.inode == poolInode {
 				size, pool = 2048, " huge"
 			}
 			fmt.Fprintf(&text, "%08x %s%s anon=1 N0=1 kernelpagesize_kB=%d\n", m.start, m.policy, pool, size)
@@ -423,6 +426,9 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 		return 0, nil
 	}
 	to := int(nodes[0])
+	if f.nodes[to].total == 0 {
+		return 0, syscall.ENODEV
+	}
 	if p.mems != nil && !p.mems(to) {
 		return 0, syscall.EACCES
 	}

@@ -559,6 +559,54 @@ func TestFileFails(t *testing.T) {
 	})
 }
 
+// TestNodeGoesOffline takes the target's memory away between two calls, before the mover looks
+// at the node again and after: the pass fails and says why.
+func TestNodeGoesOffline(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		t.Run(fmt.Sprint(seen), func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+				f.add(1, 3000, 1)
+				o.Rate = 16 << 20
+				offline := func() {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					f.nodes[0].total, f.nodes[0].free = 0, 0
+				}
+				f.before = func(n int) {
+					if n == 1 && !seen {
+						offline()
+					}
+				}
+				if seen {
+					time.AfterFunc(10*time.Millisecond, offline)
+				}
+				r := run(t, f, o)
+				if !errors.Is(r.Err, pages.ErrNode) || r.Outcome != locality.Failed || r.Bytes() == 0 || r.Bytes() == 3000*pages.Size {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
+// TestPoolOfAnotherName: the pages of a file of a pool that no process mounted show in numa_maps
+// only.
+func TestPoolOfAnotherName(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		f.nodes[0].pool = 10
+		m := huge(0x7fa000000000, 4, 1, true)
+		m.path = "/memfd:a (deleted)"
+		for _, g := range m.folios {
+			g.file = true
+		}
+		f.add(1, 0, 1).mappings = []*mapping{m}
+		r := run(t, f, o)
+		if r.Outcome != locality.Completed || len(r.Moved) != 1 || r.Moved[0].HugeTLB != 4*pages.HugeSize || f.nodes[0].pool != 6 {
+			t.Errorf("%+v, %d pages left in the pool", r, f.nodes[0].pool)
+		}
+	})
+}
+
 // TestEndsWhileRead: the files of a process that ended are empty.
 func TestEndsWhileRead(t *testing.T) {
 	for _, file := range []string{"maps", "pagemap"} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,20 +14,13 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// TestUnseenProcesses: of a process in an unrelated pid namespace the kernel lists 0. A
-// group of such is not one with nothing to move.
-func TestUnseenProcesses(t *testing.T) {
-	t.Parallel()
+const unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+
+// hostOf is a host with these files.
+func hostOf(t *testing.T, files map[string]string) *cgroup.Host {
+	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"proc/self/mountinfo":                     "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-		"sys/fs/cgroup/cgroup.controllers":        "cpu",
-		"sys/fs/cgroup/seen/cgroup.procs":         "7\n",
-		"sys/fs/cgroup/seen/below/cgroup.procs":   "8\n",
-		"sys/fs/cgroup/unseen/cgroup.procs":       "0\n0\n",
-		"sys/fs/cgroup/partly/cgroup.procs":       "7\n",
-		"sys/fs/cgroup/partly/below/cgroup.procs": "0\n",
-	} {
+	for name, text := range files {
 		file := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
@@ -36,11 +30,50 @@ func TestUnseenProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	t.Cleanup(func() { _ = root.Close() }) // it was only read
 	host, err := cgroup.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return host
+}
+
+// TestStalled reads how long a group waited for memory: by the group on cgroup v2, by the host on
+// v1, and not at all where the kernel does not count it.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	const text = "some avg10=1.53 avg60=0.87 avg300=0.73 total=1234567\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+	const legacy = "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  time.Duration
+		err   error
+	}{
+		"v2":          {map[string]string{"proc/self/mountinfo": unified, "sys/fs/cgroup/g/memory.pressure": text, "proc/pressure/memory": "some total=9\n"}, 1234567 * time.Microsecond, nil},
+		"v1":          {map[string]string{"proc/self/mountinfo": legacy, "proc/pressure/memory": text}, 1234567 * time.Microsecond, nil},
+		"not counted": {map[string]string{"proc/self/mountinfo": legacy}, 0, nil},
+		"malformed":   {map[string]string{"proc/self/mountinfo": unified, "sys/fs/cgroup/g/memory.pressure": "full avg10=0.00\n"}, 0, cgroup.ErrMalformed},
+	} {
+		tt.files["sys/fs/cgroup/cgroup.controllers"] = "cpu memory"
+		if got, err := (groups{hostOf(t, tt.files)}).Stalled("g"); got != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// TestUnseenProcesses: of a process in an unrelated pid namespace the kernel lists 0. A
+// group of such is not one with nothing to move.
+func TestUnseenProcesses(t *testing.T) {
+	t.Parallel()
+	host := hostOf(t, map[string]string{
+		"proc/self/mountinfo":                     unified,
+		"sys/fs/cgroup/cgroup.controllers":        "cpu",
+		"sys/fs/cgroup/seen/cgroup.procs":         "7\n",
+		"sys/fs/cgroup/seen/below/cgroup.procs":   "8\n",
+		"sys/fs/cgroup/unseen/cgroup.procs":       "0\n0\n",
+		"sys/fs/cgroup/partly/cgroup.procs":       "7\n",
+		"sys/fs/cgroup/partly/below/cgroup.procs": "0\n",
+	})
 	pids, err := groups{host}.Processes("seen")
 	if diff := cmp.Diff([]int{7, 8}, pids); diff != "" || err != nil {
 		t.Errorf("seen: %v (-want +got):\n%s", err, diff)

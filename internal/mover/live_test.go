@@ -33,8 +33,8 @@ type stage struct {
 	testing.TB
 	kernel pages.Kernel
 	twin   *twin
-	// calling is called before each call that moves pages, with their number, if it is set.
-	calling func(list int)
+	// calling is called before each call that moves pages, with these, if it is set.
+	calling func(list []uint64)
 	mover   *mover.Mover
 	dir     string // of the group
 	order   mover.Order
@@ -108,7 +108,7 @@ type followed struct {
 // MovePages says how many pages are to move, if they are, and makes the call.
 func (f followed) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	if nodes != nil && f.stage.calling != nil {
-		f.stage.calling(len(addresses))
+		f.stage.calling(addresses)
 	}
 	return f.Kernel.MovePages(pid, addresses, nodes, status, flags)
 }
@@ -189,11 +189,7 @@ func (s *stage) on(l *loaded) map[int]int {
 	if err != nil {
 		s.Fatal(err)
 	}
-	var addresses []uint64
-	for a := l.start; a < l.start+l.size; a += pages.Size {
-		addresses = append(addresses, a)
-	}
-	nodes, err := p.Where(addresses, nil)
+	nodes, err := p.Where(l.addresses(), nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -540,43 +536,54 @@ func swapOn(t *testing.T) {
 	})
 }
 
-// BenchmarkPass compares the calls of a pass, all that it does but for finding the pages, and
-// all of it, with one bare call for the same pages. The order changes with each round.
+// BenchmarkPass compares passes with bare loops that make the same calls on the same pages: what
+// it does but for finding the pages, and all of it. Bare calls bring the pages back each time, and
+// the order changes with each round.
 func BenchmarkPass(b *testing.B) {
-	const mib = 64
-	var whole, calls, looked, bare time.Duration
-	for round := 0; b.Loop(); round++ {
-		for i := range 2 {
+	const mib = 256
+	for _, percent := range []int{0, 43} {
+		b.Run(fmt.Sprintf("%d per cent local", percent), func(b *testing.B) {
 			s := twoNodes(b)
-			l := s.loader("base", mib, 0)
-			if i == round%2 {
-				r := s.pass()
-				whole, calls, looked = whole+r.Ended-r.Started, calls+r.Called, looked+r.Looked
-			} else {
-				bare += s.bare(l, 0)
+			l := s.loader("base", mib, percent)
+			var lists [][]uint64
+			s.calling = func(list []uint64) { lists = append(lists, slices.Clone(list)) }
+			s.pass()
+			s.calling = nil
+			s.bare(l, lists, 1)
+			var whole, looked, bare time.Duration
+			for round := 0; b.Loop(); round++ {
+				for i := range 2 {
+					if i == round%2 {
+						r := s.pass()
+						whole, looked = whole+r.Ended-r.Started, looked+r.Looked
+						b.Logf("pass %v, looked %v, called %v", r.Ended-r.Started, r.Looked, r.Called)
+					} else {
+						took := s.bare(l, lists, 0)
+						bare += took
+						b.Logf("bare %v", took)
+					}
+					s.bare(l, lists, 1)
+				}
 			}
-			_ = l.cmd.Process.Kill() // It is killed at the end, too.
-		}
+			b.ReportMetric(bare.Seconds()/(whole-looked).Seconds(), "pass-without-look-of-bare")
+			b.ReportMetric(bare.Seconds()/whole.Seconds(), "pass-of-bare")
+		})
 	}
-	b.ReportMetric(bare.Seconds()/calls.Seconds(), "calls-of-bare")
-	b.ReportMetric(bare.Seconds()/(whole-looked).Seconds(), "pass-without-look-of-bare")
-	b.ReportMetric(bare.Seconds()/whole.Seconds(), "pass-of-bare")
-	b.ReportMetric(float64(b.N)*mib/whole.Seconds(), "MiB/s")
 }
 
-// bare moves a region to a node by one call, and returns how long that took.
-func (s *stage) bare(l *loaded, node int32) time.Duration {
+// bare makes calls for lists of pages, and returns how long they took.
+func (s *stage) bare(l *loaded, lists [][]uint64, node int32) (took time.Duration) {
 	s.Helper()
-	var list []uint64
-	for a := l.start; a < l.start+l.size; a += pages.Size {
-		list = append(list, a)
-	}
 	const moveOwn = 2
-	began := time.Now()
-	if _, err := s.kernel.MovePages(l.pid, list, slices.Repeat([]int32{node}, len(list)), make([]int32, len(list)), moveOwn); err != nil {
-		s.Fatal(err)
+	for _, list := range lists {
+		nodes, status := slices.Repeat([]int32{node}, len(list)), make([]int32, len(list))
+		began := time.Now()
+		if _, err := s.kernel.MovePages(l.pid, list, nodes, status, moveOwn); err != nil {
+			s.Fatal(err)
+		}
+		took += time.Since(began)
 	}
-	return time.Since(began)
+	return took
 }
 
 // BenchmarkRate moves for ten seconds under a limit.
@@ -584,11 +591,14 @@ func BenchmarkRate(b *testing.B) {
 	const mib, limit = 100, 10 << 20
 	for b.Loop() {
 		s := twoNodes(b)
-		s.loader("base", mib, 0)
+		l := s.loader("base", mib, 0)
 		s.order.Rate = limit
 		r := s.pass()
-		b.Logf("%+v", r)
-		b.ReportMetric(r.Rate/limit, "of-the-limit")
+		if r.Err != nil {
+			b.Errorf("%+v", r)
+		}
+		b.Logf("%.3f of the limit: %+v", r.Rate/limit, r)
+		_ = l.cmd.Process.Kill() // It is killed at the end, too.
 	}
 }
 

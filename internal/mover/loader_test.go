@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/pages"
 )
 
 // loaderEnv makes the test binary a process that loads memory and waits, moverEnv one that
@@ -50,6 +52,14 @@ type loaded struct {
 	pid    int
 	start  uint64
 	size   uint64
+}
+
+// addresses are those of the pages of the region.
+func (l *loaded) addresses() (all []uint64) {
+	for a := l.start; a < l.start+l.size; a += pages.Size {
+		all = append(all, a)
+	}
+	return all
 }
 
 // loader starts a process that loads so many MiB of a kind, percent of the pages on node 0

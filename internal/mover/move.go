@@ -44,15 +44,19 @@ type lot struct {
 // the rest. It returns what the target has no room for, and with an error all that has no fate
 // yet.
 func (p *pass) send(ctx context.Context, pair locality.Pair, list []page) (rest []page, err error) {
-	if len(list) > 0 && list[0].size > pages.Size {
-		return p.move(ctx, lot{pair: pair, size: list[0].size}, list)
+	if len(list) > 0 && list[0].order > 0 {
+		return p.move(ctx, lot{pair: pair, size: list[0].size()}, list)
 	}
-	p.kept.blocks, p.kept.single = cut(list, p.kept.blocks[:0], p.kept.single[:0])
-	rest, p.kept.single, err = p.sendBlocks(ctx, pair, p.kept.blocks, p.kept.single)
+	base := lot{pair: pair, size: pages.Size}
+	blocks, single := cut(list, p.kept.single[:0])
+	if len(blocks) == 0 {
+		return p.move(ctx, base, list)
+	}
+	rest, p.kept.single, err = p.sendBlocks(ctx, pair, blocks, single)
 	if err != nil {
 		return append(rest, p.kept.single...), err
 	}
-	more, err := p.move(ctx, lot{pair: pair, size: pages.Size}, p.kept.single)
+	more, err := p.move(ctx, base, p.kept.single)
 	return append(rest, more...), err
 }
 
@@ -63,7 +67,7 @@ func (p *pass) move(ctx context.Context, l lot, list []page) (rest []page, err e
 		return because(stay, why), err
 	}
 	for _, g := range stay {
-		p.report.leave(p.busy(), g.size/pages.Size)
+		p.report.leave(p.busy(), g.base())
 	}
 	return nil, nil
 }
@@ -71,27 +75,28 @@ func (p *pass) move(ctx context.Context, l lot, list []page) (rest []page, err e
 // sendBlocks moves whole blocks by their first pages, as many as the target has free blocks.
 // A huge page is there as a whole then. What turns out to be base pages is added to single,
 // and so is what was never huge.
-func (p *pass) sendBlocks(ctx context.Context, pair locality.Pair, blocks, single []page) (rest, all []page, err error) {
-	for left := len(blocks) / blockPages; len(blocks) > 0; {
+func (p *pass) sendBlocks(ctx context.Context, pair locality.Pair, blocks [][]page, single []page) (rest, all []page, err error) {
+	for left := len(blocks); len(blocks) > 0; {
 		if left, err = p.freeBlocks(ctx, pair.To, left); err != nil {
-			return append(rest, blocks...), single, err
+			return slices.Concat(rest, slices.Concat(blocks...)), single, err
 		}
-		n := blockPages * min(len(blocks)/blockPages, left, max(1, headsAhead*p.pace.Pages()/blockPages))
-		left -= n / blockPages
-		if n == 0 {
+		n := min(len(blocks), left, max(1, headsAhead*p.pace.Pages()/blockPages))
+		if left -= n; n == 0 {
 			more, all, err := p.withoutBlock(blocks, single)
 			return append(rest, more...), all, err
 		}
 		group := blocks[:n]
 		if blocks = blocks[n:]; p.order.DryRun {
-			single = append(single, group...)
+			for _, block := range group {
+				single = append(single, block...)
+			}
 			continue
 		}
 		var more []page
 		more, single, err = p.sendGroup(ctx, pair, group, single)
 		rest = append(rest, more...)
 		if err != nil {
-			return append(rest, blocks...), single, err
+			return slices.Concat(rest, slices.Concat(blocks...)), single, err
 		}
 	}
 	return rest, single, nil
@@ -107,30 +112,30 @@ func (p *pass) freeBlocks(ctx context.Context, node, most int) (int, error) {
 }
 
 // withoutBlock sorts blocks for which the target has no free block: base pages need none.
-func (p *pass) withoutBlock(blocks, single []page) (rest, all []page, err error) {
-	for ; len(blocks) > 0; blocks = blocks[blockPages:] {
-		huge, err := p.mayBeHuge(blocks[0])
+func (p *pass) withoutBlock(blocks [][]page, single []page) (rest, all []page, err error) {
+	for i, block := range blocks {
+		huge, err := p.mayBeHuge(block[0])
 		if err != nil {
-			return append(rest, blocks...), single, err
+			return slices.Concat(rest, slices.Concat(blocks[i:]...)), single, err
 		}
 		if huge {
-			rest = append(rest, because(blocks[:blockPages], locality.LeftNoHugeBlock)...)
+			rest = append(rest, because(block, locality.LeftNoHugeBlock)...)
 		} else {
-			single = append(single, blocks[:blockPages]...)
+			single = append(single, block...)
 		}
 	}
 	return rest, single, nil
 }
 
 // sendGroup sends the first pages of blocks, and sorts the blocks by what became of them.
-func (p *pass) sendGroup(ctx context.Context, pair locality.Pair, blocks, single []page) (rest, all []page, err error) {
+func (p *pass) sendGroup(ctx context.Context, pair locality.Pair, blocks [][]page, single []page) (rest, all []page, err error) {
 	var heads []page
-	for i := 0; i < len(blocks); i += blockPages {
-		heads = append(heads, blocks[i])
+	for _, block := range blocks {
+		heads = append(heads, block[0])
 	}
 	heads, why, stop := p.attempt(ctx, lot{pair: pair, size: pages.HugeSize, heads: true}, heads)
 	if errors.Is(stop, pages.ErrExited) {
-		return blocks, single, stop
+		return slices.Concat(blocks...), single, stop
 	}
 	if stop != nil {
 		why = locality.LeftNoRoom
@@ -147,21 +152,21 @@ func (p *pass) sendGroup(ctx context.Context, pair locality.Pair, blocks, single
 // afterHeads sorts the blocks whose heads were sent. A block is a huge page that moved if
 // its last page is there; it is a huge page that stayed if its head stayed and its mapping
 // has huge pages. Everything else is base pages, of which the head may have moved.
-func (p *pass) afterHeads(pair locality.Pair, blocks []page, stay map[uint64]locality.Left, single []page) (rest, all []page, err error) {
+func (p *pass) afterHeads(pair locality.Pair, blocks [][]page, stay map[uint64]locality.Left, single []page) (rest, all []page, err error) {
 	var ends []uint64
-	for i := 0; i < len(blocks); i += blockPages {
-		ends = append(ends, blocks[i].address, blocks[i+blockPages-1].address)
+	for _, block := range blocks {
+		ends = append(ends, block[0].address, block[blockPages-1].address)
 	}
 	nodes, err := p.walk.process.Where(ends, nil)
 	if err != nil {
-		return blocks, single, err
+		return slices.Concat(blocks...), single, err
 	}
-	for ; len(blocks) > 0; blocks, nodes = blocks[blockPages:], nodes[2:] {
-		block, headThere, lastThere := blocks[:blockPages], int(nodes[0]) == pair.To, int(nodes[1]) == pair.To
+	for i, block := range blocks {
+		headThere, lastThere := int(nodes[2*i]) == pair.To, int(nodes[2*i+1]) == pair.To
 		why, huge := stay[block[0].address]
 		if huge { // It stayed.
 			if huge, err = p.mayBeHuge(block[0]); err != nil {
-				return append(rest, blocks...), single, err
+				return slices.Concat(rest, slices.Concat(blocks[i:]...)), single, err
 			}
 		}
 		switch {
@@ -174,7 +179,7 @@ func (p *pass) afterHeads(pair locality.Pair, blocks []page, stay map[uint64]loc
 		case huge:
 			p.report.leave(why, blockPages)
 		case headThere:
-			p.counted(pair, block[0])
+			p.counted(pair, pages.Size, 1)
 			single = append(single, block[1:]...)
 		default:
 			single = append(single, block...)
@@ -262,13 +267,13 @@ func (p *pass) once(ctx context.Context, l lot, list []page) (sent, error) {
 		}
 		return sent{rest: list, why: lack}, nil
 	}
+	var s sent
 	if err == nil {
-		err = p.call(l, list[:n])
+		s, err = p.call(l, list[:n])
 	}
 	if err != nil && !errors.Is(err, pages.ErrNoMemory) {
 		return sent{rest: list}, err
 	}
-	s := p.settle(l, list[:n])
 	s.rest = list[n:]
 	switch {
 	case err == nil:
@@ -281,63 +286,71 @@ func (p *pass) once(ctx context.Context, l lot, list []page) (sent, error) {
 	return s, nil
 }
 
-// settle counts the pages of a call by their fates; heads are counted with their blocks.
+// settle counts the pages of a call, all of one size, by their fates; heads are counted with
+// their blocks.
 func (p *pass) settle(l lot, list []page) (s sent) {
+	var there, gone, held int64
 	for i, f := range p.fates {
-		switch g := list[i]; f {
+		switch f {
 		case pages.There:
-			if s.moved += int(g.size / pages.Size); !l.heads {
-				p.counted(l.pair, g)
-			}
-		case pages.Gone, pages.Held:
-			if why := map[pages.Fate]locality.Left{pages.Gone: locality.LeftGone, pages.Held: locality.LeftShared}[f]; !l.heads {
-				p.report.leave(why, g.size/pages.Size)
-			}
+			there++
+		case pages.Gone:
+			gone++
+		case pages.Held:
+			held++
 		case pages.Busy:
-			s.busy = append(s.busy, g)
+			s.busy = append(s.busy, list[i])
 		case pages.Stayed:
-			s.stayed = append(s.stayed, g)
+			s.stayed = append(s.stayed, list[i])
 		}
+	}
+	size := list[0].size()
+	s.moved = int(there * size / pages.Size)
+	if !l.heads {
+		p.counted(l.pair, size, there)
+		p.report.leave(locality.LeftGone, gone*size/pages.Size)
+		p.report.leave(locality.LeftShared, held*size/pages.Size)
 	}
 	return s
 }
 
-// counted counts a page that moved.
-func (p *pass) counted(pair locality.Pair, g page) {
+// counted counts n pages of a size that moved.
+func (p *pass) counted(pair locality.Pair, size, n int64) {
+	if n == 0 {
+		return
+	}
 	m := p.report.moved(pair)
-	if p.budget -= g.size; g.size > pages.Size {
-		m.HugeTLB += g.size
+	if p.budget -= n * size; size > pages.Size {
+		m.HugeTLB += n * size
 	} else {
-		m.Base += g.size
+		m.Base += n * size
 	}
 }
 
-// call makes one call. A dry run makes none, and all pages are there.
-func (p *pass) call(l lot, list []page) error {
-	p.list, p.fates = p.list[:0], p.fates[:0]
+// call makes one call, and settles its pages unless it failed. A dry run makes none, and all pages
+// are there.
+func (p *pass) call(l lot, list []page) (s sent, err error) {
+	p.list, p.fates = slices.Grow(p.list[:0], len(list)), slices.Grow(p.fates[:0], len(list))
 	for _, g := range list {
 		p.list, p.fates = append(p.list, g.address), append(p.fates, pages.There)
 	}
 	if p.order.DryRun {
 		p.taken[stock{l.pair.To, l.size}] += int64(len(list)) * l.size
-		return nil
+		return p.settle(l, list), nil
 	}
 	began := p.m.opts.Clock()
-	err := p.m.calls.Move(p.walk.process, p.list, l.pair.To, list[0].shared, p.fates)
+	err = p.m.calls.Move(p.walk.process, p.list, l.pair.To, list[0].shared, p.fates)
 	took := p.m.opts.Clock() - began
-	moved := 0
-	for i, f := range p.fates {
-		if f == pages.There {
-			moved += int(list[i].size / pages.Size)
-		}
+	if err == nil || errors.Is(err, pages.ErrNoMemory) {
+		s = p.settle(l, list)
 	}
 	p.report.Calls++
 	p.report.Called += took
 	p.report.Longest = max(p.report.Longest, took)
-	p.budget -= max(0, turnBytes/turnCalls-int64(moved)*pages.Size)
-	p.pace.Called(began, took, moved, l.size == pages.Size)
+	p.budget -= max(0, turnBytes/turnCalls-int64(s.moved)*pages.Size)
+	p.pace.Called(began, took, s.moved, l.size == pages.Size)
 	p.publish()
-	return err
+	return s, err
 }
 
 // admit waits until a call may be made, and returns how many of want pages it may take: 0
@@ -421,18 +434,24 @@ func (p *pass) signs(now time.Duration) error {
 	return nil
 }
 
-// cut sorts a list into whole blocks, neighbours that fill 2 MiB from a multiple of it on, and
-// single pages.
-func cut(list, blocks, single []page) (b, s []page) {
-	for i := 0; i < len(list); {
-		if list[i].address%pages.HugeSize == 0 && i+blockPages <= len(list) &&
-			list[i+blockPages-1].address == list[i].address+pages.HugeSize-pages.Size {
-			blocks = append(blocks, list[i:i+blockPages]...)
-			i += blockPages
+// cut finds the whole blocks of a list, neighbours that fill 2 MiB from a multiple of it on. Where
+// there are any it appends the other pages to single.
+func cut(list, single []page) (blocks [][]page, all []page) {
+	from := 0 // what is not in a block, nor in single yet
+	for i := 0; i+blockPages <= len(list); {
+		if list[i].address%pages.HugeSize != 0 || list[i+blockPages-1].address != list[i].address+pages.HugeSize-pages.Size {
+			i++
 			continue
 		}
-		single = append(single, list[i])
-		i++
+		if len(blocks) == 0 {
+			single = slices.Grow(single, len(list)) // Most base pages come to be single.
+		}
+		blocks, single = append(blocks, list[i:i+blockPages]), append(single, list[from:i]...)
+		i += blockPages
+		from = i
+	}
+	if len(blocks) > 0 {
+		single = append(single, list[from:]...)
 	}
 	return blocks, single
 }

@@ -59,11 +59,10 @@ func tiersOf(tree fs.FS) (map[int]int, error) {
 	return tiers, nil
 }
 
-// Memory returns the memory of the nodes at this moment, by id. Nodes without any are not
-// in it.
-func Memory(root *hostfs.Root, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
-	kernel := pages.Live(root)
-	zones, err := pages.ReadZones(kernel)
+// Memory returns the memory of the nodes at this moment, or as it was recorded, by id. Nodes
+// without any are not in it.
+func Memory(files pages.Files, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
+	zones, err := pages.ReadZones(files)
 	if err != nil {
 		return nil, fmt.Errorf("room: %w", err)
 	}
@@ -72,7 +71,7 @@ func Memory(root *hostfs.Root, nodes locality.Nodes) (map[int]locality.NodeMemor
 		if n.Bytes == 0 {
 			continue
 		}
-		now, err := pages.ReadNode(kernel, n.ID, zones[n.ID])
+		now, err := pages.ReadNode(files, n.ID, zones[n.ID])
 		if err != nil {
 			return nil, fmt.Errorf("room: %w", err)
 		}

@@ -45,8 +45,11 @@ const (
 // Moved is how many bytes went from one node to another, by the size of their pages: base
 // pages, huge pages that the kernel made (THP), and those of a pool (hugetlb).
 type Moved struct {
-	Pair                locality.Pair
-	Base, Huge, HugeTLB int64
+	locality.Pair
+
+	Base    int64 `json:"base"`
+	Huge    int64 `json:"huge"`
+	HugeTLB int64 `json:"hugetlb"`
 }
 
 // Exit is a process that ended while it was walked, and how that showed.
@@ -97,6 +100,20 @@ func (r *Report) leave(why locality.Left, n int64) {
 	if n > 0 {
 		r.Left[why] += n
 	}
+}
+
+// leaveFull counts pages that no target has room for, and says whether room was missing and not only
+// huge blocks.
+func (r *Report) leaveFull(rest []page) (full bool) {
+	for _, g := range rest {
+		why := locality.LeftNoRoom
+		if g.blocked {
+			why = locality.LeftNoHugeBlock
+		}
+		r.leave(why, g.base())
+		full = full || !g.blocked
+	}
+	return full
 }
 
 func (r *Report) warn(format string, args ...any) {

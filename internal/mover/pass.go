@@ -43,7 +43,7 @@ type pass struct {
 	fates   []pages.Fate
 	list    []uint64
 	// kept is the memory of lists, which are long.
-	kept struct{ batch, blocks, single []page }
+	kept struct{ batch, single []page }
 }
 
 // stock is the memory of a node, base pages or the pool of a size.
@@ -155,7 +155,7 @@ func (p *pass) step(ctx context.Context) (bool, error) {
 // exited ends the walk of a process that ended: what was found of it and not moved is gone.
 func (p *pass) exited(err error) {
 	for _, g := range p.batch {
-		p.report.leave(locality.LeftGone, g.size/pages.Size)
+		p.report.leave(locality.LeftGone, g.base())
 	}
 	p.batch = p.batch[:0]
 	if len(p.report.Exited) < mostExits {
@@ -167,7 +167,12 @@ func (p *pass) exited(err error) {
 // place moves the batch, the pages of each node to the first of its targets that has room,
 // larger ones first. With an error the batch is what has no fate yet.
 func (p *pass) place(ctx context.Context) error {
-	slices.SortFunc(p.batch, func(a, b page) int { return cmp.Or(b.lot()-a.lot(), cmp.Compare(a.address, b.address)) })
+	slices.SortFunc(p.batch, func(a, b page) int {
+		if larger := b.lot() - a.lot(); larger != 0 {
+			return larger
+		}
+		return cmp.Compare(a.address, b.address)
+	})
 	for len(p.batch) > 0 {
 		first := p.batch[0]
 		from := int(first.node)
@@ -185,16 +190,7 @@ func (p *pass) place(ctx context.Context) error {
 			return err
 		}
 		p.batch = p.batch[n:]
-		full := false
-		for _, g := range rest {
-			why := locality.LeftNoRoom
-			if g.blocked {
-				why = locality.LeftNoHugeBlock
-			}
-			p.report.leave(why, g.size/pages.Size)
-			full = full || !g.blocked
-		}
-		if full {
+		if p.report.leaveFull(rest) {
 			return fmt.Errorf("%w: nodes %v for pages of node %d", ErrNoRoom, p.targets[from], from)
 		}
 	}
@@ -217,7 +213,7 @@ func (p *pass) finish(err error) {
 	p.walk.leave()
 	r := &p.report
 	for _, g := range p.batch {
-		r.Found -= g.size / pages.Size
+		r.Found -= g.base()
 	}
 	r.Phase, r.Reason, r.Err, r.Ended = Done, "", err, p.m.opts.Clock()
 	switch {
@@ -254,7 +250,13 @@ func (p *pass) canceled(ctx context.Context) bool {
 
 // wait waits, unless the pass is canceled.
 func (p *pass) wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(0, d))
+	if p.canceled(ctx) {
+		return ErrCanceled
+	}
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

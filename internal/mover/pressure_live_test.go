@@ -112,7 +112,7 @@ func newPressure(t *testing.T) *pressure {
 func (p *pressure) run(random *rand.Rand) mover.Report {
 	p.Helper()
 	began := time.Now()
-	p.bare(p.moved, 1)
+	p.bare(p.moved, [][]uint64{p.moved.addresses()}, 1)
 	cached, free := p.draw(random)
 	p.fill(cached, free)
 	p.settle()
@@ -266,12 +266,12 @@ func (p *pressure) hogStep(more int) {
 	p.took++
 }
 
-// look takes in what a call for so many pages will leave free.
-func (p *pressure) look(list int) {
+// look takes in what a call for these pages will leave free.
+func (p *pressure) look(list []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls++
-	p.seen(p.free(), int64(list)*pages.Size)
+	p.seen(p.free(), int64(len(list))*pages.Size)
 }
 
 // seen takes in what the calls of the pass leave free, and what of it is room by the law. The

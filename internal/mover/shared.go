@@ -32,10 +32,10 @@ func (p *pass) among(list []page) (ours []page) {
 		p.rescan = ended + max(scanLasts, scanShare*(ended-now))
 	}
 	for _, g := range list {
-		if p.sole[p.walk.mappings[g.mapping].Memory] {
+		if p.sole[p.walk.mapping(g).Memory] {
 			ours = append(ours, g)
 		} else {
-			p.report.leave(locality.LeftShared, g.size/pages.Size)
+			p.report.leave(locality.LeftShared, g.base())
 		}
 	}
 	return ours

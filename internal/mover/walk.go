@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/bits"
 	"slices"
 
 	"github.com/berth-project/berth/internal/locality"
@@ -18,19 +19,22 @@ const mostRounds = 32
 // move: one part of so many.
 const lookShare = 4
 
-// page is one page on a node from which it should move.
+// page is one page on a node from which it should move. It is small: there are lists of 65,536.
 type page struct {
 	address uint64
-	size    int64
-	mapping int32 // position among the mappings of the process
 	node    int32
-	blocked bool // a target did not take it for want of a free block of its size
-	shared  bool // of shared memory that other processes have mapped too
+	order   uint8 // It is 1<<order base pages large.
+	blocked bool  // a target did not take it for want of a free block of its size
+	shared  bool  // of shared memory that other processes have mapped too
 }
+
+// base is how many base pages it has, and size how many bytes.
+func (g page) base() int64 { return 1 << g.order }
+func (g page) size() int64 { return pages.Size << g.order }
 
 // lot is equal for pages of which a call may move any, and greater for larger pages.
 func (g page) lot() int {
-	lot := int(g.size)<<12 | int(g.node)<<1
+	lot := int(g.order)<<32 | int(g.node)<<1
 	if g.shared {
 		lot |= 1
 	}
@@ -63,17 +67,29 @@ func (w *walk) leave() {
 	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, seen: w.seen}
 }
 
+// mapping returns that in which a page is.
+func (w *walk) mapping(g page) pages.Mapping {
+	i, _ := slices.BinarySearchFunc(w.mappings, g.address, func(m pages.Mapping, a uint64) int {
+		if m.End <= a {
+			return -1
+		}
+		return 1
+	})
+	return w.mappings[i]
+}
+
 // collect walks until there are enough pages for a call, or to the end of a process. It says
 // whether there is more to walk.
 func (p *pass) collect(ctx context.Context) (bool, error) {
-	w := &p.walk
-	p.batch = p.kept.batch[:0]
+	w, want := &p.walk, p.pace.Ahead()
+	p.kept.batch = slices.Grow(p.kept.batch[:0], want+pages.Stretch/pages.Size)
+	p.batch = p.kept.batch
 	if w.process == nil {
 		if more, err := p.enter(); !more || err != nil {
 			return more, err
 		}
 	}
-	for want := p.pace.Ahead(); w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0; {
+	for w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0 {
 		if p.canceled(ctx) {
 			return true, ErrCanceled
 		}
@@ -165,7 +181,7 @@ func (p *pass) look() error {
 // says whether it has to be looked at again, because the mapping is of a pool.
 func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	w := &p.walk
-	each := size / pages.Size
+	each, order := size/pages.Size, uint8(bits.Len64(uint64(size/pages.Size))-1)
 	var policy pages.Policy
 	if i := slices.IndexFunc(w.seen.Nodes, p.remote); i >= 0 {
 		if policy, err = p.policy(m.Start); err != nil {
@@ -191,7 +207,7 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 		case w.seen.Others[i] && (m.Memory == "" || m.Kind != pages.Shared):
 			p.report.leave(locality.LeftShared, each)
 		default:
-			p.batch = append(p.batch, page{address: w.seen.Addresses[i], size: size, mapping: int32(w.at), node: node, shared: w.seen.Others[i]})
+			p.batch = append(p.batch, page{address: w.seen.Addresses[i], order: order, node: node, shared: w.seen.Others[i]})
 		}
 	}
 	return false, nil
@@ -225,7 +241,7 @@ func (p *pass) mayBeHuge(g page) (bool, error) {
 			return false, err
 		}
 	}
-	return w.blocks.In(w.mappings[g.mapping].Start), nil
+	return w.blocks.In(w.mapping(g).Start), nil
 }
 
 // busy returns why a page stays that the kernel could not take.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -20,10 +22,15 @@ import (
 // quotaPeriod is that of the quota of offline work.
 const quotaPeriod unit.Micros = 100_000
 
+// errRefused is why offline work has no quota although one group has all of it.
+var errRefused = errors.New("no quota")
+
 // ceiling bounds offline work by a quota of the one group that has all of it.
 type ceiling struct {
 	host Host
 	root *hostfs.Root
+	// standing returns the entries of the journal that match.
+	standing func(match func(journal.Entry) bool) []journal.Entry
 
 	law isolate.Ceiling
 	// group is the one with the quota, "" for none.
@@ -33,11 +40,12 @@ type ceiling struct {
 	quota   unit.CPUs
 	figures isolate.Figures
 	why     isolate.Reason
-	// pods are those of offline work, and those that were while the quota stood and still have a
-	// group: the cluster forgets a pod that was deleted by force before its processes end.
-	pods []isolate.Work
-	// unknown is since when a group beside theirs is of no known work, 0 for none.
-	unknown time.Duration
+	// pods are the groups of offline pods, also of those that were while the quota stood: the
+	// cluster forgets a pod that was deleted by force before its processes end.
+	pods []string
+	// unknown is since when a group beside theirs is of no known work, and unread since when the load
+	// cannot be read, 0 for none.
+	unknown, unread time.Duration
 }
 
 // unknownFor is for how long a quota stays beside a group of no known work: the kubelet makes the
@@ -45,27 +53,24 @@ type ceiling struct {
 const unknownFor = 2 * time.Second
 
 // drop forgets the load: there is no quota.
-func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root} }
+func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root, standing: c.standing} }
 
 // decide returns the quota that is desired for offline work, beside the containers. The error
-// says why there is none although there is offline work, or why it stays as it is: a reading
-// that fails once changes no quota.
+// says why there is none although there is offline work, or why it does not follow the load: a
+// reading that fails once changes no quota.
 func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Work, containers []capability.Container) ([]plan.Desired, error) {
 	if n.Offline = anyHere(offline); !n.Offline {
 		c.drop()
 		return nil, nil
 	}
-	ended := c.ended(offline)
-	var children []string
-	read := func(group string) (isolate.Group, error) {
-		g, err := c.read(group)
-		children = g.Children
-		return g, err
+	group, err := isolate.QuotaGroup(offline, onlineOf(containers))
+	var pods []string
+	if err == nil {
+		pods, err = c.alone(group, offline)
 	}
-	group, err := isolate.QuotaGroup(slices.Concat(offline, ended), onlineOf(containers), read, c.populated)
 	switch {
 	case errors.Is(err, isolate.ErrUnknownGroup) && c.mayStay(now):
-		return c.desired, nil // most are known a moment later: that is no limit
+		return c.stands(), nil // most are known a moment later: that is no limit
 	case errors.Is(err, isolate.ErrNoQuotaGroup):
 		c.drop()
 		return nil, err
@@ -73,13 +78,16 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Wo
 		return c.stays(err)
 	case group != c.group:
 		c.drop()
-		c.group = group
 	}
-	c.unknown = 0
-	ended = slices.DeleteFunc(ended, func(w isolate.Work) bool { return !slices.ContainsFunc(children, w.Owns) })
-	c.pods = slices.Concat(offline, ended)
-	if err := c.look(now, n.Movable); err != nil {
-		return c.stays(err)
+	c.group, c.pods, c.unknown = group, pods, 0
+	unread := c.look(now)
+	switch c.unread = cmp.Or(c.unread, max(now, 1)); {
+	case unread == nil:
+		c.unread = 0
+	case now-c.unread < isolate.Window:
+		return c.stays(unread)
+	default:
+		unread = fmt.Errorf("the quota is what is guaranteed: %w", unread)
 	}
 	cores, f, why := c.law.Decide(max(now, 1), n)
 	if blocker, err := c.blocker(unit.CPUs(f.Low * f.Threads)); err != nil {
@@ -92,48 +100,49 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Wo
 	if cores == 0 {
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
-	c.desired = []plan.Desired{{
-		Setting: plan.Setting{
-			Target: cgroupfile.Target(group, cgroup.KnobMax), Owner: plan.OwnerIsolate, Workload: group,
-			Value: plan.Value(cgroup.MaxValue(c.quota.Quota(quotaPeriod), quotaPeriod)),
-			Why:   fmt.Sprintf("offline work uses at most %d cores of %d threads", cores, f.Threads),
-		},
-		Writers: plan.Writers{PutsBack: true, Moves: true}, // systemd, at a daemon-reload
-	}}
-	return c.desired, nil
+	c.desired = []plan.Desired{quotaOf(group, plan.Value(cgroup.MaxValue(c.quota.Quota(quotaPeriod), quotaPeriod)),
+		fmt.Sprintf("offline work uses at most %d cores of %d threads", cores, f.Threads))}
+	return c.desired, unread
 }
 
-// ended returns the pods that were offline work while the quota stood and that are not known any more.
-func (c *ceiling) ended(offline []isolate.Work) []isolate.Work {
-	var all []isolate.Work
-	for _, w := range c.pods {
-		if w.Pod == "" || slices.ContainsFunc(offline, func(o isolate.Work) bool { return o.Pod == w.Pod }) {
-			continue // a workload ends when its administrator says so
-		}
-		w.Here = false
-		all = append(all, w)
+func quotaOf(group string, value plan.Value, why string) plan.Desired {
+	return plan.Desired{
+		Setting: plan.Setting{
+			Target: cgroupfile.Target(group, cgroup.KnobMax), Owner: plan.OwnerIsolate, Workload: group, Value: value, Why: why,
+		},
+		Writers: plan.Writers{PutsBack: true, Moves: true}, // systemd, at a daemon-reload
+	}
+}
+
+// stands returns the quota as it was decided last, and before the first decision the one that an
+// agent left behind which was killed: that of the group, once this is known.
+func (c *ceiling) stands() []plan.Desired {
+	if len(c.desired) > 0 {
+		return c.desired
+	}
+	var all []plan.Desired
+	for _, e := range c.standing(func(e journal.Entry) bool {
+		return e.Owner == plan.OwnerIsolate && e.Intent != "" && e.Target == cgroupfile.Target(e.Target.Object, cgroup.KnobMax) &&
+			(c.group == "" || c.group == e.Target.Object)
+	}) {
+		all = append(all, quotaOf(e.Target.Object, e.Intent, e.Why))
 	}
 	return all
 }
 
 // mayStay says whether a quota stays beside a group of no known work.
 func (c *ceiling) mayStay(now time.Duration) bool {
-	if c.unknown == 0 {
-		c.unknown = max(now, 1)
-	}
-	return len(c.desired) > 0 && now-c.unknown < unknownFor
+	c.unknown = cmp.Or(c.unknown, max(now, 1))
+	return now-c.unknown < unknownFor && len(c.stands()) > 0
 }
 
-// errRefused is why offline work has no quota although one group has all of it.
-var errRefused = errors.New("no quota")
-
-// stays returns the quota as it was decided last, and the error that keeps it from being decided
-// anew.
+// stays returns the quota that stands, and the error that keeps it from being decided anew.
 func (c *ceiling) stays(err error) ([]plan.Desired, error) {
-	if len(c.desired) == 0 {
+	stands := c.stands()
+	if len(stands) == 0 {
 		return nil, err
 	}
-	return c.desired, fmt.Errorf("the quota stays at %.4g CPUs: %w", float64(c.quota), err)
+	return stands, fmt.Errorf("the quota stays as it is: %w", err)
 }
 
 // onlineOf returns the online workloads and pods of containers.
@@ -141,7 +150,7 @@ func onlineOf(containers []capability.Container) []isolate.Work {
 	var all []isolate.Work
 	for i := range containers {
 		if c := &containers[i]; !c.Class.Offline() {
-			all = append(all, isolate.Work{Name: c.Name, Group: cmp.Or(c.Whole(), c.Group)})
+			all = append(all, isolate.Work{Name: c.Name, Group: cmp.Or(c.Whole(), c.Group), Here: true})
 		}
 	}
 	return all
@@ -155,77 +164,72 @@ func (c *ceiling) blocker(low unit.CPUs) (string, error) {
 	if hier, err := c.host.Hierarchy(cgroup.CPU); err != nil || hier.Version != 1 {
 		return "", err
 	}
-	g, err := c.host.Group(c.group)
-	if err != nil {
-		return "", err
-	}
-	defer g.Close()
-	b, err := g.Bandwidth()
-	if err != nil {
-		return "", err
-	}
-	least, blocker, err := g.LowestQuota()
-	if err != nil || least <= low.Quota(b.Period) {
-		return "", err
-	}
-	return blocker, nil
+	return cgroup.Peek(c.host, c.group, func(g *cgroup.Group) (string, error) {
+		b, err := g.Bandwidth()
+		if err != nil {
+			return "", err
+		}
+		least, blocker, err := g.LowestQuota()
+		if err != nil || least <= low.Quota(b.Period) {
+			return "", err
+		}
+		return blocker, nil
+	})
 }
 
-// look reads what the CPUs that offline work may use did, without what it used itself.
-func (c *ceiling) look(now time.Duration, movable []isolate.Core) error {
+// look reads what the CPUs did, and what offline work used.
+func (c *ceiling) look(now time.Duration) error {
 	spent, err := kernel.CPUsSpent(c.root)
 	if err != nil {
 		return err
 	}
-	g, err := c.host.Group(c.group)
+	used, err := cgroup.Peek(c.host, c.group, (*cgroup.Group).Usage)
 	if err != nil {
 		return err
 	}
-	defer g.Close()
-	used, err := g.Usage()
-	if err != nil {
-		return err
-	}
-	var all unit.CPUTime
-	for _, core := range movable {
-		for cpu := range core.CPUs.All() {
-			if cpu < len(spent) {
-				all += spent[cpu].Busy
-			}
-		}
-	}
-	c.law.Look(max(now, 1), all-used)
+	c.law.Look(max(now, 1), spent, used)
 	return nil
 }
 
-// read reads what else a quota of a group would bound.
-func (c *ceiling) read(group string) (isolate.Group, error) {
-	g, err := c.host.Group(group)
-	if err != nil {
-		return isolate.Group{}, err
+// alone returns the groups of offline pods below a group. The error matches
+// isolate.ErrNoQuotaGroup where a quota of the group would bound anything else.
+func (c *ceiling) alone(group string, offline []isolate.Work) (pods []string, err error) {
+	var own []int
+	children, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (children []string, err error) {
+		if own, err = g.OwnProcs(); err == nil {
+			children, err = g.Children(cgroup.CPU)
+		}
+		return children, err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("group %s: %w", group, err)
+	case len(own) > 0:
+		return nil, fmt.Errorf("%w: %s has processes of its own", isolate.ErrNoQuotaGroup, group)
 	}
-	defer g.Close()
-	children, err := g.Children(cgroup.CPU)
-	if err != nil {
-		return isolate.Group{}, err
+	for _, child := range children {
+		i := slices.IndexFunc(offline, func(w isolate.Work) bool { return w.Owns(child) })
+		if i < 0 && !slices.Contains(c.pods, child) {
+			if some, err := c.populated(child); err != nil {
+				return nil, fmt.Errorf("group %s: %w", child, err)
+			} else if some {
+				return nil, fmt.Errorf("%w: %s has %w %s", isolate.ErrNoQuotaGroup, group, isolate.ErrUnknownGroup, path.Base(child))
+			}
+		} else if i < 0 || offline[i].Pod != "" { // a workload ends when its administrator says so
+			pods = append(pods, child)
+		}
 	}
-	own, err := g.OwnProcs()
-	return isolate.Group{Children: children, Occupied: len(own) > 0}, err
+	return pods, nil
 }
 
 // populated says whether a group, or one below it, has processes, also those that have no id here.
 func (c *ceiling) populated(group string) (bool, error) {
-	g, err := c.host.Group(group, cgroup.CPU)
+	some, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (bool, error) {
+		pids, foreign, err := g.Processes()
+		return len(pids)+foreign > 0, err
+	}, cgroup.CPU)
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	defer g.Close()
-	pids, foreign, err := g.Processes()
-	if errors.Is(err, cgroup.ErrNoGroup) {
-		return false, nil
-	}
-	return len(pids)+foreign > 0, err
+	return some, err
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,10 +16,13 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -51,9 +56,12 @@ func newHost(t *testing.T, groups ...string) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.ceiling = ceiling{host: opened, root: root}
+	h.ceiling = ceiling{host: opened, root: root, standing: noEntries}
 	return h
 }
+
+// noEntries is an empty journal.
+func noEntries(func(journal.Entry) bool) []journal.Entry { return nil }
 
 func (h *host) write(name, content string) {
 	h.t.Helper()
@@ -128,7 +136,7 @@ func TestCeiling(t *testing.T) {
 	// A reading that fails changes nothing.
 	h.remove("proc/stat")
 	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) != 1 || desired[0].Value != "100000 100000" || err == nil ||
-		!strings.HasPrefix(err.Error(), "the quota stays at 1 CPUs: ") {
+		!strings.HasPrefix(err.Error(), "the quota stays as it is: ") {
 		t.Errorf("without /proc/stat: %+v, %v", desired, err)
 	}
 	h.remove("sys/fs/cgroup/kubepods/besteffort/cgroup.procs")
@@ -149,6 +157,81 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("with one core: %+v, %v", desired, err)
 	}
 }
+
+// A quota that nothing measures for 20 s comes down to the guarantee, and stays there with the reason.
+func TestQuotaWithoutReadings(t *testing.T) {
+	h := newHost(t, "kubepods/besteffort/poda")
+	node := isolate.Node{Policy: isolate.DefaultPolicy()}
+	for i := range 8 {
+		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
+	}
+	now := time.Hour
+	quota := func() (string, error) {
+		t.Helper()
+		now += time.Second
+		desired, err := h.ceiling.decide(now, node, work("a"), nil)
+		if len(desired) != 1 {
+			t.Fatalf("%+v, %v", desired, err)
+		}
+		return string(desired[0].Value), err
+	}
+	for range 60 {
+		h.run(1, 0)
+		if _, err := quota(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.remove("proc/stat")
+	for i := range 30 {
+		want, why := "400000 100000", "the quota stays as it is: "
+		if i >= 20 {
+			want, why = "100000 100000", "the quota is what is guaranteed: "
+		}
+		if got, err := quota(); got != want || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), why) {
+			t.Errorf("after %d s without a reading: %s, %v", i, got, err)
+		}
+	}
+	h.run(1, 0)
+	if got, err := quota(); got != "200000 100000" || err != nil { // a step
+		t.Errorf("read again: %s, %v", got, err)
+	}
+}
+
+// A quota bounds offline work alone: no other group below, unless that has no processes, and none
+// of the group itself.
+func TestCeilingIsOfOfflineWorkAlone(t *testing.T) {
+	h := newHost(t, "kubepods/besteffort/pod1", "kubepods/besteffort/pod2", "own.slice/a", "left.slice/a", "left.slice/empty", "left.slice/odd")
+	h.write("sys/fs/cgroup/kubepods/besteffort/pod2/cgroup.procs", "7\n")
+	h.write("sys/fs/cgroup/own.slice/cgroup.procs", "8\n")
+	h.remove("sys/fs/cgroup/left.slice/odd/cgroup.procs")
+	h.write("sys/fs/cgroup/left.slice/odd/cgroup.procs/unreadable", "")
+	both := work("1", "2")
+	batch := isolate.Work{Name: "a", Group: "left.slice/a", Here: true}
+	for what, test := range map[string]struct {
+		group   string
+		offline []isolate.Work
+		pods    int
+		err     error
+		unknown bool
+	}{
+		"all of a group":                  {"kubepods/besteffort", both, 2, nil, false},
+		"kube-proxy beside it":            {"kubepods/besteffort", both[:1], 0, isolate.ErrNoQuotaGroup, true},
+		"one that is over beside it":      {"kubepods/besteffort", append(both[:1:1], isolate.Work{Pod: "2"}), 2, nil, false},
+		"one of another name":             {"kubepods/besteffort", append(both[:1:1], isolate.Work{Pod: "7"}), 0, isolate.ErrNoQuotaGroup, true},
+		"processes of its own":            {"own.slice", []isolate.Work{{Name: "a", Group: "own.slice/a", Here: true}}, 0, isolate.ErrNoQuotaGroup, false},
+		"one without processes beside it": {"left.slice", []isolate.Work{batch, {Group: "left.slice/odd"}}, 0, nil, false},
+		"one beside it, unreadable":       {"left.slice", []isolate.Work{batch}, 0, errUnreadable, false},
+		"a group that cannot be read":     {"gone", []isolate.Work{batch}, 0, cgroup.ErrNoGroup, false},
+	} {
+		pods, err := h.ceiling.alone(test.group, test.offline)
+		if len(pods) != test.pods || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) || errors.Is(err, isolate.ErrUnknownGroup) != test.unknown {
+			t.Errorf("%s: %q, %v", what, pods, err)
+		}
+	}
+}
+
+// errUnreadable is what reading a directory as a file gives.
+const errUnreadable = syscall.EISDIR
 
 // A pod that was offline while the quota stood and that the cluster forgot ends no quota, however
 // long it takes to end, nor does a group without processes. Another one does, after a moment.
@@ -237,9 +320,37 @@ func offlinePod(uid string) (*cluster.Pod, nri.Pod, nri.Container) {
 	return pod, box, nri.Container{ID: "main", PodID: "box", Name: "main", CgroupPath: group + "/main"}
 }
 
-// The quota stays while a pod has no container that runs, as between two starts of one, and
-// ends with the pod. A pod whose group is not known keeps all from having one.
-func TestQuotaOfPodsWithoutContainers(t *testing.T) {
+// What an agent that was killed left behind stays until the next one can decide: a reading that
+// fails at its start, or a group that is not known yet, lifts no quota.
+func TestCeilingOfAnEarlierAgentStays(t *testing.T) {
+	const group = "kubepods/besteffort"
+	entries := []journal.Entry{
+		{Target: cgroupfile.Target(group, cgroup.KnobMax), Owner: plan.OwnerIsolate, Intent: "300000 100000"},
+		{Target: cgroupfile.Target(group+"/poda", cgroup.KnobMax), Owner: plan.OwnerBurst, Intent: "1 100000"},
+		{Target: cgroupfile.Target(group+"/poda", cgroup.KnobPrecedence), Owner: plan.OwnerIsolate, Intent: "idle"},
+	}
+	node := isolate.Node{Policy: isolate.DefaultPolicy(), Movable: []isolate.Core{{CPUs: cpuset.Set{}.Add(0)}, {CPUs: cpuset.Set{}.Add(1)}}}
+	for name, hurt := range map[string]func(h *host){
+		"no reading":       func(h *host) { h.remove("proc/stat") },
+		"an unknown group": func(h *host) { h.write("sys/fs/cgroup/"+group+"/podx/cgroup.procs", "1\n") },
+	} {
+		h := newHost(t, group+"/poda", group+"/podx")
+		h.ceiling.standing = func(match func(journal.Entry) bool) []journal.Entry {
+			return slices.DeleteFunc(slices.Clone(entries), func(e journal.Entry) bool { return !match(e) })
+		}
+		h.run(1, 0)
+		hurt(h)
+		desired, _ := h.ceiling.decide(time.Hour, node, work("a"), nil)
+		if len(desired) != 1 || desired[0].Object != group || desired[0].Value != entries[0].Intent {
+			t.Errorf("%s: %+v", name, desired)
+		}
+	}
+}
+
+// worldByQuota is a world that keeps offline work to a quota, with one pod of it, whose sandbox and
+// container the runtime has not reported yet.
+func worldByQuota(t *testing.T) (*world, *host, nri.Pod, nri.Container) {
+	t.Helper()
 	asked := enabled()
 	asked.CPUSuppressPolicy = new("cfsQuota")
 	w, h := newWorld(t, asked), newHost(t, "kubepods/besteffort/podb")
@@ -247,6 +358,13 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	w.restart()
 	pod, box, main := offlinePod("b")
 	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
+	return w, h, box, main
+}
+
+// The quota stays while a pod has no container that runs, as between two starts of one, and
+// ends with the pod. A pod whose group is not known keeps all from having one.
+func TestQuotaOfPodsWithoutContainers(t *testing.T) {
+	w, h, box, main := worldByQuota(t)
 	expect := func(kind nri.Kind, want int, limit string) {
 		t.Helper()
 		if kind != 0 {
@@ -272,6 +390,66 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	expect(nri.RunPod, 0, "the group of ns/b is not known")
 }
 
+// By quota too the metrics say what online work uses and needs, and what is guaranteed.
+func TestMetricsByQuota(t *testing.T) {
+	w, h, box, main := worldByQuota(t)
+	if _, err := w.inventory.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.now += time.Second
+		h.run(2, 0)
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		w.work.Decide(&n)
+	}
+	f, got := w.work.ceiling.figures, map[string]float64{}
+	w.work.Measure(func(s capability.Sample) { got[s.Metric] = s.Value })
+	want := []float64{float64(f.Use), float64(f.Need), float64(f.Low)}
+	measured := []float64{got["isolate_online_use_cpus"], got["isolate_online_need_cores"], got["isolate_offline_low_cores"]}
+	if !slices.Equal(measured, want) || f.Use < 1.9 || f.Low < 1 {
+		t.Errorf("use, need and low are %v, want %v", measured, want)
+	}
+}
+
+// A quota that follows the load moves as a boundary does: counted, with its reason and its time, from
+// the second one on.
+func TestMovesOfTheQuota(t *testing.T) {
+	w, h, box, main := worldByQuota(t)
+	if _, err := w.inventory.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
+		t.Fatal(err)
+	}
+	values := map[plan.Value]bool{}
+	rounds := func(n int, online float64) Moves {
+		for range n {
+			w.now += time.Second
+			h.run(online, 0)
+			d := w.work.Decide(&capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()})
+			values[d.Settings[0].Value] = true
+		}
+		return w.work.Outcome(time.Time{}).Node[keyNode].(Node).Moves
+	}
+	if m := rounds(1, 2); m.Count != 0 || m.Moved != "offline work came" || m.Since == nil {
+		t.Errorf("at the start %+v", m)
+	}
+	grown := rounds(60, 2)
+	if grown.Count != len(values)-1 || grown.Count < 2 || grown.Moved != "online use fell" {
+		t.Errorf("%+v after the quotas %v", grown, values)
+	}
+	shrunk := rounds(3, 7)
+	if shrunk.Count != grown.Count+1 || shrunk.Moved != "online use rose" || shrunk.Surges != 0 || !shrunk.Since.After(*grown.Since) {
+		t.Errorf("%+v, after a rise %+v", grown, shrunk)
+	}
+	counted := 0.0
+	w.work.Measure(func(s capability.Sample) {
+		if s.Metric == "isolate_moves_total" {
+			counted = s.Value
+		}
+	})
+	if counted != float64(shrunk.Count) {
+		t.Errorf("the metric counts %v moves of %d", counted, shrunk.Count)
+	}
+}
+
 // While a BPF scheduler has all threads neither the quota nor cpu.idle is reported as in force.
 // Both stay written, and are reported again when it is gone.
 func TestOfflineUnderSchedExt(t *testing.T) {
@@ -289,13 +467,21 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expect := func(what string, inForce bool) {
+	expect := func(what string, inForce bool, wantEvents ...string) {
 		t.Helper()
 		w.now += 10 * time.Second
 		h.run(1, 0)
 		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
-		if d := w.work.Decide(&n); len(d.Settings) != 2 {
+		d := w.work.Decide(&n)
+		if len(d.Settings) != 2 {
 			t.Errorf("%s: settings %v", what, settings(d.Settings))
+		}
+		var events []string
+		for _, e := range d.Events {
+			events = append(events, e.Reason+" "+strings.TrimSuffix(e.Text, ", and the kernel holds none of them to cpu.max or cpu.idle"))
+		}
+		if !slices.Equal(events, wantEvents) {
+			t.Errorf("%s: events %q, want %q", what, events, wantEvents)
 		}
 		out := w.work.Outcome(time.Time{})
 		node, isNode := out.Node[keyNode].(Node)
@@ -321,7 +507,10 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 	h.write(dir+"state", "enabled\n")
 	h.write(dir+"switch_all", "1\n")
 	h.write(dir+"root/ops", "scx_rusty\n")
-	expect("with one", false)
+	expect("with one", false,
+		"IsolationLimited cpuSuppressPolicy cfsQuota: unsupported: sched_ext scx_rusty has all threads",
+		"IsolationLimited precedence: unsupported: sched_ext scx_rusty has all threads")
+	expect("still", false)
 	h.write(dir+"state", "disabled\n")
 	expect("after it", true)
 }

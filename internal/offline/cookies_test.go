@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cookies"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// ThreadIDs implements Threads: there is no group.
+// ThreadIDs implements Host: there is no group.
 func (*machine) ThreadIDs(g *cgroup.Group) ([]int, int, error) {
 	return nil, 0, fmt.Errorf("%w: %s", cgroup.ErrNoGroup, g.Path())
 }
@@ -37,13 +37,13 @@ func TestCookieRefused(t *testing.T) {
 	w.with("batch")
 	w.coreSched(v1alpha1.CPUPolicyGroupIdentity)
 	w.rounds(1, 0.1)
-	if w.work.cookies.outcome() != nil || w.work.cookies.of("batch") != "" || len(w.events) > 0 {
-		t.Errorf("not asked for: %+v, events %q", w.work.cookies.outcome(), w.events)
+	if w.work.cookies.Status() != nil || w.work.cookies.Of("batch") != "" || len(w.events) > 0 {
+		t.Errorf("not asked for: %+v, events %q", w.work.cookies.Status(), w.events)
 	}
 	w.coreSched(v1alpha1.CPUPolicyCoreSched)
 	w.rounds(1, 0.1)
 	w.rounds(1, 0.1)
-	got := w.work.cookies.outcome()
+	got := w.work.cookies.Status()
 	reason, _ := isolate.Sharing{Identity: true, Missing: w.work.sharing(&w.node).Missing}.Refused()
 	if got == nil || got.Cookie != "" || got.Reason != reason || !strings.Contains(got.Policy, "policies.cpuPolicy of agent.yaml") {
 		t.Errorf("refused: %+v, want %q", got, reason)
@@ -52,18 +52,8 @@ func TestCookieRefused(t *testing.T) {
 		t.Errorf("events %q", w.events)
 	}
 	w.with()
-	if w.rounds(1, 0.1); w.work.cookies.outcome() != nil {
-		t.Errorf("without offline work: %+v", w.work.cookies.outcome())
-	}
-}
-
-// While offline work has cores of its own there is no need, which is no problem.
-func TestCookieNeedless(t *testing.T) {
-	t.Parallel()
-	c := cookies{}
-	d := c.decide(time.Hour, "agent.yaml", []string{"batch"}, isolate.Sharing{Cores: true})
-	if len(d.Settings)+len(d.Events) > 0 || c.isolates() || c.outcome().Reason != "offline work has cores of its own" {
-		t.Errorf("%+v, %+v", d, c.outcome())
+	if w.rounds(1, 0.1); w.work.cookies.Status() != nil {
+		t.Errorf("without offline work: %+v", w.work.cookies.Status())
 	}
 }
 
@@ -71,12 +61,12 @@ func TestCookieNeedless(t *testing.T) {
 func TestCookieReader(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		shared Shared
+		shared cookies.Status
 		want   string
 	}{
-		{Shared{Reason: "no SMT", Policy: "agent.yaml"}, "core scheduling as without Berth: no SMT; asked for by agent.yaml"},
+		{cookies.Status{Reason: "no SMT", Policy: "agent.yaml"}, "core scheduling as without Berth: no SMT; asked for by agent.yaml"},
 		{
-			Shared{Cookie: "1f", Groups: 3, Threads: 48, Gap: 0.976},
+			cookies.Status{Cookie: "1f", Groups: 3, Threads: 48, Gap: 0.976},
 			"core scheduling: 48 threads of 3 offline groups share a cookie, 0 have none yet; a new one had none for at most 0.98 s",
 		},
 	} {

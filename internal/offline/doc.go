@@ -10,6 +10,8 @@
 // guarantee, and one that ends desires no boundary in a last round (End).
 //
 // Files: work.go is the whole, ceiling.go the quota in place of cores, precedence.go who goes
-// first on a CPU, cookies.go the core scheduling cookie of offline threads, overlap.go looks at what the kernel made of it, support.go at what it has,
-// report.go and reader.go are what users see.
+// first on a CPU; package cookies has offline threads share a core scheduling cookie. overlap.go
+// looks at what the kernel made of it, support.go at what it has, system.go at what runs outside of
+// pods and workloads. report.go and reader.go are what
+// users see.
 package offline

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,8 +18,7 @@ import (
 // was made may be about to end it.
 const lasts = 2 * time.Second
 
-// overlap is which cores run groups of both sides, by what the kernel says that they may run
-// on.
+// overlap is which cores run groups of both sides, by what the kernel lets them run on.
 type overlap struct {
 	// cpus are those of these cores.
 	cpus  cpuset.Set
@@ -37,17 +37,14 @@ func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 	if t := w.opts.Inventory.Topology(); t != nil && w.decision.Exists {
 		o.find(t, groups)
 	}
-	switch {
-	case o.cpus.IsEmpty():
+	if o.cpus.IsEmpty() {
 		o.first = 0
-	case o.first == 0:
-		o.first = max(now, 1)
-	}
-	if !o.cpus.IsEmpty() {
+	} else {
+		o.first = cmp.Or(o.first, max(now, 1))
 		o.binding = bindingOf(w.opts.Inventory.Snapshot().Rows, o.cpus)
 	}
 	w.overlap = o
-	w.cookies.saw()
+	w.cookies.Saw()
 }
 
 // bindingOf says which offline containers others bound to some of these CPUs and to no others of

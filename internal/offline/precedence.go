@@ -3,8 +3,6 @@ package offline
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -36,6 +34,8 @@ type Precedence struct {
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Undone string `json:"undone,omitempty"`
+
+	since time.Time // when the workload got one
 }
 
 // precedences decides them for all workloads of this node.
@@ -47,7 +47,6 @@ type precedences struct {
 	// reported says that status has the support, asked that a container asks for something.
 	reported, asked bool
 	support         Support
-	probed          bool
 	probeAt         time.Duration
 	// containers, koordlet and means are what was decided by last.
 	containers []capability.Container
@@ -56,23 +55,13 @@ type precedences struct {
 	policy     string // how classes are kept apart
 	// offline are the groups of offline work for which cpuQOS is enabled.
 	offline []string
-	// desired and rows, by the name of the container, are what was decided, and since says
-	// when a container first had a row.
+	// desired and rows, by the name of the container, are what was decided, and idle says that
+	// groups are.
 	desired []plan.Desired
 	rows    map[string]Precedence
-	since   map[string]time.Time
+	idle    bool
 	// problems are what was reported of each pod, or workload.
 	problems map[string]string
-}
-
-// idle says that groups are.
-func (p *precedences) idle() bool {
-	for _, row := range p.rows {
-		if row.Value == string(cgroup.Idle) {
-			return true
-		}
-	}
-	return false
 }
 
 // report returns the rows of the workloads that ask for a precedence. unenforced is why the kernel
@@ -90,7 +79,7 @@ func (p *precedences) report(cookie func(group string) string, unenforced string
 				w.CoreScheduling = cookie(c.Whole())
 			}
 			rows = append(rows, capability.Row{
-				Workload: capability.Workload{Name: c.Name, Group: c.Group, State: stateActive, Since: p.since[c.Name], Policy: string(v1alpha1.CPUBurstNone)},
+				Workload: capability.Workload{Name: c.Name, Group: c.Group, State: "Active", Since: row.since, Policy: string(v1alpha1.CPUBurstNone)},
 				Section:  w,
 			})
 		}
@@ -98,19 +87,24 @@ func (p *precedences) report(cookie func(group string) string, unenforced string
 	return rows
 }
 
+// unheld says why the kernel does not keep a precedence that is set, "" where it does or none is.
+func (p *precedences) unheld(unenforced string) string {
+	if unenforced == "" || len(p.desired) == 0 {
+		return ""
+	}
+	return "precedence: " + unenforced
+}
+
 // decide says what is desired of the containers of a node, also of a pod between two starts of
-// its container. The kernel is asked where that or a report depends on it. Nothing is read, and nothing decided anew, until something
-// changed.
-func (p *precedences) decide(n *capability.Node, policy string) capability.Decision {
-	means, known := p.look(n, policy)
-	if known {
+// its container. The kernel is asked where that or a report depends on it. Nothing is decided anew
+// until something changed.
+func (p *precedences) decide(n *capability.Node, policy string) (d capability.Decision) {
+	if p.look(n, policy) {
 		return capability.Decision{Settings: p.desired}
 	}
-	p.containers, p.koordlet, p.means, p.policy = n.Containers, n.Koordlet, means, policy
-	p.desired, p.rows, p.offline = nil, map[string]Precedence{}, nil
-	before, since := p.problems, p.since
-	p.problems, p.since = map[string]string{}, map[string]time.Time{}
-	var d capability.Decision
+	before, rows := p.problems, p.rows
+	p.problems, p.rows = map[string]string{}, map[string]Precedence{}
+	p.desired, p.offline, p.idle = nil, nil, false
 	set := map[string]bool{}
 	for i := range n.Containers {
 		c := &n.Containers[i]
@@ -120,7 +114,11 @@ func (p *precedences) decide(n *capability.Node, policy string) capability.Decis
 				d.Events = append(d.Events, problem)
 			}
 		}
-		p.note(c.Name, row, since)
+		if row != (Precedence{}) {
+			row.since = cmp.Or(rows[c.Name].since, p.date())
+			p.rows[c.Name] = row
+		}
+		p.idle = p.idle || row.Value == isolate.Idle
 		if row.Value != "" && !set[row.Group] {
 			set[row.Group] = true
 			p.desired = append(p.desired, desire(c, row))
@@ -136,128 +134,81 @@ func asks(c capability.Container) bool {
 	return own || c.QOS.CPUQOS != nil || c.QOS.ResctrlQOS != nil
 }
 
-// look asks the kernel where somebody asks for its answer, and says whether all is as it was when it
-// decided last.
-func (p *precedences) look(n *capability.Node, policy string) (means isolate.Means, known bool) {
-	known = p.rows != nil && same(p.containers, n.Containers) && p.policy == policy
-	if !known {
+// look takes over what is decided by, and says whether all of it is as it was. The kernel is asked
+// where its answer is asked for.
+func (p *precedences) look(n *capability.Node, policy string) (same bool) {
+	same = p.rows != nil && capability.SameList(p.containers, n.Containers) && p.policy == policy
+	if !same {
 		p.asked = policy == v1alpha1.CPUPolicyCoreSched || slices.ContainsFunc(n.Containers, asks)
 	}
-	if (p.asked || p.reported) && (!p.probed || n.Now >= p.probeAt) {
-		p.support, p.probed, p.probeAt = probe(p.host, p.root), true, n.Now+probeEvery
+	if (p.asked || p.reported) && n.Now >= p.probeAt {
+		p.support.probe(p.host, p.root)
+		p.probeAt = n.Now + probeEvery
 	}
-	means = isolate.Means{Identity: p.support.GroupIdentity.Support == kernel.Supported, Idle: p.support.Idle.Support != kernel.Unsupported}
-	return means, known && p.koordlet == n.Koordlet && p.means == means
-}
-
-// note keeps what a container gets, and since when.
-func (p *precedences) note(name string, row Precedence, since map[string]time.Time) {
-	if row == (Precedence{}) {
-		return
-	}
-	p.rows[name], p.since[name] = row, since[name]
-	if _, was := since[name]; !was {
-		p.since[name] = p.date()
-	}
-}
-
-// same says whether two lists are the same one: it is made anew when something changed.
-func same(a, b []capability.Container) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	means := isolate.Means{Identity: p.support.GroupIdentity.Support == kernel.Supported, Idle: p.support.Idle.Support != kernel.Unsupported}
+	same = same && p.koordlet == n.Koordlet && p.means == means
+	p.containers, p.koordlet, p.means, p.policy = n.Containers, n.Koordlet, means, policy
+	return same
 }
 
 // of returns what one container gets, and what its pod is to hear of it, if anything.
 func (p *precedences) of(c *capability.Container) (row Precedence, problem capability.Event) {
-	report := func(reason string, err error) {
-		problem = capability.Event{PodUID: c.PodUID, Reason: reason, Text: err.Error(), Warning: true}
+	report := func(reason, text string) {
+		problem = capability.Event{PodUID: c.PodUID, Reason: reason, Text: text, Warning: true}
 	}
 	q, refused, unknown := isolate.QOSOf(c.Annotations, c.Class, c.QOS.CPUQOS, c.QOSSource)
 	if err := append(refused, unknown...).Err(); err != nil {
-		report(v1alpha1.EventInvalidPolicy, err)
+		report(v1alpha1.EventInvalidPolicy, err.Error())
 	}
 	if len(refused) > 0 {
-		return Precedence{Source: q.Source, Reason: refused.Err().Error()}, problem
+		return Precedence{Source: q.Source, Reason: refused.Error()}, problem
 	}
-	if row.Undone = p.undone(q, c); row.Undone != "" || q.Enabled {
+	if row.Undone = q.Undone(c.Class, p.policy, c.QOS.ResctrlQOS); row.Undone != "" || q.Enabled {
 		row.Source = q.Source
 	}
 	if !q.Enabled {
 		return row, problem
 	}
-	p.count(c)
-	want, err := q.Precedence(c.Class, p.means)
+	notOwn := p.count(c)
+	value, refusal := q.Precedence(c.Class, p.means)
 	switch {
 	case p.koordlet != "":
 		row.Reason = "left to koordlet (pod " + p.koordlet + ")"
-	case err != nil:
-		row.Reason = err.Error()
+	case refusal != "":
+		row.Reason = refusal
 		if q.Own || c.Class.Offline() {
-			report(v1alpha1.EventIsolationLimited, err)
+			report(v1alpha1.EventIsolationLimited, refusal)
 		}
+	case value == "":
+	case c.Resizing:
+		row.Reason = resizing
+	case notOwn != "":
+		row.Reason = notOwn
 	default:
-		row.set(c, valueOf(want))
+		row.Group, row.Value = c.Whole(), value
 	}
 	return row, problem
 }
 
-// count counts the group of a container among those of offline work, unless it is not its own.
-func (p *precedences) count(c *capability.Container) {
-	if c.Class.Offline() && ownGroup(c) == nil && !slices.Contains(p.offline, c.Whole()) {
-		p.offline = append(p.offline, c.Whole())
-	}
-}
-
-// undone says what is asked for beside precedence that Berth does not do, "" for nothing.
-func (p *precedences) undone(q isolate.QOS, c *capability.Container) string {
-	var all []string
-	if q.Enabled && q.Expel && c.Class.Offline() && p.policy != v1alpha1.CPUPolicyCoreSched {
-		all = append(all, "coreExpeller: it needs cpuPolicy coreSched")
-	}
-	if enabled, _ := c.QOS.ResctrlQOS["enable"].(bool); enabled {
-		all = append(all, "resctrlQOS: Berth sets no cache and no memory bandwidth")
-	}
-	return strings.Join(all, "; ")
-}
-
-// set says which group has the value, or why none has it.
-func (p *Precedence) set(c *capability.Container, value string) {
-	err := ownGroup(c)
-	switch {
-	case value == "":
-	case c.Resizing:
-		p.Reason = resizing
-	case err != nil:
-		p.Reason = err.Error()
-	default:
-		p.Group, p.Value = c.Whole(), value
-	}
-}
-
-// ownGroup says why what is decided of a container cannot be done to a group: it has none for
-// itself.
-func ownGroup(c *capability.Container) error {
+// count counts the group of a container among those of offline work, or says why that is none that
+// it has for itself.
+func (p *precedences) count(c *capability.Container) (notOwn string) {
 	uid := c.PodUID
 	if c.Pod == "" { // a workload of a host without Kubernetes
 		uid = ""
 	}
-	return isolate.OwnGroup(c.Whole(), uid)
-}
-
-func valueOf(p isolate.Precedence) string {
-	switch {
-	case p.Idle:
-		return string(cgroup.Idle)
-	case p.Identity != nil:
-		return strconv.FormatInt(*p.Identity, 10)
+	notOwn = isolate.NotOwn(c.Whole(), uid)
+	if notOwn == "" && c.Class.Offline() && !slices.Contains(p.offline, c.Whole()) {
+		p.offline = append(p.offline, c.Whole())
 	}
-	return ""
+	return notOwn
 }
 
 // desire is the setting of a row. Whoever gives an idle group a weight owns that weight: the
 // kubelet's of a pod, or an administrator's of a unit.
 func desire(c *capability.Container, row Precedence) plan.Desired {
 	knob := cgroup.KnobPrecedence
-	if row.Value != string(cgroup.Idle) {
+	if row.Value != isolate.Idle {
 		knob = cgroup.KnobIdentity
 	}
 	return plan.Desired{

@@ -196,22 +196,21 @@ func TestPrecedenceByKernel(t *testing.T) {
 		t.Errorf("an old kernel: %q, %q", settings(d.Settings), events(d.Events))
 	}
 	// The first group with the cpu controller may come later.
-	later := mainline()
-	later.idle = kernel.Unsupported
+	later := &machine{}
 	w = newWork(t, later)
-	n := &capability.Node{Now: time.Hour, Containers: containers[:1]}
+	n := &capability.Node{Now: time.Hour, Containers: containers}
 	w.precedences.decide(n, "")
-	later.idle = kernel.Supported
+	later.idle, later.identity = kernel.Supported, kernel.Supported
 	n.Now += probeEvery
-	if d := w.precedences.decide(n, ""); len(d.Settings) != 1 {
-		t.Errorf("asked again: %q", settings(d.Settings))
+	if diff := cmp.Diff(want, settings(w.precedences.decide(n, "").Settings)); diff != "" {
+		t.Errorf("asked again (-want +got):\n%s", diff)
 	}
 }
 
 // The kernel is asked where a pod asks for a precedence, or an administrator for cores of offline
 // work, which status reports; otherwise never.
 func TestProbeWhereItCounts(t *testing.T) {
-	m := mainline()
+	m := &machine{}
 	w := newWork(t, m)
 	n := &capability.Node{Now: time.Hour, Containers: []capability.Container{one("web", "LS", "")}}
 	decide := func(what string, want int) {
@@ -230,6 +229,9 @@ func TestProbeWhereItCounts(t *testing.T) {
 	decide("an annotation", 4)
 	n.Containers = []capability.Container{one("be", "BE", "")}
 	decide("a class", 6)
+	m.idle, m.identity = kernel.Supported, kernel.Unsupported
+	decide("the first group with the cpu controller", 8)
+	decide("the kernel has answered for good", 8)
 }
 
 // A pod keeps its precedence while its container is started anew, and has none after its end.

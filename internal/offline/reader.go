@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
 )
 
@@ -26,8 +26,13 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	if n.Cores != "" {
 		view.Lines = append(view.Lines, n.line())
 	}
+	if s := n.System; s != nil && s.Use != nil {
+		view.Lines = append(view.Lines, fmt.Sprintf("system: processes outside of pods and workloads use %.1f CPUs", *s.Use))
+	} else if s != nil {
+		view.Lines = append(view.Lines, "system: what processes outside of pods and workloads use is not known: "+s.Unknown)
+	}
 	if n.CoreScheduling != nil {
-		view.Lines = append(view.Lines, n.CoreScheduling.line())
+		view.Lines = append(view.Lines, n.CoreScheduling.Line())
 	}
 	if n.Overlap != "" {
 		line := "overlap: the cores of CPUs " + n.Overlap + " run online and offline groups"
@@ -103,7 +108,7 @@ func (p Precedence) line() string {
 		return fmt.Sprintf("precedence as without Berth: %s; asked for by %s", p.Reason, p.Source)
 	case p.Value == "":
 		return "precedence as without Berth, by " + p.Source
-	case p.Value == string(cgroup.Idle):
+	case p.Value == isolate.Idle:
 		return fmt.Sprintf("precedence idle: %s runs when no group beside it wants the CPU, by %s", p.Group, p.Source)
 	}
 	return fmt.Sprintf("precedence groupIdentity %s of %s, by %s", p.Value, p.Group, p.Source)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cookies"
+	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -38,6 +40,8 @@ type Node struct {
 	Target int `json:"target"`
 	// Movable is how many cores either side may have.
 	Movable int `json:"movable"`
+	// System is what runs outside of pods and workloads, where there is offline work.
+	System *isolate.System `json:"system,omitempty"`
 	// Reason is why the boundary is where it is, or why nothing moves it now.
 	Reason string `json:"reason,omitempty"`
 	Moves
@@ -48,13 +52,13 @@ type Node struct {
 	// Policy is where the administrator's choice is written.
 	Policy string `json:"policySource"`
 	// CoreScheduling is the cookie of offline threads, where an administrator asks for one.
-	CoreScheduling *Shared `json:"coreScheduling,omitempty"`
+	CoreScheduling *cookies.Status `json:"coreScheduling,omitempty"`
 	// Support is what this kernel has of each mechanism, Idle says that groups are.
 	Support Support `json:"support"`
 	Idle    bool    `json:"idle"`
 }
 
-// Moves are those of the boundary.
+// Moves are those of the boundary, or of the quota. What Since points to never changes.
 type Moves struct {
 	// Moved is why it came to where it is, and Since when.
 	Moved string     `json:"moved,omitempty"`
@@ -62,6 +66,17 @@ type Moves struct {
 	// Count is how many there were, Surges how many of them because the online side ran short.
 	Count  int `json:"moves"`
 	Surges int `json:"surges"`
+}
+
+// add takes a move. It counts where there was a boundary, or a quota, before.
+func (m *Moves) add(at time.Time, why isolate.Reason, counts bool) {
+	if m.Since, m.Moved = &at, string(why); !counts {
+		return
+	}
+	m.Count++
+	if why == isolate.Surged {
+		m.Surges++
+	}
 }
 
 // The ways to cores of offline work.
@@ -78,9 +93,6 @@ type Workload struct {
 	CoreScheduling string `json:"coreScheduling,omitempty"`
 }
 
-// stateActive is that of a workload, as those of burst.
-const stateActive capability.State = "Active"
-
 // Describe implements capability.Capability.
 func (*Work) Describe() capability.Info {
 	return capability.Info{
@@ -95,7 +107,8 @@ func (*Work) Describe() capability.Info {
 			{Name: "isolate_online_use_cpus", Help: "Highest mean of a second in 20 s of the CPUs that the online side uses."},
 			{Name: "isolate_online_need_cores", Help: "Cores that the online side needs, its buffer included."},
 			{Name: "isolate_offline_low_cores", Help: "Cores that offline work is guaranteed."},
-			{Name: "isolate_moves_total", Help: "Moves of the boundary.", Counter: true},
+			{Name: "isolate_system_use_cpus", Help: "Mean of 20 s of the CPUs that processes outside of pods and workloads use, interrupts included."},
+			{Name: "isolate_moves_total", Help: "Moves of the boundary, or of the quota in place of it.", Counter: true},
 			{Name: "isolate_surges_total", Help: "Moves because online work had no idle time left.", Counter: true},
 			{Name: "isolate_overlap_cores", Help: "Cores on which groups of both sides may run."},
 			{Name: "isolate_cookie_threads", Help: "Threads of offline work that have, or have not yet, its core scheduling cookie.", Labels: []string{"cookie"}},
@@ -117,32 +130,37 @@ resource-threshold-config:
 // Outcome implements capability.Capability.
 func (w *Work) Outcome(time.Time) capability.Outcome {
 	unenforced := w.unenforced()
-	rows := w.precedences.report(w.cookies.of, unenforced)
+	rows := w.precedences.report(w.cookies.Of, unenforced)
 	if !w.on() && len(rows) == 0 {
 		return capability.Outcome{}
 	}
-	d := &w.decision
+	d, c := &w.decision, &w.ceiling
+	figures, reason := w.figures()
 	n := Node{
-		Limit: w.limit, Use: float64(d.Figures.Use), Need: d.Figures.Need, Low: d.Figures.Low, Target: d.Figures.Target,
-		Movable: d.Figures.Cores, Reason: string(d.Reason), Moves: Moves{Moved: string(w.why), Count: w.moves, Surges: w.surges},
-		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle(),
-		CoreScheduling: w.cookies.outcome(),
+		Limit: w.limit, Use: float64(figures.Use), Need: figures.Need, Low: figures.Low, Target: figures.Target,
+		Movable: figures.Cores, Reason: string(reason), Moves: w.moves, System: w.system.report(),
+		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle,
+		CoreScheduling: w.cookies.Status(),
 	}
 	if unenforced != "" && n.Support.Idle.Support != kernel.Unsupported {
 		n.Support.Idle = Mechanism{kernel.Unsupported, "sched_ext " + w.scheduler.Name + " has all threads"}
 	}
-	if c := &w.ceiling; c.quota > 0 && unenforced == "" {
-		n.Cores, n.Quota, n.Use, n.Need = byQuota, float64(c.quota), float64(c.figures.Use), c.figures.Need
-		n.Low, n.Target, n.Movable, n.Reason = c.figures.Low, c.figures.Target, c.figures.Cores, string(c.why)
+	if c.quota > 0 && unenforced == "" {
+		n.Cores, n.Quota = byQuota, float64(c.quota)
 	}
 	if d.Exists {
 		now := w.opts.Inventory.Snapshot()
 		n.Cores, n.Online, n.Offline = byCPUSet, now.Shared.String(), now.Offline.String()
 	}
-	if !w.since.IsZero() {
-		n.Since = &w.since
-	}
 	return capability.Outcome{Node: capability.Sections{keyNode: n}, Rows: rows}
+}
+
+// figures are those of the boundary or of the quota, and why it is where it is.
+func (w *Work) figures() (isolate.Figures, isolate.Reason) {
+	if w.ceiling.quota > 0 && w.unenforced() == "" {
+		return w.ceiling.figures, w.ceiling.why
+	}
+	return w.decision.Figures, w.decision.Reason
 }
 
 // Recall implements capability.Capability. The boundary starts anew: what the online side did
@@ -152,18 +170,22 @@ func (*Work) Recall(capability.Sections) error { return nil }
 // Measure implements capability.Measured.
 func (w *Work) Measure(add func(capability.Sample)) {
 	d := &w.decision
+	f, _ := w.figures()
 	sample := func(metric string, value float64, labels ...string) {
 		add(capability.Sample{Metric: metric, Value: value, Labels: labels})
 	}
 	sample("isolate_cores", float64(d.Figures.Cores-d.Size), "online")
 	sample("isolate_cores", float64(d.Size), "offline")
-	sample("isolate_online_use_cpus", float64(d.Figures.Use))
-	sample("isolate_online_need_cores", float64(d.Figures.Need))
-	sample("isolate_offline_low_cores", float64(d.Figures.Low))
-	sample("isolate_moves_total", float64(w.moves))
-	sample("isolate_surges_total", float64(w.surges))
+	sample("isolate_online_use_cpus", float64(f.Use))
+	sample("isolate_online_need_cores", float64(f.Need))
+	sample("isolate_offline_low_cores", float64(f.Low))
+	if use := w.system.Use; use != nil {
+		sample("isolate_system_use_cpus", float64(*use))
+	}
+	sample("isolate_moves_total", float64(w.moves.Count))
+	sample("isolate_surges_total", float64(w.moves.Surges))
 	sample("isolate_overlap_cores", float64(w.cores))
-	if s := w.cookies.outcome(); s != nil {
+	if s := w.cookies.Status(); s != nil {
 		sample("isolate_cookie_threads", float64(s.Threads), "yes")
 		sample("isolate_cookie_threads", float64(s.Lacking), "no")
 		sample("isolate_cookie_gap_seconds", s.Gap)
@@ -175,7 +197,7 @@ func (w *Work) Measure(add func(capability.Sample)) {
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
 	switch {
-	case w.cookies.isolates():
+	case w.cookies.Isolates():
 		status.SetCondition(v1alpha1.ConditionIsolated, true, "CoreScheduling", "")
 	case w.limit != "":
 		status.SetCondition(v1alpha1.ConditionIsolated, false, "Limited", w.limit)

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// Prober says what the groups of a host have. *cgroup.Host is one.
+// Prober says what the groups of a host have.
 type Prober interface {
 	Probe(k cgroup.Knob) (kernel.Support, error)
 	Hierarchy(c cgroup.Controller) (cgroup.Hierarchy, error)
@@ -43,8 +43,7 @@ func (m Mechanism) String() string {
 	return fmt.Sprintf("%s (%s)", m.Support, m.Note)
 }
 
-// line is what status says of them, after how offline work has cores. idle says that groups
-// are.
+// line is what status says of them, after how offline work has cores.
 func (s Support) line(cores string, idle bool) string {
 	groups := "offline groups idle"
 	if !idle {
@@ -55,12 +54,10 @@ func (s Support) line(cores string, idle bool) string {
 	}, "; ")
 }
 
-// probe asks the kernel.
-func probe(host Prober, root *hostfs.Root) Support {
-	s := Support{
-		Idle:          probeKnob(host, cgroup.KnobPrecedence, "no cpu.idle"),
-		GroupIdentity: probeKnob(host, cgroup.KnobIdentity, "no "+string(cgroup.KnobIdentity)),
-	}
+// probe asks the kernel, for a knob until there is an answer: that looks at every group.
+func (s *Support) probe(host Prober, root *hostfs.Root) {
+	s.Idle.probe(host, cgroup.KnobPrecedence, "no cpu.idle")
+	s.GroupIdentity.probe(host, cgroup.KnobIdentity, "no "+string(cgroup.KnobIdentity))
 	if s.GroupIdentity.Support == kernel.Supported {
 		file := "proc/sys/" + strings.ReplaceAll(identitySwitch, ".", "/")
 		if text, err := root.ReadFile(file); err == nil {
@@ -68,26 +65,27 @@ func probe(host Prober, root *hostfs.Root) Support {
 		}
 	}
 	s.CoreScheduling.Support, s.CoreScheduling.Note = kernel.CoreScheduling()
-	s.Cores.Support = kernel.Supported
+	s.Cores = Mechanism{Support: kernel.Supported}
 	switch hier, err := host.Hierarchy(cgroup.CPUSet); {
 	case err != nil:
 		s.Cores = Mechanism{kernel.Unsupported, "no cpuset controller"}
 	case hier.ReadOnly:
 		s.Cores = Mechanism{kernel.Unsupported, "cpuset is mounted read-only"}
 	}
-	return s
 }
 
-// probeKnob asks for one knob of a group.
-func probeKnob(host Prober, k cgroup.Knob, missing string) Mechanism {
-	support, err := host.Probe(k)
-	switch {
-	case err != nil:
-		return Mechanism{kernel.Unknown, err.Error()}
-	case support == kernel.Unsupported:
-		return Mechanism{support, missing}
-	case support == kernel.Unknown:
-		return Mechanism{support, "no group has the cpu controller"}
+// probe asks for one knob of a group.
+func (m *Mechanism) probe(host Prober, k cgroup.Knob, missing string) {
+	if m.Support != kernel.Unknown {
+		return
 	}
-	return Mechanism{Support: support}
+	support, err := host.Probe(k)
+	switch *m = (Mechanism{Support: support}); {
+	case err != nil:
+		*m = Mechanism{kernel.Unknown, err.Error()}
+	case support == kernel.Unsupported:
+		m.Note = missing
+	case support == kernel.Unknown:
+		m.Note = "no group has the cpu controller"
+	}
 }

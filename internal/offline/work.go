@@ -2,6 +2,7 @@ package offline
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -9,12 +10,14 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cookies"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // Options is what Work needs from its surroundings. Every field is required.
@@ -22,9 +25,12 @@ type Options struct {
 	Root      *hostfs.Root
 	Host      Host
 	Inventory *inventory.Inventory
-	// Threads lists the threads of groups, and Touch has the next pass look at a group.
-	Threads Threads
-	Touch   func(group string)
+	// Touch has the next pass look at a group.
+	Touch func(group string)
+	// Standing returns the entries of the journal that match.
+	Standing func(match func(journal.Entry) bool) []journal.Entry
+	// Usage reads the CPU time that a group used.
+	Usage func(group string) (unit.CPUTime, error)
 	// Groups reads which CPUs the root group has.
 	Groups inventory.Effective
 	// Now is the time of day.
@@ -37,7 +43,7 @@ type Options struct {
 // Host is what is read of groups, and of what the kernel has for them. *cgroup.Host is one.
 type Host interface {
 	Prober
-	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
+	cookies.Host
 }
 
 // Work is the offline work of this node. It is for one goroutine at a time.
@@ -53,14 +59,17 @@ type Work struct {
 	node     isolate.Node
 	decision isolate.Decision
 	looks
-	history
+	moves Moves
 	overlap
+	system      system
 	ceiling     ceiling
 	precedences precedences
-	cookies     cookies
+	cookies     cookies.Offline
 	scheduler   kernel.Scheduler
-	reported    string // the limit of which an event was reported
-	ended       bool
+	// reported is of the limit, unread of a load that cannot be read, unshared of why there is no
+	// cookie, unheld of a precedence that the kernel does not keep.
+	reported, unread, unshared, unheld reported
+	ended                              bool
 }
 
 // looks are those at /proc/stat.
@@ -69,21 +78,15 @@ type looks struct {
 	// not before the next round.
 	at, next time.Duration
 	cost     time.Duration // CPU time of one
-}
-
-// history is how the boundary moved.
-type history struct {
-	since         time.Time
-	why           isolate.Reason
-	moves, surges int
+	failed   error         // the last one
 }
 
 // New returns Work of which nothing is known. Without options it only describes itself.
 func New(o Options) *Work {
 	return &Work{
-		opts: o, ceiling: ceiling{host: o.Host, root: o.Root},
+		opts: o, ceiling: ceiling{host: o.Host, root: o.Root, standing: o.Standing},
 		precedences: precedences{host: o.Host, root: o.Root, date: o.Now},
-		cookies:     cookies{host: o.Threads, touch: o.Touch},
+		cookies:     cookies.New(o.Host, o.Touch),
 	}
 }
 
@@ -101,26 +104,28 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 	if w.ended {
 		return d
 	}
+	w.lookAtSystem(n)
 	policy, source := w.opts.Inventory.CPUPolicy()
 	here := *n
 	here.Containers, _ = w.opts.Inventory.Here()
 	w.precedences.reported = w.on()
 	d.Add(w.precedences.decide(&here, policy))
+	d.Events = append(d.Events, w.unheld.event(w.precedences.unheld(w.unenforced()))...)
 	if policy != v1alpha1.CPUPolicyCoreSched {
 		source = ""
 	}
-	d.Add(w.cookies.decide(n.Now, source, w.precedences.offline, w.sharing(n)))
+	d.Settings = append(d.Settings, w.cookies.Decide(n.Now, source, w.precedences.offline, w.sharing(n))...)
+	d.Events = append(d.Events, w.unshared.event(w.cookies.Problem())...)
 	return d
 }
 
 // sharing is what decides whether offline threads share a cookie.
 func (w *Work) sharing(n *capability.Node) isolate.Sharing {
 	support := &w.precedences.support
-	core := support.CoreScheduling
 	s := isolate.Sharing{
 		Koordlet: n.Koordlet, Identity: support.GroupIdentity.Support != kernel.Unsupported, Cores: w.decision.Exists,
 	}
-	if core.Support != kernel.Supported {
+	if core := support.CoreScheduling; core.Support != kernel.Supported {
 		s.Missing = cmp.Or(core.Note, core.Support.String())
 	}
 	return s
@@ -129,49 +134,79 @@ func (w *Work) sharing(n *capability.Node) isolate.Sharing {
 // bound decides how much offline work has.
 func (w *Work) bound(n *capability.Node) capability.Decision {
 	var d capability.Decision
-	w.asked, w.source = w.opts.Inventory.Threshold()
-	w.limit = w.limitOf()
+	if w.asked, w.source = w.opts.Inventory.Threshold(); w.ended {
+		w.asked = v1alpha1.ResourceThreshold{}
+	}
 	obstacle := w.opts.Inventory.Obstacle()
-	if w.ended || !w.on() || !w.byQuota() {
+	if w.limit = w.limitOf(obstacle); !w.byQuota() {
 		w.ceiling.drop()
 	}
 	switch {
-	case w.ended || !w.on() || w.limit != "" || w.byQuota():
+	case !w.on() || w.limit != "" || w.byQuota():
 		w.boundary, w.node, w.decision, w.looks = isolate.Boundary{}, isolate.Node{}, isolate.Decision{}, looks{}
-		if !w.ended && w.on() && w.byQuota() {
+		if w.byQuota() {
 			d.Settings, w.limit = w.quota(n)
 		}
 	case obstacle.Suspends(): // nothing is written, and what stands stays
 		w.next = 0
 	default:
 		w.node = isolate.Node{
-			Policy: w.policy(), Movable: w.movable(n), Offline: w.opts.Inventory.HasOffline(), LookCost: w.cost,
+			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: w.opts.Inventory.HasOffline(), LookCost: w.cost,
 		}
 		if n.Now-w.at >= closest {
 			w.look(n.Now)
 		}
 		w.turn(n.Now)
 	}
-	if w.limit == "" && w.decision.Reason == isolate.TooFew {
+	if w.decision.Reason == isolate.TooFew {
 		w.limit = string(isolate.TooFew)
 	}
 	n.Offline = w.offered()
-	d.Events = w.events()
+	d.Events = append(w.reported.event(cmp.Or(w.limit, w.text())), w.unread.event(w.blind())...)
 	return d
 }
 
-// byQuota says that the administrator chose a quota in place of cores.
+// blind says why the boundary does not follow the load, "" where it does.
+func (w *Work) blind() string {
+	if w.failed == nil || !w.decision.Exists {
+		return ""
+	}
+	return fmt.Sprintf("%s: %v; offline work has what it is guaranteed once that lasts %s", isolate.Unread, w.failed, isolate.Window)
+}
+
+// on says whether an administrator asks for cores of offline work, or for a quota.
+func (w *Work) on() bool { return w.asked.Enable != nil && *w.asked.Enable }
+
+// byQuota says that it is a quota in place of cores.
 func (w *Work) byQuota() bool {
 	policy := w.asked.CPUSuppressPolicy
-	return policy != nil && *policy == v1alpha1.CPUSuppressCFSQuota
+	return w.on() && policy != nil && *policy == v1alpha1.CPUSuppressCFSQuota
+}
+
+// limitOf says why offline work has no cores of its own although it should, "" where it has.
+func (w *Work) limitOf(obstacle inventory.Obstacle) string {
+	_, offline := w.opts.Inventory.Here()
+	if !w.on() || !anyHere(offline) || w.byQuota() || obstacle.Suspends() { // a quota needs no CPU sets
+		return ""
+	}
+	return obstacle.Message
+}
+
+// anyHere says whether there is offline work.
+func anyHere(offline []isolate.Work) bool {
+	return slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
 }
 
 // quota returns the quota of offline work, and why it has none although it should, or one that
 // no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
-	node := isolate.Node{Policy: w.policy(), Movable: w.movable(n)}
+	node := isolate.Node{Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n)}
 	present, offline := w.opts.Inventory.Here()
+	before := w.ceiling.quota
 	settings, err := w.ceiling.decide(n.Now, node, offline, present)
+	if now := w.ceiling.quota; now > 0 && now != before {
+		w.moves.add(w.opts.Now(), w.ceiling.why, before > 0)
+	}
 	const policy = "cpuSuppressPolicy cfsQuota: "
 	if reason := w.unenforced(); reason != "" && len(settings) > 0 {
 		return settings, policy + reason
@@ -191,38 +226,6 @@ func (w *Work) unenforced() string {
 	return "unsupported: sched_ext " + w.scheduler.Name + " has all threads, and the kernel holds none of them to cpu.max or cpu.idle"
 }
 
-// on says whether an administrator asks for cores of offline work.
-func (w *Work) on() bool { return w.asked.Enable != nil && *w.asked.Enable }
-
-// limitOf says why offline work has no cores of its own although it should, "" where it has.
-func (w *Work) limitOf() string {
-	_, offline := w.opts.Inventory.Here()
-	switch o := w.opts.Inventory.Obstacle(); {
-	case !w.on() || !anyHere(offline) || w.byQuota(): // a quota needs no CPU sets
-		return ""
-	case o != (inventory.Obstacle{}) && !o.Suspends():
-		return o.Message
-	}
-	return ""
-}
-
-// anyHere says whether there is offline work.
-func anyHere(offline []isolate.Work) bool {
-	return slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
-}
-
-// policy is what the administrator chose, with the defaults.
-func (w *Work) policy() isolate.Policy {
-	p := isolate.DefaultPolicy()
-	if percent := w.asked.CPUSuppressThresholdPercent; percent != nil {
-		p.Threshold = int(*percent)
-	}
-	if percent := w.asked.CPUSuppressMinPercent; percent != nil {
-		p.Min = int(*percent)
-	}
-	return p
-}
-
 // movable returns the cores that either side may have.
 func (w *Work) movable(n *capability.Node) []isolate.Core {
 	t := w.opts.Inventory.Topology()
@@ -237,19 +240,15 @@ func (w *Work) movable(n *capability.Node) []isolate.Core {
 func (w *Work) look(now time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before, err := kernel.ThreadCPUTime()
-	if err != nil {
-		w.opts.Fail("isolate", err)
-		return
-	}
+	before, untimed := kernel.ThreadCPUTime()
 	w.at = now
 	spent, err := kernel.CPUsSpent(w.opts.Root)
-	if err != nil {
+	if w.failed = err; err != nil {
 		w.opts.Fail("isolate", err)
 		return
 	}
 	w.boundary.Look(max(now, 1), spent)
-	if after, err := kernel.ThreadCPUTime(); err == nil {
+	if after, err := kernel.ThreadCPUTime(); err == nil && untimed == nil {
 		w.cost = after - before
 	}
 }
@@ -265,14 +264,7 @@ func (w *Work) turn(now time.Duration) {
 	if !d.Changed {
 		return
 	}
-	w.since, w.why = w.opts.Now(), d.Reason
-	switch {
-	case existed && d.Exists && d.Reason == isolate.Surged:
-		w.surges++
-		w.moves++
-	case existed && d.Exists:
-		w.moves++
-	}
+	w.moves.add(w.opts.Now(), d.Reason, existed && d.Exists)
 	w.opts.Log.Info("boundary", "offline", d.Offline.String(), "online", d.Online.String(), "reason", string(d.Reason))
 }
 
@@ -298,13 +290,13 @@ func (w *Work) Turn(now time.Duration) bool {
 // End has the next rounds desire no boundary: the agent ends.
 func (w *Work) End() {
 	w.ended = true
-	w.cookies.drop()
+	w.cookies.Drop()
 }
 
 // offered returns the cores that offline work has, or gets with its first container.
 func (w *Work) offered() capability.Offline {
 	d := &w.decision
-	o := capability.Offline{Size: d.Size, Low: d.Figures.Low, Why: string(w.why)}
+	o := capability.Offline{Size: d.Size, Low: d.Figures.Low, Why: w.moves.Moved}
 	if !d.Exists {
 		o.Size, o.Why = o.Low, string(isolate.Started)
 	}
@@ -314,16 +306,13 @@ func (w *Work) offered() capability.Offline {
 	return o
 }
 
-// events returns what limits the isolation, once.
-func (w *Work) events() []capability.Event {
-	text := w.limit
-	if text == "" {
-		text = w.text()
-	}
-	if text == w.reported {
-		return nil
-	}
-	if w.reported = text; text == "" {
+// reported is the text of the last event about one thing, "" where it is over.
+type reported string
+
+// event returns IsolationLimited with a text that is new, none for "".
+func (r *reported) event(text string) []capability.Event {
+	before := string(*r)
+	if *r = reported(text); text == "" || text == before {
 		return nil
 	}
 	return []capability.Event{{Reason: v1alpha1.EventIsolationLimited, Text: text, Warning: true}}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
@@ -21,6 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -40,6 +42,7 @@ func (g groups) OriginalCPUs(group string) cpuset.Set {
 	return g.all
 }
 
+func (groups) OriginalLimit(string) unit.CPUs         { return 0 }
 func (groups) EffectiveMems(string) cpuset.Set        { return cpuset.Set{} }
 func (groups) Journaled(string) (set, exclusive bool) { return false, false }
 
@@ -57,6 +60,15 @@ type world struct {
 	node      capability.Node
 	events    []string
 	failed    int
+	used      map[string]unit.CPUTime // of groups, by the name of each
+}
+
+// usage is that of a group.
+func (w *world) usage(group string) (unit.CPUTime, error) {
+	if used, there := w.used[group]; there {
+		return used, nil
+	}
+	return 0, fmt.Errorf("%w: %s", cgroup.ErrNoGroup, group)
 }
 
 func set(t *testing.T, list string) cpuset.Set {
@@ -70,7 +82,7 @@ func set(t *testing.T, list string) cpuset.Set {
 
 func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour, host: mainline()}
+	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour, host: mainline(), used: map[string]unit.CPUTime{"web": 0, "batch": 0}}
 	w.inventory = inventory.New(groups{w.all, map[string]cpuset.Set{"bound": set(t, "3,11")}}, workload.Administrator{})
 	w.asks(asked)
 	top := &topology.Topology{
@@ -106,7 +118,7 @@ func (w *world) restart() {
 		Host: w.host,
 		Root: w.root, Inventory: w.inventory, Groups: groups{all: w.all}, Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
-		Fail: func(string, error) { w.failed++ },
+		Fail: func(string, error) { w.failed++ }, Standing: noEntries, Usage: w.usage,
 	})
 }
 
@@ -125,9 +137,11 @@ func (w *world) with(names ...string) {
 func (w *world) run(d time.Duration, busy float64) {
 	w.now += d
 	var text strings.Builder
-	text.WriteString("cpu  0 0 0 0 0 0 0 0 0 0\n")
 	for i := range w.busy {
 		w.busy[i] += time.Duration(busy * float64(d))
+	}
+	fmt.Fprintf(&text, "cpu  %d 0 0 0 0 0 0 0 0 0\n", w.busy[0].Milliseconds()/10*int64(len(w.busy)))
+	for i := range w.busy {
 		fmt.Fprintf(&text, "cpu%d %d 0 0 %d 0 0 0 0 0 0\n", i, w.busy[i].Milliseconds()/10, (w.now-w.busy[i]).Milliseconds()/10)
 	}
 	text.WriteString("intr 0\n")
@@ -214,8 +228,8 @@ func TestBoundaryFollowsTheLoad(t *testing.T) {
 	}
 	w.round()
 	w.expect("after a surge", "6-7,14-15")
-	if w.work.surges != 1 || w.work.moves != 4 {
-		t.Errorf("%d surges, %d moves", w.work.surges, w.work.moves)
+	if w.work.moves.Surges != 1 || w.work.moves.Count != 4 {
+		t.Errorf("%d surges, %d moves", w.work.moves.Surges, w.work.moves.Count)
 	}
 	w.restart()
 	w.round()
@@ -251,6 +265,50 @@ func TestOffAndEnd(t *testing.T) {
 	w.work.End()
 	w.round()
 	w.expect("at the end", "")
+}
+
+// While /proc/stat cannot be read nothing grows, 20 s later offline work is back at its guarantee,
+// and the node hears why. What is read again counts at once.
+func TestUnreadableUse(t *testing.T) {
+	w := newWorld(t, enabled())
+	w.with("batch")
+	w.rounds(17, 0.1)
+	w.expect("before", "4-7,12-15")
+	stat, away := filepath.Join(w.dir, "proc/stat"), filepath.Join(w.dir, "proc/stat.away")
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blind := func(seconds int) {
+		for range seconds {
+			w.now += time.Second
+			w.round()
+		}
+	}
+	move(stat, away)
+	blind(1)
+	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "IsolationLimited: what online work uses cannot be read: ") || !strings.Contains(w.events[0], "proc/stat") {
+		t.Errorf("events %q", w.events)
+	}
+	blind(18)
+	w.expect("for 19 s without a reading", "4-7,12-15")
+	blind(2)
+	w.expect("after 20 s", "7,15")
+	if n := w.work.Outcome(time.Time{}).Node[keyNode].(Node); n.Reason != "what online work uses cannot be read" || n.Moved != n.Reason || n.Target != n.Low {
+		t.Errorf("reported %+v", n)
+	}
+	w.events = nil
+	move(away, stat)
+	w.rounds(20, 0.1)
+	w.expect("when it is read again", "4-7,12-15")
+	w.expectEvents()
+	move(stat, away)
+	blind(1)
+	if len(w.events) != 1 {
+		t.Errorf("a second time: events %q", w.events)
+	}
 }
 
 // What an administrator asks for counts, and what cannot be has its reason.
@@ -357,7 +415,7 @@ func TestBoundOverlap(t *testing.T) {
 	for range 4 {
 		w.run(time.Second, 0)
 		var saw []reconcile.Status
-		all, _ := w.inventory.Desired()
+		all, _ := w.inventory.Desired(nil)
 		for _, d := range all {
 			saw = append(saw, reconcile.Status{Group: d.Group, Owner: d.Settings()[0].Owner, CPUs: d.CPUs})
 		}
@@ -375,6 +433,64 @@ func TestBoundOverlap(t *testing.T) {
 	if want := "overlap: the cores of CPUs 3,11 run online and offline groups; " + why; err != nil || view.Lines[len(view.Lines)-1] != want {
 		t.Errorf("%v, %q", err, view.Lines)
 	}
+}
+
+// What runs outside of all workloads is shown apart: as unknown, never as 0, before it was measured and
+// while the use of a workload cannot be read.
+func TestSystemIsShownApart(t *testing.T) {
+	w := newWorld(t, enabled())
+	shown := func() string {
+		t.Helper()
+		line, samples := "", 0
+		out := w.work.Outcome(time.Time{})
+		text, err := json.Marshal(out.Node[keyNode])
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := reader{}.Node(capability.Reported{Alive: true, Node: capability.Sections{keyNode: json.RawMessage(text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range view.Lines {
+			if strings.HasPrefix(one, "system: ") {
+				line = one
+			}
+		}
+		w.work.Measure(func(s capability.Sample) {
+			if s.Metric == "isolate_system_use_cpus" {
+				samples++
+				line += fmt.Sprintf(" (%g)", s.Value)
+			}
+		})
+		if known := strings.Contains(string(text), `"system":{"use":`); known != (samples == 1) {
+			t.Errorf("%d samples of %s", samples, text)
+		}
+		return line
+	}
+	expect := func(what string, rounds int, want string) {
+		t.Helper()
+		for range rounds { // 4 CPUs are busy, of which the groups use 1 and 1/2
+			w.used["web"] += 1e9
+			w.used["batch"] += 5e8
+			w.rounds(1, 0.25)
+		}
+		if got := shown(); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	const unknown = "system: what processes outside of pods and workloads use is not known: "
+	expect("without offline work", 2, "")
+	w.with("batch")
+	expect("at first", 1, unknown+"it was looked at for the first time")
+	expect("19 s later", 19, unknown+"it was looked at for the first time")
+	expect("20 s later", 1, "system: processes outside of pods and workloads use 2.5 CPUs (2.5)")
+	w.with("batch", "more")
+	expect("a group that cannot be read", 20, unknown+"use of more: no such cgroup: more")
+	w.with("batch")
+	expect("it went", 20, unknown+"it was looked at for the first time")
+	expect("measured again", 20, "system: processes outside of pods and workloads use 2.5 CPUs (2.5)")
+	w.with()
+	expect("without offline work again", 1, "")
 }
 
 // What status prints, and the JSON of it.
@@ -398,7 +514,8 @@ func TestStatus(t *testing.T) {
 	got := strings.Join(view.Lines, "\n")
 	support, note := kernel.CoreScheduling()
 	want := "isolation: cores by cpuset; cpu.idle supported; Group Identity unsupported (no cpu.bvt_warp_ns); core scheduling " +
-		Mechanism{support, note}.String() + "\nboundary: online 0-4,8-12 (use 2.8 CPUs, need 3 cores), offline 5-7,13-15 (low 1 core) since 02:46:51: online use fell"
+		Mechanism{support, note}.String() + "\nboundary: online 0-4,8-12 (use 2.8 CPUs, need 3 cores), offline 5-7,13-15 (low 1 core) since 02:46:51: online use fell" +
+		"\nsystem: what processes outside of pods and workloads use is not known: it was looked at for the first time"
 	if got != want {
 		t.Errorf("status\n%s\nwant\n%s", got, want)
 	}

@@ -12,10 +12,15 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// Kernel is the running kernel, or that of a test: its files and its one call.
-type Kernel interface {
+// Files are the kernel's files that are read whole, live or of a recorded machine.
+type Files interface {
 	// ReadFile returns a whole file below the root, like "proc/1/maps".
 	ReadFile(name string) ([]byte, error)
+}
+
+// Kernel is the running kernel, or that of a test: its files and its one call.
+type Kernel interface {
+	Files
 	// Open opens a file or directory. Files are an io.ReaderAt too.
 	Open(name string) (fs.File, error)
 	// MovePages is move_pages(2). Without nodes it asks where the pages are. A positive

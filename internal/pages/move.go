@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"syscall"
 )
 
@@ -43,7 +44,7 @@ func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fate
 	if err := p.Alive(); err != nil {
 		return v.gone(fates, err)
 	}
-	v.nodes, v.status = v.nodes[:0], v.status[:0]
+	v.nodes, v.status = slices.Grow(v.nodes[:0], len(addresses)), slices.Grow(v.status[:0], len(addresses))
 	for range addresses {
 		v.nodes, v.status = append(v.nodes, int32(node)), append(v.status, unwritten)
 	}

@@ -27,7 +27,7 @@ type Zones struct {
 
 // ReadZones returns the zones of all nodes from proc/zoneinfo. It is long on machines with
 // many CPUs.
-func ReadZones(k Kernel) (map[int]Zones, error) {
+func ReadZones(k Files) (map[int]Zones, error) {
 	data, err := k.ReadFile("proc/zoneinfo")
 	if err != nil {
 		return nil, fmt.Errorf("watermarks: %w", err)
@@ -39,33 +39,29 @@ func ReadZones(k Kernel) (map[int]Zones, error) {
 	return zones, nil
 }
 
-// maxPages is more than any machine has.
-const maxPages = 1 << 40
-
 // parseZones reads blocks that begin like "Node 0, zone   Normal", all values in pages.
 func parseZones(text string) (map[int]Zones, error) {
 	zones := map[int]Zones{}
 	node, free := -1, int64(0)
 	for line := range strings.Lines(text) {
-		fields := strings.Fields(strings.NewReplacer(",", " ", "(", " ", ")", " ").Replace(line))
-		if len(fields) < 2 || node < 0 && fields[0] != "Node" {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		digits := strings.TrimSuffix(rest, ")")
+		digits = digits[strings.LastIndexAny(digits, " (")+1:]
+		switch {
+		case name == "Node":
+			digits, _, _ = strings.Cut(rest, ",")
+		case node < 0 || !slices.Contains([]string{"pages", "min", "low", "high", "protection:"}, name):
 			continue
 		}
-		number := fields[len(fields)-1]
-		if fields[0] == "Node" {
-			number = fields[1]
-		} else if !slices.Contains([]string{"pages", "min", "low", "high", "protection:"}, fields[0]) {
-			continue
-		}
-		n, err := parsePages(number)
+		n, err := parseNumber(digits)
 		if err != nil {
 			return nil, fmt.Errorf("line %q: %w", line, err)
 		}
-		if fields[0] == "Node" {
+		if name == "Node" {
 			node, free = int(n), 0
 		}
 		z := zones[node]
-		switch fields[0] {
+		switch name {
 		case "pages": // "pages free 42"
 			free = n * Size
 		case "min":
@@ -82,18 +78,9 @@ func parseZones(text string) (map[int]Zones, error) {
 	return zones, nil
 }
 
-// parsePages reads a number of pages.
-func parsePages(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > maxPages {
-		return 0, ErrMalformed
-	}
-	return n, nil
-}
-
 // ReadNode returns the memory of a node at this moment, with the watermarks of z. A node
-// that is not there is ErrNode.
-func ReadNode(k Kernel, node int, z Zones) (NodeMemory, error) {
+// that is not there, or has no memory, is ErrNode.
+func ReadNode(k Files, node int, z Zones) (NodeMemory, error) {
 	data, err := k.ReadFile(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(ErrNode, err)
@@ -112,24 +99,12 @@ func ReadNode(k Kernel, node int, z Zones) (NodeMemory, error) {
 }
 
 // freeSwap returns how many bytes of swap space the host has to write to, from proc/meminfo.
-func freeSwap(k Kernel) (int64, error) {
-	data, err := k.ReadFile("proc/meminfo")
+func freeSwap(k Files) (int64, error) {
+	kib, err := number(k, "proc/meminfo", "SwapFree:")
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // a recorded machine
 	}
-	if err != nil {
-		return 0, fmt.Errorf("swap: %w", err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, "SwapFree:"); ok {
-			kib, err := parseKiB(value)
-			if err != nil {
-				return 0, fmt.Errorf("swap, line %q: %w", line, err)
-			}
-			return kib << 10, nil
-		}
-	}
-	return 0, nil // a kernel without swap
+	return kib << 10, err
 }
 
 // parseNode reads lines like "Node 0 MemFree:   42 kB". Lines of other kinds are passed
@@ -143,16 +118,19 @@ func parseNode(text string) (NodeMemory, error) {
 		if len(fields) != 3 || into[fields[2]] == nil {
 			continue
 		}
-		kib, err := parseKiB(value)
+		kib, err := parseNumber(value)
 		if err != nil {
 			return NodeMemory{}, err
 		}
 		*into[fields[2]] = kib << 10
 	}
-	if m.Total == 0 {
-		return NodeMemory{}, fmt.Errorf("no MemTotal: %w", ErrMalformed)
+	switch {
+	case m.Total > 0:
+		return m, nil
+	case strings.Contains(text, " MemTotal:"): // All of it went offline.
+		return NodeMemory{}, ErrNode
 	}
-	return m, nil
+	return NodeMemory{}, fmt.Errorf("no MemTotal: %w", ErrMalformed)
 }
 
 // FreeBlocks returns how many huge pages a node could make at once: its free blocks of
@@ -187,7 +165,7 @@ func parseBlocks(text string) (map[int]int64, error) {
 			continue // kept for old devices
 		}
 		for i := first + order; i < len(fields); i++ {
-			n, err := parsePages(fields[i])
+			n, err := parseNumber(fields[i])
 			if err != nil {
 				return nil, fmt.Errorf("line %q of buddyinfo: %w", line, err)
 			}
@@ -209,9 +187,9 @@ func FreePool(k Kernel, node int, size int64) (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("pool of node %d: %w", node, err)
 		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+		n, err := parseNumber(string(data))
 		if err != nil {
-			return 0, fmt.Errorf("pool of node %d, %s %q: %w", node, file, data, ErrMalformed)
+			return 0, fmt.Errorf("pool of node %d, %s: %w", node, file, err)
 		}
 		return n, nil
 	}
@@ -229,19 +207,55 @@ func FreePool(k Kernel, node int, size int64) (int64, error) {
 
 // SwappedOut returns how many pages the host wrote to swap since it was booted, from
 // proc/vmstat.
-func SwappedOut(k Kernel) (int64, error) {
-	data, err := k.ReadFile("proc/vmstat")
+func SwappedOut(k Kernel) (int64, error) { return number(k, "proc/vmstat", "pswpout ") }
+
+// number returns the number behind a name in a file, as numberOf does.
+func number(k Files, file, name string) (int64, error) {
+	data, err := k.ReadFile(file)
 	if err != nil {
-		return 0, fmt.Errorf("swap: %w", err)
+		return 0, fmt.Errorf("%s of %s: %w", strings.TrimRight(name, ": "), file, err)
 	}
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, "pswpout "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("swap, line %q: %w", line, ErrMalformed)
-			}
-			return n, nil
+	n, err := numberOf(string(data), name)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", file, err)
+	}
+	return n, nil
+}
+
+// numberOf reads lines like "Name:  42 kB" or "name 42": 0 where no line has the name, as on a
+// kernel that lacks what it counts.
+func numberOf(text, name string) (int64, error) {
+	value, found := lineOf(text, name)
+	if !found {
+		return 0, nil
+	}
+	n, err := parseNumber(value)
+	if err != nil {
+		return 0, fmt.Errorf("%s%s: %w", name, value, err)
+	}
+	return n, nil
+}
+
+// lineOf returns what is behind a name at the beginning of a line.
+func lineOf(text, name string) (value string, found bool) {
+	for line := range strings.Lines(text) {
+		if value, found = strings.CutPrefix(line, name); found {
+			return strings.TrimSpace(value), true
 		}
 	}
-	return 0, nil // a kernel without swap
+	return "", false
+}
+
+// maxNumber is more than any machine has of anything: pages, KiB, or huge pages. Sums of it, in
+// bytes, overflow nothing.
+const maxNumber = 1 << 44
+
+// parseNumber reads a number like "  42" or "  12 kB", which is in that unit.
+func parseNumber(text string) (int64, error) {
+	digits, _ := strings.CutSuffix(strings.TrimSpace(text), "kB")
+	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+	if err != nil || n < 0 || n > maxNumber {
+		return 0, fmt.Errorf("number %q: %w", text, ErrMalformed)
+	}
+	return n, nil
 }

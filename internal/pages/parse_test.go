@@ -174,7 +174,7 @@ func TestParseNodes(t *testing.T) {
 	if diff := cmp.Diff(map[int]int64{0: 15 + 2*737, 1: 188 + 2*1938}, blocks); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if kib, err := parsePinned("Name:\ta\nVmPin:\t     12 kB\n"); kib != 12 || err != nil {
+	if kib, err := numberOf("Name:\ta\nVmPin:\t     12 kB\n", "VmPin:"); kib != 12 || err != nil {
 		t.Errorf("%d, %v", kib, err)
 	}
 }
@@ -221,7 +221,7 @@ func FuzzParsers(f *testing.F) {
 		if _, p, err := parsePolicy(text); err == nil && p.PageSize < 0 {
 			t.Errorf("%+v", p)
 		}
-		if kib, err := parsePinned(text); err == nil && kib < 0 {
+		if kib, err := numberOf(text, "VmPin:"); err == nil && kib < 0 {
 			t.Error(kib)
 		}
 		b := &Blocks{huge: map[uint64]bool{}, until: math.MaxUint64}

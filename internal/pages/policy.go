@@ -113,7 +113,7 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 			p.Huge = true
 		}
 		if size, ok := strings.CutPrefix(f, "kernelpagesize_kB="); ok {
-			kib, err := parseKiB(size)
+			kib, err := parseNumber(size)
 			if err != nil {
 				return 0, Policy{}, err
 			}
@@ -167,7 +167,7 @@ func (p *Process) Blocks(mappings []Mapping) (*Blocks, error) {
 func (b *Blocks) read(line string, start uint64) (uint64, error) {
 	name, value, _ := strings.Cut(line, ":")
 	if name == "AnonHugePages" || name == "ShmemPmdMapped" {
-		kib, err := parseKiB(value)
+		kib, err := parseNumber(value)
 		if kib > 0 {
 			b.huge[start] = true
 		}

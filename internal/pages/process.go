@@ -74,22 +74,11 @@ func (p *Process) Alive() error {
 // Pinned says whether the process has memory that the kernel was told to keep where it is
 // (VmPin of its status), for a device as a rule.
 func (p *Process) Pinned() (bool, error) {
-	data, err := p.kernel.ReadFile(p.file("status"))
+	kib, err := number(p.kernel, p.file("status"), "VmPin:")
 	if err != nil {
 		return false, fmt.Errorf("pinned memory of process %d: %w", p.PID, p.classified(err))
 	}
-	kib, err := parsePinned(string(data))
-	return kib > 0, err
-}
-
-// parsePinned returns VmPin of a status file in KiB: 0 where it is not there.
-func parsePinned(status string) (int64, error) {
-	for line := range strings.Lines(status) {
-		if value, ok := strings.CutPrefix(line, "VmPin:"); ok {
-			return parseKiB(value)
-		}
-	}
-	return 0, nil
+	return kib > 0, nil
 }
 
 // mayUse says whether the process may have memory on a node, as far as that is known.
@@ -113,11 +102,9 @@ func OwnMems(k Kernel) (cpuset.Set, error) {
 
 // parseMems returns Mems_allowed_list of a status file: all where it is not there.
 func parseMems(status string) (cpuset.Set, error) {
-	list := "0-1023"
-	for line := range strings.Lines(status) {
-		if value, ok := strings.CutPrefix(line, "Mems_allowed_list:"); ok {
-			list = strings.TrimSpace(value)
-		}
+	list, found := lineOf(status, "Mems_allowed_list:")
+	if !found {
+		list = "0-1023"
 	}
 	mems, err := cpuset.Parse(list)
 	if err != nil {
@@ -169,16 +156,3 @@ func parseStat(data []byte) (stat, error) {
 	}
 	return stat{dead: strings.Contains("ZXx", fields[state]), start: ticks}, nil
 }
-
-// parseKiB reads a value like "  12 kB".
-func parseKiB(text string) (int64, error) {
-	number, _ := strings.CutSuffix(strings.TrimSpace(text), "kB")
-	kib, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-	if err != nil || kib < 0 || kib > maxKiB {
-		return 0, fmt.Errorf("size %q: %w", text, ErrMalformed)
-	}
-	return kib, nil
-}
-
-// maxKiB is more than any machine has, and no overflow as bytes.
-const maxKiB = 1 << 50

@@ -11,7 +11,9 @@ import (
 
 // Block is one NUMA node of a machine, or the cores that are in none.
 type Block struct {
-	Title   string
+	Title string
+	// Sockets names the sockets of its cores, empty where the machine has no more than one.
+	Sockets string
 	Domains []Domain
 }
 
@@ -28,7 +30,7 @@ func Layout(t *topology.Topology) []Block {
 	var blocks []Block
 	add := func(title string, node topology.NodeID) {
 		if domains := domainsOf(t, node); len(domains) > 0 {
-			blocks = append(blocks, Block{title, domains})
+			blocks = append(blocks, Block{title, socketsOf(t, domains), domains})
 		}
 	}
 	for _, n := range t.Nodes {
@@ -65,12 +67,12 @@ func domainTitle(id topology.L3ID) string {
 
 // socketsOf names the sockets of a block's cores, empty where the machine has no
 // more than one.
-func socketsOf(t *topology.Topology, b Block) string {
+func socketsOf(t *topology.Topology, domains []Domain) string {
 	if len(t.Sockets) < 2 {
 		return ""
 	}
 	var ids cpuset.Set
-	for _, domain := range b.Domains {
+	for _, domain := range domains {
 		for _, core := range domain.Cores {
 			if core.Socket != topology.None {
 				ids = ids.Add(int(core.Socket))

@@ -41,6 +41,12 @@ func palette() []colour {
 	}
 }
 
+// HolderColours are the colours of a holder, by its number, and of what is written on it.
+func HolderColours(holder int) (fill, ink string) {
+	c := palette()[holder%len(palette())]
+	return c.fill, c.ink
+}
+
 // colours are those of the kinds on a light and on a dark background.
 func colours() (light, dark [kinds]colour) {
 	light = [kinds]colour{
@@ -139,8 +145,8 @@ func (s *svg) picture(p *Picture) {
 func (s *svg) block(p *Picture, b Block, seen map[Kind]bool) {
 	top := s.y
 	title := b.Title
-	if sockets := socketsOf(p.Machine, b); sockets != "" {
-		title += ", " + sockets
+	if b.Sockets != "" {
+		title += ", " + b.Sockets
 	}
 	s.text(margin+pad, top+line, "t", title)
 	x, y, lowest := margin+pad, top+line+pad, 0
@@ -225,7 +231,7 @@ func (s *svg) cell(m Mark, label string, x, y int) {
 	light, _ := colours()
 	c := light[m.Kind]
 	if m.Kind == Held {
-		c = palette()[m.Holder%len(palette())]
+		c.fill, c.ink = HolderColours(m.Holder)
 	}
 	dash := ""
 	if m.Kind == Empty {

@@ -58,15 +58,14 @@ func (s *Sets) overtaken(group string) {
 	if group == "" || !s.known() || s.self.Is(group) {
 		return
 	}
-	all, _ := s.inventory.Desired()
-	i := slices.IndexFunc(all, func(d place.Desired) bool { return d.Group == group })
-	if i < 0 || s.opts.Groups.EffectiveCPUs(group).IsSubsetOf(all[i].CPUs) {
+	d, found := s.inventory.DesiredIn(group)
+	if !found || s.opts.Groups.EffectiveCPUs(group).IsSubsetOf(d.CPUs) {
 		return
 	}
-	if !all[i].Mems.IsEmpty() { // the next round narrows them, where that is right
-		all[i].Mems = all[i].Mems.Union(s.opts.Groups.EffectiveMems(group))
+	if !d.Mems.IsEmpty() { // the next round narrows them, where that is right
+		d.Mems = d.Mems.Union(s.opts.Groups.EffectiveMems(group))
 	}
-	if s.reconciler.Urgent(group, all[i].Settings()) {
+	if s.reconciler.Urgent(group, d.Settings()) {
 		s.opts.Awaited(group)
 	}
 }

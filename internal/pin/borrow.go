@@ -7,9 +7,8 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/lending"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -36,7 +35,7 @@ type borrower struct{ pod, container string }
 
 // width is the state of one borrower.
 type width struct {
-	law isolate.Borrowing
+	law lending.Borrowing
 	// id is that of the container that it is the state of, and threads and usage what its
 	// group had when the cores were chosen last; known says that there was such a look.
 	id      string
@@ -70,7 +69,7 @@ func (s *Sets) borrow(now time.Duration) {
 		s.opts.Fail("borrowed CPUs", err)
 	}
 	states := make(map[borrower]*width, len(all))
-	loans := make([]place.Loan, 0, len(all))
+	loans := make([]lending.Loan, 0, len(all))
 	for _, one := range all {
 		name := borrower{one.PodUID, one.Container}
 		state := b.states[name]
@@ -113,8 +112,8 @@ func (b *borrowing) look(s *Sets, now time.Duration) ([]unit.CPUs, error) {
 }
 
 // loan is what the borrower may have now. Without what its group says it has what is reserved.
-func (w *width) loan(b *borrowing, now time.Duration, one place.Borrower) (place.Loan, error) {
-	loan := place.Loan{PodUID: one.PodUID, Container: one.Container, Width: one.Reserved.Size(), Used: w.used}
+func (w *width) loan(b *borrowing, now time.Duration, one lending.Borrower) (lending.Loan, error) {
+	loan := lending.Loan{PodUID: one.PodUID, Container: one.Container, Width: one.Reserved.Size(), Used: w.used}
 	if b.chosen == now || !w.known {
 		if err := w.measure(b, now, one.Groups[0]); err != nil {
 			loan.Why = "what its group uses cannot be read"
@@ -122,11 +121,11 @@ func (w *width) loan(b *borrowing, now time.Duration, one place.Borrower) (place
 		}
 		loan.Used = w.used
 	}
-	claim := isolate.Claim{Reserved: loan.Width, Limit: one.Limit, Threads: w.threads}
+	claim := lending.Claim{Reserved: loan.Width, Limit: one.Limit, Threads: w.threads}
 	for _, group := range one.Groups {
 		claim.Throttled += b.above.Throttled(group)
 	}
-	var next isolate.Width
+	var next lending.Width
 	w.law, next = w.law.Next(now, claim)
 	loan.Width, loan.Why = next.CPUs, next.Why
 	return loan, nil

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 )
 
 // ReadMachine reads the topology again when the CPUs that are online, or those that are
-// reserved, are others than before, and says whether it did. reserved is what the agent's
-// file says, and node what the cluster does, nil on a host without Kubernetes.
-func (s *Sets) ReadMachine(online, reserved cpuset.Set, node *cluster.Node) bool {
+// reserved, or the memory of a node, are others than before, and says whether it did. reserved
+// is what the agent's file says, and node what the cluster does, nil on a host without
+// Kubernetes.
+func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node *cluster.Node) bool {
 	s.online = online
 	var labels map[string]string
 	if node != nil {
@@ -26,9 +28,13 @@ func (s *Sets) ReadMachine(online, reserved cpuset.Set, node *cluster.Node) bool
 	}
 	policy, problems := placement.PolicyOf(labels)
 	s.opts.Invalid(problems.Err())
-	facts, changed, err := s.machine.Update(s.opts.Root.FS(), hardware.Basis{Online: online, Reserved: reserved, Policy: policy})
+	facts, changed, err := s.machine.Update(s.opts.Root.FS(), hardware.Basis{Online: online, Reserved: reserved, Policy: policy}, now)
 	if err != nil {
 		s.opts.Fail("topology", err)
+	}
+	if doubt := s.machine.Doubt(); doubt != s.doubt {
+		s.doubt = doubt
+		s.opts.Log.Warn("memory of the machine", "doubt", cmp.Or(doubt, "none any more"))
 	}
 	if !changed {
 		return false
@@ -40,6 +46,12 @@ func (s *Sets) ReadMachine(online, reserved cpuset.Set, node *cluster.Node) bool
 	s.inventory.Facts(facts)
 	t := s.machine.Topology
 	s.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
+	if absent := reserved.Difference(t.Online); !absent.IsEmpty() {
+		s.opts.Log.Warn("reserved CPUs are not online", "cpus", absent.String())
+	}
+	if t.Online.Difference(reserved).IsEmpty() {
+		s.opts.Log.Warn("every CPU is reserved: no workload can have exclusive ones", "reserved", reserved.String())
+	}
 	return true
 }
 
@@ -51,9 +63,15 @@ func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, 
 	if k.Outdated(r) {
 		return false, fmt.Errorf("the agent has to start anew: %w", r.Err)
 	}
-	before := k.Config
+	if r.MemoryErr != nil && k.MemoryErr == nil { // once while it lasts
+		s.opts.Log.Warn("the memory that the kubelet gave to pods is not known: what it said last counts", "error", r.MemoryErr)
+	}
+	before, devices, memory := k.Config, k.TakeDevices(r), k.TakeMemory(r)
+	if devices {
+		s.opts.Log.Info("devices of the kubelet", "known", len(k.Devices))
+	}
 	if !k.Take(r, now, inventory.BriefFor) {
-		return false, nil
+		return devices || memory, nil
 	}
 	if after := k.Config; before.CPUManagerPolicy != after.CPUManagerPolicy || before.MemoryManagerPolicy != after.MemoryManagerPolicy {
 		s.opts.Log.Info("kubelet", "cpuManagerPolicy", after.CPUManagerPolicy, "memoryManagerPolicy", after.MemoryManagerPolicy, "reserved", after.ReservedSystemCPUs.String(), "error", r.Err)

@@ -48,7 +48,7 @@ func twoNodes(mems string) map[string]string {
 func pinned(t *testing.T, mems string) *Sets {
 	t.Helper()
 	s := newNode(t, twoNodes(mems))
-	s.ReadMachine(list(t, "0-3"), cpuset.Set{}, nil)
+	s.ReadMachine(0, list(t, "0-3"), cpuset.Set{}, nil)
 	resources := workload.Resources{CPURequest: 2000, CPULimit: 2000, MemoryLimit: 1 << 30}
 	p := &cluster.Pod{
 		Key: "ns/db", Object: cluster.Object{Namespace: "ns", Name: "db", UID: "u"},
@@ -85,7 +85,7 @@ func mems(s *Sets, keeps bool) (desired string, asked []string) {
 // rowOf is what is reported of the container.
 func rowOf(t *testing.T, s *Sets) ContainerCPUs {
 	t.Helper()
-	for _, row := range s.cpus().Containers {
+	for _, row := range s.cpus(s.inventory.Snapshot()).Containers {
 		if row.Container == "db" {
 			return row
 		}

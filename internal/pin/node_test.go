@@ -44,7 +44,7 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
 	must(err)
 	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
-	all := groups.Groups{Host: host, Journal: j}
+	all := &groups.Groups{Host: host, Journal: j}
 	return New(Options{
 		Root: root, Host: host, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Groups: all,
 		Answers: statedir.NewAnswers(t.TempDir(), "boot"),

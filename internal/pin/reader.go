@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 // placeReader prints for people what place reported.
@@ -22,26 +23,45 @@ func (placeReader) Node(r capability.Reported) (capability.NodeView, error) {
 	if c.Unpinnable != "" {
 		view.Lines = append(view.Lines, "CPU sets: left alone: "+c.Unpinnable)
 	}
+	if c.Memory != "" {
+		view.Lines = append(view.Lines, "memory: "+c.Memory)
+	}
 	refused := slices.ContainsFunc(c.Containers, func(r ContainerCPUs) bool { return r.Refused != "" })
-	if c.Exclusive == "" && !refused {
+	if c.Exclusive == "" && c.Offline == "" && !refused {
 		return view, nil
 	}
 	view.Lines = append(view.Lines,
-		fmt.Sprintf("CPUs: exclusive %s, shared %s, free %s", cmp.Or(c.Exclusive, "none"), c.Shared, cmp.Or(c.Free, "none")))
+		fmt.Sprintf("exclusive %s, shared %s, free %s", named(c.Exclusive), named(c.Shared), named(c.Free)))
 	if c.Overcommitted != "" {
 		view.Lines = append(view.Lines, "shared pool: "+c.Overcommitted)
 	}
-	view.Table = [][]string{{"POD", "CONTAINER", "CPUS", "MEMS", "PINNED", "WHY"}}
+	// Without Kubernetes, and where pods are pinned as a whole, the name says it all.
+	head, parts := []string{"WORKLOAD"}, slices.ContainsFunc(c.Containers, func(r ContainerCPUs) bool { return r.Container != "" })
+	if parts {
+		head = []string{"POD", "CONTAINER"}
+	}
+	view.Table = [][]string{append(head, "CPUS", "MEMS", "PINNED", "WHY")}
 	for _, r := range c.Containers {
+		who := []string{cmp.Or(r.Pod, "-")}
+		if parts {
+			who = append(who, cmp.Or(r.Container, "-"))
+		}
 		pinned := "no"
 		if r.Pinned {
 			pinned = "yes"
 		}
-		view.Table = append(view.Table, []string{
-			cmp.Or(r.Pod, "-"), cmp.Or(r.Container, "-"), cmp.Or(r.CPUs, "as before"), cmp.Or(r.Mems, "as before"), pinned, r.Why,
-		})
+		view.Table = append(view.Table, append(who, cmp.Or(r.CPUs, "as before"), cmp.Or(r.Mems, "as before"), pinned, r.Why))
 	}
 	return view, nil
+}
+
+// named is a reported list for people: a CPU's number alone reads as how many there are.
+func named(list string) string {
+	cpus, err := cpuset.Parse(list)
+	if err != nil {
+		return list // of another version
+	}
+	return cpus.Named()
 }
 
 // Workload implements capability.Reader: the CPUs that a workload has, or was refused.
@@ -53,7 +73,8 @@ func (placeReader) Workload(r capability.Reported) (capability.WorkloadView, err
 	var view capability.WorkloadView
 	var all []ContainerCPUs
 	for _, one := range c.Containers {
-		if one.Pod == r.Workload.Name && (one.CPUs != "" || one.Refused != "") {
+		// A workload of a cluster is a container, or a pod as a whole.
+		if (one.Pod == r.Workload.Name || one.Pod+"/"+one.Container == r.Workload.Name) && (one.CPUs != "" || one.Refused != "") {
 			all = append(all, one)
 			view.Lines = append(view.Lines, fmt.Sprintf("CPUs      %s: %s", cmp.Or(one.CPUs, "as before"), one.Why))
 		}
@@ -66,10 +87,8 @@ func (placeReader) Workload(r capability.Reported) (capability.WorkloadView, err
 
 // saidCPUs returns who has which CPUs, nil where no agent runs or knows it.
 func saidCPUs(r capability.Reported) (*CPUs, error) {
-	var c *CPUs
 	if !r.Alive {
 		return nil, nil //nolint:nilnil // there is nothing to say
 	}
-	err := r.Node.Decode(keyCPUs, &c)
-	return c, err
+	return capability.OfNode[*CPUs](r, keyCPUs)
 }

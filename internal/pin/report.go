@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
@@ -37,6 +38,8 @@ type CPUs struct {
 	Unpinnable string `json:"unpinnable,omitempty"`
 	// Overcommitted is the sentence about a shared pool that is too small.
 	Overcommitted string `json:"overcommitted,omitempty"`
+	// Memory is what is doubtful about the memory of the NUMA nodes.
+	Memory string `json:"memory,omitempty"`
 	// Containers are those that have exclusive CPUs, and those that shrink to the shared pool.
 	Containers []ContainerCPUs `json:"containers"`
 }
@@ -59,8 +62,12 @@ type ContainerCPUs struct {
 // Describe implements capability.Capability.
 func (*Sets) Describe() capability.Info {
 	return capability.Info{
-		Name:    placeName,
-		Owners:  []plan.Owner{plan.OwnerPlace, plan.OwnerPool},
+		Name:   placeName,
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool},
+		Owned: map[plan.Owner]string{
+			plan.OwnerPlace: "exclusive CPUs and their memory nodes",
+			plan.OwnerPool:  "the shared pool of all that have no exclusive CPUs",
+		},
 		Summary: "exclusive CPUs and their memory nodes, and the shared pool of all others",
 		Page:    "docs/node.md",
 		Keys: []string{
@@ -129,8 +136,9 @@ const percent = 100
 // Outcome implements capability.Capability.
 func (s *Sets) Outcome(time.Time) capability.Outcome {
 	out := capability.Outcome{Node: capability.Sections{}, State: capability.Sections{}}
-	if cpus := s.cpus(); cpus != nil {
-		out.Node[keyCPUs] = cpus
+	if s.machine.Topology != nil {
+		now := s.inventory.Snapshot()
+		out.Node[keyCPUs], out.Shown = s.cpus(now), s.shown(now)
 	}
 	// An agent that starts while the kubelet cannot be asked goes by what it said last.
 	if said := s.kubelet.Said(); said != nil {
@@ -157,32 +165,66 @@ func nameOfRow(row place.Row) string {
 	return row.Pod
 }
 
-// cpus gathers who has which CPUs, nil while the machine is not known.
-func (s *Sets) cpus() *CPUs {
-	if s.machine.Topology == nil {
-		return nil
+// shows says whether a row is one of which CPUs are reported: a sandbox does nothing.
+func shows(row place.Row) bool {
+	return row.Phase != place.Stopped && (row.Container != "" || row.Pinned || row.PodUID == "")
+}
+
+// why is the memory nodes that the container of a row has, and why it has these and its CPUs.
+func (s *Sets) why(row place.Row) (mems cpuset.Set, text string) {
+	if wide := s.wide[row.ContainerID]; !wide.IsEmpty() {
+		return wide, row.Why + "; memory nodes stay " + wide.String() + " until its pages have moved to " + row.Mems.String()
 	}
-	now := s.inventory.Snapshot()
+	return row.Mems, row.Why
+}
+
+// cpus gathers who has which CPUs.
+func (s *Sets) cpus(now place.Snapshot) *CPUs {
 	out := &CPUs{
 		Exclusive: now.Exclusive.String(), Offline: now.Offline.String(), Shared: now.Shared.String(), Free: now.Free.String(),
 		Reserved:      s.machine.Reserved().String(),
 		Fragmentation: now.Fragmentation.Percent,
 		Unpinnable:    s.inventory.Obstacle().Message,
 		Overcommitted: now.OvercommittedText,
-		Containers:    []ContainerCPUs{},
+		Memory:        s.machine.Doubt(),
+		Containers:    make([]ContainerCPUs, 0, len(now.Rows)),
 	}
 	for _, row := range now.Rows {
-		if row.Phase == place.Stopped || row.Container == "" && !row.Pinned && row.PodUID != "" {
-			continue // a sandbox does nothing
+		if !shows(row) {
+			continue
 		}
-		one := ContainerCPUs{
-			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: row.Mems.String(), Borrowed: row.Borrowed.String(),
-			Pinned: row.Pinned, Why: row.Why, Refused: row.Refused,
+		mems, why := s.why(row)
+		out.Containers = append(out.Containers, ContainerCPUs{
+			Pod: nameOfRow(row), Container: row.Container, CPUs: row.Desired.String(), Mems: mems.String(), Borrowed: row.Borrowed.String(),
+			Pinned: row.Pinned, Why: why, Refused: row.Refused,
+		})
+	}
+	return out
+}
+
+// shown is the same for whoever draws it.
+func (s *Sets) shown(now place.Snapshot) capability.Shown {
+	out := capability.Shown{
+		Machine: s.machine.Topology, Obstacle: s.inventory.Obstacle().Message,
+		Pools: []capability.Pool{
+			{Name: "exclusive", CPUs: now.Exclusive},
+			{Name: "offline", CPUs: now.Offline},
+			{Name: "reserved", CPUs: s.machine.Reserved()},
+			{Name: "shared", CPUs: now.Shared},
+			{Name: "free", CPUs: now.Free},
+		},
+	}
+	for _, row := range now.Rows {
+		if !shows(row) {
+			continue
 		}
-		if wide := s.wide[row.ContainerID]; !wide.IsEmpty() {
-			one.Mems, one.Why = wide.String(), row.Why+"; memory nodes stay "+wide.String()+" until its pages have moved to "+row.Mems.String()
+		name := nameOfRow(row)
+		if row.PodUID != "" {
+			name = workloadOf(row)
 		}
-		out.Containers = append(out.Containers, one)
+		one := capability.Holding{Workload: name, CPUs: row.Desired, Borrowed: row.Borrowed, Exclusive: row.Pinned, Refused: row.Refused}
+		one.Mems, one.Why = s.why(row)
+		out.Holdings = append(out.Holdings, one)
 	}
 	return out
 }

@@ -2,6 +2,8 @@ package pin
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
@@ -71,6 +73,7 @@ type Sets struct {
 	reconciler Reconciler
 	cluster    Pods // nil on a host without Kubernetes
 	machine    hardware.Machine
+	doubt      string // what the log says of its memory
 	kubelet    kubelet.Knowledge
 	self       self.Self
 	// online are the CPUs that are online.
@@ -88,6 +91,7 @@ type Sets struct {
 	keepsMems func(group string, to cpuset.Set) bool
 	wide      map[string]cpuset.Set
 	borrowing borrowing
+	asked     asked
 	// decided are the placements to write once the CPUs are.
 	decided []place.Event
 }
@@ -130,21 +134,46 @@ func (s *Sets) Decide(n *capability.Node) capability.Decision {
 // known says whether enough is known to change CPU sets, or to put them back.
 func (s *Sets) known() bool { return s.inventory.Settled(s.cluster != nil) }
 
+// asked is what the containers and pods should have, and settings what their groups should have
+// because of it.
+type asked struct {
+	containers []place.Desired
+	pods       []place.DesiredPod
+	settings   []plan.Desired
+	// spare is the list before, of which nothing counts: the next one is made in it.
+	spare []place.Desired
+}
+
 // desired is what the groups should have. It takes over which of them run without a quota,
 // and what the agent's own group should have.
 func (s *Sets) desired() []plan.Desired {
-	containers, pods := s.inventory.Desired()
-	all := make([]plan.Desired, 0, 3*len(containers)+len(pods))
-	s.pods, s.unlimited, s.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
+	containers, pods := s.inventory.Desired(s.asked.spare[:0])
 	s.self.CPUs, s.wide = cpuset.Set{}, map[string]cpuset.Set{}
-	for _, d := range containers {
+	for i, d := range containers {
 		if k := s.kept(d); k.Mems != d.Mems {
-			d, s.wide[d.ContainerID] = k, k.Mems
+			containers[i], s.wide[d.ContainerID] = k, k.Mems
 		}
-		if s.self.Is(d.Group) {
+	}
+	containers = slices.DeleteFunc(containers, func(d place.Desired) bool {
+		own := s.self.Is(d.Group)
+		if own {
 			s.self.CPUs = d.CPUs
-			continue
 		}
+		return own
+	})
+	if !slices.Equal(containers, s.asked.containers) || !slices.Equal(pods, s.asked.pods) {
+		containers, s.asked.containers = s.asked.containers, containers
+		s.asked.pods, s.asked.settings = pods, s.settings(s.asked.containers, pods)
+	}
+	s.asked.spare = containers
+	return s.asked.settings
+}
+
+// settings makes what is desired of groups of what containers and pods should have.
+func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []plan.Desired {
+	all := make([]plan.Desired, 0, len(containers)+len(pods))
+	s.pods, s.unlimited, s.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
+	for _, d := range containers {
 		all = append(all, d.Settings()...)
 		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
 		if d.Pinned && !d.NoQuota {
@@ -179,14 +208,16 @@ func (s *Sets) Shrink() {
 	}
 }
 
-// Saw takes over what a pass found of the groups.
+// Saw takes over what a pass found of the groups, by path.
 func (s *Sets) Saw(groups []reconcile.Status) {
 	s.annotateAll()
-	for _, g := range groups {
-		if g.State == reconcile.StateApplied && !g.CPUs.IsEmpty() {
-			s.inventory.Saw(g.Group, g.CPUs)
+	s.inventory.Saw(func(group string) cpuset.Set {
+		at, found := slices.BinarySearchFunc(groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
+		if !found || groups[at].State != reconcile.StateApplied {
+			return cpuset.Set{}
 		}
-	}
+		return groups[at].CPUs
+	})
 }
 
 // PodOf returns the UID of the pod that a group belongs to, "" where nothing is desired of it.
@@ -199,7 +230,7 @@ func (s *Sets) events() []capability.Event {
 		if e.Reason != "" {
 			all = append(all, capability.Event{PodUID: e.PodUID, Reason: e.Reason, Text: e.Text, Warning: e.Warning})
 		}
-		if e.Annotation != nil || e.Unplaced {
+		if e.Annotation != nil || e.Unplaced || e.Answered {
 			s.decided = append(s.decided, e)
 		}
 	}
@@ -215,16 +246,24 @@ func (s *Sets) annotateAll() {
 }
 
 // annotate writes a placement that was decided here to its pod, or removes one that
-// the pod has nothing of.
+// the pod has nothing of, or answers its move.
 func (s *Sets) annotate(e place.Event) {
 	p := s.inventory.Pod(e.PodUID)
 	if s.cluster == nil || p == nil || p.Object.UID == "" {
 		return
 	}
-	if e.Annotation == nil {
+	switch {
+	case e.Annotation != nil:
+		value := e.Annotation.Encode()
+		s.cluster.Annotate(p.Object, v1alpha1.AnnotationPlacement, &value)
+	case e.Unplaced:
 		s.cluster.Annotate(p.Object, v1alpha1.AnnotationPlacement, nil)
-		return
 	}
-	value := e.Annotation.Encode()
-	s.cluster.Annotate(p.Object, v1alpha1.AnnotationPlacement, &value)
+	switch {
+	case e.Refused != nil:
+		value := e.Refused.Encode()
+		s.cluster.Annotate(p.Object, v1alpha1.AnnotationMove, &value)
+	case e.Answered:
+		s.cluster.Annotate(p.Object, v1alpha1.AnnotationMove, nil)
+	}
 }

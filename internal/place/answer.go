@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/workload"
 )
 
 // Create says that the runtime is about to create a container, and returns what
@@ -22,7 +20,7 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	n.Observe(Container{ID: id, PodUID: podUID, Name: name})
 	c := p.container(id)
 	c.seen = false
-	n.settle()
+	n.settleToAnswer()
 	if (p.wait || p.behind) && p.grant == nil && p.kind(c) != other {
 		n.Remove(id)
 		if p.behind && p.until == 0 {
@@ -40,7 +38,7 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 }
 
 // Resize says that the limits of the pod, as last put, count from now on: the
-// runtime is about to set them, or did. The pod keeps the CPUs it has as far as
+// runtime is about to set them. The pod keeps the CPUs it has as far as
 // that is possible; where there is no room for more it keeps what it has, and an event
 // says so. A pod that was never put is ErrUnknownPod.
 func (n *Node) Resize(podUID string) (Answer, error) {
@@ -48,12 +46,10 @@ func (n *Node) Resize(podUID string) (Answer, error) {
 	if p == nil || !p.known {
 		return Answer{}, fmt.Errorf("resize pod %s: %w", podUID, ErrUnknownPod)
 	}
-	n.settle()
-	if p.grant != nil {
-		n.adoptLimits(p)
-	}
+	n.settleToAnswer()
+	n.adoptLimits(p)
 	n.stale, p.pending = true, true
-	n.settle()
+	n.settleToAnswer()
 	var a Answer
 	for _, c := range p.containers {
 		if d, found := n.desired(p, c); found && c.CPUs != d.CPUs {
@@ -65,29 +61,11 @@ func (n *Node) Resize(podUID string) (Answer, error) {
 	return a, nil
 }
 
-// adoptLimits makes the pod ask for what its limits say now. A container whose
-// limit is no whole number any more keeps what it has.
-func (n *Node) adoptLimits(p *pod) {
-	old, next := p.pin, p.next
-	if !next.Wanted {
-		n.report(p, v1alpha1.EventCPUPinFailed, true, "the new limits cannot be followed: "+lines(p.problems)+"; it keeps "+p.grant.list())
-		return
-	}
-	next.Pinned, next.Others = append([]workload.PinnedContainer(nil), next.Pinned...), append([]workload.PinnedContainer(nil), next.Others...)
-	for i := 0; i < len(next.Others); {
-		c := next.Others[i]
-		has := p.grant.parts[c.Name].cpus.Size()
-		if has == 0 {
-			i++
-			continue
-		}
-		n.report(p, v1alpha1.EventCPUPinFailed, true, fmt.Sprintf("the new limit of container %s, %s, is no whole number: it keeps CPUs %s",
-			c.Name, thousandths(c.Limit), p.grant.parts[c.Name].cpus))
-		c.CPUs, c.Limit = has, int64(has)*milli
-		next.Pinned, next.Others = append(next.Pinned, c), append(next.Others[:i], next.Others[i+1:]...)
-	}
-	p.count(next)
-	p.resized = &old
+// settleToAnswer is settle for an answer to the runtime.
+func (n *Node) settleToAnswer() {
+	n.answering = true
+	n.settle()
+	n.answering = false
 }
 
 // answered notes that a container has what it was answered, until Observe reports it.
@@ -107,7 +85,7 @@ func (n *Node) narrow(but func(*container) bool) []Desired {
 		if !found || !c.CPUs.IsEmpty() && c.CPUs.IsSubsetOf(d.CPUs) {
 			return
 		}
-		d.CPUs = n.less(c.CPUs, d.CPUs)
+		d.CPUs = n.pool.Less(c.CPUs, d.CPUs)
 		if c.CPUs.IsEmpty() || d.CPUs.IsSubsetOf(c.CPUs) {
 			desired = append(desired, d)
 		} else {

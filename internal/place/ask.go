@@ -1,22 +1,40 @@
 package place
 
-import "github.com/berth-project/berth/internal/cpuset"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
 
 // Desired returns what every container that is not stopped should have, in the order of
 // pods (scheduled earlier, then lower UID), names and ids. It is empty where no pod is
-// pinned, and where Facts.Pinnable is false.
+// pinned and offline work has no cores of its own, and where Facts.Pinnable is false. The
+// list belongs to the Node and is not to be changed: while nothing changes it is the same one.
 func (n *Node) Desired() []Desired {
 	n.settle()
-	if !n.open || n.idle() {
-		return nil
+	if !n.open || n.idle() || n.listed != nil {
+		return n.listed
 	}
-	desired := make([]Desired, 0, len(n.where))
+	n.listed = make([]Desired, 0, len(n.where))
 	n.each(func(p *pod, c *container) {
 		if d, found := n.desired(p, c); found {
-			desired = append(desired, d)
+			n.listed = append(n.listed, d)
 		}
 	})
-	return desired
+	return n.listed
+}
+
+// DesiredFor returns what one container should have, as Desired says it, without asking for all others. It is part of
+// an answer to the runtime.
+func (n *Node) DesiredFor(id string) (d Desired, found bool) {
+	n.settleToAnswer()
+	if p := n.where[id]; p != nil {
+		if i := slices.IndexFunc(p.containers, func(c *container) bool { return c.ID == id }); i >= 0 {
+			return n.desired(p, p.containers[i])
+		}
+	}
+	return Desired{}, false
 }
 
 // DesiredPods returns what the groups of pods should have, in the same order.
@@ -29,7 +47,7 @@ func (n *Node) DesiredPods() []DesiredPod {
 	for _, p := range n.sorted() {
 		if p.grant != nil && !p.borrows() {
 			desired = append(desired, DesiredPod{
-				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.grant.list() + " have exclusive CPUs",
+				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.grant.List() + " have exclusive CPUs",
 			})
 		}
 	}
@@ -40,14 +58,14 @@ func (n *Node) DesiredPods() []DesiredPod {
 // sides of the boundary.
 func (n *Node) Pool() cpuset.Set {
 	n.settle()
-	return n.pool
+	return n.pool.All
 }
 
 // Exclusive returns the CPUs that are not in the shared pool because of pods: their
 // exclusive CPUs, and siblings that stay empty.
 func (n *Node) Exclusive() cpuset.Set {
 	n.settle()
-	return n.taken
+	return n.pool.Taken
 }
 
 // Events returns what to report since the last call.
@@ -76,11 +94,11 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	if p.grant != nil && o.granted(&d, p, c) {
 		return d, true
 	}
-	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && !o.offline.IsEmpty()
+	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && o.pool.Divided()
 	d.Serves, d.Why = o.serves(p), o.why
 	if d.Offline {
 		d.Why = "cores of offline work, " + o.cores.Why
-		if d.Bound = !d.CPUs.Intersects(o.offline); d.Bound {
+		if d.Bound = !d.CPUs.Intersects(o.pool.Offline); d.Bound {
 			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", outside the cores of offline work: Berth never widens a bound container"
 		}
 	}
@@ -92,20 +110,23 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 
 // granted says what a container should have of what its pod was granted, if anything.
 func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
-	if one, found := p.grant.parts[c.Name]; found && !c.Sandbox {
-		d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.cpus, o.facts.memsOf(one), true, true, p.key()
-		d.Why = "exclusive CPUs, " + p.grant.from.String()
+	if one, found := p.grant.Parts[c.Name]; found && !c.Sandbox {
+		d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.CPUs, o.facts.memsOf(one), true, true, p.key()
+		d.Why = "exclusive CPUs, " + p.grant.From.String()
 		if p.borrows() {
-			d.Borrowed, d.NoQuota, d.Why = p.lent(c.Name).cpus, false, p.burstWhy(c.Name)
+			d.Borrowed, d.NoQuota, d.Why = p.lent(c.Name).CPUs, false, p.burstWhy(c.Name)
 			d.CPUs = d.CPUs.Union(d.Borrowed)
+		}
+		if p.putOff != nil {
+			d.Why += "; " + p.putOff.why
 		}
 		if o.facts.MemsOwner != "" {
 			d.Why += "; " + o.facts.MemsOwner
 		}
 		return true
 	}
-	if one := p.apps(p.grant.parts); p.kind(c) == initial && !one.cpus.IsEmpty() {
-		d.CPUs, d.Mems, d.Pinned, d.Serves = one.cpus, o.facts.memsOf(one), true, p.key()
+	if one := p.apps(p.grant.Parts); p.kind(c) == initial && !one.CPUs.IsEmpty() {
+		d.CPUs, d.Mems, d.Pinned, d.Serves = one.CPUs, o.facts.memsOf(one), true, p.key()
 		d.Why = "it ends before the containers start whose CPUs it has"
 		return true
 	}
@@ -119,7 +140,7 @@ func (p *pod) refused(c *container) (why, word string) {
 	case c.Sandbox || kind != app && kind != sidecar:
 		return "", ""
 	case p.denied == "" && p.grant == nil && len(p.problems) > 0:
-		return lines(p.problems), "InvalidPolicy"
+		return p.problems.Line(), "InvalidPolicy"
 	}
 	return p.denied, p.word
 }
@@ -138,8 +159,15 @@ func (o *outcome) sharedWhy() string {
 	} else {
 		why += " and " + plural(o.pinned-1, "other") + " have exclusive CPUs"
 	}
-	if !o.offline.IsEmpty() {
+	if o.pool.Divided() {
 		why += ", and offline work cores of its own"
 	}
 	return why
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/lending"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -21,7 +22,7 @@ func static(p workload.Pod) workload.Pod {
 }
 
 // lending returns the pod with a placement for static-burst: name, cpus, mems, ...
-func lending(p workload.Pod, parts ...string) workload.Pod {
+func bursting(p workload.Pod, parts ...string) workload.Pod {
 	text := strings.ReplaceAll(written(parts...), `"policy":"exclusive"`, `"policy":"static-burst","domain":"numa:0"`)
 	return with(static(p), v1alpha1.AnnotationPlacement, text)
 }
@@ -40,7 +41,7 @@ func idle(busy ...unit.CPUs) []unit.CPUs {
 
 // lends gives the only container of a pod a width.
 func lends(n *place.Node, uid string, width int, use []unit.CPUs) {
-	n.Lend([]place.Loan{{PodUID: uid, Container: "app", Width: width, Why: "so it is"}}, use)
+	n.Lend([]lending.Loan{{PodUID: uid, Container: "app", Width: width, Why: "so it is"}}, use)
 }
 
 // borrower is a node with a pod on CPUs 0 and 8, of limit 2, beside a neighbour.
@@ -49,7 +50,7 @@ func borrower(t *testing.T) *place.Node {
 	n := place.New(two().facts(t))
 	n.PutPod(plain("web", 1, app("nginx", 1)))
 	start(t, n, "web", "nginx")
-	n.PutPod(lending(pod("a", 2, app("app", 2)), "app", "0,8", "0"))
+	n.PutPod(bursting(pod("a", 2, app("app", 2)), "app", "0,8", "0"))
 	start(t, n, "a", "app")
 	return n
 }
@@ -111,7 +112,7 @@ func TestLend(t *testing.T) {
 func TestLendKeeps(t *testing.T) {
 	n := borrower(t)
 	again := func(width int, used unit.CPUs, use []unit.CPUs) {
-		n.Lend([]place.Loan{{PodUID: "a", Container: "app", Width: width, Why: "so it is", Used: used}}, use)
+		n.Lend([]lending.Loan{{PodUID: "a", Container: "app", Width: width, Why: "so it is", Used: used}}, use)
 	}
 	again(3, 0, nil)
 	equal(t, "before the first choice", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
@@ -135,9 +136,9 @@ func TestLendKeeps(t *testing.T) {
 // Two borrowers go to different cores: the use of the first counts for the second.
 func TestLendApart(t *testing.T) {
 	n := borrower(t)
-	n.PutPod(lending(pod("b", 3, app("app", 1)), "app", "1", "0"))
+	n.PutPod(bursting(pod("b", 3, app("app", 1)), "app", "1", "0"))
 	start(t, n, "b", "app")
-	loans := []place.Loan{{PodUID: "a", Container: "app", Width: 3, Used: 3}, {PodUID: "b", Container: "app", Width: 2, Used: 2}}
+	loans := []lending.Loan{{PodUID: "a", Container: "app", Width: 3, Used: 3}, {PodUID: "b", Container: "app", Width: 2, Used: 2}}
 	n.Lend(loans, idle())
 	equal(t, "desired", has(n), "a/app 0,2,8!; b/app 1,3!; web/nginx 2-7,9-15")
 	n.Lend(loans, idle(0, 1, 8, 1, 2, 1, 1, 1, 3, 1))
@@ -187,7 +188,7 @@ func TestYieldsOfflineCPU(t *testing.T) {
 // A new agent knows what is reserved: by the annotation, and without one by what no other
 // container has.
 func TestBorrowerAfterRestart(t *testing.T) {
-	lend := lending(pod("a", 2, app("app", 2)), "app", "3,11", "0")
+	lend := bursting(pod("a", 2, app("app", 2)), "app", "3,11", "0")
 	bare := static(pod("a", 2, app("app", 2)))
 	for name, c := range map[string]struct {
 		pod  workload.Pod
@@ -214,14 +215,14 @@ func TestBorrowPerPod(t *testing.T) {
 	p := static(pod("a", 2, workload.Container{Name: "x"}, workload.Container{Name: "y"}))
 	p.CPULimit, p.CPURequest, p.Scheduled = 1500, 1500, 1500
 	n := place.New(two().facts(t))
-	n.PutPod(lending(p, "x", "0,8", "0", "y", "0,8", "0"))
+	n.PutPod(bursting(p, "x", "0,8", "0", "y", "0,8", "0"))
 	start(t, n, "a", "x")
 	start(t, n, "a", "y")
 	got := n.Borrowers()
 	if len(got) != 1 || got[0].Container != "" || got[0].Limit != 1.5 || got[0].Reserved.String() != "0,8" {
 		t.Fatalf("borrowers %+v", got)
 	}
-	n.Lend([]place.Loan{{PodUID: "a", Width: 3}}, idle())
+	n.Lend([]lending.Loan{{PodUID: "a", Width: 3}}, idle())
 	equal(t, "desired", has(n), "a/x 0-1,8!; a/y 0-1,8!")
 }
 
@@ -231,7 +232,7 @@ func TestBorrowerResize(t *testing.T) {
 	n.Events()
 	half := app("app", 0)
 	half.CPULimit, half.CPURequest = 2500, 2500
-	n.PutPod(resized(lending(pod("a", 2, app("app", 2)), "app", "0,8", "0"), half))
+	n.PutPod(resized(bursting(pod("a", 2, app("app", 2)), "app", "0,8", "0"), half))
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -278,9 +279,9 @@ func TestBorrowersYield(t *testing.T) {
 			uid := fmt.Sprintf("p%d", i)
 			switch rapid.SampledFrom([]string{"burst", "pinned", "lend", "lend", "apply"}).Draw(r, "step") {
 			case "lend":
-				var loans []place.Loan
+				var loans []lending.Loan
 				for _, b := range n.Borrowers() {
-					loans = append(loans, place.Loan{PodUID: b.PodUID, Container: b.Container, Width: rapid.IntRange(1, 9).Draw(r, "width")})
+					loans = append(loans, lending.Loan{PodUID: b.PodUID, Container: b.Container, Width: rapid.IntRange(1, 9).Draw(r, "width")})
 				}
 				n.Lend(loans, idle(unit.CPUs(rapid.IntRange(0, 15).Draw(r, "busy")), 0.9))
 				for _, d := range n.Desired() { // systemd is asked later
@@ -327,9 +328,9 @@ func (w *world) bursts(uid string) bool {
 
 // lend has the borrowers of the world borrow.
 func (w *world) lend(r *rapid.T) {
-	var loans []place.Loan
+	var loans []lending.Loan
 	for _, b := range w.node.Borrowers() {
-		loans = append(loans, place.Loan{
+		loans = append(loans, lending.Loan{
 			PodUID: b.PodUID, Container: b.Container, Width: rapid.IntRange(0, 14).Draw(r, "width"),
 			Used: unit.CPUs(rapid.Float64Range(0, 4).Draw(r, "used")),
 		})

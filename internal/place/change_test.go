@@ -11,7 +11,7 @@ import (
 
 // resized returns the pod with other limits.
 func resized(p workload.Pod, containers ...workload.Container) workload.Pod {
-	p.Containers, p.Scheduled, p.Changed = containers, 0, true
+	p.Containers, p.Scheduled, p.Changed, p.Resizing = containers, 0, true, true
 	for _, c := range containers {
 		p.Scheduled += c.CPURequest
 	}
@@ -48,7 +48,7 @@ func TestResize(t *testing.T) {
 		{"grow fills up the core", nil, "1", app("app", 2), "", "1,9", "[app 1,9 on 0]"},
 		{"grow on more cores", spread, "1", app("app", 2), "", "0-1", "[app 0-1 on 0]"},
 		{"grow into the other node", nil, "1,9", app("app", 4), "0,8,2,10,3,11", "1,4,9,12", "[app 1,4,9,12 on 0-1]"},
-		{"no room in the node", single, "1,9", app("app", 4), "0,8,2,10,3,11", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
+		{"no room in the node", single, "1,9", app("app", 4), "0,8,2,10,3,11", "1,9", "a CPUPinFailed: Pod resize Deferred: "},
 		{"no whole core in the node", whole, "1,9", app("app", 4), "0,2,3,4,5", "1,6,9,14", "[app 1,6,9,14 on 0-1]"},
 		{"nothing on whole cores", whole, "1,9", app("app", 3), "", "1,9", "CPUs are not whole cores"},
 		{"spread past its siblings", spread, "0", app("app", 2), "1-6", "0,9", "[app 0,9 on 0]"},
@@ -58,7 +58,7 @@ func TestResize(t *testing.T) {
 		{"shrink", nil, "0-1,8-9", app("app", 2), "", "0,8", "[app 0,8 on 0]"},
 		{"shrink to one node", nil, "0-1,8,4,12", app("app", 2), "", "4,12", "[app 4,12 on 1]"},
 		{"shrink to one", nil, "0-1,8-9", app("app", 1), "", "0", "[app 0 on 0]"},
-		{"fraction", nil, "1,9", half, "", "1,9", "a CPUPinFailed: the new limits cannot be followed: "},
+		{"fraction", nil, "1,9", half, "", "1,9", "a CPUPinFailed: Pod resize Infeasible: "},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -352,26 +352,6 @@ func TestLimitsCountWithResizeOnly(t *testing.T) {
 	n.PutPod(resized(p, app("app", 4)))
 	n.SetFacts(shut(t, "15"))
 	equal(t, "facts changed", has(n), "a/app 1,9!")
-}
-
-func TestResizeRefusedIsOver(t *testing.T) {
-	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 0, app("app", 12)), "app", "0,2-6,8,10-14", "0-1"))
-	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(p)
-	start(t, n, "a", "app")
-	n.PutPod(resized(p, app("app", 4)))
-	if _, err := n.Resize("a"); err != nil {
-		t.Fatal(err)
-	}
-	holds(t, "events", events(n), "CPUPinFailed: the new limits cannot be followed")
-	n.DropPod("b")
-	n.SetFacts(shut(t, "15"))
-	equal(t, "room, too late", has(n), "a/app 1,9!")
-	if _, err := n.Resize("a"); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "asked again", has(n), "a/app 0-1,8-9!")
 }
 
 func TestShrinkWherePromisedTooMuch(t *testing.T) {

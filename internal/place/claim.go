@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -14,7 +15,7 @@ import (
 type claim struct {
 	pod *pod
 	// has is what is claimed, with the origin and what comes with it.
-	has grant
+	has grant.Grant
 	// real are the containers that run on the CPUs of their part, realCPUs those
 	// CPUs.
 	real     map[string]bool
@@ -40,9 +41,9 @@ func (c *claim) lose(reason, cause string, names ...string) {
 	if c.cause == "" {
 		c.reason, c.cause = reason, cause
 	}
-	c.has.parts = maps.Clone(c.has.parts)
+	c.has.Parts = maps.Clone(c.has.Parts)
 	for _, name := range names {
-		delete(c.has.parts, name)
+		delete(c.has.Parts, name)
 		delete(c.real, name)
 		c.pod.unsettle(name)
 	}
@@ -53,7 +54,7 @@ func (c *claim) lose(reason, cause string, names ...string) {
 // loseAll leaves nothing of the claim.
 func (c *claim) loseAll(reason, cause string) {
 	c.lose(reason, cause)
-	c.has.parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
+	c.has.Parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
 }
 
 // runs notes that a container runs on the CPUs of its part.
@@ -67,7 +68,7 @@ func (c *claim) runs(name string) {
 func (c *claim) sum() {
 	c.realCPUs = cpuset.Set{}
 	for name := range c.real {
-		c.realCPUs = c.realCPUs.Union(c.has.parts[name].cpus)
+		c.realCPUs = c.realCPUs.Union(c.has.Parts[name].CPUs)
 	}
 }
 
@@ -80,18 +81,18 @@ func (s *claims) read(c *claim) {
 		p.guess = nil
 		return
 	case p.grant != nil:
-		c.has, c.whole = *p.grant, p.grant.machine == s.machine
+		c.has, c.whole = *p.grant, p.grant.Machine == s.machine
 		s.remember(c)
 		if !c.whole {
 			s.cut(c)
 		}
 	case p.pending:
 		s.adopt(c)
-		p.guess, c.has.burst = nil, p.pin.StaticBurst
+		p.guess, c.has.Burst = nil, p.pin.StaticBurst
 	}
 	s.findReal(c)
 	if x := p.spec.Excluded; x.Why != "" && !x.KeepsOwn && len(c.real) == 0 {
-		c.has.parts, c.whole = nil, false // it was found out after it had some
+		c.has.Parts, c.whole = nil, false // it was found out after it had some
 	}
 }
 
@@ -100,21 +101,21 @@ func (s *claims) read(c *claim) {
 // would go without.
 func (s *claims) remember(c *claim) {
 	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
-	if !c.pod.known || !c.pod.asks() || text == "" || !anyBare(c.has.parts) {
+	if !c.pod.known || !c.pod.asks() || text == "" || !anyBare(c.has.Parts) {
 		return
 	}
 	placed, _ := v1alpha1.DecodePlacement(text)
-	parts := maps.Clone(c.has.parts)
+	parts := maps.Clone(c.has.Parts)
 	for name, one := range parts {
-		written := partOf(placed.Containers[name])
-		if !one.bare() || written.cpus != one.cpus {
+		written := grant.PartOf(placed.Containers[name])
+		if !one.Bare() || written.CPUs != one.CPUs {
 			continue
 		}
-		if one.mems = s.memsBeside(one.cpus, written.mems); !one.bare() {
+		if one.Mems = s.memsBeside(one.CPUs, written.Mems); !one.Bare() {
 			parts[name], c.whole = one, false
 		}
 	}
-	c.has.parts = parts
+	c.has.Parts = parts
 }
 
 // memsBeside returns the NUMA nodes that a placement names for CPUs, none where those of
@@ -122,15 +123,15 @@ func (s *claims) remember(c *claim) {
 // and a container that runs on the CPUs keeps them, but must not lose the memory next to them.
 func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 	m := s.machine
-	if !nodesOf(m, cpus).IsSubsetOf(mems) {
+	if !grant.NodesOf(m, cpus).IsSubsetOf(mems) {
 		return cpuset.Set{}
 	}
-	return mems.Intersect(memoryNodes(m))
+	return mems.Intersect(grant.MemoryNodes(m))
 }
 
-func anyBare(parts map[string]part) bool {
+func anyBare(parts map[string]grant.Part) bool {
 	for _, one := range parts {
-		if one.bare() {
+		if one.Bare() {
 			return true
 		}
 	}
@@ -140,7 +141,7 @@ func anyBare(parts map[string]part) bool {
 // findReal notes which parts containers run on. An init container that runs on
 // CPUs of the app containers, all or some, holds them for these.
 func (s *claims) findReal(c *claim) {
-	if len(c.has.parts) == 0 {
+	if len(c.has.Parts) == 0 {
 		return
 	}
 	for _, m := range c.pod.containers {
@@ -148,12 +149,12 @@ func (s *claims) findReal(c *claim) {
 			continue
 		}
 		cpus := m.CPUs.Intersect(s.pinnable())
-		if one, found := c.has.parts[m.Name]; found {
-			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.cpus) {
+		if one, found := c.has.Parts[m.Name]; found {
+			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.CPUs) {
 				c.runs(m.Name)
 			}
-		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.parts).cpus) {
-			c.pod.eachApp(c.has.parts, func(name string, _ part) { c.runs(name) })
+		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs) {
+			c.pod.eachApp(c.has.Parts, func(name string, _ grant.Part) { c.runs(name) })
 		}
 	}
 	c.sum()
@@ -168,16 +169,16 @@ func (c *container) runsOn(cpus, part cpuset.Set) bool {
 
 // cut takes the CPUs off a grant that the machine has no more.
 func (s *claims) cut(c *claim) {
-	left, lost := make(map[string]part, len(c.has.parts)), cpuset.Set{}
-	known := memoryNodes(s.machine)
-	for name, one := range c.has.parts {
-		lost = lost.Union(one.cpus.Difference(s.pinnable()))
-		one.cpus, one.mems = one.cpus.Intersect(s.pinnable()), one.mems.Intersect(known)
-		if !one.cpus.IsEmpty() {
+	left, lost := make(map[string]grant.Part, len(c.has.Parts)), cpuset.Set{}
+	known := grant.MemoryNodes(s.machine)
+	for name, one := range c.has.Parts {
+		lost = lost.Union(one.CPUs.Difference(s.pinnable()))
+		one.CPUs, one.Mems = one.CPUs.Intersect(s.pinnable()), one.Mems.Intersect(known)
+		if !one.CPUs.IsEmpty() {
 			left[name] = one
 		}
 	}
-	c.has.parts = left
+	c.has.Parts = left
 	if !lost.IsEmpty() {
 		c.pod.pending = true
 		c.reason, c.cause = v1alpha1.EventCPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
@@ -190,7 +191,7 @@ func (s *claims) adopt(c *claim) {
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if p.asks() {
 		var cause string
-		if c.has, cause = s.accept(p, text); cause != "" {
+		if c.has, cause = grant.Read(s.machine, &p.pin, text); cause != "" {
 			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
 		}
 	}
@@ -198,36 +199,36 @@ func (s *claims) adopt(c *claim) {
 	if len(runs) == 0 {
 		return
 	}
-	if c.has.parts == nil {
-		c.has = grant{parts: map[string]part{}, from: byRuntime, exclusive: c.has.exclusive, numaExclusive: c.has.numaExclusive}
+	if c.has.Parts == nil {
+		c.has = grant.Grant{Parts: map[string]grant.Part{}, From: grant.ByRuntime, Exclusive: c.has.Exclusive, NUMAExclusive: c.has.NUMAExclusive}
 	}
 	var own cpuset.Set
 	for name, one := range runs {
-		if old := c.has.parts[name]; old.cpus != one.cpus {
-			c.has.from = byRuntime
-			c.has.parts[name] = one
+		if old := c.has.Parts[name]; old.CPUs != one.CPUs {
+			c.has.From = grant.ByRuntime
+			c.has.Parts[name] = one
 		}
-		own = own.Union(one.cpus)
+		own = own.Union(one.CPUs)
 	}
-	for name, one := range c.has.parts {
-		if _, found := runs[name]; !found && one.cpus.Intersects(own) && !p.pin.PerPod {
-			delete(c.has.parts, name)
+	for name, one := range c.has.Parts {
+		if _, found := runs[name]; !found && one.CPUs.Intersects(own) && !p.pin.PerPod {
+			delete(c.has.Parts, name)
 		}
 	}
 	if p.pin.PerPod {
-		c.has.parts = shared(c.has.parts, runs)
+		c.has.Parts = shared(c.has.Parts, runs)
 	}
 }
 
 // shared returns parts of containers that share one set: what those have together that run.
-func shared(parts, runs map[string]part) map[string]part {
-	var sum total
+func shared(parts, runs map[string]grant.Part) map[string]grant.Part {
+	var sum grant.Total
 	for _, run := range runs {
-		sum.add(run)
+		sum.Add(run)
 	}
-	all := make(map[string]part, len(parts))
+	all := make(map[string]grant.Part, len(parts))
 	for name := range parts {
-		all[name] = sum.part()
+		all[name] = sum.Part()
 	}
 	return all
 }
@@ -235,19 +236,19 @@ func shared(parts, runs map[string]part) map[string]part {
 // running returns what containers of the pod have by the kernel's account: CPUs
 // that Berth gave them, and where the pod asks also those that its placement
 // says they have.
-func (s *claims) running(p *pod, text string) map[string]part {
+func (s *claims) running(p *pod, text string) map[string]grant.Part {
 	var placed v1alpha1.Placement
 	if p.asks() && text != "" {
 		placed, _ = v1alpha1.DecodePlacement(text)
 	}
-	var runs map[string]part
+	var runs map[string]grant.Part
 	for _, m := range p.containers {
-		one, has := s.found(p, m, partOf(placed.Containers[m.Name]))
+		one, has := s.found(p, m, grant.PartOf(placed.Containers[m.Name]))
 		if !has {
 			continue
 		}
 		if runs == nil {
-			runs = map[string]part{}
+			runs = map[string]grant.Part{}
 		}
 		runs[m.Name] = one
 	}
@@ -256,21 +257,21 @@ func (s *claims) running(p *pod, text string) map[string]part {
 
 // found returns what one container of the pod has by the kernel's account, where its placement
 // says written.
-func (s *claims) found(p *pod, m *container, written part) (part, bool) {
-	one := part{cpus: m.CPUs.Intersect(s.pinnable())}
-	if one.cpus.IsEmpty() || !p.mayHold(m) {
-		return part{}, false
+func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bool) {
+	one := grant.Part{CPUs: m.CPUs.Intersect(s.pinnable())}
+	if one.CPUs.IsEmpty() || !p.mayHold(m) {
+		return grant.Part{}, false
 	}
 	if p.pin.StaticBurst && m.own {
-		if one.cpus = s.foundReserved(p, m, written.cpus); one.cpus.IsEmpty() {
-			return part{}, false
+		if one.CPUs = s.foundReserved(p, m, written.CPUs); one.CPUs.IsEmpty() {
+			return grant.Part{}, false
 		}
 	}
 	if guess, guessed := p.guessed(m); guessed {
-		return part{cpus: guess.cpus.Intersect(s.pinnable()), mems: guess.mems.Intersect(memoryNodes(s.machine))}, true
+		return grant.Part{CPUs: guess.CPUs.Intersect(s.pinnable()), Mems: guess.Mems.Intersect(grant.MemoryNodes(s.machine))}, true
 	}
-	if written.cpus.Intersect(s.pinnable()) == one.cpus {
-		one.mems = s.memsBeside(one.cpus, written.mems)
+	if written.CPUs.Intersect(s.pinnable()) == one.CPUs {
+		one.Mems, one.First = s.memsBeside(one.CPUs, written.Mems), written.First.Intersect(one.CPUs)
 		return one, true
 	}
 	return one, m.own
@@ -284,13 +285,13 @@ func (p *pod) mayHold(m *container) bool {
 
 // guessed returns what a container was granted while its pod was provisional, if
 // it runs on that and should have exclusive CPUs.
-func (p *pod) guessed(m *container) (part, bool) {
+func (p *pod) guessed(m *container) (grant.Part, bool) {
 	if p.guess == nil || p.kind(m) > sidecar {
-		return part{}, false
+		return grant.Part{}, false
 	}
-	one, found := p.guess.parts[m.Name]
+	one, found := p.guess.Parts[m.Name]
 	wanted := slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
-	return one, found && m.CPUs.IsSubsetOf(one.cpus) && (p.spec.Ended || p.asks() && wanted)
+	return one, found && m.CPUs.IsSubsetOf(one.CPUs) && (p.spec.Ended || p.asks() && wanted)
 }
 
 // pinnable returns the CPUs that may be given to pods.

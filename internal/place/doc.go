@@ -8,11 +8,8 @@
 //
 // A pod that asks for exclusive CPUs (workload.Pinning) has a claim: what it was
 // granted before; else what its containers are found running on, if Berth gave
-// it to them; else its placement, the annotation. The Node accepts a placement as a
-// whole or not at all: the pod asks, each CPU may be pinned, the number is the
-// limit's (a pod that was resized may have fewer), no two containers have the same
-// CPU, and the CPUs are in the NUMA nodes that it names. The Node ignores the hash of
-// the topology: these checks cover what matters of it. It follows the memory nodes
+// it to them; else its placement, the annotation, as a whole or not at all (package
+// grant). The Node follows the memory nodes
 // that the placement names where the pod's memory is known to fit, by placement's rule
 // and all pods of this node; else the container may use all nodes, and the annotation
 // will say so.
@@ -46,7 +43,7 @@
 //
 // # Pods that get none
 //
-// A pod that asks and has no room runs in the shared pool, unless it Required it:
+// A pod that asks and has no room runs in the shared pool, unless it requires them:
 // then Create refuses its containers (all but ephemeral ones), and the kubelet
 // tries again. A pod requires it whose own annotation has a required bind policy,
 // a required exclusivity, a required exclusive NUMA node, or the NUMA policy
@@ -57,8 +54,8 @@
 // that starts a virtual machine, and a node where it may not write. What a pod was
 // granted before it was Excluded it keeps while one of its containers runs on it, or until
 // it ends, as the Exclusion says.
-// The Node reconsiders a pod without room when one of its containers is created, when
-// its limits change, and when the facts do, and at no other time: a container that
+// The Node reconsiders a pod without exclusive CPUs when one of its containers is created,
+// when its limits change, and when the facts do, and at no other time: a container that
 // runs in the pool is not moved because another pod ended.
 //
 // The CPUs of a pod that is complete or was deleted by force are free to the scheduler,
@@ -86,13 +83,9 @@
 // # Borrowed CPUs
 //
 // A pod with static-burst has its limit reserved, rounded up: CPUs that are its alone, by the
-// same rules. It keeps its quotas. Beside them it may borrow CPUs of its domain, the L3 domain that holds what
-// is reserved or else the NUMA node: of the cores that lie in the shared pool as a whole. They
-// stay in the pool, and another borrower may have them, too. How wide it may be, and when to
-// choose, Lend is told; it takes one thread of every core before a second of any, of the cores that are least
-// used first. What a CPU is used by the borrower itself does not count: the kernel says only what
-// the group used, which is taken to be spread evenly. A core that it has already stays until
-// another one is idler by a quarter of a CPU.
+// same rules. It keeps its quotas. Beside them it may borrow CPUs of its domain, of the cores that
+// lie in the shared pool as a whole. They stay in the pool. How wide it may be, and when to
+// choose, Lend is told; package lending has the law of both.
 //
 // Every decision takes back what borrowers have of a core that is not in the pool as a whole any
 // more. So the answer that gives a pod its CPUs names the borrowers that leave them, and which
@@ -103,12 +96,32 @@
 //
 // # Changes
 //
-// Limits count when Resize says so. A container then keeps the CPUs it has: it
-// gets some besides, or keeps the best of them. One that cannot have more keeps
-// what it has. A CPU that goes offline (or is reserved) is replaced in the same
+// New limits count when Resize says so, or once the kubelet has carried them out. A
+// container then keeps the CPUs it has: it gets some besides, or keeps those of them that it
+// had first, else the best. Where the node cannot follow, the pod keeps what it has, and the
+// event says so in the kubelet's words: Infeasible is a resize that the empty node could not
+// follow either, Deferred one that the Node tries again whenever the CPUs or the requests of
+// the other pods have changed. A CPU that goes offline (or is reserved) is replaced in the same
 // way; where none can be added the pod is placed anew, and where that fails too
 // it keeps what is left. The keys that ask are read once, and so is the placement, of
 // any pod that is not provisional.
+//
+// # Moves
+//
+// A pod with the annotation berth.dev/movable may be asked to have other CPUs while it runs, by
+// the annotation berth.dev/move: from those that it has, to as many others. The Node follows where
+// the pod has the former (or, after a restart in the middle, some of both), no other pod has the
+// latter, the pod is no worse off there, and a whole core stays with the shared pool beside both.
+// Else it reports why not, and the pod keeps what it has. One move is under way at a time, and
+// none begins in an answer to the runtime.
+//
+// The pod has both sets until every container was seen to have left the CPUs from before: no
+// other pod is given any of them, and the shared pool has neither. Its memory nodes become those
+// of before and after, since its pages stay where they are. The move is reported as over once the
+// pod is back to one set and its annotation says which. So nothing of a move has to be remembered:
+// a Node that is made anew finds the containers here or there, and what is asked for. Where it
+// finds some of both it goes on, also with a move that was withdrawn, or back where others have
+// the new CPUs. A move that is withdrawn before a container was seen on them goes back, too.
 //
 // While Facts.Pinnable is false the Node desires nothing at all, which does not mean
 // that the agent puts anything back: another program writes CPU sets.

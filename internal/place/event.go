@@ -18,6 +18,10 @@ type Event struct {
 	Unpinnable bool
 	// Annotation is the placement to write to the pod, nil for none.
 	Annotation *v1alpha1.Placement
+	// Answered says that the move which the pod asks for is over: the annotation has to say
+	// Refused, or where that is nil to be removed.
+	Answered bool
+	Refused  *v1alpha1.Move
 	// Unplaced says that the placement of the pod has to be removed: the pod has none of
 	// its CPUs.
 	Unplaced bool

@@ -3,6 +3,7 @@ package place
 import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -29,11 +30,11 @@ type Facts struct {
 
 // memsOf returns the NUMA nodes that a container of this part is to have, none where they
 // are not Berth's to set.
-func (f *Facts) memsOf(one part) cpuset.Set {
+func (f *Facts) memsOf(one grant.Part) cpuset.Set {
 	if f.MemsOwner != "" {
 		return cpuset.Set{}
 	}
-	return one.mems
+	return one.Mems
 }
 
 // Phase is how far a container is.

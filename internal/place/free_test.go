@@ -64,8 +64,12 @@ func TestFreeCanBeGivenOut(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			free := pins(test.facts, test.taken).Snapshot().Free
+			s := pins(test.facts, test.taken).Snapshot()
+			free := s.Free
 			equal(t, "free", free.String(), test.free)
+			if free.IsEmpty() && (s.Fragmentation.Percent != 0 || s.Fragmentation.FreeCPUs != 0) {
+				t.Errorf("a full machine has %+v", s.Fragmentation)
+			}
 			for more := range 2 {
 				n := pins(test.facts, test.taken)
 				want := int64(free.Size() + more)

@@ -1,5 +1,7 @@
 package place
 
+import "github.com/berth-project/berth/internal/grant"
+
 // kind says what a container is to its pod.
 type kind uint8
 
@@ -38,13 +40,13 @@ func (p *pod) kind(m *container) kind {
 
 // apps returns what the app containers have together, nothing where none has
 // exclusive CPUs: sidecars may run beside the init containers.
-func (p *pod) apps(parts map[string]part) part {
-	var sum total
-	p.eachApp(parts, func(_ string, one part) { sum.add(one) })
-	return sum.part()
+func (p *pod) apps(parts map[string]grant.Part) grant.Part {
+	var sum grant.Total
+	p.eachApp(parts, func(_ string, one grant.Part) { sum.Add(one) })
+	return sum.Part()
 }
 
-func (p *pod) eachApp(parts map[string]part, visit func(name string, one part)) {
+func (p *pod) eachApp(parts map[string]grant.Part, visit func(name string, one grant.Part)) {
 	for i := range p.spec.Containers {
 		c := &p.spec.Containers[i]
 		if one, found := parts[c.Name]; found && !c.Sidecar {

@@ -36,6 +36,8 @@ type world struct {
 	moved, grown bool
 	// loose are pods whose CPUs need not be as many as their limits.
 	loose map[string]bool
+	// resized are pods that were resized: one for which there was no room grows later.
+	resized map[string]bool
 	// early are pods that only the runtime has reported; known those that were put as
 	// they are in this step, guessed all that ever were early.
 	early   map[string]workload.Pod
@@ -46,7 +48,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, shape: two(), pods: map[string]workload.Pod{}, gone: map[string]bool{},
-		boxes: map[string]place.Container{}, loose: map[string]bool{},
+		boxes: map[string]place.Container{}, loose: map[string]bool{}, resized: map[string]bool{},
 		early: map[string]workload.Pod{}, known: map[string]bool{}, guessed: map[string]bool{},
 	}
 	w.facts = w.shape.facts(t)
@@ -127,7 +129,7 @@ func (w *world) schedule(r *rapid.T) {
 		}
 		if cpus := draw(r, set(w.t, rapid.SampledFrom([]string{"0-3,8-11", "4-7,12-15"}).Draw(r, "node")).Intersect(w.node.Snapshot().Free), int(limit)); cpus.Size() == int(limit) {
 			want = cpus
-			p = lending(p, "app", cpus.String(), "0-1")
+			p = bursting(p, "app", cpus.String(), "0-1")
 		}
 	case "required":
 		p = with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
@@ -265,6 +267,12 @@ func (w *world) write() {
 		if _, found := w.early[one.PodUID]; found {
 			w.t.Fatalf("events about a guess: %+v", one)
 		}
+		if p, found := w.pods[one.PodUID]; found && one.Answered {
+			w.pods[one.PodUID] = without(p, v1alpha1.AnnotationMove)
+			if !w.gone[one.PodUID] {
+				w.node.PutPod(w.pods[one.PodUID])
+			}
+		}
 		if p, found := w.pods[one.PodUID]; found && one.Annotation != nil {
 			p = with(p, v1alpha1.AnnotationPlacement, one.Annotation.Encode())
 			w.pods[one.PodUID] = p
@@ -327,6 +335,9 @@ func (w *world) check(r *rapid.T) {
 	for id, was := range w.before {
 		if now, found := desired[id]; was.Pinned && found && !w.moved && reserved(now) != reserved(was) {
 			was.CPUs, now.CPUs = reserved(was), reserved(now)
+			if w.between(was.PodUID, now.CPUs) {
+				continue // it is being moved
+			}
 			if w.gone[was.PodUID] && w.bursts(was.PodUID) {
 				continue // after a restart it is not known what it borrowed
 			}
@@ -339,6 +350,9 @@ func (w *world) check(r *rapid.T) {
 			if w.loose[was.PodUID] && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
 				continue // an app container got what it lacked
 			}
+			if w.resized[was.PodUID] && was.CPUs.IsSubsetOf(now.CPUs) && int64(now.CPUs.Size())*1000 == w.limit(was) {
+				continue // a resize that was put off has room now
+			}
 			if (w.grown || w.known[was.PodUID]) && w.loose[was.PodUID] && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
 				continue // where none can be added a pod that lacks some is placed anew
 			}
@@ -347,6 +361,39 @@ func (w *world) check(r *rapid.T) {
 	}
 	w.before, w.moved, w.grown = desired, false, false
 	clear(w.known)
+}
+
+// move asks for a move of a pod, to CPUs that nobody has or to any, and says that it may begin
+// from now on.
+func (w *world) move(r *rapid.T) {
+	uid := some(r, w.present(), "pod")
+	if _, guess := w.early[uid]; guess || uid == "" || w.moving(uid) {
+		return
+	}
+	var has cpuset.Set
+	for _, one := range w.all() {
+		if one.Pinned && one.PodUID == uid {
+			has = has.Union(reserved(one))
+		}
+	}
+	from := w.online()
+	if rapid.Bool().Draw(r, "free") {
+		from = w.node.Snapshot().Free.Union(has)
+	}
+	if to := draw(r, from, has.Size()); !has.IsEmpty() && !to.IsEmpty() {
+		w.put(moves(w.pods[uid], v1alpha1.Move{From: has.String(), To: to.String(), Withdrawn: rapid.IntRange(0, 9).Draw(r, "withdrawn") == 0}))
+	}
+}
+
+// moving says whether a move of the pod stands.
+func (w *world) moving(uid string) bool {
+	return w.pods[uid].Annotations[v1alpha1.AnnotationMove] != ""
+}
+
+// between says whether CPUs are what the pod may have while it is moved.
+func (w *world) between(uid string, cpus cpuset.Set) bool {
+	m, _ := v1alpha1.DecodeMove(w.pods[uid].Annotations[v1alpha1.AnnotationMove])
+	return w.moving(uid) && cpus.IsSubsetOf(set(w.t, m.From).Union(set(w.t, m.To)))
 }
 
 // limit returns what a pinned container should have, in thousandths.
@@ -422,6 +469,7 @@ func TestStateMachine(t *testing.T) {
 			"apply": func(*rapid.T) { w.apply() },
 			"write": func(*rapid.T) { w.write() },
 			"lend":  w.lend,
+			"move":  w.move,
 			"crash": func(r *rapid.T) {
 				if id := some(r, w.live(), "container"); id != "" {
 					c := w.boxes[id]
@@ -470,24 +518,27 @@ func TestStateMachine(t *testing.T) {
 			},
 			"resize": func(r *rapid.T) {
 				uid := some(r, w.present(), "pod")
-				if uid == "" || w.pods[uid].Ended {
+				if uid == "" || w.pods[uid].Ended || w.moving(uid) {
 					return
 				}
 				if _, guess := w.early[uid]; guess || len(w.pods[uid].Containers) > 1 {
 					return
 				}
 				p := resized(w.pods[uid], app("app", rapid.Int64Range(1, 6).Draw(r, "limit")))
+				p.Resizing = rapid.Bool().Draw(r, "asked")
 				had := w.before
 				w.pods[uid] = p
 				w.node.PutPod(p)
-				a, err := w.node.Resize(uid)
-				if err != nil {
-					r.Fatal(err)
-				}
-				for _, one := range slices.Concat(a.Own, a.Others) {
-					c := w.boxes[one.ContainerID]
-					c.CPUs, c.Pinned = one.CPUs, one.Pinned
-					w.boxes[c.ID] = c
+				if p.Resizing { // else the kubelet carried it out, and the runtime did not ask
+					a, err := w.node.Resize(uid)
+					if err != nil {
+						r.Fatal(err)
+					}
+					for _, one := range slices.Concat(a.Own, a.Others) {
+						c := w.boxes[one.ContainerID]
+						c.CPUs, c.Pinned = one.CPUs, one.Pinned
+						w.boxes[c.ID] = c
+					}
 				}
 				for id, now := range w.all() {
 					was, found := had[id]
@@ -498,7 +549,7 @@ func TestStateMachine(t *testing.T) {
 						r.Fatalf("resized from %s to %s", was, now)
 					}
 				}
-				w.loose[uid] = true
+				w.loose[uid], w.resized[uid] = true, true
 				for id, one := range w.before {
 					if one.PodUID == uid {
 						delete(w.before, id)

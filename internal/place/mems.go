@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -12,26 +13,26 @@ import (
 // placement may not have known all pods of this node. What was decided here
 // before stays, and so does what a container runs with: its memory is there already.
 // Of a provisional pod nothing is known that could be compared.
-func (n *Node) fitMemory(c *claim, g *grant, o *placement.Occupancy) *grant {
-	if c.whole || len(c.real) > 0 || !c.pod.real() || g.from != byScheduler {
+func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *grant.Grant {
+	if c.whole || len(c.real) > 0 || !c.pod.real() || g.From != grant.ByScheduler {
 		return g
 	}
-	mems := make(map[string]cpuset.Set, len(g.parts))
-	for name, one := range g.parts {
-		if !one.bare() {
-			mems[name] = one.mems
+	mems := make(map[string]cpuset.Set, len(g.Parts))
+	for name, one := range g.Parts {
+		if !one.Bare() {
+			mems[name] = one.Mems
 		}
 	}
 	wider, changed := *g, false
-	wider.parts = maps.Clone(g.parts)
+	wider.Parts = maps.Clone(g.Parts)
 	for name, nodes := range n.nodeFor(c.pod).Narrow(o, &c.pod.pin, mems) {
-		one := wider.parts[name]
-		changed = changed || one.mems != nodes
-		one.mems = nodes
-		wider.parts[name] = one
+		one := wider.Parts[name]
+		changed = changed || one.Mems != nodes
+		one.Mems = nodes
+		wider.Parts[name] = one
 	}
 	if !changed {
 		return g
 	}
-	return wider.on(n.facts.Machine, c.pod.pin)
+	return wider.On(n.facts.Machine, c.pod.pin)
 }

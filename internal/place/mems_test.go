@@ -17,7 +17,7 @@ func TestMemoryOfPlacement(t *testing.T) {
 	}{
 		{"fits", 50, false, "0"},
 		{"is not known to fit", 120, false, "0-1"},
-		{"huge pages", 0, true, "0-1"},
+		{"huge pages that the node does not have", 0, true, "0-1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -26,7 +26,10 @@ func TestMemoryOfPlacement(t *testing.T) {
 			beside.ScheduledMemory = test.requested * gi
 			n.PutPod(beside)
 			p := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
-			p.HugePages = test.huge
+			if test.huge {
+				p.Containers[0].Huge.Put(gi, gi)
+				p.ScheduledHuge = p.Containers[0].Huge
+			}
 			n.PutPod(p)
 			a := create(t, n, "redis", "redis")
 			if got := a.Own[0]; got.CPUs != set(t, "1,9") || got.Mems.String() != test.mems {

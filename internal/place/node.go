@@ -18,6 +18,8 @@ type Node struct {
 	given
 	claims  claims
 	scratch alloc.Scratch
+	// answering says that the decision is part of an answer to the runtime.
+	answering bool
 	// now is the time that Now was last called with.
 	now time.Duration
 	outcome
@@ -75,8 +77,9 @@ func (g *given) SetPods(pods []workload.Pod) {
 }
 
 // PutPod adds a pod, or replaces what is known about it. The keys that ask for
-// CPUs count as they were when it was first put, and how many CPUs a pod has
-// changes with Resize only; but a provisional pod is read anew each time. A provisional one never replaces one that is not.
+// CPUs count as they were when it was first put, and while the pod is Resizing its limits
+// change with Resize only; but a provisional pod is read anew each time. A provisional one
+// never replaces one that is not.
 func (g *given) PutPod(spec workload.Pod) {
 	p := g.pod(spec.UID)
 	if !p.known || !p.spec.Bound.Equal(spec.Bound) || p.spec.Provisional != spec.Provisional {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -15,6 +16,12 @@ func (n *Node) placeAll(o *placement.Occupancy) {
 	for _, c := range n.claims.all {
 		p := c.pod
 		p.behind = false
+		if p.halfway && p.grant != nil {
+			p.count(grant.AsHas(p.pin, p.grant.Parts))
+		}
+		if p.halfway = false; c.cause == "" {
+			n.tryAgain(p)
+		}
 		if p.pending && p.asks() && !p.full() {
 			n.place(c, o)
 		} else if p.pending && c.cause != "" && !p.asks() {
@@ -24,7 +31,7 @@ func (n *Node) placeAll(o *placement.Occupancy) {
 			p.denied, p.word, p.wait, p.until = "", "", false, 0
 		}
 		// One that waits is looked at whenever anything changes.
-		p.pending, p.resized = p.behind, nil
+		p.pending, p.resized = p.behind, false
 	}
 }
 
@@ -34,7 +41,7 @@ func (p *pod) full() bool {
 		return false
 	}
 	for _, c := range p.pin.Pinned {
-		if p.grant.parts[c.Name].cpus.Size() != c.CPUs {
+		if p.grant.Parts[c.Name].CPUs.Size() != c.CPUs {
 			return false
 		}
 	}
@@ -54,9 +61,9 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 		return
 	}
 	others := n.claims.without(p)
-	f := refit{scratch: &n.scratch, node: n.nodeFor(p), others: &others, ask: p.request()}
-	d, refusal := keep(f, p.grant.parts)
-	if !refusal.OK() && p.resized == nil && c.cause != "" {
+	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Ask: p.request()}
+	d, refusal := f.Keep(p.grant.Parts)
+	if !refusal.OK() && !p.resized && c.cause != "" {
 		// It lost CPUs and cannot have others beside the rest: a whole new set.
 		if again, no := placement.Decide(&n.scratch, n.nodeFor(p), &others, p.request()); no.OK() {
 			d, refusal = again, no
@@ -77,6 +84,7 @@ func (n *Node) nodeFor(p *pod) placement.Node {
 		if other != p && other.known && !other.over() {
 			node.RequestedMilli += other.spec.Scheduled
 			node.RequestedMemory += other.spec.ScheduledMemory
+			node.RequestedHuge.Add(other.spec.ScheduledHuge, 1)
 		}
 	}
 	return node
@@ -87,7 +95,7 @@ func (s *claims) without(p *pod) placement.Occupancy {
 	var o placement.Occupancy
 	for _, c := range s.all {
 		if c.pod != p && c.pod.grant != nil {
-			o.Add(c.pod.grant.machine, &c.pod.grant.held)
+			o.Add(c.pod.grant.Machine, &c.pod.grant.Held)
 		}
 	}
 	return o
@@ -96,11 +104,17 @@ func (s *claims) without(p *pod) placement.Occupancy {
 // grant gives a pod what was decided.
 func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 	p := c.pod
-	g := grantOf(d, p.request(), &n.facts)
-	p.grant = g
-	o.Add(g.machine, &g.held)
+	g := grant.Of(d, p.request(), n.facts.Machine, n.facts.Hash)
+	if p.grant != nil {
+		for name, one := range g.Parts {
+			g.Parts[name] = one.After(p.grant.Parts[name])
+		}
+		g = g.Leaving(p.grant.Beside)
+	}
+	p.grant, p.before = g, nil
+	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {
-		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.list()+", "+g.from.String())
+		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.List()+", "+g.From.String())
 	}
 	n.writeBack(p)
 }
@@ -122,7 +136,7 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 		case c.pod.leaves():
 			leave = true
 		default:
-			o.Add(c.pod.grant.machine, &c.pod.grant.held)
+			o.Add(c.pod.grant.Machine, &c.pod.grant.Held)
 		}
 	}
 	if !leave {
@@ -133,6 +147,7 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 		if other.known && other.leaves() {
 			node.RequestedMilli -= other.spec.Scheduled
 			node.RequestedMemory -= other.spec.ScheduledMemory
+			node.RequestedHuge.Add(other.spec.ScheduledHuge, -1)
 		}
 	}
 	_, refusal := placement.Decide(&n.scratch, node, &o, p.request())
@@ -142,7 +157,7 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 // refuse leaves a pod without exclusive CPUs.
 func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	p := c.pod
-	p.denied, p.word, p.wait = refusal.Detail(), refusal.Word(), Required(p.pin)
+	p.denied, p.word, p.wait = refusal.Detail(), refusal.Word(), p.pin.Required()
 	if p.behind = n.waitsForLeavers(p); p.behind {
 		p.denied += "; CPUs of a pod that is gone are free once its containers are"
 		return
@@ -162,16 +177,14 @@ func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 // fall keeps what a pod has, where it was to have more, or fewer.
 func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	p := c.pod
-	text := "the new limits cannot be followed: " + refusal.Detail()
-	if p.resized != nil {
-		p.count(*p.resized)
-	} else {
-		text = "CPUs are missing: " + refusal.Detail()
-		if c.cause != "" {
-			text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
-		}
+	text := "CPUs are missing: " + refusal.Detail()
+	switch {
+	case p.resized, p.pin.Changed && c.cause == "": // after a restart it is not known whether it was resized
+		text = n.postpone(p, refusal)
+	case c.cause != "":
+		text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
 	}
-	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.list())
+	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.List())
 }
 
 // lost reports that a pod which asks for nothing lost what it had.

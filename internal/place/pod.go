@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/grant"
+	"github.com/berth-project/berth/internal/lending"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -29,7 +31,7 @@ type pod struct {
 // asked is what a pod asks for.
 type asked struct {
 	// keys are those that ask for CPUs, as they were first.
-	keys map[string]string
+	keys workload.AskingKeys
 	// late names those that changed since.
 	late string
 	// pin is what the pod asks for, with the limits that count; next is the same
@@ -38,16 +40,25 @@ type asked struct {
 	problems  v1alpha1.FieldErrors
 	// ask is made from pin when it is first needed.
 	ask *placement.Ask
-	// resized is what pin was before a resize that is being decided.
-	resized *workload.Pinning
+	// counted is next as it was when it became pin.
+	counted workload.Pinning
+	// halfway says that the pod was first put while it was resized, or that put off: what it
+	// has stands until it is known how that ends.
+	halfway bool
+	// resized says that a resize is being decided; putOff is one that the node could not
+	// follow, nil for none.
+	resized bool
+	putOff  *putOff
 }
 
 // decided is what a pod has, or why it has nothing.
 type decided struct {
-	grant *grant
+	grant *grant.Grant
+	// before is what the pod had when its move began, nil where none is under way.
+	before *grant.Grant
 	// guess is what the pod was granted while it was provisional; what its
 	// containers run on of that is claimed once more.
-	guess *grant
+	guess *grant.Grant
 	// denied is why the pod has no exclusive CPUs although it asks; wait says
 	// that its containers must not start then.
 	denied string
@@ -60,19 +71,21 @@ type decided struct {
 	until  time.Duration
 	// loans are what containers have besides their grant, by name; the one of the pod has no
 	// name.
-	loans map[string]loan
+	loans map[string]lending.Lent
 }
 
 // published is what events and annotations said of a pod.
 type published struct {
 	// confirmed is the grant that the pod was seen to have.
-	confirmed *grant
+	confirmed *grant.Grant
 	// reported is the last text of each reason, and of the annotation without one.
 	reported map[string]string
 	// written is the annotation that was last read, since the Node knows what the pod
 	// has; foreign the last one that another writer set meanwhile.
 	looked           bool
 	written, foreign string
+	// answered is the move that was answered last.
+	answered string
 }
 
 // container is one container of a pod.
@@ -104,11 +117,15 @@ func (p *pod) put(spec workload.Pod) {
 	was := p.spec
 	p.spec, p.name, p.known, p.gone = spec, nameOf(&spec), true, false
 	if first {
-		p.keys = keysOf(&spec)
+		p.keys = workload.AskingKeysOf(&spec)
 	}
 	p.read(spec)
 	if p.grant == nil || first {
 		p.count(p.next)
+		p.counted, p.putOff = p.next, nil
+		if p.halfway = spec.Resizing || spec.Held(); p.halfway {
+			p.counted = workload.Pinning{}
+		}
 	}
 	if first || was.Ended != spec.Ended || was.Excluded != spec.Excluded {
 		p.pending = true
@@ -132,6 +149,15 @@ func (p *pod) reread(spec workload.Pod) {
 // asks says whether the pod gets exclusive CPUs if there is room.
 func (p *pod) asks() bool {
 	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.spec.Ended
+}
+
+// read decides what the pod asks for next, by the keys as they were first and all other
+// fields as they are now, and notes which keys changed since.
+func (a *asked) read(now workload.Pod) {
+	if a.late = a.keys.Changed(&now); a.late != "" {
+		now = a.keys.Of(now)
+	}
+	a.next, a.problems = workload.PinningOf(now)
 }
 
 // count makes this what the pod asks for.
@@ -173,7 +199,7 @@ func (p *pod) container(id string) *container {
 // lacks says whether a container that is to have CPUs has none.
 func (p *pod) lacks() bool {
 	return p.grant == nil || slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool {
-		return p.grant.parts[c.Name].cpus.IsEmpty()
+		return p.grant.Parts[c.Name].CPUs.IsEmpty()
 	})
 }
 
@@ -215,7 +241,7 @@ func (p *pod) key() string {
 
 // release takes away what the pod has.
 func (p *pod) release() {
-	p.grant = nil
+	p.grant, p.before, p.putOff = nil, nil, nil
 	delete(p.reported, v1alpha1.EventCPUPinned)
 	for _, c := range p.containers {
 		c.settled = false

@@ -3,6 +3,7 @@ package place
 import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -31,16 +32,16 @@ func (r *reports) report(p *pod, reason string, warning bool, text string) *Even
 
 // writeBack notes the placement of a pod, to be written.
 func (r *reports) writeBack(p *pod) {
-	if !p.real() || p.grant == nil {
+	if !p.real() || p.grant == nil || p.resizedInMove() {
 		return
 	}
-	decided := p.grant.placement(r.facts.Machine, r.facts.Hash)
+	decided := p.grant.Placement(r.facts.Machine, r.facts.Hash)
 	text := decided.Encode()
 	if p.reported[""] == text {
 		return
 	}
 	p.reported[""] = text
-	if last := len(r.events) - 1; last >= 0 && r.events[last].PodUID == p.uid && r.events[last].Annotation == nil {
+	if last := len(r.events) - 1; last >= 0 && r.events[last].PodUID == p.uid && r.events[last].Reason != "" && r.events[last].Annotation == nil {
 		r.events[last].Annotation = &decided
 		return
 	}
@@ -93,6 +94,9 @@ func (n *Node) close(all []*pod) {
 				e.Unpinnable = true
 			}
 		}
+		if p.asksToMove() && p.next.Move.Withdrawn {
+			n.answerMove(p, "")
+		}
 		p.pending, p.behind, p.wait = true, false, false
 	}
 }
@@ -109,7 +113,7 @@ func (r *reports) examine(p *pod) {
 		r.report(p, v1alpha1.EventInvalidPolicy, true, p.late+": changed after the pod was created, which has no effect: only allowed when the pod is created")
 	}
 	if len(p.problems) > 0 && p.grant == nil {
-		r.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+lines(p.problems))
+		r.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+p.problems.Line())
 	}
 	if p.grant != nil || p.asks() {
 		return
@@ -119,7 +123,7 @@ func (r *reports) examine(p *pod) {
 		return
 	}
 	// A rule may be lifted, or let the pod once others have ended; all else never changes.
-	p.denied, p.word, p.wait = why, "Rules", p.spec.Excluded.KeepsOwn && Required(p.pin)
+	p.denied, p.word, p.wait = why, "Rules", p.spec.Excluded.KeepsOwn && p.pin.Required()
 	r.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
 	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
 		r.takeBack(p)
@@ -145,11 +149,11 @@ func (r *reports) confirm(p *pod) {
 	}
 	seen := false
 	for _, c := range p.containers {
-		one, found := p.grant.parts[c.Name]
+		one, found := p.grant.Parts[c.Name]
 		if !found || c.Phase != Running {
 			continue
 		}
-		if !c.verified || p.ownOf(p.grant, c, c.CPUs) != one.cpus {
+		if !c.verified || p.ownOf(p.grant, c, c.CPUs) != one.CPUs {
 			return
 		}
 		seen = true
@@ -159,14 +163,14 @@ func (r *reports) confirm(p *pod) {
 	}
 	p.confirmed = p.grant
 	var mems cpuset.Set
-	for _, one := range p.grant.parts {
+	for _, one := range p.grant.Parts {
 		mems = mems.Union(r.facts.memsOf(one))
 	}
-	text := p.grant.list()
+	text := p.grant.List()
 	if !mems.IsEmpty() {
 		text += "; memory of NUMA nodes " + mems.String()
 	}
-	r.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.from.String()+")")
+	r.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.From.String()+")")
 }
 
 // compareWritten has the annotation put right where it differs from what the pod has, and
@@ -179,29 +183,16 @@ func (r *reports) compareWritten(p *pod) {
 	first := !p.looked
 	p.looked, p.written = true, text
 	placed, problems := v1alpha1.DecodePlacement(text)
-	if len(problems) == 0 && p.grant.says(&placed) {
+	if len(problems) == 0 && p.grant.Says(&placed) || p.resizedInMove() {
 		return
 	}
-	if first && p.grant.from == byAgent || text != "" && text == p.foreign || !p.full() {
+	if first && p.grant.From == grant.ByAgent || text != "" && text == p.foreign || !p.full() {
 		return // put right already; or another writer set it twice; or CPUs are missing
 	}
 	if !first {
 		p.foreign = text
-		r.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.grant.list())
+		r.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.grant.List())
 	}
 	delete(p.reported, "")
 	r.writeBack(p)
-}
-
-// says whether a placement gives the same CPUs as the grant.
-func (g *grant) says(p *v1alpha1.Placement) bool {
-	if len(p.Containers) != len(g.parts) {
-		return false
-	}
-	for name, one := range g.parts {
-		if cpus, err := cpuset.Parse(p.Containers[name].CPUs); err != nil || cpus != one.cpus {
-			return false
-		}
-	}
-	return true
 }

@@ -444,6 +444,19 @@ func TestHalfRunning(t *testing.T) {
 	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
 }
 
+// A pod does not learn the name of a pod of another namespace.
+func TestOtherNamespaceIsNotNamed(t *testing.T) {
+	n := place.New(two().facts(t))
+	b := placed(pod("b", 2, app("app", 1)), "app", "2", "0")
+	b.Namespace = "other"
+	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
+	n.PutPod(b)
+	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9")})
+	n.Observe(place.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: place.Running, CPUs: set(t, "2")})
+	create(t, n, "a", "more")
+	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to another pod")
+}
+
 func TestDebugInAWaitingPod(t *testing.T) {
 	n := full(t)
 	p := with(pod("a", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -22,18 +23,25 @@ func (n *Node) settle() {
 	n.stale = false
 	n.reap()
 	all := n.sorted()
+	for _, p := range all {
+		if p.settled() {
+			n.adoptLimits(p)
+		}
+	}
 	n.outcome = outcome{
-		facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil, boundary: boundary{cores: n.cores},
+		facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil, cores: n.cores,
 	}
 	if !n.open {
 		n.close(all)
 		n.widen()
 		return
 	}
+	n.arrive(all)
 	n.claims.collect(n.facts.Machine, all)
 	var o placement.Occupancy
 	n.compare(&o)
 	n.placeAll(&o)
+	n.moveOne(all, &o)
 	n.sum(all, o.Taken.CPUs())
 	n.yield()
 	n.examineAll(all)
@@ -98,8 +106,8 @@ func (s *claims) keepReal() {
 			continue
 		}
 		for _, name := range sortedNames(c.real) {
-			if shared := c.has.parts[name].cpus.Intersect(kept); !shared.IsEmpty() {
-				c.lose(v1alpha1.EventPlacementRefused, belongs(shared, s.all[:i]), name)
+			if shared := c.has.Parts[name].CPUs.Intersect(kept); !shared.IsEmpty() {
+				c.lose(v1alpha1.EventPlacementRefused, c.belongs(shared, s.all[:i]), name)
 			}
 		}
 		kept = kept.Union(c.realCPUs)
@@ -136,7 +144,7 @@ func (n *Node) compare(o *placement.Occupancy) {
 			c.pod.release()
 		default:
 			c.pod.grant = n.fitMemory(c, g, o)
-			o.Add(g.machine, &c.pod.grant.held)
+			o.Add(g.Machine, &c.pod.grant.Held)
 			if c.pod.grant != g {
 				n.writeBack(c.pod)
 			}
@@ -156,68 +164,74 @@ func (s *claims) room() *room {
 	r := &room{machine: s.machine}
 	for _, c := range s.all {
 		if c.whole {
-			r.most = r.most.Union(c.pod.grant.occupied)
+			r.most = r.most.Union(c.pod.grant.Occupied)
 		}
 	}
 	r.ample = r.core(r.most)
 	return r
 }
 
-func (r *room) core(but cpuset.Set) bool { return hasCore(r.machine, base(r.machine).Difference(but)) }
+func (r *room) core(but cpuset.Set) bool {
+	return grant.HasCore(r.machine, grant.Base(r.machine).Difference(but))
+}
 
 // leaves says whether the grant leaves a core besides those that were added up.
-func (r *room) leaves(g *grant, o *placement.Occupancy) bool {
-	if r.ample && g.occupied.IsSubsetOf(r.most) {
+func (r *room) leaves(g *grant.Grant, o *placement.Occupancy) bool {
+	if r.ample && g.Occupied.IsSubsetOf(r.most) {
 		return true
 	}
-	r.most = r.most.Union(g.occupied)
+	r.most = r.most.Union(g.Occupied)
 	r.ample = r.core(r.most)
-	return r.ample || r.core(o.Taken.CPUs().Union(g.occupied))
+	return r.ample || r.core(o.Taken.CPUs().Union(g.Occupied))
 }
 
 // check takes off the claim at this place what others have that come before it. A pod of
 // which nothing runs is placed anew as a whole.
 func (s *claims) check(at int, taken cpuset.Set) {
 	c := s.all[at]
-	if c.whole && !c.pod.grant.occupied.Intersects(taken) {
+	if c.whole && !c.pod.grant.Occupied.Intersects(taken) {
 		return
 	}
 	var names []string
 	var shared cpuset.Set
-	for _, name := range sortedNames(c.has.parts) {
-		if one := c.has.parts[name]; !c.real[name] && one.cpus.Intersects(taken) {
+	for _, name := range sortedNames(c.has.Parts) {
+		if one := c.has.Parts[name]; !c.real[name] && one.CPUs.Intersects(taken) {
 			names = append(names, name)
-			shared = shared.Union(one.cpus.Intersect(taken))
+			shared = shared.Union(one.CPUs.Intersect(taken))
 		}
 	}
 	if len(c.real) == 0 {
-		if g := s.standing(c); g != nil && g.occupied.Intersects(taken) {
-			c.loseAll(v1alpha1.EventPlacementRefused, belongs(g.occupied.Intersect(taken), s.all[:at]))
+		if g := s.standing(c); g != nil && g.Occupied.Intersects(taken) {
+			c.loseAll(v1alpha1.EventPlacementRefused, c.belongs(g.Occupied.Intersect(taken), s.all[:at]))
 		}
 		return
 	}
 	if len(names) > 0 {
-		c.lose(v1alpha1.EventPlacementRefused, belongs(shared, slices.Concat(s.all[:at], s.all[at+1:])), names...)
+		c.lose(v1alpha1.EventPlacementRefused, c.belongs(shared, slices.Concat(s.all[:at], s.all[at+1:])), names...)
 	}
 }
 
 // standing returns what is left of the claim as a grant, nil for nothing.
-func (s *claims) standing(c *claim) *grant {
+func (s *claims) standing(c *claim) *grant.Grant {
 	switch {
-	case len(c.has.parts) == 0:
+	case len(c.has.Parts) == 0:
 		return nil
 	case c.whole:
 		return c.pod.grant
 	}
-	return c.has.on(s.machine, c.pod.pin)
+	return c.has.On(s.machine, c.pod.pin)
 }
 
-// belongs says whose CPUs these are.
-func belongs(cpus cpuset.Set, claims []*claim) string {
-	for _, c := range claims {
-		for _, one := range c.has.parts {
-			if one.cpus.Intersects(cpus) {
-				return fmt.Sprintf("CPUs %s belong to %s", cpus, c.pod.key())
+// belongs says to the pod of the claim whose CPUs these are. Of a pod of another namespace it does not
+// say the name: who reads the event may not know of it.
+func (c *claim) belongs(cpus cpuset.Set, claims []*claim) string {
+	for _, other := range claims {
+		if other.pod.known && other.pod.spec.Namespace != c.pod.spec.Namespace {
+			continue
+		}
+		for _, one := range other.has.Parts {
+			if one.CPUs.Intersects(cpus) {
+				return fmt.Sprintf("CPUs %s belong to %s", cpus, other.pod.key())
 			}
 		}
 	}

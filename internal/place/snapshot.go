@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -61,7 +62,7 @@ type Row struct {
 // Snapshot returns the state of the node.
 func (n *Node) Snapshot() Snapshot {
 	n.settle()
-	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess}
+	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess, Rows: make([]Row, 0, len(n.where))}
 	if m := n.facts.Machine; m != nil {
 		t := m.Topology()
 		pinnable := m.Pinnable()
@@ -70,9 +71,13 @@ func (n *Node) Snapshot() Snapshot {
 				pinnable = pinnable.Difference(t.Cores[i].CPUs)
 			}
 		}
-		s.Exclusive, s.Shared, s.Offline = n.taken, n.pool.Difference(n.offline), n.offline
-		s.Free = givable(m, pinnable.Difference(n.taken), base(m).Difference(n.taken))
-		s.Fragmentation = placement.FragmentationOf(t, pinnable, n.taken)
+		s.Exclusive, s.Shared, s.Offline = n.pool.Taken, n.pool.All.Difference(n.pool.Offline), n.pool.Offline
+		s.Free = givable(m, pinnable.Difference(n.pool.Taken), grant.Base(m).Difference(n.pool.Taken))
+		taken := n.pool.Taken
+		if s.Free.IsEmpty() { // what is left is the shared pool's: the machine is full
+			taken = pinnable
+		}
+		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
 		s.Nodes = freeIn(t, s.Free)
 	}
 	n.each(func(p *pod, c *container) {

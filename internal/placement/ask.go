@@ -95,13 +95,21 @@ func (a *Ask) shape() string {
 	for i, want := range r.Wants {
 		b = strconv.AppendInt(b, int64(want.CPUs), 10)
 		b = append(b, '/')
-		memory := boundOf(&a.Pod, i, 0)
-		b = strconv.AppendInt(b, memory.bytes, 10)
-		b = append(b, '/')
-		b = strconv.AppendInt(b, memory.request, 10)
+		for one := range needOf(&a.Pod, i).bounds(0) {
+			for _, number := range [...]int64{one.kind, one.bytes, one.request} {
+				b = append(strconv.AppendInt(b, number, 10), '/')
+			}
+		}
 		b = append(b, ',')
 	}
-	b = strconv.AppendBool(b, a.Pod.HugePages)
+	for _, one := range a.Pod.ScheduledHuge {
+		b = append(strconv.AppendInt(b, one.Size, 10), ':')
+		b = append(strconv.AppendInt(b, one.Bytes, 10), ' ')
+	}
+	for _, one := range a.Pod.Devices {
+		b = append(append(b, one.Resource...), '=')
+		b = append(strconv.AppendInt(b, one.Count, 10), ' ')
+	}
 	for _, number := range []int64{
 		a.Pod.Scheduled, a.Pod.ScheduledMemory, a.hidden,
 		int64(r.Bind), int64(r.BindStrength), int64(r.Exclusive), int64(r.ExclusiveStrength),

@@ -5,11 +5,12 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // half returns the largest node there is, half full.
 func half(t testing.TB) (placement.Node, placement.Occupancy) {
-	n := shape{nodes: 8, l3: 4, cores: 8, threads: 2, memory: 64 * gi}.node(t)
+	n := shape{nodes: 8, l3: 4, cores: 8, threads: 2, memory: 64 * gi, huge: 32, gpus: 1}.node(t)
 	var o placement.Occupancy
 	for _, cpus := range []string{"0-15,256-271", "40-55", "64-95,320-351", "130-131", "160-220"} {
 		give(&o, n.Machine, one(t, int64(set(t, cpus).Size())), written(cpus, "0-7"))
@@ -26,6 +27,22 @@ func BenchmarkDecide(b *testing.B) {
 		cpus int64
 	}{{"4", 4}, {"64", 64}, {"refused", 400}} {
 		ask := placement.AskOf(one(b, test.cpus))
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				placement.Decide(&s, n, &o, &ask)
+			}
+		})
+	}
+	// With all that a NUMA node can have: one that does, and two to choose that have it
+	// together.
+	for _, test := range []struct {
+		name string
+		gpus int64
+	}{{"near", 1}, {"span", 2}} {
+		p := hugePod(b, 8, 8*gi)
+		p.Devices = []workload.Device{{Resource: gpu, Count: test.gpus}}
+		ask := placement.AskOf(p)
 		b.Run(test.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

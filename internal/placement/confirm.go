@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 )
@@ -11,6 +13,23 @@ import (
 // In the vector of the answer no other CPU counts as free, so it compares with
 // those of Confirm only.
 func Confirm(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, each []cpuset.Set) (Decision, Refusal) {
+	if !matches(&a.Request, each) {
+		return Decision{}, Refusal{Code: Allocation, Alloc: alloc.Refusal{Code: alloc.BadRequest}}
+	}
+	return n.confirm(s, o, a, each, union(each))
+}
+
+// ConfirmTogether is Confirm for the CPUs of a pod as a whole: which container gets which
+// of them is still open.
+func ConfirmTogether(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, cpus cpuset.Set) (Decision, Refusal) {
+	if cpus.Size() != wanted(&a.Request) {
+		return Decision{}, Refusal{Code: Allocation, Alloc: alloc.Refusal{Code: alloc.BadRequest}}
+	}
+	return n.confirm(s, o, a, nil, cpus)
+}
+
+// confirm says whether a pod may have CPUs, which each divides if it is not nil.
+func (n Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set, cpus cpuset.Set) (Decision, Refusal) {
 	if n.Machine == nil {
 		return Decision{}, Refusal{Code: NoTopology}
 	}
@@ -18,10 +37,10 @@ func Confirm(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, each []cpuset.Set) 
 	if !refusal.OK() {
 		return Decision{}, refusal
 	}
-	if !matches(r, each) {
-		return Decision{}, Refusal{Code: Allocation, Alloc: alloc.Refusal{Code: alloc.BadRequest}}
+	answer, no := n.allocateThese(s, o, r, cpus)
+	if each == nil {
+		each = slices.Clone(answer.Each)
 	}
-	answer, no := n.allocateThese(s, o, r, union(each))
 	if no.Code == alloc.Placed {
 		no = n.wholeCores(r, each)
 	}

@@ -17,6 +17,10 @@ type Decision struct {
 	Bind     alloc.Bind
 	Strategy alloc.Strategy
 
+	// FarDevices is how many kinds of devices that the pod asks for the NUMA nodes of its CPUs
+	// do not have together: resources of the topology.
+	FarDevices int
+
 	machine *alloc.Machine
 	first   nodeMask   // the NUMA nodes that the first of Wants is bound to, or 0
 	others  []nodeMask // the same for the others
@@ -33,10 +37,13 @@ func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) 
 	if !refusal.OK() {
 		return Decision{}, refusal
 	}
+	if o.Resizing {
+		return Decision{}, Refusal{Code: Resizing}
+	}
 	if refusal := n.enough(o, a, 0); !refusal.OK() {
 		return Decision{}, refusal
 	}
-	answer, refusal := n.allocate(s, o, n.withMemory(o, a, r))
+	answer, refusal := n.allocateNear(s, o, a, r)
 	if !refusal.OK() {
 		return Decision{}, refusal
 	}
@@ -69,9 +76,9 @@ func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 	if o.Unknown == 0 {
 		return Refusal{}
 	}
-	free := n.Machine.Pinnable().Difference(o.Taken.CPUs())
-	if !a.Request.EfficiencyCores {
-		free = free.Difference(efficiency(n.Machine))
+	free := n.Given().Difference(o.Taken.CPUs())
+	if a.Request.EfficiencyCores {
+		free = n.Machine.Pinnable().Difference(o.Taken.CPUs())
 	}
 	want, left := a.CPUs()+siblings, free.Size()-o.Unknown
 	if want > left {
@@ -194,9 +201,10 @@ func kept(answer alloc.Answer) alloc.Answer {
 func (n Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
 	d := Decision{Answer: kept(*answer), Bind: r.Bind, Strategy: r.Strategy, machine: n.Machine}
 	t := n.Machine.Topology()
+	d.FarDevices = far(n.deviceAmounts(o, a), nodesOf(t, d.Answer.CPUs))
 	b := binder{node: n, others: o, pod: &a.Pod}
 	for i, cpus := range d.Answer.Each {
-		nodes := b.bind(boundOf(&a.Pod, i, nodesOf(t, cpus)))
+		nodes := b.bind(needOf(&a.Pod, i), nodesOf(t, cpus))
 		if i == 0 {
 			d.first = nodes
 		} else {

@@ -27,7 +27,7 @@
 // Memory is bound to the NUMA nodes of a container's CPUs only where it is known to
 // fit: all that is bound to any of these nodes, its own, and all that pods of the
 // node request and that is bound nowhere leave a tenth of the memory of these nodes
-// that is not huge pages. A container without a bound may use all nodes, always,
-// and so may the pods that ask for huge pages: how many of them are free in which
-// node is not known here.
+// that is not huge pages. Huge pages of each size are counted beside it, to the last
+// one; what is bound nowhere may be in any node. A container without a bound may use
+// all nodes, always.
 package placement

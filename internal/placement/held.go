@@ -16,7 +16,9 @@ type Held struct {
 	holding alloc.Holding
 	extra   int64 // thousandths beyond the request, siblings left empty included
 	unknown int32
-	bounds  []bound
+	// resizing says that the node gives the pod other CPUs at this moment.
+	resizing bool
+	bounds   []bound
 }
 
 // CPUs returns the CPUs that are known to be held, siblings not counted.
@@ -25,6 +27,10 @@ func (h *Held) CPUs() cpuset.Set { return h.holding.CPUs }
 // Unknown returns how many CPUs the pod was promised without it being known,
 // or to be believed, which.
 func (h *Held) Unknown() int { return int(h.unknown) }
+
+// Resizing says that the node gives the pod other CPUs at this moment, or more, which ones its
+// annotation will say.
+func (h *Held) Resizing() bool { return h.resizing }
 
 // ExtraMilli returns by how much what is held and promised exceeds the requests
 // of the pinned containers, in thousandths of a CPU.
@@ -35,8 +41,7 @@ func (h *Held) ExtraMilli() int64 { return h.extra }
 // counts only if it can be read, its CPUs can be pinned on this machine, no
 // other container of the pod has them, and they are as many as its limit says,
 // rounded up only with static-burst. Where the pod may have been resized since
-// its creation the number is not checked, since a resize leaves a pod the CPUs
-// it has.
+// its creation the number is not checked, since the annotation follows a resize.
 //
 // What can be believed counts whatever the keys of the pod say now: they are
 // read once, when the pod is created. For its exclusivity the pod must still
@@ -64,10 +69,17 @@ func HeldAs(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Hel
 	if !p.Wanted && len(placed.Containers) == 0 {
 		return Held{}
 	}
-	pinned, others := make([]claim, wants(&p)), make([]claim, len(p.Others))
+	granted, pinned, others := claimsOf(m, &p, placed)
+	return hold(m, &p, granted, pinned, others)
+}
+
+// claimsOf returns what can be believed of a placement: what was granted besides CPUs, and
+// the claims of the pod's Wants and of its other containers.
+func claimsOf(m *alloc.Machine, p *workload.Pinning, placed v1alpha1.Placement) (alloc.Holding, []claim, []claim) {
+	pinned, others := make([]claim, wants(p)), make([]claim, len(p.Others))
 	var granted alloc.Holding
 	if m != nil && len(placed.Containers) > 0 {
-		r := claimReader{machine: m, pod: &p, placed: placed}
+		r := claimReader{machine: m, pod: p, placed: placed}
 		r.read(p.Pinned, pinned)
 		r.read(p.Others, others)
 		if placed.Exclusive == p.Exclusive {
@@ -75,7 +87,7 @@ func HeldAs(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Hel
 		}
 		granted.SingleNUMA = placed.NUMAExclusive && p.NUMAExclusive != ""
 	}
-	return hold(m, &p, granted, pinned, others)
+	return granted, pinned, others
 }
 
 // claim is the part of one container, or of all with PerPod: CPUs is empty where
@@ -83,6 +95,8 @@ func HeldAs(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Hel
 type claim struct {
 	cpus cpuset.Set
 	mems nodeMask
+	// grows is how many more it is to have: which is not known.
+	grows int
 }
 
 // wants returns how many sets of CPUs a pod gets.
@@ -99,18 +113,24 @@ func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, 
 	h := Held{holding: granted}
 	h.take(p, p.Pinned, pinned)
 	h.take(p, p.Others, others)
+	if m != nil && !h.holding.CPUs.IsEmpty() {
+		h.bounds = append(h.bounds, deviceBounds(m.Topology(), p, h.holding.CPUs)...)
+	}
 	has, left := make([]int64, len(pinned)), -1
 	for i, c := range pinned {
-		n := c.cpus.Size()
-		if n == 0 {
+		more := c.grows
+		if c.cpus.IsEmpty() {
+			more = p.Pinned[i].CPUs
+		}
+		if more > 0 {
 			if left < 0 {
 				left = unknownMost(m, p, h.holding.CPUs)
 			}
-			n = min(p.Pinned[i].CPUs, left)
-			left -= n
-			h.unknown += int32(n)
+			more = min(more, left)
+			left -= more
+			h.unknown += int32(more)
 		}
-		has[i] = int64(n) * milli
+		has[i] = int64(c.cpus.Size()+more) * milli
 	}
 	had := make([]int64, len(others))
 	for i, c := range others {
@@ -118,7 +138,7 @@ func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, 
 	}
 	h.extra = p.BeyondMilli(has, had)
 	if !h.holding.CPUs.IsEmpty() {
-		h.extra += int64(h.occupied(m).Size()-h.holding.CPUs.Size()) * milli
+		h.extra += int64(h.Occupied(m).Size()-h.holding.CPUs.Size()) * milli
 	}
 	return h
 }
@@ -127,11 +147,10 @@ func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, 
 func (h *Held) take(p *workload.Pinning, containers []workload.PinnedContainer, claims []claim) {
 	for i, c := range claims {
 		h.holding.CPUs = h.holding.CPUs.Union(c.cpus)
-		has := bound{nodes: c.mems, bytes: containers[i].Memory, request: containers[i].MemoryRequest}
-		if p.PerPod {
-			has.bytes, has.request = podMemory(p, containers), p.ScheduledMemory
+		if c.mems == 0 {
+			continue
 		}
-		if c.mems != 0 && has.bytes > 0 {
+		for has := range needIn(p, containers, i).bounds(c.mems) {
 			h.bounds = append(h.bounds, has)
 		}
 	}
@@ -161,9 +180,9 @@ func leavesCore(m *alloc.Machine, all cpuset.Set, n int) bool {
 	return false
 }
 
-// occupied returns the CPUs that no other pod may have: those held, and their
+// Occupied returns the CPUs that no other pod may have: those held, and their
 // siblings where they are to stay empty.
-func (h *Held) occupied(m *alloc.Machine) cpuset.Set {
+func (h *Held) Occupied(m *alloc.Machine) cpuset.Set {
 	if h.holding.Exclusive != alloc.PCPULevel {
 		return h.holding.CPUs
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
@@ -32,8 +33,8 @@ func hugeTree() fstest.MapFS {
 	return tree
 }
 
-// Huge pages are set aside: what is bound to a NUMA node has to fit beside them. And
-// which nodes have some free is not known, so a pod that asks for some uses all nodes.
+// Huge pages are set aside: what is bound to a NUMA node has to fit beside them. A pod
+// that asks for some is bound to a node that has as many of that size.
 func TestMemoryBesideHugePages(t *testing.T) {
 	top, err := topology.Discover(hugeTree())
 	if err != nil {
@@ -46,18 +47,21 @@ func TestMemoryBesideHugePages(t *testing.T) {
 	tests := []struct {
 		name  string
 		bytes int64
-		huge  bool
+		huge  workload.HugePages
 		mems  string
 	}{
-		{"fits beside the huge pages", 4 * gi, false, "0"},
-		{"would fit without them", 6 * gi, false, "1"},
-		{"asks for huge pages", gi, true, "0-1"},
+		{"fits beside the huge pages", 4 * gi, workload.HugePages{}, "0"},
+		{"would fit without them", 6 * gi, workload.HugePages{}, "1"},
+		{"asks for huge pages", gi, workload.HugePages{{Size: 2 << 20, Bytes: gi}, {Size: gi, Bytes: 4 * gi}}, "0"},
+		{"for more of a size than there are", gi, workload.HugePages{{Size: 2 << 20, Bytes: 2 * gi}}, "0-1"},
+		{"for a size that is not there", gi, workload.HugePages{{Size: 64 << 10, Bytes: gi}}, "0-1"},
+		{"for more memory than is beside them", 6 * gi, workload.HugePages{{Size: gi, Bytes: gi}}, "0-1"},
 	}
 	for _, test := range tests {
 		c := app("app", 2)
 		c.MemoryLimit = test.bytes
 		pin := pinning(t, []workload.Container{c})
-		pin.HugePages = test.huge
+		pin.Pinned[0].Huge, pin.Pinned[0].HugeRequest, pin.ScheduledHuge = test.huge, test.huge, test.huge
 		ask := placement.AskOf(pin)
 		d, no := placement.Decide(new(alloc.Scratch), placement.Node{Machine: m, AllocatableMilli: 8000}, new(placement.Occupancy), &ask)
 		if !no.OK() {
@@ -150,5 +154,159 @@ func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
 		if got := d.Annotation(&ask, hash).Containers["app"]; !no.OK() || got.CPUs != test.cpus || got.Mems != test.mems {
 			t.Errorf("%s: %+v %q, want %s, %s", test.name, got, no, test.cpus, test.mems)
 		}
+	}
+}
+
+// hugePod is a pod of one container with so many CPUs, 1 GiB of memory, and huge pages of
+// 1 GiB.
+func hugePod(t testing.TB, cpus, bytes int64) workload.Pinning {
+	t.Helper()
+	c := app("app", cpus)
+	c.MemoryLimit, c.MemoryRequest = gi, gi
+	c.Huge.Put(gi, bytes)
+	p := pinning(t, []workload.Container{c})
+	p.ScheduledMemory, p.ScheduledHuge = gi, c.Huge
+	return p
+}
+
+// Two pods of 50 and 40 GiB of huge pages do not fit into one NUMA node of 64: each is
+// bound to one of its own, with its CPUs. What is left of neither suffices for a third of
+// 30, and where the agent does not say which nodes have them no pod is bound.
+func TestHugePagesArePromisedOnce(t *testing.T) {
+	s := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 80 * gi, huge: 64}
+	n := s.node(t)
+	var o placement.Occupancy
+	for _, step := range []struct {
+		gib        int64
+		cpus, mems string
+	}{{50, "0-1", "0"}, {40, "8-9", "1"}, {30, "2-3", "0-1"}, {10, "4-5", "0-1"}} {
+		ask := placement.AskOf(hugePod(t, 2, step.gib*gi))
+		d, no := placement.Decide(new(alloc.Scratch), n, &o, &ask)
+		if got := d.Annotation(&ask, hash).Containers["app"]; !no.OK() || got.CPUs != step.cpus || got.Mems != step.mems {
+			t.Errorf("%d GiB: %+v %q, want %s, %s", step.gib, got, no, step.cpus, step.mems)
+		}
+		held := d.Held(&ask)
+		o.Add(n.Machine, &held)
+		n.RequestedMemory += gi
+		n.RequestedHuge.Put(gi, step.gib*gi)
+	}
+	top := s.topology(t)
+	for i := range top.Nodes {
+		top.Nodes[i].HugePages = nil
+	}
+	m, err := alloc.Compile(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := placement.AskOf(hugePod(t, 2, gi))
+	d, no := placement.Decide(new(alloc.Scratch), placement.Node{Machine: m, AllocatableMilli: 16000}, new(placement.Occupancy), &ask)
+	if got := d.Annotation(&ask, hash).Containers["app"]; !no.OK() || got.Mems != "0-1" {
+		t.Errorf("pools not known: %+v %q", got, no)
+	}
+}
+
+// Huge pages that pods request without being bound may be anywhere: they count in every
+// NUMA node, and once those pods are bound only in theirs.
+func TestHugePagesBesideRequests(t *testing.T) {
+	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 80 * gi, huge: 64}.node(t)
+	n.RequestedHuge.Put(gi, 40*gi)
+	mems := func(o *placement.Occupancy, gib int64) string {
+		ask := placement.AskOf(hugePod(t, 2, gib*gi))
+		d, no := placement.Decide(new(alloc.Scratch), n, o, &ask)
+		if !no.OK() {
+			t.Fatal(no)
+		}
+		return d.Annotation(&ask, hash).Containers["app"].Mems
+	}
+	var o placement.Occupancy
+	if fits, not := mems(&o, 24), mems(&o, 25); fits != "0" || not != "0-1" {
+		t.Errorf("beside 40 GiB somewhere: 24 GiB in %s, 25 GiB in %s", fits, not)
+	}
+	held := placement.HeldBy(n.Machine, hugePod(t, 2, 40*gi), `{"v":1,"topology":"`+hash+`","containers":{"app":{"cpus":"0-1","mems":"0","policy":"exclusive"}}}`)
+	o.Add(n.Machine, &held)
+	if fits, not := mems(&o, 24), mems(&o, 25); fits != "0" || not != "1" {
+		t.Errorf("beside 40 GiB in node 0: 24 GiB in %s, 25 GiB in %s", fits, not)
+	}
+	if o.Overbound(n.Machine, &held) {
+		t.Error("40 of 64 GiB are too much")
+	}
+	more := placement.HeldBy(n.Machine, hugePod(t, 2, 30*gi), `{"v":1,"topology":"`+hash+`","containers":{"app":{"cpus":"2-3","mems":"0","policy":"exclusive"}}}`)
+	if o.Add(n.Machine, &more); !o.Overbound(n.Machine, &more) {
+		t.Error("70 of 64 GiB are not too much")
+	}
+}
+
+// A binder counts what is bound before: 60 GiB to a NUMA node of 100, then 100 to this and
+// another. That is not too much at Bind either, which asks later and knows no order, be the
+// two containers of one pod, or pods of which one is decided while the other is on its way.
+// What fits in no order is too much.
+func TestOverboundNeedsNoOrder(t *testing.T) {
+	m := shape{nodes: 4, l3: 1, cores: 8, threads: 1, memory: 200 * gi, huge: 100}.machine(t)
+	held := func(gib int64, cpus, mems string) *placement.Held {
+		h := placement.HeldBy(m, hugePod(t, 2, gib*gi), written(cpus, mems))
+		return &h
+	}
+	narrow, wide, rival := held(60, "2-3", "0"), held(100, "4,12", "0-1"), held(50, "6-7", "0")
+	elsewhere := held(90, "16-17", "2")
+	var o placement.Occupancy
+	for _, h := range []*placement.Held{narrow, wide, elsewhere} {
+		o.Add(m, h)
+	}
+	if o.Overbound(m, narrow) || o.Overbound(m, wide) {
+		t.Error("60 GiB of NUMA node 0 and 100 of both are too much")
+	}
+	if o.Add(m, rival); !o.Overbound(m, narrow) || !o.Overbound(m, wide) || o.Overbound(m, elsewhere) {
+		t.Error("110 of 100 GiB are not too much")
+	}
+}
+
+// What the kubelet gave of NUMA nodes counts there, once, and its requests nowhere else: a pod
+// goes beside the rest. What is of no known node, or of all, is not there.
+func TestMemoryBesideKubelets(t *testing.T) {
+	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 80 * gi, huge: 16}.node(t)
+	n.RequestedMemory = 40 * gi
+	n.RequestedHuge.Put(gi, 10*gi)
+	top := n.Machine.Topology()
+	given := placement.GivenBy(top, []v1alpha1.KubeletMemory{
+		{NUMANodes: "0", Bytes: 30 * gi},
+		{NUMANodes: "0", Bytes: 10 * gi},
+		{NUMANodes: "0", PageKiB: 1 << 20, Bytes: 10 * gi},
+		{NUMANodes: "0-1", Bytes: 60 * gi},
+		{NUMANodes: "7", Bytes: 60 * gi},
+		{NUMANodes: "x", Bytes: 60 * gi},
+		{NUMANodes: "1", Bytes: -60 * gi},
+		{NUMANodes: "1", PageKiB: -1, Bytes: 60 * gi},
+		{NUMANodes: "1", PageKiB: 1 << 50, Bytes: gi},
+	})
+	tests := []struct {
+		name         string
+		memory, huge int64
+		cpus, mems   string
+	}{
+		{"fits beside it", 17 * gi, 0, "0-1", "0"},
+		{"fits in the other node only", 18 * gi, 0, "8-9", "1"},
+		{"fits nowhere", 58 * gi, 0, "0-1", "0-1"},
+		{"its huge pages are in this node", gi, 6 * gi, "0-1", "0"},
+		{"in the other node only", gi, 7 * gi, "8-9", "1"},
+	}
+	for _, test := range tests {
+		pin := hugePod(t, 2, test.huge)
+		pin.Pinned[0].Memory, pin.Pinned[0].MemoryRequest, pin.ScheduledMemory = test.memory, test.memory, test.memory
+		ask := placement.AskOf(pin)
+		var o placement.Occupancy
+		o.AddGiven(given)
+		d, no := placement.Decide(new(alloc.Scratch), n, &o, &ask)
+		if got := d.Annotation(&ask, hash).Containers["app"]; !no.OK() || got.CPUs != test.cpus || got.Mems != test.mems {
+			t.Errorf("%s: %+v %q, want %s, %s", test.name, got, no, test.cpus, test.mems)
+		}
+	}
+	if !given.Equal(placement.GivenBy(top, []v1alpha1.KubeletMemory{{NUMANodes: "0", PageKiB: 1 << 20, Bytes: 10 * gi}, {NUMANodes: "0", Bytes: 40 * gi}})) {
+		t.Error("the same memory in another order is other memory")
+	}
+	var o placement.Occupancy
+	o.AddGiven(given)
+	own := placement.HeldBy(n.Machine, hugePod(t, 2, 7*gi), written("0-1", "0"))
+	if o.Add(n.Machine, &own); !o.Overbound(n.Machine, &own) {
+		t.Error("17 of 16 GiB are not too much")
 	}
 }

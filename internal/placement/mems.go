@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"iter"
+
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
@@ -51,13 +53,24 @@ func localNodes(t *topology.Topology) nodeMask {
 	return nodesWhere(t, func(n *topology.Node) bool { return n.MemoryBytes > 0 && !n.CPUs.IsEmpty() })
 }
 
-// bindable returns how much memory of the nodes may be bound: no huge pages.
-func bindable(t *topology.Topology, nodes nodeMask) int64 {
+// bindable returns how much memory of the nodes may be bound in pages of a size: all
+// that their pool has, or of kind 0 the rest, less a reserve.
+func bindable(t *topology.Topology, nodes nodeMask, kind int64) int64 {
 	sum := int64(0)
 	for i := range t.Nodes {
-		if nodes&(1<<i) != 0 {
-			usable := t.Nodes[i].MemoryBytes - t.Nodes[i].HugePageBytes
+		if nodes&(1<<i) == 0 {
+			continue
+		}
+		node := &t.Nodes[i]
+		if kind == 0 {
+			usable := node.MemoryBytes - node.HugePageBytes
 			sum += min(max(usable, 0), mostBytes) / 100 * (100 - reservePercent)
+			continue
+		}
+		for _, pool := range node.HugePages {
+			if pool.PageBytes() == kind {
+				sum += min(pool.Bytes(), mostBytes)
+			}
 		}
 	}
 	return sum
@@ -96,9 +109,11 @@ func maskOf(t *topology.Topology, ids cpuset.Set) nodeMask {
 }
 
 // binder decides for the containers of one pod, one after the other, whether their
-// memory is bound. It is where it fits beside what others bind, and nowhere else.
+// memory is bound. It is where all of it fits beside what others bind, and nowhere else.
 // Requested memory that is not bound counts in each node with a share, as large as
-// the node's share of the memory of all local nodes.
+// the node's share of the memory of all local nodes. Huge pages that are not bound count
+// wholly in each node: where they are missing nothing can be swapped or moved to make
+// room, and the program ends.
 type binder struct {
 	node   Node
 	others *Occupancy
@@ -108,72 +123,89 @@ type binder struct {
 }
 
 // bind returns the nodes that a container is bound to, empty where it may use all
-// memory: because the pod asks for huge pages, and which nodes have some left is not
-// known; because its memory has no limit or request; because it has CPUs in all
-// nodes that have memory; or because it is not known that the reserve would be left.
-func (b *binder) bind(wanted bound) nodeMask {
-	t := b.node.Machine.Topology()
-	all := memoryNodes(t)
-	wanted.nodes &= all
-	if b.pod.HugePages || wanted.bytes == 0 || wanted.nodes == 0 || wanted.nodes == all {
+// memory: because its memory has no limit or request; because it has CPUs in all
+// nodes that have memory; or because it is not known that it fits.
+func (b *binder) bind(wanted need, nodes nodeMask) nodeMask {
+	all := memoryNodes(b.node.Machine.Topology())
+	nodes &= all
+	if wanted.memory == 0 || nodes == 0 || nodes == all {
 		return 0
 	}
-	if wanted.bytes > b.room(wanted.nodes, wanted.request) {
-		return 0
+	for one := range wanted.bounds(nodes) {
+		if one.bytes > b.room(one) {
+			return 0
+		}
 	}
-	b.own = append(b.own, wanted)
-	return wanted.nodes
+	for one := range wanted.bounds(nodes) {
+		b.own = append(b.own, one)
+	}
+	return nodes
 }
 
-// room returns how many bytes may still be bound to the nodes, of which request is
-// requested.
-func (b *binder) room(nodes nodeMask, request int64) int64 {
+// room returns how many bytes may still be bound to the nodes of a bound, in pages of its
+// size, by what requests as much.
+func (b *binder) room(wanted bound) int64 {
 	t := b.node.Machine.Topology()
-	sum, anywhere := int64(0), b.node.RequestedMemory+b.pod.ScheduledMemory-request
+	sum, anywhere := int64(0), b.requested(wanted.kind)-wanted.request
 	for _, bounds := range [...][]bound{b.others.bounds, b.own} {
+		sum += boundBeside(bounds, wanted)
 		for _, one := range bounds {
-			anywhere -= one.request
-			if one.nodes&nodes != 0 {
-				sum += one.bytes
+			if one.kind == wanted.kind {
+				anywhere -= one.request
 			}
 		}
 	}
-	local := localNodes(t)
-	if all := bindable(t, local); anywhere > 0 && all > 0 {
-		sum += int64(float64(anywhere) * (float64(bindable(t, nodes&local)) / float64(all)))
+	has := bindable(t, wanted.nodes, wanted.kind)
+	if anywhere > 0 && wanted.kind == 0 {
+		local := localNodes(t)
+		if all := bindable(t, local, 0); all > 0 {
+			anywhere = int64(float64(anywhere) * (float64(bindable(t, wanted.nodes&local, 0)) / float64(all)))
+		}
 	}
-	return bindable(t, nodes) - sum
+	return has - sum - max(anywhere, 0)
 }
 
-// withMemory adds to a request what the pod would bind, and how much of it each NUMA
-// node can hold, so that those which hold it come first. A request that binds nothing
-// stays as it is.
-func (n Node) withMemory(o *Occupancy, a *Ask, r *alloc.Request) *alloc.Request {
+// requested is what all pods request in pages of a size, the binder's own included.
+func (b *binder) requested(kind int64) int64 {
+	if kind == 0 {
+		return b.node.RequestedMemory + b.pod.ScheduledMemory
+	}
+	return b.node.RequestedHuge.Of(kind) + b.pod.ScheduledHuge.Of(kind)
+}
+
+// amounts returns what the pod would bind, and which devices it asks for, and how much of
+// that each NUMA node has, so that those which have it come first. Where there is no
+// choice there are none.
+func (n Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
+	if len(n.Machine.Topology().Nodes) < 2 {
+		return nil
+	}
+	return append(n.deviceAmounts(o, a), n.memoryAmounts(o, a)...)
+}
+
+// memoryAmounts are those of what the pod would bind.
+func (n Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	t := n.Machine.Topology()
 	memory := memoryNodes(t)
-	if a.Pod.HugePages || memory&(memory-1) == 0 {
-		return r // with one node there is no choice
+	if memory&(memory-1) == 0 {
+		return nil
 	}
-	var all bound
-	for i := range r.Wants {
-		if one := boundOf(&a.Pod, i, 0); one.bytes > 0 {
-			all.bytes += one.bytes
-			all.request += one.request
-		}
-	}
-	if all.bytes == 0 {
-		return r
+	var all need
+	for i := range a.Request.Wants {
+		all.add(needOf(&a.Pod, i))
 	}
 	b := binder{node: n, others: o, pod: &a.Pod}
-	amount := alloc.Amount{Want: all.bytes, Free: make([]int64, len(t.Nodes))}
-	for i := range amount.Free {
-		if node := nodeMask(1) << i; memory&node != 0 {
-			amount.Free[i] = max(b.room(node, all.request), 0)
+	var amounts []alloc.Amount
+	for wanted := range all.bounds(0) {
+		amount := alloc.Amount{Want: wanted.bytes, Free: make([]int64, len(t.Nodes))}
+		for i := range amount.Free {
+			if wanted.nodes = nodeMask(1) << i; memory&wanted.nodes != 0 {
+				amount.Free[i] = max(b.room(wanted), 0)
+			}
 		}
+		amounts = append(amounts, amount)
 	}
-	with := *r
-	with.Amounts = []alloc.Amount{amount}
-	return &with
+	return amounts
 }
 
 // Narrow returns the NUMA nodes that the containers of a pod may be bound to, of which
@@ -190,17 +222,52 @@ func (n Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.S
 			continue
 		}
 		if !p.PerPod || len(narrow) == 0 { // else the pod's memory is bound as one
-			shared = b.bind(boundOf(p, i, maskOf(t, at)))
+			shared = b.bind(needOf(p, i), maskOf(t, at))
 		}
 		narrow[c.Name] = shared.ids(t)
 	}
 	return narrow
 }
 
-// boundOf returns what a container, or all of them with PerPod, would bind to nodes.
-func boundOf(p *workload.Pinning, i int, nodes nodeMask) bound {
+// need is what a container, or all of them with PerPod, would bind: at most so much, of
+// which a part is requested.
+type need struct {
+	memory, memoryRequest int64
+	huge, hugeRequest     workload.HugePages
+}
+
+// needOf returns what one of the Wants would bind.
+func needOf(p *workload.Pinning, i int) need { return needIn(p, p.Pinned, i) }
+
+// needIn is needOf for one of some containers of the pod.
+func needIn(p *workload.Pinning, containers []workload.PinnedContainer, i int) need {
 	if p.PerPod {
-		return bound{nodes: nodes, bytes: podMemory(p, p.Pinned), request: p.ScheduledMemory}
+		return need{podMemory(p, containers), p.ScheduledMemory, p.ScheduledHuge, p.ScheduledHuge}
 	}
-	return bound{nodes: nodes, bytes: p.Pinned[i].Memory, request: p.Pinned[i].MemoryRequest}
+	c := &containers[i]
+	return need{c.Memory, c.MemoryRequest, c.Huge, c.HugeRequest}
+}
+
+// add adds what another container would bind, of the memory only what has a bound.
+func (n *need) add(other need) {
+	if other.memory > 0 {
+		n.memory += other.memory
+		n.memoryRequest += other.memoryRequest
+	}
+	n.huge.Add(other.huge, 1)
+	n.hugeRequest.Add(other.hugeRequest, 1)
+}
+
+// bounds returns each amount of it, bound to nodes.
+func (n need) bounds(nodes nodeMask) iter.Seq[bound] {
+	return func(yield func(bound) bool) {
+		if n.memory > 0 && !yield(bound{nodes, 0, n.memory, n.memoryRequest}) {
+			return
+		}
+		for _, one := range n.huge {
+			if one.Bytes > 0 && !yield(bound{nodes, one.Size, one.Bytes, n.hugeRequest.Of(one.Size)}) {
+				return
+			}
+		}
+	}
 }

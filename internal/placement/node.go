@@ -3,6 +3,7 @@ package placement
 import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // Node is one node as far as decisions depend on it, apart from what its pods
@@ -21,10 +22,24 @@ type Node struct {
 	// RequestedMemory is the same sum of memory, in bytes: where it lies is not known
 	// but of what is bound.
 	RequestedMemory int64
+	// RequestedHuge is the same sum of huge pages.
+	RequestedHuge workload.HugePages
+	// RequestedDevices is the same sum of devices, by CountDevices.
+	RequestedDevices Devices
 	// PreferNodes are NUMA nodes by the kernel's number that the pod is better
 	// off in, for example because its devices are there.
 	PreferNodes cpuset.Set
+	// SpanNodes are those, if two or more, of which each has devices of the pod: it takes
+	// CPUs of each, if it can.
+	SpanNodes cpuset.Set
+	// Claims are the devices that the pod's claims ask for and do not have yet; nil where
+	// none are known.
+	Claims *Claims
 }
+
+// Claims are numbers of devices, and how many each NUMA node has left, in the order of the
+// topology's nodes.
+type Claims []alloc.Amount
 
 // Surplus returns how much CPU, in thousandths, may still be requested on the
 // node. It is negative where too much was given out.
@@ -58,6 +73,15 @@ func (n Node) limit() int64 {
 		return n.AllocatableMilli
 	}
 	return min(n.AllocatableMilli, int64(pool(n.Machine).Size())*milli)
+}
+
+// Given returns the CPUs that a pod of a cluster may get: efficiency cores are only for
+// those who ask for them, which a pod cannot.
+func (n Node) Given() cpuset.Set { return n.Machine.Pinnable().Difference(efficiency(n.Machine)) }
+
+// Fragmentation looks at those that are free.
+func (n Node) Fragmentation(o *Occupancy) Fragmentation {
+	return FragmentationOf(n.Machine.Topology(), n.Given(), o.Taken.CPUs())
 }
 
 // pool returns the CPUs that run containers: pinned ones and the shared pool.

@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,8 @@ const (
 type shape struct {
 	nodes, l3, cores, threads int
 	memory                    int64 // of a NUMA node
+	huge                      int64 // pages of 1 GiB of a NUMA node
+	gpus                      int64 // of a NUMA node
 	reserved, isolated        string
 	slow                      int // the first cores are efficiency cores
 }
@@ -61,6 +64,12 @@ func (s shape) topology(t testing.TB) *topology.Topology {
 		}
 		distances[node] = 10
 		top.Nodes = append(top.Nodes, topology.Node{ID: topology.NodeID(node), CPUs: inNode, MemoryBytes: s.memory, Distances: distances})
+		if s.gpus > 0 {
+			top.Devices = []topology.Device{{Resource: "example.com/nic", Nodes: make([]int64, s.nodes)}, {Resource: gpu, Nodes: slices.Repeat([]int64{s.gpus}, s.nodes)}}
+		}
+		if s.huge > 0 {
+			top.Nodes[node].HugePages, top.Nodes[node].HugePageBytes = []topology.HugePages{{PageKiB: 1 << 20, Pages: s.huge}}, s.huge<<30
+		}
 		top.Sockets = append(top.Sockets, topology.Socket{ID: topology.SocketID(node), CPUs: inNode})
 		top.Online = top.Online.Union(inNode)
 	}

@@ -35,6 +35,8 @@ func drawPod(t *rapid.T, outer testing.TB) workload.Pinning {
 		c := app(string(rune('a'+i)), n)
 		c.CPURequest = min(c.CPURequest, rapid.SampledFrom([]int64{100, 1000, 1500, 4000}).Draw(t, "request"))
 		c.MemoryLimit = rapid.SampledFrom([]int64{0, gi, 3 * gi, 7 * gi}).Draw(t, "memory")
+		c.MemoryRequest = c.MemoryLimit
+		c.Huge.Put(gi, rapid.SampledFrom([]int64{0, 0, gi, 2 * gi, 3 * gi}).Draw(t, "huge pages"))
 		containers = append(containers, c)
 	}
 	pick := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
@@ -45,10 +47,18 @@ func drawPod(t *rapid.T, outer testing.TB) workload.Pinning {
 		"scheduling.koordinator.sh/numa-topology-spec", fmt.Sprintf(`{"numaTopologyPolicy":"%s","singleNUMANodeExclusive":"%s"}`,
 			pick("NUMA", "", "BestEffort", "Restricted", "SingleNUMANode"), pick("NUMA exclusive", "", "", "Preferred", "Required")),
 	}
+	gpus := rapid.SampledFrom([]int64{0, 0, 1, 2, 4}).Draw(t, "GPUs")
 	if rapid.Bool().Draw(t, "static-burst") {
 		annotations = append(annotations, "cpu-policy", "static-burst")
 	}
 	p := pinning(outer, containers, annotations...)
+	if gpus > 0 {
+		p.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
+	}
+	for _, c := range containers {
+		p.ScheduledMemory += c.MemoryRequest
+		p.ScheduledHuge.Add(c.Huge, 1)
+	}
 	if rapid.IntRange(0, 4).Draw(t, "per pod") == 0 {
 		p.PerPod = true
 		for i := range p.Pinned {
@@ -73,9 +83,9 @@ func occupancy(m *alloc.Machine, pods []bound) placement.Occupancy {
 // occupancy depends on who is there and on nothing else.
 func TestLife(t *testing.T) {
 	shapes := []shape{
-		{nodes: 2, l3: 2, cores: 2, threads: 2, memory: 8 * gi, reserved: "0"},
+		{nodes: 2, l3: 2, cores: 2, threads: 2, memory: 12 * gi, huge: 4, gpus: 2, reserved: "0"},
 		{nodes: 1, l3: 1, cores: 8, threads: 1, memory: 8 * gi},
-		{nodes: 4, l3: 1, cores: 2, threads: 2, memory: 8 * gi, isolated: "3"},
+		{nodes: 4, l3: 1, cores: 2, threads: 2, memory: 14 * gi, huge: 6, gpus: 1, isolated: "3"},
 	}
 	var nodes []placement.Node
 	for _, s := range shapes {
@@ -90,6 +100,9 @@ func TestLife(t *testing.T) {
 			if len(pods) > 0 && rapid.IntRange(0, 2).Draw(rt, "goes") == 0 {
 				i := rapid.IntRange(0, len(pods)-1).Draw(rt, "who")
 				n.RequestedMilli -= pods[i].pod.Scheduled
+				n.RequestedMemory -= pods[i].pod.ScheduledMemory
+				n.RequestedHuge.Add(pods[i].pod.ScheduledHuge, -1)
+				n.RequestedDevices[1] -= placement.CountDevices(n.Machine.Topology(), pods[i].pod.Devices)[1]
 				pods = slices.Delete(pods, i, i+1)
 				continue
 			}
@@ -118,6 +131,9 @@ func TestLife(t *testing.T) {
 			}
 			pods = append(pods, b)
 			n.RequestedMilli += p.Scheduled
+			n.RequestedMemory += p.ScheduledMemory
+			n.RequestedHuge.Add(p.ScheduledHuge, 1)
+			n.RequestedDevices[1] += placement.CountDevices(n.Machine.Topology(), p.Devices)[1]
 			checkNode(rt, n, pods)
 		}
 	})
@@ -158,11 +174,104 @@ func checkNode(t *rapid.T, n placement.Node, pods []bound) {
 	if limit := min(n.AllocatableMilli, int64(n.Machine.Pinnable().Size())*1000); sum > limit {
 		t.Fatalf("%d thousandths promised of %d", sum, limit)
 	}
+	checkMemory(t, n, pods)
 	backward := slices.Clone(pods)
 	slices.Reverse(backward)
 	if got := occupancy(n.Machine, backward); !cmp.Equal(got, o, same) {
 		t.Fatalf("order matters:\n%+v\n%+v", o, got)
 	}
+}
+
+// checkMemory adds up, for every set of NUMA nodes, what is bound inside of it: no byte
+// of the set is promised twice, in pages of 1 GiB and in others.
+func checkMemory(t *rapid.T, n placement.Node, pods []bound) {
+	top := n.Machine.Topology()
+	for within := 1; within < 1<<len(top.Nodes); within++ {
+		memory, huge := int64(0), int64(0)
+		for i, node := range top.Nodes {
+			if within>>i&1 != 0 {
+				huge += node.HugePageBytes
+				memory += node.MemoryBytes - node.HugePageBytes
+			}
+		}
+		for _, b := range pods {
+			placed, _ := v1alpha1.DecodePlacement(b.annotation)
+			for i, c := range b.pod.Pinned {
+				if !inside(placed.Containers[c.Name].Mems, within, len(top.Nodes)) || b.pod.PerPod && i > 0 {
+					continue
+				}
+				if b.pod.PerPod {
+					memory, huge = memory-b.pod.ScheduledMemory, huge-b.pod.ScheduledHuge.Of(gi)
+				} else {
+					memory, huge = memory-c.Memory, huge-c.Huge.Of(gi)
+				}
+			}
+		}
+		if memory < 0 || huge < 0 {
+			t.Fatalf("NUMA nodes %b: %d bytes of memory and %d of huge pages are left", within, memory, huge)
+		}
+	}
+}
+
+// inside says whether a list of memory nodes binds to some of all, and those are within a
+// set.
+func inside(mems string, within, all int) bool {
+	nodes, err := cpuset.Parse(mems)
+	if err != nil || nodes.Size() == all {
+		return false
+	}
+	for node := range nodes.All() {
+		if within>>node&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestDecidedIsNotOverbound says that Bind refuses nothing that Decide allowed, beside
+// whatever others hold, as long as nothing else came: for a pod alone, and for those before
+// it that are still on their way. The CPUs are any, as Confirm takes them.
+func TestDecidedIsNotOverbound(t *testing.T) {
+	n := shape{nodes: 3, l3: 1, cores: 6, threads: 1, memory: 12 * gi, huge: 2}.node(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		var o placement.Occupancy
+		for range rapid.IntRange(0, 2).Draw(rt, "others") {
+			p := one(t, 2)
+			p.Pinned[0].Memory = rapid.Int64Range(1, 14).Draw(rt, "memory of another") * gi
+			mems := rapid.SampledFrom([]string{"0", "0-1", "1-2", "2"}).Draw(rt, "mems")
+			h := placement.HeldBy(n.Machine, p, written(rapid.SampledFrom([]string{"0-1", "6-7", "12-13"}).Draw(rt, "CPUs"), mems))
+			o.Add(n.Machine, &h)
+		}
+		var flying []placement.Held
+		for range rapid.IntRange(1, 4).Draw(rt, "pods") {
+			var containers []workload.Container
+			for i := range rapid.IntRange(1, 3).Draw(rt, "containers") {
+				c := app(string(rune('a'+i)), rapid.Int64Range(1, 3).Draw(rt, "CPUs"))
+				c.MemoryLimit = rapid.Int64Range(0, 14).Draw(rt, "memory") * gi
+				c.Huge.Put(gi, rapid.Int64Range(0, 3).Draw(rt, "huge pages")*gi)
+				containers = append(containers, c)
+			}
+			ask := placement.AskOf(pinning(t, containers))
+			free := rapid.Permutation(slices.Collect(n.Machine.Pinnable().Difference(o.Taken.CPUs()).All())).Draw(rt, "CPUs")
+			each := make([]cpuset.Set, len(ask.Request.Wants))
+			for i, want := range ask.Request.Wants {
+				most := min(want.CPUs, len(free))
+				each[i], _ = cpuset.Of(free[:most]...)
+				free = free[most:]
+			}
+			d, refusal := placement.Confirm(new(alloc.Scratch), n, &o, &ask, each)
+			if !refusal.OK() {
+				continue
+			}
+			flying = append(flying, d.Held(&ask))
+			o.Add(n.Machine, &flying[len(flying)-1])
+			for i := range flying {
+				if o.Overbound(n.Machine, &flying[i]) {
+					rt.Fatalf("pod %d of %d: %+v binds too much: %+v", i, len(flying), flying[i], o)
+				}
+			}
+		}
+	})
 }
 
 // TestOccupancyOfAnything says that occupancies of pods without a placement, with

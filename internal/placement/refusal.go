@@ -31,6 +31,9 @@ const (
 	Allocation
 	// TooLarge is a node with fewer CPUs than the pod needs.
 	TooLarge
+	// Resizing is a node that gives another pod other CPUs at this moment: which is known
+	// as soon as the annotation of that pod says it.
+	Resizing
 )
 
 // Refusal says why a pod does not go to a node. The zero value is that it does.
@@ -80,6 +83,8 @@ func (r Refusal) String() string {
 		return r.Alloc.String()
 	case TooLarge:
 		return "fewer CPUs than the pod needs"
+	case Resizing:
+		return "a resize or a move of exclusive CPUs under way"
 	default:
 		return ""
 	}
@@ -94,6 +99,7 @@ func (r Refusal) Word() string {
 	return [...]string{
 		NoTopology: "NoTopology", NUMAPolicyDiffers: "NUMAPolicyDiffers", BindPolicyDiffers: "BindPolicyDiffers",
 		Promised: "Promised", UnknownCPUs: "UnknownCPUs", SharedPool: "SharedPool", TooLarge: "TooLarge",
+		Resizing: "Resizing",
 	}[r.Code]
 }
 

@@ -14,8 +14,8 @@ type field struct {
 
 // Score packs the vector of a decision into one number, the greater the
 // better, that compares between nodes in the order of the vector. First comes
-// what the pod itself has of the place: NUMA nodes, whether these hold its
-// memory, CPUs outside the preferred ones, sockets, distance, L3 domains, cores. The last packingBits have what
+// what the pod itself has of the place: whether its devices are near, NUMA nodes,
+// whether these hold its memory, CPUs outside the preferred ones, sockets, distance, L3 domains, cores. The last packingBits have what
 // counts for the pods after it: cores that it breaks, and what is left free in
 // the domains touched. Each term has as many bits as its values mostly need;
 // beyond that it saturates, and the next term decides. What is left free counts
@@ -29,9 +29,10 @@ func Score(d *Decision) int64 {
 	}
 	score := int64(0)
 	for _, f := range [...]field{
+		{value: d.FarDevices, bits: 1},
 		{value: v.NUMANodes, bits: 4},
 		{value: v.Unheld, bits: 1},
-		{value: v.OffPreferred, bits: 5},
+		{value: v.OffPreferred, bits: 4},
 		{value: v.Sockets - 1, bits: 3}, // a machine that shows none is no better than one of one
 		{value: v.Distance / distanceStep, bits: 4},
 		{value: v.L3s, bits: 5},

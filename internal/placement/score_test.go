@@ -19,7 +19,7 @@ func TestScoreOrder(t *testing.T) {
 		draw := func(name string) placement.Decision {
 			term := func(most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 			return placement.Decision{Bind: bind, Strategy: strategy, Answer: alloc.Answer{Vector: alloc.Vector{
-				NUMANodes: term(8), Unheld: term(1), OffPreferred: term(31), Sockets: 1 + term(7), Distance: term(15) * 16, L3s: term(31),
+				NUMANodes: term(8), Unheld: term(1), OffPreferred: term(15), Sockets: 1 + term(7), Distance: term(15) * 16, L3s: term(31),
 				Split: term(100), Broken: term(60), Cores: term(250), FreeL3: term(500), FreeNUMA: term(500), FreeSocket: term(500),
 			}}}
 		}

@@ -21,6 +21,10 @@ type Writers struct {
 	// Limits are what the owner's specification grants, in CPUs, 0 for nothing: a quota
 	// that grants one of them is a resize, and the new original.
 	Limits [2]unit.CPUs
+	// InForce says that the program which carries the specification out reports the first of
+	// Limits as done: a quota of Berth's that is the same number hides its write, and the
+	// limit is the new original.
+	InForce bool
 	// Made says that a container runtime makes the object as Berth answered, also at a
 	// resize: the first limit is the original although nothing on the host shows it.
 	Made bool

@@ -9,9 +9,12 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 
@@ -95,20 +98,44 @@ func Adopt() error {
 	return nil
 }
 
-// Clear kills the process group, also what the process left in it, and waits until it is gone.
-// A process that left the group goes on.
-func (p *Process) Clear() error {
+// Clear kills the process group, also what the process left in it, and waits until it is gone, or
+// until ctx ends: a process that the kernel does not let go of stays, and a pipe of Start's command
+// may be held by one that left the group, which goes on. The error is then the cause of ctx.
+func (p *Process) Clear(ctx context.Context) error {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	defer signal.Stop(ended)
+	done := p.done
 	for {
 		if err := p.Signal(syscall.SIGKILL); err != nil {
 			return err
 		}
-		<-p.done
-		_, err := unix.Wait4(-p.pid, nil, 0, nil)
+		if done == nil { // no other wait is under way
+			if gone, err := p.reap(); gone || err != nil {
+				return err
+			}
+		}
+		select {
+		case <-done:
+			done = nil
+		case <-ended:
+		case <-ctx.Done():
+			return fmt.Errorf("process group %d does not end: %w", p.pid, context.Cause(ctx))
+		}
+	}
+}
+
+// reap takes what ended of the process group, and says whether nothing is left of it.
+func (p *Process) reap() (gone bool, err error) {
+	for {
+		pid, err := unix.Wait4(-p.pid, nil, unix.WNOHANG, nil)
 		switch {
 		case errors.Is(err, unix.ECHILD):
-			return nil
+			return true, nil
 		case err != nil && !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("wait for process group %d: %w", p.pid, err)
+			return false, fmt.Errorf("wait for process group %d: %w", p.pid, err)
+		case err == nil && pid == 0:
+			return false, nil
 		}
 	}
 }

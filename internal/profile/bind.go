@@ -41,11 +41,23 @@ type Unit struct {
 	CPUs, Mems cpuset.Set
 	Policy     string
 	Slice      string
+	// RTBudget is that of its group for real-time threads, in microseconds of each second, 0 for
+	// none.
+	RTBudget int64
+	// Partition is the kind of partition that the unit becomes, "" for none, and Set the name of
+	// the set that says so.
+	Partition v1alpha1.CPUPartition
+	Set       string
+}
+
+// Exclusive says whether a set keeps others away.
+func (s Set) Exclusive() bool {
+	return s.Partition == v1alpha1.PartitionIsolated || s.Partition == v1alpha1.PartitionRoot
 }
 
 // Bind joins a whole profile with a machine. Problems are v1alpha1.ErrInvalid.
 func Bind(d Document, t *topology.Topology) (Bound, error) {
-	b := binder{machine: t, spec: d.Spec, sets: map[string]Set{}}
+	b := binder{machine: t, spec: d.Spec, sets: map[string]Set{}, partitions: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.CPUs)) {
 		b.set(name, nil)
 	}
@@ -81,6 +93,8 @@ type binder struct {
 	spec     v1alpha1.ProfileSpec
 	sets     map[string]Set
 	problems v1alpha1.FieldErrors
+	// partitions has the unit that becomes a partition by the name of its set.
+	partitions map[string]string
 }
 
 func (b *binder) refuse(field, value, allowed string) {
@@ -206,8 +220,18 @@ func (b *binder) setting(name string, s v1alpha1.ProfileSetting) (Setting, bool)
 
 func (b *binder) unit(field string, u v1alpha1.ProfileUnit) Unit {
 	bound := Unit{Name: u.Unit, Policy: u.Policy, Slice: u.Slice}
+	if budget, err := parseBudget(u.RTBudget); err == nil && u.RTBudget != "" { // Check has seen it
+		bound.RTBudget = budget
+	}
 	if u.CPUs != "" {
 		bound.CPUs = b.named(field+".cpus", u.CPUs)
+	}
+	if set := b.sets[u.CPUs]; set.Exclusive() {
+		bound.Partition, bound.Set = set.Partition, u.CPUs
+		if other := b.partitions[u.CPUs]; other != "" {
+			b.refuse(field+".cpus", u.CPUs, "a set of its own: "+other+" is the partition of this one; units share one through the slice that they are in")
+		}
+		b.partitions[u.CPUs] = u.Unit
 	}
 	switch {
 	case u.Mems == Local && u.CPUs == "":

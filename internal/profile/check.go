@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -47,13 +48,24 @@ func problem(field, value, allowed string) v1alpha1.FieldErrors {
 	return v1alpha1.FieldErrors{{Field: field, Value: v1alpha1.Show(value), Allowed: allowed}}
 }
 
+// sysctlTrees are what names of sysctls begin with, and those of knobs do not.
+func sysctlTrees() []string {
+	return []string{"fs.", "kernel.", "net.core.", "net.ipv4.", "net.ipv6.", "user.", "vm."}
+}
+
 func checkSetting(name, value string) v1alpha1.FieldErrors {
 	k, ok := knob.Lookup(name)
+	if !ok && slices.ContainsFunc(sysctlTrees(), func(tree string) bool { return strings.HasPrefix(name, tree) }) {
+		return problem(settingField(name), value, knob.Prefix+name+", which is that sysctl")
+	}
 	if !ok {
 		return problem(settingField(name), value, "only the knobs "+strings.Join(knob.Names(), ", ")+", and sysctl.NAME")
 	}
 	if _, err := k.Parse(value); err != nil {
 		return problem(settingField(name), value, k.Range())
+	}
+	if named, _, is := knob.Named(strings.TrimPrefix(name, knob.Prefix)); is && k.Unit == knob.Text && !knob.Whole(value) {
+		return problem(settingField(name), value, "a whole number, as in the kernel's file; "+named.Name+" takes "+named.Range())
 	}
 	return nil
 }
@@ -79,10 +91,27 @@ func checkUnit(field string, u v1alpha1.ProfileUnit) v1alpha1.FieldErrors {
 	if _, err := slice.Parse(u.Slice); u.Slice != "" && err != nil {
 		e = append(e, problem(field+".slice", u.Slice, slice.Range())...)
 	}
+	if _, err := parseBudget(u.RTBudget); u.RTBudget != "" && err != nil {
+		e = append(e, problem(field+".rtBudget", u.RTBudget, budgetRange)...)
+	}
 	if class, _, _ := Policy(u.Policy); u.Slice != "" && class != "" && class != "other" && class != "batch" {
 		e = append(e, problem(field+".slice", u.Slice, "only with policy other or batch")...)
 	}
 	return e
+}
+
+// budgetRange says in words what parseBudget reads.
+const budgetRange = "a duration of 1ms to 1s in steps of 1us"
+
+// parseBudget reads a budget for real-time threads, which is within what the host has for all of
+// them. It returns microseconds.
+func parseBudget(text string) (int64, error) {
+	host, _ := knob.Lookup("rt.runtime")
+	v, err := host.Parse(text)
+	if err == nil && v.Word != "" {
+		err = knob.ErrValue
+	}
+	return v.N / int64(time.Microsecond), err
 }
 
 // Policy reads a scheduling policy: its class, and the priority of a real-time one.

@@ -66,11 +66,6 @@ func (l *linter) add(code string, severity Severity, format string, args ...any)
 	l.found = append(l.found, Finding{code, severity, fmt.Sprintf(format, args...)})
 }
 
-// exclusive says whether a set keeps others away.
-func exclusive(s Set) bool {
-	return s.Partition == v1alpha1.PartitionIsolated || s.Partition == v1alpha1.PartitionRoot
-}
-
 func (l *linter) sets() {
 	for _, name := range slices.Sorted(maps.Keys(l.bound.Sets)) {
 		l.whole("set "+name, l.bound.Sets[name].CPUs)
@@ -94,7 +89,7 @@ func (l *linter) whole(what string, cpus cpuset.Set) {
 func (l *linter) housekeeping() {
 	var taken cpuset.Set
 	for _, s := range l.bound.Sets {
-		if exclusive(s) {
+		if s.Exclusive() {
 			taken = taken.Union(s.CPUs)
 		}
 	}
@@ -154,8 +149,8 @@ func (l *linter) unit(u Unit) {
 		l.add("no-such-unit", Warning, "%s: systemd does not run here", u.Name)
 	case !l.facts.HasUnit(u.Name):
 		l.add("no-such-unit", Warning, "%s: systemd has no unit of that name here", u.Name)
-	case l.facts.Unified == "":
-		l.add("cgroup-v1", Warning, "%s: AllowedCPUs= and AllowedMemoryNodes= need the unified hierarchy, which this host does not have", u.Name)
+	case l.facts.Unified == "" && (l.facts.CPU == "" || !u.CPUs.IsEmpty() || !u.Mems.IsEmpty()):
+		l.add("cgroup-v1", Warning, "%s: CPUs and memory nodes of units need the unified hierarchy of control groups, which this host does not have", u.Name)
 	}
 	l.work("unit "+u.Name, u)
 }

@@ -86,6 +86,8 @@ func TestBadInput(t *testing.T) {
 		"value a list":       {"one-socket-6c", "  settings: {fair.slice: [1]}", `field spec.settings[fair.slice]: value [1]: allowed: a text, a number, true or false`},
 		"unknown field":      {"one-socket-6c", "  settings:\n    fair.slice: {value: 3ms, optionel: true}", `p.yaml:6: field spec.settings[fair.slice].optionel: value true: allowed: only the fields optional, value`},
 		"unit of no kind":    {"one-socket-6c", "  units:\n  - {unit: db, cpus: 0}", `p.yaml:6: field spec.units[0].unit: value "db": allowed: a systemd unit that ends in`},
+		"sysctl by its name": {"one-socket-6c", "  settings: {vm.swappiness: 10}", `p.yaml:5: field spec.settings[vm.swappiness]: value "10": allowed: sysctl.vm.swappiness, which is that sysctl`},
+		"sysctl of a knob":   {"one-socket-6c", "  settings:\n    sysctl.kernel.numa_balancing: some", `p.yaml:6: field spec.settings[sysctl.kernel.numa_balancing]: value "some": allowed: a whole number, as in the kernel's file; numa.balancing takes on, off, tiering`},
 		"unit slice 0":       {"one-socket-6c", "  units:\n  - {unit: db.service, slice: 0s}", `p.yaml:6: field spec.units[0].slice: value "0s": allowed: a duration of 100us to 100ms`},
 		"unit policy":        {"one-socket-6c", "  units: [{unit: db.service, policy: 'fifo:100'}]", `field spec.units[0].policy: value "fifo:100": allowed: other, batch, idle, fifo:1 to fifo:99`},
 		"unit twice":         {"one-socket-6c", "  units: [{unit: a.service, cpus: '0'}, {unit: a.service, cpus: '1'}]", `field spec.units[1].unit: value "a.service": allowed: each unit only once`},

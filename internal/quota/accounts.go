@@ -6,17 +6,18 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // accounts are the ledgers that outlive the groups they were found with.
 type accounts struct {
-	saved   map[string]SavedLedger  // by path
-	carried map[string]burst.Ledger // of containers of pods, by carryKey
+	saved   map[string]SavedLedger   // by path
+	carried map[string]credit.Ledger // of containers of pods, by carryKey
 }
 
 func newAccounts() accounts {
-	return accounts{saved: map[string]SavedLedger{}, carried: map[string]burst.Ledger{}}
+	return accounts{saved: map[string]SavedLedger{}, carried: map[string]credit.Ledger{}}
 }
 
 // openLedger continues the account that an earlier agent, or an earlier file,
@@ -48,16 +49,6 @@ func (a *accounts) remember(m *Group) {
 	}
 }
 
-// forgetPods drops the ledgers of containers whose pod is gone. The caller knows which
-// pods there are.
-func (a *accounts) forgetPods(groups []*Group) {
-	there := make(map[string]bool, len(groups))
-	for _, m := range groups {
-		there[carryKey(m.workload)] = true
-	}
-	maps.DeleteFunc(a.carried, func(key string, _ burst.Ledger) bool { return !there[key] })
-}
-
 // carryKey names a container of a pod through its restarts.
 func carryKey(w *workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
@@ -65,7 +56,11 @@ func carryKey(w *workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 // pod is gone where the caller knows which pods there are.
 func (q *Groups) Forget(podsKnown bool) {
 	if podsKnown {
-		q.forgetPods(q.order)
+		there := make(map[string]bool, len(q.order))
+		for _, m := range q.order {
+			there[carryKey(m.workload)] = true
+		}
+		maps.DeleteFunc(q.carried, func(key string, _ credit.Ledger) bool { return !there[key] })
 	}
 	for path, s := range q.saved {
 		if m := q.byPath[path]; m != nil && m.id == s.Group {

@@ -13,11 +13,7 @@ import (
 // starts them. Nothing but the pod's quota holds them, and that rises with the
 // containers that burst. What the pod has besides the limits of those belongs to siblings
 // that have a limit and do not burst, so that the use of these counts as well.
-type beside struct {
-	groups []*Group
-	// seen is the use of each that is charged already.
-	seen map[*Group]unit.CPUTime
-}
+type beside struct{ groups []*Group }
 
 // take replaces the containers. What a new one used before it was seen is charged,
 // unless the pod was not looked at before either (first).
@@ -25,21 +21,16 @@ func (b *beside) take(groups []*Group, first bool) (changed bool) {
 	if !slices.ContainsFunc(groups, isUnlimited) {
 		groups = nil // each of them is held by its own limit
 	}
-	if len(groups) == 0 && len(b.groups) == 0 {
-		return false // almost every pod, every second
-	}
-	seen := make(map[*Group]unit.CPUTime, len(groups))
 	for _, m := range groups {
-		used, known := b.seen[m]
-		if !known {
-			changed = true
-			if usage, err := usageOf(m); first && err == nil {
-				used = usage
-			}
+		if slices.Contains(b.groups, m) {
+			continue
 		}
-		seen[m] = used
+		changed, m.besideUse = true, 0
+		if usage, err := usageOf(m); first && err == nil {
+			m.besideUse = usage
+		}
 	}
-	b.groups, b.seen = groups, seen
+	b.groups = groups
 	return changed
 }
 
@@ -51,12 +42,12 @@ func (b *beside) used() unit.CPUTime {
 		if err != nil {
 			continue // it ended: the next look at it says so
 		}
-		used := usage.Since(b.seen[m])
+		used := usage.Since(m.besideUse)
 		if used < 0 {
 			used = usage // another group
 		}
 		sum += used
-		b.seen[m] = usage
+		m.besideUse = usage
 	}
 	return sum
 }

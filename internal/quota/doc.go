@@ -14,7 +14,7 @@
 //
 // Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of
 // them; set.go has all groups and those above them, accounts.go the ledgers that outlive
-// them; group.go is one workload, look.go one look at its group, idle.go one at a group that
-// does not burst, follower.go, podgroup.go and nested.go what follows it; pool.go is how busy
-// the node is, report.go what is reported.
+// them; group.go is one workload, look.go one look at its group, and at those that do not
+// burst; follower.go, podgroup.go and beside.go are what limits a container besides its own
+// group; pool.go is how busy the node is, report.go what is reported.
 package quota

@@ -7,7 +7,9 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/roster"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // follow takes over what the roster has: workloads that came, went or changed, and their
@@ -56,10 +58,13 @@ func (q *Groups) takeEntries() {
 func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	before, w := m.workload, m.entry.Workload
 	m.workload, m.rereadDue = w, 0
-	m.law.Name, m.law.Policy, m.law.Spec = w.Name, policyOf(w.Burst), w.Limit
+	m.law.Name, m.law.Policy, m.law.Spec = w.Name, credit.PolicyOf(w.Burst), w.Limit
 	changed := before != nil && !before.Equal(*w)
 	if changed {
-		m.retakeBurst()
+		m.law.ForeignBurst = false
+	}
+	if changed && m.burst != nil {
+		m.burst.Retake()
 	}
 	switch {
 	case m.group == nil:
@@ -80,7 +85,6 @@ func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 func (q *Groups) suspend(m *Group, reason string) {
 	q.roster.Release(m.entry, reason)
 	q.drop(m)
-	q.enter(m, burst.StatePending, reason)
 }
 
 // drop lets go of the group of m and remembers its ledger, in case it comes back.
@@ -110,17 +114,19 @@ func (q *Groups) attach(m *Group, now time.Duration) {
 		q.writer.Retry(m.group.Path())
 		return
 	}
-	m.limits = limits{}
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		q.suspend(m, err.Error())
-	} else if q.enter(m, burst.StatePending, err.Error()) {
+		return
+	}
+	m.limits = limits{}
+	if q.enter(m, burst.StatePending, err.Error()) {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", err.Error())
 	}
 }
 
 // open reads everything about a group that was found and puts m into its first state.
 func (q *Groups) open(m *Group, now time.Duration) error {
-	m.group, m.id = m.entry.Group, m.entry.ID
+	m.group, m.id, m.nested = m.entry.Group, m.entry.ID, map[string]*follower{}
 	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
 		if err := m.group.Has(controller); err != nil {
 			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
@@ -134,9 +140,8 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read usage: %w", err)
 	}
-	m.offlineUse = usage
 	q.watch(m, bandwidth)
-	m.law.Reset(burst.Facts{At: q.opts.Clock(), Usage: usage, Slice: q.opts.Slice, Tick: q.opts.Tick})
+	m.law.Reset(credit.Facts{At: q.opts.Clock(), Usage: usage, Slice: q.opts.Slice, Tick: q.opts.Tick})
 	m.due, m.rereadDue = now, now
 	q.take(m, bandwidth)
 	q.openLedger(m)
@@ -154,12 +159,13 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
 	m.made, m.refused = m.writes()
 	m.max = q.writer.Quota(m.setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
-	m.burst = q.writer.Quota(m.setting(cgroup.KnobBurst, m.workload.Name), burstWriters(), b.BurstValue())
+	m.burst = q.writer.Quota(m.setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
 }
 
-// resume lets the law decide again about a group that was not looked at.
+// resume lets the law decide again about a group that was not looked at. The first look at one
+// that gets active reads the rest.
 func (q *Groups) resume(m *Group, b cgroup.Bandwidth, now time.Duration) {
-	q.take(m, b)
+	m.takeBandwidth(b)
 	q.settle(m, now)
 }
 
@@ -170,10 +176,11 @@ func (q *Groups) retake(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	q.resume(m, b, now)
 }
 
-// activate starts the looks at a group that just became active, from what it has
-// used up to now. What it used without a limit is no debt.
-func (q *Groups) activate(m *Group, before burst.State, now time.Duration) {
-	if m.state != burst.StateActive || before == burst.StateActive {
+// settle has m enter the state that follows from what is known. Where it just became active
+// the looks start from what it has used up to now: what it used without a limit is no debt.
+func (q *Groups) settle(m *Group, now time.Duration) {
+	before := m.state
+	if q.settleState(m); m.state != burst.StateActive || before == burst.StateActive {
 		return
 	}
 	usage, err := m.group.Usage()
@@ -190,9 +197,25 @@ func (q *Groups) activate(m *Group, before burst.State, now time.Duration) {
 	m.due, m.rereadDue = now, now
 }
 
-// settle has m enter the state that follows from what is known, and starts its looks.
-func (q *Groups) settle(m *Group, now time.Duration) {
-	before := m.state
-	q.settleState(m)
-	q.activate(m, before, now)
+// settleState decides between the states that need no look.
+func (q *Groups) settleState(m *Group) {
+	switch quota, _, err := m.max.Original().Pair(); {
+	case err != nil:
+		q.enter(m, burst.StatePending, err.Error())
+	case !m.workload.Burst.Wanted():
+		q.enter(m, burst.StateOff, offReason(m.workload.Burst))
+	case m.group != nil && q.unlimited[m.group.Path()]:
+		q.enter(m, burst.StateOff, "it runs without a quota, on exclusive CPUs")
+	case quota < 0:
+		q.enter(m, burst.StateNoLimit, "the group has no quota: there is nothing to burst over")
+	default:
+		q.enter(m, burst.StateActive, "")
+	}
+}
+
+func offReason(b workload.Burst) string {
+	if b.Off != nil {
+		return b.Off.Error()
+	}
+	return "policy none"
 }

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/burst"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // follower is a group that limits a container besides the container's own: the group
@@ -53,21 +55,15 @@ func owned() plan.Writers { return plan.Writers{Owned: true} }
 // meant says that neither of them writes a burst: another writer's is left to it at once.
 func meant() plan.Writers { return plan.Writers{Meant: true, Chosen: true} }
 
-// followers are the way to the groups that follow, and to what is written there.
-type followers struct {
-	host   *cgroup.Host
-	writer *reconcile.Quotas
-}
-
-// follow opens a group and reads what stands there; nil where there is nothing to
+// openFollower opens a group and reads what stands there; nil where there is nothing to
 // follow with: the group is gone, has no quota, or its quota is another owner's.
-func (all *followers) follow(path string, now time.Duration) *follower {
-	group, err := all.host.Group(path)
+func (q *Groups) openFollower(path string, now time.Duration) *follower {
+	group, err := q.opts.Host.Group(path)
 	if err != nil {
 		return nil // removed meanwhile
 	}
 	f := &follower{limits{group: group}}
-	if !all.refollow(f, now) {
+	if !q.canFollow(f, now) {
 		f.close()
 		return nil
 	}
@@ -76,8 +72,8 @@ func (all *followers) follow(path string, now time.Duration) *follower {
 
 func (f *follower) close() { _ = f.group.Close() } // read only: nothing can be lost
 
-// refollow reads what stands, and says whether the group still can follow.
-func (all *followers) refollow(f *follower, now time.Duration) bool {
+// canFollow reads what stands, and says whether the group can follow.
+func (q *Groups) canFollow(f *follower, now time.Duration) bool {
 	b, err := f.group.Bandwidth()
 	if err != nil || b.Quota < 0 {
 		return false
@@ -86,27 +82,19 @@ func (all *followers) refollow(f *follower, now time.Duration) bool {
 		if f.id, err = f.group.ID(cgroup.CPU); err != nil {
 			return false
 		}
-		f.max = all.writer.Quota(f.setting(cgroup.KnobMax, ""), owned(), b.Max())
+		f.max = q.writer.Quota(f.setting(cgroup.KnobMax, ""), owned(), b.Max())
 		if b.HasBurst {
-			f.burst = all.writer.Quota(f.setting(cgroup.KnobBurst, ""), meant(), b.BurstValue())
+			f.burst = q.writer.Quota(f.setting(cgroup.KnobBurst, ""), meant(), b.BurstValue())
 		}
 	}
-	if all.writer.IsOthers(f.max) {
+	if q.writer.IsOthers(f.max) {
 		return false
 	}
-	all.writer.See(now, f.max, owned(), b.Max())
+	q.writer.See(now, f.max, owned(), b.Max())
 	if f.burst != nil {
-		all.writer.See(now, f.burst, meant(), b.BurstValue())
+		q.writer.See(now, f.burst, meant(), b.BurstValue())
 	}
 	return true
-}
-
-// saved is the burst that stands, "" where the kernel has none.
-func (f *follower) saved() cgroup.Value {
-	if f.burst == nil {
-		return ""
-	}
-	return f.burst.Stands()
 }
 
 // moves returns what the group shall have so that it lets e through.
@@ -120,20 +108,62 @@ func (f *follower) moves(e burst.Extra) []reconcile.Move {
 		followed.Burst, _, _ = f.burst.Original().Pair()
 	}
 	quota, saved := followed.With(e)
-	move := reconcile.Move{Quota: f.max, Value: f.max.Original(), Workload: e.Workload}
+	all := []reconcile.Move{{Quota: f.max, Value: cgroup.MaxValue(quota, period), Workload: e.Workload}}
 	if e.Quota > 0 {
-		move.Value, move.Why = cgroup.MaxValue(quota, period), e.Why
+		all[0].Why = e.Why
 	}
-	all := []reconcile.Move{move}
-	if f.burst == nil || f.leftBurst() != "" {
-		return all
+	if f.burst != nil && f.leftBurst() == "" && followed.Burst == 0 { // else another program saves there
+		all = append(all, reconcile.Move{
+			Quota: f.burst, Value: cgroup.BurstValue(saved, period), Workload: e.Workload,
+			Why: "it saves what is saved by the container that it limits",
+		})
 	}
-	move = reconcile.Move{
-		Quota: f.burst, Value: f.burst.Original(), Workload: e.Workload,
-		Why: "it saves what is saved by the container that it limits",
+	return all
+}
+
+// checkNested finds the copies of m's limit below its group, as crun makes one in its
+// group "container", and brings them to where the container's own group stands. Other
+// limits below are those of whoever runs in the container, and stay.
+func (q *Groups) checkNested(m *Group, now time.Duration) {
+	paths, err := m.group.Children(cgroup.CPU)
+	if err != nil {
+		return // the group is gone: the next look says so
 	}
-	if e.Burst > 0 {
-		move.Value = cgroup.BurstValue(saved, period)
+	for path, f := range m.nested {
+		if !slices.Contains(paths, path) || !q.canFollow(f, now) {
+			f.close()
+			delete(m.nested, path)
+		}
 	}
-	return append(all, move)
+	for _, path := range paths {
+		f := m.nested[path]
+		if f == nil {
+			f = q.openFollower(path, now)
+		}
+		switch {
+		case f == nil:
+		case q.byPath[path] != nil || !m.copiedTo(f):
+			f.close()
+			delete(m.nested, path)
+		default:
+			m.nested[path] = f
+			q.writer.Set(now, m.wantedBelow(f, m.law.Facts.Standing)...)
+		}
+	}
+}
+
+// copiedTo says whether the limit of a group below m's is that of m's, give or take
+// what systemd rounds.
+func (m *Group) copiedTo(f *follower) bool {
+	return cgroup.Grants(m.max.Original().Rate(), f.max.Original()) || cgroup.Grants(f.max.Original().Rate(), m.max.Original())
+}
+
+// wantedBelow returns what a copy of m's limit must have once m's quota is this much.
+func (m *Group) wantedBelow(f *follower, quota unit.Micros) []reconcile.Move {
+	return f.moves(m.law.Below(f.max.Original().Rate(), quota))
+}
+
+// keepsBelow says whether m still asks for what stands in a knob of the copies.
+func (m *Group) keepsBelow(k cgroup.Knob) bool {
+	return ofKnob(k, m.law.Facts.LimitQuota > 0 && m.law.Raised(), m.law.Saves())
 }

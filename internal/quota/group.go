@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
@@ -27,18 +28,18 @@ type Group struct {
 	looks
 	// made and refused count the writes to earlier groups.
 	made, refused uint64
-	// nested are the runtime's copies of the limit below the group.
-	nested []*follower
+	// nested are the runtime's copies of the limit below the group, by path.
+	nested map[string]*follower
 
-	// offlineUse is the use of a group outside of the shared pool that was counted.
-	offlineUse unit.CPUTime
+	// besideUse is the use that was charged of a group beside those of its pod that burst.
+	besideUse unit.CPUTime
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
 	// limited is why the policy cannot have what it asks for, reportedReason the decision
 	// with which that was reported.
 	limited        string
-	reportedReason burst.Reason
+	reportedReason credit.Reason
 }
 
 // phase is where a workload stands, why, and since when.
@@ -78,19 +79,12 @@ func (m *Group) writes() (made, refused uint64) {
 	return made, refused
 }
 
-// retakeBurst forgets that the kernel's burst is left to another writer.
-func (m *Group) retakeBurst() {
-	if m.law.ForeignBurst = false; m.burst != nil {
-		m.burst.Retake()
-	}
-}
-
 // othersBurst says that the kernel's burst is another writer's, empty if it is not.
 func (m *Group) othersBurst() string {
-	if !m.workload.Burst.KernelBurst {
+	if !m.workload.Burst.KernelBurst || !m.law.ForeignBurst {
 		return ""
 	}
-	return m.leftBurst()
+	return cmp.Or(m.leftBurst(), "the kernel's own burst of "+m.group.Path()+" is another program's: it is left to that, and counted")
 }
 
 // otherSpec says whether the spec names another limit than the group has.
@@ -108,30 +102,17 @@ func (m *Group) specDiffers() string {
 		return ""
 	}
 	return fmt.Sprintf("spec.cpu.limit is %g CPUs, the group's limit is %g CPUs: the group's counts",
-		m.workload.Limit, rate(m.max.Original()))
+		m.workload.Limit, m.max.Original().Rate())
 }
 
 // wants says whether the policy of m moves knob k.
 func (m *Group) wants(k cgroup.Knob) bool {
-	switch k {
-	case cgroup.KnobMax:
-		return m.law.Policy.Quota
-	case cgroup.KnobBurst:
-		return m.law.Policy.Kernel
-	default:
-		return false
-	}
+	return ofKnob(k, m.law.Policy.Quota, m.law.Policy.Kernel)
 }
 
-// policyOf turns the resolved policy into the control law's.
-func policyOf(b workload.Burst) burst.Policy {
-	return burst.Policy{
-		Quota:         b.QuotaBurst,
-		Kernel:        b.KernelBurst,
-		QuotaPercent:  int(b.QuotaPercent),
-		KernelPercent: int(b.CPUBurstPercent),
-		PeriodSeconds: int(b.PeriodSeconds),
-	}
+// ofKnob returns what is true of a knob: of the quota or of the kernel's burst.
+func ofKnob(k cgroup.Knob, quota, saved bool) bool {
+	return k == cgroup.KnobMax && quota || k == cgroup.KnobBurst && saved
 }
 
 // warnings are those of the file and those of the group.
@@ -158,6 +139,9 @@ func (m *Group) lacksBurst() string {
 func (m *Group) refusal() string {
 	if m.max == nil {
 		return ""
+	}
+	if b := m.law.Facts.Burst; m.state == burst.StateActive && m.law.Decision.Quota < b {
+		return fmt.Sprintf("the kernel does not take the limit because of the burst of %d µs in %s", b, m.group.Path())
 	}
 	return cmp.Or(m.max.Problem(), m.burst.Problem())
 }

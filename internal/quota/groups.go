@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // Options is what Groups need from their surroundings. Every field is required.
@@ -25,11 +26,12 @@ type Options struct {
 	// Slice and Tick are constants of the running kernel.
 	Slice unit.Micros
 	Tick  time.Duration
-	// Fail is called with a failure of the agent's own work, Late with how much later than
-	// planned a look came, and Changed when a workload enters another state.
+	// Fail is called with a failure of the agent's own work, Late with how much later than planned
+	// a look came, Changed when a workload enters another state, Limited with why one is at its limit.
 	Fail    func(what string, err error)
 	Late    func(time.Duration)
 	Changed func()
+	Limited func(w *workload.Workload, cause, text string)
 }
 
 // Groups keeps the quotas of the workload groups where burst decides them: it looks at
@@ -45,7 +47,6 @@ type Groups struct {
 	accounts
 	// writer writes the quotas, and knows who else does.
 	writer    *reconcile.Quotas
-	followers followers
 	pool      headroom.Pool
 	scheduler kernel.Scheduler
 	// worst is how much later than planned a look came at most.
@@ -55,7 +56,7 @@ type Groups struct {
 // New returns the Groups of the workloads of a roster, which knows none yet.
 func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
 	return &Groups{
-		opts: opts, roster: all, accounts: newAccounts(), writer: writer, followers: followers{opts.Host, writer},
+		opts: opts, roster: all, accounts: newAccounts(), writer: writer,
 		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*podGroup{}},
 	}
 }
@@ -92,12 +93,6 @@ func (q *Groups) Close() {
 	for path := range q.pods {
 		q.dropPod(path)
 	}
-}
-
-// late takes over how much later than planned a look came.
-func (q *Groups) late(by time.Duration) {
-	q.worst = max(q.worst, by)
-	q.opts.Late(max(by, 0))
 }
 
 // Pool is the node guard.

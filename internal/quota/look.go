@@ -1,11 +1,11 @@
 package quota
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
@@ -41,7 +41,8 @@ func (q *Groups) Look(m *Group) {
 		q.suspend(m, err.Error())
 		return
 	}
-	q.late(now - m.due)
+	q.worst = max(q.worst, now-m.due)
+	q.opts.Late(max(now-m.due, 0))
 	used := m.law.Look(now, usage)
 	if err := q.readBack(m, now, used); err != nil {
 		q.suspend(m, err.Error())
@@ -119,31 +120,32 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 }
 
 // checkBurst compares the kernel's burst with what should stand and writes it when the
-// policy starts. While it is left to another writer the quota goes on moving, with that
-// burst in the law.
+// policy starts. A buffer that stands without being Berth's is its writer's: the kubelet has a
+// burst of its own (kubernetes/enhancements#6333). While it is left to another writer the quota
+// goes on moving, with that burst in the law.
 func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	if !m.workload.Burst.KernelBurst || !m.law.Facts.HasBurst || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
-	q.writer.See(now, m.burst, burstWriters(), b.BurstValue())
-	m.law.ForeignBurst = m.burst.Left() != ""
-	move := m.burstMove()
-	asked := !q.writer.Journaled(m.burst) && b.Burst >= m.law.KernelBurst()
-	if m.law.ForeignBurst || asked || m.burst.Held(now, move.Value) {
-		return // it is another writer's, or as much as is desired already
+	q.writer.See(now, m.burst, burstWriters(b), b.BurstValue())
+	m.law.ForeignBurst = m.burst.Left() != "" || b.Burst > 0 && !q.writer.Journaled(m.burst)
+	if move := m.burstMove(); !m.law.ForeignBurst && !m.burst.Held(now, move.Value) {
+		q.commit(m, now, move)
 	}
-	q.commit(m, now, move)
 }
 
 // writers says what a quota of m's group means that another program wrote: the limit of
 // the workload's own specification is a resize. A resize that the kubelet held is written
 // before its pod's status says that it is not held any more.
 func (m *Group) writers() plan.Writers {
-	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, Lifted: true, Chosen: true}
+	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, InForce: m.workload.InForce, Lifted: true, Chosen: true}
 }
 
-// burstWriters says the same of a burst, which no specification names.
-func burstWriters() plan.Writers { return plan.Writers{Chosen: true} }
+// burstWriters says the same of a burst, which no specification names. Whoever writes a buffer means
+// it.
+func burstWriters(b cgroup.Bandwidth) plan.Writers {
+	return plan.Writers{Chosen: true, Meant: b.Burst > 0}
+}
 
 func (m *Group) readThrottling() error {
 	throttling, err := m.group.Throttling()
@@ -157,21 +159,26 @@ func (m *Group) readThrottling() error {
 // take puts what stands into the facts. The limit follows the period: the
 // kernel doubles a period its timer cannot follow, with quota and burst.
 func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
-	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
-	if quota, period, err := m.max.Original().Pair(); err == nil && period == b.Period && m.max.IsSettled() {
-		m.law.Facts.LimitQuota = quota
-	}
-	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst, m.law.Facts.HasBurst = b.Period, b.Quota, b.Burst, b.HasBurst
+	m.takeBandwidth(b)
 	m.law.Facts.CPUs = q.pool.Online.Size()
 	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.law.Facts.CPUs = cpus.Size()
 	}
 }
 
-// quotaMove returns the quota that the last decision asks for.
+func (m *Group) takeBandwidth(b cgroup.Bandwidth) {
+	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
+	if quota, period, err := m.max.Original().Pair(); err == nil && period == b.Period && m.max.IsSettled() {
+		m.law.Facts.LimitQuota = quota
+	}
+	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst, m.law.Facts.HasBurst = b.Period, b.Quota, b.Burst, b.HasBurst
+}
+
+// quotaMove returns the quota that the last decision asks for. The kernel takes none below the burst
+// in force.
 func (m *Group) quotaMove() reconcile.Move {
 	return reconcile.Move{
-		Quota: m.max, Value: cgroup.MaxValue(m.law.Decision.Quota, m.law.Facts.Period),
+		Quota: m.max, Value: cgroup.MaxValue(max(m.law.Decision.Quota, m.law.Facts.Burst), m.law.Facts.Period),
 		Workload: m.workload.Name, Why: m.law.Why(),
 	}
 }
@@ -224,17 +231,55 @@ func (m *Group) takeOver(written *reconcile.Quota) {
 
 // reportLimited reports once why a group cannot get what its policy asks for.
 func (q *Groups) reportLimited(m *Group) {
-	reason := m.law.Limited(&q.pool)
-	if reason == "" {
-		reason = q.throttles(m)
-	}
-	before := m.limited
+	reason, before := cmp.Or(m.law.Limited(&q.pool), q.throttles(m)), m.limited
 	m.limited = reason
 	if q.pool.Unknown() {
 		return // a moment after the start
 	}
 	if reason != "" && (m.reportedReason != m.law.Decision.Reason || before == "") {
-		q.opts.Log.Info(v1alpha1.EventCPUBurstLimited, "workload", m.workload.Name, "reason", reason)
+		q.opts.Limited(m.workload, m.law.Decision.Reason.String(), reason)
 	}
 	m.reportedReason = m.law.Decision.Reason
+}
+
+// idleBandwidth reads whether the quota still stands, and all of it where it does not, or now and
+// then, as readBack does.
+func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
+	f := &m.law.Facts
+	if now < m.rereadDue {
+		stands, err := m.group.Stands(f.Standing, f.Period)
+		if err != nil || stands {
+			return cgroup.Bandwidth{Quota: f.Standing, Period: f.Period, Burst: f.Burst, HasBurst: f.HasBurst}, err
+		}
+	}
+	m.rereadDue = now + rereadEvery
+	return m.group.Bandwidth()
+}
+
+// recheckIdle looks once a second at workload groups that are not looked at otherwise:
+// a limit may appear, a policy may change, an offline group's use counts.
+func (q *Groups) recheckIdle(now time.Duration) {
+	for _, m := range q.order {
+		if m.group == nil || m.state == burst.StateActive {
+			continue
+		}
+		b, err := m.idleBandwidth(now)
+		if err != nil {
+			q.suspend(m, err.Error())
+			continue
+		}
+		if m.state != burst.StateDrift && q.writer.Journaled(m.max) {
+			q.resume(m, b, now) // it is about to be put back
+			continue
+		}
+		switch q.writer.See(now, m.max, m.writers(), b.Max()) {
+		case reconcile.SeenLeft:
+			continue
+		case reconcile.SeenReturned:
+			q.retake(m, b, now)
+			continue
+		case reconcile.SeenExpected, reconcile.SeenOriginal, reconcile.SeenForeign:
+		}
+		q.resume(m, b, now)
+	}
 }

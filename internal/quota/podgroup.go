@@ -47,30 +47,36 @@ func (q *Groups) gatherPods(now time.Duration) {
 // gatherPod does so for the pod of one group. Without it the pod's quota bounds its
 // containers.
 func (q *Groups) gatherPod(path string, limited, others []*Group, now time.Duration) {
-	p, first := q.pods[path], false
-	if p == nil {
-		f := q.followers.follow(path, now)
+	p, known := q.pods[path]
+	switch {
+	case !known:
+		f := q.openFollower(path, now)
 		if f == nil {
 			return // it has no quota
 		}
-		p, first = &podGroup{follower: f}, true
+		p = &podGroup{follower: f}
 		q.pods[path] = p
+	case !q.canFollow(p.follower, now):
+		q.dropPod(path)
+		return
 	}
-	p.law.Groups = lawsOf(limited)
-	if p.beside.take(others, first) {
+	p.law.Groups = p.law.Groups[:0]
+	for _, m := range limited {
+		p.law.Groups = append(p.law.Groups, &m.law)
+	}
+	if p.beside.take(others, !known) {
 		for _, m := range limited {
 			m.due = now // more can be used until the next look than it was decided for
 		}
 	}
 	p.law.SetUnlimited(now, p.beside.names())
-	if !q.followers.refollow(p.follower, now) {
-		q.dropPod(path)
-		return
-	}
 	if p.law.Raised() || p.law.Saves() { // what no container asks for is put back
 		q.writer.Set(now, p.wanted(nil, 0)...)
 	}
-	p.law.Limit, p.law.Burst = rate(p.max.Original()), rate(p.saved())
+	p.law.Limit = p.max.Original().Rate()
+	if p.burst != nil {
+		p.law.Burst = p.burst.Stands().Rate()
+	}
 	p.charge(now)
 	p.law.Expose(q.pool.Online.Size())
 }
@@ -92,19 +98,5 @@ func (q *Groups) byPod() (limited, others map[string][]*Group) {
 	return limited, others
 }
 
-// lawsOf returns what burst knows of the groups.
-func lawsOf(groups []*Group) []*burst.Group {
-	laws := make([]*burst.Group, len(groups))
-	for i, m := range groups {
-		laws[i] = &m.law
-	}
-	return laws
-}
-
 // keeps says whether the containers still ask for what stands in a knob of the pod.
-func (p *podGroup) keeps(k cgroup.Knob) bool {
-	if k == cgroup.KnobBurst {
-		return p.law.Saves()
-	}
-	return p.law.Raised()
-}
+func (p *podGroup) keeps(k cgroup.Knob) bool { return ofKnob(k, p.law.Raised(), p.law.Saves()) }

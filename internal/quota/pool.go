@@ -14,7 +14,7 @@ func (q *Groups) sample(now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	q.pool.Sample(now, busy, q.offlineUse(now))
+	q.pool.Sample(now, busy, q.apart.Used(now, q.roster.Entries(), q.unlimited, q.reserved))
 	return nil
 }
 

@@ -8,20 +8,20 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// Keys of the ledgers and processes in the checkpoint.
+// Keys of the ledgers in the checkpoint.
 const (
 	keyLedgers = "ledgers"
 	keyCarried = "carried"
-	keyStarted = "started"
 )
 
 // SavedLedger is a ledger with the identity of the group whose use it counts.
 type SavedLedger struct {
-	Group  hostfs.ID    `json:"group"`
-	Ledger burst.Ledger `json:"ledger"`
+	Group  hostfs.ID     `json:"group"`
+	Ledger credit.Ledger `json:"ledger"`
 	// Left is the cpu.max that was left to another writer, empty otherwise.
 	Left cgroup.Value `json:"left,omitempty"`
 }
@@ -53,39 +53,33 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 }
 
 // Outcome implements capability.Capability.
-func (q *Groups) Outcome(now time.Time) capability.Outcome {
-	out := capability.Outcome{Node: capability.Sections{burst.KeyNode: q.nodeStatus()}, State: q.state()}
+func (q *Groups) Outcome(time.Time) capability.Outcome {
+	out := capability.Outcome{Node: capability.Sections{burst.KeyNode: burst.NodeStatusOf(&q.pool, q.worst)}, State: q.state()}
+	out.Rows = make([]capability.Row, 0, len(q.order))
 	for _, m := range q.order {
-		out.Rows = append(out.Rows, m.row())
-	}
-	for _, w := range q.roster.Waiting() {
-		if w.Damaged {
-			continue // it is among the problems
+		row := m.row()
+		out.Rows = append(out.Rows, row)
+		if s, reports := row.Section.(*burst.Status); reports {
+			out.Shown.Quotas = append(out.Shown.Quotas, s.Quota(row.Name))
 		}
-		out.Rows = append(out.Rows, capability.Row{Workload: capability.Workload{
-			Name: w.Workload.Name, File: w.Workload.File, Group: w.Workload.Cgroup, State: burst.StatePending,
-			Reason: w.Reason, Since: now, Policy: w.Workload.Burst.Policy,
-		}})
 	}
 	return out
 }
 
 // Recall implements capability.Capability.
 func (q *Groups) Recall(saved capability.Sections) error {
-	before, started := newAccounts(), map[string]map[int]uint64{}
-	err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried), saved.Decode(keyStarted, &started))
-	if err != nil {
+	before := newAccounts()
+	if err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried)); err != nil {
 		return err
 	}
 	maps.Copy(q.saved, before.saved)
 	maps.Copy(q.carried, before.carried)
-	q.roster.Recall(started)
 	return nil
 }
 
-// state is what outlives the agent: the ledgers by the path of their group, those of
+// state is what outlives the agent: the ledgers by the path of their group, and those of
 // containers by the pod's UID and the container, since a restarted container has a new
-// group and keeps its account, and the start times of processes.
+// group and keeps its account.
 func (q *Groups) state() capability.Sections {
 	now := accounts{maps.Clone(q.saved), maps.Clone(q.carried)}
 	for _, m := range q.order {
@@ -96,9 +90,6 @@ func (q *Groups) state() capability.Sections {
 	out := capability.Sections{keyLedgers: now.saved}
 	if len(now.carried) > 0 {
 		out[keyCarried] = now.carried
-	}
-	if started := q.roster.Started(); len(started) > 0 {
-		out[keyStarted] = started
 	}
 	return out
 }
@@ -120,11 +111,14 @@ func (m *Group) row() capability.Row {
 		return row
 	}
 	row.Group = m.group.Path()
-	if m.state == burst.StateActive || m.state == burst.StateDrift {
+	if m.hasQuota() {
 		row.Section = m.status()
 	}
 	return row
 }
+
+// hasQuota says whether the quota of m's group is burst's, or was left to another writer.
+func (m *Group) hasQuota() bool { return m.state == burst.StateActive || m.state == burst.StateDrift }
 
 // status is what burst reports of m and its group.
 func (m *Group) status() *burst.Status {
@@ -135,19 +129,26 @@ func (m *Group) status() *burst.Status {
 	return &s
 }
 
-// nodeStatus is what burst reports of the node.
-func (q *Groups) nodeStatus() burst.NodeStatus {
-	s := burst.NodeStatusOf(&q.pool)
-	s.LatenessSeconds = q.worst.Seconds()
-	return s
-}
-
 // Measure implements capability.Measured.
 func (q *Groups) Measure(add func(capability.Sample)) {
-	node := q.nodeStatus()
+	node := burst.NodeStatusOf(&q.pool, q.worst)
 	node.Measure(add)
 	for _, m := range q.order {
 		looked := m.state == burst.StateActive && m.readThrottling() == nil // else the next look says so
 		m.law.Measure(m.state, looked, m.status(), add)
+	}
+}
+
+// Record implements capability.Recorded, for the workloads whose quotas Outcome shows.
+func (q *Groups) Record(add func(capability.Moment)) {
+	at, busy := q.pool.Busy()
+	add(capability.Moment{Used: busy, At: at})
+	for _, m := range q.order {
+		if m.group == nil || !m.hasQuota() {
+			continue
+		}
+		moment := m.law.Moment(m.workload.Name)
+		moment.Periods, moment.Throttled, moment.Above = m.throttling.Periods, m.throttling.Throttled, m.ancestorThrottled
+		add(moment)
 	}
 }

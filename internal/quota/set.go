@@ -25,8 +25,8 @@ type groupSet struct {
 	// CPUs: burst desires nothing there. Those in reserved have as many and keep it.
 	unlimited map[string]bool
 	reserved  map[string]int
-	// counted is when offlineUse was counted last.
-	counted time.Duration
+	// apart measures what groups outside of the shared pool use.
+	apart roster.Apart
 }
 
 // Shared is how far apart two looks may be due and still share one wake-up. A look that
@@ -56,14 +56,17 @@ func (s *groupSet) NextLook(most time.Duration) time.Duration {
 
 // Asks says whether a workload group still wants what an entry of the journal is about.
 func (s *groupSet) Asks(e journal.Entry) bool {
-	if p := s.pods[e.Target.Object]; p != nil && p.is(e) {
-		return p.keeps(cgroupfile.Knob(e.Target))
+	group, k := e.Target.Object, cgroupfile.Knob(e.Target)
+	if p := s.pods[group]; p != nil && p.is(e) {
+		return p.keeps(k)
 	}
-	if above := s.byPath[path.Dir(e.Target.Object)]; above != nil && above.state == burst.StateActive && above.follows(e) {
-		return above.keepsBelow(cgroupfile.Knob(e.Target))
+	if above := s.byPath[path.Dir(group)]; above != nil && above.state == burst.StateActive {
+		if f := above.nested[group]; f != nil && f.is(e) {
+			return above.keepsBelow(k)
+		}
 	}
-	m := s.byPath[e.Target.Object]
-	return m != nil && m.is(e) && m.wants(cgroupfile.Knob(e.Target)) && (m.state == burst.StateActive || m.state == burst.StateDrift)
+	m := s.byPath[group]
+	return m != nil && m.is(e) && m.wants(k) && (m.state == burst.StateActive || m.state == burst.StateDrift)
 }
 
 // throttles says why the group of m's pod throttles what m saved, "" if it does not.
@@ -98,33 +101,4 @@ func (s *groupSet) capOf(group *cgroup.Group) (limit unit.CPUs, where string, th
 		}
 	}
 	return limit, where, throttled
-}
-
-// offlineUse is the CPU time that groups outside of the shared pool used since it
-// was last asked: offline ones, and those with exclusive CPUs. Of a group that runs on shared
-// CPUs as well, what it used beyond those reserved for it is the pool's.
-func (s *groupSet) offlineUse(now time.Duration) unit.CPUTime {
-	var sum unit.CPUTime
-	passed := now - s.counted
-	s.counted = now
-	for _, m := range s.order {
-		if m.group == nil {
-			continue
-		}
-		reserved := s.reserved[m.group.Path()]
-		if !m.workload.Offline && !m.workload.Exclusive && reserved == 0 && !s.unlimited[m.group.Path()] {
-			continue
-		}
-		usage, err := m.group.Usage()
-		if err != nil {
-			continue // the next look says so
-		}
-		used := max(usage.Since(m.offlineUse), 0)
-		if reserved > 0 && !m.workload.Offline {
-			used = min(used, unit.CPUTime(passed)*unit.CPUTime(reserved))
-		}
-		sum += used
-		m.offlineUse = usage
-	}
-	return sum
 }

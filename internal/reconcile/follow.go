@@ -96,8 +96,12 @@ func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entr
 // what it wrote. A container's limit is known. The runtime that was answered to lift the
 // quota does so at a resize, too, and shows nothing of the new limit; any other
 // container's counts when it stands, or stood before it was written over: the limit
-// that a file names may never have been the group's.
+// that a file names may never have been the group's. Where it is the very number that Berth
+// had written, no write of another program shows, and the kubelet says that it was one.
 func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Entry) cgroup.Value {
+	if to := hidden(w, entry); to != "" {
+		return to
+	}
 	if stands == "" && overwritten == "" && !w.Made {
 		return "" // the usual case: what stands is Berth's
 	}
@@ -114,6 +118,21 @@ func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Ent
 		return stands
 	case grants(w, overwritten):
 		return overwritten
+	}
+	return ""
+}
+
+// hidden returns the limit that is in force where it is a value of Berth's and not the original, ""
+// otherwise. Berth raises no container above the limit that its specification names, so that it
+// was written for an earlier one.
+func hidden(w plan.Writers, entry journal.Entry) cgroup.Value {
+	if !w.InForce || w.Limits[0] <= 0 || grants(w, cgroup.Value(entry.Original)) {
+		return ""
+	}
+	for _, ours := range []plan.Value{entry.Intent, entry.Previous} {
+		if cgroup.Grants(w.Limits[0], cgroup.Value(ours)) {
+			return cgroup.Value(ours)
+		}
 	}
 	return ""
 }

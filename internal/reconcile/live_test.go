@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/scratch"
@@ -534,8 +535,8 @@ func (u *writingUnits) SetList(name string, k cgroup.Knob, v cgroup.Value) error
 	return os.WriteFile(filepath.Join(u.dir, name, string(k)), []byte(v), 0)
 }
 
-// The CPUs of systemd's units are set by systemd on v2, and put back by it. On v1 it
-// does not touch them.
+// The CPUs of systemd's units are set by systemd on v2, and put back by it: in the file, which
+// systemd leaves as it is, and for the threads that run. On v1 it does not touch them.
 func TestUnits(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -545,6 +546,14 @@ func TestUnits(t *testing.T) {
 	t.Cleanup(func() { must(t, scope.Close()) })
 	hier, err := l.host.Hierarchy(cgroup.CPUSet)
 	must(t, err)
+	tid := sleeper(t)
+	must(t, scope.Attach(tid))
+	runsOn := func(want cpuset.Set) {
+		t.Helper()
+		if has, err := kernel.ThreadAffinity(tid); err != nil || has != want {
+			t.Errorf("the thread has CPUs %s, want %s: %v", has, want, err)
+		}
+	}
 	units := &writingUnits{t: t, dir: hier.Mount}
 	k := reconcile.New(reconcile.Options{
 		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: l.host, Journal: l.journal, Systemd: true,
@@ -556,6 +565,7 @@ func TestUnits(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	l.has(scope, l.high, unit.NoLimit)
+	runsOn(l.high)
 	for _, e := range l.journal.Entries() {
 		if want := hier.Version == 2; (cgroupfile.Unit(e.Target) == scope.Path()) != want {
 			t.Errorf("entry %+v", e)
@@ -564,6 +574,7 @@ func TestUnits(t *testing.T) {
 	k.Want(nil)
 	k.Pass(time.Second)
 	l.has(scope, l.all, unit.NoLimit)
+	runsOn(l.all)
 	if want := map[int]int{1: 0, 2: 4}[hier.Version]; units.calls != want { // both lists, and both back
 		t.Errorf("systemd was asked %d times, want %d", units.calls, want)
 	}

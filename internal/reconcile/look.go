@@ -302,15 +302,14 @@ func (r *Reconciler) schedule(o *object) {
 // group's own, or where the group was to shrink to the shared pool, those whose CPUs it
 // is still on.
 func (r *Reconciler) reportFailure(o *object) {
-	switch owner := o.desired[o.failed].Owner; {
-	case owner == plan.OwnerPlace:
+	switch o.desired[o.failed].Owner {
+	case plan.OwnerPlace:
 		r.event(o, v1alpha1.EventCPUPinFailed, o.reason)
 		return
-	case owner == plan.OwnerIsolate && o.failed.Controller() != cgroup.CPUSet:
+	case plan.OwnerIsolate:
 		r.event(o, v1alpha1.EventIsolationLimited, o.reason)
-		return
 	}
-	if o.group == nil {
+	if o.group == nil || o.failed.Controller() != cgroup.CPUSet {
 		return
 	}
 	cpus, err := o.group.EffectiveCPUs()

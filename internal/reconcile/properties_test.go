@@ -291,6 +291,38 @@ func TestRollbackOfRestartedService(t *testing.T) {
 	}
 }
 
+// systemd 261 empties a list on its record and leaves it in the file, where it still holds
+// (systemd#43846), whoever empties it: the rollback goes by the file, and it lasts.
+func TestRollbackOfListThatSystemdForgot(t *testing.T) {
+	const unit, group = "cron.service", "system.slice/cron.service"
+	for _, before := range []bool{false, true} { // whether another program emptied it already
+		r, host, j := newReloader(t)
+		r.scope(unit, group, false)
+		target := cgroupfile.UnitTarget(group, cgroup.KnobCPUs)
+		r.journalTarget(host, j, target, cgroup.Inherit, "2-3")
+		s := NewSystemd()
+		s.dial = func() (bus, error) { return r, nil }
+		if before {
+			if err := s.SetList(unit, cgroup.KnobCPUs, cgroup.Inherit); err != nil {
+				t.Fatal(err)
+			}
+			r.reload()
+		}
+		if got := r.read(group + "/cpuset.cpus"); got != "2-3" {
+			t.Fatalf("systemd left %q", got)
+		}
+		only := func(e journal.Entry) bool { return e.Target == target }
+		all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(only, false)
+		if len(all) != 1 || all[0].Outcome != apply.OutcomeRestored || all[0].Err != nil {
+			t.Errorf("%+v", all)
+		}
+		r.reload()
+		if file, has := r.read(group+"/cpuset.cpus"), r.read(group+"/cpuset.cpus.effective"); file != "" || has != "0-3" {
+			t.Errorf("the file has %q, in effect is %s", file, has)
+		}
+	}
+}
+
 // What systemd does not take back stays in the journal, and is done by the next rollback.
 func TestRollbackWithoutSystemd(t *testing.T) {
 	r, host, j := newReloader(t)

@@ -171,7 +171,7 @@ func (q *Quota) lowers(v cgroup.Value) bool {
 // without meaning it; after that it belongs to whoever writes it (Conflict).
 func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	defer q.scale(have)
-	q.unsettled = false
+	q.unsettled, q.conflict.Meant = false, w.Meant
 	entry, journaled := all.entry(q)
 	if q.conflict.Left() != "" {
 		return all.seeLeft(now, q, w, have)
@@ -284,6 +284,9 @@ func (q *Quota) spans(have cgroup.Value) bool {
 // scale has the original follow the period that stands: the kernel doubles a period that
 // its timer cannot follow, with quota and burst.
 func (q *Quota) scale(have cgroup.Value) {
+	if have == q.original { // as of each group at rest, every second
+		return
+	}
 	if _, period, err := have.Pair(); err == nil {
 		q.original = cgroup.ScaleTo(q.original, period)
 	}

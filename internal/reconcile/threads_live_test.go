@@ -16,11 +16,7 @@ import (
 // the end.
 func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 	l := newLive(t)
-	sleeper := exec.CommandContext(t.Context(), os.Args[0])
-	sleeper.Env = append(os.Environ(), sleepEnv+"=1")
-	must(t, sleeper.Start())
-	t.Cleanup(func() { _, _ = sleeper.Process.Kill(), sleeper.Wait() })
-	tid := sleeper.Process.Pid
+	tid := sleeper(t)
 	must(t, l.c.Attach(tid))
 	must(t, hostwrite.Affinity(tid, l.low))
 	l.reconciler.Want(nil)
@@ -38,4 +34,14 @@ func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 		t.Errorf("the thread has CPUs %s, want %s: %v", has, l.low, err)
 	}
 	l.empty()
+}
+
+// sleeper starts a process of one thread and returns its number.
+func sleeper(t *testing.T) int {
+	t.Helper()
+	sleeper := exec.CommandContext(t.Context(), os.Args[0])
+	sleeper.Env = append(os.Environ(), sleepEnv+"=1")
+	must(t, sleeper.Start())
+	t.Cleanup(func() { _, _ = sleeper.Process.Kill(), sleeper.Wait() })
+	return sleeper.Process.Pid
 }

@@ -93,6 +93,19 @@ func (u *Unrestored) awaits(unit string, k cgroup.Knob, still func(plan.Target) 
 	return false
 }
 
+// Standing counts the values that stand in the journal of a Reconciler: those that are Berth's, or
+// could not be put back yet, and those that stay, because another program wrote them since.
+func Standing(r *Reconciler) (ours, others int) {
+	for _, e := range r.opts.Journal.Entries() {
+		if one, tried := r.unrestored.targets[e.Target]; tried && one.id == e.ID && one.outcome == apply.OutcomeDrifted {
+			others++
+		} else {
+			ours++
+		}
+	}
+	return ours, others
+}
+
 // restore puts back what is not desired any more. That comes after the writes: groups
 // that have to leave CPUs have left by then.
 func (r *Reconciler) restore() {

@@ -11,4 +11,7 @@
 // A reader goes by what an Entry has now, and compares it with what it took over before:
 // another Workload is a changed file or pod, another Group another group or the same one
 // opened anew.
+//
+// What concerns the groups of workloads and is no capability's own is here as well: the groups
+// above them (Above), and what those use that do not count in the shared pool (Apart).
 package roster

@@ -30,10 +30,28 @@ type Entry struct {
 }
 
 // Find finds the group of every workload that names one, and takes it away
-// from those that may not have it any more.
+// from those that may not have it any more. Of two that name one group, one that has it keeps it.
 func (r *Roster) Find(now time.Duration) {
-	claims := map[string]int{}
-	paths := make([]string, len(r.entries))
+	paths, claims := r.claims(now)
+	for i, e := range r.entries {
+		switch path := paths[i]; {
+		case path == "":
+		case claims[path] > 1 && e.Group == nil && r.held[e.Workload.Name] != path:
+			r.Release(e, fmt.Sprintf("group %s: %v", path, ErrShared))
+		case e.Group == nil:
+			if err := r.open(e, path); err != nil {
+				r.Release(e, err.Error())
+			}
+		}
+	}
+	if len(r.entries) > 0 {
+		r.held = nil
+	}
+}
+
+// claims returns the path of each workload's group, "" where there is none, and how many name it.
+func (r *Roster) claims(now time.Duration) (paths []string, claims map[string]int) {
+	paths, claims = make([]string, len(r.entries)), map[string]int{}
 	for i, e := range r.entries {
 		if e.Group != nil {
 			e.Reason = "" // it has been there for a second
@@ -49,17 +67,7 @@ func (r *Roster) Find(now time.Duration) {
 			r.drop(e, "its group changes") // before any is opened: two may have changed places
 		}
 	}
-	for i, e := range r.entries {
-		switch path := paths[i]; {
-		case path == "":
-		case claims[path] > 1:
-			r.Release(e, fmt.Sprintf("group %s: %v", path, ErrShared))
-		case e.Group == nil:
-			if err := r.open(e, path); err != nil {
-				r.Release(e, err.Error())
-			}
-		}
-	}
+	return paths, claims
 }
 
 // locate returns the path of a workload's group. What costs more than a comparison is

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -42,6 +43,8 @@ type Roster struct {
 	// started are the start times of processes by workload and pid, once they were found.
 	// Those of a workload that waits stay.
 	started map[string]map[int]uint64
+	// held are the groups of an earlier agent's workloads, until they were looked for.
+	held    map[string]string
 	changes uint64
 }
 
@@ -99,6 +102,17 @@ func (r *Roster) Waiting() []Waiting { return r.waiting }
 // while it stays, so does everything but the reasons of those without a group.
 func (r *Roster) Changes() uint64 { return r.changes }
 
+// Usage returns the CPU time that the group at path used: by the handle of the workload that has it,
+// else opened for that.
+func (r *Roster) Usage(path string) (unit.CPUTime, error) {
+	for _, e := range r.entries {
+		if e.Group != nil && e.Group.Path() == path {
+			return e.Group.Usage()
+		}
+	}
+	return cgroup.Peek(r.opts.Host, path, (*cgroup.Group).Usage)
+}
+
 // Standalone are the workloads of a host without Kubernetes whose group is known, each by
 // that.
 func (r *Roster) Standalone() []workload.Workload {
@@ -121,8 +135,12 @@ func (r *Roster) Started() map[string]map[int]uint64 {
 	return all
 }
 
-// Recall takes over what an earlier agent of this boot had Started.
-func (r *Roster) Recall(started map[string]map[int]uint64) { maps.Copy(r.started, started) }
+// Recall takes over what an earlier agent of this boot had Started, and the groups that its
+// workloads had, by name.
+func (r *Roster) Recall(started map[string]map[int]uint64, held map[string]string) {
+	maps.Copy(r.started, started)
+	r.held = held
+}
 
 // Release takes the group from an Entry and says why. Find looks for it again.
 func (r *Roster) Release(e *Entry, reason string) {

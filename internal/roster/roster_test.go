@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -116,6 +117,23 @@ func by(name string, pids ...int) Ready {
 	return Ready{Workload: workload.Workload{Name: name, PIDs: pids}}
 }
 
+// What a group used is read by the handle of its workload, and of any other group, too.
+func TestUsage(t *testing.T) {
+	m := newMachine(t, "a", "above")
+	m.Adopt([]Ready{in("one", "a")}, nil)
+	m.find()
+	m.write("sys/fs/cgroup/above/cpu.stat", "usage_usec 7\n")
+	m.write("sys/fs/cgroup/a/cpu.stat", "usage_usec 5\n")
+	for group, want := range map[string]unit.CPUTime{"a": 5000, "above": 7000} {
+		if got, err := m.Usage(group); got != want || err != nil {
+			t.Errorf("%s used %d, want %d: %v", group, got, want, err)
+		}
+	}
+	if _, err := m.Usage("gone"); !errors.Is(err, cgroup.ErrNoGroup) {
+		t.Errorf("a group that is not there: %v", err)
+	}
+}
+
 func TestFindByPath(t *testing.T) {
 	m := newMachine(t, "a", "b")
 	m.Adopt([]Ready{in("one", "a"), in("two", "b"), in("gone", "c")}, nil)
@@ -146,18 +164,33 @@ func TestOneGroupOfTwoWorkloads(t *testing.T) {
 	m.Adopt([]Ready{in("one", "a"), in("two", "a")}, nil)
 	m.find()
 	shared := "group a: " + ErrShared.Error()
-	m.want(map[string]string{"one": shared, "two": shared})
-	if n := strings.Count(m.log.String(), "workload waits"); n != 2 {
-		t.Errorf("%d lines for two workloads", n)
-	}
+	m.want(map[string]string{"one": "/a", "two": shared})
 	m.find()
 	m.find()
-	if n := strings.Count(m.log.String(), "workload waits"); n != 2 {
-		t.Errorf("%d lines after nothing changed", n)
+	if n := strings.Count(m.log.String(), "workload waits"); n != 1 {
+		t.Errorf("%d lines for one workload that waits", n)
 	}
 	m.Adopt([]Ready{in("two", "a")}, nil)
 	m.find()
 	m.want(map[string]string{"two": "/a"})
+}
+
+// After a restart the one that had the group keeps it. Where none had it, none gets it.
+func TestOneGroupOfTwoWorkloadsAfterARestart(t *testing.T) {
+	shared := "group a: " + ErrShared.Error()
+	for held, want := range map[string]map[string]string{
+		"one": {"one": "/a", "two": shared},
+		"two": {"one": shared, "two": "/a"},
+		"":    {"one": shared, "two": shared},
+	} {
+		m := newMachine(t, "a")
+		m.Recall(nil, map[string]string{held: "a"})
+		m.Adopt([]Ready{in("one", "a"), in("two", "a")}, nil)
+		m.find()
+		m.want(want)
+		m.find()
+		m.want(want)
+	}
 }
 
 // A workload that names its group as before keeps the handle, whatever else its file says.
@@ -263,7 +296,7 @@ func TestFindByProcesses(t *testing.T) {
 	m.Adopt(nil, []Waiting{{Workload: workload.Workload{Name: "one"}, Damaged: true}})
 	before := m.Started()
 	m.Roster = m.fresh()
-	m.Recall(before)
+	m.Recall(before, nil)
 	m.Adopt([]Ready{by("one", 7)}, nil)
 	m.find()
 	m.want(map[string]string{"one": refused})
@@ -322,4 +355,39 @@ func TestAbove(t *testing.T) {
 	if len(above.byPath) != 0 {
 		t.Errorf("%d groups are open that nothing asks for", len(above.byPath))
 	}
+}
+
+func TestApart(t *testing.T) {
+	m := newMachine(t, "offline", "bound", "shared", "wide")
+	m.Adopt([]Ready{in("offline", "offline"), in("bound", "bound"), in("shared", "shared"), in("wide", "wide")}, nil)
+	m.find()
+	var apart Apart
+	used := 0
+	// second has each group use so many seconds more, and says what counts apart of them.
+	second := func(seconds int, want unit.CPUSeconds) {
+		t.Helper()
+		m.now += time.Second
+		used += seconds
+		for _, e := range m.Entries() {
+			m.write("sys/fs/cgroup/"+e.Group.Path()+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", used*1_000_000))
+		}
+		got := apart.Used(m.now, m.Entries(), map[string]bool{"bound": true}, map[string]int{"wide": 1})
+		if got.Seconds() != want {
+			t.Errorf("%v CPU-seconds are apart, want %v", got.Seconds(), want)
+		}
+	}
+	second(5, 0)
+	second(1, 1+1) // bound and wide
+	second(3, 3+1) // what wide uses beyond the CPU of its own is the pool's
+	offline := in("offline", "offline")
+	offline.Workload.Offline = true
+	m.Adopt([]Ready{offline, in("bound", "bound"), in("shared", "shared"), in("wide", "wide")}, nil)
+	m.find()
+	second(1, 1+1) // what it used while it was in the pool does not count
+	second(1, 1+1+1)
+	m.write("sys/fs/cgroup/bound/cpu.stat", "")
+	if got := apart.Used(m.now, m.Entries(), map[string]bool{"bound": true}, map[string]int{"wide": 1}); got != 0 {
+		t.Errorf("%v is apart of groups that used nothing or cannot be read", got)
+	}
+	second(1, 1+1+1) // nothing was lost meanwhile
 }

@@ -39,10 +39,13 @@ type access struct {
 // empty says that neither a topology nor a Lease is known.
 func (a *access) empty() bool { return !a.listed && a.heard.IsZero() }
 
+// known says whether there is a NodeTopology that can be true.
+func (a *access) known() bool { return a.listed && !a.lies }
+
 // closed returns why no pod can be pinned on the node, whatever runs there, nil
 // where some can. The caller holds mu.
 func (n *node) closed() (*fwk.Status, refusal) {
-	if n.access.status == nil && n.machine == nil {
+	if n.access.status == nil && !n.access.known() {
 		n.settle()
 	}
 	return n.access.status, refusedByTopology
@@ -56,7 +59,7 @@ func (n *node) settle() bool {
 	switch {
 	case n.access.lies:
 		text = placement.TextLies
-	case n.machine == nil:
+	case !n.access.listed:
 		text = placement.TextNoTopology
 	case n.access.barred != "":
 		text = placement.ReasonUnpinnable(n.access.barred)

@@ -47,17 +47,23 @@ const (
 	lookers = 4
 )
 
-// holdAmbiguous keeps the CPUs of a pod whose binding to a node may have gone through.
+// holdAmbiguous keeps what a pod holds, nil without exclusive CPUs, whose binding to a node
+// may have gone through.
 // Its time begins now, after the error: a request may have waited in the client
 // for long before it was sent.
-func (c *core) holdAmbiguous(pod *v1.Pod, node string, handed *handedOver) {
-	if shown := c.shownBound(pod); shown != nil && !handed.shares {
-		c.onPod(nil, shown) // where it is now it stays, and what it has that says
+func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
+	if shown := c.shownBound(pod); shown != nil && held != nil {
+		// Where it is now it stays, and what it has that says. The scheduler forgets it now, and its
+		// cache may show it only later.
+		c.take(nil, shown, true)
 		return
 	}
 	b := &ambiguousBind{
-		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node, held: handed.held,
-		request: requestedBy(pod), until: time.Now().Add(requestTimeout), shares: handed.shares,
+		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node,
+		request: requestedBy(pod), until: time.Now().Add(requestTimeout), shares: held == nil,
+	}
+	if held != nil {
+		b.held = *held
 	}
 	n := c.nodes.lock(node)
 	fresh := c.flights.addAmbiguous(b)

@@ -3,6 +3,7 @@ package schedule
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -15,6 +16,8 @@ import (
 // concurrent use.
 type answers struct {
 	fits fits
+	// walked counts the answers that walks found remembered.
+	walked atomic.Uint32
 	// benches are *bench: what a decision needs and drops afterwards.
 	benches sync.Pool
 }
@@ -26,20 +29,22 @@ type bench struct {
 }
 
 // surplusOf works out what ordinary pods may still request on a node, in
-// thousandths of a CPU: any amount where the node's CPUs are not known.
-func (a *answers) surplusOf(n *node, v view) int64 {
+// thousandths of a CPU: any amount where the node's CPUs are not known. behind says that
+// the view is older than what is known of a pod.
+func (a *answers) surplusOf(n *node, v view) (milli int64, behind bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.behind = false
 	left := &spare{at: v.cy.moment(v.info), milli: math.MaxInt64}
 	if n.machine != nil {
 		b := a.takeBench()
 		defer a.benches.Put(b)
 		left.milli = n.occupy(v, &b.occupancy).Surplus(&b.occupancy)
 	}
-	if !v.altered() {
+	if !v.altered() && !n.behind {
 		n.left.Store(left)
 	}
-	return left.milli
+	return left.milli, n.behind
 }
 
 // resultOf works out a node's answer to a pinned pod.
@@ -52,9 +57,11 @@ func (a *answers) resultOf(n *node, v view) *result {
 	b := a.takeBench()
 	defer a.benches.Put(b)
 	where := n.occupy(v, &b.occupancy)
-	if v.altered() {
+	if v.altered() || n.behind {
 		n.memo.misses++
-		return a.decide(b, where, v.cy)
+		r := a.decide(b, where, v.cy, v.cy.claimed.on(n))
+		r.behind = n.behind
+		return r
 	}
 	at := v.cy.moment(v.info)
 	n.memo.renew(at, where, &b.occupancy)
@@ -63,17 +70,24 @@ func (a *answers) resultOf(n *node, v view) *result {
 		return r
 	}
 	n.memo.misses++
-	r := a.decide(b, where, v.cy)
+	r := a.decide(b, where, v.cy, nil)
 	r.at = at
 	n.memo.keep(r)
 	return r
 }
 
-// decide asks a node that was added up before.
-func (a *answers) decide(b *bench, where placement.Node, cy *cycle) *result {
+// decide asks a node that was added up before. Devices that the pod may get by claims, if
+// some are known, only count for how good the node is, and keep the pod off none.
+func (a *answers) decide(b *bench, where placement.Node, cy *cycle, claims *placement.Claims) *result {
 	r := &result{shape: cy.shape}
 	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, cy.ask)
 	if refused.OK() {
+		if near := where; claims != nil {
+			near.Claims = claims
+			if with, no := placement.Decide(&b.scratch, near, &b.occupancy, cy.ask); no.OK() {
+				decision = with
+			}
+		}
 		r.score = placement.Score(&decision)
 		return r
 	}
@@ -83,7 +97,14 @@ func (a *answers) decide(b *bench, where placement.Node, cy *cycle) *result {
 		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r
 	}
-	r.status = fwk.NewStatus(fwk.Unschedulable, refused.Reason())
+	code := fwk.Unschedulable
+	if refused.Code == placement.Resizing {
+		code = fwk.UnschedulableAndUnresolvable // it is over in a moment: no pod is evicted for it
+	}
+	r.status = fwk.NewStatus(code, refused.Reason())
+	if short, lacks := where.Shortage(&b.occupancy, cy.ask, refused); lacks {
+		r.short, r.moves = new(short), new(atomic.Int32)
+	}
 	return r
 }
 

@@ -36,7 +36,7 @@ func benchCluster(b *testing.B) (*cluster, *fakeNode) {
 	node := &v1.Node{}
 	node.Name = "n1"
 	info := c.info(nil, node, nil)
-	info.allocatable.milli = 32000
+	info.allocatable.milli, info.allocatable.pods = 32000, 110
 	c.handle.snapshot = map[string]*fakeNode{"n1": info}
 	return c, info
 }
@@ -52,7 +52,7 @@ func BenchmarkFilter(b *testing.B) {
 	}{{"pinned", c.spec("a", 4)}, {"refused", c.spec("b", 40)}, {"ordinary", ordinary}} {
 		b.Run(test.name, func(b *testing.B) {
 			state := newState()
-			c.plugin.PreFilter(c.ctx, state, test.pod, nil)
+			c.plugin.PreFilter(c.ctx, state, test.pod, []fwk.NodeInfo{info})
 			b.ReportAllocs()
 			for b.Loop() {
 				c.plugin.Filter(c.ctx, state, test.pod, info)
@@ -98,7 +98,7 @@ func filterChanged(b *testing.B, c *cluster, info *fakeNode, pods map[string]*v1
 	for name, pod := range pods {
 		b.Run(name, func(b *testing.B) {
 			state := newState()
-			c.plugin.PreFilter(c.ctx, state, pod, nil)
+			c.plugin.PreFilter(c.ctx, state, pod, []fwk.NodeInfo{info})
 			b.ReportAllocs()
 			for b.Loop() {
 				info.changed()
@@ -121,20 +121,58 @@ func BenchmarkPreFilter(b *testing.B) {
 	}
 }
 
-// BenchmarkCycle is all that the plugin does for one pod until a node is chosen,
-// in a cluster of 1,000 nodes, of which one changed and all are looked at.
-func BenchmarkCycle(b *testing.B) {
+// benchNodes is a cluster of so many nodes.
+func benchNodes(b *testing.B, nodes int) (*cluster, []fwk.NodeInfo) {
+	b.Helper()
 	c, first := benchCluster(b)
 	m := c.plugin.core.nodes.find("n1").machine
 	list := []fwk.NodeInfo{first}
-	for i := range 999 {
+	for i := range nodes - 1 {
 		node := &v1.Node{}
 		node.Name = fmt.Sprintf("node-%05d", i)
 		c.plugin.core.machines.set(node.Name, &machineOf{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, machine: m, hash: "h"})
 		info := c.info(nil, node, nil)
-		info.allocatable.milli = 32000
+		*info.allocatable = *first.allocatable
 		list = append(list, info)
 	}
+	return c, list
+}
+
+// BenchmarkNarrow is all that the plugin does for a pinned pod until it is shown some
+// nodes, of which one changed: its best ones, or the one of 100 that has an agent.
+func BenchmarkNarrow(b *testing.B) {
+	for _, nodes := range []int{1000, 10000} {
+		c, list := benchNodes(b, nodes)
+		pod := c.spec("a", 4)
+		state := newState()
+		c.plugin.PreFilter(c.ctx, state, pod, list)
+		for _, info := range list { // as for the first pods
+			c.plugin.Filter(c.ctx, state, pod, info)
+		}
+		narrow := func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				list[i%len(list)].(*fakeNode).changed()
+				c.plugin.core.tries.done(pod.UID)
+				if result, _ := c.plugin.PreFilter(c.ctx, newState(), pod, list); result.AllNodes() {
+					b.Fatal("the pod is shown all nodes")
+				}
+			}
+		}
+		b.Run(fmt.Sprintf("best of %d", nodes), narrow)
+		for i, info := range list {
+			if i%100 > 0 {
+				c.plugin.core.machines.set(info.Node().Name, nil)
+			}
+		}
+		pod.Spec.Affinity = &v1.Affinity{}
+		b.Run(fmt.Sprintf("open of %d", nodes), narrow)
+	}
+}
+
+// BenchmarkCycle is all that the plugin does for one pod until a node is chosen,
+// in a cluster of 1,000 nodes, of which one changed and all are looked at.
+func BenchmarkCycle(b *testing.B) {
+	c, list := benchNodes(b, 1000)
 	hides := c.spec("h", 4, requesting("1"))
 	hides.Spec.NodeName = "n1"
 	for _, test := range []struct {

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,45 +17,27 @@ import (
 
 // Texts of refusals in the binding cycle.
 const (
-	textRace    = "node(s) had the CPUs given to another pod meanwhile"
+	textRace    = "node(s) had the CPUs or their memory given to another pod meanwhile"
 	textRebuilt = "node(s) had a changed set of CPUs meanwhile"
 )
-
-// handedOverKey is where it says that another plugin is asked to bind the pod.
-const handedOverKey fwk.StateKey = Name + "/handed over"
-
-// handedOver is a binding of which this plugin will not see the end, unless it
-// fails: then Unreserve is called.
-type handedOver struct {
-	held placement.Held
-	// shares says that the pod has no exclusive CPUs.
-	shares bool
-}
-
-// Clone returns the value itself, which never changes.
-func (h *handedOver) Clone() fwk.StateData { return h }
 
 // Bind binds a pinned pod and hands over its placement in the same call, so
 // that no kubelet sees the pod without it. On nodes whose CPUs are known it
 // binds also pods that share theirs, as any binder would, since only the one who
 // sends a binding learns whether it may have gone through; and on all nodes those
-// that bring a placement. All others are left to the next binder, and so are all
-// where placements are patched.
+// that bring a placement. All others are left to the next binder.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
-		(cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod) && !p.rules.patch) {
-		return p.bindOrdinary(ctx, state, pod, nodeName)
+		(cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod)) {
+		return p.bindOrdinary(ctx, pod, nodeName)
 	}
 	made, status := p.reserved(state, pod, nodeName)
 	if made == nil {
 		return status
 	}
-	if p.rules.patch {
-		return fwk.NewStatus(fwk.Skip)
-	}
 	binding := bindingOf(pod, nodeName)
 	binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: made.annotation}
-	status = p.send(ctx, pod, binding, &handedOver{held: made.held})
+	status = p.send(ctx, pod, binding, &made.held)
 	if status == nil {
 		state.Write(sentKey, sent{})
 		p.core.meters.bound()
@@ -67,21 +48,16 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 // bindOrdinary binds a pod that shares its CPUs. A placement that the pod brings it
 // empties, since CPUs would be held for it from when it is bound; it changes nothing
 // else.
-func (p *Plugin) bindOrdinary(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	handed := &handedOver{shares: true}
-	if p.rules.patch {
-		state.Write(handedOverKey, handed)
-		return fwk.NewStatus(fwk.Skip)
-	}
+func (p *Plugin) bindOrdinary(ctx context.Context, pod *v1.Pod, nodeName string) *fwk.Status {
 	binding := bindingOf(pod, nodeName)
 	if bringsPlacement(pod) {
 		binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: ""}
 	}
-	return p.send(ctx, pod, binding, handed)
+	return p.send(ctx, pod, binding, nil)
 }
 
 // bringsPlacement says whether a pod has a placement. One that is not bound has it
-// from its author, or from a binding by patch that failed.
+// from its author.
 func bringsPlacement(pod *v1.Pod) bool { return pod.Annotations[v1alpha1.AnnotationPlacement] != "" }
 
 func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
@@ -92,15 +68,15 @@ func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
 }
 
 // send sends a binding; one that may have gone through although it failed
-// is an ambiguous bind.
-func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, handed *handedOver) *fwk.Status {
+// is an ambiguous bind. A pod without exclusive CPUs has nil for what it holds.
+func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, held *placement.Held) *fwk.Status {
 	err := p.bind(ctx, binding)
 	if err == nil {
 		return nil
 	}
 	node := binding.Target.Name
 	if ambiguous(err) {
-		p.core.holdAmbiguous(pod, node, handed)
+		p.core.holdAmbiguous(pod, node, held)
 	}
 	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, node, err))
 }
@@ -152,10 +128,10 @@ func (c *core) outdated(uid types.UID, made *reservation) string {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.machine != made.machine {
+	if !n.access.known() || n.machine != made.machine {
 		return textRebuilt
 	}
-	if n.overlaps(uid, &made.held) {
+	if o := n.beside(uid, &made.held); !o.Sound(n.machine) || o.Overbound(n.machine, &made.held) {
 		return textRace
 	}
 	return ""
@@ -174,66 +150,4 @@ func ambiguous(err error) bool {
 		return false
 	}
 	return true
-}
-
-// PreBindPreFlight announces the patch, where placements are patched.
-func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
-	cy := cycleOf(state)
-	if !p.rules.patch || cy == nil || cy.ask == nil && !bringsPlacement(pod) {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
-	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
-}
-
-// PreBind writes the placement into the pod, for clusters where another program
-// must do the binding, and empties one that an ordinary pod brings. Until then it means nothing: placements count on bound
-// pods only. Once it is there, whether the pod was bound is for the API server
-// to say, so Unreserve leaves an ambiguous bind.
-func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	if !p.rules.patch {
-		return nil
-	}
-	made, status := p.reserved(state, pod, nodeName)
-	placed := ""
-	switch {
-	case made != nil:
-		placed = made.annotation
-	case !status.IsSkip():
-		return status
-	case !bringsPlacement(pod):
-		return nil
-	}
-	if err := p.patch(ctx, pod, placed); err != nil {
-		return fwk.AsStatus(fmt.Errorf("patch pod %s/%s: %w", pod.Namespace, pod.Name, err))
-	}
-	if made == nil {
-		return nil
-	}
-	state.Write(handedOverKey, &handedOver{held: made.held})
-	return nil
-}
-
-// patch writes a placement into a pod that is not bound, and into no other: an
-// earlier binding may have gone through, and the agent acted on what it said.
-func (p *Plugin) patch(ctx context.Context, pod *v1.Pod, placed string) error {
-	pods := p.handle.ClientSet().CoreV1().Pods(pod.Namespace)
-	now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read it: %w", err)
-	}
-	if now.UID != pod.UID || now.Spec.NodeName != "" {
-		return errBound
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             now.UID,
-		"resourceVersion": now.ResourceVersion,
-		"annotations":     map[string]string{v1alpha1.AnnotationPlacement: placed},
-	}})
-	if err != nil {
-		return fmt.Errorf("write the patch: %w", err)
-	}
-	if _, err := pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("send the patch: %w", err)
-	}
-	return nil
 }

@@ -319,57 +319,6 @@ func TestPodDeletedWhileBinding(t *testing.T) {
 	})
 }
 
-func TestPatchMode(t *testing.T) {
-	inCluster(t, `{"bindMode":"Patch"}`, func(t *testing.T, c *cluster) {
-		c.node("n1")
-		a := c.filter(c.pod("a", 4))
-		c.reserve(a)
-		if _, status := c.plugin.PreBindPreFlight(c.ctx, a.state, a.pod, a.node); !status.IsSuccess() {
-			t.Fatalf("PreBindPreFlight: %v", status)
-		}
-		if c.finish(a); !a.status.IsSuccess() {
-			t.Fatal(a.status.Message())
-		}
-		if cpus := c.cpus(a.pod); cpus.Size() != 4 {
-			t.Errorf("the pod has CPUs %s", cpus)
-		}
-		// Another program binds: whether a failed binding failed it does not say.
-		pod := c.pod("b", 20)
-		c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
-		c.schedule(pod)
-		c.fault = nil
-		c.refused(c.pod("c", 20), "")
-	})
-}
-
-// A pod that was bound unseen keeps the placement that its agent acted on.
-func TestPatchModeNeverTouchesBoundPod(t *testing.T) {
-	inCluster(t, `{"bindMode":"Patch"}`, func(t *testing.T, c *cluster) {
-		c.node("n1")
-		a := c.reserve(c.filter(c.pod("a", 4)))
-		c.update(a.pod, func(p *v1.Pod) {
-			p.Spec.NodeName = "n2"
-			p.Annotations[v1alpha1.AnnotationPlacement] = "first"
-		})
-		if c.finish(a); a.status.IsSuccess() {
-			t.Error("PreBind took it")
-		}
-		if got := c.get(a.pod).Annotations[v1alpha1.AnnotationPlacement]; got != "first" {
-			t.Errorf("the placement is %q now", got)
-		}
-	})
-}
-
-func TestBindModeNeedsNoPreBind(t *testing.T) {
-	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
-		c.node("n1")
-		a := c.reserve(c.filter(c.pod("a", 4)))
-		if _, status := c.plugin.PreBindPreFlight(c.ctx, a.state, a.pod, a.node); !status.IsSkip() {
-			t.Errorf("PreBindPreFlight: %v", status)
-		}
-	})
-}
-
 // Reserve is called again after Unreserve, perhaps on another node; Unreserve
 // without Reserve does nothing.
 func TestUnreserve(t *testing.T) {

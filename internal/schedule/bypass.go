@@ -24,7 +24,7 @@ func (s sent) Clone() fwk.StateData { return s }
 // in multiPoint lets DefaultBinder go first, and nothing else would say so.
 func (p *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
 	cy := cycleOf(state)
-	if p.rules.patch || cy == nil || cy.ask == nil {
+	if cy == nil || cy.ask == nil {
 		return
 	}
 	if _, err := state.Read(sentKey); err == nil {

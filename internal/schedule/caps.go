@@ -15,10 +15,10 @@ import (
 // rules are what the administrator allows the namespaces of one profile.
 type rules struct {
 	placement.Rules
-	// patch hands the placement over before the binding, not with it.
-	patch bool
 	// strategy counts for pods and nodes that say none.
 	strategy v1alpha1.NUMAAllocateStrategy
+	// saysRepack has Filter say after which moves a node would take the pod.
+	saysRepack bool
 }
 
 func rulesOf(a v1alpha1.SchedulerArgs) rules {
@@ -28,8 +28,8 @@ func rulesOf(a v1alpha1.SchedulerArgs) rules {
 			MostCPUs:     *a.MaxPinnedCPUsPerNamespace,
 			WholeRequest: a.RequestBelowLimit == v1alpha1.RequestBelowLimitDeny,
 		},
-		patch:    a.BindMode == v1alpha1.BindModePatch,
-		strategy: a.NUMAAllocateStrategy,
+		strategy:   a.NUMAAllocateStrategy,
+		saysRepack: a.SayFitsAfterRepack,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -39,24 +40,70 @@ func TestReserveLeavesConfirmedRecord(t *testing.T) {
 	})
 }
 
+// A pod whose binding seemed to fail, and which the informer shows bound, is in the
+// scheduler's cache only later. Until then ordinary pods are not placed on what it requests.
+// The informer may show it before the call fails, and after that.
+func TestBoundPodThatNoSnapshotHasYet(t *testing.T) {
+	for _, first := range []string{"error", "event"} {
+		t.Run(first+" first", func(t *testing.T) { testUnseenBoundPod(t, first == "event") })
+	}
+}
+
+func testUnseenBoundPod(t *testing.T, shown bool) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod, ordinary := c.pod("a", 28), c.ordinary("b", "6")
+		c.look()
+		var sent *v1.Binding
+		c.fault = func(b *v1.Binding) (bool, error) {
+			if sent = b; shown {
+				if err := c.carryOut(b); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			}
+			return false, errors.New("EOF")
+		}
+		a := c.filterBehind(pod)
+		c.reserve(a)
+		c.finish(a)
+		if !shown {
+			if err := c.carryOut(sent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.settle()
+		if c.get(pod).Spec.NodeName == "" {
+			t.Fatal("not bound")
+		}
+		for range 2 {
+			if got := c.filterBehind(ordinary); got.status.IsSuccess() {
+				t.Error("placed on CPUs that a bound pod requests")
+			}
+			c.update(pod, func(p *v1.Pod) { p.Labels = map[string]string{"changed": "1"} })
+		}
+		c.fault = nil
+		c.remove(pod)
+		c.placedOrdinary(ordinary)
+	})
+}
+
 // An API server checks the length of all annotations together when a pod is
 // updated, and not when it is bound: with too many of them the status of the pod
 // could never be written again.
 func TestNoRoomForPlacement(t *testing.T) {
-	for _, mode := range []string{"Binding", "Patch"} {
-		inCluster(t, `{"staleAfterSeconds":0,"bindMode":"`+mode+`"}`, func(t *testing.T, c *cluster) {
-			c.node("n1")
-			pod := c.pod("a", 4, annotated("example.com/notes", strings.Repeat("x", 256<<10-100)))
-			a := c.refused(pod, "leave no room for the placement")
-			if a.status.Code() != fwk.UnschedulableAndUnresolvable || c.requests != 0 {
-				t.Errorf("code %s, %d bindings", a.status.Code(), c.requests)
-			}
-			c.placed(c.pod("b", 30))
-			c.handle.tookActivated()
-			c.update(pod, func(p *v1.Pod) { p.Annotations["example.com/notes"] = "short" })
-			if got := c.handle.tookActivated(); !slices.Equal(got, []string{"default/a"}) {
-				t.Errorf("activated %v when its annotations became shorter", got)
-			}
-		})
-	}
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.pod("a", 4, annotated("example.com/notes", strings.Repeat("x", 256<<10-100)))
+		a := c.refused(pod, "leave no room for the placement")
+		if a.status.Code() != fwk.UnschedulableAndUnresolvable || c.requests != 0 {
+			t.Errorf("code %s, %d bindings", a.status.Code(), c.requests)
+		}
+		c.placed(c.pod("b", 30))
+		c.handle.tookActivated()
+		c.update(pod, func(p *v1.Pod) { p.Annotations["example.com/notes"] = "short" })
+		if got := c.handle.tookActivated(); !slices.Equal(got, []string{"default/a"}) {
+			t.Errorf("activated %v when its annotations became shorter", got)
+		}
+	})
 }

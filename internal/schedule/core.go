@@ -3,6 +3,7 @@ package schedule
 import (
 	"sync/atomic"
 
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -21,11 +22,16 @@ type core struct {
 	machines machines
 	answers  answers
 	queue    queue
+	tries    tries
+	services corelisters.ServiceLister
 
-	usage   usage
-	invalid reported
-	flights flights
-	hiding  hiding
+	usage     usage
+	invalid   reported
+	shortages shortages
+	selectors selectors
+	repacks   repacks
+	flights   flights
+	hiding    hiding
 	// looks holds a token for each look at an ambiguous bind that is under way.
 	looks chan struct{}
 
@@ -45,6 +51,8 @@ func newCore(handle fwk.Handle, s settings, m *meters) *core {
 	c.agents.nodes, c.agents.queue = &c.nodes, &c.queue
 	c.machines.background, c.machines.handle = b, handle
 	c.machines.nodes, c.machines.agents, c.machines.queue = &c.nodes, &c.agents, &c.queue
+	c.services = handle.SharedInformerFactory().Core().V1().Services().Lister()
+	c.selectors = newSelectors()
 	c.answers.benches.New = func() any { return new(bench) }
 	return c
 }

@@ -37,11 +37,18 @@ type cycle struct {
 	began uint64
 	// shape is that of ask, to be compared at once.
 	shape unique.Handle[string]
+	// claimed is what the pod's claims ask for and do not have yet, nil for nothing. Devices
+	// come and go without a node's generation, so answers to such a pod are not remembered.
+	claimed *claimed
+	// narrowed says that the pod is shown its best nodes only.
+	narrowed bool
 	*clones
 
 	// altered says that the node being looked at is not the one of the
 	// snapshot: pods were added to it or taken from it.
 	altered bool
+	// evicting says that pods were taken from it: the framework looks for some to evict.
+	evicting bool
 	// trials are the placements of pods that were added although they are not
 	// bound; shared between clones, copied when changed.
 	trials map[types.UID]trial
@@ -163,7 +170,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, r
 	if cy == nil {
 		return nil
 	}
-	cy.altered = true
+	cy.altered, cy.evicting = true, true
 	pod := removed.GetPod()
 	if !mayPin(pod) {
 		return nil

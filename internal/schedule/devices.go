@@ -9,17 +9,21 @@ import (
 )
 
 // attributeNUMANode is the attribute in which drivers of all kinds publish the
-// NUMA node of a device (KEP-5491 gives it this name and the type int; a device may list several).
+// NUMA node of a device (KEP-6072 gives it this name and the type int; by KEP-5491 a device may list several).
 const attributeNUMANode resourceapi.QualifiedName = "resource.kubernetes.io/numaNode"
 
 // mostNUMANodes bounds the ids that are believed.
 const mostNUMANodes = 1024
 
+// nearDevices are the NUMA nodes of a pod's devices: of all, and of those that are in one
+// node each.
+type nearDevices struct{ all, each cpuset.Set }
+
 // deviceNodes returns the NUMA nodes of the devices that the pod's claims have,
 // or will have once DynamicResources carries out what it reserved; empty where
 // none of them says. What cannot be read is left out: it is a preference only.
-func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) cpuset.Set {
-	var nodes cpuset.Set
+func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) nearDevices {
+	var nodes nearDevices
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return nodes
 	}
@@ -42,7 +46,7 @@ func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) cpuset.Set {
 		for i := range slice.Spec.Devices {
 			device := &slice.Spec.Devices[i]
 			if devices[deviceID{slice.Spec.Driver, slice.Spec.Pool.Name, device.Name}] {
-				nodes = addNode(nodes, device)
+				nodes.add(device)
 			}
 		}
 	}
@@ -52,18 +56,20 @@ func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) cpuset.Set {
 // deviceID names a device in the cluster.
 type deviceID struct{ driver, pool, device string }
 
-func addNode(nodes cpuset.Set, device *resourceapi.Device) cpuset.Set {
+func (n *nearDevices) add(device *resourceapi.Device) {
 	attribute := device.Attributes[attributeNUMANode]
 	ids := attribute.IntValues
 	if attribute.IntValue != nil {
 		ids = []int64{*attribute.IntValue}
 	}
 	for _, id := range ids {
-		if id >= 0 && id < mostNUMANodes {
-			nodes = nodes.Add(int(id))
+		if id < 0 || id >= mostNUMANodes {
+			continue
+		}
+		if n.all = n.all.Add(int(id)); len(ids) == 1 {
+			n.each = n.each.Add(int(id))
 		}
 	}
-	return nodes
 }
 
 // allocatedTo returns the devices of the pod's claims.

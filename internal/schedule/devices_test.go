@@ -8,7 +8,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/alloc"
@@ -26,6 +29,27 @@ type fakeDRA struct {
 	claim   *resourceapi.ResourceClaim
 	pending *resourceapi.AllocationResult
 	slices  []*resourceapi.ResourceSlice
+	class   *resourceapi.DeviceClass
+	taken   sets.Set[structured.DeviceID]
+}
+
+// classes has one class.
+type classes struct {
+	fwk.DeviceClassLister
+	class *resourceapi.DeviceClass
+}
+
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	if c.class == nil || name != c.class.Name {
+		return nil, errors.New("no such class")
+	}
+	return c.class, nil
+}
+
+func (d *fakeDRA) DeviceClasses() fwk.DeviceClassLister { return classes{class: d.class} }
+
+func (d *fakeDRA) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	return d.taken, nil
 }
 
 func (d *fakeDRA) ResourceClaims() fwk.ResourceClaimTracker { return d }
@@ -85,13 +109,105 @@ func TestDevicesArePreferred(t *testing.T) {
 	})
 }
 
+// A pod whose claims have devices in both NUMA nodes has CPUs in both, not only as many as
+// one has.
+func TestDevicesOfBothNodes(t *testing.T) {
+	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		name, claim := "n1", "gpu"
+		slice := resourceapi.ResourceSliceSpec{Driver: "d", NodeName: &name, Pool: resourceapi.ResourcePool{Name: "n1"}}
+		given := &resourceapi.AllocationResult{}
+		for i := range int64(8) {
+			numa, device := i/4, fmt.Sprint("gpu-", i)
+			slice.Devices = append(slice.Devices, resourceapi.Device{
+				Name: device, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{attributeNUMANode: {IntValue: &numa}},
+			})
+			given.Devices.Results = append(given.Devices.Results, resourceapi.DeviceRequestAllocationResult{Driver: "d", Pool: "n1", Device: device})
+		}
+		dra := &fakeDRA{claim: &resourceapi.ResourceClaim{}, pending: given}
+		c.handle.dra = dra
+		claims := func(p *v1.Pod) {
+			p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
+		}
+		first, second := machine().Nodes[0].CPUs, machine().Nodes[1].CPUs
+		if cpus := c.placed(c.pod("slices are late", 4, claims)); !cpus.IsSubsetOf(first) {
+			t.Errorf("without slices: CPUs %s", cpus)
+		}
+		dra.slices = []*resourceapi.ResourceSlice{{Spec: slice}}
+		if cpus := c.placed(c.pod("all", 8, claims)); cpus.Intersect(first).Size() != 4 || cpus.Intersect(second).Size() != 4 {
+			t.Errorf("eight GPUs: CPUs %s", cpus)
+		}
+	})
+}
+
+// Of two nodes the one wins whose free devices a pod's CPUs can be beside, before the claim
+// has any: on n1 those in the NUMA node with CPUs left are taken. Devices that another class
+// selects, or of which the NUMA node is not known, do not count, and none keeps a pod off.
+func TestUnallocatedDevicesChooseTheNode(t *testing.T) {
+	one := func(numa int64) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+		return map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{attributeNUMANode: {IntValue: &numa}}
+	}
+	for _, test := range []struct {
+		name     string
+		selector string
+		taken    bool
+		count    int64
+		near     map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+		want     string
+	}{
+		{"beside the CPUs of n2 only", `device.driver == "d"`, true, 1, one(1), "n2"},
+		{"beside those of both", `device.driver == "d"`, false, 1, one(1), "n1"},
+		{"of another driver", `device.driver == "e"`, true, 1, one(1), "n1"},
+		{"of no known NUMA node", `device.driver == "d"`, true, 1, nil, "n1"},
+		{"more than any has", `device.driver == "d"`, true, 9, one(1), "n1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+				dra := &fakeDRA{
+					claim: &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+						Requests: []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", Count: test.count}}},
+					}}},
+					class: &resourceapi.DeviceClass{
+						ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+						Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{
+							{CEL: &resourceapi.CELDeviceSelector{Expression: test.selector}},
+						}},
+					},
+					taken: sets.New[structured.DeviceID](),
+				}
+				c.handle.dra = dra
+				for _, name := range []string{"n1", "n2"} {
+					c.node(name)
+					c.holding("first-"+name, name, "0-7,16-23", 16) // the first NUMA node is full
+					dra.slices = append(dra.slices, &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
+						Driver: "d", NodeName: &name, Pool: resourceapi.ResourcePool{Name: name},
+						Devices: []resourceapi.Device{{Name: "far", Attributes: one(0)}, {Name: "near", Attributes: test.near}},
+					}})
+				}
+				c.holding("more", "n1", "8-9,24-25", 4) // else the two nodes are alike
+				if test.taken {
+					dra.taken.Insert(structured.MakeDeviceID("d", "n1", "near"))
+				}
+				claim := "gpu"
+				a := c.filter(c.pod("p", 4, func(p *v1.Pod) {
+					p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
+				}))
+				if !a.status.IsSuccess() || a.node != test.want {
+					t.Errorf("the pod goes to %q, want %s: %v", a.node, test.want, a.refusals)
+				}
+			})
+		})
+	}
+}
+
 // A device between several NUMA nodes lists them.
 func TestDeviceOfSeveralNodes(t *testing.T) {
 	device := &resourceapi.Device{Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		attributeNUMANode: {IntValues: []int64{1, 3, -1, mostNUMANodes}},
 	}}
-	if nodes := addNode(cpuset.Set{}, device); nodes.String() != "1,3" {
-		t.Errorf("the device is in nodes %s", nodes)
+	var nodes nearDevices
+	if nodes.add(device); nodes.all.String() != "1,3" || !nodes.each.IsEmpty() {
+		t.Errorf("the device is in nodes %s, and in each of %s", nodes.all, nodes.each)
 	}
 }
 
@@ -125,7 +241,12 @@ func TestPreferenceRefusesNothing(t *testing.T) {
 		if _, refused := placement.Decide(&b.scratch, where, &b.occupancy, &ask); !refused.OK() {
 			continue
 		}
-		if _, refused := b.decide(where, &ask, cpuset.Set{}.Add(random.IntN(2))); !refused.OK() {
+		near := nearDevices{all: cpuset.Set{}.Add(random.IntN(2))}
+		if random.IntN(2) == 0 {
+			near.all = cpuset.Set{}.Add(0).Add(1)
+			near.each = near.all
+		}
+		if _, refused := b.decide(where, &ask, near); !refused.OK() {
 			t.Fatalf("CPUs %s taken, pod %s %v: %s", taken, pod.Spec.Containers[0].Resources.Limits.Cpu(), pod.Annotations, refused.Detail())
 		}
 	}

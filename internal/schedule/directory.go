@@ -2,15 +2,16 @@ package schedule
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// directory knows the nodes by name. Filter looks into it for every node of a
-// cluster from many goroutines at once, so that finding one takes no lock,
-// except for those that came lately. The zero value is ready for use.
+// directory knows the nodes by name. Filter finds the nodes of its snapshot in places, without
+// a lock; by name they are looked for when something changed, and in clones of NodeInfos. The
+// zero value is ready for use.
 type directory struct {
 	// caps is for the nodes that become known.
 	caps *caps
@@ -21,44 +22,15 @@ type directory struct {
 	// version is another one whenever a name stands for another node.
 	version atomic.Uint64
 
-	settled atomic.Pointer[map[string]*node]
-
-	mu sync.RWMutex
-	// fresh are nodes that are not in settled.
-	fresh map[string]*node
-	// late counts the nodes found in fresh since the last time they settled.
-	late atomic.Int64
+	mu    sync.RWMutex
+	nodes map[string]*node
 }
 
 // find returns what is known about a node, nil for nothing.
 func (d *directory) find(name string) *node {
-	if settled := d.settled.Load(); settled != nil {
-		if n := (*settled)[name]; n != nil {
-			return n
-		}
-	}
-	n, many := d.findFresh(name)
-	if many {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.settle()
-	}
-	return n
-}
-
-// findFresh looks with the lock, and says whether that happened so often that
-// settling costs no more than it did.
-func (d *directory) findFresh(name string) (n *node, many bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	settled := d.copied()
-	if n := settled[name]; n != nil { // it settled meanwhile
-		return n, false
-	}
-	if n = d.fresh[name]; n == nil {
-		return nil, false
-	}
-	return n, d.late.Add(1) > int64(len(settled)+len(d.fresh))
+	return d.nodes[name]
 }
 
 // findOrAdd returns what is known about a node, and begins to know it.
@@ -68,47 +40,16 @@ func (d *directory) findOrAdd(name string) *node {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	settled := d.copied()
-	if n := settled[name]; n != nil { // it settled meanwhile
-		return n
-	}
-	if n := d.fresh[name]; n != nil {
-		return n
+	if n := d.nodes[name]; n != nil {
+		return n // it was added meanwhile
 	}
 	n := &node{name: name, caps: d.caps, hiders: d.hiders}
 	d.version.Add(1)
-	if d.fresh == nil {
-		d.fresh = map[string]*node{}
+	if d.nodes == nil {
+		d.nodes = map[string]*node{}
 	}
-	d.fresh[name] = n
-	if len(d.fresh) > len(settled)/4 {
-		d.settle()
-	}
+	d.nodes[name] = n
 	return n
-}
-
-// settle makes the fresh nodes ones that are found without the lock. The caller
-// holds mu.
-func (d *directory) settle() {
-	if len(d.fresh) == 0 {
-		return
-	}
-	settled := maps.Clone(d.copied())
-	if settled == nil {
-		settled = map[string]*node{}
-	}
-	maps.Copy(settled, d.fresh)
-	d.settled.Store(&settled)
-	d.fresh = nil
-	d.late.Store(0)
-}
-
-// copied returns the settled nodes; callers do not change them. The caller holds mu.
-func (d *directory) copied() map[string]*node {
-	if settled := d.settled.Load(); settled != nil {
-		return *settled
-	}
-	return nil
 }
 
 // remove forgets a node if it still is the one of its name.
@@ -116,13 +57,8 @@ func (d *directory) remove(n *node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.version.Add(1)
-	if d.fresh[n.name] == n {
-		delete(d.fresh, n.name)
-	}
-	if settled := d.copied(); settled[n.name] == n {
-		settled = maps.Clone(settled)
-		delete(settled, n.name)
-		d.settled.Store(&settled)
+	if d.nodes[n.name] == n {
+		delete(d.nodes, n.name)
 	}
 }
 
@@ -130,15 +66,7 @@ func (d *directory) remove(n *node) {
 func (d *directory) all() []*node {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	settled := d.copied()
-	nodes := make([]*node, 0, len(settled)+len(d.fresh))
-	for _, n := range settled {
-		nodes = append(nodes, n)
-	}
-	for _, n := range d.fresh {
-		nodes = append(nodes, n)
-	}
-	return nodes
+	return slices.Collect(maps.Values(d.nodes))
 }
 
 // lock returns a node with its lock held, and begins to know it. The caller

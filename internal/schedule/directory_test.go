@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A node that is known is found, also while it moves to those that settled.
+// A node that is known is found, also while others become known.
 func TestDirectoryFindsWhatItKnows(t *testing.T) {
 	for round := range 300 {
 		d := &directory{}

@@ -13,9 +13,15 @@
 // its namespace may have them; completed ones count nothing. So what the framework
 // imagines is right by construction: nodes without the victims of a preemption,
 // with nominated pods (AddPod gives each a trial placement in the cloned
-// CycleState), with the first pods of a group. Three things come on top, because
+// CycleState), with the first pods of a group. A pod that is seen not to have asked when
+// it was bound holds nothing, whatever placement it has. Three things come on top, because
 // no NodeInfo has them yet: reservations that are younger than the snapshot, the
 // reserved placement of a pod that is assumed but not bound, and ambiguous binds.
+//
+// A pod that is resized counts with the largest of what it has, what it asks for and what
+// the kubelet reports: the agent of its node chooses the CPUs, and its annotation follows.
+// As long as the kubelet carries the resize out and the annotation says fewer, the node takes
+// no other pinned pod, since that might be given the same CPUs.
 //
 // After a restart, or a change of leader, the annotations of bound pods say it
 // all; nothing else is kept anywhere.
@@ -31,9 +37,7 @@
 // again after its backoff.
 // Bind hands the placement over in the annotations of the Binding, one request,
 // so that no kubelet ever sees the pod without it, and empties that of an ordinary
-// pod which brings one. (BindMode Patch writes it in
-// PreBind instead, with two requests, for clusters in which another program must
-// bind. Every binding that fails there is an ambiguous bind.)
+// pod which brings one.
 //
 // Answers are remembered by node and shape of the request, and found without a
 // lock, for one generation of the NodeInfo and while nothing changes that the plugin
@@ -43,10 +47,24 @@
 // altered are asked anew and not remembered. In the cycle of a pod group nodes
 // change and keep their generation: there the number of pods and their requests
 // belong to it, and Reserve and Unreserve forget.
+// Lock-free is only what Filter asks for each node of a cluster: the cycle, the node of a
+// NodeInfo, its answers. All that is looked up less often is a map behind a lock.
 //
 // Score and Reserve see the pods of equal or higher priority that are nominated
 // for a node, like Filter: what was freed for those is not taken from them. Only
 // where the pod finds no room beside them it is placed as if they were not there.
+//
+// # Best first
+//
+// PreFilter walks over the answers that all nodes remember and lets the framework look
+// at the best few only, where nothing else than these answers, requests, taints and node
+// selectors decides. What a plugin of another team says is not known here, so a narrowed
+// cycle can fail though a node would take the pod. Three things keep that harmless. The
+// pod is reported to the scheduling queue when its cycle begins, so that the queue tries
+// it again, and from then on it sees all nodes. In the narrowed cycle Filter refuses
+// every node from which a pod was taken away: preemption, which knows only the nodes
+// that were shown, finds no candidate. And after a failure the next pods see all nodes
+// from the start.
 //
 // # Pods that share their CPUs
 //
@@ -120,8 +138,18 @@
 // Berth belongs into multiPoint after the plugins of kube-scheduler, where
 // Reserve runs after DynamicResources: it then prefers the NUMA nodes of the
 // devices that were allocated (attribute resource.kubernetes.io/numaNode), and
-// never requires them. In bind it belongs before DefaultBinder, else pods are
+// never requires them. Before that, Filter and Score count what each NUMA node has left of
+// the devices that claims ask for, and never require those either. In bind it belongs before DefaultBinder, else pods are
 // bound without their placement.
+//
+// # Fragmentation
+//
+// PostFilter asks some of the nodes that refuse a pod for its CPUs once more, with figures:
+// a node with enough free CPUs in the wrong places is why the pod waits, and how many are
+// missing is in the pod's condition PodScheduled. Where pods there may be moved, a search
+// beside the cycles looks for the fewest moves that would make room, and reports them as an
+// event. Filter does none of this, so that pods which find a node pay nothing; where the profile
+// wants it, it repeats what a search found for the answer that it remembers.
 //
 // # Metrics
 //
@@ -132,9 +160,15 @@
 //	                                           "cpus", "promised", "policy", "size", "rule", "cap", "race"
 //	berth_scheduler_lost_races_total           decisions that were overtaken
 //	berth_scheduler_ambiguous_binds_total      bindings that may have gone through
-//	berth_scheduler_overlaps_total             bound pods seen with CPUs of another pod
+//	berth_scheduler_overlaps_total             bound pods seen with CPUs of another bound pod
 //	berth_scheduler_invalid_policies_total     pods whose keys cannot be read
 //	berth_scheduler_bypassed_total             pinned pods that another binder took
 //	berth_scheduler_memo_lookups_total{result} answers, "hit" (remembered) and "miss"
+//	berth_scheduler_narrowed_total{result}     pods shown some nodes only, "best" and "open"
+//	berth_scheduler_fragmented_pods{constraint}
+//	                                           pods that wait although a node has enough free CPUs:
+//	                                           "cores", "l3", "numa", "exclusive", "pool"
+//	berth_scheduler_fragmented_missing_cpus{constraint}
+//	                                           what they lack where they need it
 //	berth_scheduler_pods{state}                "reserved", "ghost" (ambiguous binds), "unknown", "waiting"
 package schedule

@@ -14,7 +14,4 @@ var errNoNode = errors.New("no such node")
 // errNotReserved is a pinned pod that is to be bound without a placement.
 var errNotReserved = errors.New("no CPUs reserved")
 
-// errBound is a pod that was bound, or made anew, since it was scheduled.
-var errBound = errors.New("it is bound already, or another one by now")
-
 func watchError(what string, err error) error { return fmt.Errorf("watch %s: %w", what, err) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apiclient"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
 )
@@ -80,7 +81,7 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 		if old != nil && asksLate(old, pod) {
 			c.noteLate(pod)
 		}
-		c.onBound(pod, ahead)
+		c.onBound(old, pod, ahead)
 	case old != nil && (asksDifferently(old, pod) || c.madeRoom(old, pod)):
 		c.queue.activateOne(pod)
 	}
@@ -91,7 +92,7 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 func (c *core) onOrdinary(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" && c.flights.isAmbiguous(pod.UID) {
 		c.spawn(func(ctx context.Context) {
-			if apiclient.Pause(ctx, firstLook) {
+			if kubepod.Complete(pod) || apiclient.Pause(ctx, lastLook) {
 				c.settleBinds(pod.UID)
 			}
 		})
@@ -154,14 +155,19 @@ func (c *core) noteLate(pod *v1.Pod) {
 
 // onBound takes over a bound pod: its placement counts from now on, its
 // reservation and its ambiguous binds do not.
-func (c *core) onBound(pod *v1.Pod, ahead bool) {
+func (c *core) onBound(before, pod *v1.Pod, ahead bool) {
 	from := c.flights.end(pod.UID)
 	if from.node != "" && from.node != pod.Spec.NodeName {
 		c.giveUp(from.node, pod.UID) // an earlier binding went through
 	}
 	c.queue.done(pod.UID)
+	c.tries.done(pod.UID)
+	c.shortages.forget(pod.UID)
+	// The scheduler forgot a pod whose binding seemed to fail: its cache may show it later than
+	// the informer does.
+	ahead = ahead || c.flights.isAmbiguous(pod.UID)
 	n := c.nodes.lock(pod.Spec.NodeName)
-	freed := c.confirm(n, pod, from, ahead)
+	freed := c.confirm(n, before, pod, from, ahead)
 	n.mu.Unlock()
 	c.settleBinds(pod.UID)
 	if freed != 0 {
@@ -170,15 +176,18 @@ func (c *core) onBound(pod *v1.Pod, ahead bool) {
 }
 
 // confirm reads a bound pod into its record, and returns who may profit from
-// what it holds less than was known before. The caller holds n.mu.
-func (c *core) confirm(n *node, pod *v1.Pod, from flight, ahead bool) refusal {
+// what it holds less than was known before. before is the pod as the informer showed it
+// last, nil for not at all. The caller holds n.mu.
+func (c *core) confirm(n *node, before, pod *v1.Pod, from flight, ahead bool) refusal {
 	old := n.records[pod.UID]
 	if old != nil && old.confirmed && old.pod == pod {
+		old.foretell(ahead)
+		n.weigh()
 		return 0
 	}
-	r, pinned := n.read(pod, from)
+	r, pinned := c.readGiven(n, before, pod, from)
 	switch {
-	case !pinned && old != nil && old.confirmed:
+	case !pinned && old != nil && old.confirmed && (!n.unasked[pod.UID] || bringsPlacement(pod)):
 		r = *old // what a pod asks for counts as it was created
 		r.pod = pod
 	case !pinned:
@@ -188,44 +197,74 @@ func (c *core) confirm(n *node, pod *v1.Pod, from flight, ahead bool) refusal {
 		}
 		return freed
 	}
+	return c.replace(n, old, &r, ahead)
+}
+
+// replace puts the record of a bound pod in the place of old, nil for none, and returns who may
+// profit. The caller holds n.mu.
+func (c *core) replace(n *node, old, r *record, ahead bool) refusal {
 	r.follow(old, ahead)
+	pod := r.pod
 	freed := c.count(pod, r.held.CPUs().Size()+r.held.Unknown())
+	same := old != nil && sameHeld(&old.held, &r.held)
+	if !same || !old.confirmed {
+		c.watchOverlap(n, r)
+	}
 	if r.saysAsMuchAs(old) {
 		r.sweeps = old.sweeps
-		*old = r
+		*old = *r
 		n.weigh()
 		return freed
 	}
-	n.put(pod.UID, &r)
-	if old == nil || !sameHeld(&old.held, &r.held) {
-		c.watchOverlap(n, &r)
-		if old != nil {
-			freed |= refusedByCPUs | refusedByPromise
-		}
+	n.put(pod.UID, r)
+	if old != nil && !same {
+		freed |= refusedByCPUs | refusedByPromise
 	}
 	return freed
+}
+
+// readGiven reads a bound pod: what it has, and whether it counts as pinned. A placement that it was
+// not given has no CPUs. The caller holds n.mu.
+func (c *core) readGiven(n *node, before, pod *v1.Pod, from flight) (r record, pinned bool) {
+	r, pinned, asks := n.read(pod, from)
+	given := asks || from.node != ""
+	if !given && !c.flights.isAmbiguous(pod.UID) && n.forges(before, pod) {
+		r, pinned = record{pod: pod}, true
+	}
+	if pinned {
+		n.noteAsked(n.records[pod.UID], pod, given)
+	}
+	return r, pinned
 }
 
 // follow makes the record the one of a bound pod of which old is known.
 func (r *record) follow(old *record, ahead bool) {
 	r.confirmed, r.sight = true, unseen
-	if ahead {
+	if old != nil {
+		r.reserved, r.pass = old.reserved, old.pass
+		// What was seen before is the assumed pod, which may be forgotten by now.
+		if old.confirmed {
+			r.sight = old.sight
+		}
+	}
+	r.foretell(ahead)
+}
+
+// foretell notes of a bound pod that no snapshot had yet that the next ones may lack it too, if
+// that is so.
+func (r *record) foretell(ahead bool) {
+	if ahead && r.sight == unseen {
 		r.sight = foretold
-	}
-	if old == nil {
-		return
-	}
-	r.reserved, r.pass = old.reserved, old.pass
-	// What was seen before is the assumed pod, which may be forgotten by now.
-	if old.confirmed && (ahead || old.sight == seen) {
-		r.sight = old.sight
 	}
 }
 
-// watchOverlap reports a bound pod that has CPUs of another one. The caller
-// holds n.mu.
+// watchOverlap reports a bound pod that has CPUs of another bound one. A reservation that
+// has some of them is no such pod: its binding is refused, or reported when it went
+// through. The caller holds n.mu.
 func (c *core) watchOverlap(n *node, r *record) {
-	if n.overlaps(r.pod.UID, &r.held) {
+	o := n.others(r.pod.UID, func(other *record) bool { return other.confirmed })
+	o.Overlaps = cpuset.Set{}
+	if o.Add(n.machine, &r.held); !o.Overlaps.IsEmpty() {
 		c.meters.overlap()
 		c.log.Error(nil, "Two pods hold the same CPUs", "pod", r.pod.Namespace+"/"+r.pod.Name, "node", n.name)
 	}
@@ -244,12 +283,13 @@ func (c *core) count(pod *v1.Pod, cpus int) refusal {
 // reserved is now bound.
 func (r *record) saysAsMuchAs(old *record) bool {
 	return old != nil && old.holds() && old.reserved == r.reserved &&
-		kubepod.Scheduled(old.pod) == kubepod.Scheduled(r.pod) && reflect.DeepEqual(old.held, r.held)
+		kubepod.Scheduled(old.pod) == kubepod.Scheduled(r.pod) &&
+		kubepod.OptsIntoMoves(old.pod) == kubepod.OptsIntoMoves(r.pod) && reflect.DeepEqual(old.held, r.held)
 }
 
 // sameHeld compares what can set CPUs free.
 func sameHeld(a, b *placement.Held) bool {
-	return a.CPUs() == b.CPUs() && a.Unknown() == b.Unknown() && a.ExtraMilli() == b.ExtraMilli()
+	return a.CPUs() == b.CPUs() && a.Unknown() == b.Unknown() && a.ExtraMilli() == b.ExtraMilli() && a.Resizing() == b.Resizing()
 }
 
 func (c *core) offPod(object any) {
@@ -272,7 +312,9 @@ func (c *core) offPod(object any) {
 // onGone forgets a pod that holds nothing any more, except its record.
 func (c *core) onGone(uid types.UID, namespace string) {
 	c.queue.done(uid)
+	c.tries.done(uid)
 	c.invalid.forget(uid)
+	c.shortages.forget(uid)
 	defer c.uncount(namespace, uid)
 	if from := c.flights.end(uid); from.node != "" {
 		c.dropRecord(from.node, uid)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -65,10 +66,33 @@ func (p fakePod) GetPod() *v1.Pod { return p.pod }
 type fakeResource struct {
 	fwk.Resource
 	milli, memory int64
+	scalars       map[v1.ResourceName]int64
+	pods          int
 }
 
-func (r fakeResource) GetMilliCPU() int64 { return r.milli }
-func (r fakeResource) GetMemory() int64   { return r.memory }
+func (r fakeResource) GetMilliCPU() int64                            { return r.milli }
+func (r fakeResource) GetMemory() int64                              { return r.memory }
+func (r fakeResource) GetAllowedPodNumber() int                      { return r.pods }
+func (r fakeResource) GetEphemeralStorage() int64                    { return 0 }
+func (r fakeResource) GetScalarResources() map[v1.ResourceName]int64 { return r.scalars }
+
+// add adds what a pod requests, or takes it away.
+func (r *fakeResource) add(pod *v1.Pod, times int64) {
+	r.scalars = maps.Clone(r.scalars) // others may have it
+	for name, amount := range kubepod.Requests(pod) {
+		switch {
+		case name == v1.ResourceCPU:
+			r.milli += amount.MilliValue() * times
+		case name == v1.ResourceMemory:
+			r.memory += amount.Value() * times
+		case kubepod.PageSize(name) > 0 || strings.Contains(string(name), "/"):
+			if r.scalars == nil {
+				r.scalars = map[v1.ResourceName]int64{}
+			}
+			r.scalars[name] += amount.Value() * times
+		}
+	}
+}
 
 // fakeNode is a NodeInfo; like the real one, every change gives it a generation
 // that no other one ever has.
@@ -91,7 +115,8 @@ func (n *fakeNode) GetAllocatable() fwk.Resource { return n.allocatable }
 func (n *fakeNode) Snapshot() fwk.NodeInfo {
 	c := *n
 	c.pods = slices.Clone(n.pods)
-	c.requested = &fakeResource{milli: n.requested.milli, memory: n.requested.memory}
+	requested := *n.requested
+	c.requested = &requested
 	return &c
 }
 
@@ -102,8 +127,7 @@ func (n *fakeNode) changed() {
 
 func (n *fakeNode) AddPodInfo(p fwk.PodInfo) {
 	n.pods = append(n.pods, p)
-	n.requested.milli += kubepod.Scheduled(p.GetPod())
-	n.requested.memory += kubepod.ScheduledMemory(p.GetPod())
+	n.requested.add(p.GetPod(), 1)
 	n.changed()
 }
 
@@ -111,8 +135,7 @@ func (n *fakeNode) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	for i, p := range n.pods {
 		if p.GetPod().UID == pod.UID {
 			n.pods = slices.Delete(n.pods, i, i+1)
-			n.requested.milli -= kubepod.Scheduled(pod)
-			n.requested.memory -= kubepod.ScheduledMemory(pod)
+			n.requested.add(pod, -1)
 			n.changed()
 			return nil
 		}
@@ -130,6 +153,8 @@ type fakeHandle struct {
 	calls     fwk.APICacher
 	nominated []*v1.Pod
 	snapshot  map[string]*fakeNode
+	apart     []fwk.NodeInfo // with pods of required anti-affinity
+	extenders []fwk.Extender
 
 	mu        sync.Mutex
 	activated []string
@@ -142,6 +167,8 @@ func (h *fakeHandle) EventRecorder() events.EventRecorderLogger              { r
 func (h *fakeHandle) APICacher() fwk.APICacher                               { return h.calls }
 func (h *fakeHandle) SharedDRAManager() fwk.SharedDRAManager                 { return h.dra }
 func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { return fakeLister{h: h} }
+
+func (h *fakeHandle) Extenders() []fwk.Extender { return h.extenders }
 
 func (h *fakeHandle) NominatedPodsForNode(string) []fwk.PodInfo {
 	var infos []fwk.PodInfo
@@ -174,6 +201,10 @@ type fakeLister struct {
 }
 
 func (l fakeLister) NodeInfos() fwk.NodeInfoLister { return l }
+
+func (l fakeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return l.h.apart, nil
+}
 
 func (l fakeLister) Get(name string) (fwk.NodeInfo, error) {
 	if n := l.h.snapshot[name]; n != nil {

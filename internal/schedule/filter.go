@@ -3,17 +3,20 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/repack"
 )
 
 // Texts of refusals without figures, so that kube-scheduler can count nodes
 // that say the same.
 const (
 	textPromised = "node(s) had CPUs promised to pinned containers"
+	textOthers   = "node(s) keep their pods: other nodes come first"
 	textUnlisted = "node(s) had a Berth agent whose Lease is not read yet"
 )
 
@@ -32,6 +35,11 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 	if cy.ask == nil {
 		return p.filterOrdinary(n, cy, state, info)
 	}
+	if cy.narrowed {
+		if own := cycleOf(state); own != nil && own.evicting {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, textOthers)
+		}
+	}
 	if n == nil {
 		return p.refuse(cy, refusedByTopology, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology))
 	}
@@ -42,7 +50,21 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 	if r.status == nil {
 		return nil
 	}
-	return p.refuse(cy, r.reason, r.status)
+	p.core.queue.again(cy.pod, r.behind)
+	return p.refuse(cy, r.reason, r.refusal(p.rules.saysRepack))
+}
+
+// refusal is why a node refuses the pod, if that is wanted with how many moves are known to make
+// room. Filter searches none itself: that is done beside the cycles.
+func (r *result) refusal(withMoves bool) *fwk.Status {
+	if !withMoves || r.moves == nil {
+		return r.status
+	}
+	moves := r.moves.Load()
+	if moves == 0 {
+		return r.status
+	}
+	return fwk.NewStatus(r.status.Code(), slices.Concat(r.status.Reasons(), []string{repack.Reason(int(moves))})...)
 }
 
 // filterOrdinary is the accounting rule for pods that share their CPUs.
@@ -51,12 +73,14 @@ func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info f
 		return nil
 	}
 	left, found := n.recallSurplus(cy.moment(info))
+	behind := false
 	if !found || cy.alone {
-		left = p.core.answers.surplusOf(n, view{info: info, cy: cycleOf(state)})
+		left, behind = p.core.answers.surplusOf(n, view{info: info, cy: cycleOf(state)})
 	}
 	if cy.request <= left {
 		return nil
 	}
+	p.core.queue.again(cy.pod, behind)
 	return p.refuse(cy, refusedByPromise, fwk.NewStatus(fwk.Unschedulable, textPromised))
 }
 

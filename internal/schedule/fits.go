@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"sync"
-	"sync/atomic"
 	"unique"
 
 	"github.com/berth-project/berth/internal/alloc"
@@ -16,9 +15,8 @@ const mostFits = 1024
 // That depends on the machine and the labels, which thousands of nodes share.
 // The zero value is ready for use, and safe for concurrent use.
 type fits struct {
-	// known maps fitsKey to never, about size of them.
-	known sync.Map
-	size  atomic.Int64
+	mu    sync.Mutex
+	known map[fitsKey]never
 }
 
 type fitsKey struct {
@@ -39,8 +37,7 @@ type never struct {
 // same time may both work it out.
 func (f *fits) never(b *bench, where placement.Node, cy *cycle) never {
 	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, cy.shape}
-	if known, found := f.known.Load(key); found {
-		why, _ := known.(never)
+	if why, found := f.find(key); found {
 		return why
 	}
 	refused := placement.Never(&b.scratch, where, cy.ask)
@@ -48,10 +45,18 @@ func (f *fits) never(b *bench, where placement.Node, cy *cycle) never {
 	if refused.Permanent() {
 		why.reason = reasonOf(refused)
 	}
-	if f.size.Add(1) > mostFits {
-		f.known.Clear()
-		f.size.Store(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil || len(f.known) >= mostFits {
+		f.known = map[fitsKey]never{}
 	}
-	f.known.Store(key, why)
+	f.known[key] = why
 	return why
+}
+
+func (f *fits) find(key fitsKey) (never, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	why, found := f.known[key]
+	return why, found
 }

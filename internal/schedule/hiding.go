@@ -113,7 +113,7 @@ func (p *Plugin) roomWhereHidden(cy *cycle) bool {
 		}
 		left, found := n.recallSurplus(cy.moment(info))
 		if !found {
-			left = p.core.answers.surplusOf(n, view{info: info})
+			left, _ = p.core.answers.surplusOf(n, view{info: info})
 		}
 		if cy.request > left {
 			return false

@@ -4,32 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/kubepod"
+	agent "github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
 )
 
 // TestHistories runs random histories and checks after every step what must
-// always hold: no CPU twice, the accounting rule, and every placement as it was
-// reserved.
+// always hold: no CPU twice, no byte of a NUMA node twice, the accounting rule, and
+// every placement as it was reserved.
 func TestHistories(t *testing.T) {
 	seeds, steps := 6, 250
 	if testing.Short() {
 		seeds, steps = 2, 120
 	}
+	bound, promised := 0, 0
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
-				c.node("n1")
-				c.node("n2")
+				for _, name := range []string{"n1", "n2"} {
+					c.bareNode(name)
+					c.topology(name, withPools())
+				}
+				c.settle()
 				h := &history{cluster: c, random: rand.New(rand.NewPCG(uint64(seed), 7)), reserved: map[string]string{}}
 				for step := range steps {
 					h.step(step)
@@ -38,11 +46,15 @@ func TestHistories(t *testing.T) {
 						t.Fatalf("step %d", step)
 					}
 				}
-				if h.bound < steps/10 {
-					t.Errorf("only %d pods were bound: the history says little", h.bound)
+				bound += h.bound
+				if h.promised {
+					promised++
 				}
 			})
 		})
+	}
+	if bound < seeds*steps/10 || promised < seeds/2 {
+		t.Errorf("only %d pods were bound, and memory was promised in %d histories: they say little", bound, promised)
 	}
 }
 
@@ -54,6 +66,8 @@ type history struct {
 	flying   []*attempt
 	reserved map[string]string // annotation by pod name
 	bound    int
+	promised bool // memory of a NUMA node
+	resized  int
 }
 
 func (h *history) step(step int) {
@@ -64,8 +78,10 @@ func (h *history) step(step int) {
 		h.cycle()
 	case n < 84:
 		h.land()
-	case n < 95:
+	case n < 92:
 		h.end()
+	case n < 95:
+		h.resize()
 	case n < 96:
 		h.restart()
 	case n < 98:
@@ -77,8 +93,25 @@ func (h *history) step(step int) {
 }
 
 func (h *history) newPod(name string) *v1.Pod {
+	bytes := func(p *v1.Pod) {
+		for name, amounts := range map[v1.ResourceName][]string{
+			v1.ResourceMemory: {"0", "128Mi", "512Mi", "1Gi"}, v1.ResourceHugePagesPrefix + "1Gi": {"0", "0", "9Gi", "25Gi", "40Gi"},
+		} {
+			amount := resource.MustParse(amounts[h.random.IntN(len(amounts))])
+			r := &p.Spec.Containers[0].Resources
+			r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
+			if !amount.IsZero() && r.Limits != nil {
+				r.Limits[name] = amount
+			}
+			if !amount.IsZero() && r.Requests != nil {
+				r.Requests[name] = amount
+			}
+		}
+	}
 	if h.random.IntN(4) == 0 {
-		return h.ordinary(name, fmt.Sprint(1+h.random.IntN(4)))
+		pod := h.ordinary(name, fmt.Sprint(1+h.random.IntN(4)))
+		h.update(pod, bytes)
+		return h.get(pod)
 	}
 	options := [][]option{
 		nil, nil,
@@ -90,7 +123,7 @@ func (h *history) newPod(name string) *v1.Pod {
 		{annotated(v1alpha1.AnnotationCPUPolicy, "static-burst")},
 		{annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")},
 	}
-	return h.pod(name, 1+h.random.IntN(6), options[h.random.IntN(len(options))]...)
+	return h.pod(name, 1+h.random.IntN(6), append(options[h.random.IntN(len(options))], bytes)...)
 }
 
 // cycle runs a scheduling cycle of some pending pod.
@@ -154,6 +187,62 @@ func (h *history) end() {
 	}
 }
 
+// resize changes the limit of some bound pod, or has a resize go on: the kubelet puts it off
+// or carries it out, and the agent's annotation follows, with the CPUs that it finds free on
+// the node. The client, the kubelet and the agent are done with one before the next.
+func (h *history) resize() {
+	var all, under []v1.Pod
+	for _, pod := range must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items {
+		if kept := pod.Annotations[v1alpha1.AnnotationPlacement]; pod.Spec.NodeName != "" && kept != "" && kept == h.reserved[pod.Name] {
+			all = append(all, pod)
+			if its := kubepod.Of(&pod); its.Resizing || its.Held() {
+				under = append(under, pod)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	if len(under) > 0 {
+		all = under
+	}
+	pod := &all[h.random.IntN(len(all))]
+	switch {
+	case len(under) == 0:
+		h.update(pod, resize(max(1, int(pod.Spec.Containers[0].Resources.Requests.Cpu().Value()))+h.random.IntN(8)))
+	case h.random.IntN(3) == 0:
+		h.update(pod, putOff([]string{v1.PodReasonDeferred, v1.PodReasonInfeasible}[h.random.IntN(2)]))
+	default:
+		h.carryOutResize(pod)
+	}
+}
+
+// carryOutResize is what the agent and the kubelet do: the agent knows the pods that are
+// bound to the node, and none of those on their way.
+func (h *history) carryOutResize(pod *v1.Pod) {
+	n := agent.New(agent.Facts{Machine: must(alloc.Compile(machine()))(h.t), Hash: machine().Hash(), AllocatableMilli: 32000, Pinnable: true})
+	for _, other := range must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items {
+		if other.Spec.NodeName != pod.Spec.NodeName {
+			continue
+		}
+		n.PutPod(kubepod.Of(&other))
+		if text := other.Annotations[v1alpha1.AnnotationPlacement]; text != "" {
+			n.Observe(agent.Container{ID: other.Name, PodUID: string(other.UID), Name: "app", Phase: agent.Running, CPUs: placedCPUs(h.t, text)})
+		}
+	}
+	n.Events()
+	n.PutPod(kubepod.Of(pod).CarriedOut())
+	must(n.Resize(string(pod.UID)))(h.t)
+	for _, e := range n.Events() {
+		if e.PodUID == string(pod.UID) && e.Annotation != nil {
+			h.reserved[pod.Name] = e.Annotation.Encode()
+			h.update(pod, annotated(v1alpha1.AnnotationPlacement, h.reserved[pod.Name]))
+			h.resized++
+		}
+	}
+	h.update(pod, carriedOut)
+}
+
 // restart loses all that is not in the API server.
 func (h *history) restart() {
 	for _, a := range h.flying {
@@ -179,15 +268,19 @@ func (h *history) check() {
 	h.disjoint()
 	m := must(alloc.Compile(machine()))(h.t)
 	occupied := map[string]*placement.Occupancy{"n1": {}, "n2": {}}
-	requested := map[string]int64{}
+	requested, promised := map[string]int64{}, map[string]int64{}
 	for _, pod := range must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items {
 		if pod.Spec.NodeName == "" {
 			continue
 		}
 		requested[pod.Spec.NodeName] += kubepod.Scheduled(&pod)
-		if r, pinned := readRecord(m, &pod, flight{}); pinned {
-			occupied[pod.Spec.NodeName].Add(m, &r.held)
-			if r.held.Unknown() > 0 {
+		if placed := h.reserved[pod.Name]; placed != "" {
+			h.promise(promised, &pod, placed)
+		}
+		if pin, _ := pinningOf(&pod); pin.Wanted {
+			held := placement.HeldBy(m, pin, pod.Annotations[v1alpha1.AnnotationPlacement])
+			occupied[pod.Spec.NodeName].Add(m, &held)
+			if held.Unknown() > 0 {
 				h.t.Errorf("pod %s is bound without a placement", pod.Name)
 			}
 			if got, want := pod.Annotations[v1alpha1.AnnotationPlacement], h.reserved[pod.Name]; got != want {
@@ -195,10 +288,32 @@ func (h *history) check() {
 			}
 		}
 	}
+	for what, bytes := range promised {
+		if most := int64(62) << 30; bytes > most || strings.HasSuffix(what, "memory") && bytes > 2<<30 {
+			h.t.Errorf("%s: %d bytes are promised", what, bytes)
+		}
+	}
+	if len(promised) > 0 {
+		h.promised = true
+	}
 	for name, o := range occupied {
 		n := placement.Node{Machine: m, AllocatableMilli: 32000, RequestedMilli: requested[name]}
 		if left := n.Surplus(o); left < 0 {
 			h.t.Errorf("node %s: %d thousandths too many are promised", name, -left)
+		}
+	}
+}
+
+// promise adds up what a pod is promised of the NUMA node that its placement binds it to.
+func (h *history) promise(promised map[string]int64, pod *v1.Pod, placed string) {
+	all, problems := v1alpha1.DecodePlacement(placed)
+	mems := all.Containers["app"].Mems
+	if len(problems) > 0 || mems == "0-1" {
+		return
+	}
+	for name, amount := range pod.Spec.Containers[0].Resources.Limits {
+		if name != v1.ResourceCPU {
+			promised[pod.Spec.NodeName+" NUMA node "+mems+" "+string(name)] += amount.Value()
 		}
 	}
 }

@@ -1,12 +1,7 @@
 package schedule
 
 import (
-	"maps"
-	"strings"
-	"sync"
-
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apiclient"
@@ -14,49 +9,24 @@ import (
 
 // reported remembers what was reported of a pod, so that it is reported once. The zero
 // value is ready for use.
-type reported struct {
-	mu   sync.Mutex
-	pods map[types.UID]said
-}
-
-type said struct{ namespace, name, text string }
+type reported struct{ notes[string] }
 
 // first says whether this was not said yet about the pod, or something else
 // since, and notes that now it is.
 func (t *reported) first(pod *v1.Pod, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.pods[pod.UID].text == text {
+	if t.pods[pod.UID].of == text {
 		return false
 	}
-	if t.pods == nil {
-		t.pods = map[types.UID]said{}
-	}
-	t.pods[pod.UID] = said{pod.Namespace, pod.Name, text}
+	t.put(pod, text)
 	return true
-}
-
-func (t *reported) forget(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.pods, uid)
-}
-
-// sweep forgets the pods that are gone.
-func (t *reported) sweep(gone gone) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(t.pods, func(uid types.UID, s said) bool { return gone(s.namespace, s.name, uid) })
 }
 
 // reportInvalid emits the event about a pod that is scheduled like any other,
 // because what it says about its CPUs cannot be read.
 func (p *Plugin) reportInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
-	lines := make([]string, len(problems))
-	for i, problem := range problems {
-		lines[i] = problem.Error()
-	}
-	if p.reportPolicy(pod, "no CPUs are pinned for this pod: "+strings.Join(lines, "; ")) {
+	if p.reportPolicy(pod, "no CPUs are pinned for this pod: "+problems.Line()) {
 		p.core.meters.invalid()
 	}
 }

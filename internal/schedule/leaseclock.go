@@ -14,7 +14,7 @@ import (
 const (
 	// longestQuiet and shortestQuiet bound for how long no Lease may be heard of until
 	// the time does not count any more; in between it is a sixth of staleAfter.
-	longestQuiet  = 10 * time.Second
+	longestQuiet  = 30 * time.Second
 	shortestQuiet = 3 * lookEvery
 	// gather is how long nodes that open are collected, so that the pods that wait for
 	// one are tried once.

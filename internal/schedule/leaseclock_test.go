@@ -41,8 +41,8 @@ func TestAPIServerAwayClosesNoNode(t *testing.T) {
 		}
 		c.bareNode("unknown") // for which the pod waits
 		c.refused(c.pod("waits", 40), "")
-		for range 6 {
-			time.Sleep(10 * time.Second)
+		for range 4 {
+			time.Sleep(time.Minute)
 			for _, name := range names {
 				c.beat(name)
 			}
@@ -62,8 +62,8 @@ func TestAPIServerAwayClosesNoNode(t *testing.T) {
 		}
 		c.placed(c.pod("b", 4))
 		// Where the API server answers, an agent that is silent grows stale as ever.
-		for range 7 {
-			time.Sleep(10 * time.Second)
+		for range 4 {
+			time.Sleep(time.Minute)
 			c.beat("n1")
 		}
 		for _, name := range names[1:] {
@@ -92,7 +92,7 @@ func TestNodesReopenTogether(t *testing.T) {
 		for _, name := range names {
 			c.node(name)
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		pod := c.pod("a", 4)
 		c.refused(pod, placement.TextStale)
 		c.handle.activations()

@@ -16,7 +16,7 @@ const memoShapes = 4
 // memo remembers what was worked out for one state of a node: one generation of
 // its NodeInfo, which no other state ever has, and those after it that differ in
 // nothing an answer depends on, while nothing changes that the plugin knows itself.
-// Results never change, so that they can be read without a lock; the node's lock
+// Results never change but for moves, so that they can be read without a lock; the node's lock
 // guards what is written.
 type memo struct {
 	results [memoShapes]atomic.Pointer[result]
@@ -44,12 +44,30 @@ func (c *cycle) moment(info fwk.NodeInfo) moment {
 	if c != nil && c.group {
 		const golden = 0x9E3779B97F4A7C15 // odd, so that nothing is lost
 		requested := info.GetRequested()
-		for _, n := range [...]int64{requested.GetMemory(), requested.GetMilliCPU(), int64(len(info.GetPods()))} {
+		mix := func(n int64) {
 			at.group = (at.group ^ uint64(n)) * golden
 			at.group ^= at.group >> 32
 		}
+		mix(requested.GetMemory())
+		mix(requested.GetMilliCPU())
+		mix(int64(len(info.GetPods())))
+		pieces := uint64(0) // in any order
+		for name, count := range requested.GetScalarResources() {
+			pieces += mixed(string(name)) * uint64(count)
+		}
+		mix(int64(pieces))
 	}
 	return at
+}
+
+// mixed is the FNV-1a hash of a text.
+func mixed(text string) uint64 {
+	const basis, prime = 14695981039346656037, 1099511628211
+	h := uint64(basis)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * prime
+	}
+	return h
 }
 
 // basis is all that answers depend on besides the pod. A NodeInfo gets a new
@@ -104,6 +122,14 @@ type result struct {
 	// one goroutine at a time.
 	status *fwk.Status
 	reason refusal
+	// behind says that the view which was answered is older than what is known of a pod.
+	behind bool
+	// short is what the node lacks where it refuses such pods because of fragmentation.
+	short *placement.Shortage
+	// moves is after how many moves of other pods the node would take such pods, 0 while that is not
+	// known; the only part that changes, shared by the results of later generations. It is there
+	// where short is.
+	moves *atomic.Int32
 }
 
 // find returns what is remembered about a shape in this state, nil for nothing.
@@ -150,15 +176,20 @@ func (n *node) recallSurplus(at moment) (int64, bool) {
 
 // recall returns what is remembered for pinned pods, nil for nothing.
 func (n *node) recall(at moment, cy *cycle) *result {
-	if shut := n.shut.Load(); shut != nil {
-		return shut
-	}
-	if cy.alone {
-		return nil
-	}
-	r := n.memo.find(at, cy.shape)
-	if r != nil {
+	r := n.peek(at, cy)
+	if r != nil && r.at == at {
 		n.memo.hits.Add(1)
 	}
 	return r
+}
+
+// peek does so and counts nothing.
+func (n *node) peek(at moment, cy *cycle) *result {
+	if shut := n.shut.Load(); shut != nil {
+		return shut
+	}
+	if cy.alone || cy.claimed != nil {
+		return nil
+	}
+	return n.memo.find(at, cy.shape)
 }

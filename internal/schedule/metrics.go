@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-project/berth/internal/placement"
 )
 
 const subsystem = "berth_scheduler"
@@ -21,13 +23,17 @@ type meters struct {
 	invalids  *metrics.Counter
 	bypassed  *metrics.Counter
 	memo      *metrics.CounterVec
+	narrowed  *metrics.CounterVec
 	pods      *metrics.GaugeVec
+	// shortPods and shortCPUs are about the pods that wait because of fragmentation.
+	shortPods, shortCPUs *metrics.GaugeVec
 }
 
 // tally is what is counted now and then rather than when it happens.
 type tally struct {
 	hits, misses                          float64
 	unknown, reserved, ambiguous, waiting int
+	fragmented                            map[placement.Constraint]fragmented
 }
 
 // newMeters makes the metrics and registers them. Where another plugin of this
@@ -43,21 +49,26 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 		ambiguous: counter("ambiguous_binds_total",
 			"Bindings that failed in a way which leaves open whether they went through."),
 		overlaps: counter("overlaps_total",
-			"Bound pods seen with CPUs that another pod of the node holds."),
+			"Bound pods seen with CPUs that another bound pod of the node holds."),
 		invalids: counter("invalid_policies_total",
 			"Pods scheduled like ordinary ones because what they say about their CPUs is not valid."),
 		bypassed: counter("bypassed_total",
 			"Pinned pods that another binder bound without their CPUs: the profile lacks Berth in bind."),
 		memo: counterVec("memo_lookups_total",
 			"Answers of nodes asked for, by whether they were remembered: hit, miss.", "result"),
-		pods: metrics.NewGaugeVec(&metrics.GaugeOpts{
-			Subsystem: subsystem, Name: "pods", StabilityLevel: metrics.ALPHA,
-			Help: "Pods by state: reserved (on their way to be bound), ghost (an ambiguous bind), " +
-				"unknown (pinned without a believable placement), waiting (refused in their last cycle).",
-		}, []string{"state"}),
+		narrowed: counterVec("narrowed_total",
+			"Cycles in which a pod was shown some nodes only, by which: best, open.", "result"),
+		pods: gaugeVec("pods",
+			"Pods by state: reserved (on their way to be bound), ghost (an ambiguous bind), "+
+				"unknown (pinned without a believable placement), waiting (refused in their last cycle).", "state"),
+		shortPods: gaugeVec("fragmented_pods",
+			"Pods that wait although a node has enough free CPUs for them, by what these do not meet: cores, l3, numa, exclusive, pool.", "constraint"),
+		shortCPUs: gaugeVec("fragmented_missing_cpus",
+			"CPUs that these pods need more in the right places, of the node that lacks least for each.", "constraint"),
 	}
 	for _, one := range []metrics.Registerable{
-		m.refusals, m.decisions, m.races, m.ambiguous, m.overlaps, m.invalids, m.bypassed, m.memo, m.pods,
+		m.refusals, m.decisions, m.races, m.ambiguous, m.overlaps, m.invalids, m.bypassed, m.memo, m.narrowed, m.pods,
+		m.shortPods, m.shortCPUs,
 	} {
 		var twice prometheus.AlreadyRegisteredError
 		if err := register(one); err != nil && !errors.As(err, &twice) {
@@ -79,6 +90,12 @@ func counterVec(name, help, label string) *metrics.CounterVec {
 	}, []string{label})
 }
 
+func gaugeVec(name, help, label string) *metrics.GaugeVec {
+	return metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	}, []string{label})
+}
+
 func (m *meters) refused(why refusal) { m.refusals.WithLabelValues(why.String()).Inc() }
 func (m *meters) reserved()           { m.decisions.WithLabelValues("reserved").Inc() }
 func (m *meters) bound()              { m.decisions.WithLabelValues("bound").Inc() }
@@ -87,6 +104,7 @@ func (m *meters) ambiguousBind()      { m.ambiguous.Inc() }
 func (m *meters) overlap()            { m.overlaps.Inc() }
 func (m *meters) invalid()            { m.invalids.Inc() }
 func (m *meters) bypass()             { m.bypassed.Inc() }
+func (m *meters) narrow(to string)    { m.narrowed.WithLabelValues(to).Inc() }
 
 func (m *meters) count(t tally) {
 	m.memo.WithLabelValues("hit").Add(t.hits)
@@ -95,6 +113,10 @@ func (m *meters) count(t tally) {
 	m.pods.WithLabelValues("reserved").Set(float64(t.reserved))
 	m.pods.WithLabelValues("ghost").Set(float64(t.ambiguous))
 	m.pods.WithLabelValues("waiting").Set(float64(t.waiting))
+	for _, constraint := range placement.Constraints() {
+		m.shortPods.WithLabelValues(string(constraint)).Set(float64(t.fragmented[constraint].pods))
+		m.shortCPUs.WithLabelValues(string(constraint)).Set(float64(t.fragmented[constraint].cpus))
+	}
 }
 
 // String names a single reason as the metric does.

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
@@ -30,16 +31,25 @@ type node struct {
 	name string
 	// gone says that core does not know this node any more.
 	gone bool
-	// machine is nil while there is no believable NodeTopology.
+	// machine is that of the last believable NodeTopology, nil once there is none and no pod
+	// holds CPUs.
 	machine *alloc.Machine
 	// hash names the machine in placements.
 	hash string
+	// given is the memory of the machine that the kubelet gave to pods.
+	given placement.Given
 	// access says whether pods may be pinned here.
 	access access
 	// records are the pinned pods that were read, by UID.
 	records map[types.UID]*record
+	// behind says that the last walk over the pods met one in an earlier state than that of its
+	// record: the scheduler's cache may hear of a change after the plugin, which called those
+	// who wait already. A cycle that is refused by the earlier state is tried again.
+	behind bool
 	// late are pods that asked for CPUs only after they were bound.
 	late map[types.UID]bool
+	// unasked are pods with a placement that did not ask for CPUs when they were read first.
+	unasked map[types.UID]bool
 	// caps says which namespaces may have exclusive CPUs; nil for all.
 	caps *caps
 	// ambiguous are the bindings that may have gone through.
@@ -82,8 +92,9 @@ type sight uint8
 const (
 	// unseen is a pod that was in no NodeInfo yet.
 	unseen sight = iota
-	// foretold is one that not even the informer shows bound: the API server said so
-	// when it was asked.
+	// foretold is one that was bound although its binding seemed to fail: the API server said
+	// so when it was asked, or the informer shows it. What the pod requests counts in no
+	// NodeInfo before one has it.
 	foretold
 	// seen is one that was in a NodeInfo.
 	seen
@@ -115,8 +126,18 @@ func (n *node) drop(uid types.UID) bool {
 	}
 	delete(n.records, uid)
 	delete(n.late, uid)
+	delete(n.unasked, uid)
+	if n.outlives() {
+		n.machine = nil
+	}
 	n.touch()
 	return true
+}
+
+// outlives says whether the machine of a NodeTopology that is gone counts for no pod any more.
+// The caller holds mu.
+func (n *node) outlives() bool {
+	return n.machine != nil && !n.access.known() && len(n.records) == 0 && len(n.ambiguous) == 0
 }
 
 // heldBy returns what a bound pod of a NodeInfo holds, and whether it is pinned
@@ -127,28 +148,50 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	if kubepod.Complete(pod) || r == nil && !kubepod.MayPin(pod) {
 		return placement.Held{}, false
 	}
-	if r != nil {
-		r.pass = n.pass
-		if !r.confirmed || r.pod == pod || shownBound(pod) {
-			r.sight = seen
-		}
-		if r.known(pod) {
-			return r.held, true
-		}
+	if r != nil && n.meets(r, pod) {
+		return r.held, true
 	}
-	read, pinned := n.read(pod, flight{})
+	n.behind = n.behind || r != nil && r.isNewer(pod)
+	read, pinned, asks := n.read(pod, flight{})
+	if !asks && n.forges(nil, pod) {
+		read, pinned = record{pod: pod}, true
+	}
 	switch {
 	case !pinned && r != nil && r.confirmed:
 		return r.held, true
 	case pinned && r == nil:
-		read.pass, read.sight = n.pass, seen
-		n.records = makeIfNil(n.records)
-		n.records[pod.UID] = &read
-		if read.hides() {
-			n.weigh()
-		}
+		n.remember(pod.UID, &read)
 	}
 	return read.held, pinned
+}
+
+// remember keeps the record of a pod that a walk over the NodeInfo met first. The caller holds mu.
+func (n *node) remember(uid types.UID, r *record) {
+	r.pass, r.sight = n.pass, seen
+	n.records = makeIfNil(n.records)
+	n.records[uid] = r
+	if r.hides() {
+		n.weigh()
+	}
+}
+
+// meets is record.meet, after which the node may hide CPUs no more. The caller holds mu.
+func (n *node) meets(r *record, pod *v1.Pod) bool {
+	was := r.sight
+	known := r.meet(n.pass, pod)
+	if was == foretold && r.sight == seen {
+		n.weigh()
+	}
+	return known
+}
+
+// meet notes that the walk over the pods met one, and says whether the record says what this one holds.
+func (r *record) meet(pass uint32, pod *v1.Pod) bool {
+	r.pass = pass
+	if !r.confirmed || r.pod == pod || shownBound(pod) {
+		r.sight = seen
+	}
+	return r.known(pod)
 }
 
 // known says whether the record says what this pod of a NodeInfo holds. A pod
@@ -157,6 +200,16 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 // bound.
 func (r *record) known(pod *v1.Pod) bool {
 	return r.pod == pod || r.reserved && !r.confirmed || r.confirmed && !shownBound(pod)
+}
+
+// isNewer says whether the record was made from a later state of the pod than that of a
+// NodeInfo.
+func (r *record) isNewer(pod *v1.Pod) bool {
+	if !r.confirmed {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(r.pod.ResourceVersion, pod.ResourceVersion)
+	return err == nil && order > 0
 }
 
 // shownBound says whether the object comes from after the binding, which sets
@@ -186,35 +239,36 @@ func (n *node) readAll() {
 		if !r.confirmed && (r.reserved || r.sweeps > 0) {
 			continue
 		}
-		if read, pinned := n.read(r.pod, flight{}); pinned {
+		if read, pinned, _ := n.read(r.pod, flight{}); pinned && !n.isForged(r) {
 			r.held = read.held
 		}
 	}
 	n.touch()
 }
 
-// read reads what a bound pod holds here, and says whether it is pinned. Of CPUs
+// read reads what a bound pod holds here, and says whether it is pinned, and whether it asks
+// for that. Of CPUs
 // that are not known it holds none where no node would give it any, and counts with
 // its request like any other: else a pod that was bound past this scheduler could
 // close the node to all. The caller holds mu.
-func (n *node) read(pod *v1.Pod, from flight) (record, bool) {
-	r, pinned := readRecord(n.machine, pod, from)
+func (n *node) read(pod *v1.Pod, from flight) (r record, pinned, asks bool) {
+	r, pinned, asks = readRecord(n.machine, pod, from)
 	unknown := r.held.Unknown()
 	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.caps.mayHave(pod, unknown)) {
 		r.held = placement.Held{}
 	}
-	return r, pinned
+	return r, pinned, asks
 }
 
 // readRecord reads what a bound pod holds from its annotation, and says whether
 // it is pinned: it has CPUs, whatever its keys say by now, or asks for some.
-func readRecord(m *alloc.Machine, pod *v1.Pod, from flight) (record, bool) {
+func readRecord(m *alloc.Machine, pod *v1.Pod, from flight) (r record, pinned, asks bool) {
 	pin, _ := pinningOf(pod)
-	held := placement.HeldAs(m, pin, from.reads(pod.Annotations[v1alpha1.AnnotationPlacement]))
+	held := placement.Counted(m, pin, from.reads(pod.Annotations[v1alpha1.AnnotationPlacement]))
 	if !pin.Wanted && held.CPUs().IsEmpty() {
-		return record{}, false
+		return record{}, false, false
 	}
-	return record{pod: pod, held: held}, true
+	return record{pod: pod, held: held}, true, pin.Wanted
 }
 
 // mayPin says whether a pod can hold CPUs, which most pods cannot.
@@ -225,21 +279,28 @@ func pinningOf(pod *v1.Pod) (workload.Pinning, v1alpha1.FieldErrors) {
 	return workload.PinningOf(kubepod.Of(pod))
 }
 
-// overlaps says whether others hold CPUs of this pod, as far as this process
-// knows. The caller holds mu.
-func (n *node) overlaps(uid types.UID, held *placement.Held) bool {
+// others returns what the pods but one hold whose records count. The caller holds mu.
+func (n *node) others(uid types.UID, count func(*record) bool) placement.Occupancy {
 	var o placement.Occupancy
 	for other, r := range n.records {
-		if other != uid && r.holds() {
+		if other != uid && count(r) {
 			o.Add(n.machine, &r.held)
 		}
 	}
+	return o
+}
+
+// beside returns what a pod and all others hold, as far as this process knows, with the
+// CPUs that the pod shares with one of them. The caller holds mu.
+func (n *node) beside(uid types.UID, held *placement.Held) placement.Occupancy {
+	o := n.others(uid, (*record).holds)
 	for _, b := range n.ambiguous {
 		if b.uid != uid {
 			o.Add(n.machine, &b.held)
 		}
 	}
 	o.Overlaps = cpuset.Set{}
+	o.AddGiven(n.given)
 	o.Add(n.machine, held)
-	return !o.Overlaps.IsEmpty()
+	return o
 }

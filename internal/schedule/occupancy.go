@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
 )
 
 // view is one look at a node: its NodeInfo, and what differs from it in the
@@ -25,7 +26,9 @@ func (v view) own() types.UID {
 }
 
 // altered says whether the answer holds for this look only.
-func (v view) altered() bool { return v.cy != nil && (v.cy.altered || v.cy.alone) }
+func (v view) altered() bool {
+	return v.cy != nil && (v.cy.altered || v.cy.alone || v.cy.claimed != nil)
+}
 
 // occupy adds up what the pods of a node hold and returns the node as decisions
 // need it. It is a function of the pods in the NodeInfo; what is not there but
@@ -33,7 +36,9 @@ func (v view) altered() bool { return v.cy != nil && (v.cy.altered || v.cy.alone
 // n.mu.
 func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 	*o = placement.Occupancy{}
+	o.AddGiven(n.given)
 	n.pass++
+	n.behind = false
 	own, extra := v.own(), requested{}
 	for _, info := range v.info.GetPods() {
 		pod := info.GetPod()
@@ -48,28 +53,56 @@ func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 	}
 	extra.add(n.addMissing(v, own, o))
 	policy, _ := placement.PolicyOf(v.info.Node().Labels)
-	return placement.Node{
+	extra.add(requestedOn(v.info))
+	node := placement.Node{
 		Machine:          n.machine,
 		Policy:           policy,
 		AllocatableMilli: v.info.GetAllocatable().GetMilliCPU(),
-		RequestedMilli:   v.info.GetRequested().GetMilliCPU() + extra.milli,
-		RequestedMemory:  v.info.GetRequested().GetMemory() + extra.memory,
+		RequestedMilli:   extra.milli,
+		RequestedMemory:  extra.ScheduledMemory,
+		RequestedHuge:    extra.ScheduledHuge,
 	}
+	if n.machine != nil {
+		node.RequestedDevices = placement.CountDevices(n.machine.Topology(), extra.Devices)
+	}
+	return node
 }
 
-// requested is what pods request: CPU in thousandths, and memory in bytes.
-type requested struct{ milli, memory int64 }
+// requestedOn returns what the pods of a NodeInfo request.
+func requestedOn(info fwk.NodeInfo) requested {
+	has := info.GetRequested()
+	r := requested{milli: has.GetMilliCPU()}
+	r.ScheduledMemory = has.GetMemory()
+	for name, count := range has.GetScalarResources() {
+		if size := kubepod.PageSize(name); size > 0 {
+			r.ScheduledHuge.Put(size, count)
+		} else {
+			r.Devices = append(r.Devices, workload.Device{Resource: string(name), Count: count})
+		}
+	}
+	return r
+}
+
+// requested is what pods request: CPU in thousandths, and all else.
+type requested struct {
+	milli int64
+	workload.Besides
+}
 
 func requestedBy(pod *v1.Pod) requested {
-	return requested{kubepod.Scheduled(pod), kubepod.ScheduledMemory(pod)}
+	var r requested
+	r.milli, r.Besides = kubepod.ScheduledAll(pod)
+	return r
 }
 
-func (r *requested) add(more requested) {
-	r.milli += more.milli
-	r.memory += more.memory
-}
+func (r *requested) add(more requested) { r.sum(more, 1) }
 
-func (r *requested) remove(less requested) { r.add(requested{-less.milli, -less.memory}) }
+func (r *requested) remove(less requested) { r.sum(less, -1) }
+
+func (r *requested) sum(other requested, times int64) {
+	r.milli += other.milli * times
+	r.Add(other.Besides, times)
+}
 
 // holding returns what a pod of the NodeInfo holds, and whether it is pinned. A
 // pod without a node name is a nominated one: whatever its annotations say, it

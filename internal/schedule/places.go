@@ -22,7 +22,9 @@ type places struct {
 type placeTable struct {
 	// list keeps the NodeInfos where they are: no other object gets the address of
 	// one while the table is there.
-	list    []fwk.NodeInfo
+	list []fwk.NodeInfo
+	// known has what is known about each of the list, nil for nothing.
+	known   []*node
 	version uint64
 	// slots are open: a pod that finds no place in the first one goes on from
 	// there. More than half of them are empty.
@@ -35,31 +37,37 @@ type place struct {
 	node    *node // nil where nothing is known
 }
 
-// of makes the table for the nodes of a snapshot, unless it is there.
-func (p *places) of(list []fwk.NodeInfo, d *directory) {
+// of makes the table for the nodes of a snapshot, unless it is there. It is nil for
+// none.
+func (p *places) of(list []fwk.NodeInfo, d *directory) *placeTable {
 	if len(list) == 0 {
-		return
+		return nil
 	}
 	version := d.version.Load()
 	t := p.table.Load()
 	if t != nil && t.version == version && len(t.list) == len(list) && &t.list[0] == &list[0] {
-		return
+		return t
 	}
-	p.table.Store(newPlaceTable(list, d, version))
+	t = newPlaceTable(list, d, version)
+	p.table.Store(t)
+	return t
 }
 
 // clear forgets the table, which holds a snapshot in memory.
 func (p *places) clear() { p.table.Store(nil) }
 
 func newPlaceTable(list []fwk.NodeInfo, d *directory, version uint64) *placeTable {
-	t := &placeTable{list: list, version: version, shift: 64}
+	t := &placeTable{list: list, known: make([]*node, len(list)), version: version, shift: 64}
 	size := 1
 	for size <= 2*len(list) {
 		size, t.shift = 2*size, t.shift-1
 	}
 	t.slots = make([]place, size)
-	for _, info := range list {
+	for at, info := range list {
 		address, where := addressOf(info), info.Node()
+		if where != nil {
+			t.known[at] = d.find(where.Name)
+		}
 		if address == 0 || where == nil {
 			continue
 		}
@@ -67,7 +75,7 @@ func newPlaceTable(list []fwk.NodeInfo, d *directory, version uint64) *placeTabl
 		for t.slots[i].address != 0 {
 			i = (i + 1) & (size - 1)
 		}
-		t.slots[i] = place{address: address, node: d.find(where.Name)}
+		t.slots[i] = place{address: address, node: t.known[at]}
 	}
 	return t
 }

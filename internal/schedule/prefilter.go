@@ -16,7 +16,7 @@ import (
 // gets an event and is treated as one without them. Where nothing
 // hides CPUs, requests say it all: pods that share theirs skip Filter, which would
 // let them pass wherever NodeResourcesFit does, if the few nodes where something
-// does have room for them.
+// does have room for them. A pod that asks for CPUs may be shown some nodes only.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.catchUp(ctx)
 	cy := &cycle{
@@ -34,11 +34,15 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy)) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	p.core.nodes.places.of(nodes, &p.core.nodes)
+	table := p.core.nodes.places.of(nodes, &p.core.nodes)
 	if cy.ask == nil {
 		return nil, nil
 	}
-	return nil, p.capped(pod, cy)
+	if status := p.capped(pod, cy); status != nil {
+		return nil, status
+	}
+	cy.claimed = p.core.selectors.claimedBy(ctx, pod, p.handle)
+	return shortlist{Plugin: p, cy: cy, nodes: table}.result(), nil
 }
 
 // read fills in what a pod with keys asks for.

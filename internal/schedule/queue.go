@@ -34,3 +34,11 @@ func (q *queue) try(pods map[string]*v1.Pod) {
 func (q *queue) activateOne(pod *v1.Pod) {
 	q.handle.Activate(q.log, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 }
+
+// again asks for another try of a pod that is refused by an earlier state of a node than is
+// known.
+func (q *queue) again(pod *v1.Pod, behind bool) {
+	if behind {
+		q.activateOne(pod)
+	}
+}

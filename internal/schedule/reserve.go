@@ -86,7 +86,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 // room, and notes it. A pod that the API server showed bound here since its cycle
 // began keeps what it is bound with: it is refused for no reason, since a
 // reservation in the place of that record would set CPUs free that it runs on.
-func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservation, *fwk.Status, refusal) {
+func (c *core) reserve(pod *v1.Pod, looks []view, near nearDevices) (*reservation, *fwk.Status, refusal) {
 	ask, n := looks[0].cy.ask, c.nodes.find(looks[0].info.Node().Name)
 	if n == nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, placement.TextNoTopology), refusedByTopology
@@ -104,7 +104,7 @@ func (c *core) reserve(pod *v1.Pod, looks []view, prefer cpuset.Set) (*reservati
 	var decision placement.Decision
 	var refused placement.Refusal
 	for _, v := range looks {
-		if decision, refused = b.decide(n.occupy(v, &b.occupancy), ask, prefer); refused.OK() {
+		if decision, refused = b.decide(n.occupy(v, &b.occupancy), ask, near); refused.OK() {
 			break
 		}
 	}
@@ -138,27 +138,19 @@ func annotationBytes(pod *v1.Pod) int {
 
 // decide chooses CPUs on a node that was added up before, those in the preferred
 // NUMA nodes if there are such.
-func (b *bench) decide(where placement.Node, ask *placement.Ask, prefer cpuset.Set) (placement.Decision, placement.Refusal) {
-	where.PreferNodes = prefer
+func (b *bench) decide(where placement.Node, ask *placement.Ask, near nearDevices) (placement.Decision, placement.Refusal) {
+	where.PreferNodes, where.SpanNodes = near.all, near.each
 	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, ask)
-	if refused.OK() || prefer.IsEmpty() {
+	if refused.OK() || near.all.IsEmpty() {
 		return decision, refused
 	}
 	// Other CPUs may leave other siblings empty, and so take too many.
-	where.PreferNodes = cpuset.Set{}
+	where.PreferNodes, where.SpanNodes = cpuset.Set{}, cpuset.Set{}
 	return placement.Decide(&b.scratch, where, &b.occupancy, ask)
 }
 
-// Unreserve gives up what Reserve held, also where that was nothing. Where
-// another plugin was asked to bind the pod, the outcome is not known here: that
-// leaves an ambiguous bind.
+// Unreserve gives up what Reserve held, also where that was nothing.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
-	if data, err := state.Read(handedOverKey); err == nil {
-		if handed, ok := data.(*handedOver); ok {
-			p.core.holdAmbiguous(pod, nodeName, handed)
-			state.Delete(handedOverKey)
-		}
-	}
 	p.core.release(pod, nodeName)
 	p.core.forget(nodeName)
 	state.Delete(reservationKey)

@@ -71,6 +71,9 @@ func (c *core) sweep() {
 	}
 	c.queue.sweep(gone)
 	c.invalid.sweep(gone)
+	c.shortages.sweep(gone)
+	c.repacks.known.sweep(gone)
+	c.tries.sweep(gone)
 	var found tally
 	for _, n := range c.nodes.all() {
 		var dropped []*record
@@ -91,8 +94,10 @@ func (c *core) sweep() {
 		n.mu.Unlock()
 		c.dropped(n, dropped)
 	}
+	found.hits += float64(c.answers.walked.Swap(0))
 	found.reserved, found.ambiguous = c.flights.size()
 	found.waiting = c.queue.size()
+	found.fragmented = c.shortages.count()
 	c.meters.count(found)
 }
 

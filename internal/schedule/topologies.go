@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/apiclient"
+	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -35,6 +36,8 @@ type machineOf struct {
 	// barred is the reason of a condition Pinnable that is not true; a node
 	// without the condition can be pinned on until its agent says no.
 	barred string
+	// given is the memory that the kubelet gave to pods.
+	given placement.Given
 }
 
 // interner gives equal topologies one machine. Machines that no node has any
@@ -96,8 +99,8 @@ func inSteps(spec v1alpha1.NodeTopologySpec) *v1alpha1.NodeTopologySpec {
 		if *bytes > step {
 			*bytes -= *bytes % step
 		}
-		// A node that is all huge pages stays one.
-		spec.NUMANodes[i].HugePageBytes = min(spec.NUMANodes[i].HugePageBytes, *bytes)
+		// A node that is all huge pages stays one, and keeps them all.
+		*bytes = max(*bytes, spec.NUMANodes[i].HugePageBytes)
 	}
 	return &spec
 }
@@ -153,6 +156,9 @@ func (i *interner) reduce(object any) (any, error) {
 	}
 	i.remember(out)
 	out.barred = t.Status.NotPinnable()
+	if out.machine != nil {
+		out.given = placement.GivenBy(out.machine.Topology(), t.Status.KubeletMemory)
+	}
 	return out, nil
 }
 
@@ -221,24 +227,31 @@ func (m *machines) offTopology(object any) {
 }
 
 // set takes over what the NodeTopology of a node says, nil for there is none, and tries
-// the pods again that waited for that.
+// the pods again that waited for that. While it says nothing that can be true, the CPUs of
+// the pods on the node count as those of the last one that did.
 func (m *machines) set(name string, t *machineOf) {
 	n := m.nodes.lock(name)
+	knew := n.access.known()
 	n.access.listed = t != nil
 	if t == nil {
 		t = &machineOf{}
 	}
-	n.access.lies, n.access.barred, n.hash = t.problem != nil, t.barred, t.hash
-	changed := n.machine != t.machine
+	n.access.lies, n.access.barred = t.problem != nil, t.barred
+	changed := n.access.known() && n.machine != t.machine || n.outlives()
 	if changed {
-		n.machine = t.machine
+		n.machine, n.hash = t.machine, t.hash
 		n.readAll()
 		m.size(n)
 	}
+	if n.access.known() && !n.given.Equal(t.given) {
+		n.given = t.given
+		n.touch()
+	}
 	opened := m.agents.look(n, time.Now())
 	opened = n.settle() || opened
+	other := changed || n.access.known() != knew // also for the worse: those who wait say why
 	n.mu.Unlock()
-	if opened || changed {
+	if opened || other {
 		m.queue.activate(refusedByTopology | refusedByCPUs | refusedByPromise | refusedBySize)
 	}
 }

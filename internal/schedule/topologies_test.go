@@ -97,6 +97,44 @@ func TestNodesThatPinNothing(t *testing.T) {
 	}
 }
 
+// A NodeTopology goes and comes again, as in a change of its definition. What pods hold that they
+// do not request is given to nobody meanwhile.
+func TestPodsOutliveTheTopology(t *testing.T) {
+	lie := func(nt *v1alpha1.NodeTopology) { nt.Spec.L3[1].CPUs = nt.Spec.L3[0].CPUs }
+	for _, test := range []struct {
+		name, why string
+		gone      func(*cluster)
+	}{
+		{"gone", "no NodeTopology", func(c *cluster) { c.source.remove("n1") }},
+		{"not valid", "had an invalid NodeTopology", func(c *cluster) { c.source.set("n1", lie) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				hides := c.pod("h", 20, requesting("1"))
+				c.placed(hides)
+				c.refused(c.pod("w", 16), "")
+				c.handle.tookActivated()
+				test.gone(c)
+				c.settle()
+				c.expectActivated("default/w") // to say why it waits
+				c.refused(c.ordinary("o", "16"), textPromised)
+				c.refused(c.pod("a", 4), test.why)
+				c.topology("n1", machine())
+				c.settle()
+				c.refused(c.ordinary("p", "16"), textPromised)
+				c.disjoint()
+				test.gone(c)
+				c.settle()
+				c.remove(hides)
+				if a := c.schedule(c.ordinary("q", "31")); !a.status.IsSuccess() {
+					t.Errorf("with no pod that holds CPUs: %s", a.status.Message())
+				}
+			})
+		})
+	}
+}
+
 // Agents write their status every few seconds; what stays as it is is read once,
 // and a contradiction reported once.
 func TestSpecIsReadOnce(t *testing.T) {

@@ -1,17 +1,11 @@
 package schedule
 
 import (
-	"maps"
-	"sync"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/internal/placement"
 )
-
-// gone says whether a pod is no more.
-type gone func(namespace, name string, uid types.UID) bool
 
 // refusal is a set of reasons for which pods wait, by what may end the wait.
 type refusal uint32
@@ -60,8 +54,7 @@ func reasonOf(r placement.Refusal) refusal {
 // waiting knows the pods that were refused in their last cycle, and why. The
 // zero value is ready for use, and safe for concurrent use.
 type waiting struct {
-	mu   sync.Mutex
-	pods map[types.UID]waiter
+	notes[waiter]
 	// calls counts the calls of take, and called has the last one for each
 	// reason: what a pod that is noted only now has just missed.
 	calls  uint64
@@ -93,12 +86,9 @@ const (
 func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.pods == nil {
-		w.pods = map[types.UID]waiter{}
-	}
-	one := w.pods[pod.UID]
+	one := w.pods[pod.UID].of
 	one.pod, one.why = pod, one.why|why
-	w.pods[pod.UID] = one
+	w.put(pod, one)
 	for i := range w.called {
 		missed = missed || why&(1<<i) != 0 && w.called[i] > since
 	}
@@ -114,19 +104,12 @@ func (w *waiting) done(uid types.UID) uint64 {
 	return w.calls
 }
 
-// sweep forgets the pods that are gone, which were noted after their end.
-func (w *waiting) sweep(gone gone) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.pods, func(_ types.UID, one waiter) bool { return gone(one.pod.Namespace, one.pod.Name, one.pod.UID) })
-}
-
 // why returns the reasons of a pod, anyRefusal where none are known.
 func (w *waiting) why(uid types.UID) refusal {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one, found := w.pods[uid]; found {
-		return one.why
+		return one.of.why
 	}
 	return anyRefusal
 }
@@ -143,9 +126,9 @@ func (w *waiting) take(why refusal) map[string]*v1.Pod {
 		}
 	}
 	var pods map[string]*v1.Pod
-	for uid, one := range w.pods {
-		if one.why&why != 0 {
-			pods = w.call(pods, uid, one, callAgain)
+	for _, one := range w.pods {
+		if one.of.why&why != 0 {
+			pods = w.call(pods, one.of, callAgain)
 		}
 	}
 	return pods
@@ -153,9 +136,9 @@ func (w *waiting) take(why refusal) map[string]*v1.Pod {
 
 // call notes that a pod is called, and when again, and adds it to the others. The
 // caller holds mu.
-func (w *waiting) call(pods map[string]*v1.Pod, uid types.UID, one waiter, again int) map[string]*v1.Pod {
+func (w *waiting) call(pods map[string]*v1.Pod, one waiter, again int) map[string]*v1.Pod {
 	one.called, one.again = 1, again
-	w.pods[uid] = one
+	w.put(one.pod, one)
 	if pods == nil {
 		pods = map[string]*v1.Pod{}
 	}
@@ -167,8 +150,8 @@ func (w *waiting) call(pods map[string]*v1.Pod, uid types.UID, one waiter, again
 func (w *waiting) hinted(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if one, found := w.pods[uid]; found && one.called == 0 {
-		one.called, one.again = 1, callAgain
+	if one, found := w.pods[uid]; found && one.of.called == 0 {
+		one.of.called, one.of.again = 1, callAgain
 		w.pods[uid] = one
 	}
 }
@@ -178,14 +161,14 @@ func (w *waiting) look() map[string]*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var pods map[string]*v1.Pod
-	for uid, one := range w.pods {
-		switch {
+	for _, noted := range w.pods {
+		switch one := noted.of; {
 		case one.called == 0:
 		case one.called < one.again:
 			one.called++
-			w.pods[uid] = one
+			w.put(one.pod, one)
 		default:
-			pods = w.call(pods, uid, one, min(2*one.again, seldom))
+			pods = w.call(pods, one, min(2*one.again, seldom))
 		}
 	}
 	return pods

@@ -79,7 +79,7 @@ func within(root *hostfs.Root, name string, do func(fd int) error) error {
 		return fmt.Errorf("record of what is enabled: %w", err)
 	}
 	defer dir.Close()
-	f, err := dir.Root().Open(".")
+	f, err := dir.Open(".", unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("record of what is enabled in %s: %w", dir.Path(), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // Agents is what the Leases of Berth's agents say of a live cluster. The zero
@@ -31,18 +32,17 @@ func (a *Agents) known() bool { return !a.At.IsZero() && a.Unknown == "" }
 // or where that is not known.
 func (a *Agents) silent(node string) string {
 	renewed, found := a.Renewed[node]
-	const allowed = v1alpha1.DefaultStaleAfterSeconds * time.Second
-	switch {
-	case !a.known():
-		return ""
-	case !found:
-		return fmt.Sprintf("no Lease %s/%s: does Berth's agent run there?", v1alpha1.DefaultLeaseNamespace, node)
-	case a.At.Sub(renewed) > allowed:
-		return fmt.Sprintf("the Lease %s/%s was renewed %v ago, which may be %v: does Berth's agent run there?",
-			v1alpha1.DefaultLeaseNamespace, node, a.At.Sub(renewed).Round(time.Second), allowed)
-	default:
+	if !a.known() {
 		return ""
 	}
+	if !found {
+		return fmt.Sprintf("no Lease %s/%s: does Berth's agent run there?", v1alpha1.DefaultLeaseNamespace, node)
+	}
+	if age, silent := apiclient.LeaseAge(renewed, a.At); silent {
+		return fmt.Sprintf("the Lease %s/%s was renewed %v ago, which may be %v: does Berth's agent run there?",
+			v1alpha1.DefaultLeaseNamespace, node, age.Round(time.Second), apiclient.LeaseAllowed)
+	}
+	return ""
 }
 
 // listAgents reads the Leases in the namespace that the scheduler looks into
@@ -51,22 +51,26 @@ func (a *Agents) silent(node string) string {
 func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
 	path := "/apis/coordination.k8s.io/v1/namespaces/" + v1alpha1.DefaultLeaseNamespace + "/leases"
 	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
-	a := Agents{At: time.Now(), Renewed: map[string]time.Time{}}
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
-		a.Unknown = err.Error()
-		return a, nil
+		return Agents{At: time.Now(), Unknown: err.Error()}, nil
 	}
 	if err != nil {
-		return a, err //nolint:wrapcheck // wrapped by Observe
+		return Agents{}, err //nolint:wrapcheck // wrapped by Observe
 	}
 	var list coordinationv1.LeaseList
 	if err := json.Unmarshal(data, &list); err != nil {
-		return a, fmt.Errorf("decode: %w", err)
+		return Agents{}, fmt.Errorf("decode: %w", err)
 	}
-	for i := range list.Items {
-		if renewed := list.Items[i].Spec.RenewTime; renewed != nil {
-			a.Renewed[list.Items[i].Name] = renewed.Time
+	return AgentsOf(time.Now(), list.Items), nil
+}
+
+// AgentsOf is what Leases say that were read at a moment.
+func AgentsOf(at time.Time, leases []coordinationv1.Lease) Agents {
+	a := Agents{At: at, Renewed: map[string]time.Time{}}
+	for i := range leases {
+		if renewed := leases[i].Spec.RenewTime; renewed != nil {
+			a.Renewed[leases[i].Name] = renewed.Time
 		}
 	}
-	return a, nil
+	return a
 }

@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -35,11 +34,21 @@ type Cluster struct {
 	ignored []Ignored
 	notes   []string
 	scratch alloc.Scratch
+	replies replies
+	// mostMoves is how many moves a plan for a pending pod may have, 0 for no plans.
+	mostMoves int
+	// left are the pods that Run left pending.
+	left []*demand
 }
+
+// PlanRepacks has Run plan, for each pod that stays pending because of fragmentation, the
+// fewest moves that make room for it.
+func (c *Cluster) PlanRepacks() { c.mostMoves = MostMoves }
 
 // node is one node and what its pods take of it.
 type node struct {
 	name    string
+	index   int      // in Cluster.nodes
 	object  *v1.Node // made up where the input has none
 	hash    string
 	machine *alloc.Machine // nil without a NodeTopology
@@ -47,26 +56,42 @@ type node struct {
 	policy  placement.NodePolicy
 	notes   []string
 
-	allocatableMilli, allocatableMemory int64
-	allocatablePods                     int
+	allocatable allocatable
+	milli       int64 // requested by all pods
+	requested   workload.Besides
+	pods        int
+	occupancy   placement.Occupancy
+	// given is the part of occupancy that the kubelet gave to pods.
+	given  placement.Given
+	held   []Held
+	pinned []pinned
+	before placement.Fragmentation
+	memo   map[string]verdict // valid until the next pod comes
+}
 
-	milli, memory int64 // requested by all pods
+// allocatable is what a node offers to its pods.
+type allocatable struct {
+	milli, memory int64
 	pods          int
-	occupancy     placement.Occupancy
-	held          []Held
-	before        placement.Fragmentation
-	memo          map[string]verdict // valid until the next pod comes
+	huge          workload.HugePages
+}
+
+// pinned is a pod that may pin and is on a node, and what it has there.
+type pinned struct {
+	*demand
+	has placement.Held
 }
 
 // demand is one pod and what it asks for.
 type demand struct {
-	pod           Pod
-	milli, memory int64
-	affinity      nodeaffinity.RequiredNodeAffinity
-	mayPin        bool
-	pinning       workload.Pinning
-	ask           placement.Ask
-	warnings      []string
+	pod      Pod
+	milli    int64
+	requests workload.Besides
+	affinity nodeaffinity.RequiredNodeAffinity
+	mayPin   bool
+	pinning  workload.Pinning
+	ask      placement.Ask
+	warnings []string
 }
 
 // New builds the cluster. Pods that have a node already take their part of it;
@@ -114,11 +139,22 @@ func priority(p *v1.Pod) int32 {
 }
 
 func newDemand(pod Pod) *demand {
-	d := &demand{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod.Pod), milli: kubepod.Scheduled(pod.Pod)}
-	requests := resource.PodRequests(pod.Pod, resource.PodResourcesOptions{UseStatusResources: true})
-	d.memory = requests.Memory().Value()
+	d := &demand{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod.Pod)}
+	d.milli, d.requests = kubepod.ScheduledAll(pod.Pod)
+	said := d.pin()
+	for _, slip := range workload.Slips(pod.Labels, pod.Annotations) {
+		if !slices.Contains(said, slip) {
+			d.warnings = append(d.warnings, slip.Error())
+		}
+	}
+	return d
+}
+
+// pin reads what the pod asks for of exclusive CPUs, and returns what is wrong with that.
+func (d *demand) pin() v1alpha1.FieldErrors {
+	pod := d.pod
 	if d.mayPin = kubepod.MayPin(pod.Pod); !d.mayPin && !kubepod.InVM(pod.Pod) {
-		return d
+		return nil
 	}
 	pinning, problems := workload.PinningOf(kubepod.Of(pod.Pod))
 	for _, problem := range problems {
@@ -128,7 +164,7 @@ func newDemand(pod Pod) *demand {
 		if pinning.Wanted {
 			d.warnings = append(d.warnings, "no exclusive CPUs: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
 		}
-		return d
+		return problems
 	}
 	if text := pinning.UnknownText(); text != "" {
 		d.warnings = append(d.warnings, text)
@@ -136,7 +172,7 @@ func newDemand(pod Pod) *demand {
 	if d.pinning = pinning; pinning.Wanted {
 		d.ask = placement.AskOf(pinning)
 	}
-	return d
+	return slices.Concat(problems, pinning.Unknown)
 }
 
 // addNodes makes the nodes out of both kinds of objects.
@@ -155,7 +191,7 @@ func (c *Cluster) addNodes(o Objects) {
 	}
 	machines := compiler{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		n := &node{name: name, object: objects[name], memo: map[string]verdict{}}
+		n := &node{name: name, index: len(c.nodes), object: objects[name], memo: map[string]verdict{}}
 		n.setMachine(topologies[name], machines)
 		n.setAgent(o.Agents)
 		n.setAllocatable()
@@ -204,6 +240,8 @@ func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 		return
 	}
 	n.machine, n.hash = m, m.Topology().Hash()
+	n.given = placement.GivenBy(m.Topology(), t.Status.KubeletMemory)
+	n.occupancy.AddGiven(n.given)
 	for _, condition := range t.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionPinnable && condition.Status != metav1.ConditionTrue {
 			why := conditionText(condition.Reason, condition.Message)
@@ -239,26 +277,30 @@ func (n *node) setAllocatable() {
 	if made {
 		n.object = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{v1.LabelHostname: n.name}}}
 	}
-	n.allocatablePods = defaultPods
+	n.allocatable.pods = defaultPods
 	var assumed []string
 	list := n.object.Status.Allocatable
 	if pods, said := list[v1.ResourcePods]; said {
-		n.allocatablePods = int(pods.Value())
+		n.allocatable.pods = int(pods.Value())
 	} else {
 		assumed = append(assumed, fmt.Sprintf("%d pods", defaultPods))
 	}
 	if cpu, said := list[v1.ResourceCPU]; said {
-		n.allocatableMilli = cpu.MilliValue()
+		n.allocatable.milli = cpu.MilliValue()
 	} else if n.machine != nil {
 		count := n.machine.Pinnable().Size()
-		n.allocatableMilli = int64(count) * 1000
+		n.allocatable.milli = int64(count) * 1000
 		assumed = append(assumed, fmt.Sprintf("%d CPUs (all that are not reserved or isolated)", count))
 	}
 	if memory, said := list[v1.ResourceMemory]; said {
-		n.allocatableMemory = memory.Value()
+		n.allocatable.memory = memory.Value()
 	} else if n.machine != nil {
-		n.allocatableMemory = memoryOf(n.machine.Topology())
-		assumed = append(assumed, bytesOf(n.allocatableMemory)+" (all memory of the machine)")
+		n.allocatable.memory = memoryOf(n.machine.Topology())
+		assumed = append(assumed, bytesOf(n.allocatable.memory)+" (all memory of the machine)")
+	}
+	n.allocatable.huge = kubepod.HugePages(list)
+	if len(list) == 0 && n.machine != nil {
+		n.allocatable.huge = poolsOf(n.machine.Topology())
 	}
 	if made {
 		n.note("no Node object: no taints, and no label but %s", v1.LabelHostname)
@@ -279,6 +321,17 @@ func memoryOf(t *topology.Topology) int64 {
 		return math.MaxInt64
 	}
 	return sum
+}
+
+// poolsOf adds up the huge pages of a machine.
+func poolsOf(t *topology.Topology) workload.HugePages {
+	var all workload.HugePages
+	for _, n := range t.Nodes {
+		for _, pool := range n.HugePages {
+			all.Put(pool.PageBytes(), pool.Bytes())
+		}
+	}
+	return all
 }
 
 func (n *node) note(format string, args ...any) {

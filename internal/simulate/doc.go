@@ -26,7 +26,8 @@
 // equals the first name. The pod's annotation is then made and read back, so
 // that the node remembers the pod exactly as a scheduler would that starts anew.
 // Decisions are remembered by node and shape of the request until the node gets
-// another pod, since replicas ask the same of all nodes.
+// another pod, since replicas ask the same of all nodes; and of a pod that asks like
+// the one before it only the nodes that got a pod meanwhile are asked at all.
 //
 // Whatever else decides in a real cluster is a Gap. Those that the input
 // touches are in the report; nothing is passed over in silence.

@@ -18,6 +18,16 @@ type copies struct {
 	template v1.PodTemplateSpec
 	count    int32
 	first    int32
+	// counted is the field with the count, "" for spec.replicas.
+	counted string
+}
+
+// field is what says how many there are.
+func (c copies) field() string {
+	if c.first < 0 {
+		return "spec.ordinals.start"
+	}
+	return cmp.Or(c.counted, "spec.replicas")
 }
 
 // atLeastOne is the count of replicas; one where nothing is said.
@@ -48,7 +58,7 @@ func (r *reader) replicas(meta *metav1.ObjectMeta, kind string, c copies) v1alph
 	}
 	if c.count < 0 || c.first < 0 || len(r.objects.Pods)+int(c.count) > maxPods {
 		return v1alpha1.FieldErrors{{
-			Field: "spec", Value: fmt.Sprintf("%d pods numbered from %d", c.count, c.first),
+			Field: c.field(), Value: fmt.Sprintf("%d pods numbered from %d", c.count, c.first),
 			Allowed: fmt.Sprintf("0 or more, and at most %d pods in total", maxPods),
 		}}
 	}
@@ -56,13 +66,13 @@ func (r *reader) replicas(meta *metav1.ObjectMeta, kind string, c copies) v1alph
 		return problems
 	}
 	namespace := cmp.Or(meta.Namespace, v1.NamespaceDefault)
+	all := (&v1.Pod{ObjectMeta: c.template.ObjectMeta, Spec: c.template.Spec}).DeepCopy()
+	kubepod.SetDefaults(all)
 	for i := range c.count {
-		pod := &v1.Pod{ObjectMeta: c.template.ObjectMeta, Spec: c.template.Spec}
-		pod = pod.DeepCopy()
+		pod := &v1.Pod{ObjectMeta: all.ObjectMeta, Spec: all.Spec} // they share what is read only
 		pod.Namespace = namespace
 		pod.Name = fmt.Sprintf("%s-%d", meta.Name, c.first+i)
 		pod.UID = types.UID(fmt.Sprintf("%s/%s/%s", kind, namespace, pod.Name))
-		kubepod.SetDefaults(pod)
 		r.objects.Pods = append(r.objects.Pods, Pod{
 			Pod: pod, From: kind + " " + namespace + "/" + meta.Name, Preset: pod.Spec.NodeName != "",
 		})

@@ -50,6 +50,8 @@ type Explanation struct {
 	// Reason and Nodes are as in Pending.
 	Reason string       `json:"reason,omitempty"`
 	Nodes  []NodeReason `json:"nodes"`
+	// Repack is as in Pending.
+	Repack *Repack `json:"repack,omitempty"`
 	// Condition is what the scheduler itself wrote into the pod's status.
 	Condition    string   `json:"condition,omitempty"`
 	NotSimulated []Gap    `json:"notSimulated"`
@@ -112,17 +114,20 @@ func (c *Cluster) explainWaiting(x *Explanation, d *demand) {
 	if d.pinning.Wanted && c.agents.Unknown != "" {
 		x.Notes = append(x.Notes, "not known whether Berth's agents run: "+c.agents.Unknown)
 	}
-	best, refused := c.choose(d)
+	best, refused := c.bestOf(c.candidates(d), d)
 	if len(d.pod.Spec.SchedulingGates) > 0 {
 		x.State, x.Reason = Waiting, gated(d).Reason
 		x.Notes = append(x.Notes, withoutGates(best, refused))
 		return
 	}
-	x.Nodes = append(x.Nodes, refused...)
 	if best.node == nil {
-		x.State, x.Reason = Waiting, Grouped(refused)
+		var plans []Repack
+		x.Repack, plans = c.repackFor(d, MostMoves)
+		x.Nodes = append(x.Nodes, fitting(refused, plans)...)
+		x.State, x.Reason = Waiting, Grouped(x.Nodes)
 		return
 	}
+	x.Nodes = append(x.Nodes, refused...)
 	x.State, x.Node = Placeable, best.node.name
 	if d.pinning.Wanted {
 		x.Containers = containersOf(best.verdict.decision.Annotation(&d.ask, best.node.hash), best.node.machine.Topology())
@@ -225,7 +230,8 @@ func missingPlacement(annotation string, unknown int) string {
 
 // without is the node as if the pod had never come.
 func (c *Cluster) without(n *node, gone *demand) *node {
-	bare := &node{name: n.name, object: n.object, hash: n.hash, machine: n.machine, policy: n.policy, allocatableMilli: n.allocatableMilli}
+	bare := &node{name: n.name, object: n.object, hash: n.hash, machine: n.machine, policy: n.policy, allocatable: n.allocatable}
+	bare.occupancy.AddGiven(n.given)
 	for _, d := range c.all {
 		if d != gone && !d.pod.Preset && d.pod.Spec.NodeName == n.name {
 			bare.take(d, d.pod.Annotations[v1alpha1.AnnotationPlacement])

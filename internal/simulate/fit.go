@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	corehelpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 )
@@ -77,14 +78,21 @@ func (n *node) hasRoom(d *demand) *refusal {
 		r.reasons = append(r.reasons, reason)
 		details = append(details, fmt.Sprintf(format, args...))
 	}
-	if n.pods >= n.allocatablePods {
-		add(reasonPods, "pods: %d of %d are there", n.pods, n.allocatablePods)
+	if n.pods >= n.allocatable.pods {
+		add(reasonPods, "pods: %d of %d are there", n.pods, n.allocatable.pods)
 	}
-	if free := n.allocatableMilli - n.milli; d.milli > 0 && d.milli > free {
-		add(reasonCPU, "CPUs: %s requested, %s of %s left", cpusOf(d.milli), cpusOf(free), cpusOf(n.allocatableMilli))
+	if free := n.allocatable.milli - n.milli; d.milli > 0 && d.milli > free {
+		add(reasonCPU, "CPUs: %s requested, %s of %s left", cpusOf(d.milli), cpusOf(free), cpusOf(n.allocatable.milli))
 	}
-	if free := n.allocatableMemory - n.memory; d.memory > 0 && d.memory > free {
-		add(reasonMemory, "memory: %s requested, %s of %s left", bytesOf(d.memory), bytesOf(free), bytesOf(n.allocatableMemory))
+	if free, want := n.allocatable.memory-n.requested.ScheduledMemory, d.requests.ScheduledMemory; want > 0 && want > free {
+		add(reasonMemory, "memory: %s requested, %s of %s left", bytesOf(want), bytesOf(free), bytesOf(n.allocatable.memory))
+	}
+	for _, one := range d.requests.ScheduledHuge {
+		has := n.allocatable.huge.Of(one.Size)
+		if free := has - n.requested.ScheduledHuge.Of(one.Size); one.Bytes > free {
+			name := v1.ResourceHugePagesPrefix + resource.NewQuantity(one.Size, resource.BinarySI).String()
+			add("Insufficient "+name, "%s: %s requested, %s of %s left", name, bytesOf(one.Bytes), bytesOf(free), bytesOf(has))
+		}
 	}
 	if len(details) == 0 {
 		return nil

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/internal/kubepod"
 )
 
 // Gap is something that decides in a real cluster and not here.
@@ -79,7 +81,7 @@ func gaps() []gap {
 		}},
 		{Gap: Gap{What: "volumes", Effect: "claims may bind a pod to a node or a zone"}, pod: hasClaims},
 		{Gap: Gap{What: "host ports", Effect: "two pods with the same port may share a node here"}, pod: hasHostPorts},
-		{Gap: Gap{What: "extended resources, huge pages and ephemeral storage", Effect: "taken as plenty on every node"}, pod: hasOtherResources},
+		{Gap: Gap{What: "extended resources and ephemeral storage", Effect: "taken as plenty on every node"}, pod: hasOtherResources},
 		{Gap: Gap{What: "resource claims (DRA)", Effect: "devices, and their NUMA node, are not looked at"}, pod: func(p *v1.Pod) bool {
 			return len(p.Spec.ResourceClaims) > 0
 		}},
@@ -152,7 +154,7 @@ func hasHostPorts(p *v1.Pod) bool {
 func hasOtherResources(p *v1.Pod) bool {
 	for i := range p.Spec.Containers {
 		for name := range p.Spec.Containers[i].Resources.Requests {
-			if name != v1.ResourceCPU && name != v1.ResourceMemory {
+			if name != v1.ResourceCPU && name != v1.ResourceMemory && kubepod.PageSize(name) == 0 {
 				return true
 			}
 		}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -20,13 +20,13 @@ import (
 var ErrNoTopologies = errors.New("the API server knows no nodetopologies." + v1alpha1.GroupName +
 	": install Berth's custom resource definitions, and its agent on the nodes")
 
-// running selects the pods that hold something.
-const running = "status.phase!=Succeeded,status.phase!=Failed"
+// Running selects the pods that hold something.
+const Running = "status.phase!=Succeeded,status.phase!=Failed"
 
 // Observe reads a live cluster: its nodes, NodeTopologies and pods, and the
 // Leases of the agents, with one list request each. A cluster without the kind NodeTopology is ErrNoTopologies.
 func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
-	client, err := corev1.NewForConfig(cfg)
+	client, err := apiclient.NewCore(cfg)
 	if err != nil {
 		return Objects{}, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
@@ -34,27 +34,34 @@ func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	if err != nil {
 		return Objects{}, fmt.Errorf("list nodes of %s: %w", cfg.Host, err)
 	}
-	o := Objects{Nodes: nodes.Items}
-	if o.Topologies, err = listTopologies(ctx, cfg); err != nil {
+	topologies, err := listTopologies(ctx, cfg)
+	if err != nil {
 		return Objects{}, fmt.Errorf("list nodetopologies of %s: %w", cfg.Host, err)
 	}
-	if o.Agents, err = listAgents(ctx, client.RESTClient()); err != nil {
+	agents, err := listAgents(ctx, client.REST())
+	if err != nil {
 		return Objects{}, fmt.Errorf("list leases of %s: %w", cfg.Host, err)
 	}
-	// What is left of a node that has gone is no node.
-	names := map[string]bool{}
-	for i := range o.Nodes {
-		names[o.Nodes[i].Name] = true
-	}
-	o.Topologies = slices.DeleteFunc(o.Topologies, func(t v1alpha1.NodeTopology) bool { return !names[t.Name] })
-	pods, err := client.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: running})
+	pods, err := client.Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: Running})
 	if err != nil {
 		return Objects{}, fmt.Errorf("list pods of %s: %w", cfg.Host, err)
 	}
+	o := Live(nodes.Items, topologies, agents)
 	for i := range pods.Items {
 		o.Pods = append(o.Pods, Pod{Pod: &pods.Items[i]})
 	}
 	return o, nil
+}
+
+// Live is what an API server has of a cluster, without its pods. A NodeTopology that is left of a
+// node which has gone is no node.
+func Live(nodes []v1.Node, topologies []v1alpha1.NodeTopology, agents Agents) Objects {
+	names := map[string]bool{}
+	for i := range nodes {
+		names[nodes[i].Name] = true
+	}
+	topologies = slices.DeleteFunc(topologies, func(t v1alpha1.NodeTopology) bool { return !names[t.Name] })
+	return Objects{Nodes: nodes, Topologies: topologies, Agents: agents}
 }
 
 func listTopologies(ctx context.Context, cfg *rest.Config) ([]v1alpha1.NodeTopology, error) {

@@ -190,7 +190,7 @@ func (r *reader) add(where, path, kind string, object map[string]any) {
 		})
 	case "Job":
 		read(r, where, path, object, func(j *batchv1.Job) v1alpha1.FieldErrors {
-			return r.replicas(&j.ObjectMeta, kind, copies{template: j.Spec.Template, count: atOnce(j.Spec)})
+			return r.replicas(&j.ObjectMeta, kind, copies{template: j.Spec.Template, count: atOnce(j.Spec), counted: "spec.parallelism"})
 		})
 	}
 }

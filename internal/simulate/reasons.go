@@ -21,9 +21,7 @@ func LeftEmpty(m *alloc.Machine, a *alloc.Answer) cpuset.Set {
 
 // leftEmpty is the same of a pod that holds CPUs.
 func leftEmpty(m *alloc.Machine, held *placement.Held) cpuset.Set {
-	var alone placement.Occupancy
-	alone.Add(m, held)
-	return alone.Taken.CPUs().Difference(held.CPUs()).Intersect(m.Pinnable())
+	return held.Occupied(m).Difference(held.CPUs()).Intersect(m.Pinnable())
 }
 
 // Reasons are the terms that chose the CPUs of an answer, which came of n and a.
@@ -163,10 +161,14 @@ func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) stri
 	if d.memoryOf(c.Name) == 0 {
 		return "no memory limit or request: memory of all NUMA nodes"
 	}
-	if d.pinning.HugePages {
-		return "huge pages: memory of all NUMA nodes"
+	switch none := (workload.HugePages{}); {
+	case d.pinning.ScheduledHuge == none:
+		return fmt.Sprintf("memory of all NUMA nodes: not known to fit %s beside what else is requested", nodesText(near))
+	case !t.PoolsKnown():
+		return "memory of all NUMA nodes: not known which huge pages each has"
+	default:
+		return fmt.Sprintf("memory of all NUMA nodes: with its huge pages not known to fit %s beside what else is requested", nodesText(near))
 	}
-	return fmt.Sprintf("memory of all NUMA nodes: not known to fit %s beside what else is requested", nodesText(near))
 }
 
 // memoryOf is what bounds the memory of a container, 0 where nothing does.

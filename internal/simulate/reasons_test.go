@@ -23,6 +23,90 @@ spec:
   cores: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"]
 `
 
+// hugeMachine has two NUMA nodes with 64 huge pages of 1 GiB each.
+const hugeMachine = `
+apiVersion: berth.dev/v1alpha1
+kind: NodeTopology
+metadata: {name: huge}
+spec:
+  online: 0-15
+  numaNodes:
+  - {id: 0, cpus: 0-7, memoryBytes: 85899345920, hugePageBytes: 68719476736, hugePages: [{pageKiB: 1048576, pages: 64}], distances: [10, 21]}
+  - {id: 1, cpus: 8-15, memoryBytes: 85899345920, hugePageBytes: 68719476736, hugePages: [{pageKiB: 1048576, pages: 64}], distances: [21, 10]}
+  cores: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"]
+`
+
+// Two pods of 50 and 40 GiB of huge pages are bound to one NUMA node each. A third that no
+// node holds says so, and a fourth that the machine does not hold waits.
+func TestHugePagesOnPaper(t *testing.T) {
+	pods := ""
+	for _, pod := range []struct{ name, huge string }{{"a", "50Gi"}, {"b", "40Gi"}, {"c", "30Gi"}, {"d", "10Gi"}} {
+		pods += podText(pod.name, "{cpu: 2, memory: 1Gi, hugepages-1Gi: "+pod.huge+"}")
+	}
+	o, err := Read([]string{"-"}, strings.NewReader(hugeMachine+pods))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, mems, why := run(t, New(o)), []string{}, ""
+	for _, p := range report.Placements {
+		mems = append(mems, p.Pod+" "+p.Containers[0].Mems)
+		for _, reason := range p.Why {
+			if reason.Term == "mems" {
+				why += p.Pod + ": " + reason.Text
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"a 0", "b 1", "c 0-1"}, mems); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if want := "c: memory of all NUMA nodes: with its huge pages not known to fit NUMA node 0 beside what else is requested"; why != want {
+		t.Errorf("why %q, want %q", why, want)
+	}
+	want := "0/1 nodes are available: 1 Insufficient hugepages-1Gi."
+	if len(report.Pending) != 1 || report.Pending[0].Reason != want || report.Pending[0].Nodes[0].Detail != "hugepages-1Gi: 10 GiB requested, 8 GiB of 128 GiB left" {
+		t.Errorf("pending %+v, want %q", report.Pending, want)
+	}
+}
+
+// What the kubelet's memory manager gave counts in its NUMA node, as the agent published it.
+func TestKubeletMemoryOnPaper(t *testing.T) {
+	const given = "status: {kubeletMemory: [{numaNodes: '0', pageKiB: 1048576, bytes: 42949672960}]}\n"
+	for text, want := range map[string]string{hugeMachine: "0", hugeMachine + given: "1"} {
+		o, err := Read([]string{"-"}, strings.NewReader(text+podText("a", "{cpu: 2, memory: 1Gi, hugepages-1Gi: 30Gi}")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if placed := run(t, New(o)).Placements; len(placed) != 1 || placed[0].Containers[0].Mems != want {
+			t.Errorf("placements %+v, want NUMA node %s", placed, want)
+		}
+	}
+}
+
+// A pod whose devices are in both NUMA nodes has CPUs in both, and one that finds none near
+// says so.
+func TestDevicesOnPaper(t *testing.T) {
+	text := hugeMachine + "  devices: [{resource: example.com/gpu, perNUMANode: [4, 4]}]\n"
+	o, err := Read([]string{"-"}, strings.NewReader(text+podText("eight", "{cpu: 8, example.com/gpu: 8}")+podText("late", "{cpu: 2, example.com/gpu: 1}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := run(t, New(o)).Placements
+	if len(all) != 2 || all[0].Containers[0].CPUs != "0-3,8-11" {
+		t.Fatalf("%+v", all)
+	}
+	for i, want := range []string{"", "its NUMA nodes do not have all devices that it requests"} {
+		got := ""
+		for _, reason := range all[i].Why {
+			if reason.Term == "devices" {
+				got = reason.Text
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", all[i].Pod, got, want)
+		}
+	}
+}
+
 // TestMemoryReasons: a container with memory of other nodes than its own gets the reason.
 func TestMemoryReasons(t *testing.T) {
 	const all = "memory of all NUMA nodes"
@@ -95,7 +179,7 @@ func TestRunEnds(t *testing.T) {
 func TestAgentsSilent(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	a := Agents{At: now, Renewed: map[string]time.Time{
-		"old": now.Add(-61 * time.Second), "fresh": now.Add(-60 * time.Second), "ahead": now.Add(time.Hour),
+		"old": now.Add(-181 * time.Second), "fresh": now.Add(-180 * time.Second), "ahead": now.Add(time.Hour),
 	}}
 	for node, silent := range map[string]bool{"old": true, "fresh": false, "ahead": false, "none": true} {
 		if got := a.silent(node); (got != "") != silent {

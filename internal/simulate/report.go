@@ -85,6 +85,8 @@ type Pending struct {
 	// SameAs names an earlier pod of the workload to which every node said
 	// exactly the same.
 	SameAs string `json:"sameAs,omitempty"`
+	// Repack makes room for the pod, nil where none is known, or was asked for.
+	Repack *Repack `json:"repack,omitempty"`
 	// Warnings are as in Placement.
 	Warnings []string `json:"warnings"`
 }

@@ -42,17 +42,21 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 			return Report{}, fmt.Errorf("place %s: %w", d.name(), err)
 		}
 		if gates := d.pod.Spec.SchedulingGates; len(gates) > 0 && !d.pod.Preset {
-			r.Pending = append(r.Pending, gated(d))
+			r.Pending, c.left = append(r.Pending, gated(d)), append(c.left, d)
 			continue
 		}
 		best, refused := c.choose(d)
 		if best.node == nil {
-			r.Pending = append(r.Pending, seen.once(pendingOf(d, refused)))
+			r.Pending, c.left = append(r.Pending, seen.once(pendingOf(d, refused))), append(c.left, d)
 			continue
 		}
 		placed := best.commit(d)
+		c.replies.changed = append(c.replies.changed, best.node)
 		equals += min(placed.Equals, 1)
 		r.Placements = append(r.Placements, placed)
+	}
+	if err := c.planRepacks(ctx, r.Pending); err != nil {
+		return Report{}, err
 	}
 	for _, n := range c.nodes {
 		r.Nodes = append(r.Nodes, n.report())
@@ -79,22 +83,12 @@ func (a alreadySeen) once(p Pending) Pending {
 	return p
 }
 
-// choose asks every node, and takes the one with the greatest score.
+// choose takes the node with the greatest score, or the one that the pod names.
 func (c *Cluster) choose(d *demand) (choice, []NodeReason) {
-	var best choice
-	var refused []NodeReason
-	for _, n := range c.candidates(d) {
-		v := n.ask(&c.scratch, d)
-		switch {
-		case v.refusal != nil:
-			refused = append(refused, NodeReason{Node: n.name, Reasons: v.refusal.reasons, Detail: v.refusal.detail})
-		case best.node == nil || v.score > best.verdict.score:
-			best = choice{node: n, verdict: v}
-		case v.score == best.verdict.score:
-			best.equals++
-		}
+	if d.pod.Spec.NodeName == "" {
+		return c.replies.best(c, d)
 	}
-	return best, refused
+	return c.bestOf(c.candidates(d), d)
 }
 
 // candidates are all nodes, or the one that the pod names.
@@ -106,6 +100,24 @@ func (c *Cluster) candidates(d *demand) []*node {
 		return []*node{n}
 	}
 	return nil
+}
+
+// bestOf asks each of the nodes, and says also why others refuse.
+func (c *Cluster) bestOf(nodes []*node, d *demand) (choice, []NodeReason) {
+	var best choice
+	var refused []NodeReason
+	for _, n := range nodes {
+		v := n.ask(&c.scratch, d)
+		switch {
+		case v.refusal != nil:
+			refused = append(refused, NodeReason{Node: n.name, Reasons: v.refusal.reasons, Detail: v.refusal.detail})
+		case best.node == nil || v.score > best.verdict.score:
+			best = choice{node: n, verdict: v}
+		case v.score == best.verdict.score:
+			best.equals++
+		}
+	}
+	return best, refused
 }
 
 // ask says whether the node takes the pod, and how well it would lie there.
@@ -149,23 +161,31 @@ func (n *node) roomFor(d *demand) *refusal {
 }
 
 func (n *node) state() placement.Node {
-	return placement.Node{Machine: n.machine, Policy: n.policy, AllocatableMilli: n.allocatableMilli, RequestedMilli: n.milli, RequestedMemory: n.memory}
+	state := placement.Node{
+		Machine: n.machine, Policy: n.policy, AllocatableMilli: n.allocatable.milli,
+		RequestedMilli: n.milli, RequestedMemory: n.requested.ScheduledMemory, RequestedHuge: n.requested.ScheduledHuge,
+	}
+	if n.machine != nil {
+		state.RequestedDevices = placement.CountDevices(n.machine.Topology(), n.requested.Devices)
+	}
+	return state
 }
 
 // take adds a pod to the node. annotation is its placement, if it has one.
 func (n *node) take(d *demand, annotation string) {
 	n.milli += d.milli
-	n.memory += d.memory
+	n.requested.Add(d.requests, 1)
 	n.pods++
 	clear(n.memo)
 	if !d.mayPin {
 		return
 	}
-	held := placement.HeldBy(n.machine, d.pinning, annotation)
+	held := placement.Counted(n.machine, d.pinning, placement.Believed(annotation))
 	if cpus := held.CPUs(); !cpus.IsEmpty() {
 		n.held = append(n.held, Held{Pod: d.name(), CPUs: cpus, LeftEmpty: leftEmpty(n.machine, &held)})
 	}
 	n.occupancy.Add(n.machine, &held)
+	n.pinned = append(n.pinned, pinned{d, held})
 	if held.Unknown() > 0 {
 		n.note("%s has %s for itself, and it is not known which", d.name(), countOf(held.Unknown()))
 	}
@@ -186,6 +206,9 @@ func (c *choice) commit(d *demand) Placement {
 	p.Containers = containersOf(decided, c.node.machine.Topology())
 	answer := &c.verdict.decision.Answer
 	p.Why = append(Reasons(c.node.state(), &d.ask, answer), memoryReasons(c.node.machine.Topology(), d, p.Containers)...)
+	if far := c.verdict.decision.FarDevices; far > 0 {
+		p.Why = append(p.Why, Reason{Term: "devices", Value: far, Best: 0, Text: "its NUMA nodes do not have all devices that it requests"})
+	}
 	p.LeftEmpty = LeftEmpty(c.node.machine, answer)
 	p.annotation = decided.Encode()
 	c.node.take(d, p.annotation)
@@ -220,7 +243,10 @@ func containersOf(p v1alpha1.Placement, t *topology.Topology) []Container {
 func pendingOf(d *demand, refused []NodeReason) Pending {
 	p := Pending{
 		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Reason: Grouped(refused),
-		Nodes: append([]NodeReason{}, refused...), Warnings: append([]string{}, d.warnings...),
+		Nodes: slices.Clip(refused), Warnings: append([]string{}, d.warnings...),
+	}
+	if refused == nil {
+		p.Nodes = []NodeReason{}
 	}
 	switch {
 	case d.pod.Spec.NodeName != "" && len(refused) == 0:
@@ -238,19 +264,12 @@ func gated(d *demand) Pending {
 	return p
 }
 
-// fragmentation looks at the CPUs that a pod of a cluster may get: efficiency
-// cores are only for those who ask for them, which a pod cannot.
+// fragmentation looks at the CPUs that a pod of a cluster may get.
 func (n *node) fragmentation() placement.Fragmentation {
 	if n.machine == nil {
 		return placement.Fragmentation{}
 	}
-	t, pinnable := n.machine.Topology(), n.machine.Pinnable()
-	for _, core := range t.Cores {
-		if core.Kind == topology.KindEfficiency {
-			pinnable = pinnable.Difference(core.CPUs)
-		}
-	}
-	return placement.FragmentationOf(t, pinnable, n.occupancy.Taken.CPUs())
+	return placement.Node{Machine: n.machine}.Fragmentation(&n.occupancy)
 }
 
 func (n *node) report() Node {

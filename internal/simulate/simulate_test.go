@@ -71,7 +71,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func readFiles(t *testing.T, names ...string) Objects {
+func readFiles(t testing.TB, names ...string) Objects {
 	t.Helper()
 	objects, err := Read(names, strings.NewReader(""))
 	if err != nil {
@@ -135,6 +135,50 @@ func TestRandomWorkloads(t *testing.T) {
 	})
 }
 
+// TestNodesAreNotAskedTwice: which node a pod gets, beside how many equal ones, and why it waits, is
+// what all nodes would say if each was asked for each pod.
+func TestNodesAreNotAskedTwice(t *testing.T) {
+	nodes := readFiles(t, "testdata/nodes.yaml")
+	rapid.Check(t, func(rt *rapid.T) {
+		o := Objects{Nodes: nodes.Nodes, Topologies: nodes.Topologies}
+		var last *v1.Pod
+		for i := range rapid.IntRange(1, 40).Draw(rt, "pods") {
+			if last == nil || rapid.IntRange(0, 3).Draw(rt, "another") == 0 {
+				last = randomPod(rt, i)
+			}
+			pod := last.DeepCopy()
+			pod.Name = fmt.Sprintf("p%d", i)
+			switch rapid.IntRange(0, 9).Draw(rt, "more") {
+			case 0:
+				pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: "node-a"}
+			case 1:
+				pod.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+			case 2:
+				pod.Spec.NodeName = "node-b"
+			}
+			o.Pods = append(o.Pods, Pod{Pod: pod, Preset: pod.Spec.NodeName != ""})
+		}
+		c, every := New(o), New(o)
+		for i, d := range c.pending {
+			got, refused := c.choose(d)
+			want, reasons := every.bestOf(every.candidates(every.pending[i]), every.pending[i])
+			if (got.node == nil) != (want.node == nil) || got.equals != want.equals || got.node != nil && got.node.name != want.node.name {
+				rt.Fatalf("%s: %+v, want %+v", d.name(), got.node, want.node)
+			}
+			if got.node == nil {
+				if diff := cmp.Diff(reasons, refused); diff != "" {
+					rt.Fatalf("%s (-want +got):\n%s", d.name(), diff)
+				}
+				continue
+			}
+			if diff := cmp.Diff(want.commit(every.pending[i]).Containers, got.commit(d).Containers); diff != "" {
+				rt.Fatalf("%s (-want +got):\n%s", d.name(), diff)
+			}
+			c.replies.changed = append(c.replies.changed, got.node)
+		}
+	})
+}
+
 func randomPod(rt *rapid.T, i int) *v1.Pod {
 	cpus := rapid.IntRange(1, 12).Draw(rt, "cpus")
 	limit := resource.MustParse(fmt.Sprint(cpus))
@@ -167,8 +211,8 @@ func checkNodeState(rt *rapid.T, n *Node, state *node) {
 	if err != nil || !all.IsSubsetOf(pinnable) {
 		rt.Fatalf("%s: %s is given out, %s may be (%v)", n.Name, all, pinnable, err)
 	}
-	if surplus := state.state().Surplus(&state.occupancy); surplus < 0 || state.milli > state.allocatableMilli {
-		rt.Fatalf("%s: surplus %d, requested %d of %d", n.Name, surplus, state.milli, state.allocatableMilli)
+	if surplus := state.state().Surplus(&state.occupancy); surplus < 0 || state.milli > state.allocatable.milli {
+		rt.Fatalf("%s: surplus %d, requested %d of %d", n.Name, surplus, state.milli, state.allocatable.milli)
 	}
 }
 

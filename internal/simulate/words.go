@@ -34,11 +34,14 @@ func Detail(n placement.Node, o *placement.Occupancy, no placement.Refusal) stri
 }
 
 // countOf is a number of CPUs with its noun.
-func countOf(cpus int) string {
-	if cpus == 1 {
-		return "1 CPU"
+func countOf(cpus int) string { return counted(cpus, "CPU") }
+
+// counted is a number of things, which have a regular plural.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d CPUs", cpus)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // counting is a number of CPUs and the verb.

@@ -1,6 +1,7 @@
 package statedir
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func (m *Memory) Keep(s *cluster.Snapshot, now time.Duration) error {
 		return nil
 	}
 	m.next = now + memoryEvery
-	memory := cluster.Memory{Pods: s.Pods, Node: s.Node}
+	memory := cluster.Memory{Pods: s.Pods, Node: s.Node, ConfigMaps: s.ConfigMaps}
 	if err := Save(m.dir, memoryFile, remembered{m.bootID, memory}); err != nil {
 		return err
 	}
@@ -64,5 +65,5 @@ func (m *Memory) Keep(s *cluster.Snapshot, now time.Duration) error {
 // has says whether the file has what a snapshot says.
 func (m *Memory) has(s *cluster.Snapshot) bool {
 	w := m.written
-	return w != nil && slices.Equal(w.Pods, s.Pods) && reflect.DeepEqual(w.Node, s.Node)
+	return w != nil && slices.Equal(w.Pods, s.Pods) && reflect.DeepEqual(w.Node, s.Node) && maps.EqualFunc(w.ConfigMaps, s.ConfigMaps, maps.Equal)
 }

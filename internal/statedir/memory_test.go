@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -23,6 +24,7 @@ func TestMemoryFollowsTheCluster(t *testing.T) {
 	node := func(label string, milli int64) cluster.Node {
 		return cluster.Node{UID: "n", Labels: map[string]string{"l": label}, AllocatableMilli: milli}
 	}
+	maps := strategy.Maps{strategy.BerthConfig: {strategy.KeyState: strategy.StateRestore}}
 	pods := []*cluster.Pod{{Key: "ns/p", Pod: workload.Pod{UID: "p"}}}
 	for _, step := range []struct {
 		name  string
@@ -35,6 +37,7 @@ func TestMemoryFollowsTheCluster(t *testing.T) {
 		{"a label", memoryEvery, cluster.Snapshot{PodsFrom: cluster.APIServer, Node: node("b", 1)}, cluster.Memory{Node: node("b", 1)}},
 		{"too early", memoryEvery - 1, cluster.Snapshot{PodsFrom: cluster.APIServer, Node: node("b", 2)}, cluster.Memory{Node: node("b", 1)}},
 		{"CPU", 1, cluster.Snapshot{PodsFrom: cluster.APIServer, Node: node("b", 2)}, cluster.Memory{Node: node("b", 2)}},
+		{"a ConfigMap", memoryEvery, cluster.Snapshot{PodsFrom: cluster.APIServer, Node: node("b", 2), ConfigMaps: maps}, cluster.Memory{Node: node("b", 2), ConfigMaps: maps}},
 		{"a pod", memoryEvery, cluster.Snapshot{PodsFrom: cluster.Kubelet, Pods: pods, Node: node("b", 2)}, cluster.Memory{Pods: pods, Node: node("b", 2)}},
 	} {
 		now += step.after
@@ -50,6 +53,9 @@ func TestMemoryFollowsTheCluster(t *testing.T) {
 		}
 		if diff := cmp.Diff(step.want.Node, got.Node); diff != "" {
 			t.Errorf("%s: node (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(step.want.ConfigMaps, got.ConfigMaps); diff != "" {
+			t.Errorf("%s: ConfigMaps (-want +got):\n%s", step.name, diff)
 		}
 	}
 	if got, err := NewMemory(dir, "another boot").Recall(); err != nil || len(got.Pods) > 0 || got.Node.UID != "" {

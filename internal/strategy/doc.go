@@ -15,6 +15,9 @@
 // where that runs on the node. A value that cannot be read changes nothing: the last
 // good one stays in force, and the problem says which.
 //
+// The key state of Berth's own ConfigMap is about the agents as a whole: StateRestore has them
+// put everything back.
+//
 // Burst is decided field by field from the most specific source to the most
 // general: the pod's annotation, the ConfigMap that selects pods by label
 // (koordinator-system/cfs-quota-burst-cm), the namespace lists

@@ -40,10 +40,15 @@ const (
 	KeyQOS = "resource-qos-config"
 	// KeyThreshold holds v1alpha1.ResourceThresholdStrategies as JSON.
 	KeyThreshold = "resource-threshold-config"
+	// KeyState holds StateRestore, in BerthConfig only.
+	KeyState = "state"
 	// KeyNamespaces is the key of NamespaceConfig, a v1alpha1.NamespaceSwitch as
 	// JSON.
 	KeyNamespaces = "cpu-burst"
 )
+
+// StateRestore is the value of KeyState that makes every agent put back all that it changed.
+const StateRestore = "restore"
 
 // Maps are the data of the ConfigMaps that exist.
 type Maps map[Name]map[string]string

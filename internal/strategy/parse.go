@@ -30,6 +30,8 @@ type Strategies struct {
 	threshold  kept[v1alpha1.ResourceThresholdStrategies]
 	namespaces kept[v1alpha1.NamespaceSwitch]
 	selected   kept[selection]
+	// restores says that all is to be put back.
+	restores kept[bool]
 	// node is the node strategy of burst that matches this node, -1 for none.
 	node    int
 	qosNode int // that of qos
@@ -78,6 +80,7 @@ func Parse(all Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 		threshold:  read(&r, maps, source[v1alpha1.ResourceThresholdStrategies]{cluster, KeyThreshold, v1alpha1.DecodeResourceThreshold}, last.threshold.heeded(peers)),
 		namespaces: read(&r, maps, source[v1alpha1.NamespaceSwitch]{[]Name{NamespaceConfig}, KeyNamespaces, v1alpha1.DecodeNamespaceSwitch}, last.namespaces.heeded(peers)),
 		selected:   r.selection(maps, last.selected.heeded(peers)),
+		restores:   r.restores(maps, last.restores),
 	}
 	s.ignored = ignored(all, peers)
 	s.node = matching(s.burst.value.NodeStrategies, facts.NodeLabels)

@@ -170,6 +170,8 @@ func TestProblems(t *testing.T) {
 		{"a class that is none", berth, strategy.KeyQOS, `{"clusterStrategy": {"bClass": {}}}`, `field clusterStrategy.bClass`},
 		{"means", berth, strategy.KeyQOS, `{"clusterStrategy": {"policies": {"cpuPolicy": "x"}}}`, `field clusterStrategy.policies.cpuPolicy: value "x": allowed: one of groupIdentity, coreSched`},
 		{"thresholds", berth, strategy.KeyThreshold, `{"nodeStrategies": [{"nodeSelector": {}, "cpuSuppressThresholdPercent": 101}]}`, `key resource-threshold-config: field nodeStrategies[0].cpuSuppressThresholdPercent: value 101: allowed: 0 to 100`},
+		{"a guarantee", berth, strategy.KeyThreshold, `{"clusterStrategy": {"cpuSuppressMinPercent": -1}}`, `field clusterStrategy.cpuSuppressMinPercent: value -1: allowed: 0 to 100`},
+		{"a way to cores", berth, strategy.KeyThreshold, `{"clusterStrategy": {"cpuSuppressPolicy": "x"}}`, `field clusterStrategy.cpuSuppressPolicy: value "x": allowed: one of cpuset, cfsQuota`},
 		{"a peer's thresholds", strategy.KoordinatorConfig, strategy.KeyThreshold, `{"clusterStrategy": {"enable": true, "cpuSuppressPolicy": "cpuset", "memoryEvictThresholdPercent": 70}}`, ``},
 		{"all is well", berth, strategy.KeyBurst, everywhere, ``},
 	} {

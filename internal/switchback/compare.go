@@ -168,9 +168,9 @@ func (o Options) block(ctx context.Context, change Change, with bool) (run Run, 
 	return o.measure(ctx)
 }
 
-// lasting leaves out the end of the time, which is no failure beside one that is.
+// lasting leaves out the end of the time and an interrupt, which are no failures beside one that is.
 func lasting(err error) error {
-	if errors.Is(err, errOver) {
+	if errors.Is(err, errOver) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err

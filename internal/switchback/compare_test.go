@@ -31,6 +31,13 @@ const (
 
 // TestMain lets the test binary be the command that is measured.
 func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		if err := scheduled(role); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	dir, does := os.Getenv(childDir), os.Getenv(childDoes)
 	if dir == "" {
 		os.Exit(m.Run())
@@ -79,6 +86,8 @@ type file struct {
 	dir    string
 	on     int
 	before func() error
+	// stays is why the change cannot be taken back.
+	stays error
 }
 
 func (f *file) On() error {
@@ -91,7 +100,7 @@ func (f *file) On() error {
 	return os.WriteFile(filepath.Join(f.dir, "on"), nil, 0o600)
 }
 
-func (f *file) Off() error { return os.Remove(filepath.Join(f.dir, "on")) }
+func (f *file) Off() error { return errors.Join(f.stays, os.Remove(filepath.Join(f.dir, "on"))) }
 
 // newTrial is a trial of this test binary on a host whose kernel files stand still.
 func newTrial(t *testing.T, does string) (*file, switchback.Options) {
@@ -287,6 +296,19 @@ func TestInterrupt(t *testing.T) {
 		t.Error(err)
 	}
 	f.gone()
+}
+
+// TestInterruptedChangeStays: where the change cannot be taken back after an interrupt, that is the
+// error, and not the interrupt, which would hide it.
+func TestInterruptedChangeStays(t *testing.T) {
+	f, o := newTrial(t, "")
+	f.stays = errors.New("another program wrote it")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	f.before = func() error { interrupt(); return nil }
+	if _, err := switchback.Compare(ctx, f, o); !errors.Is(err, f.stays) || errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
 
 // TestLeftBehind: what a run leaves running in its process group is gone before the next run

@@ -82,11 +82,11 @@ func (o Options) measure(ctx context.Context) (Run, error) {
 	run := Run{Seconds: (o.Clock() - begin).Seconds()}
 	after, err := o.look()
 	// What the command left running would go on in the next run, of either kind.
-	if err := errors.Join(err, p.Clear()); err != nil {
+	if err := errors.Join(err, p.Clear(ctx)); err != nil {
 		return run, err
 	}
 	if err := p.Wait(); err != nil {
-		return run, fmt.Errorf("%w: %s: %w: it printed last: %q", ErrCommand, o.Command[0], err, printed.last())
+		return run, fmt.Errorf("%w: %s: %w: %s", ErrCommand, o.Command[0], err, printed)
 	}
 	steal, of := after.stolen(before)
 	run.Steal, run.RemoteShare = of, after.remote(before)
@@ -108,7 +108,9 @@ func end(ctx context.Context, p *process.Process) error {
 	case <-p.Done():
 	case <-time.After(grace):
 	}
-	if err := p.Clear(); err != nil {
+	last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), grace, errStays)
+	defer cancel()
+	if err := p.Clear(last); err != nil {
 		return err
 	}
 	return context.Cause(ctx) //nolint:wrapcheck // Compare knows its own, the rest is the caller's
@@ -121,7 +123,7 @@ func (o Options) value(run Run, printed *tail) (float64, error) {
 	}
 	all := o.Metric.FindAllSubmatch(printed.kept, -1)
 	if len(all) == 0 {
-		return 0, fmt.Errorf("%w: %s does not match what the command printed, last %q", ErrMetric, o.Metric, printed.last())
+		return 0, fmt.Errorf("%w: %s does not match what the command printed: %s", ErrMetric, o.Metric, printed)
 	}
 	found := all[len(all)-1]
 	text := string(found[len(found)-1])
@@ -147,10 +149,13 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line that says something.
-func (t *tail) last() string {
+// String has the last line that says something.
+func (t *tail) String() string {
 	const most = 200
 	text := strings.TrimSpace(string(t.kept))
+	if text == "" {
+		return "it printed nothing"
+	}
 	text = text[strings.LastIndexByte(text, '\n')+1:]
-	return text[:min(len(text), most)]
+	return fmt.Sprintf("it printed last: %q", text[:min(len(text), most)])
 }

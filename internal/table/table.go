@@ -1,7 +1,7 @@
 // Package table lays text out in columns for a terminal.
 //
-// Columns are as wide as their widest cell while a line takes at most Width
-// columns. Where it would take more, the widest column shrinks, one step at a
+// Columns are as wide as their widest cell while a line takes no more columns than
+// WidthOf says. Where it would take more, the widest column shrinks, one step at a
 // time, and the cells that no longer fit go on below, indented by two blanks.
 // A cell breaks at blanks, and after commas and slashes, so that CPU lists and
 // paths stay readable; only where that is not enough it breaks inside a word.
@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// Width is how many columns of the terminal a table takes at most, as long as
-	// it has few enough columns of its own.
+	// Width is how many columns a table takes at most where no screen says how many it
+	// has, as long as the table has few enough columns of its own.
 	Width = 120
+	// leastWidth is what a table takes on a narrower screen, too.
+	leastWidth = 80
 	// gap is what separates two columns.
 	gap = "  "
 	// hang is what a line of a cell below its first begins with.
@@ -28,10 +30,33 @@ const (
 	narrowest = 16
 )
 
+// WidthOf returns how many columns a text on w may take: those of a screen, which has a method
+// Columns, but at least 80. It is 120 for a file, a pipe, and a screen of unknown width.
+func WidthOf(w io.Writer) int {
+	screen, is := w.(interface{ Columns() int })
+	if !is || screen.Columns() <= 0 {
+		return Width
+	}
+	return max(screen.Columns(), leastWidth)
+}
+
+// Page is a text in the making, as wide as what it is for. The zero Page is for a file.
+type Page struct {
+	strings.Builder
+
+	columns int
+}
+
+// PageFor returns an empty Page for w.
+func PageFor(w io.Writer) *Page { return &Page{columns: WidthOf(w)} }
+
+// Columns is how many columns its screen has, 0 where that is not known.
+func (p *Page) Columns() int { return p.columns }
+
 // Write writes the rows, of which the first may be a header. Rows may have
 // different numbers of cells. The error is that of w.
 func Write(w io.Writer, rows [][]string) error {
-	widths := columns(rows)
+	widths := columns(rows, WidthOf(w))
 	var b strings.Builder
 	for _, row := range rows {
 		writeRow(&b, row, widths)
@@ -63,7 +88,7 @@ func writeRow(b *strings.Builder, row []string, widths []int) {
 
 // columns are the widths of the columns: natural ones, shrunk until a line
 // fits, first to the longest word of each column, then beyond.
-func columns(rows [][]string) []int {
+func columns(rows [][]string, most int) []int {
 	var natural, words []int
 	for _, row := range rows {
 		for i, cell := range row {
@@ -81,17 +106,17 @@ func columns(rows [][]string) []int {
 		words[i] = min(words[i], natural[i])
 		least[i] = min(words[i], narrowest)
 	}
-	return shrink(shrink(natural, words), least)
+	return shrink(shrink(natural, words, most), least, most)
 }
 
 // shrink takes from the widest column that is above its least width, the last
 // of equals, until the columns fit or none is.
-func shrink(widths, least []int) []int {
+func shrink(widths, least []int, most int) []int {
 	total := len(gap) * (len(widths) - 1)
 	for _, width := range widths {
 		total += width
 	}
-	for ; total > Width; total-- {
+	for ; total > most; total-- {
 		widest := -1
 		for i := range widths {
 			if widths[i] > least[i] && (widest < 0 || widths[i] >= widths[widest]) {

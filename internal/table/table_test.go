@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -104,3 +105,41 @@ func columnsOf(rows [][]string) []string {
 
 // squeezed is a text without its blanks and line ends.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), "") }
+
+// screen is a writer of some width.
+type screen struct {
+	strings.Builder
+
+	columns int
+}
+
+func (s *screen) Columns() int { return s.columns }
+
+// A table follows the width of its screen, also by way of a page; a file and a screen of unknown
+// width count as 120 columns, and less than 80 as 80.
+func TestTableFollowsItsScreen(t *testing.T) {
+	rows := [][]string{{"A", strings.Repeat("word ", 60)}}
+	widest := func(w io.Writer, text func() string) int {
+		if err := table.Write(w, rows); err != nil {
+			t.Fatal(err)
+		}
+		most := 0
+		for line := range strings.Lines(text()) {
+			most = max(most, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
+		}
+		return most
+	}
+	var file strings.Builder
+	if got := widest(&file, file.String); got <= 110 || got > 120 {
+		t.Errorf("a file: %d columns", got)
+	}
+	for columns, want := range map[int]int{0: 120, 40: 80, 100: 100, 200: 200} {
+		s := &screen{columns: columns}
+		page := table.PageFor(s)
+		for what, got := range map[string]int{"screen": widest(s, s.String), "page": widest(page, page.String)} {
+			if got <= want-10 || got > want {
+				t.Errorf("a %s of %d columns: %d are taken, want %d", what, columns, got, want)
+			}
+		}
+	}
+}

@@ -232,6 +232,21 @@ func FuzzParseRecording(f *testing.F) {
 	})
 }
 
+// TestDecodeNamesKinds: a value of the wrong kind is named by its field, not by types of Go.
+func TestDecodeNamesKinds(t *testing.T) {
+	for text, want := range map[string]string{
+		`"root:x:0"`:             "allowed: an object with the field cores, not a value of kind string",
+		`{"cores":[{"cpus":0}]}`: `cores.cpus: a value of kind number: allowed: a CPU list in quotes, such as "0-3"`,
+		`{"cores":{}}`:           "cores: a value of kind object: allowed: a list",
+		`{"cores":[{"id":"0"}]}`: "cores.id: a value of kind string: allowed: a whole number",
+	} {
+		_, err := topology.Decode([]byte(text))
+		if !errors.Is(err, topology.ErrInvalid) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"cores":[{"cpus":"0-1"},{"cpus":"2-3","kind":"efficiency"}]}`))
 	f.Add([]byte(`{"online":"0","cores":[{"id":0,"cpus":"0","socket":null,"numa":0,"l3":-1}],"numaNodes":[{"id":0,"cpus":"0","memoryBytes":1,"distances":[10]}]}`))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 
 	"github.com/berth-project/berth/internal/cpuset"
@@ -26,7 +27,7 @@ func Decode(data []byte) (*Topology, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&doc); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, ofField(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: text after the document, at byte %d", ErrInvalid, decoder.InputOffset())
@@ -37,6 +38,44 @@ func Decode(data []byte) (*Topology, error) {
 	}
 	return t, nil
 }
+
+// ofField says of a value of another kind than its field has what the field allows.
+func ofField(err error) error {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &kind):
+		return err
+	case kind.Field == "":
+		return fmt.Errorf("%w, not a value of kind %s", errNoObject, kind.Value)
+	}
+	return fmt.Errorf("%s: %w %s: allowed: %s", kind.Field, errKind, kind.Value, kindOf(kind.Type))
+}
+
+// kindOf names what JSON holds a value of a type.
+func kindOf(t reflect.Type) string {
+	if t == reflect.TypeFor[cpuset.Set]() {
+		return `a CPU list in quotes, such as "0-3"`
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string (put it in quotes)"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object of fields"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float64:
+		return "a number"
+	default:
+		return "a whole number"
+	}
+}
+
+var (
+	errNoObject = errors.New("allowed: an object with the field cores")
+	errKind     = errors.New("a value of kind")
+)
 
 var errNoCores = errors.New("cores: missing: allowed: at least one core")
 
@@ -137,6 +176,39 @@ func (t *Topology) check(cores []coreDocument) error {
 		if node.HugePageBytes < 0 || node.HugePageBytes > node.MemoryBytes {
 			return fmt.Errorf("numaNodes[%d].hugePageBytes %d: allowed: 0 to %d, its memoryBytes", i, node.HugePageBytes, node.MemoryBytes)
 		}
+		if err := checkPools(&node); err != nil {
+			return fmt.Errorf("numaNodes[%d].hugePages%w", i, err)
+		}
+	}
+	return t.checkDevices()
+}
+
+// checkDevices holds devices to the NUMA nodes that there are.
+func (t *Topology) checkDevices() error {
+	for i, device := range t.Devices {
+		if len(device.Nodes) != len(t.Nodes) {
+			return fmt.Errorf("devices[%d].perNUMANode: %d of them: allowed: one for each of the %d nodes", i, len(device.Nodes), len(t.Nodes))
+		}
+		for j, count := range device.Nodes {
+			if count < 0 || count > maxDevices {
+				return fmt.Errorf("devices[%d].perNUMANode[%d] %d: allowed: 0 to %d", i, j, count, maxDevices)
+			}
+		}
+	}
+	return nil
+}
+
+// checkPools holds the pools of a node to their order, and to its hugePageBytes.
+func checkPools(n *Node) error {
+	last, left := int64(0), n.HugePageBytes
+	for i, pool := range n.HugePages {
+		if pool.PageKiB <= last {
+			return fmt.Errorf("[%d].pageKiB %d: allowed: more than %d, in ascending order", i, pool.PageKiB, last)
+		}
+		if most := left / kibibyte / pool.PageKiB; pool.Pages < 1 || pool.Pages > most {
+			return fmt.Errorf("[%d].pages %d: allowed: 1 to %d, what is left of hugePageBytes", i, pool.Pages, most)
+		}
+		last, left = pool.PageKiB, left-pool.Bytes()
 	}
 	return nil
 }

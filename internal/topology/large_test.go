@@ -101,7 +101,7 @@ func TestDecodeFillsWhatIsAbsent(t *testing.T) {
 	}
 	checkInvariants(t, found)
 	got := fmt.Sprint(found.Online, found.Nodes, found.Cores, found.Sockets == nil, found.Warnings == nil)
-	if want := "0,2,4-5 [{0 0,2,4-5 0 0 [10]}] [{0 0,2 -1 0 3 } {4 4-5 -1 0 -1 efficiency}] false false"; got != want {
+	if want := "0,2,4-5 [{0 0,2,4-5 0 0 [] [10]}] [{0 0,2 -1 0 3 } {4 4-5 -1 0 -1 efficiency}] false false"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

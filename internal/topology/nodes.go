@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,11 +27,15 @@ func (s *source) nodes(online cpuset.Set) ([]Node, error) {
 	}
 	if ids.IsEmpty() {
 		s.notes.add("no NUMA information: one node, 0, with all CPUs")
-		return []Node{{CPUs: online, MemoryBytes: s.memory("proc/meminfo"), Distances: []int{localDistance}}}, nil
+		return []Node{{CPUs: online, MemoryBytes: s.memory(machineMemory), Distances: []int{localDistance}}}, nil
 	}
-	nodes := make([]Node, 0, ids.Size())
+	nodes, sum := make([]Node, 0, ids.Size()), int64(0)
 	for id := range ids.All() {
 		nodes = append(nodes, s.node(id, online))
+		sum += nodes[len(nodes)-1].MemoryBytes
+	}
+	if doubt := s.doubt(sum); doubt != "" {
+		s.notes.add("%s", doubt)
 	}
 	s.distances(nodes)
 	nodes = s.mergeEqual(nodes)
@@ -56,42 +61,53 @@ func (s *source) node(id int, online cpuset.Set) Node {
 	if !ok {
 		s.notes.add("NUMA node %d: no usable list of its CPUs", id)
 	}
-	memory := s.memory(nodePath(id, "meminfo"))
-	return Node{
-		ID: NodeID(id), CPUs: cpus.Intersect(online), MemoryBytes: memory, HugePageBytes: min(s.hugePages(id), memory),
+	memory := s.nodeMemory(id)
+	node := Node{ID: NodeID(id), CPUs: cpus.Intersect(online), MemoryBytes: memory.total, HugePages: memory.pools}
+	if !node.holdsPools() {
+		// More than the node has: none of the numbers can be believed.
+		node.HugePages, node.HugePageBytes = nil, node.MemoryBytes
 	}
+	return node
 }
 
-// hugePages returns how many bytes of a node are huge pages, as Linux counts them in
+// holdsPools says whether the memory of the node holds its pools, and then counts them.
+func (n *Node) holdsPools() bool {
+	sum := int64(0)
+	for _, pool := range n.HugePages {
+		if pool.PageKiB <= 0 || pool.Pages < 0 || pool.Pages > (n.MemoryBytes-sum)/kibibyte/pool.PageKiB {
+			return false
+		}
+		sum += pool.Bytes()
+	}
+	n.HugePageBytes = sum
+	return true
+}
+
+// hugePages returns the pools of huge pages of a node, as Linux counts them in
 // hugetlb_sysfs_add_hstate (mm/hugetlb_sysfs.c): a directory for each size, with the
 // pages that exist, free or not. A kernel without them has no directory.
-func (s *source) hugePages(id int) int64 {
+func (s *source) hugePages(id int) []HugePages {
 	dir := nodePath(id, "hugepages")
 	sizes, err := fs.ReadDir(s.fsys, dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.notes.bad(dir, err)
 		}
-		return 0
+		return nil
 	}
-	const kibibyte, most = 1024, 1 << 52
-	sum := int64(0)
+	var pools []HugePages
 	for _, entry := range sizes {
 		size, ok := strings.CutPrefix(entry.Name(), "hugepages-")
 		kib, err := strconv.ParseInt(strings.TrimSuffix(size, "kB"), 10, 64)
 		if !ok || err != nil || kib <= 0 {
 			continue
 		}
-		pages, _ := s.number(dir + "/" + entry.Name() + "/nr_hugepages")
-		if pages <= 0 {
-			continue
+		if pages, _ := s.number(dir + "/" + entry.Name() + "/nr_hugepages"); pages > 0 {
+			pools = append(pools, HugePages{PageKiB: kib, Pages: int64(pages)})
 		}
-		if int64(pages) > most/kib/kibibyte {
-			return most // more than any node has: the caller takes it for all
-		}
-		sum = min(sum+int64(pages)*kib*kibibyte, most)
 	}
-	return sum
+	slices.SortFunc(pools, func(a, b HugePages) int { return cmp.Compare(a.PageKiB, b.PageKiB) })
+	return pools
 }
 
 // memory returns the MemTotal of a meminfo file, in bytes.
@@ -103,7 +119,7 @@ func (s *source) memory(name string) int64 {
 	}
 	_, rest, _ := strings.Cut(text, memTotal)
 	fields := strings.Fields(rest)
-	const kibibyte, most = 1024, 1 << 52
+	const most = 1 << 52
 	if len(fields) > 0 {
 		if n, err := strconv.ParseInt(fields[0], 10, 64); err == nil && n >= 0 && n < most {
 			return n * kibibyte
@@ -167,6 +183,7 @@ func (s *source) mergeEqual(nodes []Node) []Node {
 		merged[at] = merged[at].Add(int(nodes[at].ID)).Add(int(node.ID))
 		nodes[at].MemoryBytes += node.MemoryBytes
 		nodes[at].HugePageBytes += node.HugePageBytes
+		nodes[at].HugePages = joined(nodes[at].HugePages, node.HugePages)
 		gone = append(gone, i)
 	}
 	for _, at := range slices.Sorted(maps.Keys(merged)) {
@@ -180,6 +197,20 @@ func (s *source) mergeEqual(nodes []Node) []Node {
 		}
 	}
 	return nodes
+}
+
+// joined adds pools up by their size.
+func joined(a, b []HugePages) []HugePages {
+	all := slices.Clone(a)
+	for _, pool := range b {
+		at, found := slices.BinarySearchFunc(all, pool, func(has, pool HugePages) int { return cmp.Compare(has.PageKiB, pool.PageKiB) })
+		if found {
+			all[at].Pages += pool.Pages
+		} else {
+			all = slices.Insert(all, at, pool)
+		}
+	}
+	return all
 }
 
 // separate makes the nodes disjoint: the node that claims the fewest CPUs is

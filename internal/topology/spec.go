@@ -32,7 +32,7 @@ func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
 		}
 		s.NUMANodes = append(s.NUMANodes, v1alpha1.NUMANode{
 			ID: int64(node.ID), CPUs: list(node.CPUs), MemoryBytes: node.MemoryBytes, HugePageBytes: node.HugePageBytes,
-			Distances: distances,
+			HugePages: poolsOf(node.HugePages), Distances: distances,
 		})
 	}
 	for _, domain := range t.L3 {
@@ -46,6 +46,9 @@ func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
 		}
 	}
 	s.EfficiencyCPUs = list(slow)
+	for _, device := range t.Devices {
+		s.Devices = append(s.Devices, v1alpha1.NodeDevice{Resource: device.Resource, PerNUMANode: device.Nodes})
+	}
 	return s
 }
 
@@ -98,6 +101,7 @@ func machineOf(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	r.short("numaNodes", len(s.NUMANodes), maxSpecNodes)
 	r.short("l3", len(s.L3), maxSpecGroups)
 	r.short("cores", len(s.Cores), maxSpecGroups)
+	r.short("devices", len(s.Devices), maxSpecDevices)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -120,6 +124,10 @@ const (
 	maxMemory     = 1 << 50
 	maxSpecNodes  = 256
 	maxSpecGroups = 1024 // as many as there can be CPUs
+	// maxDevices of one resource in a NUMA node are more than a kubelet lists.
+	maxDevices     = 1 << 20
+	maxSpecDevices = 16
+	maxPools       = 8 // no architecture has pages of so many sizes
 )
 
 // specReader reads the parts of a spec and keeps the first problem.
@@ -152,6 +160,9 @@ func (r *specReader) document(s v1alpha1.NodeTopologySpec) *document {
 		d.Cores = append(d.Cores, coreDocument{CPUs: r.set(fmt.Sprintf("cores[%d]", i), cpus)})
 	}
 	r.nodes(d, s.NUMANodes)
+	for _, device := range s.Devices {
+		d.Devices = append(d.Devices, Device{Resource: device.Resource, Nodes: device.PerNUMANode})
+	}
 	return d
 }
 
@@ -167,9 +178,32 @@ func (r *specReader) nodes(d *document, nodes []v1alpha1.NUMANode) {
 			CPUs:          r.set(field+".cpus", node.CPUs),
 			MemoryBytes:   r.number(field+".memoryBytes", node.MemoryBytes, 0, maxMemory),
 			HugePageBytes: r.number(field+".hugePageBytes", node.HugePageBytes, 0, maxMemory),
+			HugePages:     r.pools(field+".hugePages", node.HugePages),
 			Distances:     distances,
 		})
 	}
+}
+
+// pools reads the huge pages of a node, whose order and sum Decode checks.
+func (r *specReader) pools(field string, pools []v1alpha1.HugePagePool) []HugePages {
+	r.short(field, len(pools), maxPools)
+	var all []HugePages
+	for i, pool := range pools {
+		all = append(all, HugePages{
+			PageKiB: r.number(fmt.Sprintf("%s[%d].pageKiB", field, i), pool.PageKiB, 1, maxMemory/kibibyte),
+			Pages:   r.number(fmt.Sprintf("%s[%d].pages", field, i), pool.Pages, 1, maxMemory/kibibyte),
+		})
+	}
+	return all
+}
+
+// poolsOf is the way back.
+func poolsOf(pools []HugePages) []v1alpha1.HugePagePool {
+	var all []v1alpha1.HugePagePool
+	for _, pool := range pools {
+		all = append(all, v1alpha1.HugePagePool{PageKiB: pool.PageKiB, Pages: pool.Pages})
+	}
+	return all
 }
 
 func (r *specReader) set(field string, list v1alpha1.CPUList) cpuset.Set {

@@ -67,6 +67,9 @@ type Topology struct {
 	// Reserved holds the CPUs kept for the system. It is configuration, not
 	// hardware: Discover leaves it empty.
 	Reserved cpuset.Set `json:"reserved"`
+	// Devices are those that device plugins have on the machine, as the kubelet says:
+	// Discover leaves it empty.
+	Devices []Device `json:"devices,omitempty"`
 	// Warnings say, one sentence each, what was missing or contradictory and
 	// how it was read.
 	Warnings []string `json:"warnings"`
@@ -95,10 +98,56 @@ type Node struct {
 	// HugePageBytes is the part of MemoryBytes that is set aside as huge pages of any
 	// size, used or not: nothing else can be put there.
 	HugePageBytes int64 `json:"hugePageBytes,omitempty"`
+	// HugePages are its pools of them, the smallest pages first. They have all of
+	// HugePageBytes, except where only the sum is known.
+	HugePages []HugePages `json:"hugePages,omitempty"`
 	// Distances holds the relative cost of memory on every node of the
 	// machine, in the order of Topology.Nodes (not by id, which may have
 	// gaps); 10 is local.
 	Distances []int `json:"distances"`
+}
+
+// Device is a resource of a device plugin, such as nvidia.com/gpu, whose devices are each in
+// one NUMA node.
+type Device struct {
+	Resource string `json:"resource"`
+	// Nodes is how many are in each of Topology.Nodes.
+	Nodes []int64 `json:"perNUMANode"`
+}
+
+// HugePages is the pool of huge pages of one size in a NUMA node, used or not.
+type HugePages struct {
+	// PageKiB is the size of a page in KiB, as the kernel names the pool.
+	PageKiB int64 `json:"pageKiB"`
+	// Pages is how many there are.
+	Pages int64 `json:"pages"`
+}
+
+// Bytes is the size of the pool.
+func (h HugePages) Bytes() int64 { return h.PageKiB * h.Pages * kibibyte }
+
+// PageBytes is the size of a page.
+func (h HugePages) PageBytes() int64 { return h.PageKiB * kibibyte }
+
+const kibibyte = 1024
+
+// PoolsKnown says of every NUMA node which huge pages its HugePageBytes are.
+func (t *Topology) PoolsKnown() bool {
+	for i := range t.Nodes {
+		if sumOf(t.Nodes[i].HugePages) != t.Nodes[i].HugePageBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// sumOf is how many bytes pools have together.
+func sumOf(pools []HugePages) int64 {
+	sum := int64(0)
+	for _, pool := range pools {
+		sum += pool.Bytes()
+	}
+	return sum
 }
 
 // L3 is one domain of cores that share a third level cache.

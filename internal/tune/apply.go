@@ -17,6 +17,8 @@ type Division struct {
 	// Left are those that an apply leaves out and reports: optional ones, and what the
 	// kernel manages itself.
 	Left []Setting
+	// Boot are the boot arguments, each as the running kernel has it.
+	Boot []Setting
 	// Blocked are those without which nothing is applied.
 	Blocked []Setting
 }
@@ -26,23 +28,19 @@ func (p Plan) Divide() Division {
 	var d Division
 	for _, s := range p.Settings {
 		switch {
+		case s.Phase == knob.Boot && s.Support == knob.Settable:
+			if s.File == cmdline { // the others are lines of files
+				d.Boot = append(d.Boot, s)
+			}
 		case s.Support == knob.Settable && s.Write != "":
 			d.Write = append(d.Write, s)
 		case s.Optional, s.Fixed && s.Phase == knob.Interrupts:
 			d.Left = append(d.Left, s)
 		default:
-			d.Blocked = append(d.Blocked, blocked(s))
+			d.Blocked = append(d.Blocked, s)
 		}
 	}
 	return d
-}
-
-// blocked says of what no command applies yet that it is only planned.
-func blocked(s Setting) Setting {
-	if s.Write == "" && slices.Contains([]knob.Phase{knob.Partitions, knob.Units, last}, s.Phase) && s.Support != knob.Absent {
-		s.Why = "this version plans it and does not apply it"
-	}
-	return s
 }
 
 // State says what became of a setting that was applied.

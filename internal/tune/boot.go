@@ -12,6 +12,8 @@ import (
 
 // Boot is what a plan has to know of how a host boots.
 type Boot struct {
+	// Want are the boot arguments that the profile desires.
+	Want []string
 	// Cmdline are the arguments of the running kernel.
 	Cmdline []string
 	// Files is what has to change in the files of the boot loader, and Err why that is not
@@ -19,6 +21,9 @@ type Boot struct {
 	Files *bootargs.Plan
 	Err   error
 }
+
+// cmdline has the arguments of the running kernel.
+const cmdline = "/proc/cmdline"
 
 // boots are the boot arguments, each as the running kernel has it, and then the lines of the
 // loader's files that bring them.
@@ -34,7 +39,7 @@ func boots(args []string, b Boot) []Setting {
 		for _, line := range f.Lines() {
 			rows = append(rows, Setting{
 				Knob: "boot", Instance: string(b.Files.Loader), File: line.File, Now: line.Now, Want: line.Want, Support: knob.Settable,
-				Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: last, Why: bringing(b.Files),
+				Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: knob.Boot, Why: bringing(b.Files),
 			})
 		}
 	}
@@ -45,8 +50,8 @@ func boots(args []string, b Boot) []Setting {
 func boot(arg string, b Boot) Setting {
 	name, _, _ := strings.Cut(arg, "=")
 	row := Setting{
-		Knob: "boot", Instance: name, File: "/proc/cmdline", Want: arg, Support: knob.Unknown,
-		Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: last,
+		Knob: "boot", Instance: name, File: cmdline, Want: arg, Support: knob.Unknown,
+		Class: knob.Reboot, Risk: knob.High, Reboot: true, Phase: knob.Boot,
 		Why: "for the boot loader of this machine",
 	}
 	for _, have := range b.Cmdline {
@@ -56,15 +61,18 @@ func boot(arg string, b Boot) Setting {
 	}
 	row.Reboot = !row.Stands()
 	switch {
+	case errors.Is(b.Err, bootargs.ErrByHand) && row.Stands():
+		row.Support, row.Why = knob.Settable, "it was set by hand"
 	case errors.Is(b.Err, bootargs.ErrByHand):
-		row.Support, row.Why = knob.Absent, b.Err.Error()
+		row.Support, row.Why = knob.Absent, b.Err.Error()+": the argument is "+arg
 	case b.Err != nil:
 		row.Why = b.Err.Error()
 	case b.Files == nil:
-	case slices.ContainsFunc(b.Files.Files, func(f bootargs.File) bool { return adds(f, arg) }):
-		row.Why = fmt.Sprintf("the next boot after a change of the files of %s brings it", b.Files.Loader)
 	default:
-		row.Why = fmt.Sprintf("the files of %s have it: the next boot brings it", b.Files.Loader)
+		row.Support, row.Why = knob.Settable, fmt.Sprintf("the files of %s have it: the next boot brings it", b.Files.Loader)
+	}
+	if row.Support == knob.Settable && slices.ContainsFunc(b.Files.Files, func(f bootargs.File) bool { return adds(f, arg) }) {
+		row.Why = fmt.Sprintf("the next boot after a change of the files of %s brings it", b.Files.Loader)
 	}
 	return row
 }

@@ -10,18 +10,24 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
+// sysctls is a host that has these.
+func sysctls(texts map[string]string) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for file, text := range texts {
+		tree["proc/sys/"+file] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
+	}
+	return tree
+}
+
 // TestCoupledSysctlsAreBlocked: what a write changes in other files, and what no undo puts back
 // there, blocks a setting unless its value stands.
 func TestCoupledSysctlsAreBlocked(t *testing.T) {
-	tree := fstest.MapFS{}
-	for file, text := range map[string]string{
+	tree := sysctls(map[string]string{
 		"vm/dirty_bytes": "0", "vm/dirty_ratio": "20", "vm/dirty_background_bytes": "4096", "vm/dirty_background_ratio": "0",
 		"vm/overcommit_kbytes": "0", "vm/overcommit_ratio": "50", "vm/swappiness": "60",
 		"net/ipv4/ip_forward": "0", "net/ipv4/conf/all/forwarding": "0", "net/ipv4/conf/all/rp_filter": "0",
 		"net/ipv6/conf/all/disable_ipv6": "0",
-	} {
-		tree["proc/sys/"+file] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
-	}
+	})
 	for _, tt := range []struct{ key, value, why string }{
 		{"vm.dirty_bytes", "1048576", "undo would lose vm.dirty_ratio=20"},
 		{"vm.dirty_bytes", "0", ""},
@@ -49,6 +55,52 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 			case tt.why == "" && len(d.Write) != 1:
 				t.Errorf("%+v", d)
 			case tt.why != "" && (len(d.Blocked) != 1 || !strings.Contains(d.Blocked[0].Why, tt.why)):
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// TestFormsOfSysctls: the value that a sysctl has says whether it takes whole numbers, and how many.
+// Names that stand for text, lists and masks take what they did.
+func TestFormsOfSysctls(t *testing.T) {
+	tree := sysctls(map[string]string{
+		"vm/swappiness": "60", "kernel/printk": "4\t4\t1\t7", "kernel/core_pattern": "1", "kernel/hostname": "7",
+		"net/ipv4/tcp_congestion_control": "cubic", "net/ipv4/ip_local_reserved_ports": "80", "kernel/watchdog_cpumask": "0",
+		"vm/percpu_pagelist_high_fraction": "0", "net/ipv4/icmp_ratemask": "6168", "kernel/ftrace_dump_on_oops": "0",
+		"net/ipv4/tcp_rmem": "4096\t131072\t6291456",
+	})
+	for _, tt := range []struct{ key, value, why string }{
+		{"vm.swappiness", "abc", `"abc"; allowed: a whole number, as the 60 of this kernel`},
+		{"vm.swappiness", "10%", "allowed: a whole number"},
+		{"vm.swappiness", "10 20", "allowed: a whole number"},
+		{"vm.swappiness", "-1", ""},
+		{"vm.swappiness", "0x10", "allowed: a whole number"}, // reads back as 16
+		{"vm.swappiness", "010", "allowed: a whole number"},  // is 8
+		{"kernel.printk", "3 4 1 7", ""},
+		{"kernel.printk", "3", "allowed: 4 whole numbers, as the 4 4 1 7 of this kernel"},
+		{"net.ipv4.tcp_rmem", "4096 many 6291456", "allowed: 3 whole numbers"},
+		{"kernel.core_pattern", "core.%p", ""},
+		{"kernel.hostname", "db", ""},
+		{"net.ipv4.tcp_congestion_control", "bbr", ""},
+		{"net.ipv4.ip_local_reserved_ports", "80,8080-8090", ""},
+		{"kernel.watchdog_cpumask", "0-3", ""},
+		{"vm.percpu_pagelist_high_fraction", "abc", "allowed: a whole number"}, // no list, whatever its name
+		{"net.ipv4.icmp_ratemask", "abc", "allowed: a whole number"},
+		{"kernel.ftrace_dump_on_oops", "orig_cpu", ""}, // text since Linux 6.9
+	} {
+		t.Run(tt.key+"="+tt.value, func(t *testing.T) {
+			k, known := knob.Lookup(knob.Prefix + tt.key)
+			value, err := k.Parse(tt.value)
+			if err != nil || !known {
+				t.Fatal(known, err)
+			}
+			bound := profile.Bound{Name: "test", Settings: []profile.Setting{{Knob: k, Value: value}}}
+			d := tune.Make(bound, tune.Host{Survey: knob.Open(tree).Survey([]string{k.Name})}, nil).Divide()
+			switch {
+			case tt.why == "" && len(d.Write) != 1:
+				t.Errorf("%+v", d)
+			case tt.why != "" && (len(d.Blocked) != 1 || !strings.Contains(d.Blocked[0].Why, tt.why) || d.Blocked[0].Support != knob.Absent):
 				t.Errorf("%+v", d)
 			}
 		})

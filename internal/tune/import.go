@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -134,10 +135,24 @@ func (r *reader) sysctls(text string) {
 		case bare == "" || strings.ContainsAny(bare[:1], "#;"):
 			continue
 		case assigns:
-			r.add(r.sysctl(l, a.Key, a.Value))
+			l = r.sysctl(l, a.Key, a.Value)
+			r.override(l)
+			r.add(l)
 		default:
 			l.Verdict, l.Why = Unknown, "no KEY = VALUE"
 			r.add(l)
+		}
+	}
+}
+
+// override says of an earlier line that sets the same that it does not count.
+func (r *reader) override(by Line) {
+	if by.Verdict != Kept {
+		return
+	}
+	for i := range r.result.Lines {
+		if l := &r.result.Lines[i]; l.Verdict == Kept && l.Knob == by.Knob && l.File == r.file {
+			l.Why = fmt.Sprintf("overridden by line %d", by.Line)
 		}
 	}
 }
@@ -165,14 +180,12 @@ func (r *reader) sysctl(l Line, key, value string) Line {
 	found := r.host.Probe(k)[0]
 	moved, known := knob.Move(key)
 	switch {
+	case found.Fixed && found.Support == knob.Unknown:
+		l.Verdict, l.Why = Unknown, "berth tune apply refuses it: "+found.Why
 	case found.Fixed:
 		l.Verdict, l.Knob, l.Why = Dead, "", found.Why
 	case found.File != "":
-		l.Verdict, l.Why = Kept, found.Why
-		if about, _ := profile.Meaning(s); l.Why == "" {
-			l.Why = about.Trap
-		}
-		r.set(l.Knob, v.Text)
+		return r.present(l, s, found)
 	case known && found.Support == knob.Absent:
 		l = r.moved(l, moved, v.Text)
 	case found.Support == knob.Unknown:
@@ -180,6 +193,27 @@ func (r *reader) sysctl(l Line, key, value string) Line {
 	default:
 		l.Verdict, l.Why = Unknown, "this kernel has no such sysctl, and Berth knows none that replaces it"
 	}
+	return l
+}
+
+// present judges a sysctl that this kernel has.
+func (r *reader) present(l Line, s profile.Setting, found knob.Found) Line {
+	misfit := s.Knob.Misfit(found, s.Value)
+	switch {
+	case misfit != "":
+		l.Verdict, l.Why = Unknown, misfit
+		return l
+	case found.Loss != "" && found.Now != s.Value.Text:
+		l.Verdict, l.Why = Unknown, "berth tune apply refuses it: "+found.Loss
+		return l
+	case found.Loss != "":
+		l.Why = "as the host has it; another value: " + found.Loss
+	default:
+		about, _ := profile.Meaning(s)
+		l.Why = cmp.Or(found.Why, about.Trap)
+	}
+	l.Verdict = Kept
+	r.set(l.Knob, s.Value.Text)
 	return l
 }
 

@@ -2,11 +2,9 @@ package tune
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/profile"
 )
@@ -16,6 +14,12 @@ type Plan struct {
 	Profile  string            `json:"profile"`
 	Settings []Setting         `json:"settings"`
 	Findings []profile.Finding `json:"findings"`
+	// Refuses names the settings for which an apply refuses the profile: what is neither
+	// optional nor can be set.
+	Refuses []string `json:"refuses"`
+
+	// Boot is how the host boots.
+	Boot Boot `json:"-"`
 }
 
 // Setting is one value that a profile desires, in one place of the host.
@@ -38,10 +42,15 @@ type Setting struct {
 	// Write is what the file takes for Want, empty where there is no file.
 	Write string `json:"-"`
 	// Optional says that an apply goes on without it, and Fixed that nothing can set it.
-	Optional bool `json:"-"`
+	Optional bool `json:"optional"`
 	Fixed    bool `json:"-"`
 	// Phase is the part of an apply that it belongs to.
 	Phase knob.Phase `json:"-"`
+}
+
+// OfGroup says whether a setting is one of a unit's group, or of its threads.
+func (s Setting) OfGroup() bool {
+	return s.Phase == knob.Units || s.Phase == knob.Budgets || s.Phase == knob.Exclusives || s.Phase == knob.Partitions
 }
 
 // Stands says whether the host has the desired value already.
@@ -62,30 +71,53 @@ type Host struct {
 	Facts  knob.Facts
 	// Elsewhere says where a moved sysctl is on this host, by its name.
 	Elsewhere map[string]knob.Elsewhere
-	// Files has the values of files of units' groups.
-	Files map[string]string
-	Boot  Boot
+	// Files has the values of files of units' groups, and Threads what the scheduler makes of
+	// the threads of each.
+	Files   map[string]string
+	Threads map[string]knob.Threads
+	// Memory has the bytes of units' groups that can move, by group and NUMA node, and Room what
+	// each node has room for. What is not known is missing.
+	Memory map[string]map[int]int64
+	Room   map[int]int64
+	// Slices says whether this kernel has slices of single threads, "" where that is not known.
+	Slices knob.Support
+	Boot   Boot
 }
 
 // Make returns the plan of a profile on a host. Findings are those of Lint.
 func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
-	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: findings}
+	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: findings, Boot: h.Boot}
 	for _, s := range b.Settings {
 		for _, f := range h.Survey[s.Knob.Name] {
 			p.Settings = append(p.Settings, setting(s, f, h))
 		}
 	}
-	p.Settings = append(p.Settings, partitions(b, h)...)
+	p.Settings = append(p.Settings, budgets(b.Units, h)...)
 	for _, u := range b.Units {
-		p.Settings = append(p.Settings, unit(u, h)...)
+		p.Settings = append(p.Settings, unit(u, b.Units, h)...)
 	}
+	p.Settings = append(p.Settings, partitions(b, h)...)
 	p.Settings = append(p.Settings, boots(b.Boot, h.Boot)...)
 	slices.SortStableFunc(p.Settings, func(a, b Setting) int { return int(a.Phase - b.Phase) })
+	p.Refuses = names(p.Divide().Blocked)
 	return p
 }
 
-// last is the phase of what the next boot does.
-const last = knob.Slices + 1
+// names returns the settings as people call them, each once: a knob with many instances by
+// itself, those of units and of the next boot with what they are about.
+func names(settings []Setting) []string {
+	all := []string{}
+	for _, s := range settings {
+		name := s.Knob
+		if s.Instance != "" && (s.OfGroup() || s.Phase == knob.Boot) {
+			name += " " + s.Instance
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
 
 func setting(s profile.Setting, f knob.Found, h Host) Setting {
 	row := Setting{
@@ -100,9 +132,14 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		row.Support = knob.Absent
 		row.Why = "this host takes " + strings.Join(f.Allowed, ", ")
 	}
+	if misfit := s.Knob.Misfit(f, s.Value); misfit != "" {
+		row.Support, row.Why = knob.Absent, misfit
+	}
 	switch {
 	case row.Support == knob.Settable && f.Loss != "" && !row.Stands():
 		row.Support, row.Why = knob.ReadOnly, f.Loss
+	case row.Support == knob.Settable && belowRoot(row, h.Facts):
+		row.Support, row.Why = knob.ReadOnly, fmt.Sprintf(refusedBelow, span(h.Facts.RTRoot))
 	case row.Support == knob.Settable:
 		row.Why = s.Knob.Trap
 	case row.Support == knob.Absent && f.File == "":
@@ -122,81 +159,4 @@ func gone(s profile.Setting, f knob.Found, h Host) string {
 		return f.Why
 	}
 	return fmt.Sprintf("no sysctl since Linux %s; instead %s", moved.Since, h.Elsewhere[moved.Sysctl].Text)
-}
-
-// partitions are the sets that become cpuset partitions.
-func partitions(b profile.Bound, h Host) []Setting {
-	var rows []Setting
-	for _, name := range slices.Sorted(maps.Keys(b.Sets)) {
-		set := b.Sets[name]
-		if set.Partition == "" || set.Partition == v1alpha1.PartitionMember {
-			continue
-		}
-		row := Setting{
-			Knob: "cpus.partition", Instance: name, Want: string(set.Partition) + " " + set.CPUs.String(),
-			Support: knob.Absent, Class: knob.Lossy, Risk: knob.High, Phase: knob.Partitions,
-			Why: "partitions need the unified hierarchy of control groups, which this host does not have",
-		}
-		if h.Facts.Unified != "" {
-			row.Support = knob.Unknown
-			row.Why = "only the kernel's answer to the write shows whether the partition is valid"
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// unit are the settings of one unit.
-func unit(u profile.Unit, h Host) []Setting {
-	group := h.Facts.Groups[u.Name]
-	base := Setting{Instance: u.Name, Support: knob.Settable, Class: knob.Exact, Risk: knob.Medium, Phase: knob.Units}
-	switch {
-	case !h.Facts.HasUnit(u.Name):
-		base.Support, base.Why = knob.Absent, "systemd has no such unit here"
-	case group == "" && h.Facts.Unified != "":
-		base.Support, base.Why = knob.Unknown, "the unit does not run"
-	}
-	var rows []Setting
-	add := func(name, file, desired string, change func(*Setting)) {
-		if desired == "" {
-			return
-		}
-		row := base
-		row.Knob, row.Want = name, desired
-		if group != "" && file != "" {
-			row.File = group + "/" + file
-			row.Now = h.Files[row.File]
-		}
-		change(&row)
-		rows = append(rows, row)
-	}
-	onV2 := func(class knob.Class, why string) func(*Setting) {
-		return func(row *Setting) {
-			row.Class = class
-			switch {
-			case row.Support == knob.Absent:
-			case h.Facts.Unified == "":
-				row.Support, row.Why = knob.Absent, "needs the unified hierarchy of control groups"
-			case row.Why == "":
-				row.Why = why
-			}
-		}
-	}
-	add("unit.cpus", "cpuset.cpus", u.CPUs.String(), onV2(knob.Restart, ""))
-	add("unit.mems", "cpuset.mems", u.Mems.String(), onV2(knob.SideEffects, "its pages move at once, and stay where they are at an undo"))
-	add("unit.policy", "", u.Policy, func(row *Setting) { row.Risk = risk(u.Policy) })
-	add("unit.slice", "", u.Slice, func(row *Setting) {
-		if row.Support == knob.Settable {
-			row.Support, row.Why = knob.Unknown, "only Linux 6.12 and newer take it, and only the answer to the call shows it"
-		}
-	})
-	return rows
-}
-
-// risk is that of a scheduling policy.
-func risk(policy string) knob.Risk {
-	if _, priority, _ := profile.Policy(policy); priority > 0 {
-		return knob.High
-	}
-	return knob.Low
 }

@@ -197,8 +197,9 @@ func (r *reader) named(l Line, name, value string) Line {
 	switch {
 	case err != nil:
 		l.Verdict, l.Why = Unknown, "allowed: "+k.Range()
-	case found.Support == knob.Absent:
-		l.Verdict, l.Why = Dead, found.Why
+	case found.Support == knob.Absent: // another host has the hardware for it; TuneD goes on without, too
+		l.Verdict, l.Why = Translated, "optional: "+found.Why
+		r.result.Profile.Spec.Settings[name] = v1alpha1.ProfileSetting{Value: v1alpha1.ProfileValue(v.Text), Optional: true}
 	default:
 		l.Verdict, l.Why = Translated, strings.TrimSuffix(found.Why+"; "+k.Trap, "; ")
 		l.Why = strings.TrimPrefix(l.Why, "; ")

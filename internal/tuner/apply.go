@@ -21,6 +21,10 @@ type Order struct {
 	Settings []tune.Setting
 	// Confirm is how long until it is undone; 0 commits it at once.
 	Confirm time.Duration
+	// Boot are boot arguments: the first boot with them is a trial, unless NoTrial says that all
+	// boots have them at once. Again takes over what there is of an earlier boot.
+	Boot           []string
+	NoTrial, Again bool
 	// Held has it stay only while this Tuner is open and its process lives: it cannot be
 	// committed, and whoever finds it with nothing at work undoes it, before its deadline too.
 	Held bool
@@ -51,15 +55,20 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	args, files, err := t.lookBoot(o)
+	if err != nil {
+		return Result{}, err
+	}
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
-		Phase: Applying, Settings: settings(all),
+		Phase: Applying, Settings: settings(all), Args: args,
 	}
+	all = append(all, files...)
 	standing := t.is && t.record.Stands(t.host.Boot)
 	switch {
 	case standing && t.record.Phase == Undoing:
 		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
-	case standing && !t.record.isOf(next.Profile.Name, next.Settings):
+	case standing && !t.record.isOf(next.Profile.Name, next.Settings, args):
 		return Result{}, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	case standing:
 		next.Left, next.Former = t.record.Left, t.record.Former
@@ -103,12 +112,12 @@ func (t *Tuner) look(o Order) ([]one, error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
 	for _, s := range o.Settings {
-		at, err := driver.Target(t.host.Root, s.File)
+		at, value, err := t.host.target(s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name(), err)
 		}
 		all = append(all, one{s, plan.Change{Setting: plan.Setting{
-			Target: at, Value: plan.Value(s.Write), Owner: Owner, Workload: o.Profile.Name, Why: "profile " + o.Profile.Name,
+			Target: at, Value: value, Owner: Owner, Workload: o.Profile.Name, Why: "profile " + o.Profile.Name,
 		}}})
 		targets = append(targets, at)
 	}
@@ -261,7 +270,9 @@ func leaves(s one, err error) bool {
 func settings(all []one) []Setting {
 	list := make([]Setting, 0, len(all))
 	for _, s := range all {
-		list = append(list, s.setting())
+		if s.Phase != knob.Boot { // Arguments say what these are for
+			list = append(list, s.setting())
+		}
 	}
 	return list
 }

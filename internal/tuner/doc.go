@@ -29,6 +29,14 @@
 // once more, because every change of a partition resets them. A value that another program
 // wrote meanwhile is reported and kept in the journal, and the record then says "undoing".
 //
+// # Boot arguments
+//
+// They are in files, which outlive a boot, as do their entries in the journal. An apply has the
+// next boot alone take them, by an entry of its own (OnTrial); a commit in that boot writes the files
+// of all boots and takes the entry away (Permanent); and an Open after that boot without a commit
+// takes the entry away alone (Over). A commit that dies is undone with the whole profile by the next
+// Open, a commit that fails leaves the trial as it was.
+//
 // # After a boot
 //
 // Runtime settings end with the boot, and the journal drops their entries. Of the record

@@ -14,6 +14,14 @@ var (
 	// ErrLeft says that values could not be put back, because another program changed them
 	// or the kernel did not take them. Their originals stay in the journal.
 	ErrLeft = errors.New("not all is as before")
+	// ErrNoUnits says that units cannot be set here: this is no host with control groups.
+	ErrNoUnits = errors.New("units are set on a running host with control groups only")
+	// ErrNoTrial says that the boot loader takes no entry for one boot.
+	ErrNoTrial = errors.New("no boot for trial here, and --no-trial was not given")
+	// ErrChosen says that another program chose the entry of the next boot.
+	ErrChosen = errors.New("another entry is chosen for the next boot")
+	// ErrPending says that the running kernel was not booted with the boot arguments.
+	ErrPending = errors.New("the boot arguments wait for a boot")
 	// ErrKeeper says that nothing could be started that keeps the deadline. Nothing was
 	// written.
 	ErrKeeper = errors.New("nothing keeps the deadline")

@@ -83,7 +83,8 @@ const pause = 200 * time.Millisecond
 
 // Await waits until nothing is left to be committed or undone: it undoes what is due, and ends
 // when the record is committed or gone. Another command may hold the directory meanwhile: an
-// apply under way looks due, and keeps its lock. Of a damaged journal goes back what can be
+// apply under way looks due, and keeps its lock. What a rollback left waits for the deadline: its
+// user is there, and the next command finds the directory free. Of a damaged journal goes back what can be
 // read. What Open says of an undo is returned. The error is that of the context, of the record,
 // ErrLeft, or journal.ErrDamaged.
 func Await(ctx context.Context, h Host) ([]string, error) {
@@ -96,7 +97,7 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 		if !is || a.Phase == Committed || !a.Stands(h.Boot) {
 			return nil, nil
 		}
-		if a.Due(h.Boot, h.Boottime()) {
+		if a.awaited(h.Boot, h.Boottime()) {
 			notes, done, err := finish(h)
 			if done || err != nil {
 				return notes, err
@@ -108,6 +109,11 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// awaited says whether the record is due for who waits for its deadline.
+func (a Applied) awaited(boot string, now time.Duration) bool {
+	return a.Due(boot, now) && (a.Phase != Undoing || now >= a.Deadline)
 }
 
 // finish has Open undo what is due. It is not done where another command works there.

@@ -15,15 +15,21 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// guest returns the settings that this kernel can be given, in a machine that is the tests'
-// own: they are the whole host's.
-func guest(t *testing.T) map[string]string {
+// inGuest skips what changes more of a machine than the tests' own groups.
+func inGuest(t testing.TB) {
 	t.Helper()
 	line, err := os.ReadFile("/proc/cmdline")
 	must(t, err)
 	if job.Param(string(line), job.LayoutParam) == "" {
-		t.Skip("changes settings of the whole host; runs in the VM: make test")
+		t.Skip("changes the whole host; runs in the VM: make test")
 	}
+}
+
+// guest returns the settings that this kernel can be given, in a machine that is the tests'
+// own: they are the whole host's.
+func guest(t *testing.T) map[string]string {
+	t.Helper()
+	inGuest(t)
 	root := hostOf(t, "/", t.TempDir()).Root
 	host := knob.Open(root.FS())
 	settings := map[string]string{}

@@ -55,6 +55,8 @@ type Applied struct {
 	Settings []Setting `json:"settings"`
 	// Left are those that the kernel did not take, and that the apply went on without.
 	Left []Setting `json:"left,omitempty"`
+	// Args are the boot arguments, nil where the profile has none.
+	Args *Arguments `json:"args,omitempty"`
 	// Former is what was committed in an earlier boot: it is remembered until this is
 	// committed or rolled back.
 	Former *Applied `json:"former,omitempty"`
@@ -82,7 +84,7 @@ func Load(dir string) (Applied, bool, error) {
 	}
 	var a Applied
 	if err := json.Unmarshal(data, &a); err != nil {
-		return Applied{}, false, fmt.Errorf("read %s: %w", filepath.Join(dir, recordFile), err)
+		return Applied{}, false, fmt.Errorf("read %s: it is damaged (%w): move it away, and berth tune rollback puts back what the journal beside it has", filepath.Join(dir, recordFile), err)
 	}
 	return a, true, nil
 }
@@ -90,7 +92,10 @@ func Load(dir string) (Applied, bool, error) {
 // Due says whether the record must be undone at this moment of this boot, given that nobody
 // works on it: an apply or an undo that died, or a trial past its deadline.
 func (a Applied) Due(boot string, now time.Duration) bool {
-	return a.Boot == boot && (a.Phase == Applying || a.Phase == Undoing || a.Phase == Trial && now >= a.Deadline)
+	if a.Boot != boot { // files outlive a boot, and so does the half of an apply
+		return a.Args != nil && (a.Phase == Applying || a.Phase == Undoing)
+	}
+	return (a.Phase == Applying || a.Phase == Undoing || a.Phase == Trial && now >= a.Deadline)
 }
 
 // Stands says whether the host still has what was applied: it is of this boot.
@@ -108,25 +113,29 @@ func (a Applied) Verify(tree fs.FS) []tune.Verified {
 		if driver.IsBan(s.Target) {
 			continue // what it is for is compared
 		}
+		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
+		if driver.IsUnit(s.Target) {
+			all = append(all, verifyUnit(row, host))
+			continue
+		}
 		k, _ := knob.Lookup(s.Knob) // one of another version has no file, which is said
 		if survey[s.Knob] == nil {
 			survey[s.Knob] = host.Probe(k)
 		}
-		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
 		all = append(all, tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) }))
 	}
-	return all
+	return append(all, a.verifyArgs(tree)...)
 }
 
 // isOf says whether the record is of these settings of this profile.
-func (a Applied) isOf(name string, settings []Setting) bool {
+func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
 	asked := slices.Concat(a.Settings, a.Left)
 	for _, s := range settings {
 		if !slices.Contains(asked, s) {
 			return false
 		}
 	}
-	return a.Profile.Name == name && len(settings) == len(asked)
+	return a.Profile.Name == name && len(settings) == len(asked) && slices.Equal(a.Args.want(), args.want())
 }
 
 // save puts the record on disk.

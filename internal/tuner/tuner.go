@@ -2,10 +2,14 @@ package tuner
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/boot"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -19,6 +23,11 @@ type Host struct {
 	// Dir is stateDir/tune, and AgentDir the agent's stateDir, "" for none.
 	Dir, AgentDir string
 	Root          *hostfs.Root
+	// Groups are the control groups of units, nil where units cannot be set: below another
+	// root the threads are not this kernel's. Units has systemd write their CPUs and memory
+	// nodes; without it, nil, Berth does.
+	Groups *cgroup.Host
+	Units  cgroupfile.Units
 	// Boot is the id of this boot.
 	Boot string
 	// Now is the wall clock, and Boottime is CLOCK_BOOTTIME.
@@ -31,6 +40,22 @@ type Host struct {
 	Step func(string)
 	// Salvage has a damaged journal read as far as it can be, for a rollback or at a deadline.
 	Salvage bool
+	// Leave has an undo leave what other programs changed, and forget what it was before.
+	Leave bool
+	// Generate makes GRUB's configuration; nil is update-grub.
+	Generate boot.Generate
+}
+
+// Kinds are the kinds of target that can be written here.
+func (h Host) Kinds() apply.Kinds {
+	kinds := driver.OfHost(h.Root)
+	if h.Groups != nil {
+		kinds = driver.Kinds(h.Groups, h.Units)
+	}
+	if h.Generate != nil {
+		maps.Copy(kinds, boot.Kinds(h.Root, h.Generate))
+	}
+	return kinds
 }
 
 // Tuner applies and undoes profiles. It holds stateDir/tune until it is closed, and is for
@@ -42,6 +67,7 @@ type Tuner struct {
 	record  Applied
 	is      bool // there is a record
 	notes   []string
+	settled []apply.Restored // what settle undid
 }
 
 // Open locks the directory, and finishes what is due (Settle). The errors are those of
@@ -59,8 +85,8 @@ func Open(h Host) (*Tuner, error) {
 		return nil, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	t := &Tuner{host: h, journal: j, notes: j.Recovery().Notes()}
-	t.applier = apply.New(driver.OfHost(h.Root), j, apply.Options{
-		Now: h.Now, Step: func(s apply.Step, at plan.Target) { h.Step(string(s) + ": " + at.String()) },
+	t.applier = apply.New(h.Kinds(), j, apply.Options{
+		Now: h.Now, Records: h.Units != nil, Leave: h.Leave, Step: func(s apply.Step, at plan.Target) { h.Step(string(s) + ": " + at.String()) },
 	})
 	settled := false
 	defer func() {
@@ -100,15 +126,22 @@ func (t *Tuner) settle() error {
 	case !t.is && len(t.journal.Entries()) > 0:
 		t.undo() // a record goes after its entries: someone removed it
 	case !t.is:
-	case t.record.Boot != t.host.Boot && t.record.Phase != Committed:
-		return t.forget()
+	case t.record.Boot != t.host.Boot:
+		return t.settleBoot()
 	case t.record.Due(t.host.Boot, t.host.Boottime()):
-		name := t.record.Profile.Name
-		if left, whole := t.undo(); !whole {
-			t.notes = append(t.notes, fmt.Sprintf("profile %s was due to be undone, and %d values are not as before", name, len(left)))
-		} else {
+		name, left := t.record.Profile.Name, t.record.Phase == Undoing
+		all, whole := t.undo()
+		t.settled = all
+		switch {
+		case !whole:
+			t.notes = append(t.notes, fmt.Sprintf("profile %s is not wholly undone: berth tune rollback names what is not as before", name))
+		case left:
+			t.notes = append(t.notes, fmt.Sprintf("profile %s is wholly undone now", name))
+		default:
 			t.notes = append(t.notes, fmt.Sprintf("profile %s was not committed in time, or its apply died: it is undone", name))
 		}
+	default:
+		return t.settleBoot() // a trial of an earlier boot
 	}
 	return nil
 }
@@ -129,8 +162,15 @@ func (t *Tuner) forget() error {
 	return nil
 }
 
-// Commit makes what is applied stay until the next boot.
+// Commit makes what is applied stay until the next boot. After the boot on trial it makes the boot
+// arguments permanent, and the error is then that of a write, or ErrPending before it.
 func (t *Tuner) Commit() error {
+	if t.isTried() {
+		return t.makePermanent()
+	}
+	if t.is && !t.record.Stands(t.host.Boot) && t.record.Outlives() && t.record.Args.Stage == OnTrial {
+		return ErrPending
+	}
 	if !t.is || !t.record.Stands(t.host.Boot) {
 		return ErrNotApplied
 	}
@@ -146,7 +186,10 @@ func (t *Tuner) Commit() error {
 // is forgotten too.
 func (t *Tuner) Rollback() []apply.Restored {
 	t.record.Former = nil
-	return t.Undo()
+	if all := t.Undo(); len(all) > 0 {
+		return all
+	}
+	return t.settled // all was due, and is done
 }
 
 // Undo does the same, and remembers what was committed in an earlier boot.

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -59,11 +60,14 @@ type host struct {
 	step     func(string)
 	keep     func(tuner.Applied) error
 	kept     []time.Duration
+	clock    time.Time    // of the wall
+	groups   *cgroup.Host // of units
+	generate func(string) error
 }
 
 func newHost(t testing.TB) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir(), boot: boot, boottime: time.Hour}
+	h := &host{t: t, dir: t.TempDir(), boot: boot, boottime: time.Hour, clock: time.Unix(1e9, 0)}
 	h.state = filepath.Join(t.TempDir(), "tune")
 	for file, text := range map[string]string{
 		slice: "2800000", scaling: "1", autogroup: "1", interval: "1", latency: "0",
@@ -107,8 +111,8 @@ func (h *host) open() (*tuner.Tuner, error) { return tuner.Open(h.host()) }
 func (h *host) host() tuner.Host {
 	return tuner.Host{
 		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Boot: h.boot,
-		Now: func() time.Time { return time.Unix(1, 0) }, Boottime: func() time.Duration { return h.boottime },
-		Keep: h.keep, Step: h.step,
+		Now: func() time.Time { return h.clock }, Boottime: func() time.Duration { return h.boottime },
+		Keep: h.keep, Step: h.step, Groups: h.groups, Generate: h.generate,
 	}
 }
 
@@ -231,12 +235,14 @@ func TestDeadline(t *testing.T) {
 	before := h.files()
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
 	h.boottime += confirm - 1
+	h.clock = h.clock.AddDate(20, 0, 0)
 	h.do(func(u *tuner.Tuner) {
 		if a, is := u.Applied(); !is || a.Phase != tuner.Trial {
 			t.Errorf("undone before its time: %+v", a)
 		}
 	})
 	h.boottime++
+	h.clock = time.Unix(1, 0) // set back to long before the apply
 	h.do(func(u *tuner.Tuner) {
 		if err := u.Commit(); !errors.Is(err, tuner.ErrNotApplied) || len(u.Notes()) != 1 {
 			t.Errorf("commit: %v, notes %q", err, u.Notes())
@@ -282,6 +288,55 @@ func TestFirstFailureUndoesAll(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHotplug: a CPU that went away between plan and apply leaves the host as it was, without a record;
+// one that goes away later takes its setting with it, and comes back with the kernel's default, which
+// an undo leaves alone.
+func TestHotplug(t *testing.T) {
+	h := newHost(t)
+	whole := h.files()
+	absent := func(files map[string]string) map[string]string {
+		files = maps.Clone(files)
+		delete(files, latency)
+		return files
+	}
+	desired := order(confirm, map[string]string{latency: "20", autogroup: "0"})
+	must(t, os.Remove(filepath.Join(h.dir, latency)))
+	h.do(func(u *tuner.Tuner) {
+		if r, err := u.Apply(desired); !errors.Is(err, apply.ErrGone) || r.Writes != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, is := u.Applied(); is {
+			t.Error("there is a record of what was not applied")
+		}
+	})
+	if d := cmp.Diff(absent(whole), h.files()); d != "" {
+		t.Errorf("refused (-before +after):\n%s", d)
+	}
+	h.write(latency, whole[latency])
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(desired); must(t, err) })
+	must(t, os.RemoveAll(filepath.Join(h.dir, filepath.Dir(latency))))
+	a, _, err := tuner.Load(h.state)
+	must(t, err)
+	for _, row := range a.Verify(h.root.FS()) {
+		if row.File == latency && row.State != tune.Gone {
+			t.Errorf("%s is %s", row.File, row.State)
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		for _, r := range u.Rollback() {
+			if r.Err != nil {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+	if d := cmp.Diff(absent(whole), h.files()); d != "" {
+		t.Errorf("rolled back (-before +after):\n%s", d)
+	}
+	if _, is, err := tuner.Load(h.state); is || err != nil {
+		t.Errorf("a record is left: %v", err)
 	}
 }
 
@@ -640,21 +695,42 @@ func TestAwaitLeavesTheLockToItsHolder(t *testing.T) {
 		if step != "the originals are journaled" {
 			return
 		}
-		asked, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-		must(t, err)
-		defer unix.Close(asked)
-		_, err = unix.InotifyAddWatch(asked, filepath.Join(h.state, "lock"), unix.IN_CLOSE_WRITE)
-		must(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
-		if _, err := tuner.Await(ctx, h.host()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		if n, err := unix.Read(asked, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
-			t.Errorf("it asked for the lock: %d bytes of events, %v", n, err)
-		}
+		h.awaitsWithoutLock()
 	}
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+}
+
+// TestAwaitLeavesARollbackToItsUser: who rolled back and was told what is not as before gives the
+// next command, which finds the directory free until the deadline.
+func TestAwaitLeavesARollbackToItsUser(t *testing.T) {
+	h := newHost(t)
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	must(t, os.WriteFile(filepath.Join(h.dir, slice), []byte("7\n"), 0o600))
+	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	h.awaitsWithoutLock()
+	h.boottime += confirm
+	if _, err := tuner.Await(t.Context(), h.host()); !errors.Is(err, tuner.ErrLeft) {
+		t.Errorf("at the deadline: %v", err)
+	}
+}
+
+// awaitsWithoutLock waits for the deadline for a while, and nobody may ask for the lock meanwhile.
+func (h *host) awaitsWithoutLock() {
+	h.t.Helper()
+	t := h.t
+	asked, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	must(t, err)
+	defer unix.Close(asked)
+	_, err = unix.InotifyAddWatch(asked, filepath.Join(h.state, "lock"), unix.IN_CLOSE_WRITE)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := tuner.Await(ctx, h.host()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if n, err := unix.Read(asked, make([]byte, 4096)); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("it asked for the lock: %d bytes of events, %v", n, err)
+	}
 }
 
 // TestDeadlineOfADamagedJournal: at the deadline goes back what can still be read, and the

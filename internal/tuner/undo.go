@@ -12,8 +12,8 @@ import (
 // way is the order in which phases are undone.
 func way() []knob.Phase {
 	return []knob.Phase{
-		knob.Plain, knob.Governors, knob.Preferences, knob.Units,
-		knob.Interrupts, knob.Workqueues, knob.Partitions, knob.Slices,
+		knob.Plain, knob.Governors, knob.Preferences, knob.Partitions, knob.Exclusives, knob.Units, knob.Budgets,
+		knob.Interrupts, knob.Workqueues, knob.Slices,
 	}
 }
 
@@ -32,9 +32,7 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 		more, again = t.pass()
 		all = latest(all, more)
 	}
-	whole = !slices.ContainsFunc(all, func(r apply.Restored) bool {
-		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
-	})
+	whole = isWhole(all)
 	if whole && t.is {
 		if err := t.forget(); err != nil {
 			t.notes = append(t.notes, err.Error())
@@ -45,6 +43,19 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	return all, whole
 }
 
+// Compare says what a rollback of a record and its entries in the journal would do, without changing
+// anything, as apply.Compare does.
+func Compare(h Host, a Applied, entries []journal.Entry) []apply.Restored {
+	return append(apply.Compare(h.Kinds(), entries), a.since(h, entries)...)
+}
+
+// isWhole says that all is as before.
+func isWhole(all []apply.Restored) bool {
+	return !slices.ContainsFunc(all, func(r apply.Restored) bool {
+		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
+	})
+}
+
 // pass tries every entry once, last what another program leaves alone until then, and says
 // whether another pass may do better: the kernel may take a value only after one that comes
 // later, as rt_period after rt_runtime.
@@ -53,6 +64,9 @@ func (t *Tuner) pass() (all []apply.Restored, again bool) {
 		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)...)
 	}
 	all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.IsBan(e.Target) }, false)...)
+	if former := t.record.Former; former == nil || !former.Outlives() {
+		all = append(all, t.undoBoot()...)
+	}
 	has := func(o apply.Outcome) bool {
 		return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
 	}

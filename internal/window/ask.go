@@ -6,18 +6,28 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
-// Status asks the live agent of stateDir for its status of this moment: over its
-// socket, and where that is not there at its address, unless that is empty.
-func Status(ctx context.Context, stateDir, address string) ([]byte, error) {
-	text, err := askSocket(ctx, stateDir, statusPath)
-	if err != nil && address != "" {
-		return ask(ctx, http.DefaultClient, address, statusPath)
-	}
-	return text, err
+// View asks the live agent of stateDir, over its socket, for its view of this moment.
+func View(ctx context.Context, stateDir string) ([]byte, error) {
+	return askSocket(ctx, stateDir, ViewPath)
+}
+
+// Past asks the live agent of stateDir, over its socket, for what it kept of a workload in the last
+// seconds, where so many are one sample.
+func Past(ctx context.Context, stateDir, workload string, seconds, step int) ([]byte, error) {
+	return askSocket(ctx, stateDir, PastOf(workload, seconds, step))
+}
+
+// PastOf is the path, with its query, of what an agent kept of a workload in the last seconds, where
+// step of them are one sample.
+func PastOf(workload string, seconds, step int) string {
+	q := url.Values{"workload": {workload}, "seconds": {strconv.Itoa(seconds)}, "step": {strconv.Itoa(step)}}
+	return PastPath + "?" + q.Encode()
 }
 
 // CheckHealth asks the live agent of stateDir, over its socket, whether its loop turns.
@@ -26,8 +36,23 @@ func CheckHealth(ctx context.Context, stateDir string) error {
 	return err
 }
 
+// Stream asks the live agent of stateDir, over its socket, to show itself until ctx ends. The
+// caller closes what is returned.
+func Stream(ctx context.Context, stateDir string) (io.ReadCloser, error) {
+	response, err := request(ctx, overSocket(stateDir), "agent", StreamPath)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
 // askSocket asks the agent of stateDir over its socket.
 func askSocket(ctx context.Context, stateDir, path string) ([]byte, error) {
+	return ask(ctx, overSocket(stateDir), "agent", path)
+}
+
+// overSocket is a client of the agent of stateDir.
+func overSocket(stateDir string) *http.Client {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -35,11 +60,31 @@ func askSocket(ctx context.Context, stateDir, path string) ([]byte, error) {
 			return d.DialContext(ctx, "unix", filepath.Join(stateDir, socketFile))
 		},
 	}
-	return ask(ctx, &http.Client{Transport: transport}, "agent", path)
+	return &http.Client{Transport: transport}
+}
+
+// Ask asks the agent at an address, and returns what it says.
+func Ask(ctx context.Context, address, path string) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	return ask(ctx, &http.Client{Transport: transport}, address, path)
 }
 
 // ask returns what is answered to a request for a path.
 func ask(ctx context.Context, client *http.Client, address, path string) ([]byte, error) {
+	response, err := request(ctx, client, address, path)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
+	}
+	return text, nil
+}
+
+// request returns an answer that is well, whose body the caller closes.
+func request(ctx context.Context, client *http.Client, address, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
@@ -48,13 +93,13 @@ func ask(ctx context.Context, client *http.Client, address, path string) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
 	}
+	if response.StatusCode == http.StatusOK {
+		return response, nil
+	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("ask agent at %s: %w", address, err)
-	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("ask agent at %s for %s: %w: %s: %s", address, path, ErrAnswer, response.Status, strings.TrimSpace(string(text)))
 	}
-	return text, nil
+	return nil, fmt.Errorf("ask agent at %s for %s: %w: %s: %s", address, path, ErrAnswer, response.Status, strings.TrimSpace(string(text)))
 }

@@ -19,37 +19,59 @@ const socketFile = "agent.sock"
 // listenEvery is how often a busy address is tried again.
 const listenEvery = 2 * time.Second
 
-// Options say where the agent can be asked. All are needed.
+// Options say where the agent can be asked. All but Hosts and the
+// files of TLS are needed.
 type Options struct {
 	// StateDir is where the socket lies. The caller holds its lock.
 	StateDir string
 	// Address is host:port, and File the file that names it.
 	Address, File string
+	// CertFile and KeyFile are the certificate and key in PEM that the address serves with,
+	// read again when they change; empty for none.
+	CertFile, KeyFile string
+	// Hosts are names by which it may be asked at the address, beside loopback names and the
+	// address itself.
+	Hosts []string
 	// AwaitAddress says that a busy address is no error: it is tried until it is free.
 	AwaitAddress bool
-	Log          *slog.Logger
+	// Queries is the loopback address, host:port, of Answers.Queries, which field history.listen
+	// of File names; empty for none. A busy one is an error.
+	Queries string
+	Log     *slog.Logger
 }
 
 // Window is where the agent can be asked.
 type Window struct {
 	opts Options
+	// keys are nil where the address serves without TLS.
+	keys *keys
 	// socket is nil where it could not be made.
 	socket net.Listener
 	// address is nil while it is busy, and busy then says so.
 	address net.Listener
 	busy    error
+	// queries is nil where no queries are answered.
+	queries net.Listener
 }
 
 // Open opens the agent's socket and address. A busy address is an error that names
-// it, unless it is awaited. A socket that cannot be made is none.
+// it, unless it is awaited, and so are files of TLS that cannot be used. A socket that cannot be made is none.
 func Open(ctx context.Context, o Options) (*Window, error) {
 	w := &Window{opts: o}
+	var err error
+	if w.keys, err = readKeys(o); err != nil {
+		return nil, err
+	}
 	if w.address, w.busy = w.listen(ctx); w.busy != nil && !o.AwaitAddress {
 		return nil, w.busy
 	}
-	var err error
+	if o.Queries != "" {
+		if w.queries, err = listenAt(ctx, o.File, "history.listen", o.Queries); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
 	if w.socket, err = listenAtSocket(ctx, o.StateDir); err != nil {
-		o.Log.Warn("commands can ask at the address only", "error", err)
+		o.Log.Warn("commands print what the agent saved last, and not what is true now", "error", err)
 	}
 	return w, nil
 }
@@ -57,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Window, error) {
 // Close closes a Window that is not served.
 func (w *Window) Close() error {
 	var all error
-	for _, l := range []net.Listener{w.socket, w.address} {
+	for _, l := range []net.Listener{w.socket, w.address, w.queries} {
 		if l != nil {
 			all = errors.Join(all, l.Close())
 		}
@@ -67,10 +89,19 @@ func (w *Window) Close() error {
 
 // listen opens the address.
 func (w *Window) listen(ctx context.Context) (net.Listener, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", w.opts.Address)
+	l, err := listenAt(ctx, w.opts.File, "listen", w.opts.Address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: field listen: value %q: allowed: a free host:port: %w", w.opts.File, w.opts.Address, err)
+		return nil, err
+	}
+	return w.keys.over(l), nil
+}
+
+// listenAt opens an address that a field of a file names.
+func listenAt(ctx context.Context, file, field, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: field %s: value %q: allowed: a free host:port: %w", file, field, address, err)
 	}
 	return l, nil
 }
@@ -95,17 +126,17 @@ func listenAtSocket(ctx context.Context, stateDir string) (net.Listener, error) 
 
 // await returns the listener of the address, as soon as that is free; nil when ctx ends
 // before. It reports what each try comes to.
-func (w *Window) await(ctx context.Context, tried func(address string, busy error)) net.Listener {
+func (w *Window) await(ctx context.Context, tried func(busy error)) net.Listener {
 	l, err := w.address, w.busy
 	if err != nil {
 		w.opts.Log.Warn("address is busy; it is tried again until it is free", "error", err)
 	}
 	for {
 		if err == nil {
-			tried(l.Addr().String(), nil)
+			tried(nil)
 			return l
 		}
-		tried("", err)
+		tried(err)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -13,60 +13,91 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// healthPath is where the agent says whether its loop turns, and statusPath where it
-// serves its status as it is at this moment.
+// Paths of the agent's answers beside its page: what it is like at this moment, the same as it goes
+// on, and what it kept.
 const (
-	healthPath = "/healthz"
-	statusPath = "/api/v1/status"
+	ViewPath   = "/api/v1/view"
+	StreamPath = "/api/v1/stream"
+	PastPath   = "/api/v1/history"
 )
 
-// Answers are what the agent says of itself. All are needed, and are called by several
-// goroutines at once.
+// healthPath is where the agent says whether its loop turns.
+const healthPath = "/healthz"
+
+// Any client on the node's network may connect. The server reads a header for requestFor, with a
+// token and as much again in it, and a body, which no handler reads, for as long. It closes a
+// connection without a next request after idleFor: Prometheus asks again after a minute.
+const (
+	requestFor = 5 * time.Second
+	maxHeader  = 2 * maxToken
+	idleFor    = 90 * time.Second
+)
+
+// Answers are what the agent says of itself. All but Review and Queries are needed, and are
+// called by several goroutines at once.
 type Answers struct {
 	// Healthy is nil while the agent's loop turns. It is called at every request.
 	Healthy func() error
 	// Ready is what is missing until the agent is ready, "" for nothing; the error is what
 	// is wrong.
 	Ready func() (missing string, err error)
-	// Status is a JSON document.
-	Status  func() ([]byte, error)
+	// Views answers at all other paths: what names workloads.
+	Views   http.Handler
 	Metrics prometheus.Gatherer
-	// Listens is called with the address once it is bound, and with the error whenever it
+	// Queries answers at an address of its own, where there is one.
+	Queries http.Handler
+	// Review says who may have views and metrics at the address; nil where all who reach it
+	// may.
+	Review Review
+	// Listens is called with nil once the address is bound, and with the error whenever it
 	// is busy.
-	Listens func(address string, busy error)
+	Listens func(busy error)
 }
 
-// Serve answers at the socket and at the address until ctx ends, and closes both.
+// Serve answers at the socket and at the addresses until ctx ends, and closes them.
 func (w *Window) Serve(ctx context.Context, a Answers) error {
-	handler := w.handler(a)
+	open, own := w.handlers(a)
 	group, ctx := errgroup.WithContext(ctx)
 	if w.socket != nil {
-		group.Go(func() error { return serveAt(ctx, w.socket, handler) })
+		group.Go(func() error { return ServeAt(ctx, w.socket, own) })
+	}
+	if w.queries != nil {
+		group.Go(func() error { return ServeAt(ctx, w.queries, w.guarded(w.opts.Queries, a.Queries)) })
 	}
 	group.Go(func() error {
 		l := w.await(ctx, a.Listens)
 		if l == nil {
 			return nil
 		}
-		return serveAt(ctx, l, handler)
+		return ServeAt(ctx, l, open)
 	})
 	return group.Wait() //nolint:wrapcheck // each names its address
 }
 
-// handler answers at all paths.
-func (w *Window) handler(a Answers) http.Handler {
-	mux := http.NewServeMux()
-	metrics := prometheus.GathererFunc(nowAndThen(a.Metrics.Gather))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET "+healthPath, healthz(a.Healthy))
-	mux.HandleFunc("GET /readyz", readyz(nowAndThen(a.Ready)))
-	mux.HandleFunc("GET "+statusPath, w.status(nowAndThen(a.Status)))
-	return mux
+// handlers answer at the address, guarded, and at the socket.
+func (w *Window) handlers(a Answers) (open, own http.Handler) {
+	metrics := promhttp.HandlerFor(prometheus.GathererFunc(nowAndThen(a.Metrics.Gather)), promhttp.HandlerOpts{})
+	ready := readyz(nowAndThen(a.Ready))
+	mux := func(g *gate) *http.ServeMux {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", g.guard(metricsRight, metrics))
+		mux.HandleFunc("GET "+healthPath, healthz(a.Healthy))
+		mux.HandleFunc("GET /readyz", ready)
+		mux.Handle("GET /", g.guard(viewRight, a.Views))
+		return mux
+	}
+	address := mux(newGate(a.Review, w.opts.Log))
+	return w.guarded(w.opts.Address, address), mux(nil)
 }
 
-// serveAt answers at one address until ctx ends.
-func serveAt(ctx context.Context, l net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+// guarded is what next answers to those who may ask at an address.
+func (w *Window) guarded(address string, next http.Handler) http.Handler {
+	return Guard(append([]string{nameOf(address)}, w.opts.Hosts...), next)
+}
+
+// ServeAt answers at one address until ctx ends.
+func ServeAt(ctx context.Context, l net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: limitBody(handler), ReadHeaderTimeout: requestFor, MaxHeaderBytes: maxHeader, IdleTimeout: idleFor}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }() // joined below
 	select {
@@ -80,6 +111,17 @@ func serveAt(ctx context.Context, l net.Listener, handler http.Handler) error {
 		return fmt.Errorf("close %s: %w", l.Addr(), err)
 	}
 	return nil
+}
+
+// limitBody is what next answers. Without a limit, a body that never comes holds its connection:
+// the server reads it before it answers. http.Server.ReadTimeout would end streams as well.
+func limitBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestFor))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // healthz says whether the loop still turns.
@@ -104,21 +146,6 @@ func readyz(ready func() (missing string, err error)) http.HandlerFunc {
 			http.Error(w, missing, http.StatusServiceUnavailable)
 		default:
 			_, _ = fmt.Fprintln(w, "ok")
-		}
-	}
-}
-
-// status sends the status of this moment.
-func (w *Window) status(now func() ([]byte, error)) http.HandlerFunc {
-	return func(out http.ResponseWriter, _ *http.Request) {
-		status, err := now()
-		if err != nil {
-			http.Error(out, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		out.Header().Set("Content-Type", "application/json")
-		if _, err := out.Write(status); err != nil {
-			w.opts.Log.Debug("status not sent", "error", err) // the client went away
 		}
 	}
 }

@@ -3,6 +3,7 @@ package window
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -28,9 +29,10 @@ var errWrong = errors.New("wrong")
 type agent struct {
 	health, wrong error
 	missing       string
-	status        string
+	view          string
+	review        Review
 	asked         int
-	listens       chan string
+	listens       chan error
 }
 
 func (a *agent) answers() Answers {
@@ -40,17 +42,10 @@ func (a *agent) answers() Answers {
 			a.asked++
 			return a.missing, a.wrong
 		},
-		Status: func() ([]byte, error) {
-			a.asked++
-			return []byte(a.status), a.wrong
-		},
+		Views:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, a.view, " of ", r.URL.Path) }),
+		Review:  a.review,
 		Metrics: prometheus.NewRegistry(),
-		Listens: func(address string, busy error) {
-			if busy != nil {
-				address = "busy"
-			}
-			a.listens <- address
-		},
+		Listens: func(busy error) { a.listens <- busy },
 	}
 }
 
@@ -60,7 +55,9 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func get(t *testing.T, h http.Handler, path string) (int, string) {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	request.Host = "localhost"
+	h.ServeHTTP(answer, request)
 	return answer.Code, strings.TrimSpace(answer.Body.String())
 }
 
@@ -71,20 +68,23 @@ func TestAnswers(t *testing.T) {
 		code  int
 		text  string
 	}{
-		"healthy":    {agent{}, "/healthz", http.StatusOK, "ok"},
-		"hangs":      {agent{health: errWrong}, "/healthz", http.StatusServiceUnavailable, "wrong"},
-		"ready":      {agent{}, "/readyz", http.StatusOK, "ok"},
-		"not yet":    {agent{missing: "first pass"}, "/readyz", http.StatusServiceUnavailable, "first pass"},
-		"never":      {agent{wrong: errWrong}, "/readyz", http.StatusServiceUnavailable, "wrong"},
-		"status":     {agent{status: "{}"}, "/api/v1/status", http.StatusOK, "{}"},
-		"no status":  {agent{wrong: errWrong}, "/api/v1/status", http.StatusInternalServerError, "wrong"},
-		"metrics":    {agent{}, "/metrics", http.StatusOK, ""},
-		"other path": {agent{}, "/", http.StatusNotFound, "404 page not found"},
+		"healthy": {agent{}, "/healthz", http.StatusOK, "ok"},
+		"hangs":   {agent{health: errWrong}, "/healthz", http.StatusServiceUnavailable, "wrong"},
+		"ready":   {agent{}, "/readyz", http.StatusOK, "ok"},
+		"not yet": {agent{missing: "first pass"}, "/readyz", http.StatusServiceUnavailable, "first pass"},
+		"never":   {agent{wrong: errWrong}, "/readyz", http.StatusServiceUnavailable, "wrong"},
+		"metrics": {agent{}, "/metrics", http.StatusOK, ""},
+		"page":    {agent{view: "page"}, "/", http.StatusOK, "page of /"},
+		"view":    {agent{view: "view"}, ViewPath, http.StatusOK, "view of /api/v1/view"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &Window{opts: Options{Log: quiet()}}
-			if code, text := get(t, w.handler(test.agent.answers()), test.path); code != test.code || text != test.text {
-				t.Errorf("%d %q, want %d %q", code, text, test.code, test.text)
+			open, own := w.handlers(test.agent.answers())
+			if code, text := get(t, own, test.path); code != test.code || text != test.text {
+				t.Errorf("at the socket: %d %q, want %d %q", code, text, test.code, test.text)
+			}
+			if code, text := get(t, open, test.path); code != test.code || text != test.text {
+				t.Errorf("at the address: %d %q, want %d %q", code, text, test.code, test.text)
 			}
 		})
 	}
@@ -94,23 +94,20 @@ func TestAnswers(t *testing.T) {
 // needs none and is never old.
 func TestAnswersAreMadeNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &agent{missing: "first", status: "first"}
-		h := (&Window{opts: Options{Log: quiet()}}).handler(a.answers())
-		for _, path := range []string{"/readyz", "/api/v1/status"} {
-			a.asked, a.missing, a.status = 0, "first", "first"
-			for range 100 {
-				if _, text := get(t, h, path); text != "first" {
-					t.Errorf("%s: another answer within an instant: %q", path, text)
-				}
-				a.missing, a.status = "second", "second"
+		a := &agent{missing: "first"}
+		_, h := (&Window{opts: Options{Log: quiet()}}).handlers(a.answers())
+		for range 100 {
+			if _, text := get(t, h, "/readyz"); text != "first" {
+				t.Errorf("another answer within an instant: %q", text)
 			}
-			if a.asked != 1 {
-				t.Errorf("%s: the agent was asked %d times", path, a.asked)
-			}
-			time.Sleep(answerEvery + time.Millisecond)
-			if _, text := get(t, h, path); text != "second" {
-				t.Errorf("%s: the answer of before: %q", path, text)
-			}
+			a.missing = "second"
+		}
+		if a.asked != 1 {
+			t.Errorf("the agent was asked %d times", a.asked)
+		}
+		time.Sleep(answerEvery + time.Millisecond)
+		if _, text := get(t, h, "/readyz"); text != "second" {
+			t.Errorf("the answer of before: %q", text)
 		}
 		if code, _ := get(t, h, "/healthz"); code != http.StatusOK {
 			t.Errorf("health: %d", code)
@@ -151,25 +148,27 @@ func TestAwaitsBusyAddress(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	a := &agent{status: "{}", listens: make(chan string)}
+	a := &agent{view: "{}", listens: make(chan error)}
 	go func() { done <- w.Serve(ctx, a.answers()) }()
-	if got := <-a.listens; got != "busy" {
-		t.Errorf("listens at %s", got)
+	if err := <-a.listens; !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("listens: %v", err)
 	}
 	if err := CheckHealth(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
-	if text, err := Status(t.Context(), dir, ""); string(text) != "{}" || err != nil {
-		t.Errorf("status over the socket: %q, %v", text, err)
+	if text, err := View(t.Context(), dir); string(text) != "{} of "+ViewPath || err != nil {
+		t.Errorf("view over the socket: %q, %v", text, err)
+	}
+	if text, err := Past(t.Context(), dir, "shop/web-0/app", 900, 15); string(text) != "{} of "+PastPath || err != nil {
+		t.Errorf("history over the socket: %q, %v", text, err)
 	}
 	free()
-	for got := "busy"; got != address; {
-		got = <-a.listens
+	for busy := errWrong; busy != nil; {
+		busy = <-a.listens
 	}
-	if text, err := Status(t.Context(), t.TempDir(), address); string(text) != "{}" || err != nil {
-		t.Errorf("status at the address: %q, %v", text, err)
+	if err := answers(t, address); err != nil {
+		t.Error(err)
 	}
-	http.DefaultClient.CloseIdleConnections()
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -179,12 +178,64 @@ func TestAwaitsBusyAddress(t *testing.T) {
 	}
 }
 
+// answers asks for the health at an address.
+func answers(t *testing.T, address string) error {
+	t.Helper()
+	defer http.DefaultClient.CloseIdleConnections()
+	_, err := ask(t.Context(), http.DefaultClient, address, healthPath)
+	return err
+}
+
 // A busy address that is not awaited is an error that says where to change it.
 func TestBusyAddressIsNamed(t *testing.T) {
 	address, _ := busy(t)
 	_, err := Open(t.Context(), Options{StateDir: t.TempDir(), Address: address, File: "agent.yaml", Log: quiet()})
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), `agent.yaml: field listen: value "`+address+`"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Queries have an address of their own, which shows nothing else and is guarded as the other; a busy
+// one is an error that says where to change it, and leaves nothing open.
+func TestQueries(t *testing.T) {
+	taken, _ := busy(t)
+	o := Options{StateDir: t.TempDir(), Address: "127.0.0.1:0", File: "agent.yaml", Queries: taken, Log: quiet()}
+	if _, err := Open(t.Context(), o); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), `agent.yaml: field history.listen: value "`+taken+`"`) {
+		t.Errorf("error %v", err)
+	}
+	o.Queries = "127.0.0.1:0"
+	w, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	a := &agent{view: "{}", listens: make(chan error, 1)}
+	answers := a.answers()
+	answers.Queries = http.NotFoundHandler()
+	go func() { done <- w.Serve(ctx, answers) }()
+	for host, code := range map[string]int{"": http.StatusNotFound, "evil.example.com": http.StatusMisdirectedRequest} {
+		for _, path := range []string{ViewPath, healthPath, "/metrics"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.queries.Addr().String()+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host, r.Close = host, true
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _ = answer.Body.Close(); answer.StatusCode != code {
+				t.Errorf("%s of %q: %s, want %d", path, host, answer.Status, code)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.DialTimeout("tcp", w.queries.Addr().String(), time.Second); err == nil {
+		t.Error("the address is open after the end")
 	}
 }
 
@@ -197,7 +248,7 @@ func TestClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(log.String(), "commands can ask at the address only") {
+	if !strings.Contains(log.String(), "commands print what the agent saved last") {
 		t.Errorf("log %q", log.String())
 	}
 	if err := w.Close(); err != nil {
@@ -211,9 +262,8 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		http.Error(w, "no pass for 12s", http.StatusServiceUnavailable)
 	}))
 	defer server.Close()
-	_, err := Status(t.Context(), t.TempDir(), server.Listener.Addr().String())
+	_, err := ask(t.Context(), server.Client(), server.Listener.Addr().String(), healthPath)
 	if !errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), "no pass for 12s") {
 		t.Errorf("error %v", err)
 	}
-	http.DefaultClient.CloseIdleConnections()
 }

@@ -121,9 +121,9 @@ func BurstOf(annotations map[string]string, admin Administrator) (Burst, Finding
 	}
 	source, field := "annotation "+key, fieldOf(key)
 	own, problems, unknown := v1alpha1.DecodeCPUBurst(annotations[key])
-	f.Warnings = append(f.Warnings, under(field, unknown)...)
+	f.Warnings = append(f.Warnings, unknown.InAnnotation(key)...)
 	if len(problems) > 0 {
-		f.Refused = under(field, problems)
+		f.Refused = problems.InAnnotation(key)
 		return Burst{Policy: string(v1alpha1.CPUBurstNone), Source: source, Off: f.Refused}, f
 	}
 	if own.Policy == nil {
@@ -203,18 +203,6 @@ func (f *Findings) warn(field string, value any, allowed string) {
 }
 
 func fieldOf(annotation string) string { return "metadata.annotations[" + annotation + "]" }
-
-// under moves problems of an annotation's value below the annotation's field.
-func under(field string, problems v1alpha1.FieldErrors) v1alpha1.FieldErrors {
-	moved := slices.Clone(problems)
-	for i, problem := range moved {
-		moved[i].Field = field
-		if problem.Field != "" {
-			moved[i].Field = field + "." + problem.Field
-		}
-	}
-	return moved
-}
 
 // cpus returns a quantity, exact to a thousandth of a CPU, and 0 for nil.
 func cpus(q *resource.Quantity) unit.CPUs {

@@ -49,23 +49,26 @@ type Pinning struct {
 	Scheduled, Overhead int64
 	// Init is what each of Pod.Init requests in thousandths.
 	Init []int64
-	MemoryAsk
-	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked.
-	Changed bool
-	// Unknown are fields of Koordinator's keys that Berth does not know, of a later
-	// version or mistyped. They change nothing, and are a warning: an InvalidPolicy
-	// event too.
-	Unknown v1alpha1.FieldErrors
-}
-
-// MemoryAsk is what a pod as a whole asks for in memory.
-type MemoryAsk struct {
 	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
 	// its own request, 0 where only its containers have any.
 	PodMemory int64
-	// ScheduledMemory and HugePages are those of the Pod.
-	ScheduledMemory int64
-	HugePages       bool
+	// Besides is that of the Pod.
+	Besides
+	Change
+	// Unknown are fields of Koordinator's keys that Berth does not know, of a later
+	// version or mistyped, and values of AnnotationMovable and AnnotationMove that are
+	// none. They change nothing, and are a warning: an InvalidPolicy event too.
+	Unknown v1alpha1.FieldErrors
+}
+
+// Required says whether a pod waits rather than run without exclusive CPUs, or
+// with others than its policies say: it requires a bind policy, an exclusivity
+// or an exclusive NUMA node, or its NUMA policy is Restricted or SingleNUMANode.
+// What the node's administrator requires makes no pod wait here.
+func (p Pinning) Required() bool {
+	return p.Wanted && (p.BindRequired || p.Exclusive != "" && p.ExclusiveRequired ||
+		p.NUMAExclusive == v1alpha1.NUMAExclusiveRequired ||
+		p.NUMA == v1alpha1.NUMARestricted || p.NUMA == v1alpha1.NUMASingleNUMANode)
 }
 
 // UnknownText is the warning about Unknown as one sentence, empty where there is none.
@@ -73,11 +76,18 @@ func (p Pinning) UnknownText() string {
 	if len(p.Unknown) == 0 {
 		return ""
 	}
-	lines := make([]string, len(p.Unknown))
-	for i, one := range p.Unknown {
-		lines[i] = one.Error()
-	}
-	return "fields that Berth does not know change nothing: " + strings.Join(lines, "; ")
+	return "what Berth does not know changes nothing: " + p.Unknown.Line()
+}
+
+// Change is what a resize in place makes of a pod's CPUs.
+type Change struct {
+	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked. Resizing
+	// says that they may change at this moment, and that this is not only presumed.
+	Changed, Resizing bool
+	// Movable says that the pod may be given other CPUs of its node while it runs. Move is what
+	// is asked for, be it movable or not; nil where nothing is.
+	Movable bool
+	Move    *Move
 }
 
 // PinnedContainer is one container that gets exclusive CPUs, or might.
@@ -85,9 +95,13 @@ type PinnedContainer struct {
 	Name string
 	// CPUs is how many, at least 1; in Others the limit rounded up, or 0.
 	CPUs int
-	// Limit and Request are the container's in thousandths of a CPU; with PerPod
-	// Limit is that of the pod.
+	// Limit and Request are the container's in thousandths of a CPU, the limit that is in
+	// force; with PerPod Limit is that of the pod.
 	Limit, Request int64
+	// Other is how many CPUs the other limit says, where that which is asked for and that
+	// which the kubelet reports differ while the pod is resized, or put off; else 0. What is
+	// infeasible says nothing.
+	Other int
 	// After is how many of Init end before the container starts.
 	After int
 	// Memory is what it may use in bytes: its limit, else its request, else the
@@ -95,6 +109,9 @@ type PinnedContainer struct {
 	Memory int64
 	// MemoryRequest is its own request in bytes, which ScheduledMemory has in it.
 	MemoryRequest int64
+	// Huge is what it may use in huge pages: its own, else the pod's. HugeRequest is its
+	// own, which ScheduledHuge has in it.
+	Huge, HugeRequest HugePages
 }
 
 // CPUs returns how many CPUs the pod as a whole gets, 0 where it gets none.
@@ -153,6 +170,9 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 	if len(r.problems) > 0 {
 		return r.off(), r.problems
 	}
+	if r.out.Wanted {
+		r.movable()
+	}
 	r.rest()
 	return r.out, nil
 }
@@ -161,8 +181,8 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 func (r *pinReader) rest() {
 	p := &r.pod
 	r.out.Scheduled, r.out.Overhead, r.out.Changed = p.Scheduled, p.Overhead, p.Changed
-	r.out.PodMemory = p.Memory()
-	r.out.ScheduledMemory, r.out.HugePages = p.ScheduledMemory, p.HugePages
+	r.out.Resizing = p.Resizing && !p.Presumed && !p.Held()
+	r.out.PodMemory, r.out.Besides = p.Memory(), p.Besides
 	for _, c := range p.Init {
 		r.out.Init = append(r.out.Init, c.CPURequest)
 	}
@@ -303,8 +323,8 @@ func decoded[T any](r *pinReader, key string, decode func(string) (T, v1alpha1.F
 		return *new(T), false
 	}
 	spec, problems, unknown := decode(text)
-	r.out.Unknown = append(r.out.Unknown, under(fieldOf(key), unknown)...)
-	r.problems = append(r.problems, under(fieldOf(key), problems)...)
+	r.out.Unknown = append(r.out.Unknown, unknown.InAnnotation(key)...)
+	r.problems = append(r.problems, problems.InAnnotation(key)...)
 	return spec, len(problems) == 0
 }
 
@@ -322,22 +342,31 @@ func (r *pinReader) choose() {
 		return
 	}
 	for _, c := range r.pod.Containers {
-		if r.counts(c.CPULimit) {
+		if r.counts(c.LimitInForce()) {
 			r.out.Pinned = append(r.out.Pinned, r.container(c))
 		} else {
 			r.out.Others = append(r.out.Others, r.container(c))
 		}
 	}
 	if len(r.out.Pinned) == 0 {
-		r.refuse("spec.containers[*].resources.limits.cpu", r.limits(), r.allowed()+" in at least one container")
+		r.refuseLimits()
 	}
 	slices.SortFunc(r.out.Pinned, largestFirst)
 }
 
+// refuseLimits says that no container has a limit that counts.
+func (r *pinReader) refuseLimits() {
+	if strings.HasPrefix(r.pod.UID, UIDPrefix) {
+		r.refuse("spec.cpu.limit", r.limits(), r.allowed()+", there or as the limit of the group")
+		return
+	}
+	r.refuse("spec.containers[*].resources.limits.cpu", r.limits(), r.allowed()+" in at least one container")
+}
+
 // choosePod gives all containers the same set, as large as the limit of the pod.
 func (r *pinReader) choosePod() {
-	if !r.counts(r.pod.CPULimit) {
-		r.refuse("spec.resources.limits.cpu", quantity(r.pod.CPULimit), r.allowed())
+	if !r.counts(r.pod.LimitInForce()) {
+		r.refuse("spec.resources.limits.cpu", quantity(r.pod.LimitInForce()), r.allowed())
 		return
 	}
 	r.out.PerPod = true
@@ -354,21 +383,31 @@ func (r *pinReader) ofPod() bool {
 
 // container returns what a container would get.
 func (r *pinReader) container(c Container) PinnedContainer {
-	limit, after := c.CPULimit, len(r.pod.Init)
+	its, after := &c.Resources, len(r.pod.Init)
 	if r.ofPod() {
-		limit = r.pod.CPULimit
+		its = &r.pod.Resources
 	}
 	if c.Sidecar {
 		after = min(max(c.After, 0), after)
 	}
-	limit = min(limit, mostCPUs*milli)
+	limit, other := min(its.LimitInForce(), mostCPUs*milli), its.CPUStands
+	switch {
+	case its.CPUHeld != 0 && !r.pod.Infeasible:
+		other = its.CPULimit
+	case r.pod.Infeasible, !r.pod.Resizing:
+		other = 0
+	}
 	return PinnedContainer{
-		Name: c.Name, CPUs: int((limit + milli - 1) / milli),
+		Name: c.Name, CPUs: wholeCPUs(limit), Other: wholeCPUs(other),
 		Limit: limit, Request: c.CPURequest, After: after, Memory: r.memory(c), MemoryRequest: c.MemoryRequest,
+		Huge: cmp.Or(c.Huge, r.pod.Huge), HugeRequest: c.Huge,
 	}
 }
 
 func hasLimit(c Container) bool { return c.CPULimit > 0 }
+
+// wholeCPUs returns how many CPUs a limit in thousandths is, rounded up.
+func wholeCPUs(limit int64) int { return int((min(limit, mostCPUs*milli) + milli - 1) / milli) }
 
 func largestFirst(a, b PinnedContainer) int {
 	return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Name, b.Name))
@@ -394,8 +433,8 @@ func (r *pinReader) allowed() string {
 func (r *pinReader) limits() string {
 	var shown []string
 	for _, c := range r.pod.Containers {
-		if c.CPULimit > 0 {
-			shown = append(shown, quantity(c.CPULimit))
+		if limit := c.LimitInForce(); limit > 0 {
+			shown = append(shown, quantity(limit))
 		}
 	}
 	return strings.Join(shown, ", ")

@@ -127,7 +127,7 @@ func TestPinning(t *testing.T) {
 			"a limit of the pod",
 			Pod{Annotations: on(), Resources: Resources{CPULimit: 6000, CPURequest: 5000, MemoryRequest: 9}, Containers: []Container{{Name: "b", Resources: Resources{CPURequest: 1000}}, {Name: "a"}}},
 			Pinning{
-				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, MemoryAsk: MemoryAsk{PodMemory: 9},
+				Wanted: true, Source: byKey, PerPod: true, Bind: fullPCPUs, PodMemory: 9,
 				Pinned: []PinnedContainer{{Name: "a", CPUs: 6, Limit: 6000, Memory: 9}, {Name: "b", CPUs: 6, Limit: 6000, Request: 1000, Memory: 9}},
 			},
 			6,
@@ -182,6 +182,8 @@ func TestPinningRefused(t *testing.T) {
 		{"no limit", pod(keys{qosClass: "LSR"}, nil, Container{Name: "a"}), `field spec.containers[*].resources.limits.cpu: missing: allowed: a whole number of CPUs, 1 or more (label koordinator.sh/qosClass) in at least one container`},
 		{"no limit to round up", pod(nil, on(cpuPolicy, "static-burst"), Container{Name: "a"}), `field spec.containers[*].resources.limits.cpu: missing: allowed: a limit above 0 (annotation cpuset-scheduler) in at least one container`},
 		{"no whole limit of the pod", Pod{Annotations: on(), Resources: Resources{CPULimit: 1500}, Containers: []Container{{Name: "a"}}}, `field spec.resources.limits.cpu: value "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler)`},
+		{"no limit of a workload", Pod{UID: UIDPrefix + "w", Annotations: on(), Containers: []Container{{Name: "a"}}}, `field spec.cpu.limit: missing: allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler), there or as the limit of the group`},
+		{"no whole limit of a workload", Pod{UID: UIDPrefix + "w", Annotations: on(), Containers: []Container{{Name: "a", Resources: Resources{CPULimit: 1500}}}}, `field spec.cpu.limit: value "1500m": allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler), there or as the limit of the group`},
 		{"no containers", Pod{Annotations: on(), Resources: Resources{CPULimit: 1000}}, `field spec.containers[*].resources.limits.cpu: missing: allowed: a whole number of CPUs, 1 or more (annotation cpuset-scheduler) in at least one container`},
 		{"unknown class", pod(keys{qosClass: "LSX"}, nil, app), `field metadata.labels[koordinator.sh/qosClass]: value "LSX": allowed: one of LSE, LSR, LS, BE, SYSTEM`},
 		{"offline", pod(keys{qosClass: "BE"}, on(), app), `field metadata.labels[koordinator.sh/qosClass]: value "BE": allowed: LSE, LSR or LS for a pod with exclusive CPUs (annotation cpuset-scheduler: "true")`},

@@ -32,6 +32,19 @@ func TestUnknownFieldsOfForeignKeys(t *testing.T) {
 	}
 }
 
+// A value of berth.dev/movable that is none is a warning, and the pod has its CPUs.
+func TestMovableIsTrueOrFalse(t *testing.T) {
+	app := Container{Name: "app", Resources: Resources{CPULimit: 4000}}
+	for value, want := range map[string]string{
+		"true": "", "false": "", "yes": v1alpha1.AnnotationMovable + `]: value "yes": allowed: "true" or "false" (in quotes)`,
+	} {
+		p, problems := PinningOf(pod(nil, on(v1alpha1.AnnotationMovable, value), app))
+		if text := p.UnknownText(); len(problems) > 0 || !p.Wanted || (text == "") != (want == "") || !strings.HasSuffix(text, want) {
+			t.Errorf("%s: %v, warning %q", value, problems, text)
+		}
+	}
+}
+
 func TestUnknownFieldOfCPUBurst(t *testing.T) {
 	admin := AdministratorOf("agent.yaml", v1alpha1.AgentConfig{})
 	burst, findings := BurstOf(keys{v1alpha1.AnnotationCPUBurst: `{"policy":"auto","cfsQuotaBurstPercent":200,"later":1}`}, admin)

@@ -50,6 +50,8 @@ type Workload struct {
 	// Limit: a resize that is deferred, infeasible or failing. 0 where it asks for
 	// Limit.
 	Asked unit.CPUs
+	// InForce says that the kubelet reports Limit as carried out, and no resize under way.
+	InForce bool
 	// Class is the label koordinator.sh/qosClass, empty without one.
 	Class string
 	// Offline says that the class is BE; everything else is online.
@@ -120,7 +122,7 @@ func (w Workload) Equal(o Workload) bool {
 
 func (w Workload) same(o Workload) bool {
 	return w.Name == o.Name && w.File == o.File && w.Cgroup == o.Cgroup && w.Unit == o.Unit &&
-		w.Request == o.Request && w.Limit == o.Limit && w.Asked == o.Asked && w.Class == o.Class && w.Offline == o.Offline && w.Exclusive == o.Exclusive && w.Pod == o.Pod
+		w.Request == o.Request && w.Limit == o.Limit && w.Asked == o.Asked && w.InForce == o.InForce && w.Class == o.Class && w.Offline == o.Offline && w.Exclusive == o.Exclusive && w.Pod == o.Pod
 }
 
 // equal compares the reasons by their text: errors are not comparable.

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -22,10 +23,10 @@ type limits struct {
 	larger map[string]large
 }
 
-// large is what one type may have, and why it has more than others.
+// large is what one type or one room may have, and why it has more than others.
 type large struct {
-	fields, methods int
-	why             string
+	fields, methods, lines int
+	why                    string
 }
 
 // sizes are the limits of this module. What is larger here may shrink and never grow.
@@ -43,6 +44,53 @@ func TestTypesStaySmall(t *testing.T) {
 	}
 	for _, f := range found {
 		t.Error(f)
+	}
+}
+
+// mostLines bounds a room of a capability, in lines without tests: one reading.
+const mostLines = 1500
+
+// roomsOf are the rooms that are a capability's own, by its name.
+func roomsOf() map[string][]string {
+	return map[string][]string{
+		"burst":    {"internal/burst", "internal/credit", "internal/quota"},
+		"isolate":  {"internal/cookies", "internal/isolate", "internal/offline"},
+		"localize": {"internal/locality", "internal/localize"},
+		"place":    {"internal/grant", "internal/lending", "internal/pin", "internal/place", "internal/sharedpool"},
+		"tune":     {"internal/drift"},
+	}
+}
+
+// larger are the rooms of capabilities that may have more lines, and how many.
+func larger() map[string]large {
+	return map[string]large{
+		"internal/place": {lines: 3000, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
+	}
+}
+
+func TestRoomsOfCapabilitiesStaySmall(t *testing.T) {
+	lines := map[string]int{}
+	err := eachSource(os.DirFS(root), func(name string, src []byte) error {
+		lines[path.Dir(name)] += bytes.Count(src, []byte("\n"))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, rooms := range roomsOf() {
+		sum := 0
+		for _, room := range rooms {
+			sum += lines[room]
+			if most := max(larger()[room].lines, mostLines); lines[room] > most || lines[room] == 0 {
+				t.Errorf("capability %s: %s has %d lines without tests, more than %d", name, room, lines[room], most)
+			}
+		}
+		t.Logf("%s has %d lines", name, sum)
+	}
+	for room := range larger() {
+		if lines[room] <= mostLines {
+			t.Errorf("%s needs no exception: %d lines", room, lines[room])
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ const agentAccount = "berth-agent"
 func agentStand(t *testing.T) *stand {
 	t.Helper()
 	s := installed(t)
-	s.shipped(t, "agent/rbac.yaml", "agent/policy.yaml", "policy/placement.yaml")
+	s.shipped(t, "agent/rbac.yaml", "agent/viewer.yaml", "agent/policy.yaml", "policy/placement.yaml")
 	machine := recorded(t, "two-socket-ht")
 	for _, name := range []string{"n", "other"} {
 		s.createNode(t.Context(), t, nodeObject(name, machine))
@@ -57,8 +57,14 @@ func isPolicy(err error) bool {
 // object.
 func (s *stand) agentToken(t *testing.T, bound *authentication.BoundObjectReference) *rest.Config {
 	t.Helper()
+	return s.tokenOf(t, agentAccount, bound)
+}
+
+// tokenOf is how a program reaches the server: with a token of its account.
+func (s *stand) tokenOf(t *testing.T, account string, bound *authentication.BoundObjectReference) *rest.Config {
+	t.Helper()
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{BoundObjectRef: bound}}
-	answer, err := s.client.CoreV1().ServiceAccounts("berth-system").CreateToken(t.Context(), agentAccount, request, metav1.CreateOptions{})
+	answer, err := s.client.CoreV1().ServiceAccounts("berth-system").CreateToken(t.Context(), account, request, metav1.CreateOptions{})
 	must(t, err)
 	config := s.Config()
 	config.CertData, config.KeyData = nil, nil
@@ -104,6 +110,8 @@ func (s *stand) agentMayLittle(t *testing.T) {
 		{"update", "berth.dev", "nodetopologies", "status", "", "", true},
 		{"update", "coordination.k8s.io", "leases", "", "", "berth-system", true},
 		{"create", "events.k8s.io", "events", "", "", "shop", true},
+		{"create", "authentication.k8s.io", "tokenreviews", "", "", "", true},
+		{"create", "authorization.k8s.io", "subjectaccessreviews", "", "", "", true},
 
 		{"patch", "", "pods", "", "", "", false},
 		{"update", "", "pods", "", "", "", false},
@@ -127,6 +135,7 @@ func (s *stand) agentMayLittle(t *testing.T) {
 		{"update", "coordination.k8s.io", "leases", "", "", "kube-system", false},
 		{"list", "coordination.k8s.io", "leases", "", "", "berth-system", false},
 		{"create", "", "serviceaccounts", "token", "berth-agent", "berth-system", false},
+		{"create", "", "serviceaccounts", "token", "berth-viewer", "berth-system", false},
 		{"impersonate", "", "users", "", "", "", false},
 		{"bind", "rbac.authorization.k8s.io", "clusterroles", "", "", "", false},
 		{"update", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "", "", false},
@@ -211,6 +220,8 @@ func (s *stand) agentWritesForItsNode(t *testing.T) {
 	}
 	must(t, mine.patchStatus(ctx, "mine", annotations(v1alpha1.AnnotationPlacement, nil)))
 	must(t, mine.patchStatus(ctx, "mine", annotations("koordinator.sh/memory-locality-status", "{ }")))
+	must(t, mine.patchStatus(ctx, "mine", annotations(v1alpha1.AnnotationMove, "{}")))
+	must(t, mine.patchStatus(ctx, "mine", annotations(v1alpha1.AnnotationMove, nil)))
 	must(t, mine.patchStatus(ctx, "mine", placement))
 	locality := annotations("koordinator.sh/memory-locality-status", "{}") // The other policy has nothing against it.
 	mustContain(t, mine.patchStatus(ctx, "theirs", locality), why, "only allowed for pods on its own node, n")

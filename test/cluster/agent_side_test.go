@@ -118,6 +118,7 @@ func (a *agentSide) from(t *testing.T, limit time.Duration, source side.Source) 
 func TestAgentSide(t *testing.T) {
 	t.Parallel()
 	s := agentStand(t)
+	begin := time.Now()
 	a := s.startSide(t, "first")
 	a.from(t, 10*time.Second, side.APIServer)
 	a.until(t, 10*time.Second, func(s *side.Snapshot) string {
@@ -126,6 +127,11 @@ func TestAgentSide(t *testing.T) {
 		}
 		return ""
 	})
+	t.Logf("all is listed, watched and the Lease held %v after the start", time.Since(begin).Round(time.Millisecond))
+	v := a.show(t)
+	t.Run("viewers", v.areKnown(a))
+	t.Run("page of a node", v.areProxied(a))
+	t.Run("page of the cluster", v.areFollowed(a))
 	t.Run("pods", a.seesPods)
 	t.Run("annotations", a.writesAnnotations)
 	t.Run("ConfigMaps", a.seesConfigMaps)
@@ -135,7 +141,7 @@ func TestAgentSide(t *testing.T) {
 	t.Run("NodeTopology", a.publishes)
 	t.Run("static pods", a.seesStaticPods)
 	t.Run("no right to list pods", a.livesOnTheKubelet)
-	t.Run("API server away", a.worksOn)
+	t.Run("API server away", func(t *testing.T) { a.worksOn(t, v) })
 	t.Run("API server frozen", a.noticesSilence)
 }
 
@@ -466,7 +472,7 @@ func (a *agentSide) livesOnTheKubelet(t *testing.T) {
 }
 
 // worksOn takes the API server away, changes things meanwhile, and gives it back.
-func (a *agentSide) worksOn(t *testing.T) {
+func (a *agentSide) worksOn(t *testing.T, v *viewers) {
 	ctx := t.Context()
 	kept := a.s.boundPod(t, "kept", "n")
 	gone := a.s.boundPod(t, "gone", "n")
@@ -505,6 +511,7 @@ func (a *agentSide) worksOn(t *testing.T) {
 	if a.pod("kept") == nil {
 		t.Error("the pods are forgotten")
 	}
+	v.areKept(t, a)
 	must(t, a.s.StartAPIServer(ctx))
 	a.from(t, 40*time.Second, side.APIServer)
 	a.until(t, 70*time.Second, func(*side.Snapshot) string {

@@ -299,11 +299,25 @@ func TestBadPodsAndNodes(t *testing.T) {
 
 	liar.Spec.L3[1].CPUs = liar.Spec.L3[0].CPUs
 	f.rewrite(t, liar)
+	f.reason(t, "odd", "invalid NodeTopology") // The scheduler has seen it.
 	f.add(t, pinnedPod("unlucky", 2), podObject("ordinary", "1", ""))
 	f.boundCount(t, "ordinary", 1)
 	f.reason(t, "unlucky", "0/1 nodes are available")
 	f.rewrite(t, topologyObject("n0", recorded(t, "two-socket-ht")))
 	f.boundCount(t, "unlucky", 1)
+}
+
+// TestForgedPlacement lets the creator of an ordinary pod bind it and give it a placement,
+// where no admission policy refuses that: the CPUs stay free for others.
+func TestForgedPlacement(t *testing.T) {
+	t.Parallel()
+	f := newField(t, recorded(t, "two-socket-ht"))
+	f.startScheduler(t, "scheduler", sideBySide)
+	f.add(t, podObject("forged", "1", "16", func(pod *v1.Pod) { pod.Spec.NodeName = "n0" }, annotated(v1alpha1.AnnotationPlacement,
+		`{"v":1,"topology":"0123456789abcdef","containers":{"app":{"cpus":"0-15","mems":"0-1","policy":"exclusive"}}}`)))
+	f.boundCount(t, "forged", 1)
+	f.add(t, pinnedPod("large", 28))
+	f.boundCount(t, "large", 1)
 }
 
 // warned waits for a warning about a pod.

@@ -94,8 +94,10 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			l.carryOut(later)
 		})
 		panic(http.ErrAbortHandler)
-	default: // It goes its way although the scheduler dies.
-		l.proxy.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	default: // It goes its way although the scheduler dies: by a context that can end, and does not.
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+		defer cancel()
+		l.proxy.ServeHTTP(w, r.WithContext(ctx))
 	}
 }
 

@@ -59,6 +59,8 @@ func TestPolicies(t *testing.T) {
 	a.inForce(t, refused, pinnedPod("forged", 4, annotated(v1alpha1.AnnotationPlacement, somePlacement)))
 	t.Run("only scheduler and agent write placements", a.placementsAreWritten)
 	t.Run("bound pods", a.boundPodsStay)
+	t.Run("moves", a.movesAreAskedFor)
+	t.Run("who repacks writes nothing else", a.repackersOnlyAsk)
 	a.shipped(t, "policy/raise-requests.yaml")
 	a.inForce(t, func(made *v1.Pod, err error) bool {
 		return err == nil && made.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4
@@ -190,6 +192,134 @@ func (a actors) placementsAreWritten(t *testing.T) {
 	a.agentsWriteTheirOwn(t, why)
 }
 
+// movesAreAskedFor checks that only those who may repack the node of a pod, and its agent, write
+// what asks for a move.
+func (a actors) movesAreAskedFor(t *testing.T) {
+	const why, move = "annotation berth.dev/move", `{"v":1,"from":"0-3","to":"4-7"}`
+	ctx := t.Context()
+	a.apply(t, repackRights)
+	config, err := a.As("repacker")
+	must(t, err)
+	repacker, _ := clients(t, config)
+	write := func(client kubernetes.Interface, name string, value any) error {
+		text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationMove: value}}})
+		must(t, err)
+		_, err = client.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{}, "status")
+		return err
+	}
+	for name, node := range map[string]string{"here": "n", "there": "other"} {
+		pod, err := create(ctx, a.user, pinnedPod(name, 4))
+		must(t, err)
+		mustContain(t, write(repacker, name, move), why) // on no node yet
+		must(t, a.scheduler.CoreV1().Pods("default").Bind(ctx, binding(pod, node), metav1.CreateOptions{}))
+	}
+	_, err = create(ctx, a.user, pinnedPod("forged", 4, annotated(v1alpha1.AnnotationMove, move)))
+	mustContain(t, err, "forbidden", why)
+	mustContain(t, write(a.user, "here", move), "forbidden", why)
+	mustContain(t, write(repacker, "there", move), "forbidden", why)
+	must(t, write(repacker, "here", move))
+	must(t, write(a.client, "there", move)) // an administrator
+	mustContain(t, write(a.user, "here", nil), why)
+	mustContain(t, write(a.agent(t, "other"), "here", nil), why)
+	must(t, write(a.agent(t, "n"), "here", nil))
+}
+
+// repackersOnlyAsk checks that who has the shipped role writes the one annotation into the status of
+// pods, on a node or not, and nothing else; and that those who may update all of it are not limited.
+func (a actors) repackersOnlyAsk(t *testing.T) {
+	const why, move = "nothing but the annotation berth.dev/move", `{"v":1,"from":"0-3","to":"4-7"}`
+	ctx := t.Context()
+	a.shipped(t, "repack.yaml")
+	a.apply(t, repackerBinding)
+	var holders [2]kubernetes.Interface
+	for i, name := range []string{"holder", "editor"} {
+		config, err := a.As(name)
+		must(t, err)
+		holders[i], _ = clients(t, config)
+	}
+	holder, editor := holders[0], holders[1]
+	for name, node := range map[string]string{"repacked": "n", "unbound": ""} {
+		pod, err := create(ctx, a.user, pinnedPod(name, 4, annotated("example.com/kept", "x"), func(p *v1.Pod) { p.Finalizers = []string{"example.com/kept"} }))
+		must(t, err)
+		if node != "" {
+			must(t, a.scheduler.CoreV1().Pods("default").Bind(ctx, binding(pod, node), metav1.CreateOptions{}))
+		}
+	}
+	write := func(client kubernetes.Interface, name, patch string) error {
+		_, err := client.CoreV1().Pods("default").Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		return err
+	}
+	encoded, err := json.Marshal(move)
+	must(t, err)
+	asks := `"berth.dev/move":` + string(encoded)
+	within(t, 20*time.Second, func() string {
+		if err := write(holder, "unbound", `{"metadata":{"annotations":{"example.com/early":"x"}}}`); err != nil {
+			return ""
+		}
+		return "the policy is not in force"
+	})
+	for _, change := range []string{
+		`"status":{"phase":"Failed"}`,
+		`"status":{"conditions":[{"type":"Ready","status":"True"}]}`,
+		`"metadata":{"labels":{"app":"other"}}`,
+		`"metadata":{"finalizers":null}`,
+		`"metadata":{"annotations":{"example.com/note":"x"}}`,
+		`"metadata":{"annotations":{"example.com/kept":null}}`,
+	} {
+		mustContain(t, write(holder, "repacked", "{"+change+"}"), "forbidden", why)
+		mustContain(t, write(holder, "unbound", "{"+change+"}"), "forbidden", why)
+	}
+	mustContain(t, write(holder, "repacked", `{"metadata":{"annotations":{`+asks+`}},"status":{"phase":"Failed"}}`), "forbidden", why)
+	mustContain(t, write(holder, "repacked", `{"metadata":{"annotations":{`+asks+`,"example.com/note":"x"}}}`), "forbidden", why)
+	must(t, write(holder, "repacked", `{"metadata":{"annotations":{`+asks+`}}}`))
+	must(t, write(holder, "repacked", `{"metadata":{"annotations":{"berth.dev/move":null}}}`))
+	for _, client := range []kubernetes.Interface{editor, a.user, a.client} {
+		must(t, write(client, "repacked", `{"metadata":{"annotations":{"example.com/note":"x"}},"status":{"message":"y"}}`))
+		must(t, write(a.client, "repacked", `{"metadata":{"annotations":{"example.com/note":null}},"status":{"message":null}}`))
+	}
+}
+
+// repackerBinding gives the shipped role to two users, of whom one may write the status of pods anyway.
+const repackerBinding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: holders-repack}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-repack}
+subjects:
+- {kind: User, name: holder, apiGroup: rbac.authorization.k8s.io}
+- {kind: User, name: editor, apiGroup: rbac.authorization.k8s.io}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: writes-status}
+rules:
+- {apiGroups: [""], resources: [pods/status], verbs: [update, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: editor}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: writes-status}
+subjects:
+- {kind: User, name: editor, apiGroup: rbac.authorization.k8s.io}
+`
+
+// repackRights are those of a user who may repack one node, and no other.
+const repackRights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: repacker}
+rules:
+- {apiGroups: [""], resources: [pods/status], verbs: [patch]}
+- {apiGroups: [berth.dev], resources: [nodetopologies], resourceNames: ["n"], verbs: [repack]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: repacker}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: repacker}
+subjects:
+- {kind: User, name: repacker, apiGroup: rbac.authorization.k8s.io}
+`
+
 // agentsWriteTheirOwn checks that an agent writes for pods of its node only.
 func (a actors) agentsWriteTheirOwn(t *testing.T, why string) {
 	for node, want := range map[string]string{"n": "", "other": why, "": why} {
@@ -305,5 +435,5 @@ func (a actors) requestsAreRaised(t *testing.T) {
 
 // acceptsManifests applies all of deploy/, as the server judges them.
 func (s *stand) acceptsManifests(t *testing.T) {
-	s.shipped(t, "scheduler/rbac-patch.yaml", "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml", "agent/*.yaml")
+	s.shipped(t, "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml", "agent/*.yaml")
 }

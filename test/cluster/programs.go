@@ -36,6 +36,7 @@ type Programs struct {
 	Berth                                          string            // berth.
 	Images                                         string            // What packs and serves the images; see runtime/images.
 	Contained                                      map[string]string // Programs that images hold, by the name of the image.
+	Release                                        string            // release of test/chart: what Helm does with the chart.
 	BenchSchedule                                  string            // benchschedule: what `berth bench schedule` measures with.
 	LocalCluster                                   string            // localcluster: what starts and ends it all.
 	Packed                                         string            // A directory: the images of Debian's programs.
@@ -118,6 +119,7 @@ func layout() ([]program, error) {
 		{"benchschedule", "./benchschedule", here},
 		{"localcluster", "./localcluster", here},
 		{"tour", "./tour", here},
+		{"release", "./release", filepath.Join(root, "test", "chart")},
 	} {
 		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
 	}
@@ -204,6 +206,7 @@ func found(programs []program) Programs {
 			"pause": at["pause"], "java-pi": at["pi"], "go-demo": at["demo"],
 			"berth-mask": at["mask"], "berth-burn": at["burn"], "berth-load": at["load"],
 		},
+		Release:       at["release"],
 		BenchSchedule: at["benchschedule"],
 		LocalCluster:  at["localcluster"],
 		Packed:        filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),

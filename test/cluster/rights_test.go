@@ -98,6 +98,8 @@ func TestShipped(t *testing.T) {
 	t.Run("the scheduler's rights are few", s.schedulerMayLittle)
 	s.shipped(t, "agent/rbac.yaml")
 	t.Run("the agent's rights are few", s.agentMayLittle)
+	s.shipped(t, "agent/config.yaml", "uninstall/rbac.yaml")
+	t.Run("the uninstall's rights suffice, and are few", s.uninstalls)
 	t.Run("all manifests", s.acceptsManifests)
 }
 

@@ -1,11 +1,15 @@
 package deploy
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -136,10 +140,10 @@ func TestNoUserMakesPeersNamespaces(t *testing.T) {
 	}
 }
 
-// agentRules are the rules of all roles of the agent.
-func agentRules(t *testing.T) []rbacv1.PolicyRule {
+// rulesOf are the rules of both roles of a file.
+func rulesOf(t *testing.T, file string) []rbacv1.PolicyRule {
 	t.Helper()
-	return append(the[*rbacv1.ClusterRole](t, "agent/rbac.yaml").Rules, the[*rbacv1.Role](t, "agent/rbac.yaml").Rules...)
+	return append(the[*rbacv1.ClusterRole](t, file).Rules, the[*rbacv1.Role](t, file).Rules...)
 }
 
 // TestAgentReadsLittle lists every verb that reads, compares the ConfigMaps with
@@ -150,7 +154,7 @@ func TestAgentReadsLittle(t *testing.T) {
 		_, short := name.Split()
 		names = append(names, short)
 	}
-	for _, rule := range agentRules(t) {
+	for _, rule := range rulesOf(t, "agent/rbac.yaml") {
 		for _, word := range slices.Concat(rule.Verbs, rule.Resources, rule.APIGroups) {
 			if strings.Contains(word, "*") || strings.Contains(word, "proxy") || word == "secrets" || word == "impersonate" {
 				t.Errorf("rule %+v has %s", rule, word)
@@ -174,37 +178,100 @@ func TestAgentReadsLittle(t *testing.T) {
 	}
 }
 
+// viewerFile says who may look at what an agent shows.
+const viewerFile = "agent/viewer.yaml"
+
+// TestViewerOnlyLooks: the role for those who look, and so the account, has two paths and no
+// resource, and no pod gets the account's token unasked.
+func TestViewerOnlyLooks(t *testing.T) {
+	rules := the[*rbacv1.ClusterRole](t, viewerFile).Rules
+	if len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/berth/view", "/metrics"}) || !slices.Equal(rules[0].Verbs, []string{"get"}) ||
+		len(rules[0].Resources) > 0 || len(rules[0].APIGroups) > 0 {
+		t.Errorf("rules %+v", rules)
+	}
+	account := the[*corev1.ServiceAccount](t, viewerFile)
+	if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+		t.Error("pods of the account get its token")
+	}
+	binding := the[*rbacv1.ClusterRoleBinding](t, viewerFile)
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account.Name || binding.Subjects[0].Namespace != account.Namespace {
+		t.Errorf("the role is bound to %+v", binding.Subjects)
+	}
+}
+
+// TestRepackIsForNobody: the roles of those who repack have what the command asks for, which
+// TestRepack compares, and no more. Nobody gets them unasked.
+func TestRepackIsForNobody(t *testing.T) {
+	const file = "repack.yaml"
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{"berth.dev"}, Resources: []string{"nodetopologies"}, Verbs: []string{"list", "repack"}},
+	}
+	if diff := cmp.Diff(want, the[*rbacv1.ClusterRole](t, file).Rules); diff != "" {
+		t.Errorf("in the cluster (-want +got):\n%s", diff)
+	}
+	want = []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}}}
+	role := the[*rbacv1.Role](t, file)
+	if diff := cmp.Diff(want, role.Rules); diff != "" || role.Namespace != v1alpha1.DefaultLeaseNamespace {
+		t.Errorf("in %s (-want +got):\n%s", role.Namespace, diff)
+	}
+	for _, m := range manifests(t) {
+		switch object := m.object.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			if object.RoleRef.Name == role.Name {
+				t.Errorf("%s binds it to %v", m.file, object.Subjects)
+			}
+		case *rbacv1.RoleBinding:
+			if object.RoleRef.Name == role.Name {
+				t.Errorf("%s binds it to %v", m.file, object.Subjects)
+			}
+		}
+	}
+}
+
 // TestSecurityExplainsEachRight finds a rule that SECURITY.md does not explain, and
 // one that it explains and nobody has.
 func TestSecurityExplainsEachRight(t *testing.T) {
-	var had, told []string
-	for _, rule := range agentRules(t) {
-		had = append(had, strings.Join(rule.Resources, ", ")+": "+strings.Join(rule.Verbs, ", "))
-	}
-	_, rest, _ := strings.Cut(read(t, "SECURITY.md"), "| Right of berth-agent |")
-	table, _, _ := strings.Cut(rest, "\n\n")
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
-		told = append(told, row[1])
-	}
-	slices.Sort(had)
-	slices.Sort(told)
-	if !slices.Equal(had, told) {
-		t.Errorf("rights %q, explained are %q", had, told)
+	for account, file := range map[string]string{"berth-agent": "agent/rbac.yaml", "berth-uninstall": "uninstall/rbac.yaml"} {
+		var had, told []string
+		for _, rule := range rulesOf(t, file) {
+			had = append(had, strings.Join(rule.Resources, ", ")+": "+strings.Join(rule.Verbs, ", "))
+		}
+		_, rest, _ := strings.Cut(read(t, "SECURITY.md"), "| Right of "+account+" |")
+		table, _, _ := strings.Cut(rest, "\n\n")
+		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+			told = append(told, row[1])
+		}
+		slices.Sort(had)
+		slices.Sort(told)
+		if !slices.Equal(had, told) || len(had) == 0 {
+			t.Errorf("%s has the rights %q, explained are %q", account, had, told)
+		}
 	}
 }
 
 // TestSecurityNamesTests finds tests that SECURITY.md relies on and that are gone.
 func TestSecurityNamesTests(t *testing.T) {
-	sources := read(t, "test/cluster/policy_test.go") + read(t, "test/cluster/policy_bound_test.go") + read(t, "test/cluster/rights_test.go") +
-		read(t, "test/cluster/agent_rights_test.go") + read(t, "test/cluster/agent_side_test.go") + read(t, "test/deploy/agent_test.go") +
-		read(t, "test/deploy/deploy_test.go") + read(t, "internal/cluster/merge_test.go") + read(t, "internal/strategy/strategy_test.go") +
-		read(t, "internal/inventory/caps_test.go") + read(t, "test/deploy/patch_test.go") + read(t, "internal/strategy/peers_test.go") + read(t, "internal/workload/caps_test.go") + read(t, "test/deploy/hostpid_test.go") + read(t, "internal/profile/profile_test.go")
+	var sources strings.Builder
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			var source []byte
+			source, err = os.ReadFile(path)
+			sources.Write(source)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	names := regexp.MustCompile(`Test[A-Z][A-Za-z]+`).FindAllString(read(t, "SECURITY.md"), -1)
 	if len(names) < 5 {
 		t.Errorf("SECURITY.md names %v", names)
 	}
 	for _, name := range names {
-		if !strings.Contains(sources, "func "+name+"(") {
+		if !strings.Contains(sources.String(), "func "+name+"(") {
 			t.Errorf("SECURITY.md names %s, which is nowhere", name)
 		}
 	}
@@ -237,7 +304,7 @@ func TestEmbedded(t *testing.T) {
 	for _, one := range all {
 		text.Write(one)
 	}
-	for _, file := range []string{"namespace.yaml", "koordinator-namespace.yaml", "agent/rbac.yaml", "agent/policy.yaml", "agent/config.yaml", "agent/daemonset.yaml"} {
+	for _, file := range []string{"namespace.yaml", "koordinator-namespace.yaml", "agent/rbac.yaml", "agent/viewer.yaml", "agent/policy.yaml", "agent/config.yaml", "agent/daemonset.yaml"} {
 		if !strings.Contains(text.String(), read(t, "deploy/"+file)) {
 			t.Errorf("%s is not embedded", file)
 		}

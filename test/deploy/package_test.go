@@ -48,10 +48,19 @@ func TestPackageContents(t *testing.T) {
 	if places["/etc/berth/agent.yaml"] != "config|noreplace" || places["/usr/bin/kubectl-berth"] != "symlink" {
 		t.Errorf("the packages have %v", places)
 	}
-	unit := read("berth-agent.service")
-	_, packed := places["/usr/bin/berth"]
-	if !packed || !strings.Contains(unit, "\nExecStart=/usr/bin/berth agent --config /etc/berth/agent.yaml\n") {
-		t.Error("the unit does not start the program of the package")
+	for name, starts := range map[string]string{
+		"berth-agent.service": "/usr/bin/berth agent --config /etc/berth/agent.yaml",
+		"berth-tune.service":  "/usr/bin/berth tune apply --committed",
+	} {
+		_, packed := places["/usr/bin/berth"]
+		_, shipped := places["/usr/lib/systemd/system/"+name]
+		unit := sections(t, name, read(name))
+		if !packed || !shipped || unit["Service"]["ExecStart"] != starts || unit["Install"]["WantedBy"] != "multi-user.target" {
+			t.Errorf("%s: in the packages %v, which have the program %v: %v", name, shipped, packed, unit)
+		}
+		if !strings.Contains(read("preremove.sh"), name) {
+			t.Errorf("%s stays when the package goes", name)
+		}
 	}
 	data, err := yaml.YAMLToJSON([]byte(read("agent.yaml")))
 	if err != nil {
@@ -60,6 +69,50 @@ func TestPackageContents(t *testing.T) {
 	cfg, problems := v1alpha1.DecodeAgentConfig(data)
 	if _, made := places[cfg.WorkloadDir]; len(problems) > 0 || !made {
 		t.Errorf("agent.yaml: %v; the package makes no %s", problems, cfg.WorkloadDir)
+	}
+}
+
+// sections reads a unit of systemd, as systemd.syntax(7) has it but for what no unit of ours uses:
+// lines that go on, and a key that stands twice.
+func sections(t *testing.T, name, text string) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{}
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		key, value, assigns := strings.Cut(line, "=")
+		switch {
+		case line == "", line[0] == '#':
+		case strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]"):
+			section = strings.Trim(line, "[]")
+			all[section] = map[string]string{}
+		case !assigns || section == "" || key == "" || strings.ContainsAny(key, " \t") || all[section][key] != "":
+			t.Errorf("%s: %q", name, line)
+		default:
+			all[section][key] = value
+		}
+	}
+	for _, section := range []string{"Unit", "Service", "Install"} {
+		if len(all[section]) == 0 {
+			t.Errorf("%s has no section %s", name, section)
+		}
+	}
+	return all
+}
+
+// TestProfileAtBoot: the unit starts where a profile is on record, once the units that the profile
+// names run, and it may give their threads a real-time policy.
+func TestProfileAtBoot(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/package/berth-tune.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := sections(t, "berth-tune.service", string(text))
+	if at := unit["Unit"]["ConditionPathExists"]; at != "/var/lib/berth/tune/applied" {
+		t.Errorf("it starts where there is %q", at)
+	}
+	if unit["Unit"]["After"] != "multi-user.target" || unit["Service"]["Type"] != "oneshot" || unit["Service"]["RestrictRealtime"] == "yes" {
+		t.Errorf("%v", unit)
 	}
 }
 

@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,14 @@ func TestDoctorPageListsTheChecks(t *testing.T) {
 	const page, begin, end = "docs/doctor.md", " -->\n", "<!-- end -->"
 	var table strings.Builder
 	table.WriteString("| Code | Severity | Found | Rule | Threshold, source | Remedy | Risk | Hides |\n|---|---|---|---|---|---|---|---|\n")
+	pages := regexp.MustCompile(`docs/[a-z-]+\.md`)
+	for _, c := range doctor.Checks() {
+		for _, page := range pages.FindAllString(c.Remedy+c.Source, -1) {
+			if _, err := os.Stat(filepath.Join("../..", page)); err != nil {
+				t.Errorf("%s: %v", c.Code, err)
+			}
+		}
+	}
 	for _, c := range doctor.Checks() {
 		hides := "-"
 		if c.Hides != "" {

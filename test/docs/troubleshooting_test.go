@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -29,6 +30,7 @@ func TestTroubleshootingHasEachReason(t *testing.T) {
 	for section, made := range map[string][]string{
 		"## Events":                            eventReasons(t),
 		"## Pinnable":                          pinnableReasons(t),
+		"## Decisions":                         burstDecisions(t),
 		"### What the CPUs of a node lack":     allocRefusals(t),
 		"### What the node lacks besides":      placementRefusals(t),
 		"### What the scheduler says of nodes": schedulerTexts(t),
@@ -61,7 +63,11 @@ func TestTroubleshootingHasEachCondition(t *testing.T) {
 			return
 		}
 		kind := consts[call.Args[0].(*ast.SelectorExpr).Sel.Name]
-		if reason, ok := text(call.Args[2], constants(t, dir)); ok {
+		reason, ok := text(call.Args[2], constants(t, dir))
+		if public, is := call.Args[2].(*ast.SelectorExpr); is && !ok {
+			reason, ok = consts[public.Sel.Name]
+		}
+		if ok {
 			made = append(made, kind+" "+reason)
 			return
 		}
@@ -119,6 +125,25 @@ func pinnableReasons(t *testing.T) []string {
 				t.Errorf("%s: the reason of an Obstacle is not a constant", dir)
 			}
 			all = append(all, reason)
+		}
+	})
+	return all
+}
+
+// burstDecisions are the names of all reasons of a quota. A constant without a name of its own
+// gets the one that String makes up, which the page lacks.
+func burstDecisions(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	inspect(t, "internal/credit", func(_ string, node ast.Node) {
+		decl, ok := node.(*ast.GenDecl)
+		if !ok || decl.Tok != token.CONST {
+			return
+		}
+		if name, ok := decl.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); ok && name.Name == "Reason" {
+			for r := range decl.Specs {
+				all = append(all, credit.Reason(r).String())
+			}
 		}
 	})
 	return all

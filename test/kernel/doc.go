@@ -21,6 +21,13 @@
 // two hundred steps. So a cell of `make test` makes one of seven such steps (job.Stride); the
 // host, where it runs as root, and the cells of `make verify` make all of them.
 //
+// TestBootArguments boots once more with arguments that no cell has: a locked down kernel, isolated CPUs.
+//
+// TestGRUB boots from a disk with a GRUB of its own (GRUB, out of its packages), by the BIOS and by UEFI
+// firmware, and takes it through boots on trial; TestSystemdBoot does the same with UEFI firmware and
+// systemd-boot. With UEFI the kernel is the distribution's, as our own knows no such firmware. Each of
+// them boots nine times, and is for `make verify` only.
+//
 // # Adding things
 //
 //   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under
@@ -42,6 +49,7 @@
 //	go test -count=1 ./test/kernel               # the whole matrix
 //	go test -count=1 ./test/kernel -run VM/6.12-v2
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel
+//	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|SystemdBoot'
 //
 // Without the packages TestVM skips, except where CI or BERTH_VM=require is set: there a
 // machine without kernels must not look tested. The go command caches results and does not

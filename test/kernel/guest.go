@@ -46,8 +46,8 @@ func (g *Guest) Program(ctx context.Context, name, pkg string) error {
 }
 
 // Tests builds the test binary of pkg, puts it and the package's testdata into
-// /tests/<pkg>, and adds the job that runs the named tests.
-func (g *Guest) Tests(ctx context.Context, pkg string, tests []string) error {
+// /tests/<pkg>, and adds the job that runs the named tests, for VMs of this stride.
+func (g *Guest) Tests(ctx context.Context, pkg string, tests []string, stride int) error {
 	dir := path.Join("/tests", pkg)
 	binary := path.Join(dir, "live.test")
 	if err := g.build(ctx, binary, "test", "-c", "./"+pkg); err != nil {
@@ -58,7 +58,7 @@ func (g *Guest) Tests(ctx context.Context, pkg string, tests []string) error {
 	}
 	g.Job(job.Job{
 		Name: pkg, Dir: dir,
-		Argv: []string{binary, "-test.v", "-test.timeout=" + testLimit.String(), "-test.run=" + pattern(tests)},
+		Argv: []string{binary, "-test.v", "-test.timeout=" + limit(stride).String(), "-test.run=" + pattern(tests)},
 	})
 	return nil
 }

@@ -87,7 +87,7 @@ func processor() []string {
 // CommandLine joins the parameters of the guest's kernel, after those that every guest has.
 func CommandLine(params ...string) string {
 	fixed := []string{
-		"console=ttyS0", "loglevel=4", // Warnings and worse: the console matters only in a failure.
+		"console=ttyS0", "loglevel=5", // Warnings and worse: the console matters only in a failure.
 		"panic=-1", // With -no-reboot a panic ends QEMU at once.
 		"psi=1", "mitigations=off",
 		"random.trust_cpu=on", // No waiting for entropy in a machine without devices.

@@ -36,15 +36,15 @@ func Matrix(all bool) []Cell {
 	}
 	return []Cell{
 		{Origin: "own", Layout: "v2", Stride: stride},
-		{Origin: "own", Layout: "v1", Without: measuring(), Stride: stride},
-		{Origin: "distro", Layout: "v2", Without: measuring(), Stride: stride},
+		{Origin: "own", Layout: "v1", Without: programs(), Stride: stride},
+		{Origin: "distro", Layout: "v2", Without: programs(), Stride: stride},
 	}
 }
 
-// measuring returns the packages that put whole programs under load for most of a minute.
-// What differs between kernels is asked by the packages below them; one cell shows that
-// they run without the host's root.
-func measuring() []string { return []string{"internal/bench", "internal/demo"} }
+// programs returns the packages that run whole programs, most of them under load. What differs
+// between kernels is asked by the packages below them; one cell shows that they run without the
+// host's root.
+func programs() []string { return []string{"internal/bench", "internal/cli", "internal/demo"} }
 
 // Name is the cell's name for people and for -run, like "6.12-v2" or "6.1-distro-v2".
 func (c Cell) Name(k Kernel) string {

@@ -52,10 +52,14 @@ func clusterNeeds() []need {
 	}
 }
 
+// packageNeeds lists what the tests of the shipped packages take, dpkg is there, and that of
+// the page.
+func packageNeeds() []need { return []need{{"rpm", "rpm"}, {"chromium", "chromium"}} }
+
 // Missing returns the Debian packages that are not installed, in the form that apt-get
 // install takes. The kernel sources are the newest linux-source package of the release.
 func Missing(ctx context.Context) []string {
-	return append(missingForNode(ctx), absent(clusterNeeds())...)
+	return append(missingForNode(ctx), absent(append(clusterNeeds(), packageNeeds()...))...)
 }
 
 // missingForNode is Missing without what only a cluster on this machine takes.

@@ -1,9 +1,11 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/test/kernel/job"
@@ -100,12 +102,35 @@ func (r *Record) Unproved() []string {
 	return wrong
 }
 
-// Summary counts the outcomes of one result for the log.
+// Summary counts the outcomes of one result for the log, and names the tests that took longest.
 func Summary(got job.Result) string {
 	count := map[string]int{}
 	for _, outcome := range Outcomes(got.Output) {
 		count[outcome]++
 	}
-	return fmt.Sprintf("%d passed, %d skipped, %d failed in %v",
-		count[passed], count[skipped], count[failed], got.Took.Round(100*time.Millisecond))
+	words := []string{fmt.Sprintf("%d passed, %d skipped, %d failed in %v",
+		count[passed], count[skipped], count[failed], got.Took.Round(100*time.Millisecond))}
+	for _, slow := range slowest(got.Output) {
+		words = append(words, fmt.Sprintf("%s %v", slow.test, slow.took.Round(time.Second)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// slow is a test that took long.
+type slow struct {
+	test string
+	took time.Duration
+}
+
+// slowest returns the tests that took five seconds and more, longest first.
+func slowest(output string) []slow {
+	line := regexp.MustCompile(`(?m)^--- \w+: (\S+) \((\S+)\)`)
+	var list []slow
+	for _, match := range line.FindAllStringSubmatch(output, -1) {
+		if took, err := time.ParseDuration(match[2]); err == nil && took >= 5*time.Second {
+			list = append(list, slow{test: match[1], took: took})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b slow) int { return cmp.Compare(b.took, a.took) })
+	return list
 }

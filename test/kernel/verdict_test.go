@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -71,5 +72,12 @@ func TestSkipsAreProved(t *testing.T) {
 				t.Errorf("unproved (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestSummaryNamesTheSlowest(t *testing.T) {
+	got := Summary(job.Result{Took: 90 * time.Second, Output: "--- PASS: TestA (7.25s)\n    --- PASS: TestA/sub (6.00s)\n--- PASS: TestB (0.10s)\n--- FAIL: TestC (80.00s)\n"})
+	if want := "3 passed, 0 skipped, 1 failed in 1m30s, TestC 1m20s, TestA 7s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,9 @@ func TestVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := testImage(t, source, cases)
-	record := NewRecord(skips())
 	matrix := Matrix(os.Getenv("BERTH_VM_MATRIX") == "all")
+	image := testImage(t, source, cases, matrix[0].Stride)
+	record := NewRecord(skips())
 	booted := 0
 	for _, cell := range matrix {
 		k := kernels[cell.Origin]
@@ -46,6 +47,30 @@ func TestVM(t *testing.T) {
 	}
 }
 
+// TestBootArguments runs the live tests of what reads boot arguments on a kernel that is locked down and
+// has isolated CPUs, and to which nohz_full= names a CPU that it cannot have: it ignores all of that. No
+// other cell is so, and these are the cases of two packages.
+func TestBootArguments(t *testing.T) {
+	kernels := requireKernels(t)
+	source := moduleRoot(t)
+	cases, err := Find(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases = slices.DeleteFunc(cases, func(c Cases) bool { return c.Package != "internal/knob" && c.Package != "internal/bootargs" })
+	if len(cases) != 2 {
+		t.Fatalf("%d packages of 2: %v", len(cases), cases)
+	}
+	vm := VM{
+		Machine: twoSockets(), Kernel: kernels["own"], Layout: "v2", Image: testImage(t, source, cases, 1), Stride: 1,
+		Arguments: []string{"lockdown=integrity", "nohz_full=2-3,1000", "isolcpus=managed_irq,domain,6-7"},
+	}
+	results, record := boot(t, vm), NewRecord(skips())
+	for _, c := range cases {
+		t.Run(c.Package, func(t *testing.T) { judge(t, record, vm.Layout, c, results[c.Package]) })
+	}
+}
+
 // TestDeadGuestIsReported boots an image without init: the kernel panics, and the error must
 // say so in the kernel's own words.
 func TestDeadGuestIsReported(t *testing.T) {
@@ -58,10 +83,43 @@ func TestDeadGuestIsReported(t *testing.T) {
 	if err := os.WriteFile(image, content.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("TMPDIR", t.TempDir()) // for the console, which is kept
 	vm := VM{Machine: twoSockets(), Kernel: kernels["own"], Layout: "v2", Image: image}
 	_, err := vm.Run(t.Context())
 	if !errors.Is(err, ErrGuest) || !strings.Contains(err.Error(), "Kernel panic") {
 		t.Errorf("Run() = %v, want %v with the panic", err, ErrGuest)
+	}
+}
+
+// TestHungGuestIsReported boots a guest that has begun and says nothing more. The error must have the
+// registers of its processors, and the kernel's own stacks.
+func TestHungGuestIsReported(t *testing.T) {
+	kernels := requireKernels(t)
+	guest, err := NewGuest(t.Context(), moduleRoot(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guest.Program(t.Context(), "/bin/pause", "./test/kernel/testdata/pause"); err != nil {
+		t.Fatal(err)
+	}
+	guest.Job(job.Job{Name: "pause", Dir: "/", Argv: []string{"/bin/pause"}})
+	image, err := guest.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir()) // for the console, which is kept
+	vm := VM{Machine: twoSockets(), Kernel: kernels["distro"], Layout: "v2", Image: image, Quiet: time.Minute}
+	results, err := vm.Run(t.Context())
+	if !errors.Is(err, ErrGuest) || !errors.Is(err, ErrHung) {
+		t.Fatalf("Run() = %v, %v, want %v", results, err, ErrHung)
+	}
+	if ended := results["pause"].Ended; ended {
+		t.Error("the job has ended")
+	}
+	for _, want := range []string{"CPU#7", "RIP=", "Kernel panic - not syncing: NMI", "console, whole in "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
 	}
 }
 
@@ -85,7 +143,7 @@ func boot(t *testing.T, vm VM) map[string]job.Result {
 	t.Helper()
 	start := time.Now()
 	results, err := vm.Run(t.Context())
-	if errors.Is(err, ErrSilent) || errors.Is(err, ErrCrashed) {
+	if slices.ContainsFunc([]error{ErrSilent, ErrCrashed, ErrStalled, ErrHung}, func(known error) bool { return errors.Is(err, known) }) {
 		t.Logf("once more: %v", err)
 		results, err = vm.Run(t.Context())
 	}
@@ -128,15 +186,15 @@ func requireKernels(t *testing.T) map[string]Kernel {
 	return kernels
 }
 
-// testImage makes the initramfs with the test binaries of all packages.
-func testImage(t *testing.T, source string, cases []Cases) string {
+// testImage makes the initramfs with the test binaries of all packages, for cells of this stride.
+func testImage(t *testing.T, source string, cases []Cases, stride int) string {
 	t.Helper()
 	guest, err := NewGuest(t.Context(), source, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		if err := guest.Tests(t.Context(), c.Package, c.Tests); err != nil {
+		if err := guest.Tests(t.Context(), c.Package, c.Tests, stride); err != nil {
 			t.Fatal(err)
 		}
 	}

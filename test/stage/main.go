@@ -1,7 +1,10 @@
 // Program stage runs one stage of `make test`, notes what it cost, and holds it to its budget.
 //
 //	stage FILE NAME SECONDS COMMAND [ARG...]   runs a command and adds its line to FILE
-//	stage FILE                                 prints the table, and fails if a stage is over
+//	stage FILE AGAIN                           prints the table, and fails if a stage is over
+//
+// AGAIN is the directory where tools/suite.sh notes the tests that ran twice. The table has them
+// below it.
 //
 // The budget is CPU time: what all processes that the command started have computed, those that
 // left it too (a cluster's servers, virtual machines). It is a budget of work. Waiting costs
@@ -15,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,10 +42,10 @@ func main() {
 
 func run(args []string) (code int, err error) {
 	switch {
-	case len(args) == 1:
-		return 0, table(args[0])
+	case len(args) == 2:
+		return 0, errors.Join(table(args[0]), again(args[1]))
 	case len(args) < 4:
-		return 2, errors.New("usage: stage FILE [NAME SECONDS COMMAND [ARG...]]")
+		return 2, errors.New("usage: stage FILE AGAIN, or stage FILE NAME SECONDS COMMAND [ARG...]")
 	}
 	budget, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -142,6 +146,24 @@ func table(name string) error {
 	}
 	if len(over) > 0 {
 		return fmt.Errorf("%w: %s", errOver, strings.Join(over, ", "))
+	}
+	return nil
+}
+
+// again prints which tests needed a second run.
+func again(dir string) error {
+	reports, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, report := range reports {
+		text, err := os.ReadFile(report)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			fmt.Print("unsteady: ", line)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,4 +48,22 @@ func TestStageOverBudgetFails(t *testing.T) {
 	if err != nil || strings.Count(string(text), "\n") != 3 {
 		t.Errorf("file %q, %v", text, err)
 	}
+}
+
+func Example_again() {
+	dir, err := os.MkdirTemp("", "again")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	for name, text := range map[string]string{"1": "", "2": "example.com/rooms.TestKey: 2 runs, 1 failures\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(again(dir))
+	// Output:
+	// unsteady: example.com/rooms.TestKey: 2 runs, 1 failures
+	// <nil>
 }

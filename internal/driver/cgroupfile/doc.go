@@ -1,5 +1,5 @@
 // Package cgroupfile is the driver of the files of control groups: limits and bursts,
-// CPUs and memory nodes, precedence. It has two kinds of target, which differ in who writes.
+// CPUs and memory nodes, partitions, precedence. It has two kinds of target, which differ in who writes.
 //
 //	cgroup   the object is a group's path relative to the root of each hierarchy, the
 //	         knob a cgroup.Knob; the file is written
@@ -25,6 +25,11 @@
 // lose the affinity that they gave themselves. It is journaled before the write (Note) and
 // given back after it (GiveBack), within the CPUs that the group has then. Which kernel it
 // is shows after the first write: one that keeps affinities is left to itself from then on.
+//
+// A partition takes its CPUs from every other group: what that costs is noted of all threads of
+// the host but those that no program can move, and given back when it is none any more. The
+// kernel takes a partition that it cannot make, and says so in its file: that text is Berth's
+// value, too (plan.Kind.Mangled), so that it is put back.
 //
 // systemd may have a value on record also of a group whose file is written, because a
 // container runtime put it there (Properties). A rollback takes it out of the record.

@@ -3,6 +3,7 @@ package cgroupfile
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -115,7 +116,7 @@ func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 // systemd is asked for a value.
 func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
 	v, err := g.Read(Knob(t))
-	if t.Driver == UnitDriver && errors.Is(err, cgroup.ErrNoController) {
+	if (t.Driver == UnitDriver || isPartition(t)) && errors.Is(err, cgroup.ErrNoController) {
 		return Knob(t).WithoutController(), nil
 	}
 	return v, err
@@ -129,10 +130,14 @@ func (s *groups) Write(c plan.Change) (plan.Value, error) {
 	}
 	write := s.writeQuantity
 	switch k := Knob(c.Target); {
+	case isPartition(c.Target):
+		write = s.writePartition
 	case k.Controller() == cgroup.CPUSet:
 		write = s.writeList
 	case k == cgroup.KnobPrecedence:
 		write = s.writePrecedence
+	case k == cgroup.KnobRTRuntime:
+		write = s.writeBudget
 	}
 	effective, err := write(g, c)
 	return plan.Value(effective), classify(err)
@@ -163,6 +168,17 @@ func (s *groups) Locate(t plan.Target, v plan.Value) string {
 		return ""
 	}
 	return dir.Path() + "/" + name
+}
+
+// Encode is apply.Encoder: v1 has a file for each number of a limit, and a burst's takes no period.
+// A precedence may take two files.
+func (s *groups) Encode(t plan.Target, v plan.Value) (text string, takes bool) {
+	g, err := s.get(t.Object)
+	if err != nil || Knob(t) == cgroup.KnobPrecedence {
+		return "", false
+	}
+	_, _, text, err = g.Encode(Knob(t), cgroup.Value(v))
+	return strings.TrimSuffix(text, "\n"), err == nil
 }
 
 // put writes a value, as it is encoded for the group's version.

@@ -30,7 +30,9 @@ func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error)
 		defer again.Close()
 		g = again
 	}
-	s.giveBack(g, c.Target)
+	if movesThreads(c.Target) {
+		s.giveBack(g, c.Target)
+	}
 	stands, err := read(g, c.Target)
 	if err != nil {
 		return "", err

@@ -29,6 +29,11 @@ func (s *groups) writeQuantity(g *cgroup.Group, c plan.Change) (cgroup.Value, er
 	if err := s.keepBurst(g, before); err != nil {
 		return "", err
 	}
+	return stands(g, k, value)
+}
+
+// stands reads back what was written.
+func stands(g *cgroup.Group, k cgroup.Knob, value cgroup.Value) (cgroup.Value, error) {
 	effective, err := g.Read(k)
 	if err != nil {
 		return "", err

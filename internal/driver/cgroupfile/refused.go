@@ -29,6 +29,9 @@ func (s *groups) explain(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err err
 // v1 the group below or above whose limit forbids it. It only reads. What cannot
 // be read is left out, since an explanation must not hide the error.
 func (s *groups) blockers(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) []string {
+	if k == cgroup.KnobRTRuntime {
+		return []string{"the budgets for real-time threads of a group and of those beside it have to fit into that of the group above, up to kernel.sched_rt_runtime_us, and no group may have less than those below it"}
+	}
 	n, _, err := v.Pair()
 	b, berr := g.Bandwidth()
 	if err != nil || berr != nil || n < 0 { // no quota at all is always taken

@@ -52,19 +52,19 @@ func within(asked, group cpuset.Set) cpuset.Set {
 // Note is apply.SideEffects: it journals the affinities that threads gave themselves in a
 // group whose CPUs are about to change.
 func (s *groups) Note(t plan.Target) error {
-	if Knob(t) != cgroup.KnobCPUs {
+	if !movesThreads(t) {
 		return nil
 	}
 	known, journaled := s.call.Threads(t)
-	switch {
+	switch kept := s.affinity.keeps && Knob(t) == cgroup.KnobCPUs; {
 	case !journaled:
 		return nil
-	case s.affinity.keeps && len(known) > 0:
+	case kept && len(known) > 0:
 		return s.call.KeepThreads(t, nil) // what an earlier agent noted is the kernel's to keep
-	case s.affinity.keeps:
+	case kept:
 		return nil
 	}
-	g, err := s.get(t.Object)
+	g, err := s.get(reached(t))
 	if err != nil {
 		return nil //nolint:nilerr // the change itself says what is wrong with the group
 	}
@@ -72,7 +72,7 @@ func (s *groups) Note(t plan.Target) error {
 	var threads []journal.Thread
 	for tid, group := range s.threads(g) {
 		thread, asks := threadOf(known, tid, group)
-		if asks && len(threads) < mostThreads {
+		if asks && len(threads) < mostThreads && !kernel.ThreadIsBound(tid) {
 			before[tid] = group
 			threads = append(threads, thread)
 		}
@@ -82,9 +82,23 @@ func (s *groups) Note(t plan.Target) error {
 		return err
 	}
 	if len(threads) > 0 {
-		s.affinity.before[t.Object] = before
+		s.affinity.before[t.String()] = before
 	}
 	return nil
+}
+
+// movesThreads says that a change of a target may cost threads their affinity.
+func movesThreads(t plan.Target) bool {
+	return Knob(t) == cgroup.KnobCPUs || Knob(t) == cgroup.KnobPartition
+}
+
+// reached is the group at the top of those whose threads a change of a target reaches: a
+// partition takes its CPUs from all others.
+func reached(t plan.Target) string {
+	if Knob(t) == cgroup.KnobPartition {
+		return ""
+	}
+	return t.Object
 }
 
 // threadOf returns what the journal is to have for a thread, if that asked for an affinity
@@ -147,22 +161,27 @@ func (s *groups) threads(g *cgroup.Group) map[int]cpuset.Set {
 // that is a reset on one kernel and its own choice on the other, which would be lost for good
 // if it were narrowed. So it is left as it is until a change shows which kernel this is, or
 // until the group has one of the CPUs that it did without.
+//
+// Of partitions it infers nothing about the kernel: one that keeps the affinities of programs
+// may reset those of its own threads (see also widen).
 func (s *groups) GiveBack(t plan.Target) {
-	if g, err := s.get(t.Object); err == nil {
-		s.giveBack(g, t)
+	g, err := s.get(reached(t))
+	if err != nil || !movesThreads(t) {
+		return
 	}
+	if Knob(t) == cgroup.KnobPartition {
+		defer s.widen(g, t)()
+	}
+	s.giveBack(g, t)
 }
 
 func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
-	if Knob(t) != cgroup.KnobCPUs {
-		return
-	}
 	threads, _ := s.call.Threads(t)
 	if len(threads) == 0 {
 		return
 	}
 	var still []journal.Thread
-	if !s.affinity.keeps {
+	if !s.affinity.keeps || Knob(t) == cgroup.KnobPartition {
 		still = s.giveBackAll(g, t, threads)
 	}
 	if len(still) < len(threads) {
@@ -175,8 +194,8 @@ func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
 // giveBackAll gives threads their affinity again and returns those of which it is not
 // over. It finds out whether this kernel keeps affinities: then it is over for all.
 func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.Thread) []journal.Thread {
-	before := s.affinity.before[t.Object]
-	delete(s.affinity.before, t.Object)
+	before := s.affinity.before[t.String()]
+	delete(s.affinity.before, t.String())
 	now := s.threads(g)
 	kept, reset := false, false
 	var still []journal.Thread
@@ -186,19 +205,76 @@ func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.T
 			continue
 		}
 		was, noted := before[thread.TID]
-		changed := noted && was != group
+		changed, same := noted && was != group, noted && was == group
 		state := s.restoreThread(thread, group)
-		if noted && !changed || state == threadOpen || !showsAll(thread, group) {
+		if same || state == threadOpen || !showsAll(thread, group) {
 			still = append(still, thread)
 		}
 		kept = kept || changed && state == threadKept
 		reset = reset || state == threadReset
-		s.affinity.resets = s.affinity.resets || changed && state == threadReset
+		s.affinity.resets = s.affinity.resets || changed && state == threadReset && Knob(t) == cgroup.KnobCPUs
 	}
-	if s.affinity.keeps = kept && !reset; s.affinity.keeps {
+	return s.unfinished(t, still, kept && !reset)
+}
+
+// unfinished returns the threads of which it is not over, now that it is known whether this kernel
+// keeps affinities. A change of a partition says nothing of lists of CPUs.
+func (s *groups) unfinished(t plan.Target, still []journal.Thread, keeps bool) []journal.Thread {
+	if Knob(t) == cgroup.KnobPartition {
+		return still
+	}
+	if s.affinity.keeps = keeps; keeps {
 		return nil
 	}
 	return still
+}
+
+// widen returns what gives noted threads back the CPUs of a partition that is none any more: the kernel
+// leaves its own threads that it moved off them where they are, such as kswapd of a NUMA node. A thread
+// that was not noted is left alone, whatever it has: what it had before is not known. So one that
+// asks, while there is a partition, for all that it then sees has asked for no more.
+func (s *groups) widen(top *cgroup.Group, t plan.Target) func() {
+	noted, _ := s.call.Threads(t)
+	return func() {
+		taken, over := s.takenBy(t)
+		if !over || len(noted) == 0 {
+			return
+		}
+		now := s.threads(top)
+		for _, thread := range noted {
+			group, there := now[thread.TID]
+			should, known := asked(thread, group)
+			has, err := kernel.ThreadAffinity(thread.TID)
+			if there && known && err == nil && should.Intersects(taken) && has == should.Difference(taken) {
+				_ = hostwrite.Affinity(thread.TID, should) // best effort, as for those that the kernel reset
+			}
+		}
+	}
+}
+
+// takenBy returns the CPUs of a partition that is none any more, and false where there is one.
+func (s *groups) takenBy(t plan.Target) (taken cpuset.Set, over bool) {
+	g, err := s.get(t.Object)
+	if err != nil {
+		return taken, false
+	}
+	now, err := g.Read(cgroup.KnobPartition)
+	if err != nil || now != cgroup.Member {
+		return taken, false
+	}
+	list, err := g.Read(cgroup.KnobCPUs)
+	if err != nil {
+		return taken, false
+	}
+	taken, _, err = list.List()
+	return taken, err == nil
+}
+
+// asked is what a noted thread asked for, within a group with these CPUs, and false for one that is gone.
+func asked(noted journal.Thread, group cpuset.Set) (cpuset.Set, bool) {
+	start, gone := kernel.ThreadStart(noted.TID)
+	own, err := cpuset.Parse(noted.CPUs)
+	return within(own, group), gone == nil && err == nil && start == noted.Start
 }
 
 // showsAll says that a thread which has what it asked for has all of it in this group, and

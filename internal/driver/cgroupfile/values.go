@@ -1,18 +1,20 @@
 package cgroupfile
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // Values returns what the two kinds say of their values without a host.
 func Values() plan.Kinds {
 	kind := plan.Kind{Same: same, Forms: forms, Mangled: mangled}
-	unit := kind
-	unit.Recurs = func(t plan.Target) bool { return recurs(Unit(t)) }
-	return plan.Kinds{Driver: kind, UnitDriver: unit}
+	ofUnit := kind
+	ofUnit.Recurs = func(t plan.Target) bool { return recurs(Unit(t)) }
+	return plan.Kinds{Driver: kind, UnitDriver: ofUnit}
 }
 
 // recurs says that systemd gives a unit its runtime properties again when it restarts. A
@@ -26,7 +28,7 @@ func same(t plan.Target, a, b plan.Value) bool {
 // forms describes a change. Where one period is the other doubled the value goes out
 // at the period in force, so that is what counts.
 func forms(c plan.Change) (from, to plan.Form) {
-	if Knob(c.Target).Controller() == cgroup.CPUSet {
+	if Knob(c.Target).Controller() == cgroup.CPUSet && !isPartition(c.Target) {
 		return list(c.Target, c.From), list(c.Target, c.Value)
 	}
 	from = quantity(c.Target, cgroup.Value(c.From))
@@ -38,6 +40,12 @@ func forms(c plan.Change) (from, to plan.Form) {
 func quantity(t plan.Target, v cgroup.Value) plan.Form {
 	f := plan.Form{Tree: string(cgroup.CPU), Path: t.Object, N: -1, Period: 1}
 	switch Knob(t) {
+	case cgroup.KnobRTRuntime:
+		f.Shape, f.Tree = plan.Limit, t.Knob
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			f.N = unit.Micros(n)
+		}
+		return f
 	case cgroup.KnobMax:
 		f.Shape = plan.Limit
 	case cgroup.KnobBurst:
@@ -63,8 +71,12 @@ func list(t plan.Target, v plan.Value) plan.Form {
 
 // mangled says what the kernel may leave on the way between two values.
 func mangled(t plan.Target, v, recorded plan.Value) bool {
-	if Knob(t) == cgroup.KnobPrecedence {
+	switch Knob(t) {
+	case cgroup.KnobPrecedence:
 		return leftByIdle(v, recorded)
+	case cgroup.KnobPartition:
+		kind, _, invalid := strings.Cut(string(v), " invalid")
+		return invalid && kind == string(recorded)
 	}
 	return divided(t, v, recorded)
 }

@@ -54,6 +54,19 @@ func TestLeftByIdle(t *testing.T) {
 	}
 }
 
+// A partition that the kernel does not keep is Berth's as far as its kind is: an undo ends it.
+func TestInvalidPartition(t *testing.T) {
+	e := journal.Entry{Target: cgroupfile.Target("a", cgroup.KnobPartition), Original: "member", Previous: "member", Intent: "isolated"}
+	for v, want := range map[plan.Value]bool{
+		"isolated": true, "isolated invalid (Cpu list in cpuset.cpus not exclusive)": true, "isolated invalid": true,
+		"root": false, "root invalid (Parent is not a partition root)": false, "member": true,
+	} {
+		if e.IsOurs(cgroupfile.Values(), v) != want {
+			t.Errorf("IsOurs(%q) = %v", v, !want)
+		}
+	}
+}
+
 // What the order of writes knows of a value.
 func TestForms(t *testing.T) {
 	low, _ := cpuset.Parse("0-1")

@@ -165,11 +165,11 @@ func (w *write) run() (plan.Value, error) {
 		return "", err
 	}
 	if todo := w.todo(now); len(todo) > 0 {
-		gives, sources := w.id, now.Have
+		gives := w.id
 		if !w.all {
-			gives, sources = 0, nil
+			gives = 0
 		}
-		err = coresched.With(gives, sources, func() (err error) {
+		err = coresched.With(gives, func() (err error) {
 			now, err = w.rounds(now)
 			return err
 		})
@@ -230,7 +230,7 @@ func (w *write) takeBack(given, listed []int) {
 		return
 	}
 	// Best effort: what cannot be changed is as it is until the thread ends.
-	_ = coresched.With(0, nil, func() error {
+	_ = coresched.With(0, func() error {
 		for _, tid := range stray {
 			_ = hostwrite.Cookie(tid)
 		}

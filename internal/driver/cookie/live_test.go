@@ -1,18 +1,13 @@
 package cookie_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +21,8 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/scratch"
-	"github.com/berth-project/berth/test/kernel/job"
+	"github.com/berth-project/berth/test/child"
+	"github.com/berth-project/berth/test/crash"
 )
 
 const boot = "0f0f0f0f-boot"
@@ -73,78 +69,19 @@ func newBatch(t *testing.T) *batch {
 	return b
 }
 
-// child is a process that does what it is told on its standard input.
-type child struct {
-	*exec.Cmd
-
-	t      *testing.T
-	input  io.WriteCloser
-	output *bufio.Reader
-}
-
-const childFlag = "BERTH_TEST_COOKIE_CHILD"
-
-// TestChild is such a process: it forks another one of its kind, or gives itself a cookie of its
-// own, and ends with its input.
+// TestChild is a process of a group. It gives itself a cookie of its own where it is told to.
 func TestChild(t *testing.T) {
-	if os.Getenv(childFlag) == "" {
-		return
-	}
-	input := bufio.NewScanner(os.Stdin)
-	for input.Scan() {
-		switch input.Text() {
-		case "fork":
-			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestChild$")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			if _, err := cmd.StdinPipe(); err != nil || cmd.Start() != nil {
-				t.Fatal(err)
-			}
-			fmt.Println("done", cmd.Process.Pid)
-		case "own":
-			err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE, 0, unix.PR_SCHED_CORE_SCOPE_THREAD_GROUP, 0)
-			fmt.Println("done", os.Getpid(), err)
-		default:
-			fmt.Println("done", os.Getpid())
+	child.Serve(t, func(what string) error {
+		if what != "own" {
+			return nil
 		}
-	}
+		return unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE, 0, unix.PR_SCHED_CORE_SCOPE_THREAD_GROUP, 0)
+	})
 }
 
-func (b *batch) start(g *scratch.Group) *child {
+func (b *batch) start(g *scratch.Group) *child.Child {
 	b.t.Helper()
-	c := &child{t: b.t, Cmd: exec.CommandContext(b.t.Context(), "/proc/self/exe", "-test.run=^TestChild$")}
-	c.Env = append(os.Environ(), childFlag+"=1")
-	var err error
-	c.input, err = c.StdinPipe()
-	must(b.t, err)
-	out, err := c.StdoutPipe()
-	must(b.t, err)
-	c.output = bufio.NewReader(out)
-	must(b.t, c.Start())
-	b.t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
-	c.tells("ready")
-	must(b.t, g.Attach(c.Process.Pid))
-	return c
-}
-
-// tells has the child do something, and returns the process that the answer names.
-func (c *child) tells(what string) int {
-	c.t.Helper()
-	_, err := fmt.Fprintln(c.input, what)
-	must(c.t, err)
-	for {
-		line, err := c.output.ReadString('\n')
-		must(c.t, err)
-		words := strings.Fields(line)
-		if len(words) < 2 || words[0] != "done" {
-			continue
-		}
-		if len(words) == 3 && words[2] != "<nil>" {
-			c.t.Fatal(line)
-		}
-		pid, err := strconv.Atoi(words[1])
-		must(c.t, err)
-		return pid
-	}
+	return child.Start(b.t, g.Attach)
 }
 
 // cookies counts the threads of a group by their cookie.
@@ -204,6 +141,25 @@ func (b *batch) applier(dir string, step func(apply.Step, plan.Target)) (*apply.
 	return apply.New(cookie.Kinds(b.host), j, apply.Options{Step: step}), j
 }
 
+// hold makes a cookie, which is held until the test ends.
+func (b *batch) hold() *coresched.Held {
+	b.t.Helper()
+	held, err := coresched.Hold()
+	must(b.t, err)
+	b.t.Cleanup(held.Close)
+	return held
+}
+
+// restored has all that stands put back.
+func (b *batch) restored(a *apply.Applier) {
+	b.t.Helper()
+	for _, r := range a.Restore(nil, false) {
+		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
+			b.t.Errorf("%+v", r)
+		}
+	}
+}
+
 // supported says whether this kernel has cookies, and checks that it says so if not.
 func (b *batch) supported() bool {
 	b.t.Helper()
@@ -231,16 +187,14 @@ func TestLiveCookieOfAGroup(t *testing.T) {
 	if !b.supported() {
 		return
 	}
-	held, err := coresched.Hold()
-	must(t, err)
-	defer held.Close()
+	held := b.hold()
 	one, other := b.start(b.next), b.start(b.below)
 	a, j := b.applier(t.TempDir(), nil)
 	b.only("before", 0)
 	b.applied(a, b.change(a, held.ID(), cookie.All))
 	b.only("after the write", held.ID())
-	for _, c := range []*child{one, other} {
-		if got, err := coresched.Of(c.tells("fork")); err != nil || got != held.ID() {
+	for _, c := range []*child.Child{one, other} {
+		if got, err := coresched.Of(c.Tell("fork")); err != nil || got != held.ID() {
 			t.Errorf("a fork has cookie %s, %v, want %s", got, err, held.ID())
 		}
 	}
@@ -254,7 +208,7 @@ func TestLiveCookieOfAGroup(t *testing.T) {
 	}
 	b.only("after the second write", held.ID())
 
-	one.tells("own")
+	one.Tell("own")
 	own, err := coresched.Of(one.Process.Pid)
 	must(t, err)
 	b.only("after a process made a cookie of its own", held.ID(), own)
@@ -264,11 +218,7 @@ func TestLiveCookieOfAGroup(t *testing.T) {
 	if e, known := j.Entry(cookie.Target(b.top.Path(), held.ID())); !known || e.Original != cookie.None {
 		t.Errorf("entry %+v", e)
 	}
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
-			t.Errorf("%+v", r)
-		}
-	}
+	b.restored(a)
 	b.only("in the end", 0, own)
 	if len(j.Entries()) > 0 {
 		t.Errorf("entries %v", j.Entries())
@@ -292,9 +242,7 @@ func TestLiveCookieOfAnotherAgent(t *testing.T) {
 	b.only("after the end of the agent", first.ID())
 
 	a, _ = b.applier(dir, nil)
-	next, err := coresched.Hold()
-	must(t, err)
-	defer next.Close()
+	next := b.hold()
 	late := b.start(b.below)
 	b.applied(a, b.change(a, next.ID(), cookie.All))
 	b.only("beside what the last agent left", first.ID(), next.ID())
@@ -308,11 +256,7 @@ func TestLiveCookieOfAnotherAgent(t *testing.T) {
 	if got, err := coresched.Of(late.Process.Pid); err != nil || got != next.ID() {
 		t.Errorf("the later process has cookie %s, %v", got, err)
 	}
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil {
-			t.Errorf("%+v", r)
-		}
-	}
+	crash.Undone(t, "in the end", a.Restore(nil, false))
 	b.only("in the end", 0)
 }
 
@@ -323,9 +267,7 @@ func TestLiveCookieNeedsRights(t *testing.T) {
 	if !b.supported() {
 		return
 	}
-	held, err := coresched.Hold()
-	must(t, err)
-	defer held.Close()
+	held := b.hold()
 	b.start(b.below)
 	looked := make(chan error)
 	go func() {
@@ -348,35 +290,22 @@ func TestLiveCookieNeedsRights(t *testing.T) {
 	b.only("after the look", 0)
 }
 
-// What the crash test hands its child: the state directory, the group, and the number of the
-// step at which to die.
-const (
-	crashDir   = "BERTH_TEST_CRASH_DIR"
-	crashGroup = "BERTH_TEST_CRASH_GROUP"
-	crashStep  = "BERTH_TEST_CRASH_STEP"
-)
+// crashGroup is the group that the crash test hands its child.
+const crashGroup = "BERTH_TEST_CRASH_GROUP"
 
-// TestCrashChild is the agent that dies; without its variables it does nothing.
+// TestCrashChild is the agent that dies; else it does nothing.
 func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
+	agent, ok := crash.Asked(t)
+	if !ok {
 		return
 	}
-	fatal, err := strconv.Atoi(os.Getenv(crashStep))
-	must(t, err)
 	root, err := hostfs.Open("/")
 	must(t, err)
 	b := &batch{t: t}
 	b.host, err = cgroup.Open(root)
 	must(t, err)
-	step := 0
-	a, _ := b.applier(dir, func(apply.Step, plan.Target) {
-		if step++; step == fatal {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-	})
-	held, err := coresched.Hold()
-	must(t, err)
+	a, _ := b.applier(agent.Dir, agent.Step)
+	held := b.hold()
 	target := cookie.Target(os.Getenv(crashGroup), held.ID())
 	stands := a.Read([]plan.Target{target})[0]
 	must(t, stands.Err)
@@ -384,11 +313,7 @@ func TestCrashChild(t *testing.T) {
 	if r := a.Apply([]plan.Change{{Setting: s, From: stands.Value}})[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
-			t.Fatalf("%+v", r)
-		}
-	}
+	b.restored(a)
 }
 
 // The agent dies by SIGKILL between every two steps; each time another process takes the cookie
@@ -401,46 +326,16 @@ func TestLiveCookieOutlivesNoCrash(t *testing.T) {
 	b.start(b.next)
 	b.start(b.below)
 	dir := t.TempDir()
-	stride, err := job.Stride()
-	must(t, err)
-	for step := 1; ; step += min(stride, 2) { // there are nine steps
-		if step > 50 {
-			t.Fatal("the child never ran to its end")
-		}
-		killed := b.crash(dir, step)
+	crash.Steps(t, 8, func(step int) bool {
+		killed := crash.At(t, dir, step, crashGroup+"="+b.top.Path())
 		a, j := b.applier(dir, nil)
-		for _, r := range a.Restore(nil, false) {
-			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-				t.Errorf("step %d: %+v", step, r)
-			}
-		}
+		when := fmt.Sprintf("killed at step %d", step)
+		crash.Undone(t, when, a.Restore(nil, false))
 		if len(j.Entries()) > 0 {
-			t.Errorf("step %d: entries %v", step, j.Entries())
+			t.Errorf("%s: entries %v", when, j.Entries())
 		}
 		must(t, j.Close())
-		b.only(fmt.Sprintf("killed at step %d", step), 0)
-		if !killed {
-			if step < 8 {
-				t.Errorf("only %d steps", step)
-			}
-			return
-		}
-	}
-}
-
-// crash runs the agent and says whether it was killed.
-func (b *batch) crash(dir string, step int) bool {
-	b.t.Helper()
-	agent := exec.CommandContext(b.t.Context(), "/proc/self/exe", "-test.run=^TestCrashChild$", "-test.v")
-	agent.Env = append(os.Environ(), crashDir+"="+dir, crashGroup+"="+b.top.Path(), fmt.Sprintf("%s=%d", crashStep, step))
-	out, err := agent.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(string(out), "--- PASS: TestCrashChild"):
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	b.t.Fatalf("agent at step %d: %v\n%s", step, err, out)
-	return false
+		b.only(when, 0)
+		return killed
+	})
 }

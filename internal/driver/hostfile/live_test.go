@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/test/kernel/job"
+	"github.com/berth-project/berth/test/crash"
 )
 
 // The settings of the running kernel that the tests change and put back: how often the
@@ -192,28 +190,14 @@ func TestMountsBelow(t *testing.T) {
 	}
 }
 
-// What the crash test hands its child: the state directory and the number of the step
-// at which to die.
-const (
-	crashDir  = "BERTH_TEST_CRASH_DIR"
-	crashStep = "BERTH_TEST_CRASH_STEP"
-)
-
-// TestCrashChild is the child; without its variables it does nothing.
+// TestCrashChild is the child of the crash test; else it does nothing.
 func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
+	child, ok := crash.Asked(t)
+	if !ok {
 		return
 	}
-	fatal, err := strconv.Atoi(os.Getenv(crashStep))
-	must(t, err)
-	step := 0
 	k := kinds(t, "/")
-	a := apply.New(k, openJournal(t, dir), apply.Options{Step: func(apply.Step, plan.Target) {
-		if step++; step == fatal {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-	}})
+	a := apply.New(k, openJournal(t, child.Dir), apply.Options{Step: child.Step})
 	for range 2 {
 		for _, file := range []string{interval, printk} {
 			if r := a.Apply([]plan.Change{another(t, k, file)})[0]; r.Err != nil {
@@ -221,11 +205,7 @@ func TestCrashChild(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range a.Restore(nil, false) {
-		if r.Err != nil || r.Outcome != apply.OutcomeRestored {
-			t.Fatalf("%+v", r)
-		}
-	}
+	crash.Undone(t, "in the child", a.Restore(nil, false))
 }
 
 // The process dies by SIGKILL between every two steps; each time a rollback by another
@@ -234,49 +214,19 @@ func TestCrashBetweenSteps(t *testing.T) {
 	k := live(t)
 	before := content(t, interval) + content(t, printk)
 	dir := t.TempDir()
-	stride, err := job.Stride()
-	must(t, err)
-	for step := 1; ; step += stride {
-		if step > 100 {
-			t.Fatal("the child never ran to its end")
-		}
-		killed := crash(t, dir, step)
+	crash.Steps(t, 20, func(step int) bool {
+		killed := crash.At(t, dir, step)
 		j, err := journal.Open(dir, boot, hostfile.Values())
 		must(t, err)
-		for _, r := range apply.New(k, j, apply.Options{}).Restore(nil, false) {
-			if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-				t.Errorf("step %d: %s: %s: %v", step, r.Entry.Target, r.Outcome, r.Err)
-			}
-		}
+		when := fmt.Sprintf("killed at step %d", step)
+		crash.Undone(t, when, apply.New(k, j, apply.Options{}).Restore(nil, false))
 		if n := len(j.Entries()); n != 0 {
-			t.Errorf("step %d: %d entries left", step, n)
+			t.Errorf("%s: %d entries left", when, n)
 		}
 		must(t, j.Close())
 		if now := content(t, interval) + content(t, printk); now != before {
-			t.Fatalf("killed at step %d: the kernel has %q, want %q", step, now, before)
+			t.Fatalf("%s: the kernel has %q, want %q", when, now, before)
 		}
-		if !killed {
-			if step < 20 {
-				t.Errorf("only %d steps", step)
-			}
-			return
-		}
-	}
-}
-
-// crash runs the child and reports whether it was killed.
-func crash(t *testing.T, dir string, step int) bool {
-	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$", "-test.v")
-	child.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashStep, step))
-	out, err := child.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(string(out), "--- PASS: TestCrashChild"):
-		return false
-	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	t.Fatalf("child at step %d: %v\n%s", step, err, out)
-	return false
+		return killed
+	})
 }

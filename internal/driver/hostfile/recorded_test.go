@@ -163,6 +163,18 @@ func TestNotEffective(t *testing.T) {
 	restored(t, a, apply.OutcomeDrifted)
 }
 
+// Another writer's value that is to stay is no business of Berth's any more.
+func TestLeave(t *testing.T) {
+	r := newRecorded(t)
+	a, j := r.applier(apply.Options{Leave: true})
+	must(t, a.Apply([]plan.Change{change(t, r.kinds, "/proc/sys/vm/stat_interval", "9")})[0].Err)
+	r.write("/proc/sys/vm/stat_interval", "7\n")
+	restored(t, a, apply.OutcomeLeft)
+	if got := r.content("/proc/sys/vm/stat_interval"); got != "7\n" || len(j.Entries()) != 0 {
+		t.Errorf("the file has %q; entries %v", got, j.Entries())
+	}
+}
+
 // A file that is not there, one that is for reading only, and one that is no setting
 // of the kernel are distinguished, and none is touched or made.
 func TestRefusals(t *testing.T) {

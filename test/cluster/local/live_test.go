@@ -111,8 +111,8 @@ func TestCluster(t *testing.T) {
 // visit runs the tests of another package, a directory of this module, in the cluster that is up: a
 // cluster takes a minute to start, and what they leave is looked for when it ends.
 func visit(t *testing.T, guest string) {
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=60m", guest)
-	cmd.Dir = ".."
+	cmd := exec.CommandContext(t.Context(), "../../tools/suite.sh", guest, "--", "-timeout=60m")
+	cmd.Dir = ".." // Which the program's path counts from.
 	cmd.Env = append(os.Environ(), "BERTH_NODE_CLUSTER=running")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	must(t, cmd.Run())

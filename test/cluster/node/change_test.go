@@ -22,15 +22,6 @@ func burstPolicy(percent int) string {
 	return fmt.Sprintf(`{"policy":"cpuBurstOnly","cpuBurstPercent":%d}`, percent)
 }
 
-// burst is the group's CPU burst in microseconds.
-func burst(dir string) string {
-	root := cpus()
-	if text := read(root, dir, "cpu.cfs_burst_us"); text != "" {
-		return text
-	}
-	return read(root, dir, "cpu.max.burst")
-}
-
 // change changes the policy of a running pod, by its annotation and by the ConfigMap that selects
 // it, and waits for the file of its control group.
 func (s *stage) change(t *testing.T) {

@@ -21,6 +21,8 @@
 //	BERTH_NODE_AWAY     how long the API server is away (default 10s)
 //	BERTH_NODE_STARTS   how many containers print their masks (default 100)
 //	BERTH_NODE_WINDOWS  how many containers start without NRI (default 25)
+//	BERTH_NODE_RESIZES  how many times a pinned pod is resized up, up and down, or with fewer than 4
+//	                    CPUs to the same number (default 1)
 //	BERTH_NODE_CHANGES  how many changes of a policy are timed (default 20)
 //	BERTH_NODE_FIGURES  a file that gets the figures as JSON, too
 package node

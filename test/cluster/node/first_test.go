@@ -70,7 +70,7 @@ func (s *stage) firstInstruction(t *testing.T) {
 	}
 	s.figure(t, "starts with the right masks from the first instruction", fmt.Sprintf("%d of %d", right, total))
 	s.figure(t, "starts not counted, as the runtime had dropped the agent", uncounted)
-	s.reportLatency(t, before)
+	s.reportLatency(t, "", before)
 }
 
 // rightFromTheFirst counts the containers of a pod that printed what they should have.

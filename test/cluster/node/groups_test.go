@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
@@ -167,12 +169,22 @@ func field(status, name string) string {
 
 // quota is the group's in microseconds, "max" for none.
 func quota(dir string) string {
-	root := cpus()
-	if text := read(root, dir, "cpu.cfs_quota_us"); text != "" {
-		return strings.Replace(text, "-1", "max", 1)
-	}
-	first, _, _ := strings.Cut(read(root, dir, "cpu.max"), " ")
-	return first
+	first, _, _ := strings.Cut(read(cpus(), dir, "cpu.max"), " ")
+	return atPeriod(dir, strings.Replace(cmp.Or(read(cpus(), dir, "cpu.cfs_quota_us"), first), "-1", "max", 1))
+}
+
+// burst is the group's CPU burst in microseconds.
+func burst(dir string) string {
+	return atPeriod(dir, cmp.Or(read(cpus(), dir, "cpu.cfs_burst_us"), read(cpus(), dir, "cpu.max.burst")))
+}
+
+// atPeriod carries a quota or a burst of the group to the kubelet's period: a kernel that is
+// starved of time doubles the period, and both with it, which changes no rate.
+func atPeriod(dir, micros string) string {
+	_, period, _ := strings.Cut(read(cpus(), dir, "cpu.max"), " ")
+	value := cgroup.Value(micros + " " + cmp.Or(read(cpus(), dir, "cpu.cfs_period_us"), period))
+	at, _, _ := strings.Cut(string(cgroup.ScaleTo(value, 100_000)), " ")
+	return at
 }
 
 // bundle is what containerd wrote down when it made a container: the answer of NRI is in it.

@@ -75,11 +75,28 @@ func (s *stage) resizePinned(t *testing.T) {
 	more := strconv.Itoa(len(online()))
 	s.resize(t, "resized", "50m", more)
 	s.settled(t)
-	s.event(t, space, "resized", "CPUPinFailed") // One core stays for the others.
+	s.event(t, space, "resized", "CPUPinFailed", "Pod resize Infeasible") // One core stays for the others.
 	s.unchanged(t, p)
 	s.resize(t, "resized", "50m", "1")
 	s.settled(t)
 	s.unchanged(t, p)
+	first, before := s.placement(t, "resized", "app").cpus, s.latency(t)
+	limits, about := []int{2, 3, 1}, "resize, "
+	if len(online()) < 4 { // No room for another CPU: the kubelet calls the runtime for the request alone.
+		limits, about = []int{1}, "resize to the same CPUs, "
+	}
+	for i, limit := range slices.Repeat(limits, number(t, "BERTH_NODE_RESIZES", 1)) {
+		s.resize(t, "resized", []string{"60m", "50m"}[i%2], strconv.Itoa(limit))
+		s.eventually(t, "the placement follows", func() string {
+			if has := s.placement(t, "resized", "app").cpus; len(has) != limit || !first.in(has) {
+				return fmt.Sprintf("CPUs %s, first %s", has, first)
+			}
+			return ""
+		})
+		s.settled(t)
+		s.unchanged(t, p)
+	}
+	s.reportLatency(t, about, before) // the kubelet calls the runtime, which asks the agent for the CPUs
 }
 
 // resize asks for other resources and waits until the kubelet has followed.

@@ -2,29 +2,28 @@ package node
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
-)
 
-// metricsURL is where the agent of this machine serves its metrics.
-const metricsURL = "http://127.0.0.1:9316/metrics"
+	"github.com/berth-project/berth/test/cluster/local"
+)
 
 // metrics are the agent's, by name with labels; nil while there is no agent.
 func metrics(t *testing.T) map[string]float64 {
 	t.Helper()
-	answer, err := http.Get(metricsURL) //nolint:noctx // bounded by the test's own time limit
+	text, err := local.AgentMetrics(context.WithoutCancel(t.Context())) // also after the test
 	if err != nil {
 		return nil
 	}
-	defer answer.Body.Close()
-	return parseMetrics(answer.Body)
+	return parseMetrics(bytes.NewReader(text))
 }
 
 func parseMetrics(in io.Reader) map[string]float64 {
@@ -57,8 +56,8 @@ func (s *stage) latency(t *testing.T) map[float64]float64 {
 	return buckets
 }
 
-// reportLatency notes how long the runtime waited since before.
-func (s *stage) reportLatency(t *testing.T, before map[float64]float64) {
+// reportLatency notes, under names that begin with about, how long the runtime waited since before.
+func (s *stage) reportLatency(t *testing.T, about string, before map[float64]float64) {
 	t.Helper()
 	after := s.latency(t)
 	bounds := make([]float64, 0, len(after))
@@ -73,12 +72,12 @@ func (s *stage) reportLatency(t *testing.T, before map[float64]float64) {
 	for _, q := range []float64{0.5, 0.99, 1} {
 		for _, bound := range bounds {
 			if after[bound]-before[bound] >= q*all {
-				s.figure(t, fmt.Sprintf("NRI answer p%g at most, ms", q*100), bound*1000)
+				s.figure(t, fmt.Sprintf("%sNRI answer p%g at most, ms", about, q*100), bound*1000)
 				break
 			}
 		}
 	}
-	s.figure(t, "NRI requests", all)
+	s.figure(t, about+"NRI requests", all)
 }
 
 // quantile of durations that are measured, the larger neighbour.

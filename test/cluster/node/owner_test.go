@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	node "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/test/cluster/local"
@@ -72,13 +73,60 @@ func (s *stage) kubeletPolicy(t *testing.T, policy string) {
 	if policy != "none" {
 		config = s.kubeletWith(t, config, map[string]any{"cpuManagerPolicy": policy, "reservedSystemCPUs": "1"})
 	}
+	s.kubeletStarts(t, config)
+}
+
+// kubeletMemory has the kubelet give out memory itself. Berth says so, and goes on with CPUs.
+func (s *stage) kubeletMemory(t *testing.T) {
+	const reserved, told = "64Mi", "True Working: the kubelet's memoryManagerPolicy is Static"
+	defer func() {
+		s.kubeletStarts(t, s.kubelet)
+		// Until the agent has asked the kubelet again, it leaves memory to it.
+		s.eventually(t, "Pinnable without the kubelet's memory", func() string {
+			got, err := local.Pinnable(context.WithoutCancel(t.Context()), s.client, local.NodeName)
+			if err != nil {
+				return err.Error()
+			}
+			if strings.HasPrefix(got, "True ") && !strings.HasPrefix(got, told) {
+				return ""
+			}
+			return "it is " + got
+		})
+	}()
+	s.kubeletStarts(t, s.kubeletWith(t, s.kubelet, map[string]any{
+		"memoryManagerPolicy": "Static",
+		"systemReserved":      map[string]string{"memory": reserved},
+		"reservedMemory":      []any{map[string]any{"numaNode": 0, "limits": map[string]string{"memory": reserved}}},
+	}))
+	s.pinnable(t, true, strings.TrimPrefix(told, "True "))
+	p := s.start(t, "guaranteed", pinned, func(p *v1.Pod) {
+		all := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("32Mi")}
+		p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
+	})
+	s.settled(t)
+	if has := s.placement(t, "guaranteed", "app"); len(has.cpus) != 1 {
+		t.Errorf("guaranteed has CPUs %s", has.cpus)
+	}
+	s.unchanged(t, p)
+	state, err := os.ReadFile(local.NodePath("/var/lib/kubelet/memory_manager_state"))
+	must(t, err)
+	if !strings.Contains(string(state), `"policyName":"Static"`) || !strings.Contains(string(state), string(p.UID)) {
+		t.Errorf("the kubelet gave guaranteed no memory: %s", state)
+	}
+}
+
+// kubeletStarts starts the kubelet anew with a configuration, unless it has that.
+func (s *stage) kubeletStarts(t *testing.T, config []byte) {
+	t.Helper()
 	if now, err := os.ReadFile(configFile("kubelet.yaml")); err == nil && string(now) == string(config) {
 		return
 	}
 	must(t, os.WriteFile(configFile("kubelet.yaml"), config, 0o600))
 	// The kubelet does not start with the state of another policy.
-	if err := os.Remove(local.NodePath("/var/lib/kubelet/cpu_manager_state")); !errors.Is(err, fs.ErrNotExist) {
-		must(t, err)
+	for _, state := range []string{"cpu_manager_state", "memory_manager_state"} {
+		if err := os.Remove(local.NodePath("/var/lib/kubelet/" + state)); !errors.Is(err, fs.ErrNotExist) {
+			must(t, err)
+		}
 	}
 	s.kill(t, "kubelet")
 	s.nodeReady(t)

@@ -66,6 +66,7 @@ func TestNode(t *testing.T) {
 		{"StaticPod", s.staticPod},
 		{"Kinds", s.kinds},
 		{"StaticBurst", s.staticBurst},
+		{"Isolation", s.isolation},
 		{"PodLevel", s.podLevel},
 		{"ResizePinned", s.resizePinned},
 		{"ResizeBursting", s.resizeBursting},
@@ -84,7 +85,9 @@ func TestNode(t *testing.T) {
 		{"Churn", s.churn},
 		{"FiftyPods", s.fifty},
 		{"KubeletStatic", s.kubeletStatic},
+		{"KubeletMemory", s.kubeletMemory},
 		{"Rollback", s.rollback},
+		{"Chart", s.chart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer func() {
@@ -161,10 +164,7 @@ func (s *stage) prepare(t *testing.T, borrowed bool) {
 	}
 	s.weigh(t)
 	s.kill(t, "kubelet", "containerd")
-	_, err = s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	s.namespace(t)
 	t.Cleanup(func() {
 		// Without a cluster of its own, something has to be tidied up.
 		_ = s.client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), space, metav1.DeleteOptions{})
@@ -175,6 +175,24 @@ func (s *stage) prepare(t *testing.T, borrowed bool) {
 	})
 	s.nodeReady(t)
 	s.agentReady(t)
+}
+
+// namespace makes the one of the tests. Another's of that name may yet be on its way out.
+func (s *stage) namespace(t *testing.T) {
+	t.Helper()
+	s.eventually(t, "the namespace", func() string {
+		n, err := s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			n, err = s.client.CoreV1().Namespaces().Get(t.Context(), space, metav1.GetOptions{})
+		}
+		if err != nil {
+			return err.Error()
+		}
+		if n.DeletionTimestamp != nil {
+			return "it is being deleted since " + n.DeletionTimestamp.String()
+		}
+		return ""
+	})
 }
 
 // weigh gives the pods, the agent among them, a larger share of the machine: what else runs here

@@ -25,10 +25,16 @@ func (s *stage) rollingRestart(t *testing.T) {
 	for _, dir := range []string{s.groupOf(t, id(p, "app")).dir, s.groupOf(t, id(neighbour, "app")).dir} {
 		files = append(files, cpusets()+dir+"/cpuset.cpus")
 	}
-	before := contents(files)
-	old := s.agentPID(t)
+	s.replaced(t, files, func() { s.kubectl(t, "-n", berth, "rollout", "restart", "daemonset/"+agents) })
+	s.unchanged(t, p)
+}
+
+// replaced has the agent replaced, and no file change until another one has settled.
+func (s *stage) replaced(t *testing.T, files []string, replace func()) {
+	t.Helper()
+	before, old := contents(files), s.agentPID(t)
 	s.witness.without()
-	s.kubectl(t, "-n", berth, "rollout", "restart", "daemonset/"+agents)
+	replace()
 	s.eventually(t, "another agent", func() string {
 		if now := contents(files); now != before {
 			t.Fatalf("the CPUs were %s and are %s", before, now)
@@ -48,16 +54,16 @@ func (s *stage) rollingRestart(t *testing.T) {
 		}
 	}
 	s.settled(t)
-	s.unchanged(t, p)
 }
 
+// contents are those of files, a line each.
 func contents(files []string) string {
 	var all []string
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		all = append(all, strings.TrimSpace(string(content))+text(err))
 	}
-	return strings.Join(all, " ")
+	return strings.Join(all, "\n")
 }
 
 // terminated ends the agent with SIGTERM while no kubelet starts another one: what is above the

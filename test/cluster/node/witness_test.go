@@ -37,10 +37,12 @@ type witness struct {
 	// agentless says that there may be no agent now, and that what starts meanwhile is put right
 	// when there is one.
 	agentless bool
-	sharing   map[string]time.Time // Since when, by who with whom.
-	found     []string
-	excused   time.Duration // The longest that a CPU was shared while there was no agent.
-	looks     int
+	// isolated says that no core may run an online and an offline container.
+	isolated bool
+	sharing  map[string]time.Time // Since when, by who with whom.
+	found    []string
+	excused  time.Duration // The longest that a CPU was shared while there was no agent.
+	looks    int
 }
 
 // newWitness looks until the test ends.
@@ -215,23 +217,34 @@ func (w *witness) look() {
 	}
 }
 
-// shared are the pairs of which one runs on CPUs that the other has for itself.
-func (w *witness) shared() map[string]bool {
-	type seen struct {
-		*resident
-		masks []list
-	}
-	var owners, all []seen
+// seen is a container and what it runs on.
+type seen struct {
+	*resident
+	masks []list
+}
+
+// running are the containers that run, but for sandboxes: these are narrowed after they were made,
+// and do nothing.
+func (w *witness) running() (all []seen) {
 	for _, r := range w.residents() {
-		masks, _ := r.masks(false)
-		if len(masks) == 0 || r.sandbox {
-			continue // A sandbox is narrowed after it was made, and does nothing.
+		if masks, _ := r.masks(false); len(masks) > 0 && !r.sandbox {
+			all = append(all, seen{r, masks})
 		}
-		all = append(all, seen{r, masks})
+	}
+	return all
+}
+
+// shared are the pairs of which one runs on CPUs that the other has for itself, or on cores that
+// the other side has.
+func (w *witness) shared() map[string]bool {
+	all := w.running()
+	var owners []seen
+	for _, one := range all {
 		// One that was refused may run in the shared pool on what its annotation says a
 		// moment longer; it has its quota then.
-		if len(r.claim.cpus) > 0 && (masks[0].in(r.claim.cpus) && quota(r.dir) == "max" || r.claim.bursts && r.claim.cpus.in(masks[0])) {
-			owners = append(owners, seen{r, masks})
+		r, first := one.resident, one.masks[0]
+		if len(r.claim.cpus) > 0 && (first.in(r.claim.cpus) && quota(r.dir) == "max" || r.claim.bursts && r.claim.cpus.in(first)) {
+			owners = append(owners, one)
 		}
 	}
 	pairs := map[string]bool{}
@@ -246,6 +259,9 @@ func (w *witness) shared() map[string]bool {
 				}
 			}
 		}
+	}
+	if w.isIsolated() {
+		beside(all, pairs)
 	}
 	return pairs
 }
@@ -391,8 +407,12 @@ func (w *witness) other(r *resident, cpus []list, taken map[string]list) (out []
 		}
 	}
 	file, all := parseList(read(cpusets(), r.dir, "cpuset.cpus")), parseList(read(cpusets(), parent(r.dir), "cpuset.cpus"))
-	if len(exclusive) == 0 && len(file) > 0 && !file.equal(all) {
-		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while no pod has exclusive CPUs, want %s", r, file, all))
+	want := all
+	if w.isIsolated() {
+		want = w.side(r, all)
+	}
+	if len(exclusive) == 0 && len(file) > 0 && !file.equal(want) {
+		out = append(out, fmt.Sprintf("%s: cpuset.cpus is %s while no pod has exclusive CPUs, want %s", r, file, want))
 	}
 	return out
 }

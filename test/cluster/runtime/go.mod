@@ -14,6 +14,7 @@ tool (
 )
 
 require (
+	github.com/berth-project/berth/tools/image v0.0.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 )
@@ -181,6 +182,8 @@ require (
 	tags.cncf.io/container-device-interface v1.1.0 // indirect
 	tags.cncf.io/container-device-interface/specs-go v1.1.0 // indirect
 )
+
+replace github.com/berth-project/berth/tools/image => ../../../tools/image
 
 // The Go binding of libseccomp is that of Debian, as the library is: make deps.
 replace github.com/seccomp/libseccomp-golang => /usr/share/gocode/src/github.com/seccomp/libseccomp-golang

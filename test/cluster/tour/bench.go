@@ -38,6 +38,7 @@ type benchmark struct {
 	version string
 	host    *cgroup.Host
 	pods    []podOutcome
+	peer    peer
 }
 
 // parseBench reads the flags of the benchmark, as those of `berth bench burst`.
@@ -49,13 +50,13 @@ func parseBench(args []string, out io.Writer) (*benchmark, error) {
 	limit := flags.Float64("limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
 	flags.BoolVar(&o.Quick, "quick", false, "three repetitions of six seconds an arm; cannot judge every goal")
 	flags.IntVar(&o.Repetitions, "reps", 6, "repetitions")
-	flags.IntVar(&o.Retries, "retries", 2, "noisy repetitions to measure again")
 	flags.DurationVar(&o.Duration, "duration", 27*time.Second, "load of one arm")
 	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
 	flags.IntVar(&o.Pattern.Batch, "batch", podBatch, "requests of a batch, which arrive at once")
 	flags.DurationVar(&o.Work, "work", podWork, "CPU time of one request")
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summaries")
+	b.peer.register(flags)
 	flags.StringVar(&b.version, "version", "dev", "what is measured, for the report")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -64,12 +65,15 @@ func parseBench(args []string, out io.Writer) (*benchmark, error) {
 		return nil, fmt.Errorf("bench: not a flag: %q", flags.Args())
 	}
 	if o.Quick {
-		o.Repetitions, o.Duration, o.Retries = 3, 6*time.Second, 0
+		o.Repetitions, o.Duration = 3, 6*time.Second
 	}
 	if o.Repetitions < 1 || o.Duration <= 0 || *limit <= 0 {
 		return nil, errors.New("bench: --reps, --duration and --limit: allowed: above 0")
 	}
-	o.Limit, o.Arms = unit.CPUs(*limit), podArms()
+	if len(b.peer.Command) == 0 && len(b.peer.labels)+len(b.peer.annotations) > 0 {
+		return nil, errors.New("bench: --peer-label and --peer-annotation: only allowed with --peer-command")
+	}
+	o.Limit, o.Arms, o.Peer = unit.CPUs(*limit), podArms(), b.peer.PeerOptions
 	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
 		return nil, err
 	}
@@ -161,7 +165,7 @@ func (b *benchmark) notes() []string {
 func (b *benchmark) podTable() error {
 	w := tabwriter.NewWriter(b.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "\nGROUPS\tCONTAINER: THROTTLED\tMEAN CPU\tQUOTA\tPOD: THROTTLED\tMEAN CPU\tQUOTA\tUSE OF THE NODE")
-	for _, arm := range b.options.Arms {
+	for _, arm := range append(b.options.Arms, bench.Peer) {
 		var sum podOutcome
 		n, low, high := 0.0, 0.0, 0.0
 		for _, p := range b.pods {
@@ -174,6 +178,9 @@ func (b *benchmark) podTable() error {
 			n++
 			low, high = min(low, p.LowestQuota), max(high, p.HighestQuota)
 			sum.add(p)
+		}
+		if n == 0 {
+			continue // no peer
 		}
 		fmt.Fprintf(w, "%s\t%d of %d\t%.3f\t%s\t%d of %d\t%.3f\t%s\t%.0f %%\n", arm,
 			sum.ContainerThrottled, sum.ContainerPeriods, sum.ContainerCPUs/n, between(low, high),

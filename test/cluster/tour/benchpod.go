@@ -47,10 +47,18 @@ type podOutcome struct {
 // meters are the groups of one server.
 type meters struct {
 	container, pod *bench.Meter
+	// group is the container's.
+	group string
 }
 
 // arm runs one server as a pod, sends it the arrivals and removes it.
 func (b *benchmark) arm(ctx context.Context, a bench.Arm) (outcome bench.Outcome, err error) {
+	if a.Name == bench.Peer {
+		defer func() { err = errors.Join(err, b.agentsBack()) }() //nolint:contextcheck // also after ctx ended
+		if err := b.agents(ctx, patchPaused, true); err != nil {
+			return bench.Outcome{}, err
+		}
+	}
 	defer func() { err = errors.Join(err, b.gone()) }() //nolint:contextcheck // also after ctx ended
 	pod, err := b.serve(ctx, a)
 	if err != nil {
@@ -65,22 +73,47 @@ func (b *benchmark) arm(ctx context.Context, a bench.Arm) (outcome bench.Outcome
 	if err := answers(ctx, address); err != nil {
 		return bench.Outcome{}, err
 	}
-	if a.Name == bench.Berth {
-		if err := raised(ctx, a.Limit, m.container); err != nil {
-			return bench.Outcome{}, err
-		}
+	control, err := b.control(ctx, a, m)
+	if err != nil {
+		return bench.Outcome{}, err
 	}
+	defer func() { err = errors.Join(err, control.Stop()) }()
 	if err := load.Pause(ctx, quiet); err != nil {
 		return bench.Outcome{}, err
 	}
-	before := writes(ctx, string(pod.UID))
+	before, err := control.Writes()
+	if err != nil {
+		return bench.Outcome{}, err
+	}
 	if outcome, err = b.load(ctx, a, address, m); err != nil {
 		return bench.Outcome{}, err
 	}
-	outcome.Writes = writes(ctx, string(pod.UID))
+	outcome.Writes, err = control.Writes()
 	outcome.WritesUnderLoad = outcome.Writes - before
-	return outcome, nil
+	return outcome, err
 }
+
+// control is what moves the quota of the arm's server, which runs: the agents of the cluster or the peer.
+func (b *benchmark) control(ctx context.Context, a bench.Arm, m meters) (bench.Control, error) {
+	switch a.Name {
+	case bench.Peer:
+		return b.peer.Start(ctx, m.group)
+	case bench.Berth:
+		if err := raised(ctx, a.Limit, m.container); err != nil {
+			return nil, err
+		}
+	}
+	return counted(func() int { return writes(ctx) }), nil
+}
+
+// counted are the agents of the cluster, which count their writes.
+type counted func() int
+
+// Writes implements bench.Control.
+func (c counted) Writes() (int, error) { return c(), nil }
+
+// Stop implements bench.Control: the agents stay.
+func (counted) Stop() error { return nil }
 
 // load sends the arrivals and notes what both groups had meanwhile.
 func (b *benchmark) load(ctx context.Context, a bench.Arm, address string, m meters) (bench.Outcome, error) {
@@ -198,6 +231,7 @@ func (b *benchmark) open(pod *v1.Pod) (m meters, err error) {
 	if err != nil {
 		return m, err
 	}
+	m.group = name
 	if m.container, err = bench.OpenMeter(b.host, name); err != nil {
 		return m, err
 	}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"path"
 	"strconv"
 	"strings"
@@ -26,8 +26,6 @@ const (
 	server = "server"
 	// request is what every arm's server requests: all get the same share of a busy machine.
 	request = "50m"
-	// agentMetrics is where the agent of this node serves its metrics.
-	agentMetrics = "http://127.0.0.1:9316/metrics"
 )
 
 // serve creates the server of an arm and waits until it runs.
@@ -51,6 +49,9 @@ func (b *benchmark) serve(ctx context.Context, a bench.Arm) (*v1.Pod, error) {
 			NodeSelector: map[string]string{v1.LabelHostname: local.NodeName}, RestartPolicy: v1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: &grace, Containers: []v1.Container{container},
 		},
+	}
+	if a.Name == bench.Peer {
+		b.peer.dress(&pod.ObjectMeta)
 	}
 	pods := b.client.CoreV1().Pods(namespace)
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
@@ -91,22 +92,23 @@ func (b *benchmark) gone() error {
 	}
 }
 
-// writes is how often the agent wrote files of a pod's containers, as it counts itself, which
+// writes is how often the agent wrote files of the server's container, as it counts itself, which
 // leaves the pod's own group out; an agent that does not say has written none.
-func writes(ctx context.Context, uid string) (sum int) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, agentMetrics, http.NoBody)
+func writes(ctx context.Context) int {
+	text, err := local.AgentMetrics(ctx)
 	if err != nil {
 		return 0
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0
-	}
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
+	return writesOf(text)
+}
+
+// writesOf finds the count of the server in the agent's metrics.
+func writesOf(text []byte) (sum int) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		labels, value, _ := strings.Cut(lines.Text(), "} ")
-		if n, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(labels, "berth_writes_total{") && strings.Contains(labels, uid) {
+		of := strings.Contains(labels, fmt.Sprintf("namespace=%q,pod=%q,", namespace, server))
+		if n, err := strconv.ParseFloat(value, 64); err == nil && of && strings.HasPrefix(labels, "berth_writes_total{") {
 			sum += int(n)
 		}
 	}

@@ -82,6 +82,8 @@ func TestSecondNode(t *testing.T) {
 	other.clean(t)
 	t.Run("Churn", other.churn)
 	other.clean(t)
+	t.Run("Isolation", other.isolation)
+	other.clean(t)
 	t.Run("CPUOffline", other.offline)
 	t.Run("PowerCut", other.cut)
 	other.clean(t)

@@ -65,8 +65,17 @@ func (t *tour) all(ctx context.Context) error {
 	return errors.Join(t.unchanged(ctx), t.scaled(ctx), t.burst(ctx))
 }
 
-// space makes the namespace.
+// space makes the namespace, when another's of that name has gone.
 func (t *tour) space(ctx context.Context) error {
+	if err := patience.Until(ctx, runLimit, time.Second, func() string {
+		n, err := t.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if err == nil && n.DeletionTimestamp != nil {
+			return "namespace " + namespace + " is being deleted since " + n.DeletionTimestamp.String()
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
 	if _, err := t.quiet(ctx, "create", "namespace", namespace); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
 		return err
 	}

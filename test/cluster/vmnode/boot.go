@@ -55,7 +55,8 @@ func (o Options) runDisk(ctx context.Context, token, image string) error {
 	if err != nil {
 		return err
 	}
-	return disk(ctx, stage, image, fmt.Sprintf("%dM", megabytes+megabytes/8+16))
+	const own = 64 // the journal of format, and what else a file system keeps for itself
+	return disk(ctx, stage, image, fmt.Sprintf("%dM", megabytes+megabytes/8+own))
 }
 
 // programs returns what the second disk gets from the host: name there, path here.

@@ -36,6 +36,7 @@ func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus", "udev", "kmod", "mount", "util-linux", "iproute2", "procps",
 		"iptables", "nftables", "conntrack", "ebtables", "ethtool", "socat", "ca-certificates", "libseccomp2",
+		"irqbalance",
 	}
 }
 
@@ -63,6 +64,7 @@ func masked() []string {
 		"systemd-tpm2-setup.service", "systemd-tpm2-setup-early.service", "systemd-sysusers.service",
 		"sys-fs-fuse-connections.mount", "sys-kernel-config.mount", "proc-sys-fs-binfmt_misc.automount",
 		"systemd-modules-load.service", "kmod-static-nodes.service", "systemd-journal-flush.service",
+		"irqbalance.service", // a test of a host starts it
 	}
 }
 

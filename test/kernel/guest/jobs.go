@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
@@ -37,17 +39,32 @@ func runJobs() error {
 	return nil
 }
 
-// run runs one job; what goes wrong is part of its output.
+// leftOutput is how long a job's output may stay open after its end, in the hands of a process that
+// it has left.
+const leftOutput = 30 * time.Second
+
+// everyOther stands for every process but process 1 and the caller; see kill(2).
+const everyOther = -1
+
+// run runs one job; what goes wrong is part of its output. No process of it outlives it: one that
+// computes on would slow down all that follow, and one that holds its output would be waited for.
 func run(j job.Job) {
 	fmt.Print(job.Begin(j.Name))
 	out := &lineEnd{}
 	cmd := exec.Command(j.Argv[0], j.Argv[1:]...)
 	cmd.Dir = j.Dir
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = leftOutput
 	start := time.Now()
 	err := cmd.Run()
 	took := time.Since(start)
 	code := cmd.ProcessState.ExitCode()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		code = -1
+	}
+	if err := unix.Kill(everyOther, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		fmt.Fprintln(out, "guest: end what the job left:", err)
+	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		fmt.Fprintln(out, "guest:", err)
 	}

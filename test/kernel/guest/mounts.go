@@ -22,6 +22,7 @@ type mount struct {
 // base is mounted in every guest.
 var base = []mount{
 	{fstype: "devtmpfs", dir: "/dev"},
+	{fstype: "tmpfs", dir: "/dev/shm"},
 	{fstype: "proc", dir: "/proc"},
 	{fstype: "sysfs", dir: "/sys"},
 	{fstype: "tmpfs", dir: "/tmp"},

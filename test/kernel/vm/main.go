@@ -4,6 +4,7 @@
 //	vm deps           names the Debian packages that are missing, on one line
 //	vm build          builds or downloads the kernels that are not in the cache
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
+//	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints what it said
 package main
 
 import (
@@ -39,8 +40,26 @@ func run(ctx context.Context, args []string) error {
 		return err
 	case "record":
 		return record(ctx, args[1])
+	case "run":
+		return runBerth(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps | build | record [DIR]; not %q", args[0])
+	return fmt.Errorf("usage: vm deps | build | record [DIR] | run ARG...; not %q", args[0])
+}
+
+// runBerth boots a machine of two sockets and runs one command of Berth there.
+func runBerth(ctx context.Context, args []string) error {
+	own, err := kernel.Own(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	result, err := command(ctx, kernel.VM{Machine: kernel.Machines()[0], Kernel: own, Layout: "v2", Stride: 1}, job.Job{
+		Name: "run", Dir: "/tmp", Argv: append([]string{"/bin/berth"}, args...),
+	})
+	fmt.Print(result.Output)
+	if err == nil && result.Code != 0 {
+		return fmt.Errorf("berth %s: exit code %d", strings.Join(args, " "), result.Code)
+	}
+	return err
 }
 
 // record boots each machine once and writes what `berth topology --capture` saw there.
@@ -68,32 +87,38 @@ func record(ctx context.Context, dir string) error {
 
 // capture boots one machine with the program in it and returns the recording.
 func capture(ctx context.Context, vm kernel.VM) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "berth-record-")
+	const recording = "/tmp/machine.txtar"
+	got, err := command(ctx, vm, job.Job{
+		Name: "capture", Dir: "/tmp", File: recording,
+		Argv: []string{"/bin/berth", "topology", "--capture", recording},
+	})
 	if err != nil {
 		return nil, err
+	}
+	if got.Code != 0 || len(got.File) == 0 {
+		return nil, fmt.Errorf("berth topology --capture: exit code %d\n%s", got.Code, got.Output)
+	}
+	return got.File, nil
+}
+
+// command boots a machine with the program in it and returns what one job came to.
+func command(ctx context.Context, vm kernel.VM, j job.Job) (job.Result, error) {
+	dir, err := os.MkdirTemp("", "berth-vm-")
+	if err != nil {
+		return job.Result{}, err
 	}
 	defer os.RemoveAll(dir)
 	guest, err := kernel.NewGuest(ctx, ".", dir)
 	if err != nil {
-		return nil, err
+		return job.Result{}, err
 	}
 	if err := guest.Program(ctx, "/bin/berth", "./cmd/berth"); err != nil {
-		return nil, err
+		return job.Result{}, err
 	}
-	const recording = "/tmp/machine.txtar"
-	guest.Job(job.Job{
-		Name: "capture", Dir: "/tmp", File: recording,
-		Argv: []string{"/bin/berth", "topology", "--capture", recording},
-	})
+	guest.Job(j)
 	if vm.Image, err = guest.Close(); err != nil {
-		return nil, err
+		return job.Result{}, err
 	}
 	results, err := vm.Run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if got := results["capture"]; got.Code != 0 || len(got.File) == 0 {
-		return nil, fmt.Errorf("berth topology --capture: exit code %d\n%s", got.Code, got.Output)
-	}
-	return results["capture"].File, nil
+	return results[j.Name], err
 }

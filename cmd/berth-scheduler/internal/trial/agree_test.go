@@ -132,18 +132,24 @@ func TestFilterAndReserveAgree(t *testing.T) {
 	}
 }
 
-// bind takes a pod the rest of the way and waits until the scheduler's own
-// cache knows it.
-func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
+// bindTo takes a pod the rest of the way.
+func (b *byHand) bindTo(c *cluster, state fwk.CycleState, p *v1.Pod, node string) {
 	b.t.Helper()
-	s.create(p)
-	p = s.pod(p.Name)
+	c.create(p)
+	p = c.pod(p.Name)
 	if status := b.f.RunReservePluginsReserve(b.t.Context(), state, p, node); !status.IsSuccess() {
 		b.t.Fatalf("reserve %s on %s: %v", p.Name, node, status)
 	}
 	if status := b.f.RunBindPlugins(b.t.Context(), state, p, node); !status.IsSuccess() {
 		b.t.Fatalf("bind %s to %s: %v", p.Name, node, status)
 	}
+}
+
+// bind takes a pod the rest of the way and waits until the scheduler's own
+// cache knows it.
+func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
+	b.t.Helper()
+	b.bindTo(s.cluster, state, p, node)
 	if err := s.audited(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -41,8 +41,7 @@ type cluster struct {
 	testing.TB
 	api        *memapi.Server
 	client     *kubernetes.Clientset
-	config     string // the configuration of begin
-	schedulers int    // started so far
+	schedulers int // started so far
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -53,7 +52,7 @@ func newCluster(t testing.TB) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{TB: t, api: api, client: client, config: berthConfig}
+	return &cluster{TB: t, api: api, client: client}
 }
 
 // running is one scheduler at work.

@@ -39,7 +39,7 @@ func (*gatePlugin) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {
 // behind starts a scheduler with Berth in which a gate's Reserve comes first.
 func (c *cluster) behind(g *gate) {
 	c.Helper()
-	cfg, all := configFrom(c, c.config), registry()
+	cfg, all := configFrom(c, berthConfig), registry()
 	all["Gate"] = g.new
 	enabled := &cfg.Profiles[0].Plugins.MultiPoint.Enabled
 	*enabled = append([]config.Plugin{{Name: "Gate"}}, *enabled...)

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -23,11 +24,36 @@ func TestCPUsNextToDevice(t *testing.T) {
 	c.audit()
 }
 
+// A pod whose claim has no device yet goes to the node where CPUs are free beside one, although
+// another node would be fuller with it.
+func TestNodeOfFreeDevices(t *testing.T) {
+	c := newCluster(t)
+	for name, at := range map[string]int64{"n0": 0, "n1": 1} {
+		c.addMachine(name, small())
+		c.devices(name, map[string]int64{"card": at})
+	}
+	c.begin()
+	for _, one := range []struct {
+		name, node string
+		cpus       int64
+	}{{"first", "n0", 12}, {"second", "n1", 12}, {"more", "n0", 4}} {
+		p := pinned(one.name, 1, one.cpus)
+		p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": one.node}
+		c.create(p)
+		c.bound(one.name)
+	}
+	c.create(pinned("without", 1, 2))
+	c.expect("without", "n0", "16-17", "0-1")
+	c.create(c.withDevice(pinned("with", 1, 4)))
+	c.expect("with", "n1", "12-15", "0-1")
+	c.audit()
+}
+
 // devices publishes devices of a node, by name, with their NUMA nodes.
 func (c *cluster) devices(node string, numa map[string]int64) {
 	c.Helper()
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "card"}}
-	if _, err := c.client.ResourceV1().DeviceClasses().Create(c.Context(), class, metav1.CreateOptions{}); err != nil {
+	if _, err := c.client.ResourceV1().DeviceClasses().Create(c.Context(), class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		c.Fatal(err)
 	}
 	slice := &resourceapi.ResourceSlice{

@@ -175,18 +175,19 @@ func TestDeletedWhileBinding(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
 	c.begin()
-	var once atomic.Bool
+	var once, anew atomic.Bool
 	c.api.FailBinds(func(_, pod string) memapi.Fault {
 		if pod == "a" && once.CompareAndSwap(false, true) {
 			c.api.Remove(podPath, "default", "a")
 			if err := c.api.Put(podPath, "default", "a", pinned("a", 1, 22)); err != nil {
 				t.Error(err)
 			}
+			anew.Store(true)
 		}
 		return memapi.None
 	})
 	c.create(pinned("a", 1, 4))
-	c.until("the first was deleted", once.Load)
+	c.until("the first was deleted, and the second is there", anew.Load)
 	if p := c.bound("a"); c.placement(p).Containers["app"].CPUs != "0-21" {
 		t.Fatalf("the second got %s", p.Annotations["berth.dev/placement"])
 	}

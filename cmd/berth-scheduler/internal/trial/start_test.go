@@ -21,10 +21,10 @@ func registry() runtime.Registry {
 	return runtime.Registry{schedule.Name: f.New}
 }
 
-// begin starts a scheduler with Berth, by the cluster's configuration.
+// begin starts a scheduler with Berth.
 func (c *cluster) begin() *running {
 	c.Helper()
-	return c.schedule(configFrom(c, c.config), registry())
+	return c.schedule(configFrom(c, berthConfig), registry())
 }
 
 // finish completes a pod, as its kubelet would say.

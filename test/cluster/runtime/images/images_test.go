@@ -1,11 +1,7 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -48,48 +44,6 @@ func TestDependencies(t *testing.T) {
 		if isLibrary(name) != want {
 			t.Errorf("isLibrary(%s) = %t", name, !want)
 		}
-	}
-}
-
-// TestLayer checks that parents come before their files, once, and that the same content is
-// the same layer.
-func TestLayer(t *testing.T) {
-	pack := func() []byte {
-		var content bytes.Buffer
-		l := newLayer(&content)
-		for _, f := range []file{
-			{path: "a/b/c", content: []byte("x"), mode: 0o755},
-			{path: "a/b", mode: 0o1777}, // There already.
-			{path: "a/link", link: "b/c"},
-			{path: "a/b/c", content: []byte("another")},
-		} {
-			if err := l.add(f); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := l.out.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return content.Bytes()
-	}
-	first := pack()
-	if !bytes.Equal(first, pack()) {
-		t.Error("the same content is two layers")
-	}
-	var got []string
-	for reader := tar.NewReader(bytes.NewReader(first)); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, header.FileInfo().Mode().String()+" "+header.Name)
-	}
-	want := []string{"drwxr-xr-x a/", "drwxr-xr-x a/b/", "-rwxr-xr-x a/b/c", "Lrwxrwxrwx a/link"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("layer (-want +got):\n%s", diff)
 	}
 }
 
@@ -161,7 +115,7 @@ func pull(ctx context.Context, t *testing.T, reference string) v1.Image {
 func TestKeys(t *testing.T) {
 	first := recipes()[0]
 	changed := recipes()[0]
-	changed.files[0].content = append([]byte("#"), changed.files[0].content...)
+	changed.files[0].Content = append([]byte("#"), changed.files[0].Content...)
 	if first.key() != recipes()[0].key() || first.key() == changed.key() {
 		t.Errorf("keys %s, %s, changed %s", first.key(), recipes()[0].key(), changed.key())
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -13,12 +12,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-)
 
-// search is where the programs of an image are looked for.
-const search = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	"github.com/berth-project/berth/tools/image"
+)
 
 // key names a packed image by what decides its content, versions of packages aside: what was
 // packed once stays.
@@ -59,19 +55,18 @@ func (r recipe) pack(ctx context.Context, place string) error {
 	if err != nil {
 		return err
 	}
-	var content bytes.Buffer
-	l := newLayer(&content)
+	l := image.NewLayer()
 	for _, f := range append(everyImage(), r.files...) {
-		if err := l.add(f); err != nil {
+		if err := l.Add(f); err != nil {
 			return err
 		}
 	}
 	for _, deb := range debs {
-		if err := l.unpack(ctx, deb); err != nil {
+		if err := unpack(ctx, l, deb); err != nil {
 			return err
 		}
 	}
-	image, err := image(l, &content, r.config)
+	packed, err := image.Of(l, v1.ConfigFile{Architecture: architecture, Config: r.config})
 	if err != nil {
 		return err
 	}
@@ -80,58 +75,20 @@ func (r recipe) pack(ctx context.Context, place string) error {
 	if err != nil {
 		return err
 	}
-	if err := path.AppendImage(image); err != nil {
+	if err := path.AppendImage(packed); err != nil {
 		return err
 	}
 	return os.Rename(draft, place)
 }
 
-// ofProgram is an image that holds one static program and runs it.
+// architecture is that of the machines that the cluster of the tests runs on.
+const architecture = "amd64"
+
+// ofProgram is an image that holds one static program and runs it, as shipped images do.
 func ofProgram(path string) (v1.Image, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var content bytes.Buffer
-	l := newLayer(&content)
-	name := filepath.Base(path)
-	for _, f := range []file{
-		{path: "usr/bin/" + name, content: binary, mode: 0o755},
-		{path: "tmp", mode: 0o1777},
-		{path: "etc/passwd", content: []byte("root:x:0:0:root:/:/\nnobody:x:65534:65534::/:/\n")},
-	} {
-		if err := l.add(f); err != nil {
-			return nil, err
-		}
-	}
-	return image(l, &content, v1.Config{Entrypoint: []string{"/usr/bin/" + name}})
-}
-
-// image is one layer with a configuration.
-func image(l *layer, content *bytes.Buffer, config v1.Config) (v1.Image, error) {
-	if err := l.out.Close(); err != nil {
-		return nil, err
-	}
-	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }
-	packed, err := tarball.LayerFromOpener(opener)
-	if err != nil {
-		return nil, err
-	}
-	whole, err := mutate.AppendLayers(empty.Image, packed)
-	if err != nil {
-		return nil, err
-	}
-	config.Env = append(config.Env, search)
-	return mutate.ConfigFile(whole, &v1.ConfigFile{
-		Architecture: "amd64", OS: "linux", Config: config, RootFS: rootFS(whole),
-	})
-}
-
-// rootFS is the list of layers that ConfigFile would otherwise replace by nothing.
-func rootFS(of v1.Image) v1.RootFS {
-	config, err := of.ConfigFile()
-	if err != nil {
-		return v1.RootFS{}
-	}
-	return config.RootFS
+	return image.OfProgram(filepath.Base(path), binary, v1.ConfigFile{Architecture: architecture})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/berth-project/berth/tools/image"
 )
 
 // format is a part of the key of a packed image: another number packs all anew.
@@ -22,16 +24,7 @@ type recipe struct {
 	name     string
 	packages []string // With the libraries they depend on.
 	config   v1.Config
-	files    []file
-}
-
-// file is something that an image has besides its packages: a link, a directory if it has
-// neither content nor link, or a file.
-type file struct {
-	path    string
-	content []byte
-	link    string
-	mode    int64 // 0644 or 0755 if not set.
+	files    []image.File
 }
 
 // recipes are the images that users of ACK and Koordinator know, and a load generator.
@@ -41,13 +34,13 @@ func recipes() []recipe {
 			name:     "nginx",
 			packages: []string{"nginx", "nginx-common"},
 			config:   v1.Config{Cmd: []string{"nginx", "-g", "daemon off;"}, ExposedPorts: map[string]struct{}{"80/tcp": {}}, StopSignal: "SIGQUIT"},
-			files: []file{
-				{path: "etc/nginx/nginx.conf", content: nginxConfig},
-				{path: "etc/nginx/conf.d/default.conf", content: []byte("server {\n\tlisten 80;\n\troot /usr/share/nginx/html;\n}\n")},
-				{path: "usr/share/nginx/html/index.html", content: []byte("<!DOCTYPE html><title>nginx</title><h1>Welcome to nginx!</h1>\n")},
-				{path: "var/log/nginx/access.log", link: "/dev/stdout"},
-				{path: "var/log/nginx/error.log", link: "/dev/stderr"},
-				{path: "var/lib/nginx"},
+			files: []image.File{
+				{Path: "etc/nginx/nginx.conf", Content: nginxConfig},
+				{Path: "etc/nginx/conf.d/default.conf", Content: []byte("server {\n\tlisten 80;\n\troot /usr/share/nginx/html;\n}\n")},
+				{Path: "usr/share/nginx/html/index.html", Content: []byte("<!DOCTYPE html><title>nginx</title><h1>Welcome to nginx!</h1>\n")},
+				{Path: "var/log/nginx/access.log", Link: "/dev/stdout"},
+				{Path: "var/log/nginx/error.log", Link: "/dev/stderr"},
+				{Path: "var/lib/nginx"},
 			},
 		},
 		{
@@ -55,10 +48,10 @@ func recipes() []recipe {
 			name:     "apache-2-4-51-for-slo-test",
 			packages: []string{"apache2-bin", "media-types"},
 			config:   v1.Config{Cmd: []string{"httpd", "-D", "FOREGROUND"}, ExposedPorts: map[string]struct{}{"8010/tcp": {}}, StopSignal: "SIGWINCH"},
-			files: []file{
-				{path: "usr/sbin/httpd", link: "apache2"},
-				{path: "etc/apache2/apache2.conf", content: apacheConfig},
-				{path: "var/www/static/file.1m.test", content: words(1 << 20)},
+			files: []image.File{
+				{Path: "usr/sbin/httpd", Link: "apache2"},
+				{Path: "etc/apache2/apache2.conf", Content: apacheConfig},
+				{Path: "var/www/static/file.1m.test", Content: words(1 << 20)},
 			},
 		},
 		{
@@ -75,20 +68,20 @@ func recipes() []recipe {
 }
 
 // everyImage is in all of them: users, and the shell and tools of busybox.
-func everyImage() []file {
-	files := []file{
-		{path: "etc/passwd", content: []byte("root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\nnginx:x:101:101::/nonexistent:/bin/false\nnobody:x:65534:65534::/nonexistent:/bin/false\n")},
-		{path: "etc/group", content: []byte("root:x:0:\nwww-data:x:33:\nnginx:x:101:\nnogroup:x:65534:\n")},
-		{path: "etc/nsswitch.conf", content: []byte("passwd: files\ngroup: files\nhosts: files dns\n")},
-		{path: "tmp", mode: 0o1777},
-		{path: "run"},
-		{path: "root"},
-		{path: "proc"},
-		{path: "sys"},
-		{path: "dev"},
+func everyImage() []image.File {
+	files := []image.File{
+		{Path: "etc/passwd", Content: []byte("root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\nnginx:x:101:101::/nonexistent:/bin/false\nnobody:x:65534:65534::/nonexistent:/bin/false\n")},
+		{Path: "etc/group", Content: []byte("root:x:0:\nwww-data:x:33:\nnginx:x:101:\nnogroup:x:65534:\n")},
+		{Path: "etc/nsswitch.conf", Content: []byte("passwd: files\ngroup: files\nhosts: files dns\n")},
+		{Path: "tmp", Mode: 0o1777},
+		{Path: "run"},
+		{Path: "root"},
+		{Path: "proc"},
+		{Path: "sys"},
+		{Path: "dev"},
 	}
 	for _, tool := range []string{"sh", "cat", "ls", "ps", "wget", "grep", "sleep", "id", "env", "head", "taskset", "nproc"} {
-		files = append(files, file{path: "bin/" + tool, link: "busybox"})
+		files = append(files, image.File{Path: "bin/" + tool, Link: "busybox"})
 	}
 	return files
 }

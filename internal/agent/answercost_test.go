@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/nri"
+)
+
+// BenchmarkAnswer measures the thread's CPU time of what the runtime asks about a container
+// beside a pinned one, on plain files laid out as cgroup v2: Create and Start. A container that
+// was made on CPUs that another one has by now is written before it runs.
+func BenchmarkAnswer(b *testing.B) {
+	for name, overtaken := range map[string]bool{"standing": false, "overtaken": true} {
+		b.Run(name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			m := newMachine(b)
+			m.makes()
+			_, event := m.overtaken("podx/c")
+			measured := costs{}
+			for i := 0; b.Loop(); i++ {
+				group := fmt.Sprintf("podx/c%d", i)
+				create, start := event(nri.Create, "x", group), event(nri.Start, "x", group)
+				create.Container.ID, start.Container.ID = group, group
+				var cpus cpuset.Set
+				measured.of(b, "create", func() { cpus = m.answers(create).Adjust.CPUs })
+				m.addGroup(group, "max 100000")
+				m.write("sys/fs/cgroup/"+group+"/cpuset.cpus", "\n")
+				if !overtaken {
+					m.write("sys/fs/cgroup/"+group+"/cpuset.cpus.effective", cpus.String()+"\n")
+				}
+				measured.of(b, "start", func() { m.answers(start) })
+				start.Kind = nri.Remove
+				m.answers(start)
+			}
+			spent := time.Duration(0)
+			for _, one := range slices.Concat(measured["create-cpu"], measured["start-cpu"]) {
+				spent += one
+			}
+			b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/container")
+			if err := m.controls.stop(); err != nil {
+				b.Error(err)
+			}
+			m.closeJournal()
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/history"
+)
+
+// The agent keeps what the quotas of workloads were and what these used, once a second, also
+// while no one looks, and the next agent has it.
+func TestHistory(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.makes()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- m.controls.recorder.Run(ctx) }()
+		m.begin()
+		m.run(10*time.Second, 0.25, 1)
+		m.run(10*time.Second, 1)
+		synctest.Wait()
+		p, found, err := m.controls.past.Of(app, history.Kept, 1)
+		if !found || err != nil {
+			t.Fatalf("nothing is kept: %v", err)
+		}
+		w := p.Workloads[0]
+		if len(p.Times) < 19 || len(p.Times) > 21 || p.Times[10]-p.Times[0] != 10_000 {
+			t.Errorf("times %v", p.Times)
+		}
+		near := func(what string, at int, got history.Column, want float64) {
+			t.Helper()
+			if math.Abs(got[at]-want) > 0.05 {
+				t.Errorf("%s of second %d: %v, want %v; all %v", what, at, got[at], want, got)
+			}
+		}
+		near("limit", 15, w.Limit, 0.5)
+		near("quota", 15, w.Now, 1.5)
+		near("capacity", 15, w.Capacity, 20)
+		near("use", 5, w.Used, 0.25)
+		near("use", 15, w.Used, 1)
+		near("use of the node", 5, p.Node, 1.25)
+		near("use of the node", 15, p.Node, 1)
+		if w.Credit[15] <= w.Credit[18] || slices.ContainsFunc(w.Periods[1:], math.IsNaN) {
+			t.Errorf("credit %v, periods %v", w.Credit, w.Periods)
+		}
+		if s := m.samples(); s["berth_history_series"] != 1 || m.controls.past.Size().Series == 0 {
+			t.Errorf("size %+v", m.controls.past.Size())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = m.stop()
+		m.makes()
+		next := m.controls
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := next.recorder.Run(ended); err != nil { // it opens what is there
+			t.Error(err)
+		}
+		if after, found, err := next.past.Of(app, history.Kept, 1); !found || err != nil || !slices.Equal(after.Times, p.Times) {
+			t.Errorf("the next agent has %v: %v", after.Times, err)
+		}
+		m.begin()
+		_ = m.stop()
+	})
+}
+
+// BenchmarkRecord measures for how long the agent's mutex is held for the history of a node with
+// 250 pods that burst.
+func BenchmarkRecord(b *testing.B) {
+	n := newFullNode(b)
+	n.begins(b, costs{})
+	c := n.controls
+	for range 3 {
+		c.nextSecond = 0
+		c.pass()
+	}
+	var all []capability.Moment
+	record := func() {
+		all = all[:0]
+		for _, one := range c.capabilities {
+			if recorded, records := one.(capability.Recorded); records {
+				recorded.Record(func(m capability.Moment) { all = append(all, m) })
+			}
+		}
+	}
+	if record(); len(all) < 200 {
+		b.Fatalf("%d moments", len(all))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		record()
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(len(all)), "moments")
+	if err := c.stop(); err != nil {
+		b.Error(err)
+	}
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/view"
+)
+
+// opens counts how often files were opened.
+type opens struct {
+	t  *testing.T
+	fd int
+}
+
+// watched counts how often these files are opened from now on.
+func watched(t *testing.T, files ...string) opens {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	for _, file := range files {
+		if _, err := unix.InotifyAddWatch(fd, file, unix.IN_OPEN); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return opens{t, fd}
+}
+
+// count is how often since it was asked last. Equal events in a row are one to the kernel until
+// they are read.
+func (o opens) count() (n int) {
+	o.t.Helper()
+	var buf [64 * unix.SizeofInotifyEvent]byte
+	for {
+		read, err := unix.Read(o.fd, buf[:])
+		if errors.Is(err, unix.EAGAIN) {
+			return n
+		}
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		for at := 0; at < read; n++ {
+			at += unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[at+12:]))
+		}
+	}
+}
+
+// counts writes what the kernel counted of a group.
+func (m *machine) counts(group string, periods, throttled int, used time.Duration) {
+	m.write("sys/fs/cgroup/"+group+"/cpu.stat", fmt.Sprintf(
+		"usage_usec %d\nnr_periods %d\nnr_throttled %d\nthrottled_usec 0\n", used.Microseconds(), periods, throttled))
+}
+
+// While nobody looks, nothing is read of a workload that did not ask for burst. While somebody
+// does, it is read every ten seconds, and the view says what its quota did to it.
+func TestOthersAreReadWhileSomebodyLooks(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.group = "idle"
+		m.addGroup("idle", "max 100000")
+		m.workload(`{"policy": "none"}`)
+		m.boot()
+		m.run(3*time.Second, 0.1)
+		files := watched(t, m.path("sys/fs/cgroup/app/cpu.stat"))
+		m.run(time.Minute, 0.1)
+		if n := files.count(); n != 0 {
+			t.Errorf("read %d times while nobody looked", n)
+		}
+		v := &viewer{agent: m.controls}
+		reads := map[int]int{}
+		var last *view.View
+		for second := range 35 {
+			m.counts(app, 10*second, 4*second, time.Duration(second)*200*time.Millisecond)
+			files.count() // the test's own
+			var err error
+			if last, err = v.look(); err != nil {
+				t.Fatal(err)
+			}
+			if n := files.count(); n > 0 {
+				reads[second] = n
+			}
+			m.run(time.Second, 0.1)
+		}
+		if len(reads) != 4 || reads[0] == 0 || reads[10] == 0 || reads[20] == 0 || reads[30] == 0 {
+			t.Errorf("read at the seconds %v, want 0, 10, 20, 30", reads)
+		}
+		want := &view.Throttling{Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 100, Throttled: 40, BurstHelps: true}
+		if diff := cmp.Diff(want, last.Workloads[0].Throttling); diff != "" || last.Workloads[0].Name != app {
+			t.Errorf("%s (-want +got):\n%s", last.Workloads[0].Name, diff)
+		}
+		m.run(time.Minute, 0.1)
+		if n := files.count(); n != 0 {
+			t.Errorf("read %d times after the last one looked", n)
+		}
+		if last, err := v.look(); err != nil || last.Workloads[0].Throttling != nil {
+			t.Errorf("compared with what another one saw: %+v, %v", last.Workloads[0].Throttling, err)
+		}
+		_ = m.stop()
+	})
+}

@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A name in sharedPool that no group of this host has is a problem for as long as that lasts,
+// and reported each time that it begins.
+func TestSharedPoolWithoutGroup(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\nsharedPool: [user.slice, sytem.slice]\n")
+		m.addGroup("user.slice", "max 100000")
+		m.boot()
+		const problem = `agent.yaml: field sharedPool[1]: value "sytem.slice": allowed: a group of this host`
+		has := func(want bool) {
+			t.Helper()
+			m.run(2*checkpointEvery, 0)
+			m.controls.mu.Lock()
+			all := m.controls.checkpoint().Problems
+			m.controls.mu.Unlock()
+			if slices.ContainsFunc(all, func(p string) bool { return strings.Contains(p, problem) }) != want || !want && len(all) > 0 {
+				t.Errorf("problems %q", all)
+			}
+		}
+		has(true)
+		m.addGroup("sytem.slice", "max 100000")
+		has(false)
+		m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\nsharedPool: [user.slice, mine.slice]\n")
+		m.run(2*time.Second, 0)
+		if m.told(`mine.slice`) != 1 || m.told("sytem.slice") != 1 {
+			t.Errorf("log %s", m.log)
+		}
+		if err := m.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

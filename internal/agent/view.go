@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/throttled"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/view"
+)
+
+// viewer makes views of an agent. It keeps the times of the CPUs at the last one, by which it
+// says how busy they were since. It is safe for concurrent use.
+type viewer struct {
+	agent *controller
+
+	mu     sync.Mutex
+	before []unit.CPUSpent
+	at     time.Duration
+	others throttled.Others
+}
+
+// look is the view of this moment.
+func (v *viewer) look() (*view.View, error) {
+	c := v.agent
+	f, problems, said, containers := v.copied()
+	var err error
+	if f.Report, err = view.Join(problems, said); err != nil {
+		c.opts.Log.Warn("view", "error", err)
+	}
+	f.Changes = changes(c.host, c.journal.Entries())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.measure(&f); err != nil {
+		c.opts.Log.Debug("view without loads", "error", err)
+	}
+	v.throttled(&f, containers)
+	return view.Of(f), nil
+}
+
+// changes are the journal's entries, named by the files that this host has.
+func changes(host *cgroup.Host, entries []journal.Entry) (all []view.Change) {
+	for _, e := range entries {
+		file, original := host.InFile(cgroupfile.Knob(e.Target), cgroup.Value(e.Original))
+		_, written := host.InFile(cgroupfile.Knob(e.Target), cgroup.Value(e.Intent))
+		all = append(all, view.Change{
+			Object: e.Target.Object, Knob: file, Original: plan.Value(original), Written: plan.Value(written),
+			Owner: e.Owner, Workload: e.Workload, Why: e.Why, Since: e.Since, Writes: e.Writes,
+		})
+	}
+	return all
+}
+
+// copied is what a view is made of and the agent's mutex guards. Nothing is encoded, read or
+// joined meanwhile: the container runtime waits for it. No code changes a list of containers.
+func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, containers []capability.Container) {
+	c := v.agent
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f = view.Facts{Version: c.opts.Version, At: c.opts.Now(), Events: c.events.All()}
+	problems, said = c.gather(f.At)
+	return f, problems, said, c.inventory.Containers()
+}
+
+// throttled adds what their quotas do to those that did not ask for burst.
+func (v *viewer) throttled(f *view.Facts, containers []capability.Container) {
+	var err error
+	f.Throttling, err = v.others.Look(v.agent.opts.Clock(), v.agent.host, containers, f.Report.Shown.Quotas)
+	if err != nil {
+		v.agent.opts.Log.Debug("view without some throttling", "error", err)
+	}
+}
+
+// measure adds how busy the CPUs were since it was called last.
+func (v *viewer) measure(f *view.Facts) error {
+	now := v.agent.opts.Clock()
+	spent, err := kernel.CPUsSpent(v.agent.opts.Root)
+	if err != nil {
+		return err
+	}
+	if v.before != nil {
+		f.Loads, f.LoadSeconds = view.Loads(v.before, spent), (now - v.at).Seconds()
+	}
+	v.before, v.at = spent, now
+	return nil
+}

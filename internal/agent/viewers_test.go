@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/evidence"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/web"
+)
+
+const (
+	viewersOf  = "BERTH_TEST_VIEWERS_OF" // the address that a child of these tests follows
+	viewersRaw = "BERTH_VIEWERS_RAW"     // a file for the raw data
+	viewers    = 100
+)
+
+// answered is one turn: how long the runtime waited for each answer, with this many viewers.
+type answered struct {
+	Round   int       `json:"round"`
+	Viewers int       `json:"viewers"`
+	Micros  []float64 `json:"us"`
+}
+
+// p99 is that of the answers of some turns with this many viewers.
+func p99(turns []answered, viewers int) float64 {
+	var all []float64
+	for _, t := range turns {
+		if t.Viewers == viewers {
+			all = append(all, t.Micros...)
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)*99/100]
+}
+
+// BenchmarkViewers measures how long the runtime waits for answers of a node with 250 pods while
+// nobody looks, and while 100 viewers follow the stream from a process of their own, in pairs of turns;
+// on the clock, so that only a quiet machine has a verdict. Answers are spread over three seconds a turn.
+// -benchtime says how many pairs; a few bound no interval. BERTH_VIEWERS_RAW names a file for a
+// line of each turn.
+func BenchmarkViewers(b *testing.B) {
+	const answers, apart = 300, 10 * time.Millisecond
+	n := newFullNode(b)
+	n.begins(b, costs{})
+	v := &viewer{agent: n.controls}
+	server := httptest.NewServer(web.NewNode(v.look, slog.New(slog.DiscardHandler)).Handler())
+	defer server.Close()
+	kinds := []nri.Kind{nri.Stop, nri.Remove, nri.Create, nri.PostCreate, nri.Start, nri.PostStart, nri.Update, nri.PostUpdate}
+	_, e := podOf("p7", false)
+	turn := func(round, viewers int) answered {
+		if viewers > 0 {
+			defer follow(b, server.URL)()
+		}
+		t := answered{Round: round, Viewers: viewers}
+		for i := range answers {
+			time.Sleep(apart)
+			e.Kind = kinds[i%len(kinds)]
+			began := time.Now()
+			n.answers(e)
+			t.Micros = append(t.Micros, float64(time.Since(began).Nanoseconds())/1000)
+		}
+		return t
+	}
+	var turns []answered
+	for round, arms := 0, []int{0, viewers}; b.Loop(); round++ {
+		for _, arm := range arms {
+			turns = append(turns, turn(round, arm))
+		}
+		slices.Reverse(arms)
+	}
+	compareViewers(b, turns)
+	if err := n.controls.stop(); err != nil {
+		b.Error(err)
+	}
+	n.closeJournal()
+}
+
+// compareViewers reports both arms, and their ratio with its interval.
+func compareViewers(b *testing.B, turns []answered) {
+	b.Helper()
+	var raw bytes.Buffer
+	rule := evidence.Standard()
+	rule.Most = max(rule.Most, len(turns))
+	trial, err := evidence.New(rule)
+	for i, t := range turns {
+		err = errors.Join(err, json.NewEncoder(&raw).Encode(t))
+		if i%2 == 1 {
+			pair := turns[i-1 : i+1]
+			err = errors.Join(err, trial.Add(evidence.Pair{With: p99(pair, viewers), Without: p99(pair, 0)}))
+		}
+	}
+	if file := os.Getenv(viewersRaw); file != "" {
+		err = errors.Join(err, os.WriteFile(file, raw.Bytes(), 0o600))
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(p99(turns, 0), "µs-p99/0")
+	b.ReportMetric(p99(turns, viewers), "µs-p99/100")
+	r := trial.Result()
+	b.ReportMetric(r.Ratio, "p99-ratio")
+	bounds := "no interval of so few"
+	if r.High > 0 {
+		bounds = fmt.Sprintf("%.3f to %.3f", r.Low, r.High)
+	}
+	b.Logf("p99 with %d viewers is %.3f of that without (%s), %d pairs", viewers, r.Ratio, bounds, len(turns)/2)
+}
+
+// follow has a child take the stream for all viewers until it is told that they leave. Each has its first
+// view when it returns.
+func follow(b *testing.B, address string) (leave func()) {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), viewersOf+"="+address), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdinPipe()
+	out, failed := cmd.StdoutPipe()
+	if err = errors.Join(err, failed); err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	leave = func() {
+		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+			b.Error(err)
+		}
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		leave()
+		b.Fatalf("the viewers have no view: %v", err)
+	}
+	return leave
+}
+
+// look is such a child: it says a line once each viewer has a view, and ends with its input.
+func look(address string) error {
+	stream, err := url.Parse(address + "/api/v1/stream")
+	if err != nil {
+		return err
+	}
+	transport, group := &http.Transport{}, sync.WaitGroup{}
+	defer group.Wait()
+	for range viewers {
+		answer, err := transport.RoundTrip(&http.Request{Method: http.MethodGet, URL: stream, Header: http.Header{}})
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
+		}
+		lines := bufio.NewReaderSize(answer.Body, 1<<16)
+		if _, err := lines.ReadSlice('\n'); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		group.Go(func() { _, _ = io.Copy(io.Discard, lines) }) // until the viewer leaves
+	}
+	if _, err := os.Stdout.WriteString("each has a view\n"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// drained is how often the context switches are read: the kernel has room for 100,000 a CPU on small
+// machines, and for 3,000 on the largest.
+const drained = 100 * time.Millisecond
+
+// scheduler is what the kernel says of when server and hogs ran.
+type scheduler struct {
+	// switches is nil where the kernel does not record them.
+	switches *kernel.Switches
+	cores    []topology.Core
+}
+
+// watchScheduler records the context switches of all CPUs, or says in words why not.
+func watchScheduler(root *hostfs.Root) (scheduler, string, error) {
+	top, err := topology.Discover(root.FS())
+	if err != nil {
+		return scheduler{}, "", fmt.Errorf("bench interference: %w", err)
+	}
+	s, known := scheduler{cores: top.Cores}, "by the kernel's records of context switches"
+	if s.switches, err = kernel.RecordSwitches(top.Online); err != nil { // all else is measured without
+		known = unknown + err.Error()
+	}
+	return s, known, nil
+}
+
+func (s scheduler) close() error {
+	if s.switches == nil {
+		return nil
+	}
+	return s.switches.Close()
+}
+
+// unknown begins what is said of co-residency where the kernel does not record it.
+const unknown = "unknown: "
+
+// errLost says that the figure of an arm would be of a part of it only.
+var errLost = errors.New("records of context switches were lost")
+
+// beside runs a load, and returns for which part of the time in which the server ran a hog ran on
+// the same core, nil where that is not known.
+func (s scheduler) beside(ctx context.Context, server, hogs int, load func() error) (*float64, error) {
+	if s.switches == nil {
+		return nil, load()
+	}
+	if _, _, err := s.switches.Read(); err != nil {
+		return nil, err
+	}
+	t := newTogether(s.cores, server, hogs)
+	look := func() error {
+		all, lost, err := s.switches.Read()
+		t.take(all, kernel.Monotonic())
+		if err == nil && lost > 0 {
+			err = fmt.Errorf("%w: %d", errLost, lost)
+		}
+		return err
+	}
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan error, 1)
+	go func() { looked <- every(looking, drained, look) }()
+	failed := load()
+	stop()
+	err := errors.Join(<-looked, look())
+	if failed != nil || err != nil && !errors.Is(err, errLost) {
+		return nil, errors.Join(failed, err)
+	}
+	if err == nil && t.ran > 0 {
+		return new(float64(t.beside) / float64(t.ran)), nil
+	}
+	return nil, nil //nolint:nilnil // an arm without the figure
+}
+
+// together adds up for how long a server ran, and for how long of that a hog ran on the same core.
+type together struct {
+	server, hogs int
+	core         map[int]cpuset.Set // of each CPU
+	running      map[int]int        // the process on each CPU, as far as that is known
+	at           time.Duration
+	ran, beside  time.Duration
+}
+
+func newTogether(cores []topology.Core, server, hogs int) *together {
+	t := &together{server: server, hogs: hogs, core: map[int]cpuset.Set{}, running: map[int]int{}, at: kernel.Monotonic()}
+	for _, c := range cores {
+		for cpu := range c.CPUs.All() {
+			t.core[cpu] = c.CPUs
+		}
+	}
+	return t
+}
+
+// take takes over the switches up to a time.
+func (t *together) take(all []kernel.Switch, until time.Duration) {
+	for _, one := range all {
+		if _, known := t.running[one.CPU]; !known {
+			t.running[one.CPU] = one.Before
+		}
+	}
+	for _, one := range all {
+		t.pass(one.At)
+		t.running[one.CPU] = one.Now
+	}
+	t.pass(until)
+}
+
+// pass counts the time up to now.
+func (t *together) pass(now time.Duration) {
+	passed := max(0, now-t.at)
+	t.at += passed
+	for cpu, process := range t.running {
+		if process != t.server {
+			continue
+		}
+		t.ran += passed
+		for sibling := range t.core[cpu].Remove(cpu).All() {
+			if t.running[sibling] == t.hogs && t.hogs != 0 {
+				t.beside += passed
+				break
+			}
+		}
+	}
+}
+
+// waited is for how long the threads of a process were ready to run and had no CPU, since each
+// began. ok is false where the kernel does not say it (CONFIG_SCHED_INFO).
+func waited(root *hostfs.Root, process int) (sum time.Duration, ok bool, err error) {
+	tasks := fmt.Sprintf("proc/%d/task", process)
+	threads, err := root.ReadDir(tasks)
+	if err != nil {
+		return 0, false, fmt.Errorf("threads of the server: %w", err)
+	}
+	for _, thread := range threads {
+		text, err := root.ReadFile(tasks + "/" + thread.Name() + "/schedstat")
+		fields := bytes.Fields(text)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // it ended, or there is no such file
+		case err != nil || len(fields) < 3:
+			return 0, false, fmt.Errorf("schedstat of the server, %q: %w", text, err)
+		}
+		n, err := strconv.ParseInt(string(fields[1]), 10, 64)
+		if err != nil {
+			return 0, false, fmt.Errorf("schedstat of the server: %w", err)
+		}
+		sum, ok = sum+time.Duration(n), true
+	}
+	return sum, ok, nil
+}

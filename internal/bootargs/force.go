@@ -1,0 +1,152 @@
+package bootargs
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// InForce returns what the running kernel has of an argument, "" for nothing, and whether it was
+// booted with it. Where the kernel says which CPUs it made of the argument, and they are others,
+// these are what it has: it takes the boot CPU out of nohz_full, for one.
+func InForce(fsys fs.FS, token string) (have string, booted bool) {
+	t := &tree{fsys: fsys}
+	for _, other := range Tokens(t.text("proc/cmdline")) {
+		if other == token || nameOf(other) == nameOf(token) && (have != token || !repeats(nameOf(token))) {
+			have = other // of two the kernel takes the last
+		}
+	}
+	if have != token {
+		return have, false
+	}
+	name, value, _ := strings.Cut(token, "=")
+	wanted, file := cpusOf(nameOf(token), value)
+	file = "sys/devices/system/cpu/" + file
+	made, err := cpuset.Parse(strings.TrimSuffix(strings.TrimSpace(t.text(file)), "(null)"))
+	if wanted.IsEmpty() || err != nil || t.err != nil || !t.exists(file) || made == wanted {
+		return have, true
+	}
+	return name + "=" + made.String(), true
+}
+
+// cpusOf returns the CPUs that an argument names, and the file in which the kernel shows what it
+// made of them; no CPUs for an argument of which it shows nothing.
+func cpusOf(name, value string) (cpus cpuset.Set, file string) {
+	switch name {
+	case "nohz_full":
+		file = "nohz_full"
+	case "isolcpus":
+		flags := 0
+		parts := strings.Split(value, ",")
+		for flags < len(parts) && slices.Contains([]string{"nohz", "domain", "managed_irq"}, parts[flags]) {
+			flags++
+		}
+		if flags > 0 && !slices.Contains(parts[:flags], "domain") {
+			return cpuset.Set{}, ""
+		}
+		file, value = "isolated", strings.Join(parts[flags:], ",")
+	default:
+		return cpuset.Set{}, ""
+	}
+	cpus, err := cpuset.Parse(value)
+	if err != nil {
+		return cpuset.Set{}, ""
+	}
+	return cpus, file
+}
+
+// Booted says whether the running kernel was booted with all of the arguments.
+func Booted(fsys fs.FS, tokens []string) bool {
+	return !slices.ContainsFunc(tokens, func(token string) bool {
+		_, booted := InForce(fsys, token)
+		return !booted
+	})
+}
+
+// Tries says whether the running kernel was booted with all of the arguments, and is that of the
+// trial as far as is known: one that was installed meanwhile may have taken them over.
+func Tries(fsys fs.FS, tokens []string, kernel string) bool {
+	t := &tree{fsys: fsys}
+	image, release := t.kernel(), strings.TrimSpace(t.text("proc/sys/kernel/osrelease"))
+	runs := func(k string) bool {
+		return image != "" && k == image || image == "" && release != "" && strings.Contains(k, release)
+	}
+	return Booted(fsys, tokens) && (kernel == "" || runs(kernel) || !slices.ContainsFunc(Kernels(fsys), runs))
+}
+
+// Armed says whether the next boot is the trial.
+func Armed(fsys fs.FS) bool {
+	t := &tree{fsys: fsys}
+	for _, config := range []string{GRUBConfig, grub2Config} {
+		if e, err := ReadEnv([]byte(t.text(path.Dir(config) + "/grubenv"))); err == nil {
+			if next, _ := e.Get(NextEntry); next == TrialID {
+				return true
+			}
+		}
+	}
+	return strings.TrimSuffix(Variable([]byte(t.text(oneShot))), ".conf") == TrialID
+}
+
+// Kernels returns the kernels that the loader offers, each once, but for those of rescue entries.
+func Kernels(fsys fs.FS) []string {
+	t := &tree{fsys: fsys}
+	var all []string
+	for _, e := range menu(t.text(GRUBConfig)) {
+		all = append(all, e.image())
+	}
+	for _, name := range t.entries() {
+		all = append(all, field(split(t.text(name)), "linux"))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Holder is a list of arguments that has some tokens.
+type Holder struct {
+	// Name is the file below the root, and Label the list in it, "" in a file of one list.
+	Name, Label string
+	Form        Form
+	Tokens      []string
+}
+
+// String names the list for people.
+func (h Holder) String() string {
+	if h.Label == "" {
+		return "/" + h.Name
+	}
+	return "label " + h.Label + " of /" + h.Name
+}
+
+// Holders returns the entries of the Boot Loader Specification, the file for kernels to come and the
+// labels of extlinux that have some of the tokens once their files have the text that becomes says.
+func Holders(fsys fs.FS, tokens []string, becomes func(name, text string) string) ([]Holder, error) {
+	t := &tree{fsys: fsys}
+	var all []Holder
+	for _, name := range append(t.entries(), newKernels, extlinuxCfg) {
+		form := FormEntry
+		switch name {
+		case newKernels:
+			form = FormPlain
+		case extlinuxCfg:
+			form = FormLabels
+		}
+		edited(becomes(name, t.text(name)), form.lists(), func(label string, values []string) {
+			var has []string
+			for _, v := range values {
+				has = append(has, Tokens(v)...)
+			}
+			held := slices.DeleteFunc(slices.Clone(tokens), func(token string) bool { return !slices.Contains(has, token) })
+			if len(held) > 0 {
+				all = append(all, Holder{name, label, form, held})
+			}
+		})
+	}
+	if t.err != nil {
+		return nil, fmt.Errorf("look for boot arguments: %w", t.err)
+	}
+	return all, nil
+}

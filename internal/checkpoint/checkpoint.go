@@ -1,0 +1,102 @@
+// Package checkpoint is the file in which an agent keeps what survives its restart. The agent
+// replaces it as a whole; commands read it at any time.
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/view"
+)
+
+// File is the checkpoint's name in stateDir.
+const File = "checkpoint.json"
+
+// Checkpoint is what survives an agent's restart, and what status prints where no agent
+// answers. It may be deleted at any time; then every capability starts anew.
+type Checkpoint struct {
+	Version string    `json:"version"`
+	PID     int       `json:"pid"`
+	BootID  string    `json:"bootID"`
+	Written time.Time `json:"written"`
+	// Workloads in the order of their names, as the key workloads of the JSON.
+	Workloads []view.Status `json:"-"`
+	// Problems are documents that do not count as written, in words.
+	Problems []string `json:"problems,omitempty"`
+	// Sections are what the capabilities report of the node and what they remember,
+	// beside the other keys of the JSON.
+	Sections capability.Sections `json:"-"`
+}
+
+// Load reads the checkpoint of stateDir. A missing one is the zero Checkpoint and no error: it
+// is a cache. Safe while an agent runs.
+func Load(stateDir string) (Checkpoint, error) {
+	var cp Checkpoint
+	if err := statedir.Load(stateDir, File, &cp); err != nil {
+		return Checkpoint{}, err
+	}
+	return cp, nil
+}
+
+// Save replaces the checkpoint of stateDir.
+func (cp Checkpoint) Save(stateDir string) error {
+	data, err := cp.MarshalJSON() // json.Marshal would go over all of it once more
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", File, err)
+	}
+	return statedir.Replace(stateDir, File, data)
+}
+
+// keyWorkloads is the key of the workloads in a checkpoint.
+const keyWorkloads = "workloads"
+
+// ownKeys are the fields of a Checkpoint without the sections.
+type ownKeys Checkpoint
+
+// MarshalJSON implements json.Marshaler.
+func (cp Checkpoint) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	out.Grow(len(cp.Workloads) << 10) // one is not quite as long
+	err := capability.Joined{ownKeys(cp), list(cp.Workloads), cp.Sections}.Write(&out)
+	return out.Bytes(), err
+}
+
+// list is the workloads of a checkpoint under their key.
+type list []view.Status
+
+// Write implements capability.Object.
+func (l list) Write(to *bytes.Buffer) error {
+	to.WriteString(`{"` + keyWorkloads + `":[`)
+	for i, w := range l {
+		if i > 0 {
+			to.WriteByte(',')
+		}
+		if err := (capability.Joined{w.Workload, w.Sections}).Write(to); err != nil {
+			return fmt.Errorf("workload %s: %w", w.Name, err)
+		}
+	}
+	to.WriteString("]}")
+	return nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It keeps sections of capabilities that this
+// version does not know.
+func (cp *Checkpoint) UnmarshalJSON(data []byte) (err error) {
+	if cp.Sections, err = capability.Split(data, (*ownKeys)(cp)); err != nil {
+		return err
+	}
+	err = cp.Sections.Decode(keyWorkloads, &cp.Workloads)
+	delete(cp.Sections, keyWorkloads)
+	return err
+}
+
+// View is the node as a checkpoint has it, which is not all of a View.
+func (cp Checkpoint) View() *view.View {
+	return view.Of(view.Facts{
+		Version: cp.Version, At: cp.Written,
+		Report: view.Report{Workloads: cp.Workloads, Problems: cp.Problems, Node: cp.Sections},
+	})
+}

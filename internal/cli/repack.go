@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/relocation"
+	"github.com/berth-project/berth/internal/simulate"
+)
+
+var errManifestsOnly = errors.New("--filename: only allowed with --dry-run: what manifests describe is on paper")
+
+// repackOptions are the flags of berth repack.
+type repackOptions struct {
+	kubeFlags
+	files   []string
+	dry     bool
+	moves   int
+	timeout time.Duration
+}
+
+func newRepackCommand(g *globals) *cobra.Command {
+	var o repackOptions
+	cmd := &cobra.Command{
+		Use:   "repack NODE",
+		Short: "Make room on a node by the fewest moves of running pods",
+		Long: `Gives running pods other CPUs of their node, so that a pod which is pending because of
+fragmentation finds room there, or where none is so that more L3 domains are free as
+a whole. No container restarts. With --dry-run it says which moves these are, for
+each pending pod and for L3 domains, and changes nothing; without it the first of
+these plans is carried out. Run it again for the next one.
+
+A plan moves only pods with the annotation berth.dev/movable: "true". It has the fewest
+moves that there can be. They come one after the other: the CPUs of each are free when
+it begins. No pod is worse off than before: not in more NUMA nodes, sockets or L3
+domains, not on more cores that it has partly, not farther from memory or devices.
+On a large node the search may end early; the output says so.
+
+The agent of the node moves the pods, and refuses a move that is not possible any more.
+The command ends with the first move that is not carried out, and says how far each
+one is: exit code 1 where it was refused, 4 where the agent is away or did not answer
+in time, or where the answer of the API server is lost: the move may be asked for then,
+and is withdrawn like one that takes too long. At Ctrl-C the move under way is withdrawn: it comes to its end if it began.
+What was moved stays.
+
+The cluster is asked as by berth explain pod/NAME, and the moves are written into the
+status of the pods. With -f it is that of manifests, as with berth simulate; waiting
+pods are placed first, as far as they find room.`,
+		Example: `  kubectl berth repack node-a --dry-run
+  kubectl berth repack node-a --max-moves 1
+  berth repack node-a --dry-run -f nodes.yaml -f pods.yaml -o json`,
+		Args:              oneArg("the name of a node"),
+		ValidArgsFunction: o.completeNode,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd, g, args[0]) },
+	}
+	o.registerCluster(cmd)
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "with --dry-run, manifests instead of a cluster: a `FILE`, a directory, or - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "say which moves there are, and change nothing")
+	cmd.Flags().IntVar(&o.moves, "max-moves", simulate.MostMoves, "the most moves of a plan, 1 to 8")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "how long one move may take, at most 1h")
+	return cmd
+}
+
+func (o *repackOptions) run(cmd *cobra.Command, g *globals, node string) error {
+	format, err := g.format("table", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	plans, err := o.plan(cmd, node)
+	if err != nil {
+		return err
+	}
+	if o.dry || len(plans.Plans) == 0 {
+		return show(cmd.OutOrStdout(), format, plans, func(w io.Writer) error { return writeText(w, repacksText(plans)) })
+	}
+	carried, failed := o.carryOut(cmd, node, &plans.Plans[0])
+	return errors.Join(show(cmd.OutOrStdout(), format, carried, func(w io.Writer) error { return writeText(w, carried.text()) }), failed)
+}
+
+func writeText(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err //nolint:wrapcheck // a closed standard output needs no context
+}
+
+func (o *repackOptions) check() error {
+	const most = 8
+	switch {
+	case len(o.files) > 0 && !o.dry:
+		return usageError(errManifestsOnly)
+	case o.moves < 1 || o.moves > most:
+		return usageError(fmt.Errorf("--max-moves: value %d: allowed: 1 to %d", o.moves, most))
+	case o.timeout <= 0 || o.timeout > mostWait:
+		return usageError(fmt.Errorf("--timeout %v: allowed: more than 0, at most %v", o.timeout, mostWait))
+	}
+	return nil
+}
+
+// plan makes the plans for a node.
+func (o *repackOptions) plan(cmd *cobra.Command, node string) (simulate.Repacks, error) {
+	objects, err := o.objects(cmd)
+	if err != nil {
+		return simulate.Repacks{}, err
+	}
+	cluster := simulate.New(objects)
+	if _, err := cluster.Run(cmd.Context()); err != nil {
+		return simulate.Repacks{}, fmt.Errorf("repack: %w", err)
+	}
+	r, known := cluster.Repacks(node, o.moves)
+	if !known {
+		return r, usageError(fmt.Errorf("node %q: allowed: a node with a NodeTopology", node))
+	}
+	return r, nil
+}
+
+// repacked is a plan that was carried out, as far as it was; its JSON is a stable contract.
+type repacked struct {
+	Node string `json:"node"`
+	// Pod and L3s are what the plan makes room for.
+	Pod   string            `json:"pod,omitempty"`
+	L3s   int               `json:"l3s,omitempty"`
+	Steps []relocation.Step `json:"steps"`
+	plan  *simulate.Repack
+}
+
+// carryOut has the agent of the node carry out a plan.
+func (o *repackOptions) carryOut(cmd *cobra.Command, node string, plan *simulate.Repack) (repacked, error) {
+	cfg, _, err := o.config()
+	if err != nil {
+		return repacked{}, err
+	}
+	steps, err := relocation.Run(cmd.Context(), relocation.Options{
+		Config: cfg, Node: node, Timeout: o.timeout, Now: time.Now, Progress: progressTo(cmd.ErrOrStderr()),
+	}, plan.Moves)
+	return repacked{Node: node, Pod: plan.Pod, L3s: plan.L3s, Steps: steps, plan: plan}, err
+}
+
+// text says how far each move is.
+func (r repacked) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plan: %s\n", r.plan.Text())
+	for i, s := range r.Steps {
+		how := map[relocation.State]string{
+			relocation.Moved: "moved", relocation.Refused: "refused", relocation.Withdrawn: "not moved",
+			relocation.Asked: "asked for", relocation.NotAsked: "not asked for",
+		}[s.State]
+		if s.Text != "" {
+			how += ": " + s.Text
+		}
+		fmt.Fprintf(&b, "  %d. %s: CPUs %s -> %s: %s\n", i+1, s.Pod, s.From, s.To, how)
+	}
+	return b.String()
+}
+
+// objects are those of the manifests, or else of the cluster.
+func (o *repackOptions) objects(cmd *cobra.Command) (simulate.Objects, error) {
+	if len(o.files) == 0 {
+		objects, _, err := o.observe(cmd.Context())
+		return objects, err
+	}
+	return orInterrupted(cmd.Context(), func() (simulate.Objects, error) {
+		return simulate.Read(o.files, cmd.InOrStdin())
+	})
+}
+
+// repacksText prints plans for people.
+func repacksText(r simulate.Repacks) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d free CPUs, %s free as a whole, %s may be moved\n",
+		r.Node, r.Fragmentation.FreeCPUs, count(r.Fragmentation.FreeL3, "L3 domain"), count(len(r.Movable), "pod"))
+	for i := range r.Plans {
+		printRepack(&b, "", &r.Plans[i])
+	}
+	if len(r.Plans) == 0 {
+		b.WriteString("no plan: nothing to make room for, or no moves that would\n")
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	return b.String()
+}
+
+// printRepack prints a plan, a line for each move.
+func printRepack(b *strings.Builder, indent string, r *simulate.Repack) {
+	fmt.Fprintf(b, "%splan: %s\n", indent, r.Text())
+	for i, move := range r.Moves {
+		fmt.Fprintf(b, "%s  %d. %s: CPUs %s -> %s\n", indent, i+1, move.Pod, move.From, move.To)
+	}
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/restoration"
+	"github.com/berth-project/berth/internal/table"
+)
+
+// mostWait bounds how long the agents of a cluster can be waited for.
+const mostWait = time.Hour
+
+// clusterRollback are the flags of a rollback by the agents of a cluster.
+type clusterRollback struct {
+	kube    kubeFlags
+	timeout time.Duration
+}
+
+// flags registers them; when says in which case they count.
+func (o *clusterRollback) flags(cmd *cobra.Command, when string) {
+	o.kube.add(cmd, when)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 4*time.Minute, when+"how long the agents are waited for")
+}
+
+// restorationReport is the output of a rollback by the agents of a cluster; its JSON is a stable
+// contract.
+type restorationReport struct {
+	Nodes []restoration.Node `json:"nodes"`
+}
+
+func newClusterRollbackCommand(g *globals) *cobra.Command {
+	var o clusterRollback
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Have the agents of the cluster put every original value back",
+		Long: `Sets state: restore in the ConfigMap berth-system/berth-config, and waits until each
+agent that lives has put back every value that it changed. Nodes without one are
+named: run berth rollback there. Where agents are not through in time, the command
+names them too (exit code 4), and they go on. Nothing is written on any node until
+the key state is removed again.`,
+		Example: "  berth rollback\n  berth rollback --timeout 10m -o json",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd, g) },
+	}
+	o.flags(cmd, "")
+	return cmd
+}
+
+func (o *clusterRollback) run(cmd *cobra.Command, g *globals) error {
+	format, err := g.format("table", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	if o.timeout <= 0 || o.timeout > mostWait {
+		return usageError(fmt.Errorf("--timeout %v: allowed: more than 0, at most %v", o.timeout, mostWait))
+	}
+	cfg, _, err := o.kube.config()
+	if err != nil {
+		return err
+	}
+	nodes, failed := restoration.Run(cmd.Context(), restoration.Options{
+		Config: cfg, Timeout: o.timeout, Now: time.Now, Progress: progressTo(cmd.ErrOrStderr()),
+	})
+	if len(nodes) == 0 && failed != nil { // nothing was learned of any node
+		return failed
+	}
+	report := restorationReport{Nodes: append([]restoration.Node{}, nodes...)}
+	return errors.Join(show(cmd.OutOrStdout(), format, report, report.print), failed)
+}
+
+func (r restorationReport) print(w io.Writer) error {
+	rows := [][]string{{"NODE", "STATE", "TEXT"}}
+	for _, n := range r.Nodes {
+		rows = append(rows, []string{n.Name, string(n.State), n.Text})
+	}
+	return table.Write(w, rows)
+}
+
+// only refuses the flags of a rollback of this host.
+func (o *clusterRollback) only(cmd *cobra.Command, cluster bool) error {
+	if cluster {
+		return refuseFlags(cmd, "only allowed without --cluster", "config", "owner", "dry-run", "leave-drifted", "root")
+	}
+	return refuseFlags(cmd, "only allowed with --cluster", "kubeconfig", "context", "timeout")
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/fleet"
+	"github.com/berth-project/berth/internal/history"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/top"
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/window"
+)
+
+// errNoAgent says that there is nothing to look at.
+var errNoAgent = errors.New("no agent runs: start berth agent, or see berth status for what is left on the host")
+
+// errNodeGone says that a node that was shown is none any more.
+var errNodeGone = errors.New("the cluster has no such node any more")
+
+func newTopCommand(g *globals) *cobra.Command {
+	var config string
+	var kube kubeFlags
+	cmd := &cobra.Command{
+		Use:   "top [NODE]",
+		Short: "Show live who has which CPU, and the credit and throttling of workloads",
+		Long: `Asks the agent of this host once a second, and shows in the terminal the cores by
+NUMA node and L3 domain, with a letter for each workload that has exclusive CPUs
+and their load, and each workload with quota, credit and throttling: its own, and
+that of the groups above it. It only reads; it needs root, as the agent's socket does.
+
+With --kubeconfig or --context it shows the nodes of a cluster and the pods that wait, and
+with NODE one of its nodes: kubectl berth top does the same, and says more of it.
+
+Without a terminal, and where TERM is dumb, it prints one plain frame, of one second.
+NO_COLOR leaves colours out. -o json prints what the agent shows, see docs/view.md.`,
+		Example:           "  sudo berth top\n  sudo berth top | head\n  sudo berth top -o json\n  berth top --kubeconfig ~/.kube/config",
+		Args:              nodeAtMost,
+		ValidArgsFunction: kube.completeNode,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := rootless(cmd); err != nil {
+				return err
+			}
+			if len(args) > 0 || kube.chosen(cmd) {
+				if err := refuseFlags(cmd, withoutCluster, "config"); err != nil {
+					return err
+				}
+				return g.showCluster(cmd, &kube, args)
+			}
+			cfg, err := loadState(cmd, config)
+			if err != nil {
+				return err
+			}
+			return g.showHost(cmd, looked{
+				look: func(ctx context.Context) (*view.View, error) { return lookLive(ctx, cfg.StateDir) },
+				past: func(ctx context.Context, workload string) *history.Past {
+					return kept(window.Past(ctx, cfg.StateDir, workload, top.PastSeconds, top.PastStep))
+				},
+			})
+		},
+	}
+	configFlag(cmd, &config)
+	kube.registerCluster(cmd)
+	return cmd
+}
+
+func newClusterTopCommand(g *globals) *cobra.Command {
+	var kube kubeFlags
+	cmd := &cobra.Command{
+		Use:   "top [NODE]",
+		Short: "Show what is free on the nodes of the cluster and which pods wait, or one node",
+		Long: `Shows each node with its free CPUs, the L3 domains that are free as a whole, and why
+no pod is pinned on some, those with the most room first; then the pods without
+a node, and what each waits for. It reads NodeTopologies, nodes, pods and Leases by your rights.
+
+With NODE it shows the cores and workloads of one node, by its agent, as berth top does on a
+host; that needs the rights of kubectl berth web NODE.
+
+-o json prints both as documented in docs/view.md.`,
+		Example:           "  berth top\n  berth top node-a\n  berth top -o json",
+		Args:              nodeAtMost,
+		ValidArgsFunction: kube.completeNode,
+		RunE:              func(cmd *cobra.Command, args []string) error { return g.showCluster(cmd, &kube, args) },
+	}
+	kube.registerCluster(cmd)
+	return cmd
+}
+
+// looked is a host that is looked at.
+type looked struct {
+	look func(context.Context) (*view.View, error)
+	// past returns what is kept of a workload; nil where that cannot be asked.
+	past func(ctx context.Context, workload string) *history.Past
+}
+
+// kept reads what an agent said it kept of a workload: nil for nothing. An older agent keeps nothing.
+func kept(text []byte, err error) *history.Past {
+	if err != nil {
+		return nil // that the agent is away, the next look says
+	}
+	var p history.Past
+	if err := json.Unmarshal(text, &p); err != nil || p.Format != history.Format {
+		return nil
+	}
+	return &p
+}
+
+// pastAt asks the agent of a node of a cluster what it kept of workloads.
+func pastAt(page *fleet.Page) func(context.Context, string) *history.Past {
+	return func(ctx context.Context, workload string) *history.Past {
+		return kept(page.Past(ctx, workload, top.PastSeconds, top.PastStep))
+	}
+}
+
+// showHost shows one host until the user ends it, or for one frame.
+func (g *globals) showHost(cmd *cobra.Command, h looked) error {
+	format, err := g.format("table", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	first, err := h.look(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if format == "table" && isTerminal(cmd) {
+		return top.Run(cmd.Context(), first, top.Options{Look: h.look, Explain: g.explainLines, Past: h.past, Terminal: terminalOf(cmd)})
+	}
+	return printFrame(cmd, format, first, h.look)
+}
+
+// showCluster shows a cluster, or the node of it that args name.
+func (g *globals) showCluster(cmd *cobra.Command, kube *kubeFlags, args []string) error {
+	format, err := g.format("table", "json", "yaml")
+	if err != nil {
+		return err
+	}
+	cfg, _, err := kube.config()
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		page, err := fleet.Open(cmd.Context(), cfg, args[0], slog.New(slog.DiscardHandler))
+		if err != nil {
+			return fmt.Errorf("no view of node %s: %w", args[0], err)
+		}
+		return g.showHost(cmd, looked{look: page.View, past: pastAt(page)})
+	}
+	if format == "table" && isTerminal(cmd) {
+		return g.followCluster(cmd, cfg)
+	}
+	objects, err := simulate.Observe(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	v := simulate.New(objects).View()
+	v.Server = cfg.Host
+	return show(cmd.OutOrStdout(), format, v, func(w io.Writer) error { return top.PlainCluster(w, v) })
+}
+
+// followCluster shows a cluster, and nodes of it, until the user ends it.
+func (g *globals) followCluster(cmd *cobra.Command, cfg *rest.Config) error {
+	cluster, err := fleet.Follow(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	return top.RunCluster(cmd.Context(), cluster.View(), top.ClusterOptions{
+		Look: cluster.View, Explain: g.explainLines, Terminal: terminalOf(cmd),
+		Node: func(ctx context.Context, name string) (*view.View, error) {
+			page, there := cluster.Node(name)
+			if !there {
+				return nil, errNodeGone
+			}
+			return page.View(ctx)
+		},
+		Past: func(ctx context.Context, name, workload string) *history.Past {
+			page, there := cluster.Node(name)
+			if !there {
+				return nil
+			}
+			return pastAt(page)(ctx, workload)
+		},
+	})
+}
+
+// isTerminal says whether a command reads from a terminal and writes to one.
+func isTerminal(cmd *cobra.Command) bool {
+	return isScreen(cmd.InOrStdin()) && isScreen(cmd.OutOrStdout())
+}
+
+func terminalOf(cmd *cobra.Command) top.Terminal {
+	return top.Terminal{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Environ: os.Environ()}
+}
+
+// lookLive asks the agent that is alive.
+func lookLive(ctx context.Context, stateDir string) (*view.View, error) {
+	if err := requireAgent(stateDir); err != nil {
+		return nil, err
+	}
+	return ask(ctx, stateDir)
+}
+
+// requireAgent is an error where no agent is alive.
+func requireAgent(stateDir string) error {
+	_, alive, err := journal.Holder(stateDir)
+	if err != nil {
+		return fmt.Errorf("stateDir: %w", err)
+	}
+	if !alive {
+		return errNoAgent
+	}
+	return nil
+}
+
+// isScreen says whether a stream is a terminal that can move its cursor.
+func isScreen(stream any) bool {
+	file, ok := stream.(interface{ Fd() uintptr })
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+}
+
+// printFrame prints what a second look says, which has the loads since the first.
+func printFrame(cmd *cobra.Command, format string, first *view.View, look func(context.Context) (*view.View, error)) error {
+	select {
+	case <-cmd.Context().Done():
+		return cmd.Context().Err() //nolint:wrapcheck // the user ended it
+	case <-time.After(time.Second):
+	}
+	now, err := look(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return show(cmd.OutOrStdout(), format, now, func(w io.Writer) error {
+		_, err := io.WriteString(w, top.Plain(w, first, now))
+		return err //nolint:wrapcheck // a closed standard output needs no context
+	})
+}
+
+// explainLines is what berth explain says of a workload of a view, without the values on the
+// host: none where no capability reports it.
+func (g *globals) explainLines(v *view.View, name string) []string {
+	for _, w := range v.Statuses() {
+		if w.Name != name {
+			continue
+		}
+		said, err := readWorkload(g.capabilities, capability.Reported{Alive: true, Node: v.Node, Workload: w.Workload, Row: w.Sections})
+		if err != nil {
+			return []string{err.Error()}
+		}
+		return strings.Split(strings.TrimSpace(explanation{Workload: w, views: said}.text()), "\n")
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/fleet"
+	"github.com/berth-project/berth/internal/web"
+	"github.com/berth-project/berth/internal/window"
+)
+
+// errToken says that an agent shows itself to those with a token only.
+var errToken = errors.New("the agent of a cluster wants a bearer token")
+
+// errAgentEnded says that there is nothing more to record.
+var errAgentEnded = errors.New("the agent ended")
+
+// webOptions are the flags of berth web.
+type webOptions struct {
+	kube   kubeFlags
+	config string
+	replay string
+	port   uint16
+}
+
+func newWebCommand() *cobra.Command {
+	var o webOptions
+	cmd := &cobra.Command{
+		Use:   "web [NODE]",
+		Short: "Print the link to the page of this host, or show a cluster or a recording",
+		Long: `Prints the link to the page that the agent of this host serves: who has which CPU
+and how busy it is, quota, credit and throttling of each workload, events, and
+each value that Berth changed. Programs of this host alone reach it: from another one
+forward the port, as with ssh -L 9316:127.0.0.1:9316 HOST. An agent of a cluster
+shows it to who has a token with the role berth-viewer.
+
+With --kubeconfig or --context it shows the nodes of a cluster and the pods that wait, and
+with NODE one of its nodes: kubectl berth web does the same, and says more of it.
+
+--replay FILE shows what berth status --watch -o json recorded, with the same page, at a
+port of the loopback address until Ctrl-C. It needs no agent and no root.`,
+		Example: "  berth web\n  berth web --kubeconfig ~/.kube/config\n  sudo berth status --watch -o json > node.jsonl\n  berth web --replay node.jsonl",
+		Args:    nodeAtMost,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := rootless(cmd); err != nil {
+				return err
+			}
+			if len(args) > 0 || o.kube.chosen(cmd) {
+				if err := refuseFlags(cmd, withoutCluster, "config"); err != nil {
+					return err
+				}
+				return o.showCluster(cmd, args)
+			}
+			if o.replay != "" {
+				return showRecording(cmd, o.replay, o.port)
+			}
+			if o.port != 0 {
+				return usageError(errors.New("--port: only allowed with --replay or a cluster; the agent's address is listen in its file"))
+			}
+			return printLink(cmd, o.config)
+		},
+	}
+	configFlag(cmd, &o.config)
+	o.register(cmd)
+	return cmd
+}
+
+func newClusterWebCommand() *cobra.Command {
+	var o webOptions
+	cmd := &cobra.Command{
+		Use:   "web [NODE]",
+		Short: "Show the page of the cluster, of a node, or a recording",
+		Long: `Shows a page at a port of the loopback address until Ctrl-C: the nodes with their free
+CPUs, the L3 domains that are free as a whole, and why no pod is pinned on some; the
+pods without a node, and what each waits for. You need the rights to list and watch
+nodes, pods and nodetopologies, and leases in berth-system. A node opens its page.
+
+With NODE it shows the page of that node only: who has which CPU and how busy it is, quota,
+credit and throttling of each workload, events, and each value that Berth changed.
+Requests go through the API server's port-forward to the agent's pod, with a token of
+the account berth-viewer. You need the rights to list pods, to get and create
+pods/portforward, and to create serviceaccounts/token of berth-viewer, all in berth-system.
+
+--replay FILE shows what berth status --watch -o json recorded, with the same page. It
+needs no cluster.`,
+		Example: "  berth web\n  berth web node-a\n  berth web --replay node.jsonl",
+		Args:    nodeAtMost,
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.showCluster(cmd, args) },
+	}
+	o.register(cmd)
+	return cmd
+}
+
+// register adds the flags of both programs.
+func (o *webOptions) register(cmd *cobra.Command) {
+	o.kube.registerCluster(cmd)
+	cmd.ValidArgsFunction = o.kube.completeNode
+	cmd.Flags().StringVar(&o.replay, "replay", "", "show this recording instead")
+	cmd.Flags().Uint16Var(&o.port, "port", 0, "the port to listen at for a recording or a cluster (default: a free one)")
+}
+
+// showCluster shows the page of a cluster, of the node of it that args name, or of a recording.
+func (o *webOptions) showCluster(cmd *cobra.Command, args []string) error {
+	switch {
+	case o.replay != "" && (len(args) > 0 || o.kube.chosen(cmd)):
+		return usageError(errors.New("--replay: only allowed without a node or a cluster"))
+	case o.replay != "":
+		return showRecording(cmd, o.replay, o.port)
+	}
+	cfg, _, err := o.kube.config()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if len(args) > 0 {
+		page, err := fleet.Open(cmd.Context(), cfg, args[0], log)
+		if err != nil {
+			return fmt.Errorf("no page of node %s: %w", args[0], err)
+		}
+		return o.serve(cmd, "node "+args[0], page.Serve)
+	}
+	cluster, err := fleet.Follow(cmd.Context(), cfg, log)
+	if err != nil {
+		return fmt.Errorf("no page of the cluster: %w", err)
+	}
+	defer cluster.Close()
+	return o.serve(cmd, cfg.Host, cluster.Serve)
+}
+
+// serve shows a page until the user ends it.
+func (o *webOptions) serve(cmd *cobra.Command, what string, page func(context.Context, net.Listener) error) error {
+	l, err := listenHere(cmd, o.port)
+	if err != nil {
+		return err
+	}
+	if err := writeLink(cmd, l.Addr().String()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s; Ctrl-C ends it\n", what)
+	return page(cmd.Context(), l)
+}
+
+// listenHere listens at a port of the loopback address, a free one for 0.
+func listenHere(cmd *cobra.Command, port uint16) (net.Listener, error) {
+	var listen net.ListenConfig
+	l, err := listen.Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err != nil {
+		return nil, fmt.Errorf("--port %d: %w", port, err)
+	}
+	return l, nil
+}
+
+// printLink prints where the agent serves the page, once it has.
+func printLink(cmd *cobra.Command, config string) error {
+	cfg, err := loadState(cmd, config)
+	if err != nil {
+		return err
+	}
+	if *cfg.Web.Token {
+		return fmt.Errorf("no page here: %w: browsers bring no token to %s; sudo berth top shows the same, and kubectl berth web NODE brings a token", errToken, cfg.Listen)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), agentAnswers)
+	defer cancel()
+	if _, err := window.Ask(ctx, cfg.Listen, "/"); err != nil {
+		if errors.Is(err, window.ErrAnswer) {
+			return fmt.Errorf("no page here: %w", err)
+		}
+		return fmt.Errorf("no page here: start berth agent, or show a recording with --replay: %w", err)
+	}
+	return writeLink(cmd, cfg.Listen)
+}
+
+// writeLink prints the link to a page.
+func writeLink(cmd *cobra.Command, address string) error {
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", address); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// showRecording serves a recording until the user ends it.
+func showRecording(cmd *cobra.Command, name string, port uint16) error {
+	recording, err := orInterrupted(cmd.Context(), func() (*web.Recording, error) { return readRecording(name) })
+	if err != nil {
+		return err
+	}
+	l, err := listenHere(cmd, port)
+	if err != nil {
+		return err
+	}
+	if err := writeLink(cmd, l.Addr().String()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s of %s; Ctrl-C ends it\n", counted(recording.Frames, "moment"), name)
+	return recording.Serve(cmd.Context(), l, slog.New(slog.DiscardHandler))
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func readRecording(name string) (*web.Recording, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--replay: %w", err))
+	}
+	defer file.Close()
+	recording, err := web.ReadRecording(file)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("--replay %s: %w", name, err))
+	}
+	return recording, nil
+}
+
+// watchStatus prints what the agent shows until the user ends it.
+func watchStatus(cmd *cobra.Command, format, config string) error {
+	if format != "json" {
+		return usageError(errors.New("--watch: only allowed with -o json; berth top is for people"))
+	}
+	cfg, err := loadState(cmd, config)
+	if err != nil {
+		return err
+	}
+	if err := requireAgent(cfg.StateDir); err != nil {
+		return err
+	}
+	stream, err := window.Stream(cmd.Context(), cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	_, err = io.Copy(cmd.OutOrStdout(), stream)
+	switch {
+	case cmd.Context().Err() != nil:
+		return nil // the user ended it
+	case err != nil:
+		return fmt.Errorf("%w: %w", errAgentEnded, err)
+	}
+	return errAgentEnded
+}

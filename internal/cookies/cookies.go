@@ -1,0 +1,235 @@
+package cookies
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/coresched"
+	"github.com/berth-project/berth/internal/driver/cookie"
+	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+const (
+	// lookFor is how long the threads of offline work are looked at in every round after its
+	// groups changed; otherwise it is every lookEvery. What a thread forks has its cookie: only
+	// what a runtime starts in a group joins it without.
+	lookFor   = 10 * time.Second
+	lookEvery = 5 * time.Second
+	// againAfter is when it is tried again after no cookie could be given.
+	againAfter = time.Minute
+)
+
+// Host opens groups and lists their threads. *cgroup.Host is one.
+type Host interface {
+	cookie.Lister
+	cgroup.Opener
+}
+
+// Offline has the threads of offline work share one core scheduling cookie, and measures how
+// long new ones go without. It is for one goroutine at a time.
+type Offline struct {
+	host Host
+	// touch has the next pass look at a group.
+	touch func(group string)
+
+	// source is where it is asked for, "" for nowhere, and reason why it is not done then.
+	// needless says that it need not be.
+	source, reason string
+	needless       bool
+
+	held    *coresched.Held
+	groups  []string       // of offline work, as of the last round
+	threads map[string]int // how many have the cookie, by group
+	lacking []string       // the groups of which some have not, at the last look
+	joins   isolate.Joins
+	// until is when looks become rare, next when the next one is due.
+	until, next time.Duration
+	// failure is why no cookie could be given, until it is tried again a minute later.
+	failure string
+	again   time.Duration
+}
+
+// New returns Offline without a cookie. touch has the next pass look at a group.
+func New(host Host, touch func(group string)) Offline { return Offline{host: host, touch: touch} }
+
+// Drop lets the cookie go: who has it keeps it until that is put back.
+func (c *Offline) Drop() {
+	if c.held != nil {
+		c.held.Close()
+	}
+	c.held, c.groups, c.threads, c.lacking, c.joins = nil, nil, nil, nil, isolate.Joins{}
+}
+
+// Decide returns what has these groups share a cookie, or nothing where they do not. source is
+// where that is asked for, "" for nowhere.
+func (c *Offline) Decide(now time.Duration, source string, groups []string, sharing isolate.Sharing) []plan.Desired {
+	c.source, c.reason, c.needless = source, "", false
+	if source == "" || len(groups) == 0 {
+		c.Drop()
+		return nil
+	}
+	if c.reason, c.needless = sharing.Refused(); c.reason == "" {
+		if c.failure == "" || now >= c.again {
+			c.failure, c.again = c.share(now, groups), now+againAfter
+		}
+		c.reason = c.failure
+	}
+	if c.reason != "" {
+		c.Drop()
+		return nil
+	}
+	all := make([]plan.Desired, 0, len(groups))
+	for _, group := range groups {
+		all = append(all, plan.Desired{
+			Setting: plan.Setting{
+				Target: cookie.Target(group, c.held.ID()), Value: cookie.All, Owner: plan.OwnerIsolate, Workload: group,
+				Why: "offline threads share no core with online ones, by " + source,
+			},
+			Writers: plan.Writers{PutsBack: true}, // a process that joins has none
+		})
+	}
+	return all
+}
+
+// Problem says why there is none although it is asked for, "" where there is one, or need not be.
+func (c *Offline) Problem() string {
+	if c.reason == "" || c.needless {
+		return ""
+	}
+	return "core scheduling: " + c.reason
+}
+
+// share looks for threads without the cookie. It returns why none can be given.
+func (c *Offline) share(now time.Duration, groups []string) (reason string) {
+	if c.held == nil {
+		held, err := coresched.Hold()
+		if err != nil {
+			return err.Error()
+		}
+		c.held = held
+	}
+	if !slices.Equal(groups, c.groups) {
+		c.groups, c.threads, c.until, c.next = slices.Clone(groups), map[string]int{}, now+lookFor, now
+	}
+	if now < c.next {
+		return ""
+	}
+	if c.next = now + lookEvery; now < c.until {
+		c.next = now
+	}
+	c.joins.Round(kernel.Boottime(), func(group string) bool { return slices.Contains(groups, group) })
+	if err := c.look(groups); err != nil {
+		return err.Error()
+	}
+	for _, group := range c.lacking {
+		c.touch(group)
+	}
+	return ""
+}
+
+// look finds out which threads of groups have the cookie.
+func (c *Offline) look(groups []string) error {
+	c.lacking = nil
+	for _, group := range groups {
+		now, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (cookie.Threads, error) { return cookie.Look(c.host, g, c.held.ID()) })
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			continue // it has no threads
+		}
+		if err != nil {
+			return err
+		}
+		lack := joiners(now.Lack)
+		c.joins.See(kernel.Boottime(), group, lack)
+		if c.threads[group] = len(now.Have); len(lack) > 0 {
+			c.lacking = append(c.lacking, group)
+		}
+	}
+	return nil
+}
+
+// joiners returns those of the threads that are still there.
+func joiners(tids []int) []isolate.Joiner {
+	all := make([]isolate.Joiner, 0, len(tids))
+	for _, tid := range tids {
+		if start, err := kernel.ThreadStart(tid); err == nil {
+			all = append(all, isolate.Joiner{TID: tid, Start: time.Duration(start) * tick}) //nolint:gosec // since boot
+		}
+	}
+	return all
+}
+
+// tick is the unit in which the kernel says when a thread was started, on every architecture that
+// Berth is built for.
+const tick = time.Second / 100
+
+// Saw looks again at the groups of which threads had no cookie: a pass has just given it to them.
+func (c *Offline) Saw() {
+	if c.held == nil || len(c.lacking) == 0 {
+		return
+	}
+	if err := c.look(c.lacking); err != nil {
+		c.next = 0 // the next round says what is wrong
+	}
+}
+
+// Isolates says that all offline threads have the cookie.
+func (c *Offline) Isolates() bool { return c.held != nil && len(c.lacking) == 0 }
+
+// Status is what is true of the cookie of offline threads.
+type Status struct {
+	// Cookie is what the kernel shows of it, empty where there is none, and Reason why not.
+	Cookie string `json:"cookie,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Groups are those of offline work, Threads how many have it, and Lacking how many have
+	// not yet.
+	Groups  int `json:"groups"`
+	Threads int `json:"threads"`
+	Lacking int `json:"lacking"`
+	// Gap is for how long a thread had none at most, in seconds, since there is one.
+	Gap float64 `json:"longestGapSeconds"`
+	// Policy is where it is asked for.
+	Policy string `json:"policySource"`
+}
+
+// Status says what is true of it, nil where it is not asked for.
+func (c *Offline) Status() *Status {
+	if c.source == "" || c.held == nil && c.reason == "" {
+		return nil
+	}
+	s := &Status{Reason: c.reason, Policy: c.source}
+	if c.held != nil {
+		s.Cookie, s.Groups, s.Lacking, s.Gap = c.held.ID().String(), len(c.groups), c.joins.Lacking, c.joins.Longest.Seconds()
+		for _, n := range c.threads {
+			s.Threads += n
+		}
+	}
+	return s
+}
+
+// Line is what status says of it.
+func (s *Status) Line() string {
+	if s.Cookie == "" {
+		return fmt.Sprintf("core scheduling as without Berth: %s; asked for by %s", s.Reason, s.Policy)
+	}
+	return fmt.Sprintf("core scheduling: %d threads of %d offline groups share a cookie, %d have none yet; a new one had none for at most %.2f s",
+		s.Threads, s.Groups, s.Lacking, s.Gap)
+}
+
+// Of says what a group of offline work has of it, "" for nothing.
+func (c *Offline) Of(group string) string {
+	s, rest := c.Status(), "and share no core with online ones"
+	switch {
+	case s == nil || group == "":
+		return ""
+	case c.reason != "":
+		return s.Line()
+	case slices.Contains(c.lacking, group):
+		rest = "others not yet"
+	}
+	return fmt.Sprintf("core scheduling: %d threads have the cookie of offline work, %s, by %s", c.threads[group], rest, c.source)
+}

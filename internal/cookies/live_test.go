@@ -1,0 +1,253 @@
+package cookies
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/coresched"
+	"github.com/berth-project/berth/internal/driver/cookie"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/test/child"
+	"github.com/berth-project/berth/test/crash"
+)
+
+const (
+	// passes is how many there are in the storm. In one of joinEvery another process joins it.
+	passes, joinEvery = 12, 4
+	// brief is how long most threads of the storm live, and lasting how long every sixteenth does.
+	brief, lasting = time.Millisecond, 300 * time.Millisecond
+)
+
+// TestChild is a process that makes a storm of threads and processes, where it is told to.
+func TestChild(t *testing.T) {
+	child.Serve(t, func(what string) error {
+		if what == "storm" {
+			go threads()
+			go threads()
+			go forks(t)
+		}
+		return nil
+	})
+}
+
+// threads makes threads that end soon. The Go runtime ends the thread of a goroutine that is locked
+// to it.
+func threads() {
+	for n := 0; ; n++ {
+		ended := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			time.Sleep(brief)
+			if close(ended); n%16 == 0 {
+				time.Sleep(lasting)
+			}
+		}()
+		<-ended
+	}
+}
+
+// forks makes processes that end soon.
+func forks(t *testing.T) {
+	for t.Context().Err() == nil {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^$")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		_ = cmd.Run()
+	}
+}
+
+// storm is offline work that forks fast on this kernel, beside online work that does so too.
+type storm struct {
+	*testing.T
+
+	host            *cgroup.Host
+	offline, online *scratch.Group
+	applier         *apply.Applier
+	cookies         Offline
+	now             time.Duration
+	touched         bool
+	// gap is for how long a thread of offline work had no cookie, at least.
+	gap time.Duration
+}
+
+func newStorm(t *testing.T) *storm {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("real cgroups need root; runs in the VM: make test")
+	}
+	root, err := hostfs.Open("/")
+	must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	s := &storm{T: t}
+	s.host, err = cgroup.Open(root)
+	must(t, err)
+	s.offline, s.online = s.group("offline"), s.group("online")
+	j, err := journal.Open(t.TempDir(), "0f0f0f0f-boot", cookie.Values())
+	must(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	s.applier = apply.New(cookie.Kinds(s.host), j, apply.Options{})
+	s.cookies = New(s.host, func(string) { s.touched = true })
+	t.Cleanup(s.cookies.Drop)
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *storm) group(name string) *scratch.Group {
+	s.Helper()
+	g, err := scratch.New(s.host, "", scratch.Name("test-"+name))
+	must(s.T, err)
+	s.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			s.Error(err)
+		}
+	})
+	return g
+}
+
+// raging starts a process that forks fast and has no cookie.
+func (s *storm) raging() *child.Child {
+	s.Helper()
+	c := child.Start(s.T, func(int) error { return nil }) // it joins its group when it rages
+	c.Tell("storm")
+	return c
+}
+
+// lacking returns the threads of offline work that have no cookie, and how many have it.
+func (s *storm) lacking() (lack []isolate.Joiner, have int) {
+	s.Helper()
+	now, err := cookie.Look(s.host, s.offline.Handle(), s.cookies.held.ID())
+	must(s.T, err)
+	return joiners(now.Lack), len(now.Have)
+}
+
+// pass is one of the agent: it looks, writes where threads have no cookie, and looks again there.
+// Meanwhile a process joins, if there is one.
+func (s *storm) pass(joins *child.Child) {
+	s.Helper()
+	joined := make(chan error, 1)
+	go func() {
+		if joined <- nil; joins != nil {
+			joined <- s.offline.Attach(joins.Process.Pid)
+		}
+		close(joined)
+	}()
+	s.now += lookEvery
+	d := s.cookies.Decide(s.now, "the test", []string{s.offline.Path()}, isolate.Sharing{})
+	if len(d) != 1 {
+		s.Fatalf("%d settings: %s", len(d), s.cookies.reason)
+	}
+	if s.touched {
+		s.write(d[0].Setting)
+	}
+	s.touched = false
+	s.cookies.Saw()
+	for err := range joined {
+		must(s.T, err)
+	}
+}
+
+// write gives all threads the cookie, unless the storm is faster for once.
+func (s *storm) write(setting plan.Setting) {
+	s.Helper()
+	stands := s.applier.Read([]plan.Target{setting.Target})[0]
+	must(s.T, stands.Err)
+	setting.ID = stands.ID
+	r := s.applier.Apply([]plan.Change{{Setting: setting, From: stands.Value}})[0]
+	if errors.Is(r.Err, apply.ErrNotEffective) {
+		s.Log(r.Err)
+		return
+	}
+	must(s.T, r.Err)
+}
+
+// apart says that no thread of online work has a cookie.
+func (s *storm) apart() {
+	s.Helper()
+	tids, _, err := s.host.ThreadIDs(s.online.Handle())
+	must(s.T, err)
+	for _, tid := range tids {
+		if c, err := coresched.Of(tid); c != 0 || err != nil && !errors.Is(err, coresched.ErrGone) {
+			s.Errorf("thread %d of online work has cookie %s, %v", tid, c, err)
+		}
+	}
+}
+
+// Offline work forks fast while one process after another joins it, some in the middle of a pass: what is
+// there before a pass has the cookie after it, online work that forks as fast never has, the gap is
+// no shorter than what was seen, and in the end none has a cookie. A kernel without them says so.
+func TestLiveCookieInAForkStorm(t *testing.T) {
+	s := newStorm(t)
+	if support, note := kernel.CoreScheduling(); support != kernel.Supported {
+		if d := s.cookies.Decide(s.now, "the test", []string{s.offline.Path()}, isolate.Sharing{}); len(d) > 0 || s.cookies.reason == "" {
+			t.Errorf("%s, and %d settings, reason %q", note, len(d), s.cookies.reason)
+		}
+		return
+	}
+	must(t, s.online.Attach(s.raging().Process.Pid))
+	began := kernel.Boottime()
+	s.pass(nil)
+	must(t, s.offline.Attach(s.raging().Process.Pid))
+	for n := range passes {
+		var joins *child.Child
+		if n%joinEvery == 1 {
+			joins = s.raging()
+		}
+		before := s.without()
+		s.pass(joins)
+		after, _ := s.lacking()
+		for _, one := range after {
+			if slices.Contains(before, one) {
+				t.Errorf("pass %d: thread %d had no cookie before it, and has none after it", n, one.TID)
+			}
+		}
+		s.apart()
+	}
+	if lack, have := s.lacking(); len(lack) > 0 || have == 0 {
+		t.Errorf("in the end %d threads have the cookie, and %d have none", have, len(lack))
+	}
+	if got := s.cookies.Status(); got.Lacking > 0 || got.Gap < s.gap.Seconds() || got.Gap > (kernel.Boottime()-began).Seconds() || s.gap == 0 {
+		t.Errorf("%+v, want a gap of %s or more", got, s.gap)
+	}
+	crash.Undone(t, "in the storm", s.applier.Restore(nil, false))
+	if _, have := s.lacking(); have > 0 {
+		t.Errorf("%d threads have the cookie after it was put back", have)
+	}
+}
+
+// without returns the threads of offline work that have no cookie, and sees how long one of them runs so.
+func (s *storm) without() []isolate.Joiner {
+	s.Helper()
+	first, _ := s.lacking()
+	if len(first) == 0 {
+		return nil
+	}
+	from := kernel.Boottime()
+	time.Sleep(lasting / 3)
+	to := kernel.Boottime()
+	all, _ := s.lacking()
+	if slices.ContainsFunc(all, func(one isolate.Joiner) bool { return slices.Contains(first, one) }) {
+		s.gap = max(s.gap, to-from)
+	}
+	return all
+}

@@ -1,0 +1,63 @@
+package credit
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/unit"
+)
+
+// exposure bounds what a group can use from one look to the next: at once, and
+// from then on at a rate.
+type exposure struct {
+	once unit.CPUSeconds
+	rate unit.CPUs
+}
+
+// spill returns e: what n CPUs can hold of an earlier quota or run past the
+// present one, a slice and a tick each.
+func (f Facts) spill() unit.CPUSeconds {
+	return unit.CPUSeconds(float64(f.CPUs) * (f.Slice.Seconds() + f.Tick.Seconds()))
+}
+
+// reserve returns R: what a group can use beyond its limit after its quota has
+// been put back to the limit, however long that stands.
+func (f Facts) reserve() unit.CPUSeconds {
+	own := 2*f.LimitQuota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill()
+	if f.Beside.CPUs <= 0 {
+		return own
+	}
+	return own + 2*f.Beside.Quota.CPUSeconds() + f.Beside.Burst.CPUSeconds() + f.spillBeside()
+}
+
+// spillBeside is e of the pod's group.
+func (f Facts) spillBeside() unit.CPUSeconds {
+	return unit.CPUSeconds(float64(f.Beside.CPUs) * (f.Slice.Seconds() + f.Tick.Seconds()))
+}
+
+// exposureAt returns what the group can use while quota stands.
+func (f Facts) exposureAt(quota unit.Micros) exposure {
+	if f.Beside.CPUs > 0 { // no quota of the group's holds what is beside it
+		return exposure{once: f.spill() + f.spillBeside(), rate: unit.CPUs(max(f.CPUs, f.Beside.CPUs))}
+	}
+	rate := unit.Rate(quota, f.Period)
+	if n := unit.CPUs(f.CPUs); rate >= n {
+		return exposure{once: f.spill(), rate: n}
+	}
+	return exposure{once: 2*quota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill(), rate: rate}
+}
+
+// within returns E: the most that can be used in d.
+func (x exposure) within(d time.Duration) unit.CPUSeconds { return x.once + x.rate.Over(d) }
+
+// lasts returns for how long credit pays for the exposure while the limit comes
+// in, at least MinLook.
+func (x exposure) lasts(credit unit.CPUSeconds, limit unit.CPUs) time.Duration {
+	if x.rate <= limit {
+		return MaxLook
+	}
+	seconds := float64(credit-x.once) / float64(x.rate-limit)
+	if seconds >= MaxLook.Seconds() {
+		return MaxLook
+	}
+	return max(time.Duration(seconds*float64(time.Second)), MinLook)
+}

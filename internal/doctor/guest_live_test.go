@@ -1,0 +1,297 @@
+package doctor_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/doctor"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/test/kernel/job"
+)
+
+// faulty is a machine of the tests' own, on which all of the host can be wrong.
+type faulty struct {
+	root    *hostfs.Root
+	groups  *cgroup.Host
+	machine *topology.Topology
+}
+
+// liveFault makes the host wrong until the test ends. It returns a part of the file that shows it, and what
+// Berth would say that it set.
+type liveFault struct {
+	code    string
+	unified bool // only cgroup v2 has it
+	cause   func(*testing.T, faulty) (file string, managed []doctor.Managed)
+}
+
+// liveFaults are real ones of a real kernel: nothing of what doctor reads is made up.
+var liveFaults = []liveFault{
+	{"base-slice", false, setting("fair.slice", "200000")},
+	{"migration-cost", false, setting("fair.migrationCost", "8000000")},
+	{"knob-drift", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		const file = "/proc/sys/kernel/sched_rr_timeslice_ms"
+		overwrite(t, file, "40")
+		return file, []doctor.Managed{{File: file, Desired: "80"}}
+	}},
+	{"uninterruptible", false, running("stuck")},
+	{"confined", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		for range 3 {
+			start(t, "hog", nil)
+		}
+		return "/proc/stat", nil
+	}},
+	{"overloaded", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		start(t, "crowd", nil)
+		return "/proc/stat", nil
+	}},
+	{"rt-hog", false, running("fifo")},
+	{"throttled", false, func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		g := h.group(t)
+		if err := g.SetMax(5000, 50000); err != nil {
+			t.Fatal(err)
+		}
+		start(t, "free hog", g)
+		return g.Path(), nil
+	}},
+	{"numa-remote", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		start(t, "remote", nil)
+		return "/numastat", nil
+	}},
+	{"numa-full", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		overwrite(t, "/proc/sys/vm/min_free_kbytes", "4096") // else the kernel may keep more free than is full
+		start(t, "full", nil)
+		return "/node1/meminfo", nil
+	}},
+	{"softirq-theft", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		loopback(t)
+		start(t, "flood", nil)
+		return "/proc/stat", nil
+	}},
+	{"numa-mismatch", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		g := h.group(t)
+		if err := g.SetCPUs(h.machine.Nodes[0].CPUs); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, filepath.Join("/sys/fs/cgroup", g.Path(), "cpuset.mems"), fmt.Sprint(h.machine.Nodes[1].ID))
+		start(t, "free hog", g)
+		return g.Path(), nil
+	}},
+	{"split-core", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		last, _ := h.machine.Online.Max()
+		g := h.partition(t, "root", cpuset.Set{}.Add(last))
+		start(t, "free hog", g)
+		return g.Path(), nil
+	}},
+	{"partition-invalid", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		return h.partition(t, "root", h.machine.Online).Path(), nil // none is left for the others
+	}},
+	{"isolation-leak", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		g := h.partition(t, "isolated", h.lastCore())
+		for range 3 { // on two CPUs, between which nothing balances
+			start(t, "free hog", g)
+		}
+		return "/proc/", nil
+	}},
+	{"irq-on-isolated", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		core := h.lastCore()
+		h.partition(t, "isolated", core)
+		return interrupting(t, core), nil
+	}},
+}
+
+// setting writes a knob of the catalogue.
+func setting(name, value string) func(*testing.T, faulty) (string, []doctor.Managed) {
+	return func(t *testing.T, h faulty) (string, []doctor.Managed) {
+		k, _ := knob.Lookup(name)
+		file := knob.Open(h.root.FS()).Probe(k)[0].File
+		overwrite(t, file, value)
+		return file, nil
+	}
+}
+
+// running runs a process that is the fault.
+func running(name string) func(*testing.T, faulty) (string, []doctor.Managed) {
+	return func(t *testing.T, _ faulty) (string, []doctor.Managed) {
+		return fmt.Sprintf("/proc/%d/", start(t, name, nil)), nil
+	}
+}
+
+// TestLiveFaults: the right code comes first for all real faults but one at most, and there is none before
+// and after.
+func TestLiveFaults(t *testing.T) {
+	if !ours() {
+		t.Skip("changes the whole host; runs in the VM: make test")
+	}
+	var err error
+	h := faulty{root: open(t, "/")}
+	if h.groups, err = cgroup.Open(h.root); err != nil {
+		t.Fatal(err)
+	}
+	if h.machine, err = topology.Discover(h.root.FS()); err != nil {
+		t.Fatal(err)
+	}
+	h.healthy(t)
+	var made, missed []string
+	for _, f := range liveFaults {
+		if f.unified && h.groups.Layout() != "v2" {
+			continue
+		}
+		t.Run(f.code, func(t *testing.T) {
+			file, managed := f.cause(t, h)
+			made = append(made, f.code)
+			if !h.first(t, f.code, file, managed) {
+				missed = append(missed, f.code)
+			}
+		})
+	}
+	t.Logf("the right code comes first for %d of %d faults", len(made)-len(missed), len(made))
+	if len(missed) > 1 || len(made) < 11 {
+		t.Errorf("not first: %v, of %v", missed, made)
+	}
+	h.healthy(t)
+}
+
+// ours says whether this is a machine of the tests' own.
+func ours() bool {
+	line, err := os.ReadFile("/proc/cmdline")
+	return err == nil && job.Param(string(line), job.LayoutParam) != ""
+}
+
+// healthy wants no fault to be found.
+func (h faulty) healthy(t *testing.T) {
+	t.Helper()
+	for _, f := range watch(t, h.root, time.Second).Findings {
+		if f.Severity != doctor.Info {
+			t.Errorf("%s is found on a healthy host: %v", f.Code, f.Evidence)
+		}
+	}
+}
+
+// first says whether this code is the first that is found, with a value of this file. It looks longer each
+// time: an emulated machine does little in a second, beside what it takes to look.
+func (h faulty) first(t *testing.T, code, file string, managed []doctor.Managed) bool {
+	t.Helper()
+	for d := 200 * time.Millisecond; d < 10*time.Second; d *= 4 {
+		r := watch(t, h.root, d, managed...)
+		if len(r.Findings) > 0 && r.Findings[0].Code == code {
+			shows(t, r, code, file)
+			return true
+		}
+		t.Logf("after %v: %+v", d, r.Findings)
+	}
+	return false
+}
+
+// group makes one for a fault.
+func (h faulty) group(t *testing.T) *scratch.Group {
+	t.Helper()
+	g, err := scratch.New(h.groups, "", scratch.Name("test-fault"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// partition makes a group that is a partition of these CPUs.
+func (h faulty) partition(t *testing.T, kind string, cpus cpuset.Set) *scratch.Group {
+	t.Helper()
+	g := h.group(t)
+	if err := g.SetCPUs(cpus); err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, filepath.Join("/sys/fs/cgroup", g.Path(), "cpuset.cpus.partition"), kind)
+	return g
+}
+
+func (h faulty) lastCore() cpuset.Set { return h.machine.Cores[len(h.machine.Cores)-1].CPUs }
+
+// interrupting has a CPU of a set serve the interrupts of a serial port, to which it writes until the test
+// ends. It returns the directory of the interrupt.
+func interrupting(t *testing.T, cpus cpuset.Set) string {
+	t.Helper()
+	port, err := os.OpenFile("/dev/ttyS0", os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("/proc/interrupts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := ""
+	for line := range strings.Lines(string(text)) {
+		if number, rest, _ := strings.Cut(line, ":"); strings.HasSuffix(strings.TrimSpace(rest), "ttyS0") {
+			dir = "/proc/irq/" + strings.TrimSpace(number)
+		}
+	}
+	if dir == "" {
+		t.Fatalf("no interrupt of ttyS0:\n%s", text)
+	}
+	overwrite(t, dir+"/smp_affinity_list", cpus.String())
+	written := make(chan error)
+	go func() {
+		for t.Context().Err() == nil {
+			if _, err := fmt.Fprintln(port, "doctor: a line for an interrupt"); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- port.Close()
+	}()
+	t.Cleanup(func() {
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// loopback brings the interface up on which a machine talks to itself.
+func loopback(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// overwrite writes a file of the kernel, and what it had when the test ends.
+func overwrite(t *testing.T, file, text string) {
+	t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(file, before, 0); err != nil {
+			t.Errorf("put back %s: %v", file, err)
+		}
+	})
+}

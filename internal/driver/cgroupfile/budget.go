@@ -1,0 +1,42 @@
+package cgroupfile
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// IsBudget says that a target is the budget of a group for real-time threads.
+func IsBudget(t plan.Target) bool { return IsGroup(t) && Knob(t) == cgroup.KnobRTRuntime }
+
+// How often, and how far apart, a refused budget is written. A group that was removed counts among
+// those below the one above until the kernel released it, some milliseconds later
+// (cpu_cgroup_css_released in kernel/sched/core.c): so the write right after a restart of a unit is
+// refused.
+const (
+	budgetTries = 100
+	budgetPause = 10 * time.Millisecond
+)
+
+// putBudget writes a budget for real-time threads.
+func putBudget(g *cgroup.Group, v cgroup.Value) error {
+	err := put(g, cgroup.KnobRTRuntime, v)
+	for n := 1; n < budgetTries && errors.Is(err, syscall.EINVAL); n++ {
+		time.Sleep(budgetPause)
+		err = put(g, cgroup.KnobRTRuntime, v)
+	}
+	return err
+}
+
+// writeBudget writes a budget for real-time threads, and reads it back.
+func (s *groups) writeBudget(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
+	k, value := Knob(c.Target), cgroup.Value(c.Value)
+	if err := putBudget(g, value); err != nil {
+		return "", s.explain(g, k, value, err)
+	}
+	s.call.Written(c.Target)
+	return stands(g, k, value)
+}

@@ -1,0 +1,63 @@
+package cgroupfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// isPartition says that a target belongs to the partitions of CPU sets.
+func isPartition(t plan.Target) bool { return IsPartition(t) || IsExclusive(t) }
+
+// IsPartition says that a target makes a group a partition.
+func IsPartition(t plan.Target) bool { return IsGroup(t) && Knob(t) == cgroup.KnobPartition }
+
+// IsExclusive says that a target has the CPUs that partitions may take.
+func IsExclusive(t plan.Target) bool { return IsGroup(t) && Knob(t) == cgroup.KnobExclusive }
+
+// writePartition makes a group a partition or none, or sets what partitions may take, and reads
+// back what the kernel made of that: it takes a partition that it cannot make.
+func (s *groups) writePartition(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
+	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
+	err := put(g, k, wanted)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %w", apply.ErrRefused, err)
+	}
+	if err != nil {
+		return "", explainList(g, k, wanted, err)
+	}
+	s.call.Written(c.Target)
+	s.GiveBack(c.Target)
+	stands, err := g.Read(k)
+	switch {
+	case err != nil:
+		return "", err
+	case !cgroup.Same(k, stands, wanted):
+		return stands, fmt.Errorf("wrote %s, the kernel has %s: %w", wanted, stands, apply.ErrNotEffective)
+	case k == cgroup.KnobPartition && wanted != cgroup.Member:
+		return stands, hasItsCPUs(g)
+	}
+	return stands, nil
+}
+
+// hasItsCPUs says that a partition has the CPUs that it was given: ErrNotEffective where it has
+// others.
+func hasItsCPUs(g *cgroup.Group) error {
+	list, err := g.Read(cgroup.KnobCPUs)
+	if err != nil {
+		return err
+	}
+	given, _, err := list.List()
+	if err != nil {
+		return err
+	}
+	has, err := g.EffectiveCPUs()
+	if err == nil && has != given {
+		err = fmt.Errorf("the partition is to have CPUs %s, the kernel gave it %s: %w", given, has, apply.ErrNotEffective)
+	}
+	return err
+}

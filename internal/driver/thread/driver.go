@@ -1,0 +1,228 @@
+package thread
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// mostThreads bounds how many threads of a group are noted: whoever is in the group chooses how
+// many there are.
+const mostThreads = 16384
+
+// rounds bounds how often the threads are listed: those that one makes before its turn have what
+// it had.
+const rounds = 10
+
+// Kinds returns the kind of target for the groups of a host.
+func Kinds(host *cgroup.Host) apply.Kinds {
+	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: opener{host}}}
+}
+
+type opener struct{ host *cgroup.Host }
+
+// Open returns a driver for one call.
+func (o opener) Open(call apply.Call) apply.Driver { return &threads{host: o.host, call: call} }
+
+// threads is the driver.
+type threads struct {
+	host *cgroup.Host
+	call apply.Call
+}
+
+// Read returns which threads of the group have what the knob names, and the identity of the group.
+func (d *threads) Read(t plan.Target) (plan.Value, plan.Identity, error) {
+	var v plan.Value
+	id, err := d.in(t, func(j *job) error {
+		now, err := j.look()
+		if err == nil {
+			v = now.value(j.base)
+		}
+		return err
+	})
+	return v, id, err
+}
+
+// job is the work on one target during one call.
+type job struct {
+	*threads
+
+	group *cgroup.Group
+	at    plan.Target
+	aim   aim
+	// base is the slice of a thread that has none of its own.
+	base time.Duration
+	// done are the threads that were given back what they had, by their ids.
+	done map[int]bool
+}
+
+// in opens the group of a target.
+func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
+	aim, err := aimOf(t)
+	if err != nil {
+		return "", err
+	}
+	base, err := kernel.DefaultThreadSlice()
+	if err != nil {
+		return "", err
+	}
+	if aim.policy == nil && base == 0 {
+		return "", fmt.Errorf("slices of single threads, which Linux 6.12 and newer have: %w", kernel.ErrNotSupported)
+	}
+	g, err := d.host.Group(t.Object)
+	if err != nil {
+		return "", classify(err)
+	}
+	defer g.Close()
+	id, err := g.ID(cgroup.CPU)
+	if err != nil {
+		return "", classify(err)
+	}
+	j := &job{threads: d, group: g, at: t, aim: aim, base: base, done: map[int]bool{}}
+	return plan.Identity(id.String()), classify(f(j))
+}
+
+// Write has all threads of the group have what the knob names, or gives them back what they had.
+func (d *threads) Write(c plan.Change) (effective plan.Value, err error) {
+	_, err = d.in(c.Target, func(j *job) (err error) {
+		if c.Value == All {
+			effective, err = j.give()
+		} else {
+			effective, err = j.giveBack()
+		}
+		return err
+	})
+	return effective, err
+}
+
+// Note is apply.SideEffects: it journals what the threads of the group have.
+func (d *threads) Note(t plan.Target) error {
+	_, err := d.in(t, func(j *job) error {
+		now, err := j.look()
+		if err != nil {
+			return err
+		}
+		return j.note(now)
+	})
+	if errors.Is(err, apply.ErrGone) {
+		return nil // the change itself says so
+	}
+	return err
+}
+
+// GiveBack is apply.SideEffects: Write has given back all that was noted.
+func (d *threads) GiveBack(plan.Target) {}
+
+// note journals what threads have that are not on record: at first of all, then of those that were
+// started since and have not what the knob names, for the others have it from a thread on record.
+func (j *job) note(now groups) error {
+	threads, journaled := j.call.Threads(j.at)
+	if !journaled {
+		return nil
+	}
+	todo := now.lack
+	if len(threads) == 0 {
+		todo = slices.Concat(now.lack, now.have)
+	}
+	threads = slices.Clone(threads)
+	for _, t := range todo {
+		if !slices.ContainsFunc(threads, t.isOf) {
+			threads = append(threads, journal.Thread{TID: t.id, Start: t.start, Had: has(t.now, j.base).String()})
+		}
+	}
+	if len(threads) > mostThreads {
+		return fmt.Errorf("%s: more than %d threads: %w", j.group.Path(), mostThreads, apply.ErrRefused)
+	}
+	return j.call.KeepThreads(j.at, threads)
+}
+
+// give gives what the knob names to every thread that lacks it, until none does.
+func (j *job) give() (plan.Value, error) {
+	for range rounds {
+		now, err := j.look()
+		switch {
+		case err != nil:
+			return "", err
+		case len(now.lack) == 0:
+			return All, nil
+		}
+		if err := j.note(now); err != nil {
+			return "", err
+		}
+		for _, t := range now.lack {
+			if err := j.set(t, j.aim.with(t.now, j.base)); err != nil {
+				return "", err
+			}
+		}
+	}
+	return Some, fmt.Errorf("%s: threads are started faster than they are given a policy or slice: %w", j.group.Path(), apply.ErrNotEffective)
+}
+
+// giveBack gives every thread that has what the knob names back what it had, until none has it that
+// had another one. Those of which another writer decided meanwhile keep that, and are reported.
+func (j *job) giveBack() (plan.Value, error) {
+	for range rounds {
+		now, err := j.look()
+		switch {
+		case err != nil:
+			return "", err
+		case len(now.given) == 0 && len(now.another) == 0:
+			return None, nil
+		case len(now.given) == 0:
+			return now.value(j.base), fmt.Errorf("%s: %w, and keep it: %s: %w", j.group.Path(), errAnother, now.others(j.base), apply.ErrChanged)
+		}
+		for _, t := range now.given {
+			j.done[t.id] = true
+			if err := j.set(t, j.aim.without(t.now, t.had)); err != nil {
+				return "", err
+			}
+		}
+	}
+	return Some, fmt.Errorf("%s: threads are started faster than they are given back what they had: %w", j.group.Path(), apply.ErrNotEffective)
+}
+
+// set changes one thread, and reads back what the kernel made of that. One that ended is passed over,
+// also where another has its id by now.
+func (j *job) set(t one, to kernel.Scheduled) error {
+	if start, err := kernel.ThreadStart(t.id); err != nil || start != t.start {
+		return nil //nolint:nilerr // it is gone
+	}
+	err := hostwrite.Scheduled(t.id, to)
+	switch {
+	case errors.Is(err, syscall.ESRCH):
+		return nil
+	case errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("thread %d: %w: %w", t.id, apply.ErrRefused, kernel.WhyNotScheduled(to.Class, to.Priority, err))
+	case err != nil:
+		return fmt.Errorf("%w: %w", apply.ErrRefused, err)
+	}
+	j.call.Written(j.at)
+	now, err := kernel.ThreadScheduled(t.id)
+	switch {
+	case errors.Is(err, syscall.ESRCH):
+		return nil
+	case err != nil:
+		return err
+	case !j.aim.same(has(now, j.base), has(to, j.base)):
+		return fmt.Errorf("thread %d: gave it %s, the kernel has %s: %w", t.id, has(to, j.base), has(now, j.base), apply.ErrNotEffective)
+	}
+	return nil
+}
+
+// classify adds what an error means for a group.
+func classify(err error) error {
+	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, hostfs.ErrGone) {
+		return fmt.Errorf("%w: %w", apply.ErrGone, err)
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// dialer opens connections to ports of pods.
+type dialer struct {
+	config *rest.Config
+	base   *url.URL
+}
+
+// newDialer returns one that has the rights of a configuration.
+func newDialer(cfg *rest.Config) (dialer, error) {
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return dialer{}, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	return dialer{config: cfg, base: base}, nil
+}
+
+// dial opens a connection. What the API server forbids is an error of its own.
+func (d dialer) dial(pod, port string) (net.Conn, error) {
+	way, err := d.way(d.base.JoinPath("api/v1/namespaces", namespace, "pods", pod, "portforward"))
+	if err != nil {
+		return nil, err
+	}
+	session, _, err := way.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		if failed := (*httpstream.UpgradeFailureError)(nil); errors.As(err, &failed) {
+			err = failed.Cause // which it does not unwrap to
+		}
+		return nil, fmt.Errorf("port-forward: %w", err)
+	}
+	c, err := newConn(session, port)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("port-forward: %w", err), session.Close())
+	}
+	return c, nil
+}
+
+// way is how kubectl port-forward connects: over a WebSocket, or without one where a proxy or
+// the server knows none.
+func (d dialer) way(to *url.URL) (httpstream.Dialer, error) {
+	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(to, d.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", to, err)
+	}
+	transport, upgrader, err := spdy.RoundTripperFor(d.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", to, err)
+	}
+	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, to)
+	return portforward.NewFallbackDialerForStreaming(socket, plain, noSocket), nil
+}
+
+// noSocket reports whether it is the WebSocket that failed: a missing right is missing without
+// one too, and the first answer names the one to ask for.
+func noSocket(err error) bool {
+	var failed *httpstream.UpgradeFailureError
+	return errors.As(err, &failed) && !apierrors.IsForbidden(failed.Cause) || httpstream.IsHTTPSProxyError(err)
+}
+
+// maxMessage bounds what is taken of the text of an error.
+const maxMessage = 1 << 20
+
+// conn is a connection to a port: the one pair of streams of a session. It has no deadlines.
+type conn struct {
+	httpstream.Stream // the bytes of the port
+	session           httpstream.Connection
+	failure           httpstream.Stream
+}
+
+// newConn opens the streams of a session.
+func newConn(session httpstream.Connection, port string) (*conn, error) {
+	header := http.Header{}
+	header.Set(v1.PortHeader, port)
+	header.Set(v1.PortForwardRequestIDHeader, strconv.Itoa(0))
+	header.Set(v1.StreamType, v1.StreamTypeError)
+	failure, err := session.CreateStream(header)
+	if err != nil {
+		return nil, fmt.Errorf("stream of errors: %w", err)
+	}
+	if err := failure.Close(); err != nil { // for writes
+		return nil, fmt.Errorf("stream of errors: %w", err)
+	}
+	header.Set(v1.StreamType, v1.StreamTypeData)
+	data, err := session.CreateStream(header)
+	if err != nil {
+		return nil, fmt.Errorf("stream of port %s: %w", port, err)
+	}
+	return &conn{Stream: data, session: session, failure: failure}, nil
+}
+
+// Read implements net.Conn. At the end of the bytes it asks the other stream whether they end in
+// an error.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Stream.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err //nolint:wrapcheck // a net.Conn's
+	}
+	text, failed := io.ReadAll(io.LimitReader(c.failure, maxMessage))
+	if failed != nil || len(text) > 0 {
+		return n, errors.Join(fmt.Errorf("port-forward: %w: %s", ErrAnswer, text), failed)
+	}
+	return n, io.EOF
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	if err := c.session.Close(); err != nil {
+		return fmt.Errorf("port-forward: %w", err)
+	}
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// SetDeadline implements net.Conn; there are none.
+func (c *conn) SetDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetReadDeadline implements net.Conn; there are none.
+func (c *conn) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetWriteDeadline implements net.Conn; there are none.
+func (c *conn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }

@@ -1,0 +1,120 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/web"
+	"github.com/berth-project/berth/internal/window"
+)
+
+// nodesPath is below which the page of each node is.
+const nodesPath = "/nodes/"
+
+// types are what an agent answers to the page of its node: data that the page shows as text. What
+// else it serves is not passed on. A node may be in someone's hands, and what it sent would run on
+// the page of the cluster, by the rights of its user.
+func types() map[string]string {
+	return map[string]string{window.ViewPath: "application/json", window.PastPath: "application/json", window.StreamPath: "application/x-ndjson"}
+}
+
+// Serve shows the cluster, and each of its nodes, at a listener of the user's computer until ctx
+// ends.
+func (c *Cluster) Serve(ctx context.Context, l net.Listener) error {
+	nodes := &nodes{cluster: c, page: web.Page(), proxies: map[string]http.Handler{}}
+	defer nodes.close()
+	mux := http.NewServeMux()
+	mux.Handle("/", web.NewCluster(func() (*view.Cluster, error) { return c.View(), nil }, c.log).Handler())
+	mux.Handle("GET "+nodesPath+"{node}/", nodes)
+	return window.ServeAt(ctx, l, window.Guard(nil, mux))
+}
+
+// nodes answer for the pages of nodes.
+type nodes struct {
+	cluster *Cluster
+	page    http.Handler
+
+	mu         sync.Mutex
+	proxies    map[string]http.Handler
+	transports []*authorized
+}
+
+// ServeHTTP implements http.Handler: the page is this program's, and asks the agent of its node.
+func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("node")
+	page, there := n.cluster.Node(name)
+	if !there {
+		http.Error(w, fmt.Sprintf("the cluster has no node %q", name), http.StatusNotFound)
+		return
+	}
+	inner := http.StripPrefix(nodesPath+name, n.page)
+	if strings.HasPrefix(r.URL.Path, nodesPath+name+"/api/") {
+		inner = http.StripPrefix(nodesPath+name, n.proxy(page))
+	}
+	inner.ServeHTTP(w, r)
+}
+
+// proxy passes requests on to the agent of a node.
+func (n *nodes) proxy(page *Page) http.Handler {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proxies[page.node] == nil {
+		transport := page.transport()
+		n.transports = append(n.transports, transport)
+		n.proxies[page.node] = onlyData(page, transport)
+	}
+	return n.proxies[page.node]
+}
+
+// onlyData passes on what the page asks for, and of the answers their data.
+func onlyData(page *Page, transport http.RoundTripper) http.Handler {
+	proxy, known := page.proxy(transport), types()
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		kind := known[answer.Request.URL.Path]
+		if answer.StatusCode != http.StatusOK {
+			kind = "text/plain; charset=utf-8"
+		}
+		answer.Header = http.Header{"Content-Type": {kind}}
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if known[r.URL.Path] == "" {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(&guarded{ResponseWriter: w, headers: w.Header().Clone()}, r)
+	})
+}
+
+// guarded is one answer, with the headers that it had before anything was put into it.
+type guarded struct {
+	http.ResponseWriter
+
+	headers http.Header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (g *guarded) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		maps.Copy(g.Header(), g.headers)
+		g.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Unwrap lets the proxy flush.
+func (g *guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// close closes the connections to agents.
+func (n *nodes) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, transport := range n.transports {
+		transport.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,36 @@
+package grant
+
+import (
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// Exchanges says whether by a decision a container would come to CPUs that another one of the pod has.
+func (g *Grant) Exchanges(pin *workload.Pinning, d *placement.Decision) bool {
+	for i, to := range d.Answer.Each {
+		for name, has := range g.Parts {
+			if !pin.PerPod && name != pin.Pinned[i].Name && has.CPUs.Intersects(to) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// KeepEach divides CPUs among the containers so that each keeps what it has of them: none of
+// the others was any container's.
+func (g *Grant) KeepEach(pin *workload.Pinning, to cpuset.Set) []cpuset.Set {
+	each, left := make([]cpuset.Set, len(pin.Pinned)), to.Difference(g.Own())
+	for i, c := range pin.Pinned {
+		each[i] = g.Parts[c.Name].CPUs.Intersect(to)
+		for cpu := range left.All() {
+			if each[i].Size() == c.CPUs {
+				break
+			}
+			each[i] = each[i].Add(cpu)
+		}
+		left = left.Difference(each[i])
+	}
+	return each
+}

@@ -1,0 +1,399 @@
+package history
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names of the files of an Archive: the time of the first sample, in Unix milliseconds, and what it is.
+const (
+	ending  = ".history"
+	damaged = ".damaged"
+)
+
+// fileHead begins each file. Its number is the version of the format and of the measures.
+const fileHead = "berth history 1\n"
+
+const (
+	// fileSpan is how far apart the first and the last sample of a file are at most, and
+	// mostFiles how many a full Archive has at least: the oldest goes as a whole.
+	fileSpan  = time.Hour
+	mostFiles = 16
+)
+
+// Limits bound an Archive.
+type Limits struct {
+	// Retention is how old a file may be, Bytes how large all files are together.
+	Retention time.Duration
+	Bytes     int64
+}
+
+// archive has minutes on disk, in files to which blocks are appended. It is safe for concurrent use.
+type archive struct {
+	dir    string
+	limits Limits
+	log    *slog.Logger
+
+	mu sync.Mutex
+	// files are the oldest first; out is the last of them while it is written to.
+	files []file
+	out   *os.File
+	// failed is why the last minute is not on disk, nil where it is.
+	failed error
+}
+
+// file is a file of an archive.
+type file struct {
+	name string
+	size int64
+	// first and last are times of samples. What was set aside has no first.
+	first, last int64
+}
+
+// openArchive reads which files there are. What is damaged is set aside, and what was cut when an
+// agent ended is cut off.
+func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) {
+	a := &archive{dir: dir, limits: limits, log: log}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	entries, err := os.ReadDir(dir) // in the order of the names
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			continue // it went, or it is none of these
+		}
+		f := file{name: e.Name(), size: info.Size(), last: info.ModTime().UnixMilli()} // without a first, since it is not read
+		switch {
+		case strings.HasSuffix(f.name, ending+damaged):
+			a.files = append(a.files, f)
+		case strings.HasSuffix(f.name, ending):
+			a.files = append(a.files, a.check(f)...)
+		}
+	}
+	return a, nil
+}
+
+// check reads a file, and returns what is left of it: the file, and what was set aside.
+func (a *archive) check(f file) []file {
+	good, err := int64(0), error(nil)
+	f.first, f.last = 0, 0
+	err = a.each(f, func(m *minute, end int64) error {
+		if f.first == 0 {
+			f.first = m.times[0]
+		}
+		f.last, good = m.times[len(m.times)-1], end
+		return nil
+	})
+	path := filepath.Join(a.dir, f.name)
+	switch {
+	case err == nil:
+		return []file{f}
+	case errors.Is(err, io.ErrUnexpectedEOF): // the agent was killed, or the disk was full
+		a.log.Info("history: the last minute of a file was not written whole, and is left out", "file", path)
+		if err := cut(path, good); err != nil {
+			a.log.Warn("history", "error", err)
+			return nil
+		}
+	default:
+		a.log.Warn("history: a damaged file is set aside; what is before the damage stays", "file", path, "aside", path+damaged, "error", err)
+		if err := setAside(path, good); err != nil {
+			a.log.Warn("history", "error", err)
+			return nil
+		}
+		aside := file{name: f.name + damaged, size: f.size, last: f.last}
+		if f.size = good; good == 0 {
+			return []file{aside}
+		}
+		return []file{f, aside}
+	}
+	if f.size = good; good == 0 {
+		return nil
+	}
+	return []file{f}
+}
+
+// cut leaves the beginning of a file, or nothing.
+func cut(path string, good int64) error {
+	err := os.Truncate(path, good)
+	if good == 0 {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return fmt.Errorf("cut what is damaged: %w", err)
+	}
+	return nil
+}
+
+// setAside renames a file, and writes its beginning anew.
+func setAside(path string, good int64) error {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.Rename(path, path+damaged)
+	}
+	if err == nil && good > 0 {
+		err = os.WriteFile(path, text[:min(good, int64(len(text)))], 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("set aside what is damaged: %w", err)
+	}
+	return nil
+}
+
+// each reads the minutes of a file, as far as its size says, with where each ends. An end within a
+// block is io.ErrUnexpectedEOF, other text ErrDamaged.
+func (a *archive) each(f file, do func(m *minute, end int64) error) error {
+	in, err := os.Open(filepath.Join(a.dir, f.name))
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	defer in.Close()
+	r := &blocks{in: io.LimitReader(in, f.size)}
+	if err := r.begin(); err != nil {
+		return fmt.Errorf("history: %s: %w", f.name, err)
+	}
+	for {
+		m, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = do(m, r.end)
+		}
+		if err != nil {
+			return fmt.Errorf("history: %s, after %d bytes: %w", f.name, r.end, err)
+		}
+	}
+}
+
+// blocks reads a file.
+type blocks struct {
+	in io.Reader
+	// end is how much of it was read well.
+	end  int64
+	text []byte
+}
+
+// begin reads the head of the file.
+func (b *blocks) begin() error {
+	head := make([]byte, len(fileHead))
+	if n, err := io.ReadFull(b.in, head); err != nil {
+		if bytes.HasPrefix([]byte(fileHead), head[:n]) {
+			return io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("%w: it has no head", ErrDamaged)
+	}
+	if string(head) != fileHead {
+		return fmt.Errorf("%w: it begins with %q instead of %q", ErrDamaged, head, fileHead)
+	}
+	b.end = int64(len(head))
+	return nil
+}
+
+// next reads the next minute; io.EOF is the end of the file.
+func (b *blocks) next() (*minute, error) {
+	var head [blockHead]byte
+	if _, err := io.ReadFull(b.in, head[:]); err != nil {
+		return nil, err //nolint:wrapcheck // each says which file
+	}
+	length := int(binary.LittleEndian.Uint32(head[:]))
+	if length > longestBlock || castagnoli(head[:4]) != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, fmt.Errorf("%w: a block of %d bytes", ErrDamaged, length)
+	}
+	b.text = slices.Grow(b.text[:0], length)[:length]
+	if _, err := io.ReadFull(b.in, b.text); err != nil {
+		return nil, io.ErrUnexpectedEOF // no block is empty
+	}
+	if castagnoli(b.text) != binary.LittleEndian.Uint32(head[8:]) {
+		return nil, fmt.Errorf("%w: a block with another checksum", ErrDamaged)
+	}
+	m, err := readBlock(b.text)
+	if err == nil {
+		b.end += blockHead + int64(length)
+	}
+	return m, err
+}
+
+// keep appends a minute, and removes what is too old or too much. Where that fails it says so once,
+// and tries again with the next minute: what was not written is not in the history.
+func (a *archive) keep(m *minute) (ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.append(m)
+	switch {
+	case err != nil && a.failed == nil:
+		a.log.Warn("history stops: all else goes on, and it is tried again each minute", "error", err)
+	case err == nil && a.failed != nil:
+		a.log.Info("history goes on")
+	}
+	a.failed = err
+	a.forget(m.times[len(m.times)-1])
+	return err == nil
+}
+
+// append writes a minute to the last file, or to a new one. What was not written whole is cut off.
+func (a *archive) append(m *minute) error {
+	if err := a.turn(m.times[0]); err != nil {
+		return err
+	}
+	f := &a.files[len(a.files)-1]
+	n, err := a.out.Write(m.block())
+	if err == nil {
+		f.size, f.last = f.size+int64(n), m.times[len(m.times)-1]
+		return nil
+	}
+	err = fmt.Errorf("write history: %w", err)
+	if cutErr := a.out.Truncate(f.size); cutErr != nil {
+		err = errors.Join(err, cutErr, a.end()) // the next one is in another file
+	}
+	return err
+}
+
+// turn has the last file be one that a minute may be appended to.
+func (a *archive) turn(first int64) error {
+	if a.out != nil {
+		f := a.files[len(a.files)-1]
+		if first >= f.first && first-f.first < fileSpan.Milliseconds() && f.size < a.limits.Bytes/mostFiles {
+			return nil
+		}
+		if err := a.end(); err != nil {
+			return err
+		}
+	}
+	name := strconv.FormatInt(first, 10) + ending
+	out, err := os.OpenFile(filepath.Join(a.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("new file of the history: %w", err)
+	}
+	if _, err := out.WriteString(fileHead); err != nil {
+		return errors.Join(fmt.Errorf("new file of the history: %w", err), out.Close(), os.Remove(out.Name()))
+	}
+	a.out = out
+	a.files = append(a.files, file{name: name, size: int64(len(fileHead)), first: first, last: first})
+	return nil
+}
+
+// end closes the file that is written to.
+func (a *archive) end() error {
+	if a.out == nil {
+		return nil
+	}
+	err := a.out.Close()
+	if a.out = nil; err != nil {
+		return fmt.Errorf("close history: %w", err)
+	}
+	return nil
+}
+
+// close writes the last minute.
+func (a *archive) close(m *minute) error {
+	if len(m.times) > 0 {
+		a.keep(m)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.end()
+}
+
+// forget removes files from the oldest on, until those that are left are neither too old nor too
+// much. The last one stays.
+func (a *archive) forget(now int64) {
+	for len(a.files) > 1 {
+		f := a.files[0]
+		if now-f.last <= a.limits.Retention.Milliseconds() && bytesOf(a.files) <= a.limits.Bytes {
+			return
+		}
+		if err := os.Remove(filepath.Join(a.dir, f.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			a.log.Warn("history: an old file stays", "error", err)
+		}
+		a.files = slices.Delete(a.files, 0, 1)
+	}
+}
+
+// bytes is how large all files are.
+func (a *archive) bytes() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return bytesOf(a.files)
+}
+
+func bytesOf(files []file) (sum int64) {
+	for _, f := range files {
+		sum += f.size
+	}
+	return sum
+}
+
+// newest is when the last sample was taken.
+func (a *archive) newest() (at int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.files {
+		if f.first != 0 {
+			at = max(at, f.last)
+		}
+	}
+	return at
+}
+
+// between reads the minutes with samples after one time and before another, in the order of the files.
+// Each is good until do returns. A file that went meanwhile has none, and what is found to be damaged
+// is set aside.
+func (a *archive) between(from, until int64, do func(*minute) error) error {
+	a.mu.Lock()
+	files := slices.Clone(a.files)
+	a.mu.Unlock()
+	for _, f := range files {
+		if f.first == 0 || f.last <= from || f.first >= until {
+			continue
+		}
+		err := a.each(f, func(m *minute, _ int64) error {
+			if m.times[len(m.times)-1] <= from || m.times[0] >= until {
+				return nil
+			}
+			return do(m)
+		})
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, ErrDamaged), errors.Is(err, io.ErrUnexpectedEOF):
+			if err := a.checkAgain(f.name); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAgain sets aside what is damaged in a file.
+func (a *archive) checkAgain(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.IndexFunc(a.files, func(f file) bool { return f.name == name })
+	if i < 0 {
+		return nil
+	}
+	if i == len(a.files)-1 {
+		if err := a.end(); err != nil {
+			return err
+		}
+	}
+	a.files = slices.Replace(a.files, i, i+1, a.check(a.files[i])...)
+	return nil
+}

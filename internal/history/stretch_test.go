@@ -1,0 +1,97 @@
+package history
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// between are the seconds since the start that Between hands over, with the use of a workload.
+func between(t *testing.T, h *History, from, until int) (all []int) {
+	t.Helper()
+	at := func(second int) int64 { return start.Add(time.Duration(second) * time.Second).UnixMilli() }
+	err := h.Between(at(from), at(until), func(s Stretch) error {
+		w, err := s.Of("shop/web-0/app")
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(s.Names(), "shop/web-0/app") || len(w.Limit) != len(s.Times()) || len(w.Above) != len(s.Times()) {
+			t.Errorf("names %v, %d of %d samples", s.Names(), len(w.Limit), len(s.Times()))
+		}
+		for _, one := range s.Times() {
+			all = append(all, int(one-at(0))/1000)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// What is on disk and what is in memory come as one, each sample once, also after a restart; a
+// Stretch has all of its minute.
+func TestBetween(t *testing.T) {
+	dir := t.TempDir()
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 90)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	h, _ = kept(dir, roomy)
+	spend(h, 100, 230)
+	want := make([]int, 0, 220)
+	for second := range 230 {
+		if second < 90 || second >= 100 {
+			want = append(want, second)
+		}
+	}
+	if got := between(t, h, 0, 300); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := between(t, h, 10, 20); !slices.Equal(got, want[:60]) {
+		t.Errorf("of the first minute %v", got)
+	}
+	if got := between(t, h, 225, 300); !slices.Equal(got, want[210:]) {
+		t.Errorf("of the minute that is open %v", got)
+	}
+	if got := between(t, h, 90, 99); len(got) != 0 {
+		t.Errorf("of the time without an agent %v", got)
+	}
+	if got := between(t, h, 400, 500); len(got) != 0 {
+		t.Errorf("of the future %v", got)
+	}
+}
+
+// An error of who reads ends it; damage on the disk does not, and is set aside.
+func TestBetweenEnds(t *testing.T) {
+	dir := t.TempDir()
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 180)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	h, log := kept(dir, roomy)
+	enough, calls := errors.New("enough"), 0
+	if err := h.Between(0, start.Add(time.Hour).UnixMilli(), func(Stretch) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+	path := filepath.Join(dir, names(t, dir)[0])
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-1] ^= 0xff
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := between(t, h, 0, 300); len(got) != 120 {
+		t.Errorf("%d samples before the damage, want 120: %s", len(got), log)
+	}
+	if all := names(t, dir); len(all) != 2 || !slices.ContainsFunc(all, func(n string) bool { return filepath.Ext(n) == damaged }) {
+		t.Errorf("files %v", all)
+	}
+}

@@ -1,0 +1,62 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// agreement is how an update that the runtime asks about compares with what is known of the
+// pod: the kubelet knows a resize earlier than this agent, and reports what it does with it
+// later.
+type agreement uint8
+
+const (
+	// agreed is an update to the limit in force, to none, or of another pod's than one that
+	// asks for exclusive CPUs.
+	agreed agreement = iota
+	// held is one to the limit of a resize that the kubelet put off until now.
+	held
+	// late is one to a limit that is not known.
+	late
+)
+
+// defaultPeriod is the CFS period of the kubelet and the kernel, in microseconds.
+const defaultPeriod = 100_000
+
+// agreementWith compares the quota that an update brings with the limits of the container.
+func agreementWith(p *workload.Pod, e nri.Event) agreement {
+	i := slices.IndexFunc(p.Containers, func(c workload.Container) bool { return c.Name == e.Container.Name })
+	if i < 0 || e.Requested.Quota <= 0 || !workload.MayPin(p.Labels, p.Annotations) {
+		return agreed
+	}
+	c := &p.Containers[i]
+	switch limit := e.Requested.Quota * milli / cmp.Or(e.Requested.Period, defaultPeriod); {
+	case c.CPULimit == 0, limit == c.LimitInForce():
+		return agreed
+	case limit == c.CPULimit:
+		return held
+	}
+	return late
+}
+
+// resize decides about new limits of a pod. Where final says that the runtime can wait no
+// longer for limits that are late, the pod keeps what it has until they are known and the
+// kubelet has carried the resize out.
+func resize(inv *Inventory, p *cluster.Pod, e nri.Event, final bool) (place.Answer, error) {
+	switch agreementWith(&p.Pod, e) {
+	case agreed:
+	case held:
+		inv.node.PutPod(inv.forPlace(p).CarriedOut())
+	case late:
+		if !final {
+			return place.Answer{}, ErrUnknownPod
+		}
+		return place.Answer{}, nil
+	}
+	return inv.node.Resize(e.Pod.UID)
+}

@@ -1,0 +1,204 @@
+package inventory_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// restoring is a snapshot in whose berth-config everything is to go back.
+func restoring(pods ...*cluster.Pod) *cluster.Snapshot {
+	s := snapshot(pods...)
+	s.ConfigMaps = strategy.Maps{strategy.BerthConfig: {strategy.KeyState: strategy.StateRestore}}
+	return s
+}
+
+// TestRestore: nothing is desired of a pod that has its CPUs, nothing is answered for one that
+// starts, and no capability sees any; the first has the same CPUs again afterwards.
+func TestRestore(t *testing.T) {
+	n := open(t)
+	first, next := pinnedPod("first", "2-3"), pinnedPod("next", "4-5")
+	n.Take(snapshot(first))
+	start(t, n, first)
+	if all, _ := n.Desired(nil); len(all) == 0 || len(n.Containers()) != 1 {
+		t.Fatalf("before: desired %+v", all)
+	}
+	n.Take(restoring(first, next))
+	if o := n.Obstacle(); o.Reason != inventory.Restoring || o.Suspends() || !n.Settled(true) {
+		t.Errorf("obstacle %+v", o)
+	}
+	if a := start(t, n, next); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
+		t.Errorf("answered %+v", a.Reply)
+	}
+	if all, pods := n.Desired(nil); len(all)+len(pods) > 0 {
+		t.Errorf("desired %+v, of pods %+v", all, pods)
+	}
+	if here, offline := n.Here(); len(n.Containers())+len(here)+len(offline) > 0 {
+		t.Errorf("the capabilities see %+v", here)
+	}
+	s := snapshot(first)
+	s.ConfigMaps = strategy.Maps{strategy.BerthConfig: nil}
+	n.Take(s)
+	all, _ := n.Desired(nil)
+	pinned := slices.DeleteFunc(all, func(d place.Desired) bool { return !d.Pinned || d.PodUID != "first" })
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) || len(pinned) != 1 || pinned[0].CPUs != set("2-3") {
+		t.Errorf("afterwards: obstacle %+v, desired %+v", o, all)
+	}
+}
+
+// TestRestoreAtTheStart: an agent that starts meanwhile does not wait for the runtime, or for the
+// kubelet, to put back what an earlier one left. Where another agent is at work, that one does.
+func TestRestoreAtTheStart(t *testing.T) {
+	n := inventory.New(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}, "")
+	n.Take(restoring(pinnedPod("p", "2-3")))
+	if o := n.Obstacle(); o.Reason != inventory.Restoring || !n.Settled(true) {
+		t.Errorf("obstacle %+v", o)
+	}
+	s := restoring()
+	s.Lease.Other = "another"
+	n.Take(s)
+	if o := n.Obstacle(); o.Reason != inventory.OtherAgent && o.Reason != inventory.Starting || n.Settled(true) {
+		t.Errorf("beside another agent: %+v", o)
+	}
+}
+
+// narrowing is a host on which groups run on what the runtime wrote, and whose journal has nothing.
+type narrowing struct {
+	host
+	cpus map[string]cpuset.Set
+}
+
+func (h narrowing) EffectiveCPUs(group string) cpuset.Set { return cpusOf(group, h.cpus) }
+
+// narrowed is an Inventory on such a host.
+func narrowed(t *testing.T) (*inventory.Inventory, narrowing) {
+	t.Helper()
+	h := narrowing{cpus: map[string]cpuset.Set{}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	return n, h
+}
+
+// TestRestoreWhatNoJournalHas: containers that were answered before everything is to go back, and
+// start before their lists are journaled, get all CPUs, and a pinned one no quota, so that both are
+// journaled and go back. Until they run, not all is back.
+func TestRestoreWhatNoJournalHas(t *testing.T) {
+	n, h := narrowed(t)
+	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
+	n.Take(snapshot(pinned, plain))
+	for _, p := range []*cluster.Pod{pinned, plain} {
+		handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
+		e := event(nri.Create, p)
+		h.cpus[e.Container.CgroupPath] = handle(t, n, e).Reply.Adjust.CPUs
+	}
+	n.Take(restoring(pinned, plain))
+	if awaited, _ := inventory.Unrestored(n); awaited == "" {
+		t.Error("nothing is waited for before they run")
+	}
+	handle(t, n, event(nri.Start, pinned))
+	handle(t, n, event(nri.Start, plain))
+	all, _ := n.Desired(nil)
+	if len(all) != 2 || all[0].CPUs != set("0-7") || all[1].CPUs != set("0-7") {
+		t.Fatalf("desired %+v", all)
+	}
+	if one, other := all[0], all[1]; !one.NoQuota || one.Limit != 2 || one.Pinned || other.NoQuota {
+		t.Errorf("of the pinned one %+v, of the other %+v", one, other)
+	}
+	if one, found := n.DesiredIn(event(nri.Start, plain).Container.CgroupPath); !found || one.CPUs != set("0-7") {
+		t.Errorf("of one group %+v", one)
+	}
+	if awaited, doubt := inventory.Unrestored(n); awaited+doubt != "" {
+		t.Errorf("once they run: %q, %q", awaited, doubt)
+	}
+	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
+	if all, _ := n.Desired(nil); len(all) > 0 {
+		t.Errorf("beside another owner of all sets: %+v", all)
+	}
+}
+
+// TestRestoreThroughAnUpdate: what the runtime has on record comes back with each update of the
+// kubelet's. The answer replaces it, also while everything is put back.
+func TestRestoreThroughAnUpdate(t *testing.T) {
+	n, h := narrowed(t)
+	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
+	n.Take(snapshot(pinned, plain))
+	start(t, n, pinned)
+	narrow := start(t, n, plain).Reply.Adjust.CPUs
+	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(pinned)})
+	n.Take(restoring(plain))
+	got := handle(t, n, event(nri.Update, plain)).Reply.Updates
+	if len(got) != 1 || got[0].Settings != (nri.Settings{CPUs: set("0-7")}) {
+		t.Errorf("answered %+v, %s is on record", got, narrow)
+	}
+	e := event(nri.PostUpdate, plain) // of one that was answered before
+	e.Container.Resources.CPUs, h.cpus[e.Container.CgroupPath] = narrow, narrow
+	handle(t, n, e)
+	n.Saw(h.EffectiveCPUs)
+	if all, _ := n.Desired(nil); len(all) != 1 || all[0].CPUs != set("0-7") {
+		t.Errorf("desired %+v", all)
+	}
+}
+
+// TestRestoreWaitsForTheRuntime: before the runtime has listed its containers, or while the
+// kubelet's part is not known, an agent cannot know that all is back. After a minute that is a doubt
+// that its message has.
+func TestRestoreWaitsForTheRuntime(t *testing.T) {
+	n := inventory.New(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n.Now(0)
+	n.Take(restoring())
+	if awaited, doubt := inventory.Unrestored(n); awaited == "" || doubt != "" {
+		t.Errorf("at the start: %q, %q", awaited, doubt)
+	}
+	n.Now(inventory.BriefFor)
+	if awaited, doubt := inventory.Unrestored(n); awaited != "" || doubt == "" {
+		t.Errorf("without a runtime: %q, %q", awaited, doubt)
+	}
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	if awaited, doubt := inventory.Unrestored(n); awaited+doubt != "" {
+		t.Errorf("with its list: %q, %q", awaited, doubt)
+	}
+	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}, "")
+	if awaited, _ := inventory.Unrestored(n); awaited != "m" {
+		t.Errorf("while the kubelet is not known: %q", awaited)
+	}
+}
+
+// TestRestoreAfterADeath: so does the agent that comes after one that ended between its answer and
+// its journal, by the answers that it finds.
+func TestRestoreAfterADeath(t *testing.T) {
+	before, h := narrowed(t)
+	pinned := pinnedPod("pinned", "2-3")
+	before.Take(snapshot(pinned))
+	e := event(nri.PostStart, pinned)
+	e.Container.Resources.CPUs, e.Container.State = start(t, before, pinned).Reply.Adjust.CPUs, nri.Running
+	h.cpus[e.Container.CgroupPath] = e.Container.Resources.CPUs
+	kept, err := json.Marshal(before.Answers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers map[string]inventory.Answered
+	if err := json.Unmarshal(kept, &answers); err != nil {
+		t.Fatal(err)
+	}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Recall(answers)
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n.Take(restoring(pinned))
+	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(pinned)}, Containers: []nri.Container{e.Container}})
+	if all, _ := n.Desired(nil); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].NoQuota {
+		t.Errorf("desired %+v", all)
+	}
+}

@@ -1,0 +1,48 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// limits is a host on which groups have limits of their own.
+type limits struct {
+	host
+
+	of map[string]unit.CPUs
+}
+
+func (l limits) OriginalLimit(group string) unit.CPUs { return l.of[group] }
+
+// A workload whose file names no limit gets as many CPUs as its group's own limit says, also
+// once an administrator changes that.
+func TestLimitOfTheGroup(t *testing.T) {
+	h := limits{host{map[string]cpuset.Set{}}, map[string]unit.CPUs{"w.service": 2, "other.service": 3}}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	n.SetStandalone([]workload.Workload{
+		{Name: "w", Cgroup: "w.service", Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
+		{Name: "named", Cgroup: "named.service", Limit: 1, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
+		{Name: "other", Cgroup: "other.service"},
+	}, nil)
+	has := func(want int) {
+		t.Helper()
+		got := wantsOf(n)
+		if own := set(got["w.service"]); own.Size() != want || set(got["named.service"]).Size() != 1 {
+			t.Errorf("limit %g: desired %v", h.of["w.service"], got)
+		}
+		if own := set(got["other.service"]); own.Intersects(set(got["w.service"])) {
+			t.Errorf("what is not pinned is on %s", own)
+		}
+	}
+	has(2)
+	h.of["w.service"] = 4
+	n.FollowLimits()
+	has(4)
+}

@@ -1,0 +1,106 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Scheduled is what the scheduler makes of a thread.
+type Scheduled struct {
+	Class Class
+	// Priority is that of a real-time class, 1 to 99.
+	Priority int
+	// Nice is in force in an ordinary class, and kept in the others.
+	Nice int
+	// Slice is how long the thread runs before an equal one. One that was set reads like the
+	// default. It is 0 of a real-time thread, and before Linux 6.12; to write 0 is to set none.
+	Slice time.Duration
+	// ResetOnFork says that what the thread forks has an ordinary class.
+	ResetOnFork bool
+}
+
+// HasSlice says whether threads of a class run in slices that can be set.
+func (c Class) HasSlice() bool { return c == Other || c == Batch }
+
+// ClassNamed returns the class of a word, as Class.String writes it.
+func ClassNamed(word string) (Class, bool) {
+	for _, c := range []Class{Other, FIFO, RR, Batch, Idle} {
+		if c.String() == word {
+			return c, true
+		}
+	}
+	return 0, false
+}
+
+// ThreadScheduled returns what the scheduler makes of a thread, of the calling one for 0
+// (sched_getattr(2)). The error is the kernel's, ESRCH for a thread that is gone.
+func ThreadScheduled(tid int) (Scheduled, error) {
+	attr, err := unix.SchedGetAttr(tid, 0)
+	if err != nil {
+		return Scheduled{}, fmt.Errorf("how thread %d is scheduled: %w", tid, err)
+	}
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+	if err != nil {
+		return Scheduled{}, fmt.Errorf("nice value of thread %d: %w", tid, err)
+	}
+	const lowest = 20 // the system call returns 40 to 1 for -20 to 19
+	s := Scheduled{
+		Class: Class(attr.Policy), Priority: int(attr.Priority), Nice: lowest - nice, ResetOnFork: attr.Flags&unix.SCHED_FLAG_RESET_ON_FORK != 0,
+	}
+	if s.Class.HasSlice() || s.Class == Idle {
+		s.Slice = time.Duration(attr.Runtime) //nolint:gosec // at most 100ms
+	}
+	return s, nil
+}
+
+// DefaultThreadSlice returns the slice of a thread for which none was set, 0 where the kernel has no
+// slices of single threads. It asks for that on a thread of its own, which then ends.
+func DefaultThreadSlice() (time.Duration, error) {
+	type answer struct {
+		s   Scheduled
+		err error
+	}
+	answers := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		var a answer
+		if a.s, a.err = ThreadScheduled(0); a.err == nil {
+			none := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: int32(a.s.Nice)} //nolint:gosec // -20 to 19
+			a.err = unix.SchedSetAttr(0, &none, 0)
+		}
+		if a.err == nil {
+			a.s, a.err = ThreadScheduled(0)
+		}
+		answers <- a
+	}()
+	a := <-answers
+	if a.err != nil {
+		return 0, fmt.Errorf("slice of a thread without one of its own: %w", a.err)
+	}
+	return a.s.Slice, nil
+}
+
+// ThreadProcess returns the process of a thread. A thread that is gone is fs.ErrNotExist.
+func ThreadProcess(tid int) (int, error) {
+	name := fmt.Sprintf("/proc/%d/status", tid)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return 0, fmt.Errorf("process of thread %d: %w", tid, err)
+	}
+	for line := range bytes.Lines(data) {
+		if text, is := bytes.CutPrefix(line, []byte("Tgid:")); is {
+			pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
+			if err != nil {
+				return 0, fmt.Errorf("%s: Tgid %q: %w", name, text, ErrMalformed)
+			}
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: no Tgid: %w", name, ErrMalformed)
+}

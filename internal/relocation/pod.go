@@ -1,0 +1,172 @@
+package relocation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// asked names the pod of a move: another one of its name is not meant.
+type asked struct {
+	namespace, name string
+	uid             types.UID
+	// version is that of the pod for which the move was written, where the answer was an error: as
+	// long as the pod has it the move can be stored. It is "" where there was no such answer.
+	version string
+}
+
+// look reads the pod. One that is gone is ErrRefused.
+func (c *cluster) look(ctx context.Context, p asked) (*v1.Pod, error) {
+	pod, err := c.core.Pods(p.namespace).Get(ctx, p.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && p.uid != "" && pod.UID != p.uid {
+		return nil, fmt.Errorf("%w: pod %s/%s is gone", ErrRefused, p.namespace, p.name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s/%s: %w", p.namespace, p.name, err)
+	}
+	return pod, nil
+}
+
+// ask writes the move into the pod, if that is still as the plan says. One that is written although
+// the answer says otherwise is found at the next look.
+func (c *cluster) ask(ctx context.Context, s *Step) (asked, error) {
+	var p asked
+	p.namespace, p.name, _ = strings.Cut(s.Pod, "/")
+	for sent := false; ; sent = true {
+		pod, err := c.look(ctx, p)
+		if err != nil {
+			return p, unsure(err, s, sent && !errors.Is(err, ErrRefused))
+		}
+		p.uid = pod.UID
+		if sent && (stands(pod, s) || cpusOf(pod) == s.To) {
+			s.State = Asked
+			return p, nil
+		}
+		if why := c.differs(pod, s); why != "" {
+			s.State, s.Text = Refused, why
+			return p, fmt.Errorf("%w: %s", ErrRefused, why)
+		}
+		if err = c.patch(ctx, pod, func(m *v1alpha1.Move) { *m = moveOf(s) }); err != nil {
+			p.version = pod.ResourceVersion
+		}
+		if !apierrors.IsConflict(err) || !apiclient.Pause(ctx, lookEvery) { // else the pod changed since
+			return p, written(err, s)
+		}
+	}
+}
+
+// moveOf is what asks for the move of a step.
+func moveOf(s *Step) v1alpha1.Move {
+	return v1alpha1.Move{V: v1alpha1.MoveVersion, From: s.From.String(), To: s.To.String()}
+}
+
+// written notes what a write that was answered so did.
+func written(err error, s *Step) error {
+	if err == nil {
+		s.State = Asked
+		return nil
+	}
+	return unsure(err, s, !denied(err))
+}
+
+// unsure notes that a move may be asked for, if it may be.
+func unsure(err error, s *Step, may bool) error {
+	if !may {
+		return err
+	}
+	s.State, s.Text = Asked, "it is not known whether it was asked for; the agent may carry it out"
+	return fmt.Errorf("%w: it is not known whether it was asked for: %w", ErrUnfinished, err)
+}
+
+// denied says whether the API server did not write what it was asked to. After any other error it
+// may have: its store can be late, the answer can be lost, and a conflict can be with the same
+// write, which the client repeated.
+func denied(err error) bool {
+	switch apierrors.ReasonForError(err) { //nolint:exhaustive // the others say nothing of it
+	case metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest,
+		metav1.StatusReasonNotFound, metav1.StatusReasonTooManyRequests:
+		return true
+	}
+	return false
+}
+
+// stands says whether the pod has this move, without an answer.
+func stands(pod *v1.Pod, s *Step) bool {
+	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
+	return isOf(move, s) && move.Refused == ""
+}
+
+// isOf says whether a move is the one of a step.
+func isOf(move v1alpha1.Move, s *Step) bool {
+	return move.From == s.From.String() && move.To == s.To.String()
+}
+
+// differs says why the pod is not as the plan says, "" where it is.
+func (c *cluster) differs(pod *v1.Pod, s *Step) string {
+	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
+	switch has := cpusOf(pod); {
+	case pod.Spec.NodeName != c.options.Node:
+		return fmt.Sprintf("the pod is on node %q, not on %s", pod.Spec.NodeName, c.options.Node)
+	case has != s.From:
+		return fmt.Sprintf("the pod has CPUs %s, not %s", has, s.From)
+	case move.V != 0 && move.Refused == "":
+		return "another move of it is asked for, to CPUs " + move.To
+	}
+	return ""
+}
+
+// patch changes the move of the pod, if nothing changed in the pod since it was read.
+func (c *cluster) patch(ctx context.Context, pod *v1.Pod, change func(*v1alpha1.Move)) error {
+	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
+	before := move
+	if change(&move); move == before {
+		return nil
+	}
+	text := move.Encode()
+	return c.annotate(ctx, pod, &text)
+}
+
+// forget removes an answer that was read. One that stays is nobody's, and the next move takes
+// its place.
+func (c *cluster) forget(ctx context.Context, pod *v1.Pod) { _ = c.annotate(ctx, pod, nil) }
+
+// annotate writes the annotation with the status of the pod, which needs no right to change what
+// the pod is.
+func (c *cluster) annotate(ctx context.Context, pod *v1.Pod, text *string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
+		"annotations": map[string]any{v1alpha1.AnnotationMove: text},
+	}})
+	if err != nil {
+		return err //nolint:wrapcheck // Strings can always be written.
+	}
+	if _, err := c.core.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		return fmt.Errorf("annotate pod %s/%s with %s: %w", pod.Namespace, pod.Name, v1alpha1.AnnotationMove, err)
+	}
+	return nil
+}
+
+// cpusOf are the CPUs of all containers of the pod by its placement, none where that says none.
+func cpusOf(pod *v1.Pod) cpuset.Set {
+	var all cpuset.Set
+	placed, problems := v1alpha1.DecodePlacement(pod.Annotations[v1alpha1.AnnotationPlacement])
+	if len(problems) > 0 {
+		return all
+	}
+	for _, c := range placed.Containers {
+		cpus, _ := cpuset.Parse(c.CPUs)
+		all = all.Union(cpus)
+	}
+	return all
+}

@@ -1,0 +1,238 @@
+package relocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
+	"github.com/berth-project/berth/internal/repack"
+)
+
+// Classes of errors.
+var (
+	// ErrRefused is a move that the agent of the node, or the state of the pod, rules out.
+	ErrRefused = errors.New("move refused")
+	// ErrUnfinished is a move that was not over in time, whose agent is away, or of which it is not
+	// known whether it was asked for. It may still be carried out, as its step says.
+	ErrUnfinished = errors.New("move not finished")
+)
+
+const (
+	// lookEvery is the distance of two looks at the pod.
+	lookEvery = time.Second
+	// withdrawFor is how long the answer to a move that is withdrawn is waited for.
+	withdrawFor = 10 * time.Second
+)
+
+// noAnswer says that a move stands when the command ends.
+const noAnswer = "the agent gave no answer, and may still carry it out"
+
+// State is how far a move is.
+type State string
+
+// The states.
+const (
+	// Moved: the pod runs on the CPUs.
+	Moved State = "Moved"
+	// Refused: the agent does not move the pod, or the pod is not as the plan says, or gone. It has
+	// the CPUs from before, or those of a resize that came meanwhile.
+	Refused State = "Refused"
+	// Withdrawn: the request is gone without the pod being where it should go to, and will not
+	// come back. The pod has the CPUs that the text says: those from before, or those of a resize.
+	Withdrawn State = "Withdrawn"
+	// Asked: it was asked for, or may have been, and has no answer. Once the agent is back it may
+	// be carried out.
+	Asked State = "Asked"
+	// NotAsked: it was not asked for.
+	NotAsked State = "NotAsked"
+)
+
+// Step is one move of a plan. Its JSON is a stable contract.
+type Step struct {
+	repack.Move
+	State State `json:"state"`
+	// Text is why it was not moved, empty where it was.
+	Text string `json:"text,omitempty"`
+}
+
+// Options say which node is meant. Progress may be nil; the others are required.
+type Options struct {
+	Config *rest.Config
+	Node   string
+	// Timeout bounds one move.
+	Timeout time.Duration
+	// Now is the time of day, by which Leases and the end of a move are judged.
+	Now func() time.Time
+	// Progress is called with what is waited for, at each move.
+	Progress func(string)
+}
+
+// Run carries out moves, each "namespace/name", in their order. It ends with the first that is
+// not carried out, and returns how far all of them are.
+func Run(ctx context.Context, o Options, moves []repack.Move) ([]Step, error) {
+	steps := make([]Step, len(moves))
+	for i := range moves {
+		steps[i] = Step{Move: moves[i], State: NotAsked}
+	}
+	c, err := connect(o)
+	for i := range steps {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return steps, fmt.Errorf("move %s: %w", steps[i].Pod, err)
+		}
+		if o.Progress != nil {
+			o.Progress(fmt.Sprintf("move %d of %d: %s to CPUs %s", i+1, len(steps), steps[i].Pod, steps[i].To))
+		}
+		err = c.carryOut(ctx, &steps[i])
+		if err != nil {
+			return steps, fmt.Errorf("move %s to CPUs %s: %w", steps[i].Pod, steps[i].To, err)
+		}
+	}
+	return steps, nil
+}
+
+// cluster is what is asked.
+type cluster struct {
+	options Options
+	core    *apiclient.Core
+	leases  *apiclient.Kind[*coordinationv1.Lease, *coordinationv1.LeaseList]
+}
+
+func connect(o Options) (*cluster, error) {
+	core, first := apiclient.NewCore(o.Config)
+	leases, second := apiclient.NewLeases(o.Config, v1alpha1.DefaultLeaseNamespace)
+	if err := errors.Join(first, second); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", o.Config.Host, err)
+	}
+	return &cluster{options: o, core: core, leases: leases}, nil
+}
+
+// carryOut asks for one move and waits for its end. A move that is not over when ctx ends, or in
+// time, is withdrawn.
+func (c *cluster) carryOut(ctx context.Context, s *Step) error {
+	if err := c.alive(ctx); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	p, err := c.ask(limited, s)
+	if err == nil {
+		err = c.wait(limited, p, s)
+	}
+	if s.State != Asked {
+		return err
+	}
+	c.withdraw(ctx, p, s)
+	if ctx.Err() != nil {
+		return ctx.Err() //nolint:wrapcheck // Run says which move it was.
+	}
+	return err
+}
+
+// alive says whether the agent of the node lives.
+func (c *cluster) alive(ctx context.Context) error {
+	lease, err := c.leases.Get(ctx, c.options.Node, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("lease %s/%s: %w", v1alpha1.DefaultLeaseNamespace, c.options.Node, err)
+	}
+	if why := apiclient.Absence(&lease.Spec, c.options.Now()); why != "" {
+		return fmt.Errorf("%w: node %s: %s", ErrUnfinished, c.options.Node, why)
+	}
+	return nil
+}
+
+// wait returns once the move is over: the agent has removed it, or said why not. What cannot be
+// read is read again, until the time is over.
+func (c *cluster) wait(ctx context.Context, p asked, s *Step) error {
+	last := fmt.Errorf("%w: the agent of node %s does not answer", ErrUnfinished, c.options.Node)
+	for apiclient.Pause(ctx, lookEvery) {
+		pod, err := c.look(ctx, p)
+		if err == nil {
+			if over, err := c.judge(ctx, pod, s); over {
+				return err
+			}
+			err = c.alive(ctx)
+			if errors.Is(err, ErrUnfinished) {
+				return err
+			}
+		}
+		if errors.Is(err, ErrRefused) {
+			s.State, s.Text = Refused, err.Error()
+			return err
+		}
+		if err != nil && !c.ends(ctx) { // an error of the end says nothing of the agent
+			last = fmt.Errorf("%w: %w", ErrUnfinished, err)
+		}
+	}
+	return last
+}
+
+// ends says whether the time of ctx is over, also a moment before ctx knows.
+func (c *cluster) ends(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !c.options.Now().Before(deadline)
+}
+
+// judge says whether a move is over, by the pod as it is now, and why the pod was not moved. A move
+// of someone else stands only where this one does not.
+func (c *cluster) judge(ctx context.Context, pod *v1.Pod, s *Step) (over bool, err error) {
+	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
+	switch has := cpusOf(pod); {
+	case stands(pod, s):
+		return false, nil
+	case isOf(move, s):
+		s.State, s.Text = Refused, move.Refused
+		c.forget(ctx, pod)
+	case has == s.To:
+		s.State, s.Text = Moved, ""
+		return true, nil
+	default:
+		s.State, s.Text = Withdrawn, fmt.Sprintf("it was withdrawn: the pod has CPUs %s", has)
+	}
+	return true, fmt.Errorf("%w: %s", ErrRefused, s.Text)
+}
+
+// withdraw takes back a move that is not over, and notes what became of it. A move of which it is
+// not known whether it was stored is withdrawn too before it is called so.
+func (c *cluster) withdraw(ctx context.Context, p asked, s *Step) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawFor)
+	defer cancel()
+	if s.Text == "" {
+		s.Text = noAnswer
+	}
+	for waits := true; waits; waits = apiclient.Pause(limited, lookEvery) {
+		pod, err := c.look(limited, p)
+		if errors.Is(err, ErrRefused) {
+			s.State, s.Text = Refused, err.Error()
+			return
+		}
+		if err != nil {
+			continue
+		}
+		// In a pod that did not change since, the API server may still store the move that was
+		// written. What withdraws it stands in its place then, and changes the pod.
+		unstored := p.version != "" && pod.ResourceVersion == p.version && c.differs(pod, s) == ""
+		if !unstored {
+			if over, _ := c.judge(limited, pod, s); over {
+				return
+			}
+			s.Text = noAnswer
+		}
+		_ = c.patch(limited, pod, func(m *v1alpha1.Move) { // the next turn looks whether it was
+			if unstored {
+				*m = moveOf(s)
+			}
+			m.Withdrawn = true
+		})
+	}
+}

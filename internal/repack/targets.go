@@ -1,0 +1,92 @@
+package repack
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// targets are the CPUs that a pod could have: of those that differ only in which of some
+// interchangeable cores they are on the first, without those it has, and without most of
+// those in which it would be worse off.
+func (s *search) targets(at state, pod int) iter.Seq[cpuset.Set] {
+	return func(yield func(cpuset.Set) bool) {
+		p := &picker{kinds: s.kinds(at, pod), has: at.held[pod].CPUs(), yield: yield}
+		was := &s.pods[pod].origin
+		p.nodes, p.l3s, p.split = was.Answer.Vector.NUMANodes, was.Answer.Vector.L3s, was.Answer.Vector.Split
+		if was.Bind == alloc.SpreadByPCPUs {
+			p.split = p.has.Size()
+		}
+		p.rest = make([]int, len(p.kinds)+1)
+		for i, k := range slices.Backward(p.kinds) {
+			p.rest[i] = p.rest[i+1] + len(k.cores)*k.free[0].Size()
+		}
+		p.pick(pick{left: p.has.Size(), most: p.has.Size()})
+	}
+}
+
+// picker enumerates sets of CPUs.
+type picker struct {
+	kinds []kind
+	// rest are the free CPUs of each kind and those after it.
+	rest []int
+	has  cpuset.Set
+	// nodes, l3s and split are the most that a set may have.
+	nodes, l3s, split int
+	yield             func(cpuset.Set) bool
+}
+
+// pick is a set that is not complete.
+type pick struct {
+	cpus cpuset.Set
+	// left is how many CPUs are missing.
+	left int
+	// kind and core are where to go on; the next core of the kind gives at most so many
+	// CPUs, so that cores of a kind are taken in one order only.
+	kind, core, most int
+	// nodes and l3s are the ids of those it is in, and split counts the cores that it holds
+	// partly.
+	nodes, l3s cpuset.Set
+	split      int
+}
+
+// pick completes a set in all ways, and says whether to go on.
+func (p *picker) pick(at pick) bool {
+	if at.left == 0 {
+		return at.cpus == p.has || p.yield(at.cpus)
+	}
+	if at.kind == len(p.kinds) || p.rest[at.kind] < at.left {
+		return true
+	}
+	k := &p.kinds[at.kind]
+	if at.core < len(k.cores) {
+		for count := min(at.most, at.left, k.free[0].Size()); count > 0; count-- {
+			if to := at.take(k, count); to.nodes.Size() <= p.nodes && to.l3s.Size() <= p.l3s && to.split <= p.split && !p.pick(to) {
+				return false
+			}
+		}
+	}
+	at.kind, at.core, at.most = at.kind+1, 0, at.left
+	return p.pick(at)
+}
+
+// take adds so many CPUs of the next core of a kind.
+func (at pick) take(k *kind, count int) pick {
+	core := k.cores[at.core]
+	at.nodes, at.l3s = at.nodes.Add(int(core.Node)), at.l3s.Add(int(core.L3))
+	if count < core.CPUs.Size() {
+		at.split++
+	}
+	taken := 0
+	for cpu := range k.free[at.core].All() {
+		if taken == count {
+			break
+		}
+		at.cpus = at.cpus.Add(cpu)
+		taken++
+	}
+	at.left, at.most, at.core = at.left-count, count, at.core+1
+	return at
+}

@@ -1,0 +1,220 @@
+package restoration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
+	"github.com/berth-project/berth/internal/strategy"
+)
+
+// ErrNotRestored says that agents did not put everything back in time. They go on with it.
+var ErrNotRestored = errors.New("not everything is put back")
+
+const (
+	// lookEvery is the distance of two looks at the cluster.
+	lookEvery = 2 * time.Second
+	// failFor is how long a request may fail until that is the answer: rights that were just
+	// given count a moment later, and an API server may be started anew.
+	failFor = 30 * time.Second
+)
+
+// State is how far the agent of a node is.
+type State string
+
+// The states.
+const (
+	// Restored: every original value is back on the node.
+	Restored State = v1alpha1.PinnableRestored
+	// Waiting: its agent lives, and is not through.
+	Waiting State = "Waiting"
+	// Absent: no agent lives there.
+	Absent State = "Absent"
+)
+
+// Node is one node with a NodeTopology, or with an agent that lives. Its JSON is a stable contract.
+type Node struct {
+	Name  string `json:"node"`
+	State State  `json:"state"`
+	// Text is what the agent says, or why it counts as absent.
+	Text string `json:"text"`
+}
+
+// Options say which cluster is meant. Progress may be nil; the others are required.
+type Options struct {
+	Config *rest.Config
+	// Timeout bounds the waiting.
+	Timeout time.Duration
+	// Now is the time of day, by which Leases are judged.
+	Now func() time.Time
+	// Progress is called with what is waited for, after each look.
+	Progress func(string)
+}
+
+// Run returns once no agent that lives has anything left to put back. With ErrNotRestored, which
+// names the nodes, the time was over before; other errors are requests that failed for long, or to
+// the end. The nodes are as they were seen last, by name.
+func Run(ctx context.Context, o Options) ([]Node, error) {
+	c, err := connect(o)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	var failing time.Duration
+	for waits := true; waits; waits = apiclient.Pause(limited, lookEvery) {
+		switch err = c.step(limited); {
+		case err == nil && c.asked && len(c.waiting()) == 0:
+			return c.nodes, nil
+		case err == nil:
+			failing = 0
+			c.report()
+		case failing >= failFor:
+			return c.nodes, err
+		default:
+			failing += lookEvery
+		}
+	}
+	if ctx.Err() != nil {
+		return c.nodes, fmt.Errorf("wait for the agents: %w", ctx.Err())
+	}
+	if !c.asked && errors.Is(err, limited.Err()) { // the time was over between the look and this
+		c.earlier()
+	}
+	if len(c.waiting()) > 0 { // rather than the request that the time cut short
+		err = fmt.Errorf("%w after %v on %s", ErrNotRestored, o.Timeout, strings.Join(c.waiting(), ", "))
+	}
+	return c.nodes, err
+}
+
+// cluster is what is asked, and what it said last.
+type cluster struct {
+	options    Options
+	config     *apiclient.Kind[*v1.ConfigMap, *v1.ConfigMapList]
+	leases     *apiclient.Kind[*coordinationv1.Lease, *coordinationv1.LeaseList]
+	topologies rest.Interface
+	name       string // of the ConfigMap
+
+	nodes []Node
+	asked bool // the state is set
+}
+
+func connect(o Options) (*cluster, error) {
+	core, first := apiclient.NewCore(o.Config)
+	leases, second := apiclient.NewLeases(o.Config, v1alpha1.DefaultLeaseNamespace)
+	topologies, third := apiclient.New(o.Config)
+	if err := errors.Join(first, second, third); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", o.Config.Host, err)
+	}
+	namespace, name := strategy.BerthConfig.Split()
+	return &cluster{
+		options: o, config: core.ConfigMaps(namespace), name: name,
+		leases: leases, topologies: topologies,
+	}, nil
+}
+
+// step looks at the nodes, and sets the state where that is to be done.
+func (c *cluster) step(ctx context.Context) error {
+	if err := c.look(ctx); err != nil || c.asked {
+		return err
+	}
+	found, err := c.config.Get(ctx, c.name, metav1.GetOptions{})
+	switch waiting := c.waiting(); {
+	case apierrors.IsNotFound(err) && len(waiting) == 0: // an uninstall that stopped later is tried again
+		c.asked = true
+		return nil
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("ask the agents on %s by ConfigMap %s: %w", strings.Join(waiting, ", "), strategy.BerthConfig, err)
+	case err != nil:
+		return fmt.Errorf("ConfigMap %s: %w", strategy.BerthConfig, err)
+	}
+	if found.Data[strategy.KeyState] == strategy.StateRestore {
+		c.asked = true
+		return nil
+	}
+	if c.earlier() {
+		return nil
+	}
+	patch := fmt.Sprintf(`{"data":{%q:%q}}`, strategy.KeyState, strategy.StateRestore)
+	if _, err := c.config.Patch(ctx, c.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("set %s of ConfigMap %s: %w", strategy.KeyState, strategy.BerthConfig, err)
+	}
+	c.asked = true
+	return nil
+}
+
+// earlier says whether a node still reports an earlier restoration, and makes it wait for such ones.
+func (c *cluster) earlier() bool {
+	found := false
+	for i := range c.nodes {
+		if n := &c.nodes[i]; n.State == Restored {
+			n.State, n.Text, found = Waiting, "its agent still reports an earlier restoration", true
+		}
+	}
+	return found
+}
+
+// look reads how far each node is.
+func (c *cluster) look(ctx context.Context) error {
+	var topologies v1alpha1.NodeTopologyList // empty where there is no such kind any more
+	if err := c.topologies.Get().Resource(v1alpha1.NodeTopologyResource).Do(ctx).Into(&topologies); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("list %s: %w", v1alpha1.NodeTopologyResource, err)
+	}
+	leases, err := c.leases.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list leases in %s: %w", v1alpha1.DefaultLeaseNamespace, err)
+	}
+	absent := map[string]string{}
+	for i := range leases.Items {
+		if l := &leases.Items[i]; isAgents(&l.Spec) {
+			absent[l.Name] = apiclient.Absence(&l.Spec, c.options.Now())
+		}
+	}
+	c.nodes = make([]Node, 0, len(topologies.Items))
+	for i := range topologies.Items {
+		t := &topologies.Items[i]
+		why, leased := absent[t.Name]
+		if !leased {
+			why = "its agent has no Lease"
+		}
+		c.nodes = append(c.nodes, nodeOf(t, why))
+		delete(absent, t.Name)
+	}
+	for name, why := range absent {
+		if why == "" {
+			c.nodes = append(c.nodes, Node{name, Waiting, "its agent has published no NodeTopology"})
+		}
+	}
+	slices.SortFunc(c.nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// waiting names the nodes that are waited for.
+func (c *cluster) waiting() []string {
+	var names []string
+	for _, n := range c.nodes {
+		if n.State == Waiting {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// report says what is waited for.
+func (c *cluster) report() {
+	if c.options.Progress != nil {
+		c.options.Progress(fmt.Sprintf("%d of %d nodes are to put everything back", len(c.waiting()), len(c.nodes)))
+	}
+}

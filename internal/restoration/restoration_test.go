@@ -1,0 +1,252 @@
+package restoration
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordination "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+)
+
+// server is an API server with agents, whose clock is that of the test.
+type server struct {
+	t     *testing.T
+	state string // of berth-config
+	// says is what the agents publish at a time since the state was set, of which before is
+	// negative. A node without a reason has a NodeTopology without conditions.
+	says func(since time.Duration) map[string]string
+	// renewed is how long ago the Lease of a node was renewed, by default just now; ended has the
+	// nodes whose agent gave it back.
+	renewed map[string]time.Duration
+	ended   map[string]bool
+	// silent has the nodes without a NodeTopology. Without a kind there are none at all, and
+	// without the ConfigMap there is no state.
+	silent        map[string]bool
+	noKind, noMap bool
+	fails         func() bool
+	set           time.Time
+	patches       int
+}
+
+// RoundTrip answers a request without a network.
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	if s.fails != nil && s.fails() {
+		w.WriteHeader(http.StatusForbidden)
+		return w.Result(), nil
+	}
+	since := time.Duration(-1)
+	if !s.set.IsZero() {
+		since = time.Since(s.set)
+	}
+	var answer any
+	switch path := r.URL.Path; {
+	case s.noMap && strings.HasSuffix(path, "/configmaps/berth-config"), s.noKind && strings.HasSuffix(path, "/nodetopologies"):
+		w.WriteHeader(http.StatusNotFound)
+		answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+	case strings.HasSuffix(path, "/configmaps/berth-config"):
+		if r.Method == http.MethodPatch {
+			body, _ := io.ReadAll(r.Body)
+			if got := string(body); got != `{"data":{"state":"restore"}}` {
+				s.t.Errorf("patched %s", got)
+			}
+			s.state, s.set = "restore", time.Now()
+			s.patches++
+		}
+		answer = v1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{"state": s.state, "other": "x"}}
+	case strings.HasSuffix(path, "/nodetopologies"):
+		answer = s.topologies(since)
+	case path == "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases":
+		answer = s.leases(since)
+	default:
+		s.t.Errorf("%s %s", r.Method, path)
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+	return w.Result(), nil
+}
+
+func (s *server) topologies(since time.Duration) v1alpha1.NodeTopologyList {
+	list := v1alpha1.NodeTopologyList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "NodeTopologyList"}}
+	for name, reason := range s.says(since) {
+		if s.silent[name] {
+			continue
+		}
+		t := v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if reason != "" {
+			t.Status.SetCondition(v1alpha1.ConditionPinnable, reason == "Working", reason, "m")
+		}
+		list.Items = append(list.Items, t)
+	}
+	return list
+}
+
+func (s *server) leases(since time.Duration) coordination.LeaseList {
+	list := coordination.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
+	for name := range s.says(since) {
+		if name == "unleased" {
+			continue
+		}
+		holder, at := "i", metav1.NewMicroTime(time.Now().Add(-s.renewed[name]))
+		if s.ended[name] {
+			holder = ""
+		}
+		list.Items = append(list.Items, coordination.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{HolderIdentity: &holder, RenewTime: &at},
+		})
+	}
+	holder, now, transitions := "i", metav1.NowMicro(), int32(0) // by which the replicas of the scheduler elect their leader
+	list.Items = append(list.Items, coordination.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "berth-scheduler"},
+		Spec:       coordination.LeaseSpec{HolderIdentity: &holder, RenewTime: &now, LeaseTransitions: &transitions},
+	})
+	return list
+}
+
+// run is Run against a server, and how long it took.
+func run(t *testing.T, s *server) (nodes []Node, took time.Duration, err error) {
+	t.Helper()
+	s.t = t
+	began := time.Now()
+	nodes, err = Run(t.Context(), Options{
+		Config: &rest.Config{Host: "http://api", Transport: s, QPS: -1}, Timeout: 4 * time.Minute, Now: time.Now,
+	})
+	return nodes, time.Since(began), err
+}
+
+// TestRun: agents that live are waited for, until each says that it is through; those that do not
+// are named.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{
+			renewed: map[string]time.Duration{"down": time.Hour, "slow": time.Minute}, ended: map[string]bool{"over": true},
+			says: func(since time.Duration) map[string]string {
+				all := map[string]string{"down": "Working", "over": "Working", "unleased": "Working", "fast": "Working", "slow": "Working"}
+				if since > 5*time.Second {
+					all["fast"], all["slow"] = "Restored", "Restoring"
+				}
+				if since > 30*time.Second {
+					all["slow"] = "Restored"
+				}
+				return all
+			},
+		}
+		nodes, took, err := run(t, s)
+		if err != nil || s.patches != 1 || took < 30*time.Second || took > time.Minute {
+			t.Errorf("after %v, with %d patches: %v", took, s.patches, err)
+		}
+		const left = ": berth rollback on the node puts back what it left"
+		want := []Node{
+			{"down", Absent, "its agent renewed its Lease 1h0m0s ago" + left},
+			{"fast", Restored, "m"},
+			{"over", Absent, "its agent ended" + left},
+			{"slow", Restored, "m"},
+			{"unleased", Absent, "its agent has no Lease" + left},
+		}
+		if diff := cmp.Diff(want, nodes); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestLate: the time is over before agents are through, or before they know the state at all.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{says: func(time.Duration) map[string]string {
+			return map[string]string{"a": "Restored", "b": "Working", "c": "", "d": "Restoring"}
+		}, state: "restore"}
+		nodes, took, err := run(t, s)
+		if !errors.Is(err, ErrNotRestored) || !strings.HasSuffix(err.Error(), " after 4m0s on b, c, d") || s.patches != 0 || took != 4*time.Minute {
+			t.Errorf("after %v, with %d patches: %v", took, s.patches, err)
+		}
+		want := []Node{{"a", Restored, "m"}, {"b", Waiting, "Working: m"}, {"c", Waiting, "its agent has published no condition"}, {"d", Waiting, "Restoring: m"}}
+		if diff := cmp.Diff(want, nodes); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestEarlier: what an agent says of an earlier restoration is no answer to this one.
+func TestEarlier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		s := &server{says: func(since time.Duration) map[string]string {
+			if reason := "Restored"; since > 12*time.Second || since < 0 && time.Since(began) < 9*time.Second {
+				return map[string]string{"a": reason}
+			}
+			return map[string]string{"a": "Working"}
+		}}
+		if _, took, err := run(t, s); err != nil || s.patches != 1 || took < 20*time.Second {
+			t.Errorf("after %v, with %d patches: %v", took, s.patches, err)
+		}
+		stuck := &server{says: func(time.Duration) map[string]string { return map[string]string{"a": "Restored"} }}
+		if nodes, _, err := run(t, stuck); !errors.Is(err, ErrNotRestored) || stuck.patches != 0 || nodes[0].State != Waiting {
+			t.Errorf("an agent that never takes it back: %+v, %v", nodes, err)
+		}
+	})
+}
+
+// TestFailures: a request may fail for a while, as rights that were just given do not count at
+// once. What fails for long is the answer. A cluster without nodes needs nothing put back.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		none := func(time.Duration) map[string]string { return nil }
+		brief := &server{says: none, fails: func() bool { return time.Since(began) < 20*time.Second }}
+		if nodes, took, err := run(t, brief); err != nil || len(nodes) != 0 || brief.patches != 1 || took != 20*time.Second {
+			t.Errorf("after %v: %v, %v", took, nodes, err)
+		}
+		lasting := &server{says: none, fails: func() bool { return true }}
+		if _, took, err := run(t, lasting); err == nil || !strings.Contains(err.Error(), "list nodetopologies") || took > time.Minute {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// TestSilent: an agent that lives and has published nothing yet is waited for. One that ended, and
+// published nothing, has no node here.
+func TestSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{says: func(time.Duration) map[string]string {
+			return map[string]string{"a": "Restored", "gone": "", "new": ""}
+		}, silent: map[string]bool{"gone": true, "new": true}, ended: map[string]bool{"gone": true}, state: "restore"}
+		nodes, _, err := run(t, s)
+		if !errors.Is(err, ErrNotRestored) || !strings.HasSuffix(err.Error(), " on new") {
+			t.Error(err)
+		}
+		want := []Node{{"a", Restored, "m"}, {"new", Waiting, "its agent has published no NodeTopology"}}
+		if diff := cmp.Diff(want, nodes); diff != "" {
+			t.Errorf("nodes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestAgain: an uninstall that stopped after it had removed the ConfigMap, and the kind, can be tried
+// again: no agent is left to be asked. Where one lives, it cannot be asked, and is named.
+func TestAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := func(time.Duration) map[string]string { return map[string]string{"a": "Restored"} }
+		for _, noKind := range []bool{false, true} {
+			s := &server{says: ended, ended: map[string]bool{"a": true}, noMap: true, noKind: noKind}
+			if nodes, took, err := run(t, s); err != nil || took > 0 {
+				t.Errorf("without the kind %t after %v: %+v, %v", noKind, took, nodes, err)
+			}
+		}
+		lives := &server{says: func(time.Duration) map[string]string { return map[string]string{"a": "Working"} }, noMap: true}
+		if _, took, err := run(t, lives); err == nil || !strings.Contains(err.Error(), "berth-config") || !strings.Contains(err.Error(), "agents on a by ") || took > time.Minute {
+			t.Errorf("beside an agent after %v: %v", took, err)
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package schedule
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/placement"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// mostSelectors is how many compiled selectors of devices are kept.
+const mostSelectors = 128
+
+// claimed is what the claims of a pod ask for that have no devices yet, and the devices of
+// the cluster. Which of them the pod gets DynamicResources decides; where a node has enough
+// of them is known before.
+type claimed struct {
+	ctx    context.Context
+	wanted []wantedDevices
+	slices map[string][]*resourceapi.ResourceSlice // by node
+	taken  sets.Set[structured.DeviceID]
+
+	mu      sync.Mutex
+	perNode map[string]*placement.Claims
+}
+
+// wantedDevices is one request: so many devices that all selectors match.
+type wantedDevices struct {
+	count     int64
+	selectors []cel.CompilationResult
+}
+
+// selectors compiles the selectors of devices.
+type selectors struct{ cache *cel.Cache }
+
+func newSelectors() selectors { return selectors{cel.NewCache(mostSelectors, cel.Features{})} }
+
+// claimedBy reads the claims of a pod that have no devices yet, nil where there are none, or
+// where what they ask for is not a number of devices of a class.
+func (s selectors) claimedBy(ctx context.Context, pod *v1.Pod, handle fwk.Handle) *claimed {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	manager := handle.SharedDRAManager()
+	if manager == nil {
+		return nil
+	}
+	c := &claimed{ctx: ctx, slices: map[string][]*resourceapi.ResourceSlice{}}
+	for i := range pod.Spec.ResourceClaims {
+		claim, err := manager.ResourceClaims().Get(pod.Namespace, claimName(pod, &pod.Spec.ResourceClaims[i]))
+		if err != nil || claim.Status.Allocation != nil || manager.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
+			continue
+		}
+		for j := range claim.Spec.Devices.Requests {
+			if one, known := s.wanted(claim.Spec.Devices.Requests[j].Exactly, manager.DeviceClasses()); known {
+				c.wanted = append(c.wanted, one)
+			}
+		}
+	}
+	if len(c.wanted) == 0 || !c.look(manager) {
+		return nil
+	}
+	return c
+}
+
+// look reads the devices of the nodes, and which are taken.
+func (c *claimed) look(manager fwk.SharedDRAManager) bool {
+	taken, err := manager.ResourceClaims().ListAllAllocatedDevices()
+	if err != nil {
+		return false
+	}
+	all, err := manager.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return false
+	}
+	c.taken = taken
+	for _, slice := range all {
+		if slice.Spec.NodeName != nil {
+			c.slices[*slice.Spec.NodeName] = append(c.slices[*slice.Spec.NodeName], slice)
+		}
+	}
+	return true
+}
+
+// wanted reads a request; it is not known what one asks for that leaves a choice, wants all
+// devices, or has a selector that does not compile.
+func (s selectors) wanted(request *resourceapi.ExactDeviceRequest, classes fwk.DeviceClassLister) (wantedDevices, bool) {
+	if request == nil || request.AllocationMode == resourceapi.DeviceAllocationModeAll {
+		return wantedDevices{}, false
+	}
+	class, err := classes.Get(request.DeviceClassName)
+	if err != nil {
+		return wantedDevices{}, false
+	}
+	one := wantedDevices{count: max(request.Count, 1)}
+	for _, list := range [][]resourceapi.DeviceSelector{class.Spec.Selectors, request.Selectors} {
+		for _, selector := range list {
+			if selector.CEL == nil {
+				return wantedDevices{}, false
+			}
+			compiled := s.cache.GetOrCompile(selector.CEL.Expression)
+			if compiled.Error != nil {
+				return wantedDevices{}, false
+			}
+			one.selectors = append(one.selectors, compiled)
+		}
+	}
+	return one, true
+}
+
+// match says whether a device is one that is wanted.
+func (w *wantedDevices) match(ctx context.Context, driver string, device *resourceapi.Device) bool {
+	for _, selector := range w.selectors {
+		matches, _, err := selector.DeviceMatches(ctx, cel.Device{Driver: driver, Attributes: device.Attributes, Capacity: device.Capacity})
+		if err != nil || !matches {
+			return false
+		}
+	}
+	return true
+}
+
+// on returns how many of the wanted devices each NUMA node of a node has left, without those
+// of which one that would do is in no NUMA node, or in several. The caller holds n.mu.
+func (c *claimed) on(n *node) *placement.Claims {
+	if c == nil || n.machine == nil {
+		return nil
+	}
+	t := n.machine.Topology()
+	if known := c.known(n.name); known != nil {
+		return known
+	}
+	var claims placement.Claims
+	for i := range c.wanted {
+		amount := alloc.Amount{Want: c.wanted[i].count, Free: make([]int64, len(t.Nodes))}
+		if c.count(&c.wanted[i], n.name, t, amount.Free) {
+			claims = append(claims, amount)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.perNode == nil {
+		c.perNode = map[string]*placement.Claims{}
+	}
+	c.perNode[n.name] = &claims
+	return &claims
+}
+
+// known returns what was counted of a node before, nil for nothing.
+func (c *claimed) known(node string) *placement.Claims {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.perNode[node]
+}
+
+// count adds up the devices of a node that one request could have, by NUMA node, and says
+// whether there are some and all are known to be in one.
+func (c *claimed) count(w *wantedDevices, node string, t *topology.Topology, left []int64) bool {
+	some := false
+	for _, slice := range c.slices[node] {
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			if !w.match(c.ctx, slice.Spec.Driver, device) {
+				continue
+			}
+			var near nearDevices
+			near.add(device)
+			at := slices.IndexFunc(t.Nodes, func(n topology.Node) bool { return near.each.Contains(int(n.ID)) })
+			if at < 0 {
+				return false
+			}
+			if some = true; !c.taken.Has(structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)) {
+				left[at]++
+			}
+		}
+	}
+	return some
+}

@@ -1,0 +1,48 @@
+package schedule
+
+import (
+	"maps"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// gone says whether a pod is no more.
+type gone func(namespace, name string, uid types.UID) bool
+
+// notes has something that is to be remembered of each of some pods, until it is forgotten or
+// they are gone. The zero value is ready for use, and its methods are safe for concurrent use
+// unless they say otherwise. The types that embed it hold mu over what belongs together.
+type notes[N any] struct {
+	mu   sync.Mutex
+	pods map[types.UID]note[N]
+}
+
+// note is what is remembered of one pod.
+type note[N any] struct {
+	namespace, name string
+	of              N
+}
+
+// put replaces what is remembered of a pod. The caller holds mu.
+func (t *notes[N]) put(pod *v1.Pod, of N) {
+	if t.pods == nil {
+		t.pods = map[types.UID]note[N]{}
+	}
+	t.pods[pod.UID] = note[N]{pod.Namespace, pod.Name, of}
+}
+
+// forget forgets a pod.
+func (t *notes[N]) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.pods, uid)
+}
+
+// sweep forgets the pods that are gone, some of which were noted after their end.
+func (t *notes[N]) sweep(gone gone) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.pods, func(uid types.UID, one note[N]) bool { return gone(one.namespace, one.name, uid) })
+}

@@ -1,0 +1,114 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Systemd is what Install and Remove need of systemd.
+type Systemd interface {
+	// Reload has systemd read its unit files again.
+	Reload(ctx context.Context) error
+	// Start enables a unit for every boot, and starts it, anew if it runs. It returns when
+	// that is done, and an error that matches ErrJob when it failed.
+	Start(ctx context.Context, unit string) error
+	// Stop disables a unit and stops it. A unit that systemd does not know is stopped.
+	Stop(ctx context.Context, unit string) error
+}
+
+// Host is where units are.
+type Host struct {
+	// Root is the directory that /etc and /usr are in.
+	Root    string
+	Systemd Systemd
+}
+
+// File is the path of the unit, below Root.
+func (h Host) File() string { return filepath.Join(h.Root, "etc/systemd/system", Name) }
+
+// Check returns an error that matches ErrForeign if systemd has a unit of the name that is not by
+// Install. It says whether there is one that is.
+func (h Host) Check() (installed bool, err error) {
+	text, err := os.ReadFile(h.File())
+	switch {
+	case err == nil && !bytes.HasPrefix(text, []byte(mark)):
+		return false, fmt.Errorf("%s: %w: remove it yourself, or keep it", h.File(), ErrForeign)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("read unit: %w", err)
+	}
+	installed = err == nil
+	for _, dir := range []string{"run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"} {
+		file := filepath.Join(h.Root, dir, Name)
+		if _, err := os.Lstat(file); err == nil && !installed {
+			return false, fmt.Errorf("%s: %w: there is a unit already: systemctl enable --now berth-agent", file, ErrForeign)
+		}
+	}
+	return installed, nil
+}
+
+// Install writes the unit, or replaces what Install wrote before, and has systemd start it now and
+// at every boot. An agent that runs is started anew, which unpins nothing.
+func (h Host) Install(ctx context.Context, text string) error {
+	if _, err := h.Check(); err != nil {
+		return err
+	}
+	if err := replace(h.File(), text); err != nil {
+		return err
+	}
+	if err := h.Systemd.Reload(ctx); err != nil {
+		return fmt.Errorf("%s is written: %w", h.File(), err)
+	}
+	if err := h.Systemd.Start(ctx, Name); err != nil {
+		return fmt.Errorf("%s is written: %w", h.File(), err)
+	}
+	return nil
+}
+
+// Remove stops the agent and removes the unit that Install wrote. It says whether there was one.
+// What the agent left on the host is not undone.
+func (h Host) Remove(ctx context.Context) (bool, error) {
+	installed, err := h.Check()
+	if err != nil || !installed {
+		return false, err
+	}
+	if err := h.Systemd.Stop(ctx, Name); err != nil {
+		return true, fmt.Errorf("%s stays: %w", h.File(), err)
+	}
+	if err := os.Remove(h.File()); err != nil {
+		return true, fmt.Errorf("remove unit: %w", err)
+	}
+	if err := h.Systemd.Reload(ctx); err != nil {
+		return true, fmt.Errorf("%s is removed: %w", h.File(), err)
+	}
+	return true, nil
+}
+
+// replace replaces a file by rename, so that systemd reads all of it or none.
+func replace(name, text string) (err error) {
+	const readable, searchable = 0o644, 0o755
+	if err := os.MkdirAll(filepath.Dir(name), searchable); err != nil {
+		return fmt.Errorf("directory of the unit: %w", err)
+	}
+	draft, err := os.OpenFile(name+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, readable)
+	if err != nil {
+		return fmt.Errorf("write unit: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(draft.Name()))
+		}
+	}()
+	_, err = draft.WriteString(text)
+	if err := errors.Join(err, draft.Chmod(readable), draft.Sync(), draft.Close()); err != nil {
+		return fmt.Errorf("write unit: %w", err)
+	}
+	if err := os.Rename(draft.Name(), name); err != nil {
+		return fmt.Errorf("write unit: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package service
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const (
+	// Name is the name of the unit, the same as of the packages.
+	Name = "berth-agent.service"
+	// StateDir is the only state directory that the unit lets the agent write to.
+	StateDir = "/var/lib/berth"
+
+	// mark is the first line of what Install writes.
+	mark = "# Written by berth install-systemd, which replaces and removes only files that begin so.\n"
+	// packaged is how the unit of the packages starts the agent.
+	packaged = "/usr/bin/berth agent --config /etc/berth/agent.yaml"
+)
+
+// Text returns the unit of the packages for a program and the agent's file, both absolute paths.
+// The errors match ErrPath: systemd reads blanks, quotes and % in a command line, and the agent's
+// own file system has no home directories and another /tmp.
+func Text(packages, program, config string) (string, error) {
+	for _, path := range []string{program, config} {
+		if !regexp.MustCompile(`^/[A-Za-z0-9/._+@:-]+$`).MatchString(path) {
+			return "", fmt.Errorf("%q: %w: allowed: absolute, of letters, digits and /._+@:-", path, ErrPath)
+		}
+		for _, hidden := range []string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"} {
+			if strings.HasPrefix(filepath.Clean(path)+"/", hidden) {
+				return "", fmt.Errorf("%s: %w: it has no %s (ProtectHome, PrivateTmp): install the file elsewhere, such as in /usr/local/bin", path, ErrPath, hidden)
+			}
+		}
+	}
+	before, after, found := strings.Cut(packages, packaged)
+	if !found {
+		return "", fmt.Errorf("unit of the packages: no %q: %w", packaged, ErrPath)
+	}
+	return mark + before + program + " agent --config " + config + after, nil
+}

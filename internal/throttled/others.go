@@ -1,0 +1,90 @@
+// Package throttled reads what their quotas do to workloads that did not ask for burst, while
+// somebody looks at a host: whom would burst help? It writes nothing.
+package throttled
+
+import (
+	"errors"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/view"
+)
+
+// The files are read once in every, while somebody looks. A reading older than kept is of the
+// last one who looked.
+const (
+	every = 10 * time.Second
+	kept  = time.Minute
+)
+
+// Others compares readings of groups that no capability looks at. The zero value is ready for
+// use; it is not safe for concurrent use.
+type Others struct {
+	at   time.Duration
+	read map[string]view.Counted // by group, nil before the first reading
+	said map[string]*view.Throttling
+}
+
+// Look returns what the quotas of those containers did to them that are not looked at by burst,
+// by name, and reads their files if that is due. It only reads.
+func (o *Others) Look(now time.Duration, host *cgroup.Host, all []capability.Container, quotas []capability.Quota) (map[string]*view.Throttling, error) {
+	passed := now - o.at
+	if o.read != nil && passed < every {
+		return o.said, nil
+	}
+	before := o.read
+	if passed > kept {
+		before = nil
+	}
+	looked := make(map[string]bool, len(quotas))
+	for i := range quotas {
+		looked[quotas[i].Workload] = true
+	}
+	o.at, o.read, o.said = now, map[string]view.Counted{}, map[string]*view.Throttling{}
+	var errs []error
+	for i := range all {
+		c := &all[i]
+		if looked[c.Name] || c.Group == "" {
+			continue
+		}
+		counted, limited, err := countedOf(host, c.Group)
+		switch {
+		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, cgroup.ErrNoKnob):
+			continue // it ended, or nothing can throttle it
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case !limited:
+			continue
+		}
+		o.read[c.Group] = counted
+		if was, known := before[c.Group]; known {
+			if t := view.ThrottlingBetween(was, counted, passed); t != nil {
+				o.said[c.Name] = t
+			}
+		}
+	}
+	return o.said, errors.Join(errs...)
+}
+
+// countedOf reads a group, which is open no longer than that takes. limited says that it has a
+// quota.
+func countedOf(host *cgroup.Host, path string) (counted view.Counted, limited bool, err error) {
+	group, err := host.Group(path, cgroup.CPU, cgroup.CPUAcct)
+	if err != nil {
+		return counted, false, err
+	}
+	defer group.Close()
+	bandwidth, err := group.Bandwidth()
+	if err != nil || bandwidth.Quota == unit.NoLimit {
+		return counted, false, err
+	}
+	throttling, err := group.Throttling()
+	if err != nil {
+		return counted, false, err
+	}
+	used, err := group.Usage()
+	return view.Counted{Limit: bandwidth.Limit(), Used: used, Periods: throttling.Periods, Throttled: throttling.Throttled}, true, err
+}

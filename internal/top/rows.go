@@ -1,0 +1,165 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/view"
+)
+
+// order is by what workloads are sorted.
+type order int
+
+const (
+	byName order = iota
+	byCPUs
+	byCredit
+	byThrottling
+	orders
+)
+
+func (o order) String() string {
+	return [orders]string{byName: "name", byCPUs: "CPUs", byCredit: "credit", byThrottling: "throttling"}[o]
+}
+
+// compare puts first what an administrator looks for: many CPUs, little credit, much throttling.
+func (o order) compare(a, b row) int {
+	var c int
+	switch o {
+	case byCPUs:
+		c = cmp.Compare(b.count, a.count)
+	case byCredit:
+		c = cmp.Compare(a.credit, b.credit)
+	case byThrottling:
+		c = cmp.Compare(max(b.throttled, b.above), max(a.throttled, a.above))
+	}
+	return cmp.Or(c, strings.Compare(a.name, b.name))
+}
+
+// row is one workload.
+type row struct {
+	name, state, cpus, quota string
+	count                    int
+	// credit is the share of the most that it may save, +Inf where it has none or no bound.
+	credit float64
+	// throttled and above are shares of the periods, -1 where there was none.
+	throttled, above float64
+	holder           int // -1 for none
+	// helps says that burst would help a workload that did not ask for it.
+	helps bool
+}
+
+// rows are the workloads that pass the filter, sorted.
+func (s *screen) rows() []row {
+	earlier := map[string]*capability.Quota{}
+	if s.before != nil {
+		for _, w := range s.before.Workloads {
+			earlier[w.Name] = w.Quota
+		}
+	}
+	var rows []row
+	holders := holdersOf(s.now)
+	for i := range s.now.Workloads {
+		r := rowOf(&s.now.Workloads[i], earlier[s.now.Workloads[i].Name], s.now.Pools)
+		if at := slices.Index(holders, r.name); at >= 0 {
+			r.holder = at
+		}
+		if strings.Contains(strings.ToLower(r.name+" "+r.state), strings.ToLower(s.filter)) {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortStableFunc(rows, s.order.compare)
+	return rows
+}
+
+// found returns the rows, and which of them is selected: the first where that one is gone.
+func (s *screen) found() (selected int, rows []row) {
+	rows = s.rows()
+	return max(0, slices.IndexFunc(rows, func(r row) bool { return r.name == s.selected })), rows
+}
+
+func rowOf(w *view.Workload, before *capability.Quota, pools []capability.Pool) row {
+	r := row{name: w.Name, state: stateOf(w, pools), cpus: "-", quota: "-", credit: math.Inf(1), throttled: -1, above: -1, holder: -1}
+	if h := w.CPUs; h != nil {
+		r.count = h.CPUs.Size()
+		r.cpus = cmp.Or(h.CPUs.String(), "-")
+	}
+	q := w.Quota
+	if t := w.Throttling; q == nil && t != nil {
+		r.quota, r.throttled, r.helps = cpus(t.Limit)+"/"+cpus(t.Limit), share(t.Throttled, t.Periods), t.BurstHelps
+	}
+	if q == nil {
+		return r
+	}
+	r.quota = cpus(q.Now) + "/" + cpus(q.Limit)
+	if q.Capacity > 0 {
+		r.credit = max(0, min(q.Credit/q.Capacity, 1))
+	}
+	if before == nil || before.Periods > q.Periods {
+		before = &capability.Quota{} // since the group was made
+	}
+	r.throttled = share(q.Throttled-before.Throttled, q.Periods-before.Periods)
+	r.above = share(q.Above-before.Above, q.Periods-before.Periods)
+	return r
+}
+
+// stateOf is where a workload stands, in a word: of one that asks for nothing the pool that it is in.
+func stateOf(w *view.Workload, pools []capability.Pool) string {
+	h := w.CPUs
+	switch {
+	case h != nil && h.Refused != "":
+		return "refused"
+	case w.Status != nil:
+		return string(w.Status.State)
+	case h == nil || h.CPUs.IsEmpty():
+		return "-"
+	case h.Exclusive:
+		return "pinned"
+	}
+	for _, p := range pools {
+		if h.CPUs.IsSubsetOf(p.CPUs) {
+			return p.Name
+		}
+	}
+	return "-"
+}
+
+// cpus is a number of CPUs, of which -1 is no limit.
+func cpus(n float64) string {
+	if n < 0 {
+		return "max"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0")
+}
+
+// share is part of whole, -1 where there is none.
+func share(part, whole uint64) float64 {
+	if whole == 0 {
+		return -1
+	}
+	return min(float64(part)/float64(whole), 1)
+}
+
+// percent is a share for people.
+func percent(share float64) string {
+	if share < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}
+
+// holdersOf are the workloads that have CPUs for themselves, by name.
+func holdersOf(v *view.View) []string {
+	var all []string
+	for _, c := range v.CPUs {
+		if c.Holder != "" {
+			all = append(all, c.Holder)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,345 @@
+package tuner_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+const unitChild = "BERTH_TEST_TUNE_UNIT"
+
+// TestUnitChild says that it runs, and ends with its input.
+func TestUnitChild(t *testing.T) {
+	if os.Getenv(unitChild) == "" {
+		return
+	}
+	fmt.Println("running")
+	_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+}
+
+// unit is a group of the tests' own that stands for that of a unit, with one process.
+type unit struct {
+	*host
+
+	group *scratch.Group
+	cmd   *exec.Cmd
+}
+
+func newUnit(t *testing.T) *unit {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds on the real kernel: make test runs it")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("real cgroups need root; runs in the VM: make test")
+	}
+	u := &unit{host: &host{t: t, dir: "/", boot: boot, boottime: time.Hour, state: filepath.Join(t.TempDir(), "tune")}}
+	u.keep = func(tuner.Applied) error { return nil }
+	var err error
+	u.root, err = hostfs.Open("/")
+	must(t, err)
+	t.Cleanup(func() { _ = u.root.Close() })
+	u.groups, err = cgroup.Open(u.root)
+	must(t, err)
+	u.start()
+	return u
+}
+
+// start starts the unit, in a group of its own.
+func (u *unit) start() {
+	u.t.Helper()
+	var err error
+	u.group, err = scratch.New(u.groups, "", scratch.Name("test-unit"))
+	must(u.t, err)
+	group := u.group
+	u.t.Cleanup(func() {
+		if err := group.Close(); err != nil {
+			u.t.Error(err)
+		}
+	})
+	u.cmd = process(u.t)
+	must(u.t, u.group.Attach(u.cmd.Process.Pid))
+}
+
+// process starts one that runs until the test ends.
+func process(t testing.TB) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestUnitChild$")
+	cmd.Env = append(os.Environ(), unitChild+"=1")
+	_, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	_, err = bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	return cmd
+}
+
+// stop stops the unit, and its group goes with it.
+func (u *unit) stop() {
+	u.t.Helper()
+	must(u.t, u.cmd.Process.Kill())
+	_ = u.cmd.Wait() // it was killed
+	must(u.t, u.group.Close())
+}
+
+// at is what a unit has: the CPUs of its group in effect, and what the scheduler makes of its threads.
+type at struct {
+	CPUs    string
+	Threads map[int]kernel.Scheduled
+}
+
+func (u *unit) has() at {
+	u.t.Helper()
+	cpus, err := u.group.Handle().EffectiveCPUs()
+	must(u.t, err)
+	a := at{CPUs: cpus.String(), Threads: map[int]kernel.Scheduled{}}
+	tids, _, err := u.groups.ThreadIDs(u.group.Handle())
+	must(u.t, err)
+	for _, tid := range tids {
+		s, err := kernel.ThreadScheduled(tid)
+		if errors.Is(err, syscall.ESRCH) {
+			continue
+		}
+		must(u.t, err)
+		a.Threads[tid] = s
+	}
+	return a
+}
+
+// asBefore compares the threads that were there before; a runtime may have started some more, which
+// begin as others do.
+func (u *unit) asBefore(when string, before at) {
+	u.t.Helper()
+	now := u.has()
+	for tid, s := range now.Threads {
+		was, known := before.Threads[tid]
+		if known && s != was || s.Class != kernel.Other {
+			u.t.Errorf("%s: thread %d has %+v, had %+v", when, tid, s, was)
+		}
+	}
+	if now.CPUs != before.CPUs {
+		u.t.Errorf("%s: CPUs %s, want %s", when, now.CPUs, before.CPUs)
+	}
+}
+
+// order desires one CPU, policy batch and, where the kernel has slices of single threads, one of 7 ms.
+func (u *unit) order(confirm time.Duration) tuner.Order {
+	u.t.Helper()
+	cpus, err := cpuset.Parse(u.has().CPUs)
+	must(u.t, err)
+	first, _ := cpus.Min()
+	group := "/sys/fs/cgroup/" + u.group.Path()
+	setting := func(name, file, text string) tune.Setting {
+		return tune.Setting{Knob: name, Instance: "db.service", File: group + "/" + file, Want: text, Write: text, Support: knob.Settable, Phase: knob.Units}
+	}
+	o := tuner.Order{Confirm: confirm, Settings: []tune.Setting{
+		setting(tune.UnitCPUs, "cpuset.cpus", fmt.Sprint(first)), setting(tune.UnitPolicy, "cgroup.threads", "batch"),
+	}}
+	o.Profile.Name = "test"
+	base, err := kernel.DefaultThreadSlice()
+	must(u.t, err)
+	if base > 0 {
+		o.Settings = append(o.Settings, setting(tune.UnitSlice, "cgroup.threads", "7ms"))
+	}
+	return o
+}
+
+// states are the states of a verification by knob. Of cgroup v1 no unit is planned: its files are
+// elsewhere.
+func (u *unit) states() map[string]tune.State {
+	u.t.Helper()
+	a, is, err := tuner.Load(u.state)
+	must(u.t, err)
+	if !is {
+		u.t.Fatal("nothing is applied")
+	}
+	all := map[string]tune.State{}
+	for _, row := range a.Verify(u.root.FS()) {
+		all[row.Knob] = row.State
+	}
+	return all
+}
+
+// want compares these states, of a host on which units are planned.
+func (u *unit) want(when string, want tune.State, knobs ...string) {
+	u.t.Helper()
+	if u.groups.Layout() != "v2" {
+		want = tune.Gone
+	}
+	got := u.states()
+	for _, name := range knobs {
+		if state, is := got[name]; is && state != want || !is && name != tune.UnitSlice {
+			u.t.Errorf("%s: %s is %s, want %s", when, name, state, want)
+		}
+	}
+}
+
+// TestLiveUnit: a unit gets CPUs, a policy and a slice; a second apply writes nothing; what another
+// program gives a thread is a drift, reported and not overwritten; a rollback puts all back.
+func TestLiveUnit(t *testing.T) {
+	u := newUnit(t)
+	before, o := u.has(), u.order(confirm)
+	knobs := []string{tune.UnitCPUs, tune.UnitPolicy, tune.UnitSlice}
+	u.do(func(h *tuner.Tuner) {
+		r, err := h.Apply(o)
+		if err != nil || r.Writes != len(o.Settings) {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		must(t, h.Commit())
+	})
+	u.want("applied", tune.OK, knobs...)
+	for tid, s := range u.has().Threads {
+		if s.Class != kernel.Batch || len(o.Settings) > 2 && s.Slice != 7*time.Millisecond {
+			t.Errorf("thread %d has %+v", tid, s)
+		}
+	}
+	u.do(func(h *tuner.Tuner) {
+		if r, err := h.Apply(o); err != nil || r.Writes != 0 {
+			t.Errorf("a second apply: %+v, %v", r, err)
+		}
+	})
+	pid := u.cmd.Process.Pid
+	must(t, hostwrite.Scheduled(pid, kernel.Scheduled{Class: kernel.Idle}))
+	u.want("another program's policy", tune.Drift, tune.UnitPolicy)
+	u.do(func(h *tuner.Tuner) {
+		all := h.Rollback()
+		i := 0
+		for i < len(all) && !strings.HasPrefix(all[i].Entry.Target.Knob, "policy") {
+			i++
+		}
+		if i == len(all) || all[i].Outcome != apply.OutcomeDrifted {
+			t.Errorf("%+v", all)
+		}
+	})
+	if s := u.has().Threads[pid]; s.Class != kernel.Idle {
+		t.Errorf("the other program's thread has %+v", s)
+	}
+	must(t, hostwrite.Scheduled(pid, before.Threads[pid]))
+	u.do(func(h *tuner.Tuner) { h.Rollback() })
+	u.asBefore("rolled back", before)
+	if _, is, err := tuner.Load(u.state); is || err != nil {
+		t.Errorf("a record is left: %v", err)
+	}
+}
+
+// TestLiveUnitKilledAtEveryStep: whatever step an apply or its undo dies at, between two threads too,
+// the next command puts back what the unit had.
+func TestLiveUnitKilledAtEveryStep(t *testing.T) {
+	u := newUnit(t)
+	before, o := u.has(), u.order(confirm)
+	for step := 1; ; step++ {
+		died := u.command(step, func(h *tuner.Tuner) { _, err := h.Apply(o); must(t, err) })
+		a, is, err := tuner.Load(u.state)
+		must(t, err)
+		u.command(step, func(h *tuner.Tuner) { h.Rollback() })
+		u.do(func(h *tuner.Tuner) {
+			if died && is && a.Phase == tuner.Applying {
+				u.asBefore(fmt.Sprintf("killed at step %d", step), before)
+			}
+			h.Rollback()
+		})
+		u.asBefore(fmt.Sprintf("rolled back after step %d", step), before)
+		if !died {
+			if step < 15 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+	}
+}
+
+// TestLiveUnitStartedAgain: the policy ends with the unit's threads, which is a drift; an apply sets
+// it again, and a rollback afterwards leaves the new threads as they began.
+func TestLiveUnitStartedAgain(t *testing.T) {
+	u := newUnit(t)
+	o := u.order(0)
+	u.do(func(h *tuner.Tuner) { _, err := h.Apply(o); must(t, err) })
+	u.stop()
+	u.want("stopped", tune.Gone, tune.UnitPolicy)
+	u.start()
+	u.want("started again", tune.Drift, tune.UnitPolicy)
+	before := u.has()
+	u.do(func(h *tuner.Tuner) {
+		if r, err := h.Apply(o); err != nil || r.Writes != len(o.Settings) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	u.want("applied again", tune.OK, tune.UnitPolicy, tune.UnitSlice)
+	u.do(func(h *tuner.Tuner) { h.Rollback() })
+	u.asBefore("rolled back", before)
+}
+
+// TestLiveUnitRepeated: what a restart of a unit ended is set again, of a committed profile only; what
+// another program gave the same unit stays; a rollback afterwards leaves the new threads as they began.
+func TestLiveUnitRepeated(t *testing.T) {
+	u := newUnit(t)
+	o := u.order(confirm)
+	o.Settings = o.Settings[1:] // CPUs are systemd's to give again
+	repeat := func(when string, want int) {
+		t.Helper()
+		u.do(func(h *tuner.Tuner) {
+			if again, err := h.Repeat(); err != nil || len(again) != want {
+				t.Errorf("%s: set again %+v, %v", when, again, err)
+			}
+		})
+	}
+	repeat("nothing is applied", 0)
+	u.do(func(h *tuner.Tuner) { _, err := h.Apply(o); must(t, err) })
+	u.stop()
+	repeat("on trial, and stopped", 0)
+	u.start()
+	repeat("on trial", 0)
+	u.do(func(h *tuner.Tuner) { must(t, h.Commit()) })
+	before := u.has()
+	repeat("committed", len(o.Settings))
+	u.want("set again", tune.OK, tune.UnitPolicy, tune.UnitSlice)
+	repeat("once more", 0)
+	pid := u.cmd.Process.Pid
+	must(t, hostwrite.Scheduled(pid, kernel.Scheduled{Class: kernel.Idle}))
+	repeat("another program's policy", 0)
+	if s := u.has().Threads[pid]; s.Class != kernel.Idle {
+		t.Errorf("the other program's thread has %+v", s)
+	}
+	must(t, hostwrite.Scheduled(pid, before.Threads[pid]))
+	u.do(func(h *tuner.Tuner) { h.Rollback() })
+	u.asBefore("rolled back", before)
+}
+
+// TestUnitsNeedAHost: in a directory the ids of threads mean nothing.
+func TestUnitsNeedAHost(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	o := order(confirm, some())
+	o.Settings = append(o.Settings, tune.Setting{Knob: tune.UnitPolicy, File: "/sys/fs/cgroup/a.service/cgroup.threads", Write: "batch", Phase: knob.Units})
+	h.do(func(u *tuner.Tuner) {
+		if _, err := u.Apply(o); !errors.Is(err, tuner.ErrNoUnits) {
+			t.Error(err)
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}

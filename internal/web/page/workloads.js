@@ -1,0 +1,121 @@
+// The workloads: one row each, in the order and with the filter that the reader chose.
+
+import { amount, letter, numbers, percent } from './model.js';
+import { list, make, mark, roam, write } from './dom.js';
+import { beside, sortable } from './rows.js';
+import { drawSpark, spark } from './chart.js';
+
+const alphabet = new Intl.Collator('en', { numeric: true });
+
+// By what rows are sorted: many CPUs, little credit and much throttling come first.
+const columns = [
+  { name: 'Workload', up: true, by: (a, b) => alphabet.compare(a.w.name, b.w.name) },
+  { name: 'State', up: true, by: (a, b) => alphabet.compare(a.state, b.state) },
+  { name: 'CPUs', by: (a, b) => b.count - a.count, class: 'cpus' },
+  { name: 'Quota / limit', class: 'quota' },
+  { name: 'Credit', up: true, by: (a, b) => a.credit - b.credit, class: 'credit' },
+  { name: 'Throttled', by: (a, b) => b.throttled - a.throttled, class: 'throttled' },
+];
+
+/** Workloads draws the rows. */
+export class Workloads {
+  constructor(model, light, explain) {
+    Object.assign(this, { model, light, order: columns[0], wanted: '', seen: new Set() });
+    this.body = document.getElementById('rows');
+    this.filter = document.getElementById('filter');
+    sortable(document.getElementById('columns'), columns, (column) => {
+      this.order = column;
+      if (this.model.view) this.draw();
+    });
+    this.filter.addEventListener('input', () => {
+      this.wanted = this.filter.value.trim().toLowerCase();
+      if (this.model.view) this.draw();
+    });
+    const row = (event) => event.target.closest('tr');
+    this.body.addEventListener('click', (event) => row(event) && explain({ workload: row(event).key }, row(event).name_));
+    for (const kind of ['pointerover', 'focusin']) this.body.addEventListener(kind, (event) => row(event) && light({ workload: row(event).key }));
+    for (const kind of ['pointerleave', 'focusout']) this.body.addEventListener(kind, () => light(null));
+    this.settle = roam(this.body, '.name', (name, key) => beside(name.closest('tr'), key)?.name_);
+    this.watch = new IntersectionObserver((changes) => {
+      for (const { target, isIntersecting } of changes) {
+        if (isIntersecting) {
+          this.seen.add(target);
+          this.fill(target);
+        } else this.seen.delete(target);
+      }
+    });
+  }
+
+  /** draw shows the rows as the model has them. */
+  draw() {
+    const at = new Map(this.model.holders.map((name, i) => [name, i]));
+    const all = [...this.model.view.workloads.values()].map((w) => this.item(w, at.get(w.name)));
+    const shown = all.filter((item) => `${item.w.name} ${item.state}`.toLowerCase().includes(this.wanted));
+    const { by } = this.order;
+    shown.sort((a, b) => by(a, b) || columns[0].by(a, b));
+    list(this.body, shown, (item) => item.w.name, (item) => this.row(item), (row, item) => { row.item = item; });
+    for (const row of this.seen) { // the others wait until they are scrolled to
+      if (row.isConnected) this.fill(row);
+      else this.seen.delete(row);
+    }
+    const none = document.getElementById('no-rows');
+    none.hidden = shown.length > 0;
+    write(none, all.length ? 'No workload has this text in its name or state.' : 'No workload.');
+    write(document.getElementById('workloads-title'), shown.length === all.length ? `Workloads (${all.length})` : `Workloads (${shown.length} of ${all.length})`);
+    this.settle();
+  }
+
+  item(w, holder) {
+    const last = this.model.last(w.name);
+    const q = w.quota;
+    const other = w.throttling; // of one that did not ask for burst
+    return {
+      w, holder, q, other, state: this.model.stateOf(w), count: numbers(w.cpus?.cpus).length, ran: Boolean(last?.ran),
+      credit: q && q.capacityCPUSeconds > 0 ? Math.max(0, Math.min(q.creditCPUSeconds / q.capacityCPUSeconds, 1)) : Infinity,
+      throttled: last ? Math.max(last.throttled, last.above) : other?.periods ? Math.min(other.throttledPeriods / other.periods, 1) : -1,
+    };
+  }
+
+  row(item) {
+    const cell = (type, ...children) => make('td', { class: type }, ...children);
+    const name = make('button', { type: 'button', class: 'name', tabindex: '-1' }, item.w.name);
+    const sign = make('i', { class: 'swatch', 'aria-hidden': 'true' });
+    const bar = make('span', { class: 'meter', 'aria-hidden': 'true' }, make('i'));
+    const row = make('tr', {}, make('th', { scope: 'row' }, make('div', { class: 'who' }, sign, name)), cell('state-of'), cell('cpus'), cell('quota'),
+      cell('credit', bar, make('span')), cell('throttled', spark(), make('span')));
+    Object.assign(row, { item, name_: name, sign, bar, spark: row.lastChild.firstChild });
+    this.fill(row);
+    this.watch.observe(row);
+    return row;
+  }
+
+  /** fill brings a row up to date. */
+  fill(row) {
+    const { w, holder, q, other, state, credit, throttled, ran } = row.item;
+    const [, stateCell, cpus, quota, creditCell, throttledCell] = row.children;
+    mark(row.sign, 'class', `swatch ${holder === undefined ? 'none' : `held h${holder % 8}`}`);
+    write(row.sign, holder === undefined ? '' : letter(holder));
+    write(stateCell, state || '–');
+    mark(stateCell, 'class', `state-of${state === 'refused' || w.status?.warnings?.length ? ' bad' : ''}`);
+    write(cpus, w.cpus?.cpus || '–');
+    const limit = amount((q || other)?.limitCPUs ?? -1);
+    write(quota, q ? `${amount(q.nowCPUs)} / ${limit}` : other ? `${limit} / ${limit}` : '–');
+    const bounded = Number.isFinite(credit);
+    mark(row.bar, 'class', bounded ? 'meter' : 'meter without');
+    if (bounded) row.bar.firstChild.style.setProperty('--load', credit.toFixed(2));
+    write(creditCell.lastChild, bounded ? percent(credit) : other?.burstWouldHelp ? 'burst would help' : '–');
+    mark(row.spark, 'class', q ? 'spark' : 'spark without');
+    if (q) drawSpark(row.spark, this.model.past.get(w.name) || []);
+    write(throttledCell.lastChild, q ? percent(ran ? throttled : 0) : throttled >= 0 ? percent(throttled) : '–');
+    mark(throttledCell, 'class', `throttled${throttled > 0 ? ' bad' : ''}`);
+  }
+
+  /** show marks a row for a moment, and the chosen one. */
+  show(lit, chosen) {
+    for (const row of this.body.children) {
+      row.classList.toggle('lit', row.key === lit);
+      if (row.classList.toggle('chosen', row.key === chosen)) row.name_.setAttribute('aria-current', 'true');
+      else row.name_.removeAttribute('aria-current');
+    }
+  }
+}

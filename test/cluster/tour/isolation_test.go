@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
+// policyName is the ConfigMap of an administrator of ACK.
+const policyName = "ack-slo-config"
+
+// replicas is how many pods each of the Deployments has.
+const replicas = 2
+
+// deployment is one of such pods, with a label beside the name.
+const deployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s, koordinator.sh/qosClass: %[3]s}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      nodeSelector: {kubernetes.io/hostname: %[4]s}
+      containers:
+      - {name: app, image: "berth-mask:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 5m}}}
+---
+`
+
+// borrower is cal-pi of the documentation with the policy that it has as a comment, on an image that
+// leaves most of its quota: what is throttled borrows nothing.
+const borrower = `apiVersion: v1
+kind: Pod
+metadata:
+  name: cal-pi
+  annotations: {cpuset-scheduler: 'true', cpu-policy: 'static-burst'}
+spec:
+  restartPolicy: Never
+  nodeSelector: {kubernetes.io/hostname: %s}
+  containers:
+  - {name: app, image: "berth-mask:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 100m}, limits: {cpu: 2}}}
+`
+
+// isolation has both Deployments on the node while an administrator gives offline work cores of its
+// own there: one, so that the boundary stands still and what each container had at its first
+// instruction can be compared, also while the kubelet is killed. Then a pod borrows CPUs, offline
+// work is guaranteed more, and in the end all have all CPUs.
+func (s *second) isolation(t *testing.T) {
+	defer func() {
+		s.isolate(t, "")
+		s.leave()
+	}()
+	cores := s.cores(t)
+	s.isolate(t, `"enable": true, "cpuSuppressThresholdPercent": 0`)
+	s.eventually(t, "the agent knows", func() string {
+		if said := s.sh(t, "berth status -o json"); !strings.Contains(said, policyName) {
+			return "it does not"
+		}
+		return ""
+	})
+	s.manifest(t, "both-sides.yaml", fmt.Sprintf(deployment, "online", replicas, "LS", vmName)+fmt.Sprintf(deployment, "offline", replicas, "BE", vmName))
+	s.apart(t, "offline work came", cores, 1)
+	s.rightFromTheFirst(t, func(p *v1.Pod) bool { return p.Labels["app"] == "offline" })
+
+	there := s.pods(t)
+	s.sh(t, "systemctl kill --signal=KILL kubelet.service")
+	stays := "" // an offline pod, and with it the boundary
+	for name, p := range there {
+		if stays == "" && p.Labels["app"] == "offline" {
+			stays = name
+			continue
+		}
+		s.drop(t, name)
+	}
+	s.apart(t, "the kubelet came back", cores, 1)
+	s.rightFromTheFirst(t, func(p *v1.Pod) bool { return there[p.Name] == nil })
+
+	s.borrows(t, cores)
+
+	s.isolate(t, `"enable": true, "cpuSuppressThresholdPercent": 0, "cpuSuppressMinPercent": 30`)
+	s.apart(t, "offline work has more", cores, 3)
+
+	s.isolate(t, "")
+	s.eventually(t, "all have all CPUs", func() string {
+		for _, r := range s.residents(t) {
+			if r.ours && r.mask != s.online(t) {
+				return r.pod + " runs on " + r.mask.String()
+			}
+		}
+		return ""
+	})
+}
+
+// manifest applies a manifest with this text.
+func (s *second) manifest(t *testing.T, name, text string) {
+	t.Helper()
+	file, err := manifest(t.TempDir(), name, text)
+	if err == nil {
+		err = s.apply(t.Context(), file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// borrows has cal-pi borrow CPUs of the online side beside those that are reserved for it, with the
+// quota that it has anyway.
+func (s *second) borrows(t *testing.T, cores []cpuset.Set) {
+	t.Helper()
+	s.manifest(t, "static-burst.yaml", fmt.Sprintf(borrower, vmName))
+	s.eventually(t, "cal-pi borrows", func() string {
+		var own resident
+		var online, offline cpuset.Set
+		for _, r := range s.residents(t) {
+			switch {
+			case r.pod == "cal-pi":
+				own = r
+			case strings.HasPrefix(r.pod, "offline-"):
+				offline = offline.Union(r.mask)
+			default:
+				online = online.Union(r.mask)
+			}
+		}
+		shared := slices.ContainsFunc(cores, func(core cpuset.Set) bool { return core.Intersects(own.mask) && core.Intersects(offline) })
+		lent := own.mask.Difference(own.claim)
+		if own.claim.Size() != 2 || !own.claim.IsSubsetOf(own.mask) || own.file != own.mask || lent.IsEmpty() || !lent.IsSubsetOf(online) ||
+			own.claim.Intersects(online) || shared {
+			return fmt.Sprintf("%+v; online containers run on %s, offline ones on %s", own, online, offline)
+		}
+		return ""
+	})
+	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "cal-pi", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has := s.kernel(t.Context(), p); has.Quota != "200000 100000" {
+		t.Errorf("cal-pi has %s, want the quota of its limit", has)
+	}
+	s.remove(t, "cal-pi")
+}
+
+// isolate has an administrator ask for cores of offline work on this node alone, in so many words, or
+// end that with none.
+func (s *second) isolate(t *testing.T, asked string) {
+	t.Helper()
+	m := &v1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: policyName},
+		Data: map[string]string{"resource-threshold-config": fmt.Sprintf(`{"nodeStrategies": [{"name": "vm",
+			"nodeSelector": {"matchLabels": {%q: %q}}, %s}]}`, v1.LabelHostname, vmName, asked)},
+	}
+	maps, ctx := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem), context.WithoutCancel(t.Context())
+	if asked == "" {
+		if err := maps.Delete(ctx, m.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return
+	}
+	_, err := maps.Update(ctx, m, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = maps.Create(ctx, m, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pods returns the pods that there are, by name.
+func (s *second) pods(t *testing.T) map[string]*v1.Pod {
+	t.Helper()
+	pods, err := s.mine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*v1.Pod{}
+	for i := range pods {
+		all[pods[i].Name] = &pods[i]
+	}
+	return all
+}
+
+// cores returns the CPUs of each core.
+func (s *second) cores(t *testing.T) (all []cpuset.Set) {
+	t.Helper()
+	for list := range strings.FieldsSeq(s.sh(t, "cat /sys/devices/system/cpu/cpu*/topology/thread_siblings_list")) {
+		core, err := cpuset.Parse(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, core)
+	}
+	return all
+}
+
+// apart waits until all pods of both Deployments run and no core runs containers of both sides, of
+// which the offline one has at least so many cores, and only whole ones.
+func (s *second) apart(t *testing.T, what string, cores []cpuset.Set, least int) {
+	t.Helper()
+	s.eventually(t, what, func() string {
+		if why := s.complete(t, 2*replicas); why != "" {
+			return why
+		}
+		var online, offline cpuset.Set
+		there := 0
+		for _, r := range s.residents(t) {
+			switch {
+			case r.ours && (r.file != r.mask || r.effective != r.mask):
+				return fmt.Sprintf("%s: file %s, effective %s, mask %s", r.pod, r.file, r.effective, r.mask)
+			case strings.HasPrefix(r.pod, "offline-"):
+				offline = offline.Union(r.mask)
+			default:
+				online = online.Union(r.mask)
+			}
+			if r.ours {
+				there++
+			}
+		}
+		whole := 0
+		for _, core := range cores { // once for each thread
+			if core.IsSubsetOf(offline) {
+				whole++
+			}
+			if core.Intersects(online) && core.Intersects(offline) {
+				return fmt.Sprintf("online containers run on %s, offline ones on %s", online, offline)
+			}
+		}
+		if there != 2*replicas || whole != offline.Size() || offline.Size() < 2*least {
+			return fmt.Sprintf("%d containers, the offline ones on %s", there, offline)
+		}
+		return ""
+	})
+}
+
+// complete says why there are not so many pods that run and stay, "" where there are.
+func (s *second) complete(t *testing.T, want int) string {
+	t.Helper()
+	pods := s.pods(t)
+	for name, p := range pods {
+		if p.DeletionTimestamp != nil || !running(p) {
+			return name + " ends or does not run yet"
+		}
+	}
+	if len(pods) != want {
+		return fmt.Sprintf("there are %d pods", len(pods))
+	}
+	return ""
+}
+
+// rightFromTheFirst compares what such pods printed first with what they have: the boundary stands
+// still.
+func (s *second) rightFromTheFirst(t *testing.T, such func(*v1.Pod) bool) {
+	t.Helper()
+	has := map[string]cpuset.Set{}
+	for _, r := range s.residents(t) {
+		has[r.pod] = r.mask
+	}
+	seen := 0
+	for name, p := range s.pods(t) {
+		if !such(p) {
+			continue
+		}
+		seen++
+		first := s.sh(t, fmt.Sprintf(`sed -n 's/.*Cpus_allowed_list:\t//p' /var/log/pods/%s_%s_%s/app/*.log`, namespace, name, p.UID))
+		if first != has[name].String() {
+			t.Errorf("%s printed %q first, and has %s", name, first, has[name])
+		}
+	}
+	if seen == 0 {
+		t.Error("there is no such pod")
+	}
+}

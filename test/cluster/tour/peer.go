@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/load"
+)
+
+// The agents of the cluster, and the patches that end them and have them back: they would follow the
+// annotation of a peer too.
+const (
+	agentSpace  = "berth-system"
+	agentSet    = "berth-agent"
+	patchPaused = `{"spec":{"template":{"spec":{"nodeSelector":{"berth.test/paused":"true"}}}}}`
+	patchBack   = `{"spec":{"template":{"spec":{"nodeSelector":{"berth.test/paused":null}}}}}`
+)
+
+// peer is another agent, and what its pod carries for it: it is its own arm, in which Berth does not run.
+type peer struct {
+	bench.PeerOptions
+	labels, annotations pairs
+}
+
+// register adds the flags.
+func (p *peer) register(flags *flag.FlagSet) {
+	flags.Func("peer-command", "another agent to run as an arm: a program and arguments between blanks, without a shell; "+bench.PeerGroup+" stands for the group of the server's container", func(text string) error {
+		p.Command = strings.Fields(text)
+		return nil
+	})
+	flags.DurationVar(&p.Settle, "peer-settle", 30*time.Second, "how long the peer runs before it is measured")
+	p.labels, p.annotations = pairs{}, pairs{}
+	flags.Var(p.labels, "peer-label", "KEY=VALUE, a label of the peer's pod; may be repeated")
+	flags.Var(p.annotations, "peer-annotation", "KEY=VALUE, an annotation of the peer's pod; may be repeated")
+}
+
+// pairs are keys with their values.
+type pairs map[string]string
+
+// String implements flag.Value.
+func (p pairs) String() string { return fmt.Sprint(map[string]string(p)) }
+
+// Set implements flag.Value.
+func (p pairs) Set(text string) error {
+	key, value, found := strings.Cut(text, "=")
+	if !found || key == "" {
+		return fmt.Errorf("%q: allowed: KEY=VALUE", text)
+	}
+	p[key] = value
+	return nil
+}
+
+// dress puts labels and annotations on the pod of the peer's arm, in the place of Berth's.
+func (p *peer) dress(pod *metav1.ObjectMeta) {
+	pod.Labels, pod.Annotations = maps.Clone(p.labels), maps.Clone(p.annotations)
+}
+
+// agentsBack has the agents of the cluster run again, also after an interrupt.
+func (b *benchmark) agentsBack() error {
+	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+	defer cancel()
+	return b.agents(ctx, patchBack, false)
+}
+
+// agents patches their DaemonSet, and waits until none of them is there or all are.
+func (b *benchmark) agents(ctx context.Context, patch string, none bool) error {
+	sets := b.client.AppsV1().DaemonSets(agentSpace)
+	patched, err := sets.Patch(ctx, agentSet, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("patch DaemonSet %s: %w", agentSet, err)
+	}
+	for end := time.Now().Add(runLimit); time.Now().Before(end); {
+		set, err := sets.Get(ctx, agentSet, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read DaemonSet %s: %w", agentSet, err)
+		}
+		pods, err := b.client.CoreV1().Pods(agentSpace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)})
+		if err != nil {
+			return fmt.Errorf("list agents: %w", err)
+		}
+		s := set.Status
+		seen := s.ObservedGeneration >= patched.Generation
+		if seen && (none && len(pods.Items) == 0 || !none && s.DesiredNumberScheduled > 0 && s.NumberReady == s.DesiredNumberScheduled) {
+			return nil
+		}
+		if err := load.Pause(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("DaemonSet %s is not as patched after %s", agentSet, runLimit)
+}

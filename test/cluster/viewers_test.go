@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/internal/window"
+)
+
+// viewers ask an agent at its address.
+type viewers struct {
+	address string
+	// viewer has the role, stranger has not; both tokens are good.
+	viewer, stranger string
+	// asked is when the viewer's token was reviewed at last.
+	asked time.Time
+}
+
+// show serves at an address what an agent says whose API server is s.
+func (a *agentSide) show(t *testing.T) *viewers {
+	t.Helper()
+	v := &viewers{address: "127.0.0.1:" + freePort(t)}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	w, err := window.Open(t.Context(), window.Options{StateDir: t.TempDir(), Address: v.address, File: "agent.yaml", Log: log})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- w.Serve(ctx, window.Answers{
+			Healthy: func() error { return nil }, Ready: func() (string, error) { return "", nil }, Listens: func(error) {},
+			Views: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/large":
+					_, _ = io.WriteString(w, strings.Repeat("large", 1<<18))
+					return
+				case "/once":
+					w.Header().Set("Connection", "close") // the next request needs another connection
+				}
+				_, _ = io.WriteString(w, "page")
+			}),
+			Metrics: prometheus.NewRegistry(),
+			Review: func(ctx context.Context, token, path string) (window.Verdict, error) {
+				r, err := a.Review(ctx, token, path)
+				return window.Verdict(r), err
+			},
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-served)
+	})
+	a.s.apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: stranger}\n")
+	v.viewer, v.stranger = a.s.token(t, "berth-system", "berth-viewer"), a.s.token(t, "default", "stranger")
+	return v
+}
+
+// token is one of a service account.
+func (s *stand) token(t *testing.T, namespace, name string) string {
+	t.Helper()
+	config, err := s.AsServiceAccount(t.Context(), namespace, name)
+	must(t, err)
+	return config.BearerToken
+}
+
+// ask asks for a path with a token, and with another method than GET where one is given.
+func (v *viewers) ask(t *testing.T, path, token string, method ...string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), append(method, http.MethodGet)[0], "http://"+v.address+path, http.NoBody)
+	must(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	must(t, err)
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	must(t, err)
+	return answer.StatusCode, string(content)
+}
+
+// ended is a token as the API server signs it, whose time is over.
+func (s *stand) ended(t *testing.T, token string) string {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	must(t, err)
+	claims := map[string]any{}
+	must(t, json.Unmarshal(body, &claims))
+	now := time.Now()
+	claims["iat"], claims["nbf"], claims["exp"] = now.Add(-2*time.Hour).Unix(), now.Add(-2*time.Hour).Unix(), now.Add(-time.Hour).Unix()
+	body, err = json.Marshal(claims)
+	must(t, err)
+	_, file := s.Keys()
+	content, err := os.ReadFile(file)
+	must(t, err)
+	block, _ := pem.Decode(content)
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	must(t, err)
+	text := parts[0] + "." + base64.RawURLEncoding.EncodeToString(body)
+	digest := sha256.Sum256([]byte(text))
+	first, second, err := ecdsa.Sign(rand.Reader, key, digest[:])
+	must(t, err)
+	signature := append(first.FillBytes(make([]byte, 32)), second.FillBytes(make([]byte, 32))...)
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// areKnown asks with tokens of all kinds, by the shipped rights.
+func (v *viewers) areKnown(a *agentSide) func(t *testing.T) {
+	return func(t *testing.T) {
+		within(t, 10*time.Second, func() string { // The server reads the rights a moment later.
+			if r, err := a.Review(t.Context(), v.viewer, "/berth/view"); err != nil || !r.Allowed {
+				return "the viewer may not look"
+			}
+			return ""
+		})
+		if r, err := a.Review(t.Context(), v.viewer, "/berth/view"); err != nil || r.User != "system:serviceaccount:berth-system:berth-viewer" || time.Until(r.Until) < time.Hour {
+			t.Errorf("review %+v: %v", r, err)
+		}
+		v.asked = time.Now()
+		for name, test := range map[string]struct {
+			path, token string
+			status      int
+			says        string
+		}{
+			"health":                {"/healthz", "", http.StatusOK, "ok"},
+			"readiness":             {"/readyz", "", http.StatusOK, "ok"},
+			"viewer":                {"/", v.viewer, http.StatusOK, "page"},
+			"viewer, metrics":       {"/metrics", v.viewer, http.StatusOK, ""},
+			"no token":              {"/", "", http.StatusUnauthorized, "bearer token"},
+			"no token, metrics":     {"/metrics", "", http.StatusUnauthorized, "bearer token"},
+			"stranger":              {"/", v.stranger, http.StatusForbidden, "system:serviceaccount:default:stranger may not get /berth/view"},
+			"stranger, metrics":     {"/metrics", v.stranger, http.StatusForbidden, "system:serviceaccount:default:stranger may not get /metrics"},
+			"expired":               {"/", a.s.ended(t, v.viewer), http.StatusUnauthorized, "bearer token"},
+			"forged":                {"/", v.viewer[:len(v.viewer)-8] + "AAAAAAAA", http.StatusUnauthorized, "bearer token"},
+			"the agent's own, view": {"/api/v1/view", a.s.agentOn(t, "n").BearerToken, http.StatusForbidden, "berth-agent may not get /berth/view"},
+			"opaque":                {"/api/v1/stream", "opaque", http.StatusUnauthorized, "bearer token"},
+		} {
+			if status, text := v.ask(t, test.path, test.token); status != test.status || !strings.Contains(text, test.says) {
+				t.Errorf("%s: %d %q, want %d %q", name, status, text, test.status, test.says)
+			}
+		}
+		if status, _ := v.ask(t, "/", v.viewer, http.MethodPost); status != http.StatusMethodNotAllowed {
+			t.Errorf("POST: %d", status)
+		}
+	}
+}
+
+// areKept asks while the API server is away, when no answer of it is fresh: who was allowed may
+// look, and no one else.
+func (v *viewers) areKept(t *testing.T, a *agentSide) {
+	t.Helper()
+	sleep(t.Context(), time.Until(v.asked.Add(61*time.Second)))
+	if _, err := a.Review(t.Context(), v.viewer, "/berth/view"); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("review: %v", err)
+	}
+	for name, test := range map[string]struct {
+		path, token string
+		status      int
+	}{
+		"viewer":          {"/", v.viewer, http.StatusOK},
+		"viewer, metrics": {"/metrics", v.viewer, http.StatusOK},
+		"stranger":        {"/", v.stranger, http.StatusServiceUnavailable},
+		"not asked yet":   {"/", "another", http.StatusServiceUnavailable},
+		"no token":        {"/", "", http.StatusUnauthorized},
+		"health":          {"/healthz", "", http.StatusOK},
+	} {
+		if status, text := v.ask(t, test.path, test.token); status != test.status {
+			t.Errorf("away: %s: %d %q, want %d", name, status, text, test.status)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package vmnode
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/test/cluster"
+	"github.com/berth-project/berth/test/kernel"
+	"github.com/berth-project/berth/test/patience"
+)
+
+// slow is how long an emulated machine may go without progress to what has to happen.
+const slow = 3 * time.Minute
+
+// host is a machine with systemd and no Kubernetes.
+type host struct {
+	*Node
+	t *testing.T
+}
+
+// berth is where its administrator put the program.
+const berth = "/usr/local/bin/berth"
+
+// work is a service that a profile changes.
+const work = `[Service]
+ExecStart=/usr/bin/sleep infinity
+[Install]
+WantedBy=multi-user.target
+`
+
+const hostProfile = `apiVersion: berth.dev/v1alpha1
+kind: Profile
+metadata: {name: host}
+spec:
+  cpus: {few: {cpus: "0-1"}}
+  settings: {sysctl.vm.swappiness: 7}
+  units: [{unit: work.service, cpus: few, policy: batch}]
+`
+
+const interrupts = `apiVersion: berth.dev/v1alpha1
+kind: Profile
+metadata: {name: interrupts}
+spec:
+  settings: {irq.affinity: {value: "0-1", optional: true}}
+`
+
+// had is what the host says of what the profile changes.
+const had = "cat /proc/sys/vm/swappiness; systemctl show -P AllowedCPUs work; chrt -p $(systemctl show -P MainPID work) | head -1 | sed 's/.*: //'"
+
+const (
+	before  = "60\n\nSCHED_OTHER"
+	profile = "7\n0-1\nSCHED_BATCH"
+)
+
+// TestHostOfSystemd takes a host that systemd runs through the life of its agent and of a profile:
+// install-systemd, a deadline that nobody commits, a commit, a power cut, and all of it back. What
+// talks to systemd has fakes elsewhere; this is systemd.
+func TestHostOfSystemd(t *testing.T) {
+	h := newHost(t)
+	t.Run("Install", h.install)
+	t.Run("Deadline", h.deadline)
+	t.Run("PowerCut", h.cut)
+	t.Run("Rollback", h.rollback)
+	t.Run("Irqbalance", h.balance)
+	t.Run("Remove", h.remove)
+}
+
+func newHost(t *testing.T) *host {
+	t.Helper()
+	if os.Getenv("BERTH_VM_MATRIX") != "all" {
+		t.Skip("boots a virtual machine twice; runs in: make verify")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	if err := Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "berth")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "./cmd/berth")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	n, err := Start(t.Context(), Options{
+		Name: "host", Dir: t.TempDir(), IP: "198.18.7.7", Programs: Programs{Berth: program},
+		Machine: kernel.Machine{Name: "host", Sockets: 2, Dies: 1, Cores: 1, Threads: 2, Nodes: 2, MiB: 1536},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(n.tails())
+		}
+		if err := n.Remove(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	h := &host{n, t}
+	h.sh(t, "install -m 0755 /opt/berth/bin/berth "+berth)
+	h.write("/etc/systemd/system/work.service", work)
+	h.write("/etc/berth/profiles/host.yaml", hostProfile)
+	h.write("/etc/berth/profiles/interrupts.yaml", interrupts)
+	h.sh(t, "systemctl enable --now work")
+	h.expect(t, "in the beginning", had, before)
+	return h
+}
+
+// sh runs a script that has to succeed, and returns what it said.
+func (h *host) sh(t *testing.T, script string) string {
+	t.Helper()
+	out, err := h.Run(t.Context(), script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+func (h *host) write(name, text string) {
+	h.t.Helper()
+	argv := []string{"/bin/sh", "-c", "mkdir -p $(dirname " + name + ") && cat >" + name}
+	if r, err := h.Exec(h.t.Context(), Command{Argv: argv, Stdin: []byte(text)}); err != nil || r.Code != 0 {
+		h.t.Fatalf("write %s: %v %s", name, err, r.Stderr)
+	}
+}
+
+// fails runs a command that has to end with this exit code, and returns what it complained about.
+func (h *host) fails(t *testing.T, code int, argv ...string) string {
+	t.Helper()
+	r, err := h.Exec(t.Context(), Command{Argv: argv})
+	if err != nil || r.Code != code {
+		t.Fatalf("%s: exit code %d, %v, want %d: %s", argv, r.Code, err, code, r.Stderr)
+	}
+	return string(r.Stderr)
+}
+
+func (h *host) expect(t *testing.T, when, script, want string) {
+	t.Helper()
+	if got := h.sh(t, script); got != want {
+		t.Fatalf("%s: %q, want %q", when, got, want)
+	}
+}
+
+func (h *host) eventually(t *testing.T, what, script, want string) {
+	t.Helper()
+	if err := patience.Until(t.Context(), slow, time.Second, func() string {
+		if got, err := h.Run(t.Context(), script); err != nil || strings.TrimSpace(got) != want {
+			return what + ": " + got
+		}
+		return ""
+	}); err != nil {
+		t.Fatal(err, h.tails())
+	}
+}
+
+const (
+	agent = "systemctl is-active berth-agent; systemctl is-enabled berth-agent"
+	runs  = "active\nenabled"
+)
+
+// install has systemd run the agent, but not by a program that another user could replace. Called
+// again it starts the agent anew.
+func (h *host) install(t *testing.T) {
+	h.sh(t, "chown 1000 "+berth)
+	if said := h.fails(t, 2, berth, "install-systemd"); !strings.Contains(said, "belongs to user 1000") {
+		t.Error(said)
+	}
+	h.sh(t, "chown 0 "+berth+"; test ! -e /etc/systemd/system/berth-agent.service")
+	const pid = "systemctl show -P MainPID berth-agent"
+	h.sh(t, berth+" install-systemd")
+	h.expect(t, "installed", agent, runs)
+	first := h.sh(t, pid)
+	h.sh(t, berth+" install-systemd")
+	h.expect(t, "installed again", agent, runs)
+	if now := h.sh(t, pid); now == first || now == "0" {
+		t.Errorf("the agent was process %s and is %s", first, now)
+	}
+	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+}
+
+// deadline applies a profile that nobody commits: a service of systemd's undoes it.
+func (h *host) deadline(t *testing.T) {
+	h.sh(t, berth+" tune apply host --confirm 1m")
+	h.expect(t, "applied", had, profile)
+	h.expect(t, "keeper", "systemctl list-units --plain --no-legend 'berth-tune-*.service' | wc -l", "1")
+	h.eventually(t, "undone at the deadline", had, before)
+	h.eventually(t, "the keeper ended", "systemctl list-units --plain --no-legend 'berth-tune-*.service' | wc -l", "0")
+}
+
+// cut takes the power away from a committed profile: the next boot has the kernel's defaults, and the
+// agent, until the profile is applied again.
+func (h *host) cut(t *testing.T) {
+	h.sh(t, berth+" tune apply host --confirm 1h && "+berth+" tune commit")
+	h.expect(t, "committed", had, profile)
+	h.sh(t, berth+" tune verify; sync")
+	if err := h.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually(t, "the boot has ended", "systemctl is-active multi-user.target", "active")
+	h.eventually(t, "the agent runs again", agent, runs)
+	h.expect(t, "after the boot", had, before)
+	h.fails(t, 4, berth, "tune", "verify")
+	h.sh(t, berth+" tune apply --committed")
+	h.expect(t, "applied once more", had, profile)
+	h.sh(t, berth+" tune verify")
+}
+
+func (h *host) rollback(t *testing.T) {
+	h.sh(t, berth+" tune rollback")
+	h.expect(t, "rolled back", had, before)
+}
+
+// balance has irqbalance as its package runs it leave the interrupts of a profile alone, and no longer
+// after the rollback. It is the same process all the time.
+func (h *host) balance(t *testing.T) {
+	const (
+		pid  = "systemctl show -P MainPID irqbalance"
+		left = "printf setup | socat -t 10 - UNIX-CONNECT:$(echo /run/irqbalance/*.sock) | grep -o 'IRQ [0-9]* LOAD' | wc -l"
+	)
+	h.sh(t, "systemctl unmask irqbalance && systemctl start irqbalance")
+	h.eventually(t, "irqbalance answers", "printf setup | socat -t 10 - UNIX-CONNECT:$(echo /run/irqbalance/*.sock) | grep -c SLEEP", "1")
+	h.expect(t, "in the beginning irqbalance leaves none alone", left, "0")
+	first := h.sh(t, pid)
+	if said := h.sh(t, berth+" tune apply interrupts --confirm 1h"); !strings.Contains(said, "ban of irqbalance") {
+		t.Errorf("the apply says nothing of irqbalance: %s", said)
+	}
+	if n := h.sh(t, left); n == "0" {
+		t.Error("irqbalance leaves no interrupt alone")
+	}
+	// One that does not fire is where irqbalance had put it before, until it fires: ignored, and no drift.
+	h.expect(t, "nothing moves them back", berth+" tune verify -o json | grep -c '\"drift\"' || true", "0")
+	h.sh(t, berth+" tune rollback")
+	h.expect(t, "after the rollback irqbalance leaves none alone", left, "0")
+	h.expect(t, "irqbalance is the same process", pid, first)
+	h.sh(t, "systemctl stop irqbalance")
+}
+
+// remove ends the agent, and leaves no unit.
+func (h *host) remove(t *testing.T) {
+	h.sh(t, berth+" install-systemd --remove")
+	h.expect(t, "removed", "systemctl show -P LoadState berth-agent; systemctl is-active berth-agent || true", "not-found\ninactive")
+	h.expect(t, "files of the unit", "find /etc/systemd/system -name 'berth-agent*'", "")
+}

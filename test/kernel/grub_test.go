@@ -1,0 +1,231 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/berth-project/berth/internal/bootargs"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+// loaded is a machine with a boot loader, of which Berth sees the files.
+type loaded struct {
+	t *testing.T
+	// loader boots the machine once.
+	loader interface {
+		Boot(ctx context.Context) (console string, err error)
+	}
+	root *hostfs.Root
+	// usual is GRUB's configuration without any argument of Berth's.
+	usual string
+	boots int
+}
+
+const grubConfig = "boot/grub/grub.cfg"
+
+// newLoaded is a host of package bootargs, and an initramfs that says what it was booted with. It
+// boots nine times in a test.
+func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel, initramfs string) {
+	t.Helper()
+	kernels = requireKernels(t)
+	if os.Getenv("BERTH_VM_MATRIX") != "all" {
+		t.Skip("boots nine virtual machines; runs in: make verify")
+	}
+	tree := t.TempDir()
+	root, err := hostfs.Open(tree)
+	must(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	m = &loaded{t: t, root: root}
+	archive, err := txtar.ParseFile("../../internal/bootargs/testdata/" + name + ".txtar")
+	must(t, err)
+	for _, f := range archive.Files {
+		m.write(f.Name, string(f.Data))
+	}
+	guest, err := NewGuest(t.Context(), moduleRoot(t), t.TempDir())
+	must(t, err)
+	must(t, guest.Program(t.Context(), "/cmdline", "./test/kernel/cmdline"))
+	image, err := guest.Close()
+	must(t, err)
+	return m, kernels, read(t, image)
+}
+
+// TestGRUB takes a machine with a GRUB of its own, that of Debian, through boots on trial: one whose
+// BIOS starts it, and one with UEFI firmware.
+func TestGRUB(t *testing.T) {
+	type newLoader func(ctx context.Context, tree, dir string, log io.Writer) (*GRUB, error)
+	for name, boots := range map[string]struct {
+		origin string // of a kernel that this GRUB can start
+		by     newLoader
+	}{
+		"bios": {"own", NewGRUB},
+		"uefi": {"distro", NewGRUBOfUEFI},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, kernels, initramfs := newLoaded(t, "debian-grub")
+			const kernel = "6.1.0-18-amd64"
+			m.usual = "set timeout=0\n" + strings.NewReplacer(
+				"nohz_full=3 quiet", "panic=-1 rdinit=/cmdline quiet",
+				"\tload_video\n", "", "\tsearch --no-floppy --fs-uuid --set=root 1\n", "", // what GRUB would wait ten seconds over
+			).Replace(read(t, m.root.Join(grubConfig)))
+			m.write(grubConfig, m.usual)
+			block := "# GRUB Environment Block\n"
+			m.write("boot/grub/grubenv", block+strings.Repeat("#", 1024-len(block)))
+			m.write("boot/vmlinuz-"+kernel, read(t, kernels[boots.origin].Image))
+			m.write("boot/initrd.img-"+kernel, initramfs)
+			var err error
+			m.loader, err = boots.by(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
+			must(t, err)
+			m.trials(grubConfig, "boot/grub/custom.cfg", "etc/default/grub.d/zz-berth.cfg")
+		})
+	}
+}
+
+// TestSystemdBoot takes a machine with UEFI firmware and systemd-boot through boots on trial. The
+// distribution's kernel is one that firmware can start.
+func TestSystemdBoot(t *testing.T) {
+	m, kernels, initramfs := newLoaded(t, "systemd-boot")
+	const entry, toCome = "efi/loader/entries/arch.conf", "etc/kernel/cmdline"
+	m.write(entry, strings.Replace(read(t, m.root.Join(entry)),
+		"options\troot=UUID=3 rw\n", "initrd\t/initramfs.img\noptions\tconsole=ttyS0 panic=-1 rdinit=/cmdline\n", 1))
+	m.write("efi/loader/loader.conf", "timeout 0\ndefault arch.conf\n")
+	m.write("efi/vmlinuz-linux-6.7.4-arch1-1", read(t, kernels["distro"].Image))
+	m.write("efi/initramfs.img", initramfs)
+	var err error
+	m.loader, err = NewUEFI(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
+	must(t, err)
+	m.trials(entry, toCome, "efi/loader/entries/"+bootargs.TrialID+".conf", OneShot)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	return string(text)
+}
+
+func (m *loaded) write(name, text string) {
+	m.t.Helper()
+	file := m.root.Join(name)
+	must(m.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(m.t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// boot boots once, and says whether the kernel got to its first program, and with an argument.
+func (m *loaded) boot(argument string) (up, with bool) {
+	m.t.Helper()
+	said, err := m.loader.Boot(m.t.Context())
+	must(m.t, err)
+	m.boots++
+	m.write("proc/sys/kernel/random/boot_id", fmt.Sprintf("boot-%d\n", m.boots))
+	args := regexp.MustCompile(bootedWith + `([^\r\n]*)`).FindStringSubmatch(said)
+	if args == nil {
+		if !strings.Contains(said, "Kernel panic") {
+			m.t.Fatalf("neither up nor a panic: %s", said)
+		}
+		return false, false
+	}
+	m.write("proc/cmdline", args[1]+"\n")
+	return true, strings.Contains(args[1], " "+argument)
+}
+
+// expect boots once.
+func (m *loaded) expect(when string, up, with bool) {
+	m.t.Helper()
+	if gotUp, gotWith := m.boot("skew_tick=1"); gotUp != up || gotWith != with {
+		m.t.Fatalf("%s: up %v, with the argument %v", when, gotUp, gotWith)
+	}
+	m.t.Log(when)
+}
+
+// command is one of berth tune.
+func (m *loaded) command(f func(*tuner.Tuner) error) {
+	m.t.Helper()
+	u, err := tuner.Open(tuner.Host{
+		Dir: m.root.Join("var/lib/berth/tune"), Root: m.root, Boot: fmt.Sprintf("boot-%d", m.boots),
+		Now: time.Now, Boottime: func() time.Duration { return time.Hour }, Generate: m.updateGRUB,
+	})
+	must(m.t, err)
+	must(m.t, f(u))
+	must(m.t, u.Close())
+}
+
+// updateGRUB adds the arguments of Berth's part, as update-grub does.
+func (m *loaded) updateGRUB(file string) error {
+	text := m.usual
+	if part, err := os.ReadFile(m.root.Join("etc/default/grub.d/zz-berth.cfg")); err == nil {
+		args := regexp.MustCompile(`\} (.*)"`).FindSubmatch(part)
+		text = regexp.MustCompile(`(?m)( quiet)$`).ReplaceAllString(text, "$1 "+string(args[1]))
+	}
+	return os.WriteFile(m.root.Join(file), []byte(text), 0o600)
+}
+
+// apply applies boot arguments and commits them for the boot on trial.
+func (m *loaded) apply(args ...string) {
+	m.t.Helper()
+	m.command(func(u *tuner.Tuner) error {
+		o := tuner.Order{Boot: args, Confirm: time.Minute}
+		o.Profile.Name = "trial"
+		if _, err := u.Apply(o); err != nil {
+			return err
+		}
+		return u.Commit()
+	})
+}
+
+// trials are boots on trial: one that crashes, one that is not committed, and one that is. After the
+// rollback the files are as before.
+func (m *loaded) trials(files ...string) {
+	m.t.Helper()
+	texts := func() map[string]string {
+		all := map[string]string{}
+		for _, name := range files {
+			if text, err := os.ReadFile(m.root.Join(name)); err == nil {
+				all[name] = string(text)
+			}
+		}
+		return all
+	}
+	rollback := func(u *tuner.Tuner) error { u.Rollback(); return nil }
+	before := texts()
+	m.expect("before", true, false)
+
+	m.apply("skew_tick=1", "rdinit=/none")
+	m.expect("the trial panics", false, false)
+	m.expect("the boot after it", true, false)
+	m.command(rollback)
+
+	m.apply("skew_tick=1")
+	m.expect("a trial", true, true)
+	m.expect("which was not committed", true, false)
+	m.command(rollback)
+
+	m.apply("skew_tick=1")
+	m.expect("a trial", true, true)
+	m.command(func(u *tuner.Tuner) error { return u.Commit() })
+	m.expect("which was committed", true, true)
+	m.expect("for good", true, true)
+
+	m.command(rollback)
+	if d := cmp.Diff(before, texts()); d != "" {
+		m.t.Errorf("(-before +after):\n%s", d)
+	}
+	m.expect("rolled back", true, false)
+}

@@ -1,0 +1,10 @@
+// Program pause says nothing and does not end.
+package main
+
+import "time"
+
+func main() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}

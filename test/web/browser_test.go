@@ -1,0 +1,250 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/web"
+	"github.com/berth-project/berth/internal/window"
+)
+
+// browser is the one of all tests, each of which has a tab of its own.
+var browser context.Context
+
+// TestMain starts the browser. It runs without its sandbox, which root cannot have, and shows
+// pages of these tests only.
+func TestMain(m *testing.M) {
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), //nolint:forbidigo // there is no t yet
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)...)
+	browser, _ = chromedp.NewContext(ctx)
+	if err := chromedp.Do(browser); err != nil {
+		fmt.Fprintln(os.Stderr, "start chromium (make deps installs it):", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	stop()
+	chromedp.FromContext(ctx).Allocator.Wait()
+	os.Exit(code)
+}
+
+// patience is how long a browser may take on a slow machine.
+const patience = 60 * time.Second
+
+// tab is a page that is open.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu sync.Mutex
+	// asked are the addresses that the page asked for, and said what it complained of.
+	asked, said []string
+	// cut says that the browser gave up what the page is made of, since the network changed.
+	cut bool
+}
+
+// blank opens a tab with no page.
+func blank(t *testing.T) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, p.hear); err != nil { // opens the tab, which lives as long as this context
+		t.Fatal(err)
+	}
+	p.do(chromedp.EmulateViewport(1440, 1000))
+	return p
+}
+
+// hear notes what the page asks for and complains of.
+func (p *tab) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.asked = append(p.asked, e.Request.URL)
+	case *network.EventLoadingFailed: // the page itself asks again for what it fetches
+		p.cut = p.cut || e.ErrorText == "net::ERR_NETWORK_CHANGED" && e.Type != network.ResourceTypeFetch
+	case *runtime.EventExceptionThrown:
+		p.said = append(p.said, e.ExceptionDetails.Text+" "+fmt.Sprint(e.ExceptionDetails.Exception))
+	case *runtime.EventConsoleAPICalled:
+		p.said = append(p.said, fmt.Sprint("console: ", e.Type))
+	}
+}
+
+// look opens what a server shows, and waits until it is drawn.
+func look(t *testing.T, server *httptest.Server) *tab {
+	t.Helper()
+	p := blank(t)
+	p.open(server.URL, `document.body.classList.contains('drawn')`)
+	return p
+}
+
+// open opens an address, and waits for an expression to be true. The browser gives up what it loads
+// when a network interface of the machine comes or goes, as those of containers do beside these tests,
+// and a page that lacks a script draws nothing: it is opened again then.
+func (p *tab) open(address, expression string) {
+	p.t.Helper()
+	p.openBy(func() error { return chromedp.Do(p.ctx, chromedp.Navigate(address)) }, expression)
+}
+
+// openHanging is open of a page that is never loaded as a whole.
+func (p *tab) openHanging(address, expression string) {
+	p.t.Helper()
+	p.openBy(func() error {
+		_, err := chromedp.Call(p.ctx, page.Navigate, page.NavigateParams{URL: address})
+		return err
+	}, expression)
+}
+
+func (p *tab) openBy(navigate func() error, expression string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		err := navigate()
+		for err == nil && !p.wasCut() {
+			switch {
+			case eval[bool](p, "Boolean("+expression+")"):
+				return
+			case time.Now().After(end):
+				p.t.Fatalf("%s: the page says %q, complains of %q", expression, eval[string](p, `document.body.innerText.slice(0, 500)`), p.said)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if !p.wasCut() {
+			p.t.Fatal(err)
+		}
+		p.mu.Lock()
+		p.cut = false
+		p.mu.Unlock()
+	}
+}
+
+func (p *tab) wasCut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut
+}
+
+// do acts in the tab.
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// until waits for an expression to be true.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
+		p.t.Fatalf("%s: %v; the page says %q, complains of %q", expression, err, eval[string](p, `document.body.innerText.slice(0, 500)`), p.said)
+	}
+}
+
+// eval is the value of an expression in the page.
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// press presses a key, and then all others.
+func (p *tab) press(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.do(chromedp.KeyEvent(key))
+	}
+}
+
+// like makes the tab prefer a colour scheme on a screen of some size.
+func (p *tab) like(scheme string, width, height int64) {
+	p.t.Helper()
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.do(chromedp.EmulateViewport(width, height))
+}
+
+// clean fails the test where the page complained, or asked for something of another server.
+func (p *tab) clean(server *httptest.Server) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.said) > 0 {
+		p.t.Errorf("the page complained: %q", p.said)
+	}
+	for _, address := range p.asked {
+		if !strings.HasPrefix(address, server.URL+"/") {
+			p.t.Errorf("the page asked for %s", address)
+		}
+	}
+	if len(p.asked) == 0 {
+		p.t.Error("no request was seen")
+	}
+}
+
+// serve shows a node that goes on by a second with each view.
+func serve(t *testing.T, n *node) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(handler(t, n))
+	t.Cleanup(func() { kill(server) })
+	return server
+}
+
+// kill ends a server with its streams. None begins anew meanwhile, for which Close would wait.
+func kill(server *httptest.Server) {
+	_ = server.Listener.Close()
+	server.CloseClientConnections()
+	server.Close()
+}
+
+// handler is that of an agent of a node.
+func handler(t *testing.T, n *node) http.Handler {
+	t.Helper()
+	return window.Guard(nil, web.NewNode(func() (*view.View, error) {
+		n.second++
+		return n.view(t), nil
+	}, slog.New(slog.DiscardHandler)).With(n.past()).Handler())
+}
+
+// script runs a statement in the page.
+func script(text string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Evaluate[bool]("(() => { "+text+"; return true; })()")(ctx, target)
+		return chromedp.Void{}, err
+	}
+}
+
+// choose clicks the workload of a name, and waits until it is explained.
+func (p *tab) choose(name string) {
+	p.t.Helper()
+	text, err := json.Marshal(name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.do(script(fmt.Sprintf(`[...document.querySelectorAll('#rows .name')].find((n) => n.textContent === %s).click()`, text)))
+	p.until(fmt.Sprintf(`document.getElementById('detail-title').textContent === %s`, text))
+}

@@ -1,0 +1,381 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// drawn is what the page shows of CPUs.
+type drawn struct {
+	Sockets, Nodes, Domains, Cores int
+	CPUs                           map[string]string // holders
+	Rows                           []string
+}
+
+const readDrawn = `(() => {
+	const count = (kind) => document.querySelectorAll(kind).length;
+	return {
+		Sockets: count('.socket'), Nodes: count('.numa'), Domains: count('.l3'), Cores: count('.core'),
+		CPUs: Object.fromEntries([...document.querySelectorAll('.cpu')].map((c) => [c.dataset.cpu, c.dataset.holder || ''])),
+		Rows: [...document.querySelectorAll('#rows .name')].map((n) => n.textContent),
+	};
+})()`
+
+// The page draws the machine of the view: each CPU once, with its holder, and each workload.
+func TestDrawing(t *testing.T) {
+	for _, name := range []string{"two-socket-ht", "node-above-socket", "smt4-sparse", "no-package", "hybrid-pe"} {
+		t.Run(name, func(t *testing.T) {
+			n := &node{machine: recorded(t, name), pinned: names("shop/web", 1), throttled: names("batch/job", 2)}
+			server := serve(t, n)
+			p := look(t, server)
+			got := eval[drawn](p, readDrawn)
+			v := n.view(t)
+			if got.Cores != len(v.Machine.Cores) || got.Domains != domains(v.Machine) {
+				t.Errorf("%d cores and %d domains, want %d and %d", got.Cores, got.Domains, len(v.Machine.Cores), domains(v.Machine))
+			}
+			if len(got.CPUs) != len(v.CPUs) {
+				t.Errorf("%d CPUs, want %d", len(got.CPUs), len(v.CPUs))
+			}
+			for _, cpu := range v.CPUs {
+				if holder, there := got.CPUs[fmt.Sprint(cpu.ID)]; !there || holder != cpu.Holder {
+					t.Errorf("CPU %d: %q (%t), want %q", cpu.ID, holder, there, cpu.Holder)
+				}
+			}
+			if len(got.Rows) != len(v.Workloads) {
+				t.Errorf("workloads %q, want %d", got.Rows, len(v.Workloads))
+			}
+			p.clean(server)
+		})
+	}
+}
+
+// domains counts the L3 domains of a machine as they are drawn: within socket and NUMA node.
+func domains(m *topology.Topology) int {
+	seen := map[[3]int]bool{}
+	for _, c := range m.Cores {
+		seen[[3]int{int(c.Socket), int(c.Node), int(c.L3)}] = true
+	}
+	return len(seen)
+}
+
+// What changes is drawn: the loads of the view, and quotas over time.
+func TestMoves(t *testing.T) {
+	server := serve(t, shop(t))
+	p := look(t, server)
+	const loads = `[...document.querySelectorAll('.cpu i')].map((i) => i.style.getPropertyValue('--load')).join()`
+	first := eval[string](p, loads)
+	p.until(fmt.Sprintf(`%s !== %q`, loads, first))
+	p.choose("batch/reports-1/app")
+	p.until(`document.querySelector('#detail figcaption')?.textContent.startsWith('Throttled: ') && document.querySelector('.chart .own').getAttribute('d').length > 0`)
+	text := eval[string](p, `document.getElementById('detail').innerText`)
+	for _, want := range []string{"batch/reports-1/app", "it shares the pool", "Quota: ", "CPU-seconds", "cpu.max", "200000 100000", "300000 100000"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	p.clean(server)
+}
+
+// What the agent kept from before the page was opened is drawn: throttling of the last minute in
+// the rows, and a quarter of an hour of the workload that is explained.
+func TestPast(t *testing.T) {
+	n := shop(t)
+	n.before = 1000
+	server := serve(t, n)
+	p := look(t, server)
+	const columns = `(document.querySelector('%s')?.getAttribute('d').match(/h/g) || []).length`
+	p.until(fmt.Sprintf(columns, "#rows .spark:not(.without) .own") + ` > 50`)
+	p.choose("batch/reports-1/app")
+	p.until(fmt.Sprintf(columns, ".chart .now") + ` > 890`)
+	p.until(fmt.Sprintf(columns, ".chart .own") + ` > 890 - 30`)
+	p.until(`document.querySelector('#detail figcaption').textContent.includes('at most')`)
+	p.do(script(`document.getElementById('detail').querySelector('.close').click()`))
+	p.clean(server)
+}
+
+// A workload that did not ask for burst says what its quota does to it, and whether burst would help.
+func TestWhomBurstWouldHelp(t *testing.T) {
+	server := serve(t, shop(t))
+	p := look(t, server)
+	const row = `[...document.querySelectorAll('#rows tr')].find((r) => r.textContent.includes('shop/late-0/app')).innerText`
+	p.until(row + `.includes('40')`)
+	if text := eval[string](p, row); !strings.Contains(text, "0.5 / 0.5") || !strings.Contains(text, "burst would help") {
+		t.Errorf("its row is %q", text)
+	}
+	p.choose("shop/late-0/app")
+	p.until(`document.getElementById('detail').innerText.includes('Burst would help')`)
+	if text := eval[string](p, `document.getElementById('detail').innerText`); !strings.Contains(text, "in 32 of 80 periods in 10 s, with 0.2 of 0.5 CPUs used") {
+		t.Errorf("the explanation is %q", text)
+	}
+	p.clean(server)
+}
+
+const focused = `(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent)`
+
+// All can be done by keys: CPUs and workloads are reached, explained and left, and filtered.
+func TestKeyboard(t *testing.T) {
+	server := serve(t, shop(t))
+	p := look(t, server)
+	at := func(want string) {
+		t.Helper()
+		p.until(fmt.Sprintf(`%s.startsWith(%q)`, focused, want))
+	}
+	p.press(kb.Tab)
+	at("Skip to")
+	p.press(kb.Tab)
+	at("CPU 0, core 0, reserved")
+	p.press(kb.ArrowRight, kb.ArrowRight)
+	at("CPU 1, core 1, shop/web-0/app")
+	p.until(`document.querySelectorAll('.cpu.lit').length === 4 && document.getElementById('pointed').textContent.startsWith('CPU 1, core 1: shop/web-0/app')`)
+	p.press(kb.ArrowDown)
+	at("CPU 9, core 9")
+	p.press(kb.ArrowUp, kb.End)
+	at("CPU 31")
+	p.press(kb.Home, kb.ArrowRight, kb.ArrowRight, kb.Enter)
+	at("CPU 1")
+	p.until(`document.activeElement.id === 'detail-title'`)
+	p.press(kb.Escape)
+	at("CPU 1, core 1")
+	p.press("/")
+	p.until(`document.activeElement.id === 'filter'`)
+	p.press("w", "e", "b", "-", "2")
+	p.until(`document.querySelectorAll('#rows tr').length === 1`)
+	p.press(kb.Escape)
+	p.until(`document.querySelectorAll('#rows tr').length === 12`)
+	p.do(script(`document.querySelector('#rows .name').focus()`))
+	at("batch/reports-0/app")
+	p.press(kb.ArrowDown, kb.Enter)
+	p.until(`document.activeElement.id === 'detail-title' && document.activeElement.textContent === 'batch/reports-1/app'`)
+	p.press(kb.Escape)
+	at("batch/reports-1/app")
+	p.clean(server)
+}
+
+// What a screen reader says has a name, and a CPU says whose it is.
+func TestAccessibilityTree(t *testing.T) {
+	server := serve(t, shop(t))
+	p := look(t, server)
+	p.choose("batch/reports-1/app")
+	p.until(`document.querySelector('#detail figure')`)
+	tree, err := chromedp.Call(p.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string][]string{}
+	for _, n := range tree.Nodes {
+		if n.Ignored || n.Role == nil {
+			continue
+		}
+		role, name := text(n.Role), ""
+		if n.Name != nil {
+			name = text(n.Name)
+		}
+		if name == "" && slices.Contains([]string{"button", "image", "searchbox", "columnheader", "rowheader", "region"}, role) {
+			t.Errorf("a %s without a name", role)
+		}
+		said[role] = append(said[role], name)
+	}
+	for role, want := range map[string]string{
+		"button": "CPU 3, core 3, shop/web-1/app", "group": "NUMA 0, 8 GiB", "heading": "Workloads (12)", "searchbox": "Filter",
+		"rowheader": "batch/reports-1/app", "columnheader": "Throttled", "status": "", "main": "", "banner": "", "region": "Problems", "complementary": "batch/reports-1/app",
+	} {
+		if !slices.ContainsFunc(said[role], func(name string) bool { return strings.Contains(name, want) }) {
+			t.Errorf("no %s named %q: %q", role, want, said[role])
+		}
+	}
+}
+
+// text is a value of the accessibility tree.
+func text(v *accessibility.Value) string {
+	return strings.Trim(string(v.Value), `"`)
+}
+
+// contrasts are the texts of the page that have less than 4.5 to 1 (WCAG AA) to what is behind
+// them. What is dimmed while something else is lit is left out.
+const contrasts = `(() => {
+	const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+	const rgba = (colour) => {
+		canvas.clearRect(0, 0, 1, 1);
+		canvas.fillStyle = colour;
+		canvas.fillRect(0, 0, 1, 1);
+		return [...canvas.getImageData(0, 0, 1, 1).data];
+	};
+	const luminance = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+		.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const behind = (element) => {
+		for (let e = element; e; e = e.parentElement) {
+			const c = rgba(getComputedStyle(e).backgroundColor);
+			if (c[3] === 255) return c;
+		}
+		return [255, 255, 255, 255];
+	};
+	const bad = [];
+	let count = 0;
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+		const e = n.parentElement;
+		if (!n.textContent.trim() || !e.checkVisibility({ visibilityProperty: true }) || e.closest('script, noscript')) continue;
+		count++;
+		const [a, b] = [luminance(rgba(getComputedStyle(e).color)), luminance(behind(e))];
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		if (ratio < 4.5) bad.push(n.textContent.trim().slice(0, 40) + ' ' + ratio.toFixed(2));
+	}
+	return count < 100 ? ['only ' + count + ' texts'] : [...new Set(bad)];
+})()`
+
+// All texts can be read, in light and in dark.
+func TestContrast(t *testing.T) {
+	n := shop(t)
+	n.pinned = append(n.pinned, names("shop/cart", 3)...)
+	server := serve(t, n)
+	p := look(t, server)
+	p.choose("shop/late-0/app")
+	for _, scheme := range []string{"light", "dark"} {
+		p.like(scheme, 1440, 1000)
+		p.until(fmt.Sprintf(`matchMedia('(prefers-color-scheme: %s)').matches`, scheme))
+		if bad := eval[[]string](p, contrasts); len(bad) > 0 {
+			t.Errorf("%s: %q", scheme, bad)
+		}
+	}
+}
+
+// What tenants wrote is text, whatever is in it, and no string becomes markup.
+func TestHostilePage(t *testing.T) {
+	hostile := []string{
+		`<img src=x onerror="pwned=1">/app`, `"><script>pwned=1</script>/app`, `javascript:pwned=1`, "\u202eppa/gnorw", `__proto__`, `constructor`,
+		`{{pwned}}' onclick='pwned=1`, "a\x00b\x1b[2J\n", strings.Repeat("long", 500),
+	}
+	n := shop(t)
+	n.pinned, n.throttled = hostile[:2], hostile[2:]
+	server := serve(t, n)
+	p := look(t, server)
+	for _, name := range hostile {
+		p.choose(name)
+	}
+	p.until(`document.querySelectorAll('.spark .own[d]').length > 0`)
+	if found := eval[[]string](p, `[...document.querySelectorAll('script:not([src="watch.js"]):not([src="main.js"]), img, iframe, a:not(.skip), [onclick], [onerror], [style*=url]')].map((e) => e.outerHTML)`); len(found) > 0 {
+		t.Errorf("elements %q", found)
+	}
+	if eval[bool](p, `'pwned' in window`) {
+		t.Error("a text was run")
+	}
+	refused := eval[string](p, `(() => { try { document.body.innerHTML = '<b>x</b>'; return 'taken'; } catch (e) { return e.name; } })()`)
+	if refused != "TypeError" {
+		t.Errorf("markup of a string: %s", refused)
+	}
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+}
+
+// A page whose agent was killed says so, and goes on when another one is there.
+func TestAgentKilled(t *testing.T) {
+	n := shop(t)
+	server := serve(t, n)
+	address := server.Listener.Addr().String()
+	p := look(t, server)
+	p.until(`document.getElementById('state').textContent === 'Live'`)
+	kill(server)
+	p.until(`/^The agent (ended|does not answer), this is of .*Trying again\.$/.test(document.getElementById('state').textContent) && document.body.classList.contains('old')`)
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler(t, n)}}
+	again.Start()
+	t.Cleanup(func() { kill(again) })
+	p.until(`document.getElementById('state').textContent === 'Live' && !document.body.classList.contains('old')`)
+}
+
+// A page that is refused says why.
+func TestRefused(t *testing.T) {
+	page := handler(t, shop(t))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			http.Error(w, "100 pages are open already; close one", http.StatusServiceUnavailable)
+			return
+		}
+		page.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { kill(server) })
+	p := blank(t)
+	p.open(server.URL, `document.getElementById('state').textContent.startsWith('100 pages are open already; close one')`)
+}
+
+// A page of which a script never arrives, and is not cut off either, says so after ten seconds. That
+// needs none of its scripts.
+func TestScriptNeverArrives(t *testing.T) {
+	for shown, page := range map[string]http.Handler{"node": handler(t, shop(t)), "cluster": mall().handler(t)} {
+		for _, missing := range []string{"/watch.js", "/main.js", "/cluster.js", "/dom.js"} {
+			if own := missing == "/main.js"; own && shown == "cluster" || missing == "/cluster.js" && shown == "node" {
+				continue
+			}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == missing {
+					<-r.Context().Done()
+					panic(http.ErrAbortHandler)
+				}
+				page.ServeHTTP(w, r)
+			}))
+			p := blank(t)
+			p.openHanging(server.URL, `document.getElementById('stalled')?.getAnimations().length`)
+			const seen = `getComputedStyle(document.getElementById('stalled')).visibility`
+			if now, after := eval[string](p, seen), eval[float64](p, `document.getElementById('stalled').getAnimations()[0].effect.getTiming().delay`); now != "hidden" || after != 10_000 {
+				t.Errorf("%s without %s: it is %s, and appears after %v ms", shown, missing, now, after)
+			}
+			p.do(script(`document.getElementById('stalled').getAnimations()[0].finish()`))
+			p.until(seen + ` === 'visible' && document.body.innerText.includes('The scripts of this page did not start. Load the page again.')`)
+			kill(server)
+		}
+		server := httptest.NewServer(page)
+		t.Cleanup(func() { kill(server) })
+		if p := look(t, server); !eval[bool](p, `document.getElementById('stalled') === null`) {
+			t.Errorf("%s: a page whose scripts run has what it says without them", shown)
+		}
+	}
+}
+
+// A page of which a script is cut off says so: a browser runs none of its modules then.
+func TestScriptIsMissing(t *testing.T) {
+	page := handler(t, shop(t))
+	for _, missing := range []string{"/main.js", "/model.js"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == missing {
+				w.Header().Set("Content-Type", "text/javascript")
+				w.Header().Set("Content-Length", "1000")
+				_, _ = w.Write([]byte("export "))
+				panic(http.ErrAbortHandler) // it cuts the connection
+			}
+			page.ServeHTTP(w, r)
+		}))
+		t.Cleanup(func() { kill(server) })
+		p := blank(t)
+		p.open(server.URL, `document.getElementById('state').textContent === 'A script of this page was not loaded. Load the page again.'`)
+	}
+}
+
+// The first paint of a machine of 512 CPUs and 500 workloads takes at most a second. One of
+// ten has to: other programs compute beside it.
+func TestFirstPaint(t *testing.T) {
+	server := serve(t, &node{machine: large(), pinned: names("shop/web", 60), throttled: names("batch/job", 440)})
+	p := look(t, server)
+	best := 1e9
+	for try := 0; try < 10 && best > 1000; try++ {
+		p.open(server.URL, `document.body.classList.contains('drawn') && performance.getEntriesByName('first-contentful-paint').length`)
+		best = min(best, eval[float64](p, `performance.getEntriesByName('first-contentful-paint')[0].startTime`))
+	}
+	t.Logf("first paint after %.0f ms", best)
+	if best > 1000 {
+		t.Errorf("first paint after %.0f ms", best)
+	}
+}

@@ -1,0 +1,60 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/berth-project/berth/internal/web"
+)
+
+// A recording is played, stopped, and brought to any of its moments by keys.
+func TestReplay(t *testing.T) {
+	n := shop(t)
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	before := n.view(t)
+	if err := encoder.Encode(before); err != nil {
+		t.Fatal(err)
+	}
+	for n.second = 1; n.second < 20; n.second++ {
+		now := n.view(t)
+		if err := encoder.Encode(now.Since(before)); err != nil {
+			t.Fatal(err)
+		}
+		before = now
+	}
+	recording, err := web.ReadRecording(&lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- recording.Serve(ctx, l, slog.New(slog.DiscardHandler)) }()
+	p := blank(t)
+	p.open("http://"+l.Addr().String(), `document.body.classList.contains('drawn') && document.getElementById('state').textContent === 'Recording'`)
+	p.until(`Number(document.getElementById('seek').value) > 0`)
+	p.do(script(`document.getElementById('play').click()`), script(`document.getElementById('seek').focus()`))
+	p.press(kb.End)
+	p.until(`document.getElementById('moment').value.endsWith(', 20 of 20')`)
+	p.press(kb.Home, kb.ArrowRight)
+	p.until(`document.getElementById('moment').value.endsWith(', 2 of 20') && document.getElementById('play').textContent === 'Play'`)
+	p.do(script(`document.getElementById('speed').value = '60'; document.getElementById('speed').dispatchEvent(new Event('change')); document.getElementById('play').click()`))
+	p.until(`document.getElementById('moment').value.endsWith(', 20 of 20') && document.getElementById('play').textContent === 'Play'`)
+	p.choose("batch/reports-1/app")
+	picture(t, p, "replay")
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,73 @@
+package web
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// shop is a node of two sockets with workloads of each kind.
+func shop(t testing.TB) *node {
+	return &node{
+		machine: recorded(t, "two-socket-ht"), pinned: append(names("shop/web", 3), "shop/db-0/postgres"),
+		throttled: append(names("batch/reports", 4), names("infra/logs", 3)...),
+	}
+}
+
+// shots are the screens of pictures.
+var shots = []struct {
+	screen, scheme string
+	width, height  int64
+}{{"phone", "dark", 390, 844}, {"phone", "light", 390, 844}, {"desk", "light", 1440, 1000}, {"desk", "dark", 1440, 1000}}
+
+// TestPictures takes the pictures of the page that `go test -artifacts` keeps: light and dark,
+// on a desk and on a phone, of a node and of one with 512 CPUs. A page that is wider than its
+// screen, and a picture of one colour, are errors.
+func TestPictures(t *testing.T) {
+	for name, n := range map[string]*node{"node": shop(t), "large": {machine: large(), pinned: names("shop/web", 60), throttled: names("batch/job", 440)}} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, n)
+			p := look(t, server)
+			p.do(chromedp.Click(chromedp.CSS(`[data-holder="` + n.pinned[1] + `"]`)))
+			p.until(`document.querySelectorAll('#detail dt').length > 3 && document.querySelector('.chosen')`)
+			for _, shot := range shots {
+				p.like(shot.scheme, shot.width, shot.height)
+				p.until(`document.documentElement.scrollWidth <= innerWidth`)
+				picture(t, p, name+"-"+shot.screen+"-"+shot.scheme)
+				if n.machine.Online.Size() > 100 {
+					break // large pictures take long
+				}
+			}
+			p.clean(server)
+		})
+	}
+}
+
+// picture keeps a picture of all of a page.
+func picture(t *testing.T, p *tab, name string) {
+	t.Helper()
+	text, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	image, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[any]bool{}
+	for x := image.Bounds().Min.X; x < image.Bounds().Max.X; x += 7 {
+		for y := image.Bounds().Min.Y; y < image.Bounds().Max.Y; y += 7 {
+			seen[image.At(x, y)] = true
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("%s has %d colours", name, len(seen))
+	}
+}

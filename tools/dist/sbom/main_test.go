@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// TestBill writes the bill of this test program twice, and compares it with what the program
+// says of itself.
+func TestBill(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string) []byte {
+		file := filepath.Join(t.TempDir(), name)
+		if err := run([]string{file, "program", "v1.2.3", "86400", program}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	text := write("one.json")
+	if !bytes.Equal(text, write("another.json")) {
+		t.Error("the same program has two bills")
+	}
+	var bill cdx.BOM
+	if err := json.Unmarshal(text, &bill); err != nil {
+		t.Fatal(err)
+	}
+	if got := bill.Metadata; got.Timestamp != "1970-01-02T00:00:00Z" || got.Component.Name != "program" || got.Component.Version != "v1.2.3" {
+		t.Errorf("the bill is of %+v at %s", got.Component, got.Timestamp)
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || len(info.Deps) == 0 {
+		t.Fatalf("the test has %+v", info)
+	}
+	for _, module := range info.Deps {
+		found := slices.ContainsFunc(*bill.Components, func(c cdx.Component) bool {
+			return c.PackageURL == "pkg:golang/"+module.Path+"@"+module.Version && c.Hashes != nil
+		})
+		if !found {
+			t.Errorf("the bill lacks %s %s", module.Path, module.Version)
+		}
+	}
+	if len(*bill.Components) != len(info.Deps)+1 {
+		t.Errorf("%d components for %d modules and the library of Go", len(*bill.Components), len(info.Deps))
+	}
+}
+
+// TestReplaced: what is in the bill is the module that is in the program. One of the tree has no sum.
+func TestReplaced(t *testing.T) {
+	const sum = "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+	fork := &debug.Module{Path: "example.org/fork", Version: "v2.0.0", Sum: sum}
+	got, err := dependency(&debug.Module{Path: "example.org/old", Version: "v1.0.0", Replace: fork})
+	if err != nil || got.PackageURL != "pkg:golang/example.org/fork@v2.0.0" || got.Hashes == nil {
+		t.Errorf("%+v: %v", got, err)
+	}
+	got, err = dependency(&debug.Module{Path: "example.org/here", Version: "v0.0.0", Replace: &debug.Module{Path: "../..", Version: "(devel)"}})
+	if err != nil || got.PackageURL != "pkg:golang/example.org/here@v0.0.0" || got.Hashes != nil {
+		t.Errorf("%+v: %v", got, err)
+	}
+	if _, err := dependency(&debug.Module{Path: "example.org/bare", Version: "v1.0.0"}); err == nil {
+		t.Error("a module without a sum passes")
+	}
+}
+
+// TestNoProgram: a file that Go did not link has no bill.
+func TestNoProgram(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if bill, err := describe(file, "script", "v1", time.Unix(0, 0)); err == nil {
+		t.Errorf("the bill is %+v", bill)
+	}
+}

@@ -1,0 +1,171 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+// TestLayer checks that parents come before their files, once, and that the same content is
+// the same layer.
+func TestLayer(t *testing.T) {
+	pack := func() []byte {
+		l := NewLayer()
+		for _, f := range []File{
+			{Path: "a/b/c", Content: []byte("x"), Mode: 0o755},
+			{Path: "a/b", Mode: 0o1777}, // There already.
+			{Path: "a/link", Link: "b/c"},
+			{Path: "a/b/c", Content: []byte("another")},
+		} {
+			if err := l.Add(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		content, err := l.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	first := pack()
+	if !bytes.Equal(first, pack()) {
+		t.Error("the same content is two layers")
+	}
+	var got []string
+	each(t, first, func(header *tar.Header, _ []byte) {
+		got = append(got, header.FileInfo().Mode().String()+" "+header.Name)
+	})
+	want := []string{"drwxr-xr-x a/", "drwxr-xr-x a/b/", "-rwxr-xr-x a/b/c", "Lrwxrwxrwx a/link"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("layer (-want +got):\n%s", diff)
+	}
+}
+
+// each reads an archive.
+func each(t *testing.T, archive []byte, do func(*tar.Header, []byte)) {
+	t.Helper()
+	for reader := tar.NewReader(bytes.NewReader(archive)); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(header, content)
+	}
+}
+
+// archive packs a program for two architectures.
+func archive(t *testing.T) []byte {
+	t.Helper()
+	var images []v1.Image
+	for _, architecture := range []string{"amd64", "arm64"} {
+		image, err := OfProgram("hello", []byte("of "+architecture), v1.ConfigFile{Architecture: architecture})
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, image)
+	}
+	var out bytes.Buffer
+	if err := Archive(&out, "example.org/hello", "v1.2.3", images); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestArchive unpacks an archive and holds the layout to the specification: every digest and size,
+// one image for each architecture, the names that runtimes look for.
+func TestArchive(t *testing.T) {
+	packed, dir := archive(t), t.TempDir()
+	if !bytes.Equal(packed, archive(t)) {
+		t.Error("the same programs are two archives")
+	}
+	each(t, packed, func(header *tar.Header, content []byte) {
+		name := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	outer, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(outer); err != nil {
+		t.Error(err)
+	}
+	list, err := outer.IndexManifest()
+	if err != nil || len(list.Manifests) != 1 {
+		t.Fatalf("the layout has %+v: %v", list, err)
+	}
+	names := map[string]string{annotationName: "example.org/hello:v1.2.3", annotationTag: "v1.2.3"}
+	if diff := cmp.Diff(names, list.Manifests[0].Annotations); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	index, err := outer.ImageIndex(list.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range manifest.Manifests {
+		image, err := index.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[d.Platform.String()] = program(t, image)
+	}
+	want := map[string]string{"linux/amd64": "/usr/bin/hello: of amd64", "linux/arm64": "/usr/bin/hello: of arm64"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("programs (-want +got):\n%s", diff)
+	}
+}
+
+// program returns what an image runs, and what that holds.
+func program(t *testing.T, image v1.Image) string {
+	t.Helper()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers: %v", len(layers), err)
+	}
+	stream, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	content, err := io.ReadAll(stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := config.Config.Entrypoint[0]
+	found := ""
+	each(t, content, func(header *tar.Header, content []byte) {
+		if "/"+header.Name == entry && header.Mode == 0o755 {
+			found = entry + ": " + string(content)
+		}
+	})
+	return found
+}

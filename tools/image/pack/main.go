@@ -1,0 +1,82 @@
+// Command pack writes images of one static program for several architectures as an archive:
+//
+//	pack OUT NAME VERSION SECONDS ARCHITECTURE=FILE...
+//
+// The image has the program as /usr/bin/NAME and the name docker.io/library/NAME:VERSION, which is
+// what a container runtime makes of NAME:VERSION. SECONDS since 1970 are its date.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/berth-project/berth/tools/image"
+)
+
+// errUsage says that the arguments are not those above.
+var errUsage = errors.New("want OUT NAME VERSION SECONDS ARCHITECTURE=FILE, as often as there are files")
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "pack:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	const fixed = 4
+	if len(args) <= fixed {
+		return errUsage
+	}
+	name, version := args[1], args[2]
+	seconds, err := strconv.ParseInt(args[3], 10, 64)
+	if err != nil {
+		return fmt.Errorf("SECONDS: %w", err)
+	}
+	var images []v1.Image
+	for _, arg := range args[fixed:] {
+		architecture, file, ok := strings.Cut(arg, "=")
+		if !ok {
+			return fmt.Errorf("argument %q: %w", arg, errUsage)
+		}
+		made, err := program(name, file, v1.ConfigFile{
+			Architecture: architecture,
+			Created:      v1.Time{Time: time.Unix(seconds, 0).UTC()},
+			Config: v1.Config{Labels: map[string]string{
+				"org.opencontainers.image.title":    name,
+				"org.opencontainers.image.version":  version,
+				"org.opencontainers.image.licenses": "Apache-2.0",
+			}},
+		})
+		if err != nil {
+			return fmt.Errorf("image of %s: %w", file, err)
+		}
+		images = append(images, made)
+	}
+	out, err := os.Create(args[0])
+	if err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	if err := image.Archive(out, "docker.io/library/"+name, version, images); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	return nil
+}
+
+// program is the image of one architecture.
+func program(name, file string, config v1.ConfigFile) (v1.Image, error) {
+	binary, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read program: %w", err)
+	}
+	return image.OfProgram(name, binary, config)
+}
