@@ -1,13 +1,17 @@
 #!/bin/bash
 # deps.sh installs the Debian or Ubuntu packages that `make test` and `make
-# cluster` need: an emulator for the virtual machines, what builds their kernel,
-# what connects pods, rpm, and a browser. test/kernel knows which are missing. Without root it
-# prints the line to run instead.
+# cluster` need: an emulator for the virtual machine, what connects pods, rpm, and a browser.
+# With "all" it installs those of the verify targets, too: what builds a kernel and the root
+# file system of a node. test/kernel knows which are missing. Without root it prints the line
+# to run instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
-missing() { "$go" run ./test/kernel/vm deps; }
+which=${1-}
+missing() { "$go" run ./test/kernel/vm deps $which; }
+# The network may fail for a moment, and another installation may be under way.
+apt() { apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@"; }
 
 if ! command -v apt-get >/dev/null; then
 	need=$(missing)
@@ -34,10 +38,10 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 need=$(missing)
 if [ -n "$need" ]; then
-	apt-get update
+	apt update
 	need=$(missing) # now that the lists name the source package
 	# shellcheck disable=SC2086 # a list of words
-	apt-get install -y --no-install-recommends $need
+	apt install -y --no-install-recommends $need
 elif ! recent; then
-	apt-get update || echo "deps: going on with the old package lists" >&2
+	apt update || echo "deps: going on with the old package lists" >&2
 fi

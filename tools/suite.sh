@@ -1,18 +1,25 @@
 #!/bin/bash
-# Runs tests, and those that fail once more: the tests of kernels, clusters and browsers share
-# their machine with others. A test that fails twice fails. Each one that needed a second run has
-# a line in bin/again, which `make test` prints: it is a defect, of the test or of Berth.
+# Runs tests, and those that fail once more, from their top: the tests of kernels, clusters and
+# browsers share their machine with others. A test that fails twice fails. Each one that ran twice
+# has a line in bin/stages/again, which `make test` prints: it is a defect, of the test or of Berth.
 #
-#   suite.sh PACKAGE... [-- FLAG...]      in the directory of a module; FLAGs of go test
+#   suite.sh [--once] PACKAGE... [-- FLAG...]      in the directory of a module; FLAGs of go test
+#
+# --once is for tests that nothing on the machine can disturb: they have no second run.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+again=$root/bin/stages/again
+runs=(--rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=10 --rerun-fails-report "$again/$$")
+if [[ ${1-} == --once ]]; then
+	runs=()
+	shift
+fi
 packages=()
 while [[ $# -gt 0 && $1 != -- ]]; do
 	packages+=("$1")
 	shift
 done
 shift || true
-mkdir -p "$root/bin/again"
+mkdir -p "$again"
 exec "${GO:-go}" tool -modfile="$root/tools/go.mod" gotestsum --format standard-quiet \
-	--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-report "$root/bin/again/$$" \
-	--packages "${packages[*]}" -- -count=1 -vet=off "$@"
+	${runs[@]+"${runs[@]}"} --packages "${packages[*]}" -- -count=1 -vet=off "$@"

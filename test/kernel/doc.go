@@ -18,15 +18,15 @@
 // test in another cell.
 //
 // An emulated processor needs a fifth of a second to start a test that is then killed at one of
-// two hundred steps. So a cell of `make test` makes one of seven such steps (job.Stride); the
-// host, where it runs as root, and the cells of `make verify` make all of them.
+// two hundred steps. So the one cell of `make test` makes one of seven such steps (job.Stride); the
+// host, where it runs as root, and the cells of `make verify-kernels` make all of them.
 //
 // TestBootArguments boots once more with arguments that no cell has: a locked down kernel, isolated CPUs.
 //
 // TestGRUB boots from a disk with a GRUB of its own (GRUB, out of its packages), by the BIOS and by UEFI
 // firmware, and takes it through boots on trial; TestSystemdBoot does the same with UEFI firmware and
 // systemd-boot. With UEFI the kernel is the distribution's, as our own knows no such firmware. Each of
-// them boots nine times, and is for `make verify` only.
+// them boots nine times. These, TestBootArguments and the whole matrix are `make verify-kernels`.
 //
 // # Adding things
 //
@@ -44,11 +44,11 @@
 //
 // # Running
 //
-//	go run ./test/kernel/vm deps                 # names the Debian packages that are missing
-//	go run ./test/kernel/vm build                # fills the cache, with progress
-//	go test -count=1 ./test/kernel               # the whole matrix
-//	go test -count=1 ./test/kernel -run VM/6.12-v2
+//	go run ./test/kernel/vm deps all             # names the Debian packages that are missing
+//	go run ./test/kernel/vm build all            # fills the cache, with progress
+//	go test -count=1 ./test/kernel               # the one cell
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel
+//	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run VM/6.12-v2
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|SystemdBoot'
 //
 // Without the packages TestVM skips, except where CI or BERTH_VM=require is set: there a

@@ -38,10 +38,7 @@ const grubConfig = "boot/grub/grub.cfg"
 // boots nine times in a test.
 func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel, initramfs string) {
 	t.Helper()
-	kernels = requireKernels(t)
-	if os.Getenv("BERTH_VM_MATRIX") != "all" {
-		t.Skip("boots nine virtual machines; runs in: make verify")
-	}
+	kernels = requireAll(t)
 	tree := t.TempDir()
 	root, err := hostfs.Open(tree)
 	must(t, err)

@@ -18,11 +18,11 @@ type Cell struct {
 // die at every nth step die in each kind of step.
 const stride = 7
 
-// Matrix returns the cells that the live tests run in. Our own kernel, being the newer one,
-// takes both versions of cgroups; the distribution's shows that an older kernel with all of
-// its options behaves the same, in the layout that it is shipped with. If all is set, both
-// take every layout, also the hybrid one, whose CPUs follow the rules of v1, and every cell
-// takes every package, and all of the repetitions that a real machine makes.
+// Matrix returns the cells that the live tests run in. By itself it is one: the distribution's
+// kernel, an older one with all of its options, in the layout that it is shipped with. If all is
+// set, that one and our own, newer one take every layout, also the hybrid one, whose CPUs follow
+// the rules of v1. Every cell takes every package then, and all of the repetitions that a real
+// machine makes.
 func Matrix(all bool) []Cell {
 	if all {
 		return []Cell{
@@ -34,17 +34,14 @@ func Matrix(all bool) []Cell {
 			{Origin: "distro", Layout: "hybrid", Stride: 1},
 		}
 	}
-	return []Cell{
-		{Origin: "own", Layout: "v2", Stride: stride},
-		{Origin: "own", Layout: "v1", Without: programs(), Stride: stride},
-		{Origin: "distro", Layout: "v2", Without: programs(), Stride: stride},
-	}
+	return []Cell{{Origin: "distro", Layout: "v2", Without: timed(), Stride: stride}}
 }
 
-// programs returns the packages that run whole programs, most of them under load. What differs
-// between kernels is asked by the packages below them; one cell shows that they run without the
-// host's root.
-func programs() []string { return []string{"internal/bench", "internal/cli", "internal/demo"} }
+// timed returns the packages that the one cell leaves out: those that run whole programs under
+// load, fill nodes, or judge by the clock, which runs on while an emulated processor waits.
+func timed() []string {
+	return []string{"internal/bench", "internal/cli", "internal/demo", "internal/doctor", "internal/mover"}
+}
 
 // Name is the cell's name for people and for -run, like "6.12-v2" or "6.1-distro-v2".
 func (c Cell) Name(k Kernel) string {
@@ -57,13 +54,14 @@ func (c Cell) Name(k Kernel) string {
 // Takes says that the cell runs the tests of a package.
 func (c Cell) Takes(cases Cases) bool { return !slices.Contains(c.Without, cases.Package) }
 
-// Kernels returns the kernel of each origin, built or downloaded if need be.
-func Kernels(ctx context.Context, log io.Writer) (map[string]Kernel, error) {
-	own, err := Own(ctx, log)
-	if err != nil {
-		return nil, err
-	}
+// Kernels returns the kernel of each origin, built or downloaded if need be: of the distribution's
+// alone, or all.
+func Kernels(ctx context.Context, log io.Writer, all bool) (map[string]Kernel, error) {
 	distro, err := Distro(ctx, log)
+	if err != nil || !all {
+		return map[string]Kernel{"distro": distro}, err
+	}
+	own, err := Own(ctx, log)
 	if err != nil {
 		return nil, err
 	}

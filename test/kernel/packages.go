@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -19,16 +20,22 @@ var ErrMissing = errors.New("missing packages")
 // need is a file or a program, and the package that brings it.
 type need struct{ file, pkg string }
 
-// needs lists what building and booting a kernel takes, kernel sources aside.
-func needs() []need {
+// bootNeeds lists what booting a stock kernel takes.
+func bootNeeds() []need {
 	return []need{
 		{QEMU, "qemu-system-x86"},
 		{"gcc", "gcc"},
+		{"xz", "xz-utils"},
+	}
+}
+
+// buildNeeds lists what building a kernel takes besides, its sources aside.
+func buildNeeds() []need {
+	return []need{
 		{"make", "make"},
 		{"flex", "flex"},
 		{"bison", "bison"},
 		{"bc", "bc"},
-		{"xz", "xz-utils"},
 		{"/usr/include/libelf.h", "libelf-dev"},
 		{"/usr/include/openssl/ssl.h", "libssl-dev"},
 	}
@@ -56,20 +63,24 @@ func clusterNeeds() []need {
 // the page.
 func packageNeeds() []need { return []need{{"rpm", "rpm"}, {"chromium", "chromium"}} }
 
-// Missing returns the Debian packages that are not installed, in the form that apt-get
-// install takes. The kernel sources are the newest linux-source package of the release.
-func Missing(ctx context.Context) []string {
-	return append(missingForNode(ctx), absent(append(clusterNeeds(), packageNeeds()...))...)
+// Missing returns the Debian packages of `make test` that are not installed, in the form that
+// apt-get install takes.
+func Missing() []string { return absent(bootNeeds(), clusterNeeds(), packageNeeds()) }
+
+// MissingForAll is Missing with those of the verify targets. The kernel sources are the newest
+// linux-source package of the release.
+func MissingForAll(ctx context.Context) []string {
+	return append(missingForNode(ctx), absent(clusterNeeds(), packageNeeds())...)
 }
 
-// missingForNode is Missing without what only a cluster on this machine takes.
+// missingForNode are those of a Kubernetes node in a virtual machine.
 func missingForNode(ctx context.Context) []string {
 	return append(missing(ctx), absent(nodeNeeds())...)
 }
 
-// missing is Missing without what only a Kubernetes node takes.
+// missing are those that building and booting a kernel takes.
 func missing(ctx context.Context) []string {
-	missing := absent(needs())
+	missing := absent(bootNeeds(), buildNeeds())
 	if _, err := newestSource(); err != nil {
 		missing = append(missing, sourcePackage(ctx))
 	}
@@ -77,9 +88,9 @@ func missing(ctx context.Context) []string {
 }
 
 // absent returns the packages of what is not there.
-func absent(all []need) []string {
+func absent(all ...[]need) []string {
 	var packages []string
-	for _, n := range all {
+	for _, n := range slices.Concat(all...) {
 		if !present(n.file) {
 			packages = append(packages, n.pkg)
 		}
@@ -89,6 +100,9 @@ func absent(all []need) []string {
 
 // checkPackages returns ErrMissing with the line that installs what is missing.
 func checkPackages(ctx context.Context) error { return toInstall(missing(ctx)) }
+
+// checkBoot is checkPackages for a stock kernel.
+func checkBoot() error { return toInstall(absent(bootNeeds())) }
 
 // CheckNode returns ErrMissing with the line that installs what a Kubernetes node in a
 // virtual machine takes.

@@ -16,13 +16,16 @@ import (
 
 // TestVM runs every live test in every cell of the matrix.
 func TestVM(t *testing.T) {
-	kernels := requireKernels(t)
+	kernels := requireKernels(t, all())
 	source := moduleRoot(t)
 	cases, err := Find(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	matrix := Matrix(os.Getenv("BERTH_VM_MATRIX") == "all")
+	matrix := Matrix(all())
+	cases = slices.DeleteFunc(cases, func(c Cases) bool {
+		return !slices.ContainsFunc(matrix, func(cell Cell) bool { return cell.Takes(c) })
+	})
 	image := testImage(t, source, cases, matrix[0].Stride)
 	record := NewRecord(skips())
 	booted := 0
@@ -51,7 +54,7 @@ func TestVM(t *testing.T) {
 // has isolated CPUs, and to which nohz_full= names a CPU that it cannot have: it ignores all of that. No
 // other cell is so, and these are the cases of two packages.
 func TestBootArguments(t *testing.T) {
-	kernels := requireKernels(t)
+	kernels := requireAll(t)
 	source := moduleRoot(t)
 	cases, err := Find(source)
 	if err != nil {
@@ -74,7 +77,7 @@ func TestBootArguments(t *testing.T) {
 // TestDeadGuestIsReported boots an image without init: the kernel panics, and the error must
 // say so in the kernel's own words.
 func TestDeadGuestIsReported(t *testing.T) {
-	kernels := requireKernels(t)
+	kernels := requireAll(t)
 	image := filepath.Join(t.TempDir(), "initramfs")
 	var content bytes.Buffer
 	if err := NewArchive(&content).Close(); err != nil {
@@ -94,7 +97,7 @@ func TestDeadGuestIsReported(t *testing.T) {
 // TestHungGuestIsReported boots a guest that has begun and says nothing more. The error must have the
 // registers of its processors, and the kernel's own stacks.
 func TestHungGuestIsReported(t *testing.T) {
-	kernels := requireKernels(t)
+	kernels := requireAll(t)
 	guest, err := NewGuest(t.Context(), moduleRoot(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -167,19 +170,36 @@ func judge(t *testing.T, record *Record, layout string, want Cases, got job.Resu
 	t.Log(Summary(got))
 }
 
-// requireKernels returns the kernels, or skips where they can't be had and nobody insists.
-func requireKernels(t *testing.T) map[string]Kernel {
+// all says that every kernel and every layout are wanted.
+func all() bool { return os.Getenv("BERTH_VM_MATRIX") == "all" }
+
+// requireAll returns all kernels, or skips where only the one machine is wanted.
+func requireAll(t *testing.T) map[string]Kernel {
+	t.Helper()
+	if !all() {
+		t.Skip("boots a kernel of our own; runs in: make verify-kernels")
+	}
+	return requireKernels(t, true)
+}
+
+// requireKernels returns the distribution's kernel, or all, or skips where they can't be had and
+// nobody insists.
+func requireKernels(t *testing.T, all bool) map[string]Kernel {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("boots four virtual machines; runs in: make test")
+		t.Skip("boots a virtual machine; runs in: make test")
 	}
-	if err := checkPackages(t.Context()); err != nil {
+	err := checkBoot()
+	if all {
+		err = checkPackages(t.Context())
+	}
+	if err != nil {
 		if os.Getenv("CI") != "" || os.Getenv("BERTH_VM") == "require" {
 			t.Fatal(err)
 		}
 		t.Skipf("%v; runs in: make test", err)
 	}
-	kernels, err := Kernels(t.Context(), os.Stderr)
+	kernels, err := Kernels(t.Context(), os.Stderr, all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@
 //
 // # Tests
 //
-// A cluster takes a minute to start, so `make node` starts one for several packages: with
+// A cluster takes a minute to start, so one is started for several packages: with
 // BERTH_CLUSTER_GUESTS="./node ./tour" TestCluster runs the tests of these directories, too, before
-// it ends its cluster and looks for what is left.
+// it ends its cluster and looks for what is left. BERTH_CLUSTER_RUN is their -run, "" for all.
 package local

@@ -242,7 +242,7 @@ func (s *stage) clean(t *testing.T) {
 	s.agentReady(t)
 	s.settled(t)
 	if found := s.witness.take(); len(found) > 0 {
-		t.Errorf("exclusive CPUs were shared:\n%s\n%s", strings.Join(found, "\n"), s.agentSays(t))
+		t.Errorf("broken law: exclusive CPUs were shared:\n%s\n%s", strings.Join(found, "\n"), s.agentSays(t))
 	}
 }
 

@@ -1,8 +1,8 @@
 // Program vm is the way from make to the test machines: it names missing packages, fills the
 // kernel cache and records the emulated machines for testdata.
 //
-//	vm deps           names the Debian packages that are missing, on one line
-//	vm build          builds or downloads the kernels that are not in the cache
+//	vm deps [all]     names the Debian packages that are missing, on one line
+//	vm build [all]    downloads the stock kernel that is not in the cache; with all, builds our own, too
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints what it said
 package main
@@ -33,17 +33,21 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "deps":
-		fmt.Println(strings.Join(kernel.Missing(ctx), " "))
+		missing := kernel.Missing()
+		if args[1] == "all" {
+			missing = kernel.MissingForAll(ctx)
+		}
+		fmt.Println(strings.Join(missing, " "))
 		return nil
 	case "build":
-		_, err := kernel.Kernels(ctx, os.Stderr)
+		_, err := kernel.Kernels(ctx, os.Stderr, args[1] == "all")
 		return err
 	case "record":
 		return record(ctx, args[1])
 	case "run":
 		return runBerth(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps | build | record [DIR] | run ARG...; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | record [DIR] | run ARG...; not %q", args[0])
 }
 
 // runBerth boots a machine of two sockets and runs one command of Berth there.
