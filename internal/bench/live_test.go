@@ -40,7 +40,7 @@ func place(t *testing.T) bench.Place {
 		t.Skip("takes seconds on the real kernel: make test runs it")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("needs root to make cgroups; runs in the VM: make test")
+		t.Skip("needs root to make cgroups; runs in the VM: make verify-kernels")
 	}
 	root, err := hostfs.Open("/")
 	if err != nil {
@@ -48,11 +48,11 @@ func place(t *testing.T) bench.Place {
 	}
 	host, err := cgroup.Open(root)
 	if err != nil {
-		t.Skipf("needs cgroups (%v); runs in the VM: make test", err)
+		t.Skipf("needs cgroups (%v); runs in the VM: make verify-kernels", err)
 	}
 	probe, err := scratch.New(host, "", scratch.Name("bench-probe"))
 	if err != nil {
-		t.Skipf("needs writable cgroups (%v); runs in the VM: make test", err)
+		t.Skipf("needs writable cgroups (%v); runs in the VM: make verify-kernels", err)
 	}
 	if err := probe.Close(); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func newQuay(t *testing.T, name string) *quay {
 		t.Skip("takes seconds: make test runs it")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("writes to cgroups: needs root; the VM runs it: make test")
+		t.Skip("writes to cgroups: needs root; the VM runs it: make verify-kernels")
 	}
 	root, err := hostfs.Open("/")
 	if err != nil {

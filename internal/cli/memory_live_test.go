@@ -18,7 +18,7 @@ import (
 // are: nothing is to be done, and nothing is found. A pass that is interrupted ends at once.
 func TestPassByHand(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("makes a control group: needs root; the VM runs it: make test")
+		t.Skip("makes a control group: needs root; the VM runs it: make verify-kernels")
 	}
 	g := &globals{Root: "/"}
 	root, closed, err := g.openReading()

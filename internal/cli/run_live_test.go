@@ -123,7 +123,7 @@ func sees(t *testing.T, flags ...string) reported {
 func liveMachine(t *testing.T) *topology.Topology {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("real-time policies need root; the VM runs it: make test")
+		t.Skip("real-time policies need root; the VM runs it: make verify-kernels")
 	}
 	root, err := hostfs.Open("/")
 	if err != nil {

@@ -79,7 +79,7 @@ func unpackBalancer(ctx context.Context, into string) error {
 func balances(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("irqbalance answers root only; make test runs it as root")
+		t.Skip("irqbalance answers root only; make verify-net runs it as root")
 	}
 	program, err := exec.LookPath("irqbalance")
 	if err != nil {

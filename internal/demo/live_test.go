@@ -44,7 +44,7 @@ func home(t *testing.T) *demo.Home {
 	}
 	h, err := demo.OpenHome(t.Context(), root)
 	if errors.Is(err, demo.ErrUnsupported) {
-		t.Skipf("%v; runs in the VM: make test", err)
+		t.Skipf("%v; runs in the VM: make verify-kernels", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func running(name string) func(*testing.T, faulty) (string, []doctor.Managed) {
 // and after.
 func TestLiveFaults(t *testing.T) {
 	if !ours() {
-		t.Skip("changes the whole host; runs in the VM: make test")
+		t.Skip("changes the whole host; runs in the VM: make verify-kernels")
 	}
 	var err error
 	h := faulty{root: open(t, "/")}

@@ -287,7 +287,7 @@ func TestLive(t *testing.T) {
 	t.Run("confined", func(t *testing.T) { confined(t, root) })
 	t.Run("overloaded", func(t *testing.T) { overloaded(t, root) })
 	if os.Geteuid() != 0 {
-		t.Skip("groups and real-time policies need root; runs in the VM: make test")
+		t.Skip("groups and real-time policies need root; runs in the VM: make verify-kernels")
 	}
 	t.Run("throttled", func(t *testing.T) {
 		host, err := cgroup.Open(root)

@@ -45,7 +45,7 @@ type stage struct {
 func newStage(t testing.TB) *stage {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root makes groups; runs in the VM: make test")
+		t.Skip("only root makes groups; runs in the VM: make verify-kernels")
 	}
 	s := &stage{TB: t}
 	host, err := s.open()
@@ -149,7 +149,7 @@ func (s *stage) remove() {
 func twoNodes(t testing.TB) *stage {
 	t.Helper()
 	if _, err := os.Stat("/sys/devices/system/node/node1"); err != nil {
-		t.Skip("one NUMA node; runs in the VM: make test")
+		t.Skip("one NUMA node; runs in the VM: make verify-kernels")
 	}
 	return newStage(t)
 }

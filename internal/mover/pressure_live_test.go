@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// allRuns are made in each of six machines of `make verify`, which is more than 1,000, and
-	// someRuns in each of three of `make test`, of which two have swap.
+	// allRuns are made in each of six machines of `make verify-kernels`, which is more than 1,000, and
+	// someRuns where not all repetitions are wanted.
 	allRuns, someRuns = 170, 15
 	// movedMiB is how much the pass is to move, hogMiB how much the hog takes, and cacheMiB how
 	// much page cache there is to reclaim. Half of it outweighs the least that stays unused.
@@ -320,7 +320,7 @@ func smallNodes(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	if m.Total > 2<<30 {
-		t.Skip("fills a NUMA node, which is too large; runs in the VM: make test")
+		t.Skip("fills a NUMA node, which is too large; runs in the VM: make verify-kernels")
 	}
 	return s
 }

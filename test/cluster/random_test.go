@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// defaultEvents are enough for each fault to happen; `make verify` sends 10,000.
+	// defaultEvents are enough for each fault to happen; `make verify-cluster` sends 10,000.
 	defaultEvents = 2_000
 	// workers send events at the same time.
 	workers = 6

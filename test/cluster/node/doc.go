@@ -9,7 +9,7 @@
 //
 // The cluster is started anew, and nothing of it is left. On a machine where one is up already the
 // tests are skipped, unless BERTH_NODE_CLUSTER=running: then they use it, hurt it, and leave it up, as
-// they do in the cluster of package local's test (`make node`).
+// they do in the cluster of package local's test (`make node`, `make verify-node`).
 //
 // Two faults are not made here. A reboot would be one of this machine: package journal tests entries
 // of another boot, and the test of the tour cuts the power of the node in the virtual machine. A CPU

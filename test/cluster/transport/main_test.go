@@ -1,51 +1,59 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
+	"os/exec"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-// usual are directories of a node that containerd's shim and the kubelet have whatever they
-// are told.
-func usual() []string {
-	return []string{"/run/containerd", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"}
-}
+// inside says that this process has a machine's directories for itself.
+const inside = "BERTH_TRANSPORT_INSIDE"
 
-// TestMain removes what the programs of the tests put there: a cluster that runs beside them
-// looks at its end whether it left something.
+// TestMain runs the tests in a mount name space of their own: containerd's shim and the kubelet
+// have directories below /run, /var/lib and /var/log whatever they are told, and what other
+// programs of this machine have there is not theirs to see or to change.
 func TestMain(m *testing.M) {
-	before := map[string][]string{}
-	var made []string
-	for _, dir := range usual() {
-		if _, err := os.Stat(dir); err != nil {
-			made = append(made, dir)
-		}
-		before[dir] = entries(dir)
+	if os.Getuid() != 0 {
+		os.Exit(m.Run()) // They say what they need.
 	}
-	m.Run()
-	for _, dir := range usual() {
-		for _, one := range entries(dir) {
-			if !slices.Contains(before[dir], one) {
-				report(os.RemoveAll(one))
-			}
-		}
+	code, err := 0, error(nil)
+	if os.Getenv(inside) == "" {
+		code, err = again()
+	} else if err = enter(); err == nil {
+		code = m.Run()
 	}
-	for _, dir := range made {
-		_ = os.Remove(dir) // where it is still empty
-	}
-}
-
-func entries(dir string) []string {
-	all, err := filepath.Glob(filepath.Join(dir, "*"))
-	report(err)
-	return all
-}
-
-func report(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "left behind:", err)
+		fmt.Fprintln(os.Stderr, "mount name space of the tests:", err)
+		code = 1
 	}
+	os.Exit(code)
+}
+
+// again runs this program in another mount name space and returns its exit code.
+func again() (code int, err error) {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// Its mounts are seen nowhere else, and it ends with this process.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	err = cmd.Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return max(1, exit.ExitCode()), nil
+	}
+	return 0, err
+}
+
+// enter has the directories empty.
+func enter() error {
+	for _, dir := range []string{"/run", "/var/lib", "/var/log"} {
+		if err := unix.Mount("berth-test", dir, "tmpfs", 0, "mode=755"); err != nil {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
+	return nil
 }

@@ -73,7 +73,7 @@ func TestHostOfSystemd(t *testing.T) {
 func newHost(t *testing.T) *host {
 	t.Helper()
 	if os.Getenv("BERTH_VM_MATRIX") != "all" {
-		t.Skip("boots a virtual machine twice; runs in: make verify")
+		t.Skip("boots a virtual machine twice; runs in: make verify-tour")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -34,7 +34,7 @@ type history struct {
 	done                 map[string]int
 }
 
-// TestSimulateAgreesOverEvents has random events (BERTH_PAPER_EVENTS, 2,000; make verify: 10,000)
+// TestSimulateAgreesOverEvents has random events (BERTH_PAPER_EVENTS, 2,000; make verify-cluster: 10,000)
 // happen to a cluster: pods of all kinds come, end and are deleted, nodes come, go, are cordoned
 // and tainted, and agents stop to pin. Each pod is decided by simulate, from what the API server
 // has, and by the scheduler's own cycle in this process. Both let it wait for the same reasons, or

@@ -40,7 +40,7 @@ func setting(name string, otherwise int) int {
 	return otherwise
 }
 
-// TestStorm has a random sequence of events (BERTH_EVENTS, 1,000; make verify: 1,000,000) happen to a
+// TestStorm has a random sequence of events (BERTH_EVENTS, 1,000; make verify-storm: 1,000,000) happen to a
 // small cluster: pods of all kinds are made, deleted, completed, evicted;
 // bindings fail in all ways; schedulers die; the API server is away. After
 // every event the promises hold, whatever is on the way at that moment; in the
