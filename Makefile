@@ -166,7 +166,7 @@ WHOLE := /test/cluster/(local|node|tour)$$
 
 .PHONY: node
 node: $(BUILT) ## a whole cluster on this machine, from its start to its end, with some cases of the agent in it
-	cd test/cluster && BERTH_CLUSTER=require BERTH_NODE_STARTS=4 BERTH_CLUSTER_GUESTS='./node' BERTH_CLUSTER_RUN='$(SMOKE)' \
+	cd test/cluster && BERTH_CLUSTER=require BERTH_NODE_STARTS=4 BERTH_NODE_CHANGES=2 BERTH_CLUSTER_GUESTS='./node' BERTH_CLUSTER_RUN='$(SMOKE)' \
 		$(SUITE) ./local -- -timeout 4h -run '^TestCluster$$|^TestPinnable$$|^TestWhereFilesAre$$' -skip '^TestCluster$$/^(images|servers_come_back)$$'
 
 .PHONY: programs

@@ -33,8 +33,8 @@ func takeSnapshot(t *testing.T) snapshot {
 	s.Groups, err = groupDirs()
 	must(t, err)
 	for _, dir := range append(nodeDirs(), Dir) {
-		// One with files is another program's, and only an empty one is removed.
-		if files, err := os.ReadDir(dir); err == nil && (len(files) == 0 || dir == Dir) {
+		// One that was there before is another program's, with what comes and goes in it.
+		if exists(dir) {
 			s.Dirs = append(s.Dirs, dir)
 		}
 	}

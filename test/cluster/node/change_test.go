@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/test/patience"
 )
 
 // selector is the ConfigMap that selects pods by label.
@@ -57,13 +59,12 @@ func (s *stage) change(t *testing.T) {
 func (s *stage) awaitBurst(t *testing.T, dir string, percent int) {
 	t.Helper()
 	want := fmt.Sprint(300 * percent) // Microseconds: 30 ms of each period of 100 ms.
-	deadline := time.Now().Add(time.Minute)
-	for burst(dir) != want {
-		if time.Now().After(deadline) {
-			t.Fatalf("the burst of %s is %s a minute after it was to be %s", dir, burst(dir), want)
+	must(t, patience.Until(t.Context(), long, 2*time.Millisecond, func() string {
+		if b := burst(dir); b != want {
+			return fmt.Sprintf("the burst of %s is %s, want %s", dir, b, want)
 		}
-		time.Sleep(2 * time.Millisecond)
-	}
+		return ""
+	}))
 }
 
 // groupOf waits for the group of a container.
