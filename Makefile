@@ -119,8 +119,8 @@ BUILT := $(if $(STAGED),check-go,programs)
 # None of them may be unsteady: each runs once.
 .PHONY: unit
 unit: check-go ## the tests that need neither root nor the kernel's groups
-	$(SUITE) --once $(OTHER_TESTS) -- -timeout 4h
-	@for module in $(UNIT); do echo "test $$module"; (cd $$module && $(SUITE) --once ./... -- -timeout 4h); done
+	@red=0; $(SUITE) --once $(OTHER_TESTS) -- -timeout 4h || red=1; \
+	for module in $(UNIT); do echo "test $$module"; (cd $$module && $(SUITE) --once ./... -- -timeout 4h) || red=1; done; exit $$red
 
 .PHONY: page
 page: check-go ## the page in a real browser
@@ -157,9 +157,8 @@ vm: check-go ## the kernel cases on one stock kernel in a VM: cgroup v2, two NUM
 
 .PHONY: kubernetes
 kubernetes: $(BUILT) ## the scheduler in the real framework and with a real API server, and a real container runtime
-	cd cmd/berth-scheduler && $(SUITE) ./... -- -timeout 4h
-	cd test/cluster/runtime && $(SUITE) ./... -- -timeout 4h
-	cd test/cluster && BERTH_CLUSTER=require $(SUITE) $$($(GO) list ./... | grep -vE '$(WHOLE)') -- -timeout 4h -p 1 -parallel 3 -skip '$(FAULTS)'
+	@red=0; for module in cmd/berth-scheduler test/cluster/runtime; do (cd $$module && $(SUITE) ./... -- -timeout 4h) || red=1; done; \
+	(cd test/cluster && BERTH_CLUSTER=require $(SUITE) $$($(GO) list ./... | grep -vE '$(WHOLE)') -- -timeout 4h -p 1 -parallel 3 -skip '$(FAULTS)') || red=1; exit $$red
 
 # The packages that start a whole cluster, of which a machine has one at a time.
 WHOLE := /test/cluster/(local|node|tour)$$
@@ -243,10 +242,10 @@ bench-cluster: cluster ## the load of `berth bench burst` with the server as a p
 
 .PHONY: lint
 lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module
-	$(LINT) run ./...
-	@for module in $(MODULES); do \
+	@red=0; for module in . $(MODULES); do \
 		echo "lint $$module"; \
-		(cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/.golangci.yml ./...); done
+		(cd $$module && $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || red=1; \
+	done; exit $$red
 
 .PHONY: fuzz
 fuzz: check-go ## every fuzz target for FUZZTIME
