@@ -172,6 +172,9 @@ node: $(BUILT) ## a whole cluster on this machine, from its start to its end, wi
 programs: check-go
 	@$(call thrice,$(GO) -C test/cluster run ./programs build)
 
+# The verify targets draw new cases each time; `make test` draws the same ones for the same commit.
+verify-kernels verify-node verify-tour verify-cluster verify-properties verify-storm: export BERTH_SEED ?= random
+
 .PHONY: verify-deps
 verify-deps: check-go
 	@GO='$(GO)' tools/deps.sh all
@@ -214,7 +217,8 @@ verify-storm: check-go ## a million random events for the scheduler, about an ho
 	cd cmd/berth-scheduler && BERTH_EVENTS=1000000 $(GO) test -count=1 -timeout 24h -run '^TestStorm$$' ./internal/trial
 
 .PHONY: verify-net
-verify-net: deps ## what asks the network: irqbalance, promtool, packages built twice, checksums of modules
+verify-net: deps ## what asks the network: irqbalance, promtool, packages built twice, checksums of modules, the newest stock kernel
+	@$(GO) run ./test/kernel/vm newest
 	$(SUITE) ./internal/cli -- -timeout 4h -run '$(NET)'
 	$(GO) mod verify
 	$(MAKE) monitoring dist-twice

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func TestDecodeResourceSpec(t *testing.T) {

@@ -7,7 +7,10 @@ require (
 	k8s.io/kubernetes v1.36.1
 )
 
-require go.etcd.io/etcd/client/pkg/v3 v3.6.16 // indirect
+require (
+	go.etcd.io/etcd/client/pkg/v3 v3.6.16 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect

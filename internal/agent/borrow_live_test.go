@@ -82,7 +82,7 @@ func (s *site) lends() bool {
 // reaches waits until the two groups are as ok says.
 func (p *pair) reaches(what string, ok func(own, other cpuset.Set) bool) {
 	p.t.Helper()
-	err := patience.Until(context.WithoutCancel(p.t.Context()), time.Minute, 50*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(p.t.Context()), 50*time.Millisecond, func() string {
 		own, other := p.cpusOf(p.group), p.cpusOf(p.other)
 		if ok(own, other) {
 			return ""

@@ -43,7 +43,7 @@ func (s *site) cookies() map[coresched.Cookie]bool {
 func (s *site) shares(when string, ok func(coresched.Cookie) bool) coresched.Cookie {
 	s.t.Helper()
 	var one coresched.Cookie
-	err := patience.Until(context.WithoutCancel(s.t.Context()), time.Minute, 50*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(s.t.Context()), 50*time.Millisecond, func() string {
 		all := slices.Collect(maps.Keys(s.cookies()))
 		if len(all) == 1 && ok(all[0]) {
 			one = all[0]
@@ -111,7 +111,7 @@ spec: {cgroup: %s}
 func (s *site) refuses(note string) {
 	s.t.Helper()
 	want := `"reason":"the kernel has no core scheduling: ` + note
-	err := patience.Until(context.WithoutCancel(s.t.Context()), time.Minute, 50*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(s.t.Context()), 50*time.Millisecond, func() string {
 		if text := s.view(); !strings.Contains(text, want) {
 			return text
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // busy takes an address until the function that it returns is called.
@@ -94,13 +96,15 @@ func becomes(t *testing.T, network, address, path string, code int, part string)
 	t.Helper()
 	var got int
 	var text string
-	for range 100 {
+	err := patience.Until(t.Context(), 50*time.Millisecond, func() string {
 		if got, text = get(t, network, address, path); got == code && strings.Contains(text, part) {
-			return
+			return ""
 		}
-		time.Sleep(100 * time.Millisecond)
+		return fmt.Sprintf("%s at %s: %d, want %d %s", path, address, got, code, part)
+	})
+	if err != nil {
+		t.Errorf("%v: %s", err, text)
 	}
-	t.Errorf("%s at %s: %d %s, want %d %s", path, address, got, text, code, part)
 }
 
 // In a cluster the port of a node may be another program's. The agent works all the same,

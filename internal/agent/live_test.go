@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // site is a real group on this kernel with an agent beside it.
@@ -163,12 +165,19 @@ const usualPeriod = 100000
 // eventually waits for the group's bandwidth; a busy machine may take long.
 func (s *site) eventually(want string) {
 	s.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for s.bandwidth() != want {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("bandwidth is %s, want %s", s.bandwidth(), want)
+	s.until(func() string {
+		if got := s.bandwidth(); got != want {
+			return fmt.Sprintf("bandwidth is %s, want %s", got, want)
 		}
-		time.Sleep(50 * time.Millisecond)
+		return ""
+	})
+}
+
+// until waits until look says nothing any more.
+func (s *site) until(look func() string) {
+	s.t.Helper()
+	if err := patience.Until(context.WithoutCancel(s.t.Context()), 50*time.Millisecond, look); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -303,10 +312,12 @@ func TestLiveGroupIsRemovedAndMadeAgain(t *testing.T) {
 	if err := s.group.Close(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second)
-	if got := s.get("/metrics"); !strings.Contains(got, `berth_workload_state{container="",namespace="",pod="",state="Pending",workload="w"} 1`) {
-		t.Errorf("the workload of a removed group is not pending:\n%s", got)
-	}
+	s.until(func() string {
+		if got := s.get("/metrics"); !strings.Contains(got, `berth_workload_state{container="",namespace="",pod="",state="Pending",workload="w"} 1`) {
+			return "the workload of a removed group is not pending"
+		}
+		return ""
+	})
 	s.group = s.newGroup("again")
 	s.eventually("150000/100000 burst 0")
 }
@@ -327,16 +338,36 @@ func TestLiveSecondAgentIsRefused(t *testing.T) {
 func (s *site) waitReady() {
 	s.t.Helper()
 	var dialer net.Dialer
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	s.until(func() string {
 		conn, err := dialer.DialContext(s.t.Context(), "tcp", s.listen)
-		if err == nil {
-			_ = conn.Close()
-			return
+		if err != nil {
+			return err.Error()
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatal(err)
+		_ = conn.Close()
+		return ""
+	})
+}
+
+// passes waits until the agent has begun and ended so many passes from now on.
+func (s *site) passes(n int) {
+	s.t.Helper()
+	count := func() int {
+		const series = `berth_loop_step_seconds_count{step="second"} `
+		_, after, _ := strings.Cut(s.get("/metrics"), series)
+		text, _, _ := strings.Cut(after, "\n")
+		number, err := strconv.Atoi(text)
+		if err != nil {
+			s.t.Fatalf("%s: %v", series, err)
 		}
+		return number
 	}
+	want := count() + n + 1 // One may be under way.
+	s.until(func() string {
+		if got := count(); got < want {
+			return fmt.Sprintf("pass %d, want %d", got, want)
+		}
+		return ""
+	})
 }
 
 func TestLiveBlockedWayBackGoesAsFarAsItCan(t *testing.T) {

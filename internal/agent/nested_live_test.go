@@ -3,7 +3,6 @@ package agent_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/internal/scratch"
 )
@@ -35,12 +34,12 @@ func TestLiveNestedLimitFollows(t *testing.T) {
 	s.workload(`{"policy":"auto"}`)
 	stop := s.start()
 	s.eventually("150000/100000 burst 50000")
-	for until := time.Now().Add(time.Minute); stands() != s.bandwidth() && time.Now().Before(until); {
-		time.Sleep(50 * time.Millisecond)
-	}
-	if got, want := stands(), s.bandwidth(); got != want {
-		t.Errorf("below the group stands %s, the group has %s", got, want)
-	}
+	s.until(func() string {
+		if got, want := stands(), s.bandwidth(); got != want {
+			return fmt.Sprintf("below the group stands %s, the group has %s", got, want)
+		}
+		return ""
+	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

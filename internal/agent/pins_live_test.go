@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // pair is a site with two groups: one whose workload may ask for exclusive CPUs,
@@ -67,14 +69,15 @@ func (s *site) cpusOf(g *scratch.Group) cpuset.Set {
 // settles waits until the two groups are as ok says.
 func (p *pair) settles(what string, ok func(own, other cpuset.Set) bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	err := patience.Until(context.WithoutCancel(p.t.Context()), 50*time.Millisecond, func() string {
 		own, other := p.cpusOf(p.group), p.cpusOf(p.other)
 		if ok(own, other) {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: its CPUs are %s, the neighbour's %s; status %s", what, own, other, p.view())
-		}
+		return fmt.Sprintf("%s: its CPUs are %s, the neighbour's %s", what, own, other)
+	})
+	if err != nil {
+		p.t.Fatalf("%v; status %s", err, p.view())
 	}
 }
 
@@ -112,7 +115,7 @@ func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	}
 	p.start()
 	p.waitReady()
-	time.Sleep(2 * time.Second) // two passes
+	p.passes(2)
 	if own := p.cpusOf(p.group); own != first {
 		t.Fatalf("a new agent moved it from %s to %s", first, own)
 	}
@@ -149,7 +152,7 @@ spec: {cgroup: %s, cpu: {limit: "%d"}}
 `, p.group.Path(), all.Size()))
 	p.start()
 	p.waitReady()
-	time.Sleep(2 * time.Second) // two passes
+	p.passes(2)
 	if own, other := p.cpusOf(p.group), p.cpusOf(p.other); own != all || other != all {
 		t.Errorf("CPUs %s and %s, want %s", own, other, all)
 	}
@@ -178,7 +181,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	write(burst + `, cpuset-scheduler: "true"`)
 	p.settles("pinned", func(own, other cpuset.Set) bool { return own.Size() == 1 && !own.Intersects(other) })
 	p.eventually("-1/100000 burst 0")
-	time.Sleep(3 * time.Second) // passes of both
+	p.passes(3)
 	if got := p.bandwidth(); got != "-1/100000 burst 0" {
 		t.Errorf("with exclusive CPUs the quota is %s", got)
 	}
@@ -217,7 +220,7 @@ func TestLiveOwnListBounds(t *testing.T) {
 		}
 		return own.Size() == 1 && !own.Intersects(other)
 	})
-	time.Sleep(2 * time.Second) // two passes
+	p.passes(2)
 	if other := p.cpusOf(p.other); !other.IsSubsetOf(list) {
 		t.Fatalf("the group with %s was given %s", list, other)
 	}

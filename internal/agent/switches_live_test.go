@@ -110,7 +110,7 @@ func (s *site) join(name string, g *scratch.Group) *side {
 		s.t.Fatal(err)
 	}
 	one.says("go")
-	err = patience.Until(context.WithoutCancel(s.t.Context()), time.Minute, 10*time.Millisecond, func() string {
+	err = patience.Until(context.WithoutCancel(s.t.Context()), 10*time.Millisecond, func() string {
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", one.Process.Pid))
 		if strings.TrimSpace(string(comm)) == name {
 			return ""
@@ -135,7 +135,7 @@ func (s *side) end() { _, _ = s.Process.Kill(), s.Wait() }
 // status waits until the status of the agent has a text.
 func (s *site) status(what string, ok func(text string) bool) {
 	s.t.Helper()
-	err := patience.Until(context.WithoutCancel(s.t.Context()), 2*time.Minute, 100*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(s.t.Context()), 100*time.Millisecond, func() string {
 		if ok(s.view()) {
 			return ""
 		}
@@ -212,7 +212,7 @@ func TestLiveSidesKeepToTheirCores(t *testing.T) {
 // measures waits until records of a second show what must not be when the agent runs.
 func (p *pair) measures(tr *trace, ok func(records []string) bool) {
 	p.t.Helper()
-	err := patience.Until(context.WithoutCancel(p.t.Context()), time.Minute, time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(p.t.Context()), time.Millisecond, func() string {
 		if ok(tr.records(func() { time.Sleep(time.Second) })) {
 			return ""
 		}
@@ -345,7 +345,7 @@ func (p *pair) churns(one *side, name string, g *scratch.Group) *side {
 // has waits until a group has CPUs as ok says.
 func (p *pair) has(what string, g *scratch.Group, ok func(cpuset.Set) bool) {
 	p.t.Helper()
-	err := patience.Until(context.WithoutCancel(p.t.Context()), time.Minute, 50*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(p.t.Context()), 50*time.Millisecond, func() string {
 		if cpus := p.cpusOf(g); !ok(cpus) {
 			return what + ": it has CPUs " + cpus.String()
 		}

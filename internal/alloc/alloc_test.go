@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/topology"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // states is the number of random states to look at: BERTH_ALLOC_STATES, else ten

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/load"
 	"github.com/berth-project/berth/internal/unit"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // TestSmallest holds the search against a walk through all limits.

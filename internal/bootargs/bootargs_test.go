@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/bootargs"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/hostwrite"
 	"github.com/berth-project/berth/internal/scratch"
 	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // spinEnv makes the test binary a process that only burns CPU.
@@ -164,11 +165,12 @@ func (l *live) spin(g *scratch.Group) int {
 // eventually waits for what a busy machine may take long for.
 func (l *live) eventually(what string, done func() bool) {
 	l.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			l.Fatalf("not within 30 s: %s", what)
+	l.must(patience.Until(l.Context(), 10*time.Millisecond, func() string {
+		if done() {
+			return ""
 		}
-	}
+		return what
+	}))
 }
 
 func (l *live) bandwidth(g *scratch.Group) cgroup.Bandwidth {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/kernel"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 const (

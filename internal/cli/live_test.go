@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/test/child"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // quay is a real group with a workload file, for the program as users run it.
@@ -142,10 +144,19 @@ func (q *quay) bandwidth() string {
 
 func (q *quay) eventually(want string) {
 	q.t.Helper()
-	for deadline := time.Now().Add(time.Minute); q.bandwidth() != want; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			q.t.Fatalf("bandwidth is %s, want %s", q.bandwidth(), want)
+	q.until(func() string {
+		if got := q.bandwidth(); got != want {
+			return fmt.Sprintf("bandwidth is %s, want %s", got, want)
 		}
+		return ""
+	})
+}
+
+// until waits until look says nothing any more.
+func (q *quay) until(look func() string) {
+	q.t.Helper()
+	if err := patience.Until(context.WithoutCancel(q.t.Context()), 50*time.Millisecond, look); err != nil {
+		q.t.Fatal(err)
 	}
 }
 
@@ -254,15 +265,13 @@ func TestLiveExplainNamesPrograms(t *testing.T) {
 	q.want(out, code, 0, `"answer": "follow"`, fmt.Sprintf(`"pid": %d`, running.Process.Pid))
 	q.policy("cpuBurstOnly")
 	q.eventually("50000/100000 burst 50000")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // a view may be a moment old
+	q.until(func() string { // A view may be a moment old.
 		out, code = q.run("explain", "w")
-		if q.want(out, code, 0); !strings.Contains(out, "  programs  ") {
-			break
+		if q.want(out, code, 0); strings.Contains(out, "  programs  ") {
+			return "programs are named that follow a quota that stays"
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("of a quota that stays: %s", out)
-		}
-	}
+		return ""
+	})
 }
 
 func TestLiveSignals(t *testing.T) {

@@ -155,7 +155,7 @@ func TestTuneBenchLeavesNothing(t *testing.T) {
 			if sig == syscall.SIGINT && !strings.Contains(said.String(), "the host is as before") {
 				t.Errorf("Ctrl-C says %q", said)
 			}
-			err := patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
+			err := patience.Until(t.Context(), 20*time.Millisecond, func() string {
 				_, is, err := tuner.Load(filepath.Join(dir, "var/lib/berth/tune"))
 				if err != nil || is {
 					return "a record is left"
@@ -186,7 +186,7 @@ func runsWith(t *testing.T, args []string, mark, slice string) (*exec.Cmd, *stri
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		err := patience.Until(t.Context(), time.Minute, 10*time.Millisecond, func() string {
+		err := patience.Until(t.Context(), 10*time.Millisecond, func() string {
 			if _, err := os.Stat(mark); err != nil {
 				return "the command does not run yet"
 			}

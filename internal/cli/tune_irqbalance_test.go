@@ -135,7 +135,7 @@ func TestTuneBansWithIrqbalance(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = root.Close() })
 	var socket string
-	err = patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
+	err = patience.Until(t.Context(), 20*time.Millisecond, func() string {
 		if found := irqbalance.Find(root); len(found) == 1 {
 			socket = found[0]
 			return ""

@@ -98,7 +98,7 @@ func TestTuneDeadline(t *testing.T) {
 			if code, _, errs := berthRun(t, args...); code != 0 {
 				t.Fatal(errs)
 			}
-			err := patience.Until(t.Context(), time.Minute, 20*time.Millisecond, func() string {
+			err := patience.Until(t.Context(), 20*time.Millisecond, func() string {
 				return strings.TrimSuffix(content(t, filepath.Join(dir, "sys/kernel/debug/sched/base_slice_ns")), "2800000")
 			})
 			if err != nil {

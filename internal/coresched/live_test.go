@@ -86,7 +86,7 @@ func TestCookies(t *testing.T) {
 // let waits until no thread of this process has a cookie.
 func let(t *testing.T) {
 	t.Helper()
-	err := patience.Until(context.WithoutCancel(t.Context()), time.Minute, 10*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(t.Context()), 10*time.Millisecond, func() string {
 		own, err := ownThreads()
 		if err != nil {
 			t.Fatal(err)

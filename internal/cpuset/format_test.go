@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func TestParse(t *testing.T) {

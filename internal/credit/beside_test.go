@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/unit"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func TestBesideIsChargedOnce(t *testing.T) {

@@ -68,7 +68,7 @@ func TestLiveRepeated(t *testing.T) {
 	go func() { defer close(ended); _ = w.Run(t.Context()) }()
 	t.Cleanup(func() { <-ended })
 	var said string
-	must(t, patience.Until(t.Context(), time.Minute, 10*time.Millisecond, func() string {
+	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
 		h.node.Now += time.Minute
 		for _, e := range w.Decide(&h.node).Events {
 			said += fmt.Sprintln(e.Reason, e.Warning, e.Text)

@@ -121,7 +121,7 @@ func follow(t *testing.T, s *server) (*Cluster, error) {
 func until(t *testing.T, c *Cluster, as func(*view.Cluster) bool) *view.Cluster {
 	t.Helper()
 	var v *view.Cluster
-	err := patience.Until(t.Context(), time.Minute, time.Millisecond, func() string {
+	err := patience.Until(t.Context(), time.Millisecond, func() string {
 		if v = c.View(); !as(v) {
 			return fmt.Sprintf("%d nodes, %d pending, %q", len(v.Nodes), v.PendingTotal, v.Problems)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func drawDemands(t *rapid.T) []headroom.Demand {

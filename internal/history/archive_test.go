@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/kernel"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 	"github.com/berth-project/berth/test/disk"
 )
 

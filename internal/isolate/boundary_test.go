@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/unit"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // Whatever happens to the machine, and whatever it is asked to do: whole movable cores, apart from

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/workload"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func cpus(milli int64) v1.ResourceList {

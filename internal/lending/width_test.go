@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/lending"
 	"github.com/berth-project/berth/internal/unit"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // How wide a group is that has this limit and these threads, and was never throttled.

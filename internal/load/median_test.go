@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // arm is one arm of one repetition: batches of requests, whose latencies are drawn anew for each arm

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func set(t interface{ Fatal(...any) }, list string) cpuset.Set {

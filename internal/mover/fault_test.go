@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
 	"github.com/berth-project/berth/internal/pages"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // bubble runs a test with time of its own.

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // static returns the pod with static-burst.

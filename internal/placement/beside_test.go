@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // TestEmptyNodeKeepsItsPromises says that the core which stays with the shared

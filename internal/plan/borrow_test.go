@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // sharing is a node with pinned groups, those that borrow besides, and groups of the shared pool,

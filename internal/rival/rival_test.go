@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/rival"
 	"github.com/berth-project/berth/internal/topology"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // shape builds a symmetric machine. CPUs are numbered as on x86: all first

@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 var update = flag.Bool("update", false, "write the golden reports anew")

@@ -280,7 +280,7 @@ func TestInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	go func() {
-		waited <- patience.Until(ctx, time.Minute, 10*time.Millisecond, func() string {
+		waited <- patience.Until(ctx, 10*time.Millisecond, func() string {
 			if _, err := os.Stat(filepath.Join(f.dir, "runs")); err != nil {
 				return "the command does not run yet"
 			}

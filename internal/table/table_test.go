@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/table"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func TestWrite(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // TestCorruptionNeverMakesACoreWrong drops and garbles files of every machine.

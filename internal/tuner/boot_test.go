@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -23,6 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/chance"
 )
 
 func bootTokens() []string { return []string{"nohz_full=1-3", "skew_tick=1"} }
@@ -596,7 +596,7 @@ func TestRandomBoots(t *testing.T) {
 	if testing.Short() {
 		histories = 12
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := chance.Seed()
 	for part, name := range withTrial() {
 		t.Run(fmt.Sprintf("%s seed %d", name, seed), func(t *testing.T) {
 			t.Parallel() // they wait for the disk

@@ -130,7 +130,7 @@ func (r trial) apply(t *testing.T, step int) (whole bool) {
 
 // kept waits until the process has ended that keeps the deadline, for it works in the directory.
 func (r trial) kept(t *testing.T) {
-	err := patience.Until(context.Background(), time.Minute, 20*time.Millisecond, func() string { //nolint:forbidigo // the context of the test has ended
+	err := patience.Until(context.Background(), 20*time.Millisecond, func() string { //nolint:forbidigo // the context of the test has ended
 		names, err := filepath.Glob("/proc/[0-9]*/environ")
 		must(t, err)
 		for _, name := range names {
@@ -147,7 +147,7 @@ func (r trial) kept(t *testing.T) {
 // undone waits until nothing is applied any more.
 func (r trial) undone(t *testing.T) {
 	t.Helper()
-	err := patience.Until(t.Context(), r.confirm+time.Minute, 20*time.Millisecond, func() string {
+	err := patience.Until(t.Context(), 20*time.Millisecond, func() string {
 		a, is, err := tuner.Load(r.state)
 		switch {
 		case err != nil:

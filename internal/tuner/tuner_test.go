@@ -27,6 +27,7 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/test/chance"
 	"github.com/berth-project/berth/test/patience"
 )
 
@@ -120,7 +121,7 @@ func (h *host) host() tuner.Host {
 func unlocked(t *testing.T, h tuner.Host) *tuner.Tuner {
 	t.Helper()
 	var u *tuner.Tuner
-	must(t, patience.Until(t.Context(), time.Minute, 10*time.Millisecond, func() string {
+	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
 		var err error
 		u, err = tuner.Open(h)
 		if errors.Is(err, journal.ErrLocked) {
@@ -550,7 +551,7 @@ func TestRandomApplyKillRollback(t *testing.T) {
 		histories, err = strconv.Atoi(text)
 		must(t, err)
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := chance.Seed()
 	const parts = 4 // they wait for the disk most of the time
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprintf("seed %d part %d", seed, part), func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 func TestMicros(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/topology"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // object is a JSON object as a reader of a stream has it.

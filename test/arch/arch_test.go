@@ -5,6 +5,7 @@ package arch
 import (
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -49,6 +50,37 @@ func TestDocumentsNameRealPaths(t *testing.T) {
 				t.Errorf("%s links to %s: %v", document, target, err)
 			}
 		}
+	}
+}
+
+// TestPropertiesAreFixed finds test packages whose properties would draw other cases in each run.
+func TestPropertiesAreFixed(t *testing.T) {
+	const library, fixed = `"pgregory.net/rapid"`, `"github.com/berth-project/berth/test/chance"`
+	draws, fixes := map[string]bool{}, map[string]bool{"test/chance": true}
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, "_test.go") || name == "test/arch/arch_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(root + "/" + name)
+		dir := path.Dir(name)
+		draws[dir] = draws[dir] || strings.Contains(string(text), library)
+		fixes[dir] = fixes[dir] || strings.Contains(string(text), fixed)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for dir, does := range draws {
+		if does {
+			found++
+		}
+		if does && !fixes[dir] {
+			t.Errorf("%s: its properties import rapid and not test/chance: they draw other cases in each run", dir)
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d packages with properties found", found)
 	}
 }
 

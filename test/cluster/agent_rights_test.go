@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
@@ -37,7 +36,7 @@ func agentStand(t *testing.T) *stand {
 		s.createNode(t.Context(), t, nodeObject(name, machine))
 	}
 	loose, _ := clients(t, s.agentToken(t, nil))
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		_, err := loose.CoordinationV1().Leases(leaseNamespace).Create(t.Context(), leaseObject("n"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsForbidden(err) && isPolicy(err) {
 			return ""
@@ -332,7 +331,7 @@ subjects:
 	must(t, err)
 	_, err = s.client.CoordinationV1().Leases("kube-system").Create(ctx, leaseObject("n"), metav1.CreateOptions{})
 	must(t, err)
-	within(t, 10*time.Second, func() string { // The server reads the new right a moment later.
+	within(t, func() string { // The server reads the new right a moment later.
 		if _, err := mine.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err != nil {
 			return err.Error()
 		}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +70,7 @@ subjects: [{kind: User, name: all}]
 			"nobody":  {"list nodes of ", `User "nobody" cannot list resource "nodes"`},
 			"podless": {"list pods of ", `User "podless" cannot list resource "pods"`},
 		} {
-			within(t, 10*time.Second, func() string { // The server reads the rights a moment later.
+			within(t, func() string { // The server reads the rights a moment later.
 				c, err := follow(user)
 				if err == nil {
 					c.Close()
@@ -116,7 +115,7 @@ subjects: [{kind: User, name: all}]
 func followed(t *testing.T, follow func(string) (*fleet.Cluster, error), user string) *fleet.Cluster {
 	t.Helper()
 	var c *fleet.Cluster
-	within(t, 10*time.Second, func() string {
+	within(t, func() string {
 		var err error
 		if c, err = follow(user); err != nil {
 			return err.Error()
@@ -129,7 +128,7 @@ func followed(t *testing.T, follow func(string) (*fleet.Cluster, error), user st
 
 func until(t *testing.T, c *fleet.Cluster, what func(*view.Cluster) string) {
 	t.Helper()
-	within(t, 20*time.Second, func() string { return what(c.View()) })
+	within(t, func() string { return what(c.View()) })
 }
 
 // unsaid names the first of some texts that none of the others has.
@@ -151,7 +150,7 @@ func (v *viewers) opens(t *testing.T, a *agentSide, c *fleet.Cluster) {
 	served := make(chan error, 1)
 	go func() { served <- c.Serve(ctx, l) }()
 	local := &viewers{address: l.Addr().String()}
-	within(t, 10*time.Second, func() string {
+	within(t, func() string {
 		status, text := local.ask(t, "/nodes/n/api/v1/view", "")
 		if status != http.StatusBadGateway || !strings.Contains(text, fleet.ErrNoAgent.Error()) {
 			return fmt.Sprintf("without an agent: %d %s", status, text)
@@ -164,7 +163,7 @@ func (v *viewers) opens(t *testing.T, a *agentSide, c *fleet.Cluster) {
 			t.Errorf("%s: %d %q", path, status, text)
 		}
 	}
-	within(t, 10*time.Second, func() string {
+	within(t, func() string {
 		if status, text := local.ask(t, "/nodes/n/api/v1/view", ""); status != http.StatusOK || text != "page" {
 			return fmt.Sprintf("view: %d %q", status, text)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +92,7 @@ func machineNames(t *testing.T) []string {
 
 // definesNodeTopology stores, shows and refuses objects.
 func (s *stand) definesNodeTopology(t *testing.T) {
-	within(t, 15*time.Second, func() string {
+	within(t, func() string {
 		if _, err := s.dynamic.Resource(nodeTopologies()).List(t.Context(), metav1.ListOptions{}); err != nil {
 			return err.Error()
 		}

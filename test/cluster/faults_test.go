@@ -72,7 +72,7 @@ func many(prefix string, count, cpus int, options ...podOption) []*v1.Pod {
 // boundCount waits until so many pods with a prefix are bound, and no more.
 func (f *field) boundCount(t *testing.T, prefix string, want int) {
 	t.Helper()
-	within(t, recovery, func() string {
+	within(t, func() string {
 		got := f.journal.count(func(pod *v1.Pod) bool { return isBound(pod) && strings.HasPrefix(pod.Name, prefix) })
 		if got != want {
 			return fmt.Sprintf("%d pods %s… are bound, want %d", got, prefix, want)
@@ -84,7 +84,7 @@ func (f *field) boundCount(t *testing.T, prefix string, want int) {
 // reason waits for the reason of a pending pod, and checks it.
 func (f *field) reason(t *testing.T, name string, want ...string) {
 	t.Helper()
-	within(t, recovery, func() string {
+	within(t, func() string {
 		pod, err := f.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
 		must(t, err)
 		for _, c := range pod.Status.Conditions {
@@ -117,7 +117,7 @@ func TestFiveHundredPodsAtOnce(t *testing.T) {
 	})
 	f.reason(t, waits, "0/3 nodes are available")
 	must(t, f.client.CoreV1().Pods("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.nodeName=n0"}))
-	within(t, recovery, func() string { // 119 were left, 127 were freed.
+	within(t, func() string { // 119 were left, 127 were freed.
 		if got := f.journal.count(func(pod *v1.Pod) bool { return !isBound(pod) }); got != 0 {
 			return fmt.Sprintf("%d pods still wait", got)
 		}
@@ -201,7 +201,7 @@ func TestLeaderKilled(t *testing.T) {
 func (f *field) leader(t *testing.T, replicas map[string]*scheduler, terms map[string]int) string {
 	t.Helper()
 	var leader string
-	within(t, recovery, func() string {
+	within(t, func() string {
 		for name, replica := range replicas {
 			log, err := os.ReadFile(replica.Log())
 			must(t, err)
@@ -323,7 +323,7 @@ func TestForgedPlacement(t *testing.T) {
 // warned waits for a warning about a pod.
 func (f *field) warned(ctx context.Context, t *testing.T, name, reason string) {
 	t.Helper()
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		events, err := f.client.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 		must(t, err)
 		for _, event := range events.Items {

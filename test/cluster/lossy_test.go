@@ -106,7 +106,7 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (l *lossy) quiet(t *testing.T) {
 	t.Helper()
 	sleep(t.Context(), 100*time.Millisecond)
-	within(t, time.Minute, func() string {
+	within(t, func() string {
 		if n := l.under.Load(); n > 0 {
 			return fmt.Sprintf("%d bindings are under way", n)
 		}

@@ -43,7 +43,7 @@ func TestMove(t *testing.T) {
 		}, []repack.Move{{Pod: "default/a", From: from, To: to}})
 		done <- err
 	}()
-	within(t, recovery, func() string {
+	within(t, func() string {
 		if text := r.get(t, "a").Annotations[v1alpha1.AnnotationMove]; text == "" {
 			return "nobody asks for the move"
 		}

@@ -97,7 +97,7 @@ rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [be
 			must(t, err)
 			return fleet.Open(ctx, config, node, slog.New(slog.NewTextHandler(t.Output(), nil)))
 		}
-		within(t, 10*time.Second, func() string { // The server reads the rights a moment later.
+		within(t, func() string { // The server reads the rights a moment later.
 			if _, err := open("all", "n"); !errors.Is(err, fleet.ErrNoAgent) {
 				return fmt.Sprintf("without an agent: %v", err)
 			}
@@ -121,7 +121,7 @@ rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [be
 			t.Errorf("another node: %v", err)
 		}
 		var page *fleet.Page
-		within(t, 10*time.Second, func() string {
+		within(t, func() string {
 			var err error
 			if page, err = open("all", "n"); err != nil {
 				return err.Error()

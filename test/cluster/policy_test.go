@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"testing"
-	"time"
 
 	apps "k8s.io/api/apps/v1"
 	authentication "k8s.io/api/authentication/v1"
@@ -92,7 +91,7 @@ func judged(t *testing.T) actors {
 // refuses, or changes, from then on.
 func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Pod) {
 	t.Helper()
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		made, err := a.user.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if sign(made, err) {
 			return ""
@@ -109,7 +108,7 @@ func (a actors) keysInForce(t *testing.T) {
 	t.Helper()
 	bad := podObject("bad", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
 	a.inForce(t, refused, bad)
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		_, err := a.user.AppsV1().Deployments(bad.Namespace).Create(t.Context(), deploymentOf(bad), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if refused(nil, err) {
 			return ""
@@ -252,7 +251,7 @@ func (a actors) repackersOnlyAsk(t *testing.T) {
 	encoded, err := json.Marshal(move)
 	must(t, err)
 	asks := `"berth.dev/move":` + string(encoded)
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		if err := write(holder, "unbound", `{"metadata":{"annotations":{"example.com/early":"x"}}}`); err != nil {
 			return ""
 		}

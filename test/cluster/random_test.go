@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/test/chance"
 )
 
 const (
@@ -70,8 +71,8 @@ func fromEnv(t *testing.T, key string, value int) int {
 // one pod: nothing has leaked.
 func TestRandomEvents(t *testing.T) {
 	s := installed(t)
-	seed := uint64(fromEnv(t, "BERTH_CLUSTER_SEED", int(time.Now().UnixNano()%1e9)))
-	t.Logf("BERTH_CLUSTER_SEED=%d", seed)
+	seed := chance.Seed()
+	t.Logf("BERTH_SEED=%d", seed)
 	tr := &trace{
 		stand: s, machines: traceMachines(t), events: fromEnv(t, "BERTH_CLUSTER_EVENTS", defaultEvents),
 		count: map[string]*atomic.Int64{}, rng: rand.New(rand.NewPCG(seed, 0)),

@@ -164,7 +164,7 @@ func (r *resizes) carryOut(t *testing.T, name string) {
 // waits until the pod says that it is not scheduled for this reason.
 func (r *resizes) waits(t *testing.T, name, why string) {
 	t.Helper()
-	within(t, recovery, func() string {
+	within(t, func() string {
 		for _, c := range r.get(t, name).Status.Conditions {
 			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && containsAll(c.Message, why) {
 				return ""

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authorization "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
@@ -72,7 +71,7 @@ func (f *field) metrics(t *testing.T, port string, admin bool) (status int, text
 		must(t, err)
 		transport.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+port+"/metrics", http.NoBody)
 		must(t, err)
 		answer, err := (&http.Client{Transport: transport}).Do(request)
@@ -168,7 +167,7 @@ func TestLeaderFrozen(t *testing.T) {
 	f.add(t, many("after", 4, 2)...)
 	f.boundCount(t, "after", 4)
 	must(t, leader.thaw())
-	within(t, 20*time.Second, func() string {
+	within(t, func() string {
 		if leader.Alive() == nil {
 			return "the old leader still runs"
 		}

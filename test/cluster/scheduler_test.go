@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -223,15 +222,11 @@ func (s *scheduler) showTail(t *testing.T) {
 // thaw lets a frozen scheduler run on.
 func (s *scheduler) thaw() error { return s.Signal(syscall.SIGCONT) }
 
-// recovery is how long a scheduler may take to recover: after several failures in a row,
-// clients wait for half a minute and more until they try again.
-const recovery = 2 * time.Minute
-
 // placed waits until a pod is bound and returns its node.
 func (s *stand) placed(t *testing.T, namespace, name string) string {
 	t.Helper()
 	var node string
-	within(t, recovery, func() string {
+	within(t, func() string {
 		pod, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -178,7 +178,7 @@ func TestOneWritePerPod(t *testing.T) {
 		}
 		return sum
 	}
-	within(t, 20*time.Second, func() string { // Events are written behind.
+	within(t, func() string { // Events are written behind.
 		if got := events("ordinary-"); got < count {
 			return fmt.Sprintf("%d events about %d ordinary pods", got, count)
 		}

@@ -124,7 +124,7 @@ func (s *stand) ended(t *testing.T, token string) string {
 // areKnown asks with tokens of all kinds, by the shipped rights.
 func (v *viewers) areKnown(a *agentSide) func(t *testing.T) {
 	return func(t *testing.T) {
-		within(t, 10*time.Second, func() string { // The server reads the rights a moment later.
+		within(t, func() string { // The server reads the rights a moment later.
 			if r, err := a.Review(t.Context(), v.viewer, "/berth/view"); err != nil || !r.Allowed {
 				return "the viewer may not look"
 			}

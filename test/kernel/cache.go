@@ -19,6 +19,16 @@ func cached(key string, fill func(dir string) error) (string, error) {
 	return Cached("kernels", key, "bzImage", fill)
 }
 
+// isCached reports whether the image of a package is in the cache.
+func isCached(name, version string) bool {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return false // cached says why.
+	}
+	_, err = os.Stat(filepath.Join(base, "berth", "kernels", name+"_"+version, "bzImage"))
+	return err == nil
+}
+
 // Cached returns the path of a file, or directory, in the directory key among those of its
 // kind in the user's cache, made by fill if it is not there. One process at a time fills a
 // kind; the others wait for its result.

@@ -12,23 +12,56 @@ import (
 	"strings"
 )
 
-// Distro returns the stock kernel of the distribution: the image out of the package that
-// the cloud (Debian) or virtual (Ubuntu) kernel depends on, downloaded and not installed.
-// Its modules stay in the package: with an initramfs and serial ports, none is needed.
+// The stock kernel that the tests boot, so that two runs of one commit boot the same one.
+const (
+	pinnedName    = "linux-image-6.1.0-56-cloud-amd64"
+	pinnedVersion = "6.1.192-2"
+)
+
+// Distro returns the stock kernel of the distribution: the image out of a package, downloaded and
+// not installed. Its modules stay in the package: with an initramfs and serial ports, none is
+// needed. A mirror drops a version some time after the next one, and Ubuntu never had it: Distro
+// then takes the newest, and says so.
 func Distro(ctx context.Context, log io.Writer) (Kernel, error) {
-	name, err := stockPackage(ctx)
-	if err != nil {
-		return Kernel{}, err
-	}
-	version, err := candidate(ctx, name)
-	if err != nil {
-		return Kernel{}, err
+	name, version := pinnedName, pinnedVersion
+	if !isCached(name, version) {
+		if there, err := candidate(ctx, name); err != nil || there != version {
+			if name, version, err = newest(ctx); err != nil {
+				return Kernel{}, err
+			}
+			fmt.Fprintf(log, "WARNING: the package sources have no %s %s: taking %s %s\n", pinnedName, pinnedVersion, name, version)
+		}
 	}
 	image, err := cached(name+"_"+version, func(dir string) error {
-		fmt.Fprintf(log, "%s: apt-get download\n", name)
-		return fetch(ctx, name, dir)
+		fmt.Fprintf(log, "%s %s: apt-get download\n", name, version)
+		return fetch(ctx, name, version, dir)
 	})
 	return Kernel{Series: series(name), Image: image}, err
+}
+
+// newest returns the package, and its version, that the cloud (Debian) or virtual (Ubuntu) kernel
+// depends on.
+func newest(ctx context.Context) (name, version string, err error) {
+	if name, err = stockPackage(ctx); err != nil {
+		return "", "", err
+	}
+	version, err = candidate(ctx, name)
+	return name, version, err
+}
+
+// ErrOld means that the package sources have a newer stock kernel than the one that the tests boot.
+var ErrOld = errors.New("not the newest stock kernel")
+
+// IsNewest returns ErrOld, with the newest, if that is not the one that the tests boot.
+func IsNewest(ctx context.Context) error {
+	name, version, err := newest(ctx)
+	if err != nil {
+		return err
+	}
+	if name != pinnedName || version != pinnedVersion {
+		return fmt.Errorf("%w: %s %s: it is %s %s now", ErrOld, pinnedName, pinnedVersion, name, version)
+	}
+	return nil
 }
 
 // stockPackage follows a meta package to the package that holds the image.
@@ -64,8 +97,8 @@ func candidate(ctx context.Context, name string) (string, error) {
 }
 
 // fetch downloads the package into dir and leaves the image there as bzImage.
-func fetch(ctx context.Context, name, dir string) error {
-	get := exec.CommandContext(ctx, "apt-get", "download", "-q", name)
+func fetch(ctx context.Context, name, version, dir string) error {
+	get := exec.CommandContext(ctx, "apt-get", "download", "-q", name+"="+version)
 	get.Dir = dir
 	if out, err := get.CombinedOutput(); err != nil {
 		return fmt.Errorf("apt-get download %s: %w\n%s", name, err, out)

@@ -1,20 +1,16 @@
 // Package patience bounds the waits of tests by what the machine did, not by its clock, so that
 // a machine with too much to do makes a test slower and not red.
 //
-// A clock that counts served time runs as fast as the machine serves: where 20 threads are
-// runnable on two CPUs each gets a tenth of one, and ten seconds count as one. On a machine that
-// waits too, it runs as fast as any other clock. Until counts anew whenever what it waits for
-// has changed.
+// A Clock counts served time. It slows down where threads wait for a CPU (20 runnable threads on
+// two CPUs make ten seconds count as one), where the hypervisor takes CPU time away (steal), and
+// where all tasks wait for the disk. On an idle machine it runs as fast as any other clock. Until
+// has no limit to choose: it ends when nothing has changed for so long that nothing moves any more.
 package patience
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -22,55 +18,43 @@ import (
 // ErrOver means that a wait was in vain.
 var ErrOver = errors.New("no progress")
 
-// most is how often a wait may begin anew: what changes for ever makes no progress either.
-const most = 5
+const (
+	// hang is how long a wait goes on without progress, in served time. A healthy program reaches
+	// what it is waited for within a tenth of it.
+	hang = 5 * time.Minute
+	// most is how many hangs a wait lasts at most: what changes for ever makes no progress either.
+	most = 6
+)
 
 // Clock counts served time. The zero value begins with the first reading.
 type Clock struct {
-	last   time.Time
-	served time.Duration
+	served, queued time.Duration // Until the window began, and since then before what it lost.
+	window, last   machine
 }
 
-// Served is how much time the machine had, since the first reading, for each thread that wanted
-// some. It is to be read often: how many want some is looked at in each reading only.
+// Served returns how much time the machine had, since the first reading, for each thread that
+// wanted some. Callers read it often: each reading looks once at how many threads want some.
 func (c *Clock) Served() time.Duration {
-	now := time.Now()
-	if !c.last.IsZero() {
-		c.served += time.Duration(float64(now.Sub(c.last)) * share(runnable(), runtime.NumCPU()))
+	now := look()
+	if c.last.at.IsZero() {
+		c.window, c.last = now, now
 	}
+	c.queued += time.Duration(float64(now.at.Sub(c.last.at)) * now.share())
 	c.last = now
-	return c.served
+	served := c.served + time.Duration(float64(c.queued)*now.kept(c.window))
+	if now.at.Sub(c.window.at) >= shortest {
+		c.served, c.queued, c.window = served, 0, now
+	}
+	return served
 }
 
-// share is what each of so many threads gets of a CPU.
-func share(threads, cpus int) float64 { return min(1, float64(cpus)/float64(max(1, threads))) }
-
-// runnable is how many threads of the machine run or want to, or 0 where the kernel does not say.
-func runnable() int {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
-	return parse(string(text))
+// Until calls look until it returns "". It begins to count again whenever look says something
+// else; the error is ErrOver, with what look said last, once nothing has moved for long.
+func Until(ctx context.Context, every time.Duration, look func() string) error {
+	return until(ctx, hang, every, look)
 }
 
-// parse reads the number before the slash in "0.20 0.18 0.12 3/80 11206".
-func parse(loadavg string) int {
-	fields := strings.Fields(loadavg)
-	if len(fields) < 4 {
-		return 0
-	}
-	running, _, _ := strings.Cut(fields[3], "/")
-	n, err := strconv.Atoi(running)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// Until calls look until it returns nothing. When it said the same for so long, in served time,
-// the error is ErrOver with what it said.
-func Until(ctx context.Context, limit, every time.Duration, look func() string) error {
+func until(ctx context.Context, limit, every time.Duration, look func() string) error {
 	var all, same Clock
 	all.Served()
 	same.Served()

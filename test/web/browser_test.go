@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is how long a browser may take on a slow machine.
-const patience = 60 * time.Second
+// slow is how long a browser may take on a slow machine.
+const slow = 5 * time.Minute
 
 // tab is a page that is open.
 type tab struct {
@@ -114,7 +114,7 @@ func (p *tab) openHanging(address, expression string) {
 
 func (p *tab) openBy(navigate func() error, expression string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(slow); ; {
 		err := navigate()
 		for err == nil && !p.wasCut() {
 			switch {
@@ -143,7 +143,7 @@ func (p *tab) wasCut() bool {
 // do acts in the tab.
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, slow)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.t.Fatal(err)
@@ -153,7 +153,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // until waits for an expression to be true.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(slow))); err != nil {
 		p.t.Fatalf("%s: %v; the page says %q, complains of %q", expression, err, eval[string](p, `document.body.innerText.slice(0, 500)`), p.said)
 	}
 }
@@ -161,7 +161,7 @@ func (p *tab) until(expression string) {
 // eval is the value of an expression in the page.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, slow)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 	"github.com/berth-project/berth/internal/web"
 	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // cluster is one that a test changes while a page shows it.
@@ -143,14 +144,15 @@ func TestClusterKeyboard(t *testing.T) {
 // page to ask.
 func (p *tab) arrive(expression string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	err := patience.Until(p.ctx, 20*time.Millisecond, func() string {
 		there, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		if err == nil && there {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			p.t.Fatalf("%s: %v; the page complains of %q", expression, err, p.said)
-		}
+		return fmt.Sprintf("%s: %v", expression, err)
+	})
+	if err != nil {
+		p.t.Fatalf("%v; the page complains of %q", err, p.said)
 	}
 }
 

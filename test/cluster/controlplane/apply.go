@@ -25,7 +25,7 @@ const (
 	// fieldManager owns the fields that Apply sets.
 	fieldManager = "berth-controlplane"
 	// kindLimit is how long Apply waits until a kind that a document defined is served.
-	kindLimit = 15 * time.Second
+	kindLimit = 2 * time.Minute
 	// kindDefinition is the kind of documents that define kinds.
 	kindDefinition = "CustomResourceDefinition"
 )

@@ -77,7 +77,7 @@ func (c *Child) stop(sig syscall.Signal) error {
 }
 
 // freezeLimit is how long the threads of a process may take to stop.
-const freezeLimit = 5 * time.Second
+const freezeLimit = time.Minute
 
 // Freeze stops the process group where it is, until SIGCONT. When it returns no thread of
 // the process runs any more: the signal alone leaves them a moment.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/berth-project/berth/test/patience"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 	lastPort  = 32000
 	// tries is how many ports are tried before giving up.
 	tries = 100
-	// startLimit is how long the API server may take until it is ready.
+	// startLimit is how long the API server may take until it is ready, in time that the machine served.
 	startLimit = 2 * time.Minute
 	// pollEvery is the time between two looks at its readiness.
 	pollEvery = 50 * time.Millisecond
@@ -162,7 +164,7 @@ func (c *ControlPlane) siteFlags() []string {
 
 // waitReady polls /readyz until the server says yes, has ended, or time is up.
 func (c *ControlPlane) waitReady(ctx context.Context, child *Child) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, _, cancel := patience.WithLimit(ctx, startLimit)
 	defer cancel()
 	config := c.Config()
 	config.Timeout = time.Second

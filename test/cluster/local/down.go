@@ -51,7 +51,7 @@ func removeState(ctx context.Context) error {
 	if at := mountsBelow(Dir); len(at) > 0 {
 		return fmt.Errorf("something is mounted at %s: it is not removed", strings.Join(at, ", "))
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		err := os.RemoveAll(Dir)
 		if err == nil || time.Now().After(deadline) {
 			return err

@@ -118,7 +118,7 @@ func groupDirs() ([]string, error) {
 }
 
 // killLimit is how long processes may take to end after SIGKILL.
-const killLimit = 30 * time.Second
+const killLimit = 3 * time.Minute
 
 // killAll kills every process of the cluster and removes its groups.
 func killAll(ctx context.Context) error {

@@ -267,16 +267,22 @@ func (u use) join(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	programs := found(t)
 	before := takeSnapshot(t)
-	for _, after := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 6 * time.Second} {
-		t.Run(after.String(), func(t *testing.T) {
+	for _, steps := range []int{0, 1, 4} {
+		t.Run(fmt.Sprint(steps, " steps"), func(t *testing.T) {
 			var said bytes.Buffer
 			cmd := exec.CommandContext(t.Context(), programs.LocalCluster, "up")
 			cmd.Stderr = &said
 			must(t, cmd.Start())
-			time.Sleep(after)
+			must(t, until(t.Context(), func(context.Context) string {
+				text, err := os.ReadFile(file("progress"))
+				if done := bytes.Count(text, []byte("\n")); done < steps {
+					return fmt.Sprintf("%d steps of the start are done, want %d (%v)", done, steps, err)
+				}
+				return ""
+			}))
 			must(t, cmd.Process.Signal(os.Interrupt))
 			err := cmd.Wait()
-			if err == nil || cmd.ProcessState.ExitCode() != 1 && after > time.Second {
+			if err == nil || cmd.ProcessState.ExitCode() != 1 && steps > 0 {
 				t.Errorf("an interrupted start ends with %v:\n%s", err, said.String())
 			}
 			must(t, Down(t.Context(), t.Output())) // A start that was just beginning has nothing to clean up.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,6 +68,18 @@ func current(f *os.File) bool {
 	}
 	named, err := os.Stat(f.Name())
 	return err == nil && os.SameFile(ours, named)
+}
+
+// lockSupervisor takes the lock that a supervisor holds while it runs. It tries for a moment, since
+// supervised holds the lock for an instant.
+func lockSupervisor(ctx context.Context) (lock *os.File, err error) {
+	for range 20 {
+		if lock, err = flock(file("supervisor.lock"), false); !errors.Is(err, errLocked) {
+			break
+		}
+		pause(ctx, lookEvery/4)
+	}
+	return lock, err
 }
 
 // supervised says whether a supervisor runs.

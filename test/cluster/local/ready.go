@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,10 +13,6 @@ import (
 
 	"github.com/berth-project/berth/test/patience"
 )
-
-// readyLimit is how long each part may go without progress until it is ready, in time that the
-// machine served.
-const readyLimit = 3 * time.Minute
 
 // waitReady waits for the node, kube-proxy, the scheduler and, if it is installed, the agent.
 func (s *supervisor) waitReady(ctx context.Context, agent bool) error {
@@ -51,7 +46,7 @@ func (s *supervisor) waitReady(ctx context.Context, agent bool) error {
 
 // until calls look until it returns nothing; what it returned last is in the error.
 func until(ctx context.Context, look func(context.Context) string) error {
-	if err := patience.Until(ctx, readyLimit, lookEvery, func() string { return look(ctx) }); err != nil {
+	if err := patience.Until(ctx, lookEvery, func() string { return look(ctx) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 // until ctx ends or something cannot be started. Up starts it in a process with a mount name
 // space of its own. What it does goes line by line to out.
 func Supervise(ctx context.Context, out io.Writer) error {
-	lock, err := flock(file("supervisor.lock"), false)
+	lock, err := lockSupervisor(ctx)
 	if err != nil {
 		return err
 	}

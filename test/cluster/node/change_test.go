@@ -59,7 +59,7 @@ func (s *stage) change(t *testing.T) {
 func (s *stage) awaitBurst(t *testing.T, dir string, percent int) {
 	t.Helper()
 	want := fmt.Sprint(300 * percent) // Microseconds: 30 ms of each period of 100 ms.
-	must(t, patience.Until(t.Context(), long, 2*time.Millisecond, func() string {
+	must(t, patience.Until(t.Context(), 2*time.Millisecond, func() string {
 		if b := burst(dir); b != want {
 			return fmt.Sprintf("the burst of %s is %s, want %s", dir, b, want)
 		}

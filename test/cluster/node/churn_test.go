@@ -13,14 +13,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-project/berth/test/chance"
 )
 
 // churn has pods come, change and go at random, and the agent be killed now and then. The witness
 // looks on; every few steps everything has to come to rest.
 func (s *stage) churn(t *testing.T) {
 	steps := number(t, "BERTH_NODE_CHURN", 48)
-	seed := uint64(number(t, "BERTH_NODE_SEED", int(time.Now().UnixNano()&0xffffff)))
-	t.Logf("BERTH_NODE_SEED=%d", seed)
+	seed := chance.Seed()
+	t.Logf("BERTH_SEED=%d", seed)
 	c := &churner{stage: s, random: rand.New(rand.NewPCG(seed, 0)), alive: map[string]int{}, counts: map[string]int{}} //nolint:gosec // not for secrets
 	for step := 1; step <= steps; step++ {
 		c.step(t)

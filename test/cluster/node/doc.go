@@ -17,7 +17,7 @@
 // too.
 //
 //	BERTH_NODE_CHURN    how many times a pod comes, changes or goes at random (default 48)
-//	BERTH_NODE_SEED     repeats one such history
+//	BERTH_SEED          repeats one such history
 //	BERTH_NODE_AWAY     how long the API server is away (default 10s)
 //	BERTH_NODE_STARTS   how many containers print their masks (default 100)
 //	BERTH_NODE_WINDOWS  how many containers start without NRI (default 25)

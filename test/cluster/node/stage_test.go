@@ -33,10 +33,6 @@ const (
 	agents = "berth-agent"  // Its DaemonSet and account.
 )
 
-// long is how long a test waits without progress for what has to happen, in time that the machine
-// served. It bounds a failure, and measures nothing.
-const long = 90 * time.Second
-
 // stage is the cluster that all tests share.
 type stage struct {
 	c        *local.Cluster
@@ -263,7 +259,7 @@ func (s *stage) settled(t *testing.T) {
 // eventually waits until look has nothing to say.
 func (s *stage) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
-	if err := patience.Until(context.WithoutCancel(t.Context()), long, 20*time.Millisecond, look); err != nil {
+	if err := patience.Until(context.WithoutCancel(t.Context()), 20*time.Millisecond, look); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/berth-project/berth/test/chance"
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
@@ -119,8 +119,8 @@ func fromEnv(t *testing.T, key string, value uint64) uint64 {
 // times whether annotation, file and masks say the same.
 func (s *second) churn(t *testing.T) {
 	steps := fromEnv(t, "BERTH_NODE_CHURN", 12)
-	seed := fromEnv(t, "BERTH_NODE_SEED", uint64(time.Now().UnixNano()&0xffffff))
-	t.Logf("BERTH_NODE_SEED=%d", seed)
+	seed := chance.Seed()
+	t.Logf("BERTH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
 	var alive []string
 	made, removed := 0, 0

@@ -157,7 +157,7 @@ func (t *tour) bursts(ctx context.Context, b batch) error {
 		return nil
 	}
 	const limit, ceiling = "400000 100000", "1200000 100000"
-	return patience.Until(ctx, runLimit, time.Second, func() string {
+	return patience.Until(ctx, time.Second, func() string {
 		pod, err := t.client.CoreV1().Pods(namespace).Get(ctx, "apache-demo", metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

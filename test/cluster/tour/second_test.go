@@ -241,7 +241,7 @@ func (s *second) sh(t *testing.T, script string) string {
 // compute for as long.
 func (s *second) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
-	if err := patience.Until(context.WithoutCancel(t.Context()), long, time.Second, look); err != nil {
+	if err := patience.Until(context.WithoutCancel(t.Context()), time.Second, look); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -65,7 +65,7 @@ func (t *tour) unchanged(ctx context.Context) error {
 // pinnable waits until the agent of a node says that it pins: one that has just joined
 // takes a moment.
 func (t *tour) pinnable(ctx context.Context, node string) error {
-	return patience.Until(ctx, runLimit, time.Second, func() string {
+	return patience.Until(ctx, time.Second, func() string {
 		said, err := local.Pinnable(ctx, t.client, node)
 		if err != nil {
 			return err.Error()

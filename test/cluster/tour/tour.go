@@ -67,7 +67,7 @@ func (t *tour) all(ctx context.Context) error {
 
 // space makes the namespace, when another's of that name has gone.
 func (t *tour) space(ctx context.Context) error {
-	if err := patience.Until(ctx, runLimit, time.Second, func() string {
+	if err := patience.Until(ctx, time.Second, func() string {
 		n, err := t.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if err == nil && n.DeletionTimestamp != nil {
 			return "namespace " + namespace + " is being deleted since " + n.DeletionTimestamp.String()
@@ -133,17 +133,12 @@ func (t *tour) remove(ctx context.Context, file string) error {
 // account waits until pods may be created in the namespace: its service account comes a
 // moment later.
 func (t *tour) account(ctx context.Context) error {
-	for range 100 {
-		if _, err := t.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{}); err == nil {
-			return nil
+	return patience.Until(ctx, 100*time.Millisecond, func() string {
+		if _, err := t.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+			return fmt.Sprintf("namespace %s has no service account: %v", namespace, err)
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return fmt.Errorf("namespace %s has no service account", namespace)
+		return ""
+	})
 }
 
 // leave deletes all that is left.
@@ -213,12 +208,20 @@ func (t *tour) mine(ctx context.Context) ([]v1.Pod, error) {
 // await waits until every pod of the namespace runs, or has ended well, and there is one; it gives
 // up when there was no progress for so long, in time that the machine served.
 func (t *tour) await(ctx context.Context, limit time.Duration) (all bool, err error) {
-	err = patience.Until(ctx, limit, 300*time.Millisecond, func() string {
-		pods, err := t.mine(ctx)
+	limited, progress, cancel := patience.WithLimit(ctx, limit)
+	defer cancel()
+	before := ""
+	err = patience.Until(limited, 300*time.Millisecond, func() string {
+		pods, err := t.mine(limited)
 		if err != nil {
 			return err.Error()
 		}
-		return waiting(pods)
+		now := waiting(pods)
+		if now != before {
+			before = now
+			progress()
+		}
+		return now
 	})
 	if errors.Is(err, patience.ErrOver) {
 		return false, nil

@@ -161,7 +161,7 @@ func (n *node) clear() {
 			n.t.Logf("end of containerd's log:\n%s", strings.Join(lines[max(0, len(lines)-30):], "\n"))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), long)
+	ctx, _, cancel := patience.WithLimit(context.WithoutCancel(n.t.Context()), long)
 	defer cancel()
 	if list, err := n.cri.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{}); err == nil {
 		for _, pod := range list.GetItems() {
@@ -212,7 +212,7 @@ func logger(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.O
 // eventually waits for what has to become true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	err := patience.Until(context.WithoutCancel(t.Context()), long, 10*time.Millisecond, func() string {
+	err := patience.Until(context.WithoutCancel(t.Context()), 10*time.Millisecond, func() string {
 		if ok() {
 			return ""
 		}

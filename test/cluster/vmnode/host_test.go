@@ -14,9 +14,6 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// slow is how long an emulated machine may go without progress to what has to happen.
-const slow = 3 * time.Minute
-
 // host is a machine with systemd and no Kubernetes.
 type host struct {
 	*Node
@@ -153,7 +150,7 @@ func (h *host) expect(t *testing.T, when, script, want string) {
 
 func (h *host) eventually(t *testing.T, what, script, want string) {
 	t.Helper()
-	if err := patience.Until(t.Context(), slow, time.Second, func() string {
+	if err := patience.Until(t.Context(), time.Second, func() string {
 		if got, err := h.Run(t.Context(), script); err != nil || strings.TrimSpace(got) != want {
 			return what + ": " + got
 		}

@@ -3,6 +3,7 @@
 //
 //	vm deps [all]     names the Debian packages that are missing, on one line
 //	vm build [all]    downloads the stock kernel that is not in the cache; with all, builds our own, too
+//	vm newest         names the newest stock kernel, and fails if the tests boot an older one
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints what it said
 package main
@@ -42,12 +43,14 @@ func run(ctx context.Context, args []string) error {
 	case "build":
 		_, err := kernel.Kernels(ctx, os.Stderr, args[1] == "all")
 		return err
+	case "newest":
+		return kernel.IsNewest(ctx)
 	case "record":
 		return record(ctx, args[1])
 	case "run":
 		return runBerth(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | record [DIR] | run ARG...; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG...; not %q", args[0])
 }
 
 // runBerth boots a machine of two sockets and runs one command of Berth there.

@@ -1,6 +1,7 @@
 package memapi_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+	"github.com/berth-project/berth/test/patience"
 )
 
 func start(t *testing.T) (*memapi.Server, *kubernetes.Clientset) {
@@ -105,9 +107,15 @@ func TestLate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(200 * time.Millisecond)
-		if got, err := pods.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.Spec.NodeName != want {
-			t.Fatalf("%s is bound to %q (%v), want %q", name, got.Spec.NodeName, err, want)
+		time.Sleep(200 * time.Millisecond) // The late one may come now, and must not win.
+		err := patience.Until(t.Context(), time.Millisecond, func() string {
+			if got, err := pods.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.Spec.NodeName != want {
+				return fmt.Sprintf("%s is bound to %q (%v), want %q", name, got.Spec.NodeName, err, want)
+			}
+			return ""
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -126,10 +134,14 @@ func TestWatch(t *testing.T) {
 	go informer.RunWithContext(t.Context())
 	expect := func(n int) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); len(store.List()) != n; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the informer holds %d pods, want %d", len(store.List()), n)
+		err := patience.Until(t.Context(), time.Millisecond, func() string {
+			if holds := len(store.List()); holds != n {
+				return fmt.Sprintf("the informer holds %d pods, want %d", holds, n)
 			}
+			return ""
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	expect(1)

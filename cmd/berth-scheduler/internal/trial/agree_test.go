@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/test/chance"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // byHand is a scheduler whose extension points a test runs by hand.
@@ -56,7 +59,7 @@ func (b *byHand) cycle(p *v1.Pod) (fwk.CycleState, *fwk.Status) {
 // known waits until the plugin believes the topologies.
 func (b *byHand) known() {
 	b.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	err := patience.Until(b.t.Context(), 5*time.Millisecond, func() string {
 		nodes := b.snapshot()
 		state, status := b.cycle(uid(pinned("probe", 1, 1), "probe"))
 		ok := len(nodes) > 0 && status.IsSuccess()
@@ -66,11 +69,12 @@ func (b *byHand) known() {
 			ok = ok && (said.IsSuccess() || said.Code() == fwk.Unschedulable)
 		}
 		if ok {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			b.t.Fatalf("the plugin does not know the nodes: %v", status)
-		}
+		return fmt.Sprintf("the plugin does not know the nodes: %v", status)
+	})
+	if err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -83,7 +87,7 @@ func uid(p *v1.Pod, uid string) *v1.Pod {
 // every node that Filter lets pass Reserve succeeds, on every node that Berth
 // refused Reserve refuses too, and a reservation changes the next answer.
 func TestFilterAndReserveAgree(t *testing.T) {
-	seed := uint64(setting("BERTH_SEED", 1))
+	seed := chance.Seed()
 	s := &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 3))}
 	s.addMachine("n0", small())
 	s.addMachine("n1", shape{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // large is the node of the figures: 256 CPUs in two NUMA nodes of eight L3
@@ -109,14 +110,11 @@ func (a *alone) state(p *v1.Pod) fwk.CycleState {
 func (a *alone) ready(info fwk.NodeInfo) {
 	a.Helper()
 	p := uid(pinned("probe", 1, 1), "probe")
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		status := a.plugin.Filter(a.Context(), a.state(p), p, info)
-		if status.IsSuccess() {
-			return
-		}
-		if time.Now().After(end) {
-			a.Fatal(status)
-		}
+	err := patience.Until(a.Context(), 5*time.Millisecond, func() string {
+		return a.plugin.Filter(a.Context(), a.state(p), p, info).Message()
+	})
+	if err != nil {
+		a.Fatal(err)
 	}
 }
 

@@ -24,10 +24,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+	"github.com/berth-project/berth/test/patience"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	if os.Getenv("BERTH_SCHEDULER_LOG") == "" {
@@ -184,14 +182,15 @@ func (c *cluster) pod(name string) *v1.Pod {
 // until waits for a condition and says what was waited for.
 func (c *cluster) until(what string, ok func() bool) {
 	c.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	err := patience.Until(context.WithoutCancel(c.Context()), 5*time.Millisecond, func() string {
 		if ok() {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			c.dump()
-			c.Fatalf("waited %v in vain: %s", patience, what)
-		}
+		return what
+	})
+	if err != nil {
+		c.dump()
+		c.Fatal(err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/schedule"
 	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/test/chance"
 )
 
 // history is a cluster to which things happen at random, one at a time: the scheduler knows each
@@ -51,7 +52,7 @@ func TestSimulateAgreesOverEvents(t *testing.T) {
 	if testing.Short() {
 		events /= 5
 	}
-	seed := uint64(setting("BERTH_SEED", 1))
+	seed := chance.Seed()
 	h := &history{
 		cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 5)),
 		nodes: map[string]*v1.Node{}, shut: map[string]bool{}, done: map[string]int{},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/test/chance"
 )
 
 // shown is how many nodes a plain pod is shown at its first try.
@@ -39,7 +39,7 @@ func caught(into **schedule.Plugin) runtime.Registry {
 // pool: what a pod is shown are the best of all nodes that the plugins of the shipped
 // configuration let it run on, and as many as there are, up to the bound.
 func TestBestFirstAgreesWithTheFullSearch(t *testing.T) {
-	seed := uint64(setting("BERTH_SEED", int(time.Now().UnixNano()%1_000_000)))
+	seed := chance.Seed()
 	t.Logf("BERTH_SEED=%d", seed)
 	s := &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 4))}
 	shapes := []shape{small(), {nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"}, {nodes: 2, l3: 1, cores: 6, threads: 1}}

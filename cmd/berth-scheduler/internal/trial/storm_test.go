@@ -15,6 +15,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
+	"github.com/berth-project/berth/test/chance"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // storm is a cluster to which things happen at random.
@@ -57,7 +59,7 @@ func TestStorm(t *testing.T) {
 }
 
 func runStorm(t *testing.T, events, each int) {
-	seed := uint64(setting("BERTH_SEED", int(time.Now().UnixNano()%1_000_000)))
+	seed := chance.Seed()
 	t.Logf("BERTH_SEED=%d", seed)
 	c := newCluster(t)
 	s := &storm{
@@ -274,17 +276,17 @@ func (s *storm) expectNobodyForgotten() {
 	s.renewAll()
 	other := s.byHand()
 	other.known()
-	const longest = 80 * time.Second
-	for end := time.Now().Add(longest); ; time.Sleep(time.Second) {
+	err := patience.Until(s.Context(), time.Second, func() string {
 		fit := other.fitting(s.pods())
 		if fit == "" {
-			return
-		}
-		if time.Now().After(end) {
-			s.dump()
-			s.Fatalf("%s would fit, and was not bound in %v", fit, longest)
+			return ""
 		}
 		s.drain()
+		return fit + " would fit, and is not bound"
+	})
+	if err != nil {
+		s.dump()
+		s.Fatal(err)
 	}
 }
 
