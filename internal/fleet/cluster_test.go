@@ -160,13 +160,18 @@ func TestFollow(t *testing.T) {
 	if _, there := c.Node("node-a"); there {
 		t.Error("a node that has gone has a page")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	slices.Sort(s.asked)
 	want := []string{"list " + listPath, "list " + podsPath, "list " + topologiesPath, "list " + leasesPath, "watch " + listPath, "watch " + podsPath, "watch " + topologiesPath, "watch " + leasesPath}
 	slices.Sort(want)
-	if !slices.Equal(s.asked, want) {
-		t.Errorf("asked for %q", s.asked)
+	err = patience.Until(t.Context(), time.Millisecond, func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if asked := slices.Sorted(slices.Values(s.asked)); !slices.Equal(asked, want) {
+			return fmt.Sprintf("asked for %q", asked)
+		}
+		return ""
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -58,7 +58,8 @@ func (s *server) forward(t *testing.T, agent *httptest.Server) {
 			s.ServeHTTP(w, r)
 			return
 		}
-		if err := pass(w, r, agent.Listener.Addr().String()); err != nil {
+		// The end of the test cuts a session off that has just begun.
+		if err := pass(w, r, agent.Listener.Addr().String()); err != nil && t.Context().Err() == nil {
 			t.Error(err)
 		}
 	})

@@ -61,6 +61,11 @@ var ErrCrashed = errors.New("the emulator crashed")
 // same stall a second time it is a fault of the kernel or of what the tests made it do.
 var ErrStalled = errors.New("the guest's kernel stalled")
 
+// ErrReset means that the guest ended in the middle of a job, and its kernel said nothing of a panic:
+// one of its processors was reset, which the emulator brings about now and then where processors
+// come and go. It comes with ErrGuest, and the same a second time is no fault of the emulator.
+var ErrReset = errors.New("the guest ended in the middle of a job")
+
 // stallAfter is when the kernel calls it a stall, by the guest's clock. By itself it does so after
 // 21 seconds, prints it each minute, and goes on for ever.
 const stallAfter = time.Minute
@@ -136,6 +141,9 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	if len(results) == 0 && text == "" {
 		failure = errors.Join(failure, ErrSilent)
 	}
+	if cmd.ProcessState.Success() && cut(results) != "" && !strings.Contains(text, "Kernel panic") {
+		failure = errors.Join(failure, ErrReset)
+	}
 	if strings.Contains(text, stallPanic) {
 		failure = errors.Join(failure, ErrStalled)
 	}
@@ -190,7 +198,8 @@ func (v VM) command(ctx context.Context, dir string) *exec.Cmd {
 	return cmd
 }
 
-// unfinished reports the guest's own complaints and a boot in which no job ran.
+// unfinished reports the guest's own complaints, a boot in which no job ran, and the job that the
+// guest did not get over.
 func unfinished(results map[string]job.Result, rest string) error {
 	if text := strings.TrimSpace(rest); text != "" {
 		return errors.New(text)
@@ -198,7 +207,20 @@ func unfinished(results map[string]job.Result, rest string) error {
 	if len(results) == 0 {
 		return errors.New("no job ran")
 	}
+	if name := cut(results); name != "" {
+		return errors.New("it ended in " + name)
+	}
 	return nil
+}
+
+// cut returns the job in whose middle the guest ended, "" for none.
+func cut(results map[string]job.Result) string {
+	for name, result := range results {
+		if !result.Ended {
+			return name
+		}
+	}
+	return ""
 }
 
 // whole returns what the kernel said on its console, or why nobody knows.

@@ -146,7 +146,7 @@ func boot(t *testing.T, vm VM) map[string]job.Result {
 	t.Helper()
 	start := time.Now()
 	results, err := vm.Run(t.Context())
-	if slices.ContainsFunc([]error{ErrSilent, ErrCrashed, ErrStalled, ErrHung}, func(known error) bool { return errors.Is(err, known) }) {
+	if slices.ContainsFunc([]error{ErrSilent, ErrCrashed, ErrStalled, ErrHung, ErrReset}, func(known error) bool { return errors.Is(err, known) }) {
 		t.Logf("once more: %v", err)
 		results, err = vm.Run(t.Context())
 	}

@@ -99,7 +99,12 @@ func TestReport(t *testing.T) {
 		{"red", map[string]string{"unit": fails, "vm": "true"}, "", "red: unit", []string{"unit: TestA: a_test.go:3: it is 1"}},
 		{"law", map[string]string{"node": "echo 'x_test.go:1: broken law: CPU 1 is shared'"}, "", "red: node", []string{"node: broken law: CPU 1 is shared"}},
 		{"unsteady", map[string]string{"node": "true"}, "p.TestB: 2 runs, 1 failures\np.TestC: 2 runs, 2 failures\n", "", []string{"unsteady: p.TestB\n"}},
-		{"too unsteady", map[string]string{"node": "true"}, strings.Repeat("p.TestB: 2 runs, 1 failures\n", 4), "4 tests passed in their second run", nil},
+		{
+			"one test of many parts", map[string]string{"vm": "true"},
+			"a.b/k.TestVM: 2 runs, 1 failures\na.b/k.TestVM/6.1: 2 runs, 1 failures\na.b/k.TestVM/6.1/x: 2 runs, 1 failures\na.b/k.TestVM/6.1/y: 2 runs, 1 failures\n", "",
+			[]string{"unsteady: a.b/k.TestVM/6.1/x and 1 more of its parts\n"},
+		},
+		{"too unsteady", map[string]string{"node": "true"}, "p.TestB: 2 runs, 1 failures\np.TestC: 2 runs, 1 failures\nq.TestB: 2 runs, 1 failures\np.TestD: 2 runs, 1 failures\n", "4 tests passed in their second run", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "stages")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -130,7 +131,30 @@ func unsteady(dir string) (tests []string, err error) {
 			}
 		}
 	}
-	return tests, nil
+	return whole(tests), nil
+}
+
+// whole names each top-level test once, which is what ran again, by its first part that has none of
+// its own: a test that fails has all tests fail that it is a part of.
+func whole(tests []string) []string {
+	slices.Sort(tests)
+	parts := map[string][]string{}
+	for i, test := range tests {
+		if i+1 == len(tests) || !strings.HasPrefix(tests[i+1], test+"/") {
+			room, name, _ := strings.Cut(test, ".Test")
+			top, _, _ := strings.Cut(name, "/")
+			parts[room+"."+top] = append(parts[room+"."+top], test)
+		}
+	}
+	var all []string
+	for _, top := range slices.Sorted(maps.Keys(parts)) {
+		text := parts[top][0]
+		if more := len(parts[top]) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more of its parts", more)
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // broken lists the laws that were broken, each once.
