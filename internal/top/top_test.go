@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -270,12 +271,28 @@ func TestLookFails(t *testing.T) {
 	}
 }
 
+// frames is a terminal that says when the first frame with the workload batch was drawn.
+type frames struct {
+	bytes.Buffer
+	drawn chan struct{}
+	once  sync.Once
+}
+
+func (f *frames) Write(p []byte) (int, error) {
+	n, err := f.Buffer.Write(p)
+	if bytes.Contains(f.Bytes(), []byte("batch")) {
+		f.once.Do(func() { close(f.drawn) })
+	}
+	return n, err
+}
+
 // The program in a terminal draws, takes keys and ends; without colours where NO_COLOR is set.
 func TestRun(t *testing.T) {
 	for environ, colours := range map[string]bool{"COLORTERM=truecolor": true, "NO_COLOR=1": false} {
 		in, keys := io.Pipe()
-		var out bytes.Buffer
+		out := frames{drawn: make(chan struct{})}
 		go func() {
+			<-out.drawn
 			_, err := fmt.Fprint(keys, "q")
 			_ = keys.CloseWithError(err)
 		}()
