@@ -57,7 +57,8 @@ var (
 // ENODEV without sibling threads.
 func Of(tid int) (Cookie, error) {
 	var id uint64
-	err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, uintptr(tid), unix.PR_SCHED_CORE_SCOPE_THREAD, uintptr(unsafe.Pointer(&id)))
+	// A pointer as a number (unix.Prctl) goes stale when the stack grows before the system call.
+	err := unix.PrctlArg5Ptr(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, uintptr(tid), unix.PR_SCHED_CORE_SCOPE_THREAD, unsafe.Pointer(&id))
 	if err != nil {
 		return 0, fmt.Errorf("core scheduling cookie of thread %d: %w", tid, Classify(err))
 	}

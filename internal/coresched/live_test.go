@@ -83,6 +83,49 @@ func TestCookies(t *testing.T) {
 	}
 }
 
+// TestCookieWhileTheStackGrows asks for a cookie at every depth of a young stack. At some of them
+// the stack is moved between the call and the system call: the kernel has to write its answer where
+// the variable is then.
+func TestCookieWhileTheStackGrows(t *testing.T) {
+	if !built(t) {
+		return // TestCookies holds such a kernel to its answers. Our own kernel has it: make verify-kernels.
+	}
+	held, err := Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	err = With(held.ID(), func() error {
+		tid := unix.Gettid()
+		for depth := range 3000 {
+			said := make(chan error, 1)
+			go func() { said <- deep(depth, tid, held.ID()) }()
+			if err := <-said; err != nil {
+				return fmt.Errorf("%d calls deep: %w", depth, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// deep compares a thread's cookie so many calls deep.
+//
+//go:noinline
+func deep(depth, tid int, want Cookie) error {
+	if depth > 0 {
+		err := deep(depth-1, tid, want)
+		return err
+	}
+	got, err := Of(tid)
+	if err == nil && got != want {
+		err = fmt.Errorf("thread %d has the cookie %s, want %s", tid, got, want)
+	}
+	return err
+}
+
 // let waits until no thread of this process has a cookie.
 func let(t *testing.T) {
 	t.Helper()

@@ -136,6 +136,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 	want := []string{
 		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra/f.go:8: compares the text of an error: use errors.Is`,
+		`extra/g.go:6: hands a pointer as a number to a function of Go: it goes stale when the stack moves`,
 		`extra: has no level in the table of rooms`,
 		`extra: time.Now: the time comes in as a value [extra/e.go]`,
 		`extra: time.Since: the time comes in as a value [extra/f.go]`,

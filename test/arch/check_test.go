@@ -65,6 +65,7 @@ type pkg struct {
 	imports map[string][]string // import path -> files
 	times   map[string][]string // function of package time -> files
 	texts   []string            // where the text of an error is compared
+	stale   []string            // where a pointer becomes a number outside of a system call
 	lines   map[string]int
 }
 
@@ -87,6 +88,9 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		found = append(found, checkClock(p, r)...)
 		for _, at := range p.texts {
 			found = append(found, fmt.Sprintf("%s: compares the text of an error: use errors.Is", at))
+		}
+		for _, at := range p.stale {
+			found = append(found, fmt.Sprintf("%s: hands a pointer as a number to a function of Go: it goes stale when the stack moves", at))
 		}
 	}
 	found = append(found, checkTable(pkgs, r)...)
@@ -160,8 +164,15 @@ func addFile(name string, src []byte, pkgs map[string]pkg) error {
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if n != nil && comparesText(n) {
-			p.texts = append(p.texts, fmt.Sprintf("%s:%d", name, set.Position(n.Pos()).Line))
+		if n == nil {
+			return true
+		}
+		at := fmt.Sprintf("%s:%d", name, set.Position(n.Pos()).Line)
+		if comparesText(n) {
+			p.texts = append(p.texts, at)
+		}
+		if handsStale(n) {
+			p.stale = append(p.stale, at)
 		}
 		return true
 	})
@@ -203,6 +214,32 @@ func comparesText(n ast.Node) bool {
 		return slices.ContainsFunc(e.Args, isText)
 	}
 	return false
+}
+
+// handsStale reports whether a call hands over uintptr(unsafe.Pointer(…)). Only in the arguments of
+// the system calls of packages syscall and unix does the compiler keep the pointer valid; see rule
+// (4) of package unsafe.
+func handsStale(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	if f, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Syscall", "Syscall6", "RawSyscall", "RawSyscall6"}, f.Sel.Name) {
+		return false
+	}
+	return slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {
+		number, ok := arg.(*ast.CallExpr)
+		if !ok || len(number.Args) != 1 {
+			return false
+		}
+		name, ok := number.Fun.(*ast.Ident)
+		pointer, isCall := number.Args[0].(*ast.CallExpr)
+		if !ok || !isCall || name.Name != "uintptr" {
+			return false
+		}
+		f, ok := pointer.Fun.(*ast.SelectorExpr)
+		return ok && f.Sel.Name == "Pointer"
+	})
 }
 
 // isText says whether an expression is the text of an error.
