@@ -692,24 +692,30 @@ func TestBlocksRunOut(t *testing.T) {
 // TestRealTime: where the call to move pages may never end, none is made, whoever asks.
 func TestRealTime(t *testing.T) {
 	for name, c := range map[string]struct {
-		runtime, isolated string
-		dry, refused      bool
+		runtime      string
+		servers      []string // Budgets of the fair servers of CPUs 0 and 1.
+		dry, refused bool
+		says         string
 	}{
-		"no limit, isolated CPUs": {"-1", "3", false, true},
-		"a dry run":               {"-1", "3", true, false},
-		"no isolated CPU":         {"-1", "", false, false},
-		"a limit":                 {"950000", "3", false, false},
+		"no limit, no fair server":  {"-1", nil, false, true, `/sys/kernel/debug/sched/fair_server/cpu0/runtime is ""`},
+		"a dry run":                 {"-1", nil, true, false, ""},
+		"a server without a budget": {"-1", []string{"50000000", "0"}, false, true, `fair_server/cpu1/runtime is "0"`},
+		"each server has a budget":  {"-1", []string{"50000000", "50000000"}, false, false, ""},
+		"a limit":                   {"950000", nil, false, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 				f.add(1, 10, 1)
-				f.files = map[string]string{"proc/sys/kernel/sched_rt_runtime_us": c.runtime + "\n", "sys/devices/system/cpu/isolated": c.isolated + "\n"}
+				f.files = map[string]string{"proc/sys/kernel/sched_rt_runtime_us": c.runtime + "\n", "sys/devices/system/cpu/online": "0-1\n"}
+				for cpu, budget := range c.servers {
+					f.files[fmt.Sprintf("sys/kernel/debug/sched/fair_server/cpu%d/runtime", cpu)] = budget + "\n"
+				}
 				o.DryRun = c.dry
 				r := run(t, f, o)
 				if errors.Is(r.Err, mover.ErrRealTime) != c.refused || (len(f.calls) == 0) != (c.refused || c.dry) {
 					t.Errorf("%d calls: %+v", len(f.calls), r)
 				}
-				if text := fmt.Sprint(r.Err); c.refused && !strings.Contains(text, "kernel.sched_rt_runtime_us is -1, isolated CPUs are 3") {
+				if text := fmt.Sprint(r.Err); c.refused && (!strings.Contains(text, "kernel.sched_rt_runtime_us is -1") || !strings.Contains(text, c.says)) {
 					t.Error(text)
 				}
 			})

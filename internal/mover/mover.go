@@ -178,7 +178,10 @@ func (m *Mover) memory(node int, zones map[int]pages.Zones) (locality.NodeMemory
 	return locality.NodeMemory(now), err
 }
 
-// mayEnd is ErrRealTime where a call may never end.
+// mayEnd is ErrRealTime where a call may never end. The call waits for a kernel thread of every CPU
+// (lru_add_drain_all), and a real-time thread that never sleeps keeps that one from running where
+// sched_rt_runtime_us is -1: on any CPU, isolated or not. Since Linux 6.12 the fair server of a CPU
+// keeps a part of it for ordinary threads, unless its runtime is 0.
 func (m *Mover) mayEnd() error {
 	line := func(name string) string {
 		data, err := m.opts.Kernel.ReadFile(name)
@@ -187,11 +190,20 @@ func (m *Mover) mayEnd() error {
 		}
 		return strings.TrimSpace(string(data))
 	}
-	isolated := line("sys/devices/system/cpu/isolated")
-	if isolated == "" || line("proc/sys/kernel/sched_rt_runtime_us") != "-1" {
+	if line("proc/sys/kernel/sched_rt_runtime_us") != "-1" {
 		return nil
 	}
-	return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, isolated CPUs are %s", ErrRealTime, isolated)
+	online, err := cpuset.Parse(line("sys/devices/system/cpu/online"))
+	if err != nil || online.IsEmpty() {
+		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, and which CPUs are online is not known", ErrRealTime)
+	}
+	for cpu := range online.All() {
+		name := fmt.Sprintf("sys/kernel/debug/sched/fair_server/cpu%d/runtime", cpu)
+		if budget := line(name); budget == "" || budget == "0" {
+			return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, and /%s is %q", ErrRealTime, name, budget)
+		}
+	}
+	return nil
 }
 
 // mayUse is ErrOwnMems where this program may not use memory of a target: the kernel takes it
