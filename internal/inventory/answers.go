@@ -39,6 +39,23 @@ func (inv *Inventory) Answers(ids ...string) map[string]Answered {
 	return some
 }
 
+// IsAnswer reports whether the runtime was answered this list of CPUs, or of memory nodes, for the
+// container of a group. The list is on the runtime's record and on systemd's, which write it again
+// whenever they like, as at a daemon-reload.
+func IsAnswer(inv *Inventory, group string, mems bool, list cpuset.Set) bool {
+	for id, c := range inv.containers.byID {
+		if c.group != group {
+			continue
+		}
+		a := inv.containers.answers.byID[id]
+		if mems {
+			return slices.Contains(a.Mems, list)
+		}
+		return slices.Contains(a.CPUs, list)
+	}
+	return false
+}
+
 // Recall takes over the Answers of an earlier agent of this boot.
 func (inv *Inventory) Recall(answers map[string]Answered) {
 	maps.Copy(inv.containers.answers.byID, answers)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -126,7 +127,7 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 	kn := o.knob(name)
 	original := known && entry.IsOriginal(r.kinds(), plan.Value(stands))
 	foreign := kn.isForeign(name, stands, o, original || known && entry.IsOurs(r.kinds(), plan.Value(stands)), known)
-	expected := o.isExpected(name, stands, original)
+	expected := o.isExpected(name, stands, original) || r.opts.isAnswer(o.path, name, stands)
 	if !kn.conflict.mayReplace(r.now, plan.Value(stands), foreign, expected, original) {
 		return false
 	}
@@ -134,6 +135,17 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 		kn.overwritten = stands
 	}
 	return true
+}
+
+// isAnswer reports whether a list is an earlier answer of Berth's to the container runtime. systemd
+// has it on record for the group and writes it again at every daemon-reload, also several times in
+// a minute: that is no conflict.
+func (o *Options) isAnswer(group string, name cgroup.Knob, stands cgroup.Value) bool {
+	if o.Answered == nil || name.Controller() != cgroup.CPUSet {
+		return false
+	}
+	list, err := cpuset.Parse(string(stands))
+	return err == nil && !list.IsEmpty() && o.Answered(group, name == cgroup.KnobMems, list)
 }
 
 // leave leaves a knob to its other writer.

@@ -60,6 +60,7 @@ type live struct {
 	dir                     string
 	top, pod, c, other      *scratch.Group
 	low, high, all, allMems cpuset.Set
+	answered                func(group string, mems bool, list cpuset.Set) bool
 }
 
 func newLive(t *testing.T) *live {
@@ -116,6 +117,9 @@ func (l *live) start() {
 	l.Cleanup(func() { _ = j.Close() })
 	l.reconciler = reconcile.New(reconcile.Options{
 		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: l.host, Journal: l.journal, Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}),
+		Answered: func(group string, mems bool, list cpuset.Set) bool {
+			return l.answered != nil && l.answered(group, mems, list)
+		},
 	})
 	k := l.reconciler
 	l.Cleanup(func() { _ = k.Close() })
@@ -238,6 +242,35 @@ func TestPinAndGiveBack(t *testing.T) {
 	if n := len(l.journal.Entries()); n > 0 {
 		t.Errorf("%d entries left", n)
 	}
+}
+
+// What the runtime was answered comes back at each daemon-reload of systemd, however often in a
+// minute. It is written over each time; a list that was no answer is another writer's.
+func TestAnswerComesBack(t *testing.T) {
+	l := newLive(t)
+	before := l.files()
+	l.answered = func(group string, mems bool, list cpuset.Set) bool {
+		return group == l.c.Path() && !mems && list == l.low
+	}
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
+	l.pass(0)
+	for range 3 {
+		must(t, l.c.SetCPUs(l.low))
+		l.pass(16 * time.Second)
+		l.has(l.c, l.high, unit.NoLimit)
+	}
+	l.answered = nil
+	must(t, l.c.SetCPUs(l.low))
+	l.pass(16 * time.Second)
+	must(t, l.c.SetCPUs(l.low))
+	if r := l.try(16 * time.Second); len(r.Events) != 1 {
+		t.Errorf("another writer's list: events %v", r.Events)
+	}
+	l.has(l.c, l.low, unit.NoLimit)
+	must(t, l.c.SetCPUs(l.high))
+	l.reconciler.Want(nil)
+	l.try(time.Second)
+	l.same(before)
 }
 
 // A pinned group moves to other CPUs while the others shrink to the shared pool and take what

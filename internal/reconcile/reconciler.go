@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -44,6 +45,9 @@ type Options struct {
 	// Movers are the owners of quotas that move (Quota): whether one still asks for what an
 	// entry is about.
 	Movers map[plan.Owner]func(journal.Entry) bool
+	// Answered reports whether Berth answered the container runtime this list for a group: its CPUs, or
+	// with mems its memory nodes. Nil knows of no answer.
+	Answered func(group string, mems bool, list cpuset.Set) bool
 }
 
 // Reconciler keeps the desired settings in effect. It is for one goroutine at a time.
