@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Reload makes the agent read its files at once.
 	Reload <-chan os.Signal
+	// KeepProfile starts what undoes a host profile whose deadline has passed, nil for nothing.
+	KeepProfile func(tuner.Applied) error
 	// RestoreOnStop makes the end report values that could not be put back.
 	RestoreOnStop bool
 	// BootID, Slice and Tick describe the running kernel; Run fills them in.

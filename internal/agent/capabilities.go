@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/drift"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -27,7 +28,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		c.offline,
 		c.pins,
 		c.burst,
-		drift.New(drift.Options{Root: o.Root, Boot: o.BootID, Groups: c.host, Now: o.Now}),
+		drift.New(drift.Options{Root: o.Root, Boot: o.BootID, Groups: c.host, Now: o.Now, Boottime: kernel.Boottime, Keep: o.KeepProfile}),
 	}, o.more...)
 }
 

@@ -114,6 +114,9 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.reconciler = reconcile.New(reconcile.Options{
 		Host: c.host, Journal: c.journal, Applier: a, Systemd: systemd,
 		Log: c.opts.Log, Report: c.drifted, Fail: c.fail, Owners: c.opts.settled(),
+		Answered: func(group string, mems bool, list cpuset.Set) bool {
+			return inventory.IsAnswer(c.inventory, group, mems, list)
+		},
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
 	c.pins.ReconcileBy(c.reconciler)

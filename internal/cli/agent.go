@@ -159,7 +159,12 @@ func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	keep, err := g.keep(cmd, f.config)
+	if err != nil {
+		return err
+	}
 	return agent.Run(cmd.Context(), agent.Options{
+		KeepProfile:   keep,
 		ConfigFile:    f.config,
 		Config:        cfg,
 		Version:       cmd.Root().Version,

@@ -305,10 +305,11 @@ func (g *globals) settle(cmd *cobra.Command) {
 
 // settles says whether a command may undo what is due: not one that a shell runs while its user
 // types, nor one that promises to change nothing, nor those of a pod, whose name spaces show
-// other values than the host's.
+// other values than the host's, nor the agent, whose unit may not write all of them: it starts
+// another keeper.
 func settles(cmd *cobra.Command) bool {
 	switch cmd.Name() {
-	case "deadline", "help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "agent", "deadline", "help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return false
 	}
 	if cmd.HasParent() && cmd.Parent().Name() == "completion" {

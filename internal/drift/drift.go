@@ -37,6 +37,11 @@ type Options struct {
 	// wall clock.
 	Groups *cgroup.Host
 	Now    func() time.Time
+	// Keep starts what undoes a record that is due, nil for nothing. The agent itself may not write
+	// all that a profile may.
+	Keep func(tuner.Applied) error
+	// Boottime is CLOCK_BOOTTIME.
+	Boottime func() time.Duration
 }
 
 // Watch compares the host with the committed profile.
@@ -46,6 +51,8 @@ type Watch struct {
 	due    chan string
 	next   time.Duration
 	online cpuset.Set
+	// guarded is of Run alone.
+	guarded guarded
 
 	mu     sync.Mutex // guards what Run has found for the loop
 	found  *Report
@@ -102,9 +109,44 @@ func (w *Watch) Decide(n *capability.Node) capability.Decision {
 	return d
 }
 
+// grace is how long after its deadline a record is left to who keeps it.
+const grace = 10 * time.Second
+
+// guard starts what undoes a record that is overdue: who kept its deadline was killed, or never
+// started.
+func (w *Watch) guard(dir string) error {
+	record, is, err := tuner.Load(dir)
+	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) {
+		return err
+	}
+	seen := guarded{since: record.Since, phase: record.Phase, at: w.opts.Boottime()}
+	if w.guarded.isOf(seen) {
+		return nil
+	}
+	if _, held, err := journal.Holder(dir); held || err != nil { // A command at work looks due.
+		return err
+	}
+	w.guarded = seen
+	return w.opts.Keep(record)
+}
+
+// guarded is a record for which a keeper was started.
+type guarded struct {
+	since time.Time
+	phase tuner.Phase
+	at    time.Duration
+}
+
+// isOf reports whether the keeper for that record was started within the last hour. One that found
+// values of other programs has ended, and leaves them to the user.
+func (g guarded) isOf(seen guarded) bool {
+	return g.since.Equal(seen.since) && g.phase == seen.phase && seen.at-g.at < time.Hour
+}
+
 // look compares once, and once more after it set something again.
 func (w *Watch) look(stateDir string) {
 	dir := filepath.Join(stateDir, tuner.Subdir)
+	guarded := w.guard(dir)
 	found, judged, err := w.compare(dir)
 	var again []tuner.Setting
 	if err == nil && judged && found != nil && len(found.Drift) > 0 && w.opts.Groups != nil {
@@ -117,7 +159,7 @@ func (w *Watch) look(stateDir string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.broken = err
+	w.broken = errors.Join(guarded, err)
 	if len(again) > 0 {
 		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: repeated(again)})
 	}

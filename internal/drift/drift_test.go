@@ -262,3 +262,43 @@ func TestCluster(t *testing.T) {
 		h.want(h.minute(), 0, none)
 	})
 }
+
+// TestOverdueProfileIsGuarded: a profile whose deadline passed, and that nobody undid, gets another
+// keeper, once an hour: what others changed is left to the user.
+func TestOverdueProfileIsGuarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		applied, kept := time.Hour, 0 // As the clock of h.tuner.
+		now := applied
+		h.watch = drift.New(drift.Options{
+			Root: h.root, Boot: "boot", Boottime: func() time.Duration { return now },
+			Keep: func(a tuner.Applied) error {
+				if a.Profile.Name != "quick" {
+					t.Errorf("a keeper for %q", a.Profile.Name)
+				}
+				kept++
+				return nil
+			},
+		})
+		go func() { _ = h.watch.Run(t.Context()) }()
+		h.apply(time.Minute)
+		for _, step := range []struct {
+			at   time.Duration
+			want int
+		}{
+			{0, 0},
+			{time.Minute, 0},
+			{time.Minute + 9*time.Second, 0},
+			{time.Minute + 10*time.Second, 1},
+			{2 * time.Minute, 1},
+			{50 * time.Minute, 1},
+			{62 * time.Minute, 2},
+		} {
+			now = applied + step.at
+			h.minute()
+			if kept != step.want {
+				t.Errorf("%v after the apply %d keepers were started, want %d", step.at, kept, step.want)
+			}
+		}
+	})
+}

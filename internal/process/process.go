@@ -140,15 +140,35 @@ func (p *Process) reap() (gone bool, err error) {
 	}
 }
 
+// FIFO is the real-time policy of a detached process, and Highest its priority: above every thread
+// that starves others.
+const (
+	FIFO    = unix.SCHED_FIFO
+	Highest = 99
+)
+
 // Detach starts a program in a session of its own, from the root directory and without the
-// standard streams: it lives on when this process, its terminal or its process group ends.
+// standard streams: it lives on when this process, its terminal or its process group ends. It goes
+// before every other thread (SCHED_FIFO), and the kernel kills it last for memory, where this
+// process may have that: what guards a host against a program that takes all of it does not starve.
 func Detach(program []string) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // The thread ends with this function, and its policy with it.
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: FIFO, Priority: Highest}, 0)
+		started <- detach(program)
+	}()
+	return <-started
+}
+
+func detach(program []string) error {
 	cmd := exec.Command(program[0], program[1:]...) //nolint:noctx // it must outlive every context
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", program[0], err)
 	}
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("-1000"), 0)
 	if err := cmd.Process.Release(); err != nil {
 		return fmt.Errorf("release %s: %w", program[0], err)
 	}

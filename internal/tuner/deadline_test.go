@@ -130,18 +130,21 @@ func (r trial) apply(t *testing.T, step int) (whole bool) {
 
 // kept waits until the process has ended that keeps the deadline, for it works in the directory.
 func (r trial) kept(t *testing.T) {
-	err := patience.Until(context.Background(), 20*time.Millisecond, func() string { //nolint:forbidigo // the context of the test has ended
-		names, err := filepath.Glob("/proc/[0-9]*/environ")
-		must(t, err)
-		for _, name := range names {
-			environ, err := os.ReadFile(name)
-			if err == nil && strings.Contains(string(environ), childState+"="+r.state+"\x00") {
-				return name
-			}
-		}
-		return ""
-	})
+	ended := func() string { return r.keeper(t) }
+	must(t, patience.Until(context.Background(), 20*time.Millisecond, ended)) //nolint:forbidigo // the context of the test has ended
+}
+
+// keeper returns the directory below /proc of the process that keeps the deadline, "" for none.
+func (r trial) keeper(t *testing.T) string {
+	names, err := filepath.Glob("/proc/[0-9]*/environ")
 	must(t, err)
+	for _, name := range names {
+		environ, err := os.ReadFile(name)
+		if err == nil && strings.Contains(string(environ), childState+"="+r.state+"\x00") {
+			return filepath.Dir(name)
+		}
+	}
+	return ""
 }
 
 // undone waits until nothing is applied any more.
@@ -175,7 +178,7 @@ func TestDeadlineOutlivesItsApply(t *testing.T) {
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
 			before := h.files()
-			r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 2 * time.Second}
+			r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 10 * time.Second}
 			if !r.apply(t, never) {
 				t.Fatal("not applied")
 			}
@@ -191,6 +194,36 @@ func TestDeadlineOutlivesItsApply(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestDeadlineTriesAgain: a file that nobody can write at the deadline, and everybody a moment later,
+// has its original in the end.
+func TestDeadlineTriesAgain(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	file, away := filepath.Join(h.dir, slice), filepath.Join(t.TempDir(), "away")
+	must(t, os.Rename(file, away))
+	must(t, os.Mkdir(file, 0o755)) // Like a file of the kernel that answers EBUSY, it takes no text.
+	h.boottime += confirm
+	ended := make(chan error, 1)
+	go func() {
+		_, err := tuner.Await(t.Context(), h.host())
+		ended <- err
+	}()
+	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
+		a, is, err := tuner.Load(h.state)
+		if err != nil || !is || a.Phase != tuner.Undoing {
+			return fmt.Sprintf("the record is %v %s, %v", is, a.Phase, err)
+		}
+		return ""
+	}))
+	must(t, os.Remove(file))
+	must(t, os.Rename(away, file))
+	must(t, <-ended)
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
 	}
 }
 

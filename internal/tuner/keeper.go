@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
+	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/process"
 )
@@ -28,8 +30,11 @@ type Keeper struct {
 func (k Keeper) Keep(a Applied) error {
 	var service error
 	if k.Systemd {
-		if service = k.startService(a.Deadline); service == nil {
-			return nil
+		// A group without a budget for real-time threads refuses the first.
+		for _, realTime := range []bool{true, false} {
+			if service = k.startService(a.Deadline, realTime); service == nil {
+				return nil
+			}
 		}
 	}
 	if err := process.Detach(k.Program); err != nil {
@@ -41,9 +46,13 @@ func (k Keeper) Keep(a Applied) error {
 // busTimeout bounds the start of the service.
 const busTimeout = 5 * time.Second
 
+// unitExists is systemd's answer to a name that another unit has.
+const unitExists = "org.freedesktop.systemd1.UnitExists"
+
 // startService starts a service of the deadline's own name: one that an earlier apply left finds
-// nothing to do. It is started once the program is executed.
-func (k Keeper) startService(deadline time.Duration) error {
+// nothing to do, and one that is there keeps this deadline. It is started once the program is
+// executed.
+func (k Keeper) startService(deadline time.Duration, realTime bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
 	conn, err := systemd.NewSystemdConnectionContext(ctx)
@@ -53,7 +62,12 @@ func (k Keeper) startService(deadline time.Duration) error {
 	defer conn.Close()
 	name := fmt.Sprintf("berth-tune-%d.service", deadline.Microseconds())
 	started := make(chan string, 1)
-	if _, err = conn.StartTransientUnitContext(ctx, name, "fail", k.service(), started); err != nil {
+	_, err = conn.StartTransientUnitContext(ctx, name, "fail", k.service(realTime), started)
+	var refused dbus.Error
+	if errors.As(err, &refused) && refused.Name == unitExists {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	select {
@@ -68,28 +82,46 @@ func (k Keeper) startService(deadline time.Duration) error {
 }
 
 // service are the properties of the service. Of type exec it has started when the program is
-// executed (systemd 240 and newer; an older one refuses the type).
-func (k Keeper) service() []systemd.Property {
-	return []systemd.Property{
+// executed (systemd 240 and newer; an older one refuses the type). The kernel kills it last for
+// memory, and systemd starts it again after a signal; with realTime it goes before every other
+// thread, since the profile that it guards may have given real-time threads all of a CPU.
+func (k Keeper) service(realTime bool) []systemd.Property {
+	properties := []systemd.Property{
 		systemd.PropDescription("undo the host profile unless it is committed"),
 		systemd.PropType("exec"),
 		systemd.PropExecStart(k.Program, true),
 		{Name: "CollectMode", Value: dbus.MakeVariant("inactive-or-failed")},
+		{Name: "Restart", Value: dbus.MakeVariant("on-abnormal")},
+		{Name: "OOMScoreAdjust", Value: dbus.MakeVariant(int32(-1000))},
 	}
+	if realTime {
+		properties = append(properties,
+			systemd.Property{Name: "CPUSchedulingPolicy", Value: dbus.MakeVariant(int32(process.FIFO))},
+			systemd.Property{Name: "CPUSchedulingPriority", Value: dbus.MakeVariant(int32(process.Highest))})
+	}
+	return properties
 }
 
-// pause is between two looks at the clock.
-const pause = 200 * time.Millisecond
+const (
+	// pause is between two looks at the clock.
+	pause = 200 * time.Millisecond
+	// firstRetry and lastRetry are the first and the longest pause before an undo that failed is
+	// tried again; each is twice the one before.
+	firstRetry, lastRetry = time.Second, time.Minute
+)
 
 // Await waits until nothing is left to be committed or undone: it undoes what is due, and ends
 // when the record is committed or gone. Another command may hold the directory meanwhile: an
 // apply under way looks due, and keeps its lock. What a rollback left waits for the deadline: its
-// user is there, and the next command finds the directory free. Of a damaged journal goes back what can be
-// read. What Open says of an undo is returned. The error is that of the context, of the record,
-// ErrLeft, or journal.ErrDamaged.
+// user is there, and the next command finds the directory free. An undo that the kernel or the disk
+// refuses is tried again, for as long as it takes. Of a damaged journal goes back what can be read.
+// What Open says of an undo is returned. The error is that of the context, of the record, ErrLeft
+// where only values of other programs are left, or journal.ErrDamaged.
 func Await(ctx context.Context, h Host) ([]string, error) {
 	h.Salvage = true
+	retry := firstRetry
 	for {
+		wait := pause
 		a, is, err := Load(h.Dir)
 		if err != nil {
 			return nil, err
@@ -98,15 +130,19 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 			return nil, nil
 		}
 		if a.awaited(h.Boot, h.Boottime()) {
-			notes, done, err := finish(h)
-			if done || err != nil {
+			notes, end, err := finish(h)
+			switch end {
+			case over:
 				return notes, err
+			case refused:
+				wait, retry = retry, min(2*retry, lastRetry)
+			case busy:
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err() //nolint:wrapcheck // the caller's own
-		case <-time.After(pause):
+		case <-time.After(wait):
 		}
 	}
 }
@@ -116,24 +152,42 @@ func (a Applied) awaited(boot string, now time.Duration) bool {
 	return a.Due(boot, now) && (a.Phase != Undoing || now >= a.Deadline)
 }
 
-// finish has Open undo what is due. It is not done where another command works there.
-func finish(h Host) (notes []string, done bool, err error) {
+// end says how an undo at the deadline ended.
+type end int
+
+const (
+	busy    end = iota // Another command works there.
+	refused            // Something could not be put back, or read, that another try may.
+	over               // Nothing is left to be done here.
+)
+
+// finish has Open undo what is due.
+func finish(h Host) (notes []string, how end, err error) {
 	_, held, err := journal.Holder(h.Dir)
-	if held || err != nil {
-		return nil, false, err
+	if held {
+		return nil, busy, nil
+	}
+	if err != nil {
+		return nil, refused, err
 	}
 	t, err := Open(h)
 	if errors.Is(err, journal.ErrLocked) {
-		return nil, false, nil
+		return nil, busy, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, refused, err
 	}
 	a, is := t.Applied()
-	if is && a.Phase == Undoing {
-		err = fmt.Errorf("profile %s: %w", a.Profile.Name, ErrLeft)
+	switch {
+	case !is || a.Phase == Committed:
+		how = over
+	case slices.ContainsFunc(t.settled, func(r apply.Restored) bool { return r.Outcome == apply.OutcomeFailed }):
+		how = refused
+	case a.Phase == Undoing:
+		how, err = over, fmt.Errorf("profile %s: %w", a.Profile.Name, ErrLeft)
 	}
-	err = errors.Join(err, t.journal.Recovery().Damage)
-	done = !is || a.Phase == Committed || err != nil
-	return t.Notes(), done, errors.Join(err, t.Close())
+	if damage := t.journal.Recovery().Damage; damage != nil {
+		how, err = over, errors.Join(err, damage)
+	}
+	return t.Notes(), how, errors.Join(err, t.Close())
 }

@@ -9,10 +9,10 @@ func TestServiceAsSystemdTakesIt(t *testing.T) {
 	k := Keeper{Program: []string{"/usr/bin/berth", "tune", "deadline"}}
 	found := map[string]any{}
 	signatures := map[string]string{}
-	for _, p := range k.service() {
+	for _, p := range k.service(true) {
 		found[p.Name], signatures[p.Name] = p.Value.Value(), p.Value.Signature().String()
 	}
-	for name, want := range map[string]string{"Type": "s", "ExecStart": "a(sasb)", "CollectMode": "s"} {
+	for name, want := range map[string]string{"Type": "s", "ExecStart": "a(sasb)", "CollectMode": "s", "Restart": "s", "OOMScoreAdjust": "i", "CPUSchedulingPolicy": "i", "CPUSchedulingPriority": "i"} {
 		if signatures[name] != want {
 			t.Errorf("%s is %q, want %s", name, signatures[name], want)
 		}

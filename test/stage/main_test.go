@@ -100,7 +100,8 @@ func TestReport(t *testing.T) {
 		{"law", map[string]string{"node": "echo 'x_test.go:1: broken law: CPU 1 is shared'"}, "", "red: node", []string{"node: broken law: CPU 1 is shared"}},
 		{"unsteady", map[string]string{"node": "true"}, "p.TestB: 2 runs, 1 failures\np.TestC: 2 runs, 2 failures\n", "", []string{"unsteady: p.TestB\n"}},
 		{
-			"one test of many parts", map[string]string{"vm": "true"},
+			"one test of many parts",
+			map[string]string{"vm": "true"},
 			"a.b/k.TestVM: 2 runs, 1 failures\na.b/k.TestVM/6.1: 2 runs, 1 failures\na.b/k.TestVM/6.1/x: 2 runs, 1 failures\na.b/k.TestVM/6.1/y: 2 runs, 1 failures\n", "",
 			[]string{"unsteady: a.b/k.TestVM/6.1/x and 1 more of its parts\n"},
 		},
