@@ -31,8 +31,12 @@ const (
 // little time to serve, and would so extend its own limit.
 const quietAfter = 5 * time.Minute
 
-// ErrHung means that the guest said nothing for quietAfter. It comes with ErrGuest and with what its
-// processors did then.
+// bootLimit is how long a guest may take to its first word, which is that of its first job: it takes
+// seconds, and some ten where this machine serves others as well.
+const bootLimit = 3 * time.Minute
+
+// ErrHung means that the guest said nothing for quietAfter, or bootLimit. It comes with ErrGuest and
+// with what its processors did then.
 var ErrHung = errors.New("the guest says nothing")
 
 // limit is what bounds one test binary.
@@ -111,7 +115,8 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	limited, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	quiet := cmp.Or(v.Quiet, limit(v.Stride)+quietAfter)
-	silence := time.AfterFunc(quiet, func() { end(fmt.Errorf("%w for %v", ErrHung, quiet)) })
+	began := time.Now()
+	silence := time.AfterFunc(min(quiet, bootLimit), func() { end(fmt.Errorf("%w, %v after its start", ErrHung, time.Since(began).Round(time.Second))) })
 	defer silence.Stop()
 
 	cmd := v.command(limited, dir)
