@@ -60,10 +60,11 @@ func (s step) phase() phase {
 	return listsMove
 }
 
-// jumps reports whether a list goes to another one that it shares nothing with.
-// That is one write, as no list is empty.
+// jumps reports whether a list goes to another one in one write: one that it shares nothing
+// with, as no list is empty, and memory nodes. With each write of these the kernel moves all
+// pages that are elsewhere then, so that on the way they would go where they are not to stay.
 func (s step) jumps() bool {
-	return s.phase() == listsMove && !s.from.Set.Intersects(s.to.Set)
+	return s.phase() == listsMove && (!s.to.Exclusive || !s.from.Set.Intersects(s.to.Set))
 }
 
 // split turns every list that moves into two steps, and says whether any list
@@ -86,10 +87,15 @@ func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 	}
 	for _, s := range whole {
 		between := s.from.Set.Intersect(s.to.Set)
-		if jumpsBelow(s, jumping) {
+		switch {
+		case s.phase() != listsMove:
+			between = cpuset.Set{}
+		case jumpsBelow(s, jumping):
 			between = s.from.Set.Union(s.to.Set)
+		case s.jumps():
+			between = cpuset.Set{}
 		}
-		if s.phase() != listsMove || between.IsEmpty() {
+		if between.IsEmpty() {
 			steps = append(steps, s)
 			continue
 		}

@@ -59,6 +59,13 @@ func TestOrderOfLists(t *testing.T) {
 			"a: 0-5 -> 0-3, x: 6-7 -> 6, b: 5 -> 0, y: 7 -> 5, a: 0-3 -> 0-3,7, x: 6 -> 4-6",
 		},
 		{
+			"memory nodes that move are one write, and one of all nodes above a group that moves, too",
+			[]Change{
+				move("a", cgroup.KnobMems, "0-1", "1-2"), move("b", cgroup.KnobMems, "0-1", "1-2"), move("b/c", cgroup.KnobMems, "0-1", "1-2"),
+			},
+			"a: 0-1 -> 1-2, b: 0-1 -> 0-2, b/c: 0-1 -> 1-2, b: 0-2 -> 1-2",
+		},
+		{
 			"whoever leaves goes before whoever comes",
 			[]Change{place("a", "0", "1"), place("b", "1", "2"), place("c", "2", "3"), pool("d", "3", "3-4"), pool("e", "3-4", "4")},
 			"e: 3-4 -> 4, c: 2 -> 3, b: 1 -> 2, a: 0 -> 1, d: 3 -> 3-4",
