@@ -27,9 +27,10 @@ type Machine struct {
 
 // Basis is what decides which CPUs of a host are given out.
 type Basis struct {
-	// Online and Reserved are sets of CPUs; the second are kept for the host.
-	Online, Reserved cpuset.Set
-	Policy           placement.NodePolicy
+	// Online, Reserved and Partitioned are sets of CPUs. The second are kept for the host, and the
+	// third cpuset partitions have taken from all other groups.
+	Online, Reserved, Partitioned cpuset.Set
+	Policy                        placement.NodePolicy
 }
 
 // Update reads the host below fsys, as topology.Discover does, if its basis or its memory is
@@ -44,7 +45,8 @@ func (m *Machine) Update(fsys fs.FS, b Basis, now time.Duration) (facts place.Fa
 	if err != nil {
 		return place.Facts{}, false, err
 	}
-	t.Reserved = b.Reserved
+	t.Reserved, t.Partitioned = b.Reserved, b.Partitioned.Intersect(t.Online)
+	t.Isolated = t.Isolated.Union(t.Partitioned)
 	compiled, err := alloc.Compile(t)
 	if err != nil {
 		return place.Facts{}, false, err

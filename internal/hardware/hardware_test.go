@@ -77,6 +77,11 @@ func TestUpdate(t *testing.T) {
 	if got := m.AllocatableMilli(); got != all-2000 || m.Reserved() != basis.Reserved || m.Topology.Reserved != basis.Reserved {
 		t.Errorf("allocatable %d of %d, reserved %s", got, all, m.Reserved())
 	}
+	basis.Partitioned = set(t, "6-7,99")
+	facts := updates("a partition", basis, true)
+	if taken := set(t, "6-7"); m.Topology.Partitioned != taken || !taken.IsSubsetOf(m.Topology.Isolated) || facts.Machine.Pinnable().Intersects(taken) {
+		t.Errorf("partitioned %s, isolated %s, pinnable %s", m.Topology.Partitioned, m.Topology.Isolated, facts.Machine.Pinnable())
+	}
 	basis.Policy = placement.NodePolicy{Strategy: v1alpha1.NUMALeastAllocated}
 	updates("another policy", basis, true)
 	basis.Online = set(t, "0-3")

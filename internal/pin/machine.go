@@ -14,9 +14,9 @@ import (
 )
 
 // ReadMachine reads the topology again when the CPUs that are online, or those that are
-// reserved, or the memory of a node, are others than before, and says whether it did. reserved
-// is what the agent's file says, and node what the cluster does, nil on a host without
-// Kubernetes.
+// reserved or have gone to cpuset partitions, or the memory of a node, are others than before, and
+// says whether it did. reserved is what the agent's file says, and node what the cluster does, nil on
+// a host without Kubernetes.
 func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node *cluster.Node) bool {
 	s.online = online
 	var labels map[string]string
@@ -28,7 +28,9 @@ func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node 
 	}
 	policy, problems := placement.PolicyOf(labels)
 	s.opts.Invalid(problems.Err())
-	facts, changed, err := s.machine.Update(s.opts.Root.FS(), hardware.Basis{Online: online, Reserved: reserved, Policy: policy}, now)
+	facts, changed, err := s.machine.Update(s.opts.Root.FS(), hardware.Basis{
+		Online: online, Reserved: reserved, Partitioned: s.Partitioned(), Policy: policy,
+	}, now)
 	if err != nil {
 		s.opts.Fail("topology", err)
 	}
@@ -45,7 +47,7 @@ func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node 
 	}
 	s.inventory.Facts(facts)
 	t := s.machine.Topology
-	s.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
+	s.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "partitioned", t.Partitioned.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 	if absent := reserved.Difference(t.Online); !absent.IsEmpty() {
 		s.opts.Log.Warn("reserved CPUs are not online", "cpus", absent.String())
 	}
@@ -53,6 +55,16 @@ func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node 
 		s.opts.Log.Warn("every CPU is reserved: no workload can have exclusive ones", "reserved", reserved.String())
 	}
 	return true
+}
+
+// Partitioned returns the CPUs that cpuset partitions have taken from all other groups: the root of
+// cgroup v2 has all others in effect (kernel/cgroup/cpuset.c, effective_cpus of top_cpuset).
+func (s *Sets) Partitioned() cpuset.Set {
+	left := s.opts.Groups.EffectiveCPUs("")
+	if left.IsEmpty() {
+		return cpuset.Set{} // It cannot be read.
+	}
+	return s.online.Difference(left)
 }
 
 // TakeKubelet takes over what the kubelet's configuration says, or why it is not known, and

@@ -86,13 +86,19 @@ func (p *Pool) Side(offline bool) cpuset.Set {
 
 // For returns what a container without exclusive CPUs has: no CPU that it would not
 // have without Berth, and those that are isolated if it would have them. One that would
-// have no CPU of the pool keeps what is no other pod's.
+// have no CPU of the pool keeps what is no other pod's. The CPUs of cpuset partitions are for
+// containers in these alone: on Linux 6.1 to 6.19 a list beside a partition that has one of its
+// CPUs ends it (kernel/cgroup/cpuset.c, partcmd_invalidate).
 func (p *Pool) For(c Container) cpuset.Set {
 	side := p.Side(c.Offline)
 	if c.System {
 		side = side.Union(p.machine.Reserved.Intersect(p.machine.Online))
 	}
 	left := c.Bound.Intersect(p.machine.Online).Difference(p.Taken)
+	if !left.IsEmpty() && left.IsSubsetOf(p.machine.Partitioned) {
+		return left
+	}
+	left = left.Difference(p.machine.Partitioned)
 	switch {
 	case left.IsEmpty():
 		return side

@@ -60,8 +60,12 @@ type Topology struct {
 	// Caches are all caches that two or more CPUs share, of every level. One
 	// that only some threads of a core share is left out.
 	Caches []Cache `json:"caches"`
-	// Isolated holds the CPUs of the isolcpus boot argument.
+	// Isolated holds the CPUs of the isolcpus boot argument, and of an agent's machine those of
+	// cpuset partitions, too.
 	Isolated cpuset.Set `json:"isolated"`
+	// Partitioned holds those of them that cpuset partitions have taken from all other control
+	// groups: Discover leaves it empty.
+	Partitioned cpuset.Set `json:"partitioned,omitzero"`
 	// NoHzFull holds the CPUs of the nohz_full boot argument.
 	NoHzFull cpuset.Set `json:"nohzFull"`
 	// Reserved holds the CPUs kept for the system. It is configuration, not
