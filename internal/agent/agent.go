@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"time"
 
@@ -15,10 +16,12 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
+	"github.com/berth-project/berth/internal/narrowing"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/internal/unit"
@@ -62,8 +65,10 @@ type Options struct {
 	facts  hostFacts
 	// more are capabilities beside those of the agent: a test brings one along.
 	more []capability.Capability
-	// mover moves pages, nil for the one of package mover.
-	mover localize.Mover
+	// mover moves pages, nil for the one of package mover, and narrowing says which groups may lose
+	// memory nodes, nil for all.
+	mover     localize.Mover
+	narrowing *narrowing.Looks
 }
 
 // hostFacts are the constants of the running kernel that the control law needs.
@@ -107,7 +112,10 @@ func Run(ctx context.Context, opts Options) error {
 		opts.Log.Warn("journal", "note", note)
 	}
 	units := reconcile.FindSystemd()
-	c := newController(opts, host, j, newApplier(opts, host, j, units))
+	opts.narrowing = narrowing.OnHost(opts.Root, host, opts.Clock)
+	aside := cgroupfile.NewAside(opts.narrowing.May)
+	c := newController(opts, host, j, newApplier(opts, host, j, units, aside))
+	c.aside = aside
 	c.askSystemd(units)
 	if err := c.joinCluster(); err != nil {
 		return errors.Join(err, w.Close(), j.Close())
@@ -118,6 +126,7 @@ func Run(ctx context.Context, opts Options) error {
 	group.Go(func() error { return c.serve(ctx, w) })
 	group.Go(func() error { return c.run(ctx) })
 	group.Go(func() error { return c.recorder.Run(ctx) })
+	group.Go(func() error { return opts.narrowing.Run(ctx) })
 	for _, one := range c.capabilities {
 		if w, works := one.(worker); works {
 			group.Go(func() error { return w.Run(ctx) })
@@ -130,11 +139,13 @@ func Run(ctx context.Context, opts Options) error {
 }
 
 // newApplier returns the one writer of this host.
-func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reconcile.Later) *apply.Applier {
-	kinds := driver.Kinds(host, nil)
+func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reconcile.Later, aside *cgroupfile.Aside) *apply.Applier {
+	var asked cgroupfile.Units // nil without systemd, and not a nil Later
 	if units != nil {
-		kinds = driver.Kinds(host, units)
+		asked = units
 	}
+	kinds := driver.Kinds(host, asked)
+	maps.Copy(kinds, aside.Kinds(host, asked))
 	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/history"
@@ -54,9 +55,8 @@ type controller struct {
 	// pins keeps the CPU sets of what is in the inventory, offline the cores of offline work.
 	pins    *pin.Sets
 	offline *offline.Work
-	// asking is how systemd is asked, nil where that does not run.
-	asking *reconcile.Asking
-	cpus   hardware.CPUs // of the host
+	beside
+	cpus hardware.CPUs // of the host
 	// reported has what was said of problems that are still there.
 	reported reported
 
@@ -67,6 +67,13 @@ type controller struct {
 	windows
 	// capabilities decide in this order, and are reported, measured and remembered.
 	capabilities []capability.Capability
+}
+
+// beside is who writes while the loop goes on: asking is how systemd is asked, nil where that does not
+// run, and aside writes memory nodes, nil where the loop does.
+type beside struct {
+	asking *reconcile.Asking
+	aside  *cgroupfile.Aside
 }
 
 func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
@@ -104,7 +111,7 @@ func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
 		Fail:    c.fail,
 		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
-		Awaited: func(group string) { c.asking.Urgent(group) },
+		Awaited: func(group string) { c.asking.Urgent(group) }, MayNarrow: c.opts.narrowing.May,
 	}, c.inventory)
 }
 
@@ -245,7 +252,7 @@ func (c *controller) lookStep(m *quota.Group) {
 
 // decide has the capabilities decide in their order, and brings about what they desire.
 func (c *controller) decide(now time.Duration) {
-	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated, Config: &c.opts.Config}
+	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()), Config: &c.opts.Config}
 	n.Containers, n.Koordlet, n.Topology = c.inventory.Containers(), c.inventory.Koordlet(), c.inventory.Topology()
 	restores := c.inventory.Obstacle().Restores()
 	var all capability.Decision
@@ -349,6 +356,7 @@ func (c *controller) stop() error {
 	}
 	drifted, failed := quotas.Leave(ends)
 	if c.opts.RestoreOnStop {
+		c.aside.AtOnce()
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)
@@ -360,6 +368,7 @@ func (c *controller) stop() error {
 	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)
 	}
+	c.aside.Wait()
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)
 	switch {
 	case failed > 0:

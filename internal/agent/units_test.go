@@ -33,7 +33,7 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	later := reconcile.NewLater(units)
-	c.reconcileBy(newApplier(c.opts, c.host, c.journal, later), true)
+	c.reconcileBy(newApplier(c.opts, c.host, c.journal, later, nil), true)
 	c.askSystemd(later)
 }
 

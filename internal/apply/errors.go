@@ -23,9 +23,9 @@ var (
 	ErrRefused = errors.New("refused by the kernel")
 	// ErrNoDriver says that this program has no driver for the kind of target.
 	ErrNoDriver = errors.New("no such driver")
-	// ErrDeferred says that another writer, such as systemd, is asked for the value
-	// later: all is ready for that, and the intent journaled.
-	ErrDeferred = errors.New("systemd is about to be asked")
+	// ErrDeferred says that the value is written later, by another writer such as systemd, or
+	// beside the caller: all is ready for that, and the intent journaled.
+	ErrDeferred = errors.New("put off")
 	// ErrSkipped says that a change was not tried because one that it needs
 	// had failed.
 	ErrSkipped = errors.New("skipped")

@@ -22,9 +22,8 @@ var ErrMems = pages.ErrMems
 // ErrOwnMems says that this program may not use memory of a target.
 var ErrOwnMems = errors.New("cpuset.mems of this program lacks the node")
 
-// ErrRealTime says that a call to move pages might never end: it waits until each CPU has run
-// work of the kernel, which real-time processes without a limit never let run.
-var ErrRealTime = errors.New("real-time processes may keep the kernel from moving pages for good")
+// ErrRealTime says that a call to move pages might never end.
+var ErrRealTime = pages.ErrRealTime
 
 // ErrUnseen says that processes of the group have no id here, because this program is in a
 // pid namespace of its own.

@@ -27,6 +27,10 @@ type Groups interface {
 // groups are those of the running host.
 type groups struct{ host *cgroup.Host }
 
+// OfHost returns the groups of the running host.
+func OfHost(host *cgroup.Host) Groups { return groups{host} }
+
+// Processes is Groups.
 func (g groups) Processes(group string) ([]int, error) {
 	handle, err := g.host.Group(group)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +52,7 @@ func New(o Options) *Mover {
 		o.Kernel = pages.Live(o.Root)
 	}
 	if o.Groups == nil {
-		o.Groups = groups{o.Host}
+		o.Groups = OfHost(o.Host)
 	}
 	return &Mover{opts: o, wake: make(chan struct{}, 1)}
 }
@@ -176,34 +175,6 @@ func (m *Mover) publish(e *entry, r Report) {
 func (m *Mover) memory(node int, zones map[int]pages.Zones) (locality.NodeMemory, error) {
 	now, err := pages.ReadNode(m.opts.Kernel, node, zones[node])
 	return locality.NodeMemory(now), err
-}
-
-// mayEnd is ErrRealTime where a call may never end. The call waits for a kernel thread of every CPU
-// (lru_add_drain_all), and a real-time thread that never sleeps keeps that one from running where
-// sched_rt_runtime_us is -1: on any CPU, isolated or not. Since Linux 6.12 the fair server of a CPU
-// keeps a part of it for ordinary threads, unless its runtime is 0.
-func (m *Mover) mayEnd() error {
-	line := func(name string) string {
-		data, err := m.opts.Kernel.ReadFile(name)
-		if err != nil {
-			return "" // The kernel has neither.
-		}
-		return strings.TrimSpace(string(data))
-	}
-	if line("proc/sys/kernel/sched_rt_runtime_us") != "-1" {
-		return nil
-	}
-	online, err := cpuset.Parse(line("sys/devices/system/cpu/online"))
-	if err != nil || online.IsEmpty() {
-		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, and which CPUs are online is not known", ErrRealTime)
-	}
-	for cpu := range online.All() {
-		name := fmt.Sprintf("sys/kernel/debug/sched/fair_server/cpu%d/runtime", cpu)
-		if budget := line(name); budget == "" || budget == "0" {
-			return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, and /%s is %q", ErrRealTime, name, budget)
-		}
-	}
-	return nil
 }
 
 // mayUse is ErrOwnMems where this program may not use memory of a target: the kernel takes it

@@ -92,7 +92,7 @@ func (p *pass) prepare(ctx context.Context) error {
 	if p.canceled(ctx) {
 		return ErrCanceled
 	}
-	if err := p.m.mayEnd(); err != nil && !p.order.DryRun {
+	if err := pages.MayEnd(p.m.opts.Kernel); err != nil && !p.order.DryRun {
 		return err
 	}
 	var err error

@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -133,23 +134,25 @@ func TestParseStat(t *testing.T) {
 
 func TestParsePolicy(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		start uint64
-		want  Policy
-	}{
-		"00400000 default":                                                  {0x400000, Policy{}},
-		"7f00 local anon=1 N0=1 kernelpagesize_kB=4":                        {0x7f00, Policy{PageSize: 4096}},
-		"7f00 bind:0 file=/x huge":                                          {0x7f00, Policy{Own: true, Huge: true}},
-		"7f00 prefer (many):0-1 anon=1":                                     {0x7f00, Policy{Own: true}},
-		"7f00 interleave=static:0-1":                                        {0x7f00, Policy{Own: true}},
-		"7f00 default file=/anon_hugepage huge N1=2 kernelpagesize_kB=2048": {0x7f00, Policy{Huge: true, PageSize: 2 << 20}},
-	}
-	for line, tt := range tests {
-		if start, got, err := parsePolicy(line); err != nil || start != tt.start || got != tt.want {
-			t.Errorf("%q: %x, %+v, %v", line, start, got, err)
+	for line, want := range map[string]Policy{
+		"00400000 default":                                                  {Start: 0x400000},
+		"7f00 local anon=1 N0=1 kernelpagesize_kB=4":                        {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096}},
+		"7f00 bind:0 file=/x huge":                                          {Start: 0x7f00, Own: true, Rebinds: true, Huge: true},
+		"7f00 prefer (many):0-1 anon=1":                                     {Start: 0x7f00, Own: true, Rebinds: true},
+		"7f00 prefer (many)=static:0-1 anon=1":                              {Start: 0x7f00, Own: true},
+		"7f00 weighted interleave:0-1":                                      {Start: 0x7f00, Own: true, Rebinds: true},
+		"7f00 weighted interleave=static:0-1":                               {Start: 0x7f00, Own: true},
+		"7f00 interleave=static:0-1":                                        {Start: 0x7f00, Own: true},
+		"7f00 bind=relative:0-1":                                            {Start: 0x7f00, Own: true, Rebinds: true},
+		"7f00 bind:0 file=/x=static":                                        {Start: 0x7f00, Own: true, Rebinds: true},
+		"7f00 default file=/anon_hugepage huge N1=2 kernelpagesize_kB=2048": {Start: 0x7f00, Huge: true, PageSize: 2 << 20, Bytes: []int64{0, 4 << 20}},
+		"7f00 default stack anon=3 N0=1 N2=2 kernelpagesize_kB=4":           {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096, 0, 8192}},
+	} {
+		if start, got, err := parsePolicy(line); err != nil || start != want.Start || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %x, %+v, %v, want %+v", line, start, got, err, want)
 		}
 	}
-	for _, line := range []string{"", "7f00", "xyz default", "7f00 default kernelpagesize_kB=-4"} {
+	for _, line := range []string{"", "7f00", "xyz default", "7f00 default kernelpagesize_kB=-4", "7f00 default N0=x", "7f00 default N1024=1", "7f00 default N-1=1"} {
 		if _, _, err := parsePolicy(line); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", line, err)
 		}

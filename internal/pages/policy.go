@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // LongestHeld is the size of the largest mapping of which a policy is read: for a line of
@@ -17,9 +18,16 @@ const LongestHeld = 4 << 30
 
 // Policy is what numa_maps says of a mapping.
 type Policy struct {
+	// Start is the first address of the mapping.
+	Start uint64
 	// Own says that the process chose where its pages are: a policy besides default and
 	// local.
 	Own bool
+	// Rebinds says that the nodes of the policy become others when cpuset.mems does, and stay
+	// others when cpuset.mems is as it was again (mm/mempolicy.c, mpol_rebind_policy).
+	Rebinds bool
+	// Bytes is how much of it is on each node, page cache included.
+	Bytes []int64
 	// PageSize is the size of its pages in bytes, and Huge that they are of a pool.
 	PageSize int64
 	Huge     bool
@@ -37,6 +45,7 @@ type Policies struct {
 	last    Policy
 	first   Policy
 	stopped bool
+	ended   bool // all lines were read
 }
 
 // Policies begins to read the policies of the process, for its mappings. Nothing is read
@@ -61,7 +70,7 @@ func (q *Policies) At(address uint64) (Policy, error) {
 		}
 	}
 	if q.before(address) {
-		return Policy{Own: q.first.Own, Assumed: true}, nil
+		return Policy{Own: q.first.Own, Rebinds: q.first.Rebinds, Assumed: !q.ended}, nil
 	}
 	return q.last, nil
 }
@@ -78,8 +87,8 @@ func (q *Policies) advance() error {
 		return nil
 	}
 	line, err := q.lines.next()
-	if errors.Is(err, io.EOF) {
-		q.stopped = true
+	if errors.Is(err, io.EOF) { // The kernel has no line of its own vsyscall page.
+		q.stopped, q.ended = true, true
 		return nil
 	}
 	if err != nil {
@@ -107,7 +116,8 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 	if start, err = strconv.ParseUint(fields[0], 16, 64); err != nil {
 		return 0, Policy{}, fmt.Errorf("line %q of numa_maps: %w", line, ErrMalformed)
 	}
-	p.Own = fields[1] != "default" && fields[1] != "local"
+	p.Start, p.Own = start, fields[1] != "default" && fields[1] != "local"
+	p.Rebinds = p.Own && !strings.Contains(modeOf(fields), "=static")
 	for _, f := range fields[2:] {
 		if f == "huge" {
 			p.Huge = true
@@ -120,7 +130,77 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 			p.PageSize = kib << 10
 		}
 	}
-	return start, p, nil
+	p.Bytes, err = parseOnNodes(fields[2:], p.PageSize)
+	return start, p, err
+}
+
+// modeOf returns a policy with its flags: "bind=static:0", and of two words "weighted
+// interleave:0-1" or "prefer (many):0-1".
+func modeOf(fields []string) string {
+	if len(fields) > 2 && (fields[1] == "weighted" || strings.HasPrefix(fields[2], "(many)")) {
+		return fields[1] + " " + fields[2]
+	}
+	return fields[1]
+}
+
+// mostNodes is how many NUMA nodes a kernel can be built for (CONFIG_NODES_SHIFT).
+const mostNodes = 1 << 10
+
+// parseOnNodes reads fields like "N0=12": pages of that size on a node.
+func parseOnNodes(fields []string, size int64) ([]int64, error) {
+	var bytes []int64
+	for _, f := range fields {
+		name, count, _ := strings.Cut(f, "=")
+		node, err := strconv.Atoi(strings.TrimPrefix(name, "N"))
+		if err != nil || name[0] != 'N' {
+			continue
+		}
+		n, err := parseNumber(count)
+		if err != nil || node < 0 || node >= mostNodes {
+			return nil, fmt.Errorf("field %q of numa_maps: %w", f, ErrMalformed)
+		}
+		for len(bytes) <= node {
+			bytes = append(bytes, 0)
+		}
+		bytes[node] += n * size
+	}
+	return bytes, nil
+}
+
+// ThreadsRebind says whether a thread has a policy of its own that a change of cpuset.mems rebinds.
+// The first mapping of a program has none, so that it shows that of the thread.
+func (p *Process) ThreadsRebind() (bool, error) {
+	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
+	if err != nil {
+		return false, fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
+	}
+	for _, tid := range tids {
+		rebinds, err := p.threadRebinds(tid)
+		if rebinds || err != nil {
+			return rebinds, err
+		}
+	}
+	return false, nil
+}
+
+func (p *Process) threadRebinds(tid int) (bool, error) {
+	f, err := p.kernel.Open(fmt.Sprintf("proc/%d/task/%d/numa_maps", p.PID, tid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // It ended.
+	}
+	if err != nil {
+		return false, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
+	}
+	defer f.Close()
+	line, err := (&lines{from: f, size: policyRead}).next()
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ESRCH) {
+		return false, nil // It ended, or has no memory.
+	}
+	if err != nil {
+		return false, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
+	}
+	_, policy, err := parsePolicy(line)
+	return policy.Rebinds, err
 }
 
 // Blocks says which mappings have huge pages that the kernel made of base pages.

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -122,6 +124,56 @@ func TestMemsStayWideWhilePagesMove(t *testing.T) {
 				t.Errorf("after the pass reported %+v", row)
 			}
 		})
+	}
+}
+
+// A group that may not be narrowed keeps its memory nodes without a locality policy, too, and what is
+// reported says what is in the way. It is not asked about once its memory nodes are what it gets.
+func TestMemsStayWideWhereNarrowingHarms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has, want string
+		asks      int
+	}{
+		"narrowing": {"0-1", "0-1", 1}, "narrow already": {"0", "0", 0}, "jump": {"1", "0-1", 1}, "not known": {"", "0", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pinned(t, c.has)
+			asks, harm := 0, errors.New("a policy would be rebound")
+			s.opts.MayNarrow = func(group string, to cpuset.Set) error {
+				if asks++; group != "db" || to.String() != "0" {
+					t.Errorf("asked about %s and %s", group, to)
+				}
+				return harm
+			}
+			if got, _ := mems(s, false); got != c.want || asks != c.asks {
+				t.Errorf("desired %q after %d questions, want %q after %d", got, asks, c.want, c.asks)
+			}
+			row, reason := rowOf(t, s), "; memory nodes stay 0-1, and not 0: a policy would be rebound"
+			if strings.HasSuffix(row.Why, reason) != (c.want == "0-1") || row.Mems != c.want {
+				t.Errorf("reported %+v", row)
+			}
+			harm = nil
+			if got, _ := mems(s, false); got != "0" {
+				t.Errorf("with nothing in the way desired %q", got)
+			}
+		})
+	}
+}
+
+// What the last pass found spares a look at the group, and counts no longer once it is another one.
+func TestMemsInEffectAreNotLookedAt(t *testing.T) {
+	t.Parallel()
+	s := pinned(t, "0-1") // what a look would find
+	s.opts.MayNarrow = func(string, cpuset.Set) error { return errors.New("asked") }
+	s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0")}})
+	if got, _ := mems(s, false); got != "0" {
+		t.Errorf("desired %q of a group that has memory node 0 alone", got)
+	}
+	s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0-1")}})
+	if got, _ := mems(s, false); got != "0-1" {
+		t.Errorf("desired %q of a group that another program widened", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -50,6 +51,6 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 		Answers: statedir.NewAnswers(t.TempDir(), "boot"),
 		Self:    self.Self{Host: host, Sealed: true},
 		Fail:    func(what string, err error) { t.Errorf("%s: %v", what, err) },
-		Invalid: func(error) {}, Awaited: func(string) {},
+		Invalid: func(error) {}, Awaited: func(string) {}, MayNarrow: func(string, cpuset.Set) error { return nil },
 	}, inventory.New(all, workload.Administrator{}))
 }

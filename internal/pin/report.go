@@ -172,8 +172,8 @@ func shows(row place.Row) bool {
 
 // why is the memory nodes that the container of a row has, and why it has these and its CPUs.
 func (s *Sets) why(row place.Row) (mems cpuset.Set, text string) {
-	if wide := s.wide[row.ContainerID]; !wide.IsEmpty() {
-		return wide, row.Why + "; memory nodes stay " + wide.String() + " until its pages have moved to " + row.Mems.String()
+	if kept := s.wide[row.ContainerID]; kept.why != "" {
+		return kept.mems, row.Why + "; memory nodes stay " + kept.mems.String() + kept.why
 	}
 	return row.Mems, row.Why
 }

@@ -63,6 +63,9 @@ type Options struct {
 	Fail    func(what string, err error)
 	Invalid func(error)
 	Awaited func(group string)
+	// MayNarrow is nil where the memory nodes of a group that runs may be narrowed to these now, else
+	// what is in the way.
+	MayNarrow func(group string, to cpuset.Set) error
 }
 
 // Sets keeps the CPU sets of this node where place decides them. It is for one goroutine at
@@ -86,10 +89,11 @@ type Sets struct {
 	reserved  map[string]int
 	// exclusive are the CPUs that pods had for themselves then, or offline work.
 	exclusive cpuset.Set
-	// keepsMems says which groups are not narrowed to memory nodes yet, nil for none, and
-	// wide has the nodes that these have meanwhile, by container.
+	// keepsMems says of which groups the pages move first, nil for none. wide has the groups that are
+	// not narrowed to memory nodes yet, by container, and groups what the last pass found.
 	keepsMems func(group string, to cpuset.Set) bool
-	wide      map[string]cpuset.Set
+	wide      map[string]wide
+	groups    []reconcile.Status
 	borrowing borrowing
 	asked     asked
 	// decided are the placements to write once the CPUs are.
@@ -148,10 +152,10 @@ type asked struct {
 // and what the agent's own group should have.
 func (s *Sets) desired() []plan.Desired {
 	containers, pods := s.inventory.Desired(s.asked.spare[:0])
-	s.self.CPUs, s.wide = cpuset.Set{}, map[string]cpuset.Set{}
+	s.self.CPUs, s.wide = cpuset.Set{}, map[string]wide{}
 	for i, d := range containers {
-		if k := s.kept(d); k.Mems != d.Mems {
-			containers[i], s.wide[d.ContainerID] = k, k.Mems
+		if kept := s.kept(d); kept.why != "" {
+			containers[i].Mems, s.wide[d.ContainerID] = kept.mems, kept
 		}
 	}
 	containers = slices.DeleteFunc(containers, func(d place.Desired) bool {
@@ -187,15 +191,33 @@ func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []p
 	return all
 }
 
-// kept returns what is desired of a container with all memory nodes that it has and gets, while
-// its pages have to be where they are: on cgroup v2 a write that narrows them moves all that is
-// elsewhere at once.
-func (s *Sets) kept(d place.Desired) place.Desired {
-	if d.Mems.IsEmpty() || s.keepsMems == nil || !s.keepsMems(d.Group, d.Mems) {
-		return d
+// wide is the memory nodes that a group keeps beside those that it gets, and why.
+type wide struct {
+	mems cpuset.Set
+	why  string
+}
+
+// kept returns the memory nodes that a container has and gets, while it may not lose any: the write
+// that narrows them moves all that is elsewhere. Its why is empty where nothing is in the way.
+func (s *Sets) kept(d place.Desired) wide {
+	if d.Mems.IsEmpty() {
+		return wide{}
 	}
-	d.Mems = d.Mems.Union(s.opts.Groups.EffectiveMems(d.Group))
-	return d
+	moves := s.keepsMems != nil && s.keepsMems(d.Group, d.Mems)
+	if at, found := s.statusOf(d.Group); !moves && found && at.Mems == d.Mems {
+		return wide{}
+	}
+	has := s.opts.Groups.EffectiveMems(d.Group)
+	switch {
+	case has.IsSubsetOf(d.Mems):
+		return wide{}
+	case moves:
+		return wide{has.Union(d.Mems), " until its pages have moved to " + d.Mems.String()}
+	}
+	if err := s.opts.MayNarrow(d.Group, d.Mems); err != nil {
+		return wide{has.Union(d.Mems), ", and not " + d.Mems.String() + ": " + err.Error()}
+	}
+	return wide{}
 }
 
 // ownCPUs is what fails where the agent cannot leave CPUs.
@@ -211,13 +233,23 @@ func (s *Sets) Shrink() {
 // Saw takes over what a pass found of the groups, by path.
 func (s *Sets) Saw(groups []reconcile.Status) {
 	s.annotateAll()
+	s.groups = groups
 	s.inventory.Saw(func(group string) cpuset.Set {
-		at, found := slices.BinarySearchFunc(groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
-		if !found || groups[at].State != reconcile.StateApplied {
+		at, found := s.statusOf(group)
+		if !found || at.State != reconcile.StateApplied {
 			return cpuset.Set{}
 		}
-		return groups[at].CPUs
+		return at.CPUs
 	})
+}
+
+// statusOf returns what the last pass found of a group, if it saw it.
+func (s *Sets) statusOf(group string) (at reconcile.Status, found bool) {
+	i, found := slices.BinarySearchFunc(s.groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
+	if !found {
+		return reconcile.Status{}, false
+	}
+	return s.groups[i], true
 }
 
 // PodOf returns the UID of the pod that a group belongs to, "" where nothing is desired of it.

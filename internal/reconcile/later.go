@@ -70,7 +70,7 @@ func (l *Later) ask(a Ask) error {
 	if !slices.Contains(l.asks, a) { // two looks may come before it is asked
 		l.asks = append(l.asks, a)
 	}
-	return fmt.Errorf("unit %s: %w", a.Unit, apply.ErrDeferred)
+	return fmt.Errorf("%w until systemd is asked: unit %s", apply.ErrDeferred, a.Unit)
 }
 
 // put asks systemd, and waits.
@@ -96,7 +96,7 @@ func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.atOnce {
-		return "", false, fmt.Errorf("group %s: %w", group, apply.ErrDeferred)
+		return "", false, fmt.Errorf("%w until systemd is asked: group %s", apply.ErrDeferred, group)
 	}
 	return l.properties.Property(group, k)
 }

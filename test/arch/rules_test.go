@@ -25,6 +25,7 @@ func house() rules {
 			"internal/inventory":   {level: 5},
 			"internal/mover":       {level: 5},
 			"internal/localize":    {level: 5, beside: []string{"internal/mover"}},
+			"internal/narrowing":   {level: 5, beside: []string{"internal/mover"}},
 			"internal/offline":     {level: 5, beside: []string{"internal/cookies", "internal/inventory", "internal/reconcile"}},
 			"internal/cookies":     {level: 5},
 			"internal/pin":         {level: 5, beside: []string{"internal/hardware", "internal/inventory", "internal/reconcile"}},
@@ -243,8 +244,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
-				only: []string{"internal/bench", "internal/mover"},
-				why:  "pages move through the mover, which paces the calls; the measurement has a bare loop beside it",
+				only: []string{"internal/bench", "internal/mover", "internal/narrowing"},
+				why:  "pages move through the mover, which paces the calls; the measurement has a bare loop beside it, and narrowing only looks",
 			},
 			{
 				path: "unsafe",
@@ -281,6 +282,7 @@ func house() rules {
 				"internal/kubelet":           "it reads again and again",
 				"internal/load":              "it measures",
 				"internal/mover":             "it waits between calls",
+				"internal/narrowing":         "between two looks at processes it rests, so that it takes a quarter of one CPU",
 				"internal/nri":               "the runtime's time limit, and how long the connection is lost",
 				"internal/query":             "a query without a time is one of now, and an answer has its turn",
 				"internal/reconcile":         "systemd may not answer",

@@ -36,8 +36,10 @@ type Weights interface {
 
 // Kinds returns the two kinds of target for the groups of a host. Without units, nil,
 // targets of the kind systemd are not written: ErrNoUnits.
-func Kinds(host Host, units Units) apply.Kinds {
-	opener := &opener{host: host, units: units, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
+func Kinds(host Host, units Units) apply.Kinds { return kindsOf(host, units, nil) }
+
+func kindsOf(host Host, units Units, aside *Aside) apply.Kinds {
+	opener := &opener{host: host, units: units, aside: aside, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
 	kinds := apply.Kinds{}
 	for name, kind := range Values() {
 		kinds[name] = apply.Kind{Kind: kind, Opener: opener}
@@ -48,6 +50,7 @@ func Kinds(host Host, units Units) apply.Kinds {
 type opener struct {
 	host     Host
 	units    Units
+	aside    *Aside // nil where the caller waits for every write
 	affinity affinity
 }
 

@@ -17,7 +17,7 @@ import (
 // silently uses another one where it has nothing in common with the group above.
 func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
-	written, err := s.putList(g, c.Target, wanted)
+	written, err := s.putList(g, c)
 	if err != nil {
 		return "", explainList(g, k, written, err)
 	}
@@ -53,8 +53,13 @@ func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error)
 
 // putList returns the value that it wrote: to a group with processes that is to inherit
 // again the kernel does not give that back, but what is as good.
-func (s *groups) putList(g *cgroup.Group, t plan.Target, v cgroup.Value) (cgroup.Value, error) {
-	k, unit := Knob(t), Unit(t)
+func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
+	k, unit, v := Knob(c.Target), Unit(c.Target), cgroup.Value(c.Value)
+	if k == cgroup.KnobMems {
+		if err := s.aside.mayNarrow(g, v); err != nil {
+			return v, err
+		}
+	}
 	if unit != "" {
 		if s.units == nil {
 			return v, fmt.Errorf("unit %s: %w", unit, ErrNoUnits)
@@ -64,13 +69,22 @@ func (s *groups) putList(g *cgroup.Group, t plan.Target, v cgroup.Value) (cgroup
 		}
 		// systemd forgets the list and leaves it in the file, which is no writer's now.
 	}
+	if s.aside.takes(k) {
+		return v, s.aside.put(s.host, c.ID, c.Object, v)
+	}
+	v, err := putOrAll(g, k, v)
+	if unit != "" && errors.Is(err, fs.ErrNotExist) { // it took the controller away, and the file with it
+		v, err = cgroup.Inherit, nil
+	}
+	return v, err
+}
+
+// putOrAll writes a value, or all CPUs or memory nodes where the kernel does not let the group inherit.
+func putOrAll(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) (cgroup.Value, error) {
 	err := put(g, k, v)
 	if v == cgroup.Inherit && errors.Is(err, syscall.ENOSPC) {
 		v = g.Unlimited(k)
 		err = put(g, k, v)
-	}
-	if unit != "" && errors.Is(err, fs.ErrNotExist) { // it took the controller away, and the file with it
-		v, err = cgroup.Inherit, nil
 	}
 	return v, err
 }
@@ -78,6 +92,9 @@ func (s *groups) putList(g *cgroup.Group, t plan.Target, v cgroup.Value) (cgroup
 // explainList adds what is in the way to an answer of the kernel that depends on
 // the value. Any other error comes back as it is.
 func explainList(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err error) error {
+	if errors.Is(err, apply.ErrDeferred) {
+		return err
+	}
 	for _, class := range []error{syscall.EACCES, syscall.EBUSY, syscall.ENOSPC, syscall.EINVAL, syscall.ERANGE} {
 		if errors.Is(err, class) {
 			return fmt.Errorf("%w%s: %w", apply.ErrRefused, because(g.Obstacles(k, v)), err)

@@ -1,0 +1,140 @@
+package cgroupfile
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// Aside writes memory nodes beside a caller that must not wait: on cgroup v2 the kernel moves pages
+// before such a write ends. One write is made at a time; the caller is answered apply.ErrDeferred,
+// and finds the value at a later look. It is safe for concurrent use. A nil Aside writes nothing: its
+// caller does, and waits.
+type Aside struct {
+	may func(group string, to cpuset.Set) error
+
+	mu      sync.Mutex
+	at      map[string]*written // by group
+	atOnce  bool
+	writing sync.Mutex
+	all     sync.WaitGroup
+}
+
+// written is the last write to a group that has not ended, or failed.
+type written struct {
+	id    plan.Identity
+	value cgroup.Value
+	ended bool
+	err   error
+}
+
+// NewAside returns an Aside. May is nil where the memory nodes of a group may be narrowed to these
+// now, else says what is in the way; it does not wait.
+func NewAside(may func(group string, to cpuset.Set) error) *Aside {
+	return &Aside{may: may, at: map[string]*written{}}
+}
+
+// Kinds is like the function of that name, with memory nodes written by the Aside.
+func (a *Aside) Kinds(host Host, units Units) apply.Kinds { return kindsOf(host, units, a) }
+
+// AtOnce waits for the writes under way. From then on the caller writes, and waits.
+func (a *Aside) AtOnce() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	a.atOnce = true
+	a.mu.Unlock()
+	a.all.Wait()
+}
+
+// Wait waits for the writes under way.
+func (a *Aside) Wait() {
+	if a != nil {
+		a.all.Wait()
+	}
+}
+
+// mayNarrow is apply.ErrDeferred, with what is in the way, where a write would take memory nodes from a
+// group that may not lose them now.
+func (a *Aside) mayNarrow(g *cgroup.Group, v cgroup.Value) error {
+	if a == nil || v == cgroup.Inherit {
+		return nil
+	}
+	to, _, err := v.List()
+	if err != nil {
+		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
+	}
+	has, err := g.EffectiveMems()
+	if err != nil {
+		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
+	}
+	if has.IsSubsetOf(to) {
+		return nil
+	}
+	if err := a.may(g.Path(), to); err != nil {
+		return fmt.Errorf("%w: memory nodes stay %s: %w", apply.ErrDeferred, has, err)
+	}
+	return nil
+}
+
+// put writes a value beside the caller, unless one is being written to the group. The error is that of
+// an earlier write of the same value, else apply.ErrDeferred.
+func (a *Aside) put(host Host, id plan.Identity, path string, v cgroup.Value) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.at[path]
+	if before != nil && before.ended && before.value == v && before.id == id {
+		delete(a.at, path)
+		return before.err
+	}
+	if before == nil || before.ended {
+		now := &written{id: id, value: v}
+		a.at[path] = now
+		a.all.Go(func() { a.end(path, now, a.write(host, id, path, v)) })
+	}
+	return fmt.Errorf("%w: the kernel moves pages before the write of %s ends", apply.ErrDeferred, v)
+}
+
+// end takes how a write ended. The next look finds what was written.
+func (a *Aside) end(path string, w *written, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w.ended, w.err = true, err; err == nil {
+		delete(a.at, path)
+	}
+}
+
+// write writes to the group of an identity, and to no other one of its name.
+func (a *Aside) write(host Host, id plan.Identity, path string, v cgroup.Value) error {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	g, err := host.Group(path, cgroup.CPUSet)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	now, err := g.ID(cgroup.CPUSet)
+	if err != nil {
+		return err
+	}
+	if Identity(now) != id {
+		return fmt.Errorf("%w: it is %s, the value is for %s", apply.ErrGone, Identity(now), id)
+	}
+	_, err = putOrAll(g, cgroup.KnobMems, v)
+	return err
+}
+
+// takes says whether a value is to be written beside the caller.
+func (a *Aside) takes(k cgroup.Knob) bool {
+	if a == nil || k != cgroup.KnobMems {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.atOnce
+}

@@ -1,0 +1,242 @@
+package cgroupfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// desk is a host of plain files with one group, which has memory nodes 0-1, and an Aside.
+type desk struct {
+	*testing.T
+
+	dir   string
+	host  *cgroup.Host
+	aside *Aside
+	kinds apply.Kinds
+	may   error
+	asked []string
+	// opening is called when a group is opened for a write beside the caller.
+	opening func()
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{T: t, dir: t.TempDir(), opening: func() {}}
+	d.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	d.write("sys/fs/cgroup/cgroup.controllers", "cpuset\n")
+	d.group()
+	root, err := hostfs.Open(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	if d.host, err = cgroup.Open(root); err != nil {
+		t.Fatal(err)
+	}
+	d.aside = NewAside(func(group string, to cpuset.Set) error {
+		d.asked = append(d.asked, group+" "+to.String())
+		return d.may
+	})
+	d.kinds = d.aside.Kinds(&opened{d.host, d}, nil)
+	t.Cleanup(d.aside.Wait)
+	return d
+}
+
+// group makes the group.
+func (d *desk) group() {
+	for name, text := range map[string]string{"cgroup.controllers": "cpuset\n", "cpuset.mems": "\n", "cpuset.mems.effective": "0-1\n"} {
+		d.write("sys/fs/cgroup/db/"+name, text)
+	}
+}
+
+func (d *desk) write(name, text string) {
+	d.Helper()
+	name = filepath.Join(d.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// stands is what the file has.
+func (d *desk) stands() string {
+	d.Helper()
+	text, err := os.ReadFile(filepath.Join(d.dir, "sys/fs/cgroup/db/cpuset.mems"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// opened says when an Aside opens a group: a driver opens each once, before it has anything written.
+type opened struct {
+	*cgroup.Host
+
+	desk *desk
+}
+
+func (o *opened) Group(path string, of ...cgroup.Controller) (*cgroup.Group, error) {
+	if len(of) > 0 {
+		o.desk.opening()
+	}
+	return o.Host.Group(path, of...)
+}
+
+// asks has the driver write memory nodes.
+func (d *desk) asks(mems cgroup.Value) error {
+	d.Helper()
+	g, err := d.host.Group("db")
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer g.Close()
+	id, err := g.ID(cgroup.CPUSet)
+	if err != nil {
+		d.Fatal(err)
+	}
+	driver := d.kinds[Driver].Opener.Open(apply.Call{Written: func(plan.Target) {}})
+	if opened, ok := driver.(io.Closer); ok {
+		defer opened.Close()
+	}
+	_, err = driver.Write(plan.Change{
+		Setting: plan.Setting{Target: Target("db", cgroup.KnobMems), ID: Identity(id), Value: plan.Value(mems)}, From: plan.Value(cgroup.Inherit),
+	})
+	return err
+}
+
+// A group that may not lose memory nodes keeps them, and the error says why. Whether it may get more
+// is not asked.
+func TestAsideNarrowsWhereItMay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.may = errors.New("a policy would be rebound")
+	err := d.asks("0")
+	if !errors.Is(err, apply.ErrDeferred) || !errors.Is(err, d.may) || !strings.Contains(err.Error(), "memory nodes stay 0-1") {
+		t.Errorf("%v", err)
+	}
+	if d.aside.Wait(); d.stands() != "" {
+		t.Errorf("it has %q", d.stands())
+	}
+	if err := d.asks("0-2"); !errors.Is(err, apply.ErrDeferred) || errors.Is(err, d.may) {
+		t.Errorf("to widen: %v", err)
+	}
+	if d.aside.Wait(); d.stands() != "0-2" {
+		t.Errorf("widened it has %q", d.stands())
+	}
+	if len(d.asked) != 1 || d.asked[0] != "db 0" {
+		t.Errorf("asked %q", d.asked)
+	}
+	d.may = nil
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) {
+		t.Errorf("where it may: %v", err)
+	}
+	if d.aside.Wait(); d.stands() != "0" {
+		t.Errorf("narrowed it has %q", d.stands())
+	}
+}
+
+// The caller never waits for a write, and the next one to the same group begins after it.
+func TestAsideWritesBesideTheCaller(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	gate := make(chan struct{})
+	d.opening = func() { <-gate }
+	for _, mems := range []cgroup.Value{"0", "0", "1"} {
+		if err := d.asks(mems); !errors.Is(err, apply.ErrDeferred) {
+			t.Errorf("%s: %v", mems, err)
+		}
+	}
+	if d.stands() != "" {
+		t.Errorf("it has %q before the write", d.stands())
+	}
+	close(gate)
+	if d.aside.Wait(); d.stands() != "0" {
+		t.Errorf("it has %q", d.stands())
+	}
+	if err := d.asks("1"); !errors.Is(err, apply.ErrDeferred) {
+		t.Error(err)
+	}
+	if d.aside.Wait(); d.stands() != "1" {
+		t.Errorf("then it has %q", d.stands())
+	}
+}
+
+// A write that failed is the answer to the next one of the same value, once.
+func TestAsideReportsFailures(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	file := filepath.Join(d.dir, "sys/fs/cgroup/db/cpuset.mems")
+	d.opening = func() {
+		if err := os.Rename(file, file+".away"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) {
+		t.Error(err)
+	}
+	d.aside.Wait()
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	d.opening = func() {}
+	if err := d.asks("0"); err == nil || errors.Is(err, apply.ErrDeferred) || !strings.Contains(err.Error(), "cpuset.mems") {
+		t.Errorf("after a write that failed: %v", err)
+	}
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) {
+		t.Errorf("again: %v", err)
+	}
+	if d.aside.Wait(); d.stands() != "0" {
+		t.Errorf("it has %q", d.stands())
+	}
+}
+
+// A group that was made again under the name is left alone.
+func TestAsideWritesToNoOtherGroup(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.opening = func() {
+		dir := filepath.Join(d.dir, "sys/fs/cgroup/db")
+		if err := os.Rename(dir, dir+"-before"); err != nil {
+			t.Error(err)
+		}
+		d.group()
+	}
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) {
+		t.Error(err)
+	}
+	if d.aside.Wait(); d.stands() != "" {
+		t.Errorf("another group has %q", d.stands())
+	}
+}
+
+// At the end of the agent the caller writes, once what is under way has ended. It still narrows nothing
+// that it may not.
+func TestAsideAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	gate := make(chan struct{})
+	d.opening = func() { <-gate }
+	if err := d.asks("0-1"); !errors.Is(err, apply.ErrDeferred) {
+		t.Error(err)
+	}
+	close(gate)
+	if d.aside.AtOnce(); d.stands() != "0-1" {
+		t.Errorf("it has %q", d.stands())
+	}
+	if err := d.asks("0-2"); errors.Is(err, apply.ErrDeferred) || d.stands() != "0-2" {
+		t.Errorf("it has %q, %v", d.stands(), err)
+	}
+	d.may = errors.New("too much is elsewhere")
+	if err := d.asks("0"); !errors.Is(err, d.may) || d.stands() != "0-2" {
+		t.Errorf("it has %q, %v", d.stands(), err)
+	}
+}

@@ -1,0 +1,30 @@
+package narrowing
+
+import (
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+)
+
+// groups are those of the running host.
+type groups struct {
+	mover.Groups
+
+	host *cgroup.Host
+}
+
+// Memory is Groups.
+func (g groups) Memory(path string) (locality.Memory, error) {
+	group, err := g.host.Group(path)
+	if err != nil {
+		return locality.Memory{}, err
+	}
+	defer group.Close()
+	memory, err := group.Memory()
+	if err != nil {
+		return locality.Memory{}, err
+	}
+	defer memory.Close()
+	now, err := memory.ByNode()
+	return locality.Memory{Movable: now.Movable, File: now.File}, err
+}

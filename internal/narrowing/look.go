@@ -1,0 +1,190 @@
+package narrowing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+const (
+	// Slack is how much memory may be elsewhere when memory nodes are narrowed: the write moves it.
+	Slack = 64 << 20
+	// mostRounds is how many times processes are listed, since there may be new ones each time.
+	mostRounds = 4
+	// rest is how many times as long as a look at a process took it waits for the next one.
+	rest = 3
+)
+
+// What is in the way of narrowing.
+var (
+	// ErrElsewhere says that more than Slack of its memory is on other nodes.
+	ErrElsewhere = errors.New("of its memory are on other nodes")
+	// ErrPolicy says that a process chose the nodes of its memory: the write would change the choice
+	// for good.
+	ErrPolicy = errors.New("a memory policy would be rebound for good")
+	// ErrPinned says that memory is pinned for a device: the kernel would try each page in vain.
+	ErrPinned = errors.New("memory is pinned for a device")
+	// ErrTooLarge says that a mapping is so large that reading its policy would hold the process up.
+	ErrTooLarge = fmt.Errorf("the memory policy of a mapping above %d GiB takes too long to read", pages.LongestHeld>>30)
+	// ErrNoRoom says that the nodes that stay have no room for what is elsewhere.
+	ErrNoRoom = errors.New("no room on the nodes that stay")
+	// ErrGrows says that the group has new processes whenever it is looked at.
+	ErrGrows = errors.New("it starts processes faster than they can be looked at")
+)
+
+// look is one look at a group.
+type look struct {
+	*Looks
+
+	to        cpuset.Set
+	elsewhere int64
+	seen      map[int]uint64 // the start of each process, by id
+}
+
+// look returns what is in the way of narrowing a group to these memory nodes, nil for nothing.
+func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
+	if err := pages.MayEnd(l.opts.Kernel); err != nil {
+		return err
+	}
+	charged, err := l.opts.Groups.Memory(group)
+	if err != nil {
+		return fmt.Errorf("memory of %q: %w", group, err)
+	}
+	if remote := charged.Remote(to); remote > Slack {
+		return fmt.Errorf("%d MiB %w", remote>>20, ErrElsewhere)
+	}
+	one := &look{Looks: l, to: to, seen: map[int]uint64{}}
+	for range mostRounds {
+		more, err := one.round(ctx, group)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return one.room()
+		}
+	}
+	return ErrGrows
+}
+
+// round looks at the processes that are new, and says whether there were any.
+func (l *look) round(ctx context.Context, group string) (more bool, err error) {
+	all, err := l.opts.Groups.Processes(group)
+	if err != nil {
+		return false, fmt.Errorf("processes of %q: %w", group, err)
+	}
+	for _, pid := range all {
+		began := l.opts.Clock()
+		isNew, err := l.process(pid)
+		switch {
+		case errors.Is(err, pages.ErrExited):
+			continue
+		case err != nil:
+			return true, err
+		case isNew:
+			more = true
+			if err := pause(ctx, rest*(l.opts.Clock()-began)); err != nil {
+				return true, err
+			}
+		}
+	}
+	return more, nil
+}
+
+// process adds up what a process has elsewhere, unless it was looked at.
+func (l *look) process(pid int) (isNew bool, err error) {
+	p, err := pages.Open(l.opts.Kernel, pid)
+	if err != nil || l.seen[pid] == p.Start {
+		return false, err
+	}
+	mappings, err := p.Mappings()
+	if err != nil {
+		return true, err
+	}
+	pinned, err := p.Pinned()
+	switch device := func(m pages.Mapping) bool { return m.Kind == pages.Device }; {
+	case err != nil:
+		return true, err
+	case pinned || slices.ContainsFunc(mappings, device):
+		return true, fmt.Errorf("process %d: %w", pid, ErrPinned)
+	}
+	switch rebinds, err := p.ThreadsRebind(); {
+	case err != nil:
+		return true, err
+	case rebinds:
+		return true, fmt.Errorf("process %d: %w", pid, ErrPolicy)
+	}
+	if err := l.mappings(p, mappings); err != nil {
+		return true, err
+	}
+	l.seen[pid] = p.Start
+	return true, nil
+}
+
+// mappings adds up what the mappings of a process have elsewhere.
+func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
+	policies, err := p.Policies(mappings)
+	if err != nil {
+		return err
+	}
+	defer policies.Close()
+	last := uint64(0)
+	for _, m := range mappings {
+		policy, err := policies.At(m.Start)
+		switch {
+		case err != nil:
+			return err
+		case policy.Assumed:
+			return fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
+		case policy.Rebinds:
+			return fmt.Errorf("process %d: %w", p.PID, ErrPolicy)
+		case policy.Start == last: // It was made after the line was read.
+			continue
+		}
+		last = policy.Start
+		for node, bytes := range policy.Bytes {
+			if !l.to.Contains(node) {
+				l.elsewhere += bytes
+			}
+		}
+		if l.elsewhere > Slack {
+			return fmt.Errorf("more than %d MiB %w", Slack>>20, ErrElsewhere)
+		}
+	}
+	return p.Alive()
+}
+
+// room is ErrNoRoom where the nodes that stay cannot take what is elsewhere.
+func (l *look) room() error {
+	zones, err := pages.ReadZones(l.opts.Kernel)
+	if err != nil {
+		return err
+	}
+	for node := range l.to.All() {
+		memory, err := pages.ReadNode(l.opts.Kernel, node, zones[node])
+		if err != nil {
+			return err
+		}
+		if !locality.NodeMemory(memory).Allows(l.elsewhere) {
+			return fmt.Errorf("node %d: %w", node, ErrNoRoom)
+		}
+	}
+	return nil
+}
+
+// pause waits, unless the context ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // nobody reads it: the agent ends
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,148 @@
+package narrowing
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+const (
+	// fresh is how long counts what a look found: pages come and go.
+	fresh = 5 * time.Second
+	// firstAgain and lastAgain are how long a group that may not be narrowed is left alone.
+	firstAgain, lastAgain = time.Minute, time.Hour
+	// forgotten is when a question that nobody asks any more is dropped.
+	forgotten = time.Minute
+)
+
+// errNotLooked says that the group was not looked at yet.
+var errNotLooked = errors.New("its pages were not looked at yet")
+
+// Groups is what looks ask about control groups.
+type Groups interface {
+	// Processes returns the processes in a group and below it.
+	Processes(group string) ([]int, error)
+	// Memory is where the memory is that a group is charged for.
+	Memory(group string) (locality.Memory, error)
+}
+
+// Options are what Looks work with. Every field is required.
+type Options struct {
+	Kernel pages.Kernel
+	Groups Groups
+	// Clock is monotonic.
+	Clock func() time.Duration
+}
+
+// Looks look at groups whose memory nodes are to be narrowed. Its methods may be called from any
+// goroutine. Nil Looks hold nothing back.
+type Looks struct {
+	opts Options
+	wake chan struct{}
+
+	mu    sync.Mutex
+	asked map[string]*question // by group
+}
+
+// question is whether one group may be narrowed.
+type question struct {
+	to cpuset.Set
+	// at is when it was asked last, looked when a look ended, and next when one is due.
+	at, looked, next time.Duration
+	again            time.Duration
+	// err is what is in the way, nil for nothing.
+	err error
+}
+
+// OnHost returns Looks at the running host, of which nothing was asked.
+func OnHost(root *hostfs.Root, host *cgroup.Host, clock func() time.Duration) *Looks {
+	return New(Options{Kernel: pages.Live(root), Groups: groups{mover.OfHost(host), host}, Clock: clock})
+}
+
+// New returns Looks of which nothing was asked.
+func New(o Options) *Looks {
+	return &Looks{opts: o, wake: make(chan struct{}, 1), asked: map[string]*question{}}
+}
+
+// May is nil where the memory nodes of a group may be narrowed to these now, else what is in the
+// way. It never waits: whoever gets an error asks again later.
+func (l *Looks) May(group string, to cpuset.Set) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.opts.Clock()
+	q := l.asked[group]
+	if q == nil || q.to != to {
+		q = &question{to: to, next: now, err: errNotLooked}
+		l.asked[group] = q
+	}
+	q.at = now
+	if q.err == nil && now-q.looked > fresh {
+		q.err, q.next = errNotLooked, now
+	}
+	if now >= q.next {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	return q.err
+}
+
+// Run looks until the context ends, and then ends within one line of numa_maps.
+func (l *Looks) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.wake:
+		}
+		for group, to, due := l.due(); due && ctx.Err() == nil; group, to, due = l.due() {
+			l.took(group, to, l.look(ctx, group, to))
+		}
+	}
+}
+
+// due returns the group that waits for a look, if any, and drops those that nobody asks about.
+func (l *Looks) due() (group string, to cpuset.Set, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.opts.Clock()
+	maps.DeleteFunc(l.asked, func(_ string, q *question) bool { return now-q.at > forgotten })
+	for _, path := range slices.SortedFunc(maps.Keys(l.asked), strings.Compare) {
+		if q := l.asked[path]; now >= q.next {
+			return path, q.to, true
+		}
+	}
+	return "", cpuset.Set{}, false
+}
+
+// took takes what a look found.
+func (l *Looks) took(group string, to cpuset.Set, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.asked[group]
+	if q == nil || q.to != to {
+		return // Another question came meanwhile.
+	}
+	q.err, q.looked = err, l.opts.Clock()
+	if err == nil {
+		q.next, q.again = q.looked+lastAgain, 0 // May asks for the next one.
+		return
+	}
+	q.again = min(max(2*q.again, firstAgain), lastAgain)
+	q.next = q.looked + q.again
+}

@@ -1,0 +1,285 @@
+package narrowing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+// machine is a kernel of files with two NUMA nodes, and one group with processes.
+type machine struct {
+	fstest.MapFS
+
+	mu     sync.Mutex
+	pids   []int
+	memory locality.Memory
+	looked int   // how often the processes were listed
+	refuse error // what listing them answers
+	// listing is called before they are listed.
+	listing func()
+}
+
+func newMachine() *machine {
+	m := &machine{MapFS: fstest.MapFS{}}
+	var zones strings.Builder
+	for node := range 2 {
+		m.write(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node), fmt.Sprintf("Node %d MemTotal: 8388608 kB\nNode %d MemFree: 4194304 kB\n", node, node))
+		fmt.Fprintf(&zones, "Node %d, zone   Normal\n  pages free     1048576\n        min      1000\n        low      1250\n        high     1500\n", node)
+	}
+	m.write("proc/zoneinfo", zones.String())
+	m.write("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
+	m.write("sys/devices/system/cpu/online", "0-1\n")
+	return m
+}
+
+func (m *machine) write(name, text string) { m.MapFS[name] = &fstest.MapFile{Data: []byte(text)} }
+
+// add adds a process with these lines of numa_maps, each of a mapping of 1 MiB.
+func (m *machine) add(pid int, lines ...string) {
+	stat := fmt.Sprintf("%d (db) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 %d 1", pid, pid*7)
+	var all, policies strings.Builder
+	for i, line := range lines {
+		start := uint64(i+1) << 32
+		fmt.Fprintf(&all, "%x-%x rw-p 00000000 00:00 0 \n", start, start+1<<20)
+		fmt.Fprintf(&policies, "%x %s\n", start, line)
+	}
+	all.WriteString("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n")
+	dir := fmt.Sprintf("proc/%d/", pid)
+	thread := fmt.Sprintf("%stask/%d/", dir, pid)
+	for name, text := range map[string]string{
+		dir + "stat": stat, thread + "stat": stat, dir + "status": "VmPin:\t0 kB\n", dir + "maps": all.String(),
+		dir + "mountinfo": "1 1 0:1 / / rw - ext4 /dev/sda rw\n", dir + "numa_maps": policies.String(), thread + "numa_maps": policies.String(),
+	} {
+		m.write(name, text)
+	}
+	m.pids = append(m.pids, pid)
+}
+
+func (m *machine) MovePages(int, []uint64, []int32, []int32, int) (int, error) {
+	return 0, errors.New("a look moves nothing")
+}
+
+func (m *machine) Processes(string) ([]int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looked++
+	if m.listing != nil {
+		m.listing()
+	}
+	return m.pids, m.refuse
+}
+
+func (m *machine) Memory(string) (locality.Memory, error) { return m.memory, nil }
+
+func (m *machine) looks() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.looked
+}
+
+func node(ids ...int) (set cpuset.Set) {
+	for _, id := range ids {
+		set = set.Add(id)
+	}
+	return set
+}
+
+// pagesOf are so many MiB as numa_maps counts them.
+func pagesOf(mib, on int) string { return fmt.Sprintf("anon=1 N%d=%d kernelpagesize_kB=4", on, mib<<8) }
+
+// Each thing that the write would do besides narrowing is in its way, and nothing else is.
+func TestWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(m *machine)
+		want    error
+	}{
+		"nothing elsewhere":            {func(m *machine) { m.add(9, "default "+pagesOf(900, 0)) }, nil},
+		"no process":                   {func(*machine) {}, nil},
+		"a little elsewhere":           {func(m *machine) { m.add(9, "default "+pagesOf(30, 1), "default "+pagesOf(34, 1)) }, nil},
+		"too much elsewhere":           {func(m *machine) { m.add(9, "default "+pagesOf(30, 1), "default "+pagesOf(35, 1)) }, ErrElsewhere},
+		"too much of all processes":    {func(m *machine) { m.add(9, "default "+pagesOf(60, 1)); m.add(10, "default "+pagesOf(60, 1)) }, ErrElsewhere},
+		"huge pages elsewhere":         {func(m *machine) { m.add(9, "default huge N1=33 kernelpagesize_kB=2048") }, ErrElsewhere},
+		"page cache elsewhere":         {func(m *machine) { m.add(9, "default file=/lib mapped=1 N1=20000 kernelpagesize_kB=4") }, ErrElsewhere},
+		"charged elsewhere":            {func(m *machine) { m.memory.Movable = locality.Bytes{1 << 40, Slack + 1} }, ErrElsewhere},
+		"charged elsewhere, a little":  {func(m *machine) { m.memory.Movable = locality.Bytes{1 << 40, Slack} }, nil},
+		"a policy of a mapping":        {func(m *machine) { m.add(9, "default", "interleave:0-1 "+pagesOf(1, 0)) }, ErrPolicy},
+		"a policy with two words":      {func(m *machine) { m.add(9, "default", "weighted interleave:0-1") }, ErrPolicy},
+		"many preferred":               {func(m *machine) { m.add(9, "default", "prefer (many):0-1") }, ErrPolicy},
+		"a policy that stays":          {func(m *machine) { m.add(9, "default", "bind=static:0", "weighted interleave=static:0-1", "local") }, nil},
+		"a file that is named like it": {func(m *machine) { m.add(9, "default", "bind:0 file=/a=static mapped=1") }, ErrPolicy},
+		"a policy of a thread": {func(m *machine) {
+			m.add(9, "default")
+			m.write("proc/9/task/11/numa_maps", "100000000 bind:1\n")
+		}, ErrPolicy},
+		"pinned memory": {func(m *machine) {
+			m.add(9, "default")
+			m.write("proc/9/status", "VmPin:\t4 kB\n")
+		}, ErrPinned},
+		"a device": {func(m *machine) {
+			m.add(9, "default")
+			m.write("proc/9/maps", "100000000-100001000 rw-s 00000000 00:05 7 /dev/vfio/3\n")
+		}, ErrPinned},
+		"a mapping that is too large": {func(m *machine) {
+			m.add(9, "default")
+			m.write("proc/9/maps", fmt.Sprintf("100000000-%x rw-p 00000000 00:00 0 \n", 1<<32+pages.LongestHeld+pages.Size))
+		}, ErrTooLarge},
+		"a process that ended":      {func(m *machine) { m.pids = []int{77} }, nil},
+		"processes that hide":       {func(m *machine) { m.refuse = fs.ErrPermission }, fs.ErrPermission},
+		"a process that hides":      {func(m *machine) { m.add(9, "default"); delete(m.MapFS, "proc/9/numa_maps") }, fs.ErrNotExist},
+		"a call that may never end": {func(m *machine) { m.write("proc/sys/kernel/sched_rt_runtime_us", "-1\n") }, pages.ErrRealTime},
+		"no room": {func(m *machine) {
+			m.write("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 8388608 kB\nNode 0 MemFree: 4096 kB\n")
+			m.add(9, "default "+pagesOf(30, 1))
+		}, ErrNoRoom},
+		"new processes at each look": {func(m *machine) { m.listing = func() { m.add(100+m.looked, "default") } }, ErrGrows},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine()
+			c.prepare(m)
+			l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
+			if err := l.look(t.Context(), "g", node(0)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// asker asks Looks that run on a fake clock.
+func asker(t *testing.T, m *machine) *Looks {
+	t.Helper()
+	began := time.Now()
+	l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return time.Since(began) }})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// What a look found counts for five seconds; then it is looked again, before anything is narrowed.
+func TestMayCountsForAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		m.add(9, "default "+pagesOf(1, 1))
+		l := asker(t, m)
+		if err := l.May("g", node(0)); !errors.Is(err, errNotLooked) {
+			t.Errorf("before the first look: %v", err)
+		}
+		synctest.Wait()
+		if err := l.May("g", node(0)); err != nil {
+			t.Errorf("after a look: %v", err)
+		}
+		if err := l.May("g", node(1)); !errors.Is(err, errNotLooked) {
+			t.Errorf("of other nodes: %v", err)
+		}
+		synctest.Wait()
+		time.Sleep(fresh)
+		if err := l.May("g", node(1)); err != nil {
+			t.Errorf("five seconds later: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := l.May("g", node(1)); !errors.Is(err, errNotLooked) {
+			t.Errorf("six seconds later: %v", err)
+		}
+		synctest.Wait()
+		if err := l.May("g", node(1)); err != nil {
+			t.Errorf("after the next look: %v", err)
+		}
+	})
+}
+
+// A group that may not be narrowed is looked at after 1, 2, 4 minutes and so on, up to an hour,
+// however often it is asked about, and not at all once nobody asks.
+func TestLooksThin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		m.add(9, "interleave:0-1")
+		l := asker(t, m)
+		var at []int
+		for second, before := 0, 0; second < 4*3600; second++ {
+			err := l.May("g", node(0))
+			if second > 0 && !errors.Is(err, ErrPolicy) {
+				t.Fatalf("after %d s: %v", second, err)
+			}
+			synctest.Wait()
+			if now := m.looks(); now > before {
+				before = now
+				at = append(at, second/60)
+			}
+			time.Sleep(time.Second)
+		}
+		if want := []int{0, 1, 3, 7, 15, 31, 63, 123, 183}; !slices.Equal(at, want) {
+			t.Fatalf("looked after minutes %v, want %v", at, want)
+		}
+		looks := m.looks()
+		time.Sleep(24 * time.Hour)
+		if now := m.looks(); now != looks {
+			t.Errorf("%d looks while nobody asked", now-looks)
+		}
+		if _ = l.May("other", node(0)); len(l.asked) != 2 {
+			t.Errorf("%d questions", len(l.asked))
+		}
+		synctest.Wait()
+		if len(l.asked) != 1 {
+			t.Errorf("%d questions, one of which is a day old", len(l.asked))
+		}
+	})
+}
+
+// The end of the agent does not wait for a look.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		began, calls := time.Now(), 0
+		for pid := range 100 {
+			m.add(1000+pid, "default")
+		}
+		l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration {
+			calls++ // each look at a process takes an hour
+			return time.Since(began) + time.Duration(calls)*time.Hour
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.Run(ctx) }()
+		_ = l.May("g", node(0))
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if passed := time.Since(began); passed > 0 {
+			t.Errorf("it ended after %v", passed)
+		}
+	})
+}
+
+// Nil Looks hold nothing back.
+func TestNobodyLooks(t *testing.T) {
+	t.Parallel()
+	var l *Looks
+	if err := l.May("g", node(0)); err != nil {
+		t.Error(err)
+	}
+}
