@@ -61,6 +61,8 @@ type live struct {
 	top, pod, c, other      *scratch.Group
 	low, high, all, allMems cpuset.Set
 	answered                func(group string, mems bool, list cpuset.Set) bool
+	// kinds are what the agents write through, nil for those of package cgroupfile.
+	kinds apply.Kinds
 }
 
 func newLive(t *testing.T) *live {
@@ -113,10 +115,13 @@ func (l *live) start() {
 	var err error
 	l.journal, err = journal.Open(l.dir, boot, cgroupfile.Values())
 	must(l.T, err)
-	j := l.journal
+	j, kinds := l.journal, l.kinds
+	if kinds == nil {
+		kinds = cgroupfile.Kinds(l.host, nil)
+	}
 	l.Cleanup(func() { _ = j.Close() })
 	l.reconciler = reconcile.New(reconcile.Options{
-		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: l.host, Journal: l.journal, Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{}),
+		Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: l.host, Journal: l.journal, Applier: apply.New(kinds, l.journal, apply.Options{}),
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return l.answered != nil && l.answered(group, mems, list)
 		},
@@ -266,7 +271,7 @@ func TestAnswerComesBack(t *testing.T) {
 	if r := l.try(16 * time.Second); len(r.Events) != 1 {
 		t.Errorf("another writer's list: events %v", r.Events)
 	}
-	l.has(l.c, l.low, unit.NoLimit)
+	l.has(l.c, l.low, 2*period) // It has its limit again on CPUs that others use, too.
 	must(t, l.c.SetCPUs(l.high))
 	l.reconciler.Want(nil)
 	l.try(time.Second)
@@ -452,15 +457,21 @@ func TestMadeByTheRuntime(t *testing.T) {
 	l.same(before)
 }
 
+// sleeper has a process in the container.
+func (l *live) sleeper() {
+	l.Helper()
+	sleeper := exec.CommandContext(l.Context(), os.Args[0], "-test.run=^$")
+	sleeper.Env = append(os.Environ(), sleepEnv+"=1")
+	must(l.T, sleeper.Start())
+	l.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
+	must(l.T, l.c.Attach(sleeper.Process.Pid))
+}
+
 // A group with a process cannot be emptied again: on v2 it goes back to what is as good
 // as inheriting, by a new agent as well.
 func TestGiveBackBusy(t *testing.T) {
 	l := newLive(t)
-	sleeper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-	sleeper.Env = append(os.Environ(), sleepEnv+"=1")
-	must(t, sleeper.Start())
-	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
-	must(t, l.c.Attach(sleeper.Process.Pid))
+	l.sleeper()
 	desired := l.pinned()[0]
 	desired.Mems = l.allMems
 	for range 2 {
@@ -693,4 +704,32 @@ func BenchmarkSettled(b *testing.B) {
 	b.StopTimer()
 	k.Want(nil)
 	k.Pass(now)
+}
+
+// A group whose CPUs are not in effect has its limit back until they are: without one it could use all
+// CPUs that the group above has.
+func TestLimitIsBackWithoutCPUs(t *testing.T) {
+	l := newLive(t)
+	if hier, err := l.host.Hierarchy(cgroup.CPUSet); err != nil || hier.Version != 2 {
+		t.Skip("v1 takes no list that leaves out a group below; runs in the VM: make vm")
+	}
+	desired := l.pinned()[:1]
+	l.reconciler.Want(reconcile.Of(desired...))
+	l.pass(0)
+	l.has(l.c, l.high, unit.NoLimit)
+	must(t, l.pod.SetCPUs(l.all.Difference(l.high))) // as systemd does for AllowedCPUs of a slice
+	for range 3 {
+		l.try(20 * time.Second)
+		l.has(l.c, l.all.Difference(l.high), 2*period)
+	}
+	must(t, l.pod.SetCPUs(l.all))
+	l.try(20 * time.Second)
+	l.try(time.Second)
+	l.has(l.c, l.high, unit.NoLimit)
+	l.reconciler.Want(nil)
+	l.pass(time.Second)
+	l.has(l.c, l.all, 2*period)
+	if left := l.journal.Entries(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }

@@ -86,13 +86,15 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	}
 	entry, known := r.opts.Journal.Entry(target)
 	known = known && entry.IsOf(r.kinds(), id, plan.Value(stands))
-	original := stands
-	if known {
-		if original, err = r.follow(o, stands, entry); err != nil {
-			return err
-		}
+	original, err := r.original(o, stands, entry, known)
+	if err != nil {
+		return err
 	}
 	want = o.bounded(name, original, want)
+	stray := name == cgroup.KnobMax && o.stray(l)
+	if stray && lifted(stands, want) {
+		want, stray = original, false
+	}
 	s := o.setting(r.way, name, want)
 	s.ID = id
 	if cgroup.Same(name, stands, want) {
@@ -106,8 +108,8 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	if !r.mayWrite(o, name, stands, entry, known) {
 		return r.leave(o, name, stands, want)
 	}
-	if name == cgroup.KnobMax && o.stray(l) {
-		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.path)
+	if err := o.unwritable(name, stray); err != nil {
+		return err
 	}
 	if !known {
 		l.adopt = append(l.adopt, r.made(o, s, stands)...)
@@ -115,6 +117,41 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	l.settings = append(l.settings, s)
 	l.observed[target] = plan.Value(stands)
 	return nil
+}
+
+// original is what the group had before Berth: what stands, where the journal does not know it.
+func (r *Reconciler) original(o *object, stands cgroup.Value, entry journal.Entry, known bool) (cgroup.Value, error) {
+	if !known {
+		return stands, nil
+	}
+	return r.follow(o, stands, entry)
+}
+
+// errPartition says that a group is a cpuset partition.
+var errPartition = errors.New("is a cpuset partition, which another program made: a write to its list could end it")
+
+// unwritable says why a knob is not to be written, nil if it is: the quota of a group that runs on
+// CPUs of others (stray), and the CPUs of a partition. Before cgroup v2, and without a file that says
+// so, a group is none.
+func (o *object) unwritable(name cgroup.Knob, stray bool) error {
+	if stray {
+		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.path)
+	}
+	if name != cgroup.KnobCPUs {
+		return nil
+	}
+	if kind, err := o.group.Read(cgroup.KnobPartition); err == nil && kind != cgroup.Member && kind != "" {
+		return fmt.Errorf("%s %w (%s is %q)", o.path, errPartition, cgroup.KnobPartition, string(kind))
+	}
+	return nil
+}
+
+// lifted says that a group has no quota, and is to have none: back to its limit it goes while its CPUs
+// are not its own.
+func lifted(stands, want cgroup.Value) bool {
+	has, _, err := stands.Pair()
+	gets, _, malformed := want.Pair()
+	return err == nil && malformed == nil && has < 0 && gets < 0
 }
 
 // made brings the list that a group was made with to the journal before it is replaced:

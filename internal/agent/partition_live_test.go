@@ -1,0 +1,122 @@
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/scratch"
+)
+
+// partition makes a group a partition of some CPUs, as an administrator does, and returns it with a
+// function that checks that it still is one.
+func (s *site) partition(kind string, cpus cpuset.Set) (g *scratch.Group, stands func(when string)) {
+	s.t.Helper()
+	g = s.newGroup("partition-" + kind)
+	if err := g.SetCPUs(cpus); err != nil {
+		s.t.Fatal(err)
+	}
+	hier, err := s.host.Hierarchy(cgroup.CPUSet)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	name := filepath.Join("/", hier.Mount, g.Path(), string(cgroup.KnobPartition))
+	if err := os.WriteFile(name, []byte(kind), 0); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { // A group that is removed has its CPUs until the kernel gets to it.
+		if err := os.WriteFile(name, []byte(cgroup.Member), 0); err != nil {
+			s.t.Error(err)
+		}
+	})
+	stands = func(when string) {
+		s.t.Helper()
+		text, err := os.ReadFile(name)
+		if got := strings.TrimSpace(string(text)); err != nil || got != kind {
+			s.t.Errorf("%s: the partition is %q, %v", when, got, err)
+		}
+		if got := s.cpusOf(g); got != cpus {
+			s.t.Errorf("%s: the partition has CPUs %s, want %s", when, got, cpus)
+		}
+	}
+	stands("made")
+	return g, stands
+}
+
+// An administrator's cpuset partition stands while Berth pins and narrows beside it, when a new agent
+// follows, and when everything goes back. Nobody is given its CPUs.
+func TestLivePartitionStands(t *testing.T) {
+	for _, kind := range []string{"root", "isolated"} {
+		t.Run(kind, func(t *testing.T) {
+			p := newPair(t, "partition")
+			if hier, err := p.host.Hierarchy(cgroup.CPUSet); err != nil || hier.Version != 2 {
+				t.Skip("partitions are of cgroup v2; runs in the VM: make vm")
+			}
+			all := p.cpusOf(p.group)
+			if all.Size() < 4 {
+				t.Skipf("%d CPUs: none can be spared for a partition; runs in the VM: make vm", all.Size())
+			}
+			last, _ := all.Max()
+			taken := cpuset.Set{}.Add(last)
+			_, stands := p.partition(kind, taken)
+			left := all.Difference(taken)
+			limit := p.bandwidth()
+			p.join("db", p.group) // to a group with a process the kernel gives no empty list back
+			p.join("db", p.other)
+			p.asks()
+			stop := p.start()
+			pinned := func(own, other cpuset.Set) bool {
+				return own.Size() == 1 && !own.Intersects(other) && own.Union(other) == left
+			}
+			p.settles("pinned", pinned)
+			stands("pinned")
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			stands("the agent stopped")
+			p.start()
+			p.waitReady()
+			p.passes(2)
+			p.settles("pinned by a new agent", pinned)
+			stands("a new agent came")
+			if err := os.Remove(filepath.Join(p.dir, "workloads/w.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			p.settles("not asking any more", func(own, other cpuset.Set) bool { return own == left && other == left })
+			p.eventually(limit)
+			stands("all is put back")
+		})
+	}
+}
+
+// A workload whose group is a partition gets no CPUs from Berth, and keeps its own and its quota.
+func TestLivePartitionIsLeftAlone(t *testing.T) {
+	p := newPair(t, "partition-own")
+	if hier, err := p.host.Hierarchy(cgroup.CPUSet); err != nil || hier.Version != 2 {
+		t.Skip("partitions are of cgroup v2; runs in the VM: make vm")
+	}
+	all := p.cpusOf(p.group)
+	if all.Size() < 4 {
+		t.Skipf("%d CPUs: none can be spared for a partition; runs in the VM: make vm", all.Size())
+	}
+	last, _ := all.Max()
+	g, stands := p.partition("root", cpuset.Set{}.Add(last))
+	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, annotations: {cpuset-scheduler: "true"}}
+spec: {cgroup: %s, cpu: {limit: "1"}}
+`, g.Path()))
+	p.start()
+	p.waitReady()
+	p.until(func() string {
+		if got := p.view(); !strings.Contains(got, "is a cpuset partition") {
+			return "status does not say that the group is a partition: " + got
+		}
+		return ""
+	})
+	stands("asked for")
+}
