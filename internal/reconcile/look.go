@@ -86,7 +86,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	}
 	entry, known := r.opts.Journal.Entry(target)
 	known = known && entry.IsOf(r.kinds(), id, plan.Value(stands))
-	original, err := r.original(o, stands, entry, known)
+	original, err := originalOf(r, o, stands, entry, known)
 	if err != nil {
 		return err
 	}
@@ -119,8 +119,8 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	return nil
 }
 
-// original is what the group had before Berth: what stands, where the journal does not know it.
-func (r *Reconciler) original(o *object, stands cgroup.Value, entry journal.Entry, known bool) (cgroup.Value, error) {
+// originalOf is what the group had before Berth: what stands, where the journal does not know it.
+func originalOf(r *Reconciler, o *object, stands cgroup.Value, entry journal.Entry, known bool) (cgroup.Value, error) {
 	if !known {
 		return stands, nil
 	}
