@@ -6,10 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/durable"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/picture"
 	"github.com/berth-project/berth/internal/table"
@@ -123,22 +123,17 @@ func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force boo
 func writeNew(flag, name string, content []byte, force bool) error {
 	const readable = 0o644
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, readable)
-	if force && errors.Is(err, fs.ErrExist) {
-		file, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	}
 	switch {
+	case force && errors.Is(err, fs.ErrExist):
+		return durable.Replace(name, content, readable) //nolint:wrapcheck // it says all
 	case errors.Is(err, fs.ErrExist):
 		return usageError(fmt.Errorf("%s %s: the file exists: allowed: a new name, or --force to replace it", flag, name))
 	case err != nil:
 		return usageError(fmt.Errorf("%s %s: allowed: a name in an existing directory: %w", flag, name, err))
 	}
 	_, err = file.Write(content)
-	err = errors.Join(err, file.Chmod(readable), file.Close())
-	if err == nil && file.Name() != name {
-		err = os.Rename(file.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name()) // the first error is the one to report
+	if err = errors.Join(err, file.Chmod(readable), file.Close()); err != nil {
+		_ = os.Remove(name) // the first error is the one to report
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

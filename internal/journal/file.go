@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/durable"
 )
 
 // allocationUnit is how much disk space is asked for at a time, in bytes, so
@@ -73,7 +75,7 @@ func createFile(dir string, records []record, spare int64) (*journalFile, error)
 		_ = os.Remove(temporary) // likewise
 		return nil, err
 	}
-	return jf, syncDir(dir)
+	return jf, durable.SyncDir(dir)
 }
 
 // fill writes the first content of a new file and gives it its name.
@@ -157,17 +159,4 @@ func uninterrupted(call func() error) error {
 			return err
 		}
 	}
-}
-
-// syncDir makes a new or renamed file's name durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("open directory: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync directory %s: %w", dir, err)
-	}
-	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/berth-project/berth/internal/durable"
 )
 
 // Load reads what Save wrote to a file of stateDir, and leaves the value as it is where
@@ -36,17 +38,12 @@ func Save(stateDir, name string, value any) error {
 	return Replace(stateDir, name, data)
 }
 
-// Replace replaces a file of stateDir by rename.
+// ownerOnly is the mode of all files here: what they have is nobody else's to read.
+const ownerOnly = 0o600
+
+// Replace replaces a file of stateDir. What it wrote survives a power cut.
 func Replace(stateDir, name string, data []byte) error {
-	path := filepath.Join(stateDir, name)
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	return nil
+	return durable.Replace(filepath.Join(stateDir, name), data, ownerOnly) //nolint:wrapcheck // it says all
 }
 
 // identityFile names the agent among all that may ever run on this node. It lies in
@@ -55,12 +52,11 @@ const identityFile = "identity"
 
 // Identity returns the name of the agent of stateDir, made once.
 func Identity(stateDir string) (string, error) {
-	file := filepath.Join(stateDir, identityFile)
-	if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
+	if text, err := os.ReadFile(filepath.Join(stateDir, identityFile)); err == nil && len(text) > 0 {
 		return string(text), nil
 	}
 	identity := rand.Text()
-	if err := os.WriteFile(file, []byte(identity), 0o600); err != nil {
+	if err := Replace(stateDir, identityFile, []byte(identity)); err != nil {
 		return "", fmt.Errorf("stateDir: %w", err)
 	}
 	return identity, nil
