@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -206,7 +207,7 @@ func (g *globals) verify(dir string) (verified, error) {
 func verdict(v verified) error {
 	var errs []error
 	for _, s := range v.Settings {
-		if s.State != tune.OK {
+		if s.Differs() {
 			errs = append(errs, fmt.Errorf("%w: %s", ErrDiffers, s))
 		}
 	}
@@ -223,6 +224,11 @@ func printVerified(w io.Writer, v verified) error {
 	}
 	for _, note := range v.notes {
 		if err := printLine(w, "\nnote: "+note); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(v.Settings, func(s tune.Verified) bool { return s.State == tune.Pending }) {
+		if err := printLine(w, "\nnote: the kernel moves an interrupt that is pending when it fires next"); err != nil {
 			return err
 		}
 	}

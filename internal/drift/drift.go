@@ -213,7 +213,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 		return found, true, nil
 	}
 	for _, row := range record.Verify(w.opts.Root.FS()) {
-		if row.State != tune.OK && row.State != tune.PendingReboot {
+		if row.Differs() && row.State != tune.PendingReboot {
 			found.Drift = append(found.Drift, row)
 		}
 	}

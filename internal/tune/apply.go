@@ -54,6 +54,8 @@ const (
 	Drift State = "drift"
 	// Ignored: the file has the value, and the host does something else.
 	Ignored State = "ignored"
+	// Pending: an interrupt has it, and the kernel moves it when it fires next.
+	Pending State = "pending"
 	// PendingReboot: the next boot brings it.
 	PendingReboot State = "pendingReboot"
 	// Gone: the file is not there any more.
@@ -72,6 +74,9 @@ type Verified struct {
 	Effective string `json:"effective"`
 	State     State  `json:"state"`
 }
+
+// Differs says that the host does not have the value, and will not have it by itself.
+func (s Verified) Differs() bool { return s.State != OK && s.State != Pending }
 
 // String says of a setting what became of it.
 func (s Verified) String() string {

@@ -103,6 +103,7 @@ func (o Order) phase() Phase {
 func (t *Tuner) stands(next Applied) error {
 	next.Phase, next.Deadline, next.Former = Committed, 0, nil
 	next.Settings = slices.DeleteFunc(next.Settings, func(s Setting) bool { return slices.Contains(next.Left, s) })
+	next.Fired = t.record.Fired
 	t.record, t.is = next, true
 	return next.save(t.host.Dir)
 }
@@ -217,6 +218,7 @@ func (t *Tuner) carryOut(next Applied, all []one, phase Phase) (Result, error) {
 		}
 	}
 	next.Phase, next.Settings = phase, settings(kept)
+	next.Fired = fired(t.host.Root.FS(), next.Settings)
 	if phase == Committed {
 		next.Deadline, next.Former = 0, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/durable"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tune"
@@ -57,6 +58,9 @@ type Applied struct {
 	Left []Setting `json:"left,omitempty"`
 	// Args are the boot arguments, nil where the profile has none.
 	Args *Arguments `json:"args,omitempty"`
+	// Fired is how often each interrupt had come when it was given its CPUs, by the file of its setting: the
+	// kernel moves it when it fires next.
+	Fired map[string]uint64 `json:"fired,omitempty"`
 	// Former is what was committed in an earlier boot: it is remembered until this is
 	// committed or rolled back.
 	Former *Applied `json:"former,omitempty"`
@@ -122,7 +126,11 @@ func (a Applied) Verify(tree fs.FS) []tune.Verified {
 		if survey[s.Knob] == nil {
 			survey[s.Knob] = host.Probe(k)
 		}
-		all = append(all, tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) }))
+		row = tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) })
+		if row.State == tune.Ignored && a.awaitsFire(tree, s.File) {
+			row.State = tune.Pending
+		}
+		all = append(all, row)
 	}
 	return append(all, a.verifyArgs(tree)...)
 }
@@ -144,50 +152,16 @@ func (a Applied) save(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encode what is applied: %w", err)
 	}
-	name := filepath.Join(dir, recordFile)
-	if err := writeSynced(name+".new", data); err != nil {
-		return errors.Join(fmt.Errorf("write what is applied: %w", err), removed(name+".new"))
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return fmt.Errorf("write what is applied: %w", err)
-	}
-	return syncDir(dir)
+	return durable.Replace(filepath.Join(dir, recordFile), data, ownerOnly) //nolint:wrapcheck // it says all
 }
+
+// ownerOnly is the mode of the record.
+const ownerOnly = 0o600
 
 // remove forgets the record.
 func remove(dir string) error {
-	if err := removed(filepath.Join(dir, recordFile)); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func removed(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove what is applied: %w", err)
 	}
-	return nil
-}
-
-func writeSynced(name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err //nolint:wrapcheck // the caller says what it is
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("open directory: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync directory %s: %w", dir, err)
-	}
-	return nil
+	return durable.SyncDir(dir) //nolint:wrapcheck // it says all
 }
