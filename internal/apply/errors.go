@@ -26,6 +26,9 @@ var (
 	// ErrDeferred says that the value is written later, by another writer such as systemd, or
 	// beside the caller: all is ready for that, and the intent journaled.
 	ErrDeferred = errors.New("put off")
+	// ErrNotInForce says that the host does nothing of the value now, and that nobody can change it
+	// until it does again.
+	ErrNotInForce = errors.New("not in force now")
 	// ErrSkipped says that a change was not tried because one that it needs
 	// had failed.
 	ErrSkipped = errors.New("skipped")

@@ -28,6 +28,9 @@ const (
 	// nothing left to restore. Where its value may come back (plan.Kind.Recurs), the entry
 	// is kept until that is out of the other program's record.
 	OutcomeGone Outcome = "gone"
+	// OutcomeDormant says that nothing of the value is in force, and that it cannot be changed
+	// before it is again: ErrNotInForce. The entry is kept.
+	OutcomeDormant Outcome = "dormant"
 	// OutcomeFailed says that the value could not be read, or the original not
 	// be written; Err has the reason and the entry is kept.
 	OutcomeFailed Outcome = "failed"
@@ -155,10 +158,14 @@ func attainable(call *call, e journal.Entry) journal.Entry {
 	return e
 }
 
-// failed distinguishes a vanished group from a real failure.
+// failed distinguishes a vanished group, and what is not in force, from a real failure.
 func (r Restored) failed(err error) Restored {
 	if errors.Is(err, ErrGone) {
 		r.Outcome = OutcomeGone
+		return r
+	}
+	if errors.Is(err, ErrNotInForce) {
+		r.Outcome = OutcomeDormant
 		return r
 	}
 	r.Outcome, r.Err = OutcomeFailed, fmt.Errorf("restore %s: %w", r.Entry.Target, err)

@@ -48,13 +48,15 @@ var (
 	// ErrNotPermitted says that the kernel does not let this process look at a thread of
 	// another one.
 	ErrNotPermitted = errors.New("core scheduling of other processes needs CAP_SYS_PTRACE")
+	// ErrNoSiblings says that no core has two threads: no cookie is in force, and none can be changed.
+	ErrNoSiblings = errors.New("no core has two threads")
 	// ErrGone says that there is no such thread any more.
 	ErrGone = errors.New("thread is gone")
 )
 
 // Of returns the cookie of a thread, 0 for the calling one. The error is ErrGone,
-// ErrNotPermitted, or another answer of the kernel: EINVAL where core scheduling is not built in,
-// ENODEV without sibling threads.
+// ErrNotPermitted, ErrNoSiblings, or another answer of the kernel: EINVAL where core scheduling is not
+// built in.
 func Of(tid int) (Cookie, error) {
 	var id uint64
 	// A pointer as a number (unix.Prctl) goes stale when the stack grows before the system call.
@@ -72,6 +74,8 @@ func Classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: %w", ErrNotPermitted, err)
+	case errors.Is(err, unix.ENODEV):
+		return fmt.Errorf("%w: %w", ErrNoSiblings, err)
 	}
 	return err
 }

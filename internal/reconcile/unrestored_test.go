@@ -38,6 +38,12 @@ func TestUnrestored(t *testing.T) {
 			{0, "b", apply.OutcomeFailed, "1", apply.ErrDeferred, false},
 			{0, "b", apply.OutcomeFailed, "1", apply.ErrRefused, true},
 		},
+		"not in force": {
+			{0, "a", apply.OutcomeDormant, "", nil, false},
+			{10 * time.Second, "a", apply.OutcomeFailed, "", apply.ErrRefused, true},
+			{20 * time.Second, "a", apply.OutcomeDormant, "", nil, false},
+			{30 * time.Second, "a", apply.OutcomeRestored, "", nil, false},
+		},
 		"left to systemd": {
 			{0, "a", apply.OutcomeFailed, "1", apply.ErrDeferred, false},
 			{0, "a", apply.OutcomeFailed, "1", apply.ErrRefused, true},

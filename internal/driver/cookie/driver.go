@@ -245,6 +245,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", apply.ErrGone, err)
 	case errors.Is(err, coresched.ErrNotPermitted):
 		return fmt.Errorf("%w: %w", ErrUnseen, err)
+	case errors.Is(err, coresched.ErrNoSiblings):
+		return fmt.Errorf("%w: %w", apply.ErrNotInForce, err)
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func TestJoined(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ err, want error }{
-		{cgroup.ErrNoGroup, apply.ErrGone}, {hostfs.ErrGone, apply.ErrGone}, {coresched.ErrNotPermitted, ErrUnseen}, {nil, nil},
+		{cgroup.ErrNoGroup, apply.ErrGone}, {hostfs.ErrGone, apply.ErrGone}, {coresched.ErrNotPermitted, ErrUnseen}, {coresched.ErrNoSiblings, apply.ErrNotInForce}, {nil, nil},
 	} {
 		if got := classify(test.err); !errors.Is(got, test.want) {
 			t.Errorf("%v: %v", test.err, got)

@@ -290,6 +290,34 @@ func TestLiveCookieNeedsRights(t *testing.T) {
 	b.only("after the look", 0)
 }
 
+// While no core has two threads the cookie is not in force: a rollback says so and keeps it on record. It
+// puts it back once it is in force again, when the threads have it still.
+func TestLiveCookieWithoutSiblings(t *testing.T) {
+	b := newBatch(t)
+	if !b.supported() {
+		return
+	}
+	const control = "/sys/devices/system/cpu/smt/control"
+	held := b.hold()
+	b.start(b.below)
+	a, j := b.applier(t.TempDir(), nil)
+	b.applied(a, b.change(a, held.ID(), cookie.All))
+	siblings := func(state string) { must(t, os.WriteFile(control, []byte(state), 0)) }
+	t.Cleanup(func() { siblings("on") })
+	siblings("off")
+	for range 2 {
+		for _, r := range a.Restore(nil, false) {
+			if r.Err != nil || r.Outcome != apply.OutcomeDormant || len(j.Entries()) != 1 {
+				t.Errorf("without siblings: %+v, entries %v", r, j.Entries())
+			}
+		}
+	}
+	siblings("on")
+	b.only("with siblings again", held.ID())
+	b.restored(a)
+	b.only("in the end", 0)
+}
+
 // crashGroup is the group that the crash test hands its child.
 const crashGroup = "BERTH_TEST_CRASH_GROUP"
 
