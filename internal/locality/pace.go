@@ -44,10 +44,10 @@ type Pace struct {
 	last        time.Duration // in the last call
 	calls       int           // since the last look, of those that show the cost
 	next        time.Duration // when the next call may begin, by their number
-	free        time.Duration // and by what was moved
+	free        time.Duration // and by what was asked for
 	until       time.Duration // end of a pause
 	looked      time.Duration // the last look
-	bytes       int64         // moved since then
+	bytes       int64         // asked for since then
 	known       bool          // there was a look
 	stalled     time.Duration
 	swapped     int64
@@ -93,7 +93,8 @@ func (p *Pace) Pages() int {
 // Wait is how long to wait before the next call, because of the rate.
 func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free, now) - now }
 
-// Called takes in a call that began then, took so long and moved so many base pages. Base
+// Called takes in a call that began then, took so long and was asked for so many base pages. One that
+// stays costs as much as one that moves: the kernel unmaps it first, and stops who uses it. Base
 // says that all of them were single pages: others cost less each, and say nothing about the
 // next call.
 func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
@@ -113,7 +114,7 @@ func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
 	}
 }
 
-// Charge counts base pages that the last call moved as well.
+// Charge counts base pages that the last call was asked for as well.
 func (p *Pace) Charge(pages int) {
 	p.bytes += int64(pages) * pageSize
 	if p.rate > 0 {

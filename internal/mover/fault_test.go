@@ -437,7 +437,11 @@ func TestPagesThatStay(t *testing.T) {
 		why    locality.Left
 	}{
 		"all held":   {func(p *process) { hold(p, 1) }, 45, locality.LeftBusy},
-		"all pinned": {func(p *process) { p.vmPin = 4; hold(p, 1) }, 18, locality.LeftPinned},
+		"all pinned": {func(p *process) { p.vmPin = 4; hold(p, 1) }, 1, locality.LeftPinned},
+		"pinned blocks of huge pages": {func(p *process) {
+			p.vmPin, p.mappings = 4, []*mapping{huge(0x7f8000000000, 128, 1, false)}
+			hold(p, 1)
+		}, 1, locality.LeftPinned},
 		"128 stuck": {func(p *process) {
 			for i := range 128 {
 				p.at(p.mappings[0].start + uint64(i)*511*pages.Size).stuck = true
@@ -460,6 +464,30 @@ func TestPagesThatStay(t *testing.T) {
 		})
 	}
 }
+
+// TestPinnedGuest has a guest whose memory a device holds beside memory of its own: each mapping costs one
+// call, whatever its size, and what is not held moves.
+func TestPinnedGuest(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+		p := f.add(1, 0, 1)
+		p.vmPin, p.mappings = 4, nil
+		for i := range 3 {
+			p.mappings = append(p.mappings, anonymous(0x500000000000+uint64(i)<<40, 1<<17, 1))
+		}
+		hold(p, 1)
+		own := anonymous(0x7f0000000000, 1<<14, 1)
+		p.mappings = append(p.mappings, own)
+		o.Rate = 256 << 20
+		r := run(t, f, o)
+		const most = 3 + 1<<14/mostOfACall + 2 // the last mapping's, and what a call has of two mappings
+		if r.Bytes() != 1<<14*pages.Size || r.Left[locality.LeftPinned] != 3<<17 || r.Calls > most {
+			t.Errorf("%d calls, at most %d: %+v", r.Calls, most, r)
+		}
+	})
+}
+
+// mostOfACall is how many pages a call takes at the rate of the shipped configuration.
+const mostOfACall = 256 << 20 / pages.Size / 12
 
 // hold has the kernel move none of the pages, or only each so many.
 func hold(p *process, each int) {

@@ -193,10 +193,14 @@ func (p *pass) afterHeads(pair locality.Pair, blocks [][]page, stay map[uint64]l
 // the target has nothing for it, and with an error it has no fate yet.
 func (p *pass) attempt(ctx context.Context, l lot, list []page) (stay []page, why locality.Left, err error) {
 	var again sent
-	for p.starved = false; len(list) > 0; {
+	for p.starved = false; ; {
+		if stay, list = p.walk.spare(stay, list); len(list) == 0 {
+			break
+		}
 		s, err := p.once(ctx, l, list)
 		list = s.rest
 		if s.moved == 0 && p.pinned() {
+			p.walk.hold(s.stayed, s.busy)
 			stay = slices.Concat(stay, s.stayed, s.busy)
 		} else {
 			again.stayed, again.busy = append(again.stayed, s.stayed...), append(again.busy, s.busy...)
@@ -348,7 +352,7 @@ func (p *pass) call(l lot, list []page) (s sent, err error) {
 	p.report.Called += took
 	p.report.Longest = max(p.report.Longest, took)
 	p.budget -= max(0, turnBytes/turnCalls-int64(s.moved)*pages.Size)
-	p.pace.Called(began, took, s.moved, l.size == pages.Size)
+	p.pace.Called(began, took, len(list)*int(list[0].base()), l.size == pages.Size)
 	p.publish()
 	return s, err
 }

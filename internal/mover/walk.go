@@ -55,7 +55,8 @@ type walk struct {
 	policies *pages.Policies
 	blocks   *pages.Blocks // nil until it is asked for
 	pins     bool
-	asked    bool // for pins
+	asked    bool            // for pins
+	held     map[uint64]bool // mappings that a device holds, by where they start
 	seen     pages.Seen
 }
 
@@ -76,6 +77,34 @@ func (w *walk) mapping(g page) pages.Mapping {
 		return 1
 	})
 	return w.mappings[i]
+}
+
+// hold remembers the mappings of pages of which a call moved none, and that a device may hold. Another try
+// would stop who uses them once more, and move nothing.
+func (w *walk) hold(lists ...[]page) {
+	if w.held == nil {
+		w.held = map[uint64]bool{}
+	}
+	for _, list := range lists {
+		for _, g := range list {
+			w.held[w.mapping(g).Start] = true
+		}
+	}
+}
+
+// spare appends the pages of a list that are in such mappings to others, and returns the rest.
+func (w *walk) spare(held, list []page) (all, rest []page) {
+	if len(w.held) == 0 {
+		return held, list
+	}
+	for _, g := range list {
+		if w.held[w.mapping(g).Start] {
+			held = append(held, g)
+		} else {
+			rest = append(rest, g)
+		}
+	}
+	return held, rest
 }
 
 // collect walks until there are enough pages for a call, or to the end of a process. It says
@@ -204,6 +233,8 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 			p.report.leave(locality.LeftPolicy, each)
 		case len(p.targets[int(node)]) == 0:
 			p.report.leave(locality.LeftTier, each)
+		case w.held[m.Start]:
+			p.report.leave(locality.LeftPinned, each)
 		case w.seen.Others[i] && (m.Memory == "" || m.Kind != pages.Shared):
 			p.report.leave(locality.LeftShared, each)
 		default:
