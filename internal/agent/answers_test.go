@@ -29,7 +29,8 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			m.gives()
 			e := event(nri.PostStart, "p", "podp/c")
 			e.Container.State, e.Container.Resources.CPUs = nri.Running, on
-			m.answers(nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{e.Pod}, Containers: []nri.Container{e.Container}})
+			w := m.witness(event)
+			m.answers(nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{e.Pod, w.Pod}, Containers: []nri.Container{e.Container, w.Container}})
 			return m.controls.inventory.Obstacle()
 		}
 		if o := again(given); o != (inventory.Obstacle{}) {

@@ -81,6 +81,20 @@ func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri
 	return given, event
 }
 
+// witness has the runtime report a container of another namespace with CPUs that Berth did not give it: one
+// of a single namespace says nothing of the node.
+func (m *machine) witness(event func(kind nri.Kind, uid, group string) nri.Event) nri.Event {
+	m.t.Helper()
+	one := cpuset.Set{}.Add(0)
+	m.addGroup("podw", "max 100000")
+	m.addGroup("podw/c", "max 100000")
+	m.write("sys/fs/cgroup/podw/c/cpuset.cpus.effective", one.String()+"\n")
+	e := event(nri.Start, "w", "podw/c")
+	e.Pod.Namespace, e.Container.State, e.Container.Resources.CPUs = "elsewhere", nri.Running, one
+	m.answers(e)
+	return e
+}
+
 // answers answers a question of the runtime.
 func (m *machine) answers(e nri.Event) nri.Reply {
 	m.t.Helper()

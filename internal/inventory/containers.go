@@ -142,10 +142,10 @@ func (cs *containers) bound(c *container, journaled bool) cpuset.Set {
 
 // judge says whether the CPUs on a container's record are Berth's own. They are if Berth
 // answered them. Of a container without a known answer, as after the state directory was
-// lost, the journal has to say it.
+// lost, the journal has to say it; what it has as the original is another owner's.
 func (cs *containers) judge(c *container, journaled bool) {
 	a, known := cs.answers.byID[c.ID]
-	if !known && journaled && !c.recorded.IsEmpty() {
+	if !known && journaled && !c.recorded.IsEmpty() && c.recorded != cs.host.OriginalCPUs(c.group) {
 		cs.remember(c, nri.Settings{CPUs: c.recorded})
 		return
 	}
@@ -343,6 +343,16 @@ func (cs *containers) groupOfPod(uid string) string {
 		}
 	}
 	return ""
+}
+
+// podOf returns the pod of a container as the runtime reported it.
+func (cs *containers) podOf(c *container) nri.Pod {
+	for _, s := range cs.sandboxes {
+		if s.UID == c.PodUID {
+			return s
+		}
+	}
+	return nri.Pod{UID: c.PodUID}
 }
 
 // handlers returns the runtime handlers of a pod's sandboxes.

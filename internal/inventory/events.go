@@ -177,6 +177,9 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 		return Answer{}, nil
 	}
 	answer := inv.answer(decided.Others)
+	if _, theirs := inv.owner.sets[e.Container.ID]; theirs {
+		return answer, nil // of two plugins that set the same the runtime takes neither
+	}
 	for _, d := range decided.Own {
 		answer.Reply.Adjust = settings(d)
 		inv.containers.remember(created, answer.Reply.Adjust)
@@ -187,10 +190,14 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 
 // answer turns what is desired for containers that exist into a reply. It narrows no memory
 // nodes: on cgroup v2 that write moves all pages at once, and whoever decides next knows whether
-// that is right.
+// that is right. What another owner gave a container stays on the runtime's record: the next pass
+// narrows the group itself.
 func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
+		if _, theirs := inv.owner.sets[d.ContainerID]; theirs {
+			continue
+		}
 		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" && !d.Mems.IsEmpty() {
 			d.Mems = d.Mems.Union(inv.containers.host.EffectiveMems(c.group))
 		}

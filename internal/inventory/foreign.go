@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -16,16 +17,29 @@ type foreignOwner struct {
 	Obstacle
 	// made says that the container was made with them.
 	made bool
+	// pod is the UID of its pod, and namespace that one's.
+	pod, namespace string
 }
 
-func foreignSet(pod, container, what string, set cpuset.Set, made bool) foreignOwner {
-	text := "container " + container + " of " + pod + " has " + what + " " + set.String() + ", which Berth did not give it"
-	return foreignOwner{Obstacle{Reason: ForeignCPUSet, Message: text}, made}
+func foreignSet(pod nri.Pod, container, what string, set cpuset.Set, made bool) foreignOwner {
+	text := "container " + container + " of " + pod.Namespace + "/" + pod.Name + " has " + what + " " + set.String() + ", which Berth did not give it"
+	return foreignOwner{Obstacle{Reason: ForeignCPUSet, Message: text}, made, pod.UID, pod.Namespace}
 }
 
 // otherPluginOf is a plugin that sets CPU sets. It outlasts the sets themselves.
 func otherPluginOf(e nri.Event) foreignOwner {
-	return foreignOwner{Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true}
+	return foreignOwner{Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true, e.Pod.UID, e.Pod.Namespace}
+}
+
+// ofPod returns why a pod gets no CPUs of its own: another owner has set those of a container of it. It
+// is empty where none has.
+func (o owner) ofPod(uid string) string {
+	for _, id := range slices.Sorted(maps.Keys(o.sets)) {
+		if o.sets[id].pod == uid {
+			return o.sets[id].Message
+		}
+	}
+	return ""
 }
 
 // found remembers another owner. What a container was made with says more than what
@@ -43,7 +57,11 @@ func (o *owner) found(id string, other foreignOwner) {
 
 // hasOwner remembers another owner.
 func (inv *Inventory) hasOwner(id string, other foreignOwner) {
+	why := inv.owner.ofPod(other.pod)
 	inv.owner.found(id, other)
+	if inv.owner.ofPod(other.pod) != why {
+		putAgain(inv, other.pod)
+	}
 	if inv.Obstacle() != inv.reported {
 		inv.setFacts()
 	}
@@ -51,10 +69,35 @@ func (inv *Inventory) hasOwner(id string, other foreignOwner) {
 
 // forgetForeign forgets other owners.
 func (inv *Inventory) forgetForeign(gone func(id string, o foreignOwner) bool) {
-	before := len(inv.owner.sets)
-	maps.DeleteFunc(inv.owner.sets, gone)
-	if len(inv.owner.sets) != before {
+	var pods []string
+	maps.DeleteFunc(inv.owner.sets, func(id string, o foreignOwner) bool {
+		if !gone(id, o) {
+			return false
+		}
+		pods = append(pods, o.pod)
+		return true
+	})
+	for _, uid := range pods {
+		putAgain(inv, uid)
+	}
+	if len(pods) > 0 {
 		inv.setFacts()
+	}
+}
+
+// putAgain has place decide anew about a pod of which another owner set CPUs, or does no more.
+func putAgain(inv *Inventory, uid string) {
+	if p := cmp.Or(inv.known[uid], inv.early[uid]); p != nil {
+		inv.node.PutPod(inv.forPlace(p))
+	}
+}
+
+// bind has a container have no CPUs besides these, which another owner gave it: in the shared pool it has
+// what is left of them. The empty set is that nobody did.
+func bind(inv *Inventory, c *container, cpus cpuset.Set) {
+	if c.Bound != cpus {
+		c.Bound = cpus
+		inv.node.Observe(c.Container)
 	}
 }
 
@@ -67,13 +110,17 @@ func (inv *Inventory) forgetGone() {
 // made with. That owner sets them of the next container, too, so that it counts for as long
 // as this one is there. The sets of an owner that is known otherwise end with it.
 func (inv *Inventory) made(e nri.Event) {
-	r, a, pod := e.Container.Resources, inv.containers.answers.byID[e.Container.ID], e.Pod.Namespace+"/"+e.Pod.Name
+	r, a := e.Container.Resources, inv.containers.answers.byID[e.Container.ID]
 	switch id := e.Container.ID; {
 	case inv.owner.known() != (Obstacle{}):
 	case !r.CPUs.IsEmpty() && !slices.Contains(a.CPUs, r.CPUs):
-		inv.hasOwner(id, foreignSet(pod, e.Container.Name, "CPUs", r.CPUs, true))
+		inv.hasOwner(id, foreignSet(e.Pod, e.Container.Name, "CPUs", r.CPUs, true))
+		if c := inv.containers.byID[id]; c != nil { // it has none of those that it would have been answered
+			c.CPUs = r.CPUs
+			bind(inv, c, r.CPUs)
+		}
 	case inv.owner.mems == "" && !r.Mems.IsEmpty() && !slices.Contains(a.Mems, r.Mems):
-		inv.hasOwner(id, foreignSet(pod, e.Container.Name, "memory nodes", r.Mems, true))
+		inv.hasOwner(id, foreignSet(e.Pod, e.Container.Name, "memory nodes", r.Mems, true))
 	}
 }
 
@@ -90,10 +137,14 @@ func (inv *Inventory) recorded(e nri.Event) {
 func (inv *Inventory) compare(c *container, record nri.Resources) {
 	switch mems := inv.containers.answers.byID[c.ID].Mems; {
 	case !record.CPUs.IsEmpty() && !c.ours && inv.containers.restricts(c, record.CPUs):
-		inv.hasOwner(c.ID, foreignSet(inv.NameOf(c.PodUID), c.Name, "CPUs", record.CPUs, false))
+		inv.hasOwner(c.ID, foreignSet(inv.containers.podOf(c), c.Name, "CPUs", record.CPUs, false))
+		bind(inv, c, record.CPUs)
 	case inv.owner.mems == "" && !record.Mems.IsEmpty() && len(mems) > 0 && !slices.Contains(mems, record.Mems):
-		inv.hasOwner(c.ID, foreignSet(inv.NameOf(c.PodUID), c.Name, "memory nodes", record.Mems, false))
+		inv.hasOwner(c.ID, foreignSet(inv.containers.podOf(c), c.Name, "memory nodes", record.Mems, false))
 	default:
-		inv.forgetForeign(func(id string, o foreignOwner) bool { return id == c.ID && !o.made })
+		if o, theirs := inv.owner.sets[c.ID]; theirs && !o.made {
+			inv.forgetForeign(func(id string, _ foreignOwner) bool { return id == c.ID })
+			bind(inv, c, cpuset.Set{})
+		}
 	}
 }

@@ -2,6 +2,8 @@ package inventory_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -90,15 +92,21 @@ func TestObstacleAnswersNoUpdate(t *testing.T) {
 	}
 }
 
-// CPUs that the runtime has on record and that Berth did not answer are another owner's:
-// nothing is widened, no pod is pinned, and the node says why.
+// elsewhere has a pod be of another namespace.
+func elsewhere(p *cluster.Pod) *cluster.Pod {
+	p.Namespace, p.Key, p.Object.Namespace = "elsewhere", "elsewhere/"+p.Name, "elsewhere"
+	return p
+}
+
+// CPUs of several namespaces that the runtime has on record and that Berth did not answer are another
+// owner's: nothing is widened, no pod is pinned, and the node says why.
 func TestForeignRecord(t *testing.T) {
-	theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
-	n := restarted(t, nil, map[string]string{"theirs": "0-3"}, theirs)
+	theirs, also, pinned := plainPod("theirs"), elsewhere(plainPod("also")), pinnedPod("pinned", "2-3")
+	n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4"}, theirs, also)
 	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet || o.Suspends() {
 		t.Errorf("obstacle %+v", o)
 	}
-	n.Take(snapshot(theirs, pinned))
+	n.Take(snapshot(theirs, also, pinned))
 	if a := start(t, n, pinned); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
 		t.Errorf("CPU sets are set: %+v", a.Reply)
 	}
@@ -113,6 +121,99 @@ func TestForeignRecord(t *testing.T) {
 		t.Errorf("obstacle %+v when it is gone", o)
 	}
 }
+
+// CPUs of one container, or of one namespace, that Berth did not give are left to whoever did: that pod
+// gets none of its own, the runtime is answered nothing for it, and others are pinned as ever. In the
+// shared pool it has what is left of its CPUs. It is pinned again once it runs on all.
+func TestOneForeignRecord(t *testing.T) {
+	h := standing{}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	handle(t, n, nri.Event{Kind: nri.Synchronize})
+	theirs, pinned := pinnedPod("theirs", "4-5"), pinnedPod("pinned", "2-3")
+	n.Take(snapshot(theirs))
+	start(t, n, theirs)
+	has := func(cpus string) {
+		h["kubepods/podtheirs/c"] = set(cpus)
+		handle(t, n, recorded(nri.PostUpdate, theirs, cpus))
+	}
+	desired := func() (d place.Desired) {
+		all, _ := n.Desired(nil)
+		for _, one := range all {
+			if one.ContainerID == "c-theirs" {
+				d = one
+			}
+		}
+		return d
+	}
+	if d := desired(); !d.Pinned || d.CPUs != set("4-5") {
+		t.Fatalf("desired %+v", d)
+	}
+	n.Events()
+	has("0-3")
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("obstacle %+v", o)
+	}
+	n.Take(snapshot(theirs, pinned))
+	a := start(t, n, pinned)
+	if a.Reply.Adjust.CPUs != set("2-3") {
+		t.Errorf("another pod gets %+v", a.Reply.Adjust)
+	}
+	for _, u := range a.Reply.Updates {
+		if u.ContainerID == "c-theirs" {
+			t.Errorf("the runtime is answered %+v for it", u)
+		}
+	}
+	if d := desired(); d.Pinned || d.Made || d.CPUs != set("0-1") {
+		t.Errorf("desired %+v", d)
+	}
+	for _, u := range handle(t, n, recorded(nri.Update, theirs, "0-3")).Reply.Updates {
+		if u.ContainerID == "c-theirs" {
+			t.Errorf("an update of it is answered: %+v", u)
+		}
+	}
+	if events := n.Events(); !slices.ContainsFunc(events, func(e place.Event) bool {
+		return e.PodUID == "theirs" && strings.Contains(e.Text, "which Berth did not give it")
+	}) {
+		t.Errorf("events %+v", events)
+	}
+	has("0-7")
+	if d := desired(); !d.Pinned {
+		t.Errorf("on all CPUs again: desired %+v", d)
+	}
+}
+
+// What Berth narrows of another owner's set is in the journal then. That does not make the set Berth's.
+func TestNarrowedForeignRecord(t *testing.T) {
+	h := journaledHost{set("0-3")}
+	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	theirs := plainPod("theirs")
+	n.Take(snapshot(theirs))
+	running := recorded(nri.PostStart, theirs, "0-3")
+	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
+	if a := n.Answers(); len(a) > 0 {
+		t.Errorf("counts as answered: %+v", a)
+	}
+}
+
+// journaledHost has the CPUs of all groups in the journal, and 0-1 in effect.
+type journaledHost struct{ original cpuset.Set }
+
+func (journaledHost) EffectiveCPUs(group string) cpuset.Set {
+	if group == "" {
+		return set("0-7")
+	}
+	return set("0-1")
+}
+
+func (journaledHost) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
+
+func (journaledHost) Journaled(string) (set, pinned bool) { return true, false }
+
+func (h journaledHost) OriginalCPUs(string) cpuset.Set { return h.original }
+
+func (journaledHost) OriginalLimit(string) unit.CPUs { return 0 }
 
 // A record that keeps no container off any CPU is no owner, and not Berth's to widen either.
 func TestRecordOutOfForce(t *testing.T) {
@@ -201,6 +302,17 @@ func TestForeignSetInCreate(t *testing.T) {
 			if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
 				t.Errorf("answer %+v", a.Reply)
 			}
+			if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+				t.Errorf("obstacle %+v", o)
+			}
+			q := elsewhere(pinnedPod("q", "4-5"))
+			n.Take(snapshot(p, q))
+			e = event(nri.Create, q)
+			e.Container.Resources = resources
+			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(q)})
+			if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
+				t.Errorf("answer %+v of another namespace", a.Reply)
+			}
 			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
 				t.Errorf("obstacle %+v", o)
 			}
@@ -212,9 +324,12 @@ func TestForeignSetInCreate(t *testing.T) {
 // CPUs of, and NRI reports that to neither. The next try leaves the CPUs to the other one, if there
 // is one.
 func TestForeignSetAfterBerth(t *testing.T) {
-	for name, c := range map[string]struct{ made, reason string }{
-		"the other plugin sets CPUs": {made: "4-5", reason: inventory.ForeignCPUSet},
-		"there is no other plugin":   {made: ""},
+	for name, c := range map[string]struct {
+		made string
+		own  bool
+	}{
+		"the other plugin sets CPUs": {made: "4-5"},
+		"there is no other plugin":   {own: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := open(t)
@@ -240,14 +355,14 @@ func TestForeignSetAfterBerth(t *testing.T) {
 			made := recorded(nri.PostCreate, p, c.made)
 			made.Container.ID = "second"
 			handle(t, n, made)
-			if o := n.Obstacle(); o.Reason != c.reason {
-				t.Errorf("obstacle %+v, want %q", o, c.reason)
+			if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+				t.Errorf("obstacle %+v", o)
 			}
 			all, _ := n.Desired(nil)
-			if found := len(all) > 0; found != (c.reason == "") {
+			if found := len(all) > 0; found != c.own {
 				t.Errorf("desired %+v", all)
 			}
-			if got := try("third"); (got.CPUs == set("2-3")) != (c.reason == "") {
+			if got := try("third"); (got.CPUs == set("2-3")) != c.own {
 				t.Errorf("third try: %+v", got)
 			}
 		})
@@ -274,10 +389,11 @@ func TestForeignSetInEvents(t *testing.T) {
 		"resized":                  {kind: nri.Update, cpus: "0-1,4-7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := standing{"kubepods/podother/c": set(c.cpus)}
+			h := standing{"kubepods/podother/c": set(c.cpus), "kubepods/podwitness/c": set("1")}
 			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-			handle(t, n, nri.Event{Kind: nri.Synchronize})
+			witness := recorded(nri.PostStart, elsewhere(plainPod("witness")), "1")
+			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{witness.Pod}, Containers: []nri.Container{witness.Container}})
 			first, second, other := pinnedPod("first", "2-3"), pinnedPod("second", "4-5"), plainPod("other")
 			n.Take(snapshot(first, other))
 			start(t, n, first)
@@ -318,17 +434,21 @@ func TestDroppedAnswerIsNoConflict(t *testing.T) {
 // While the kubelet sets CPU sets every container has some. Once it does not any more, those
 // are in the way that keep a container off CPUs, until they are widened or gone.
 func TestKubeletLeavesItsSets(t *testing.T) {
-	p := plainPod("p")
+	pods := []*cluster.Pod{plainPod("p"), elsewhere(plainPod("q"))}
 	h := standing{}
 	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
-	n.Take(snapshot(p))
+	n.Take(snapshot(pods...))
 	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
-	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
 	has := func(kind nri.Kind, cpus string) {
-		h["kubepods/podp/c"] = set(cpus)
-		handle(t, n, recorded(kind, p, cpus))
+		for _, p := range pods {
+			h["kubepods/pod"+p.UID+"/c"] = set(cpus)
+			handle(t, n, recorded(kind, p, cpus))
+		}
+	}
+	for _, p := range pods {
+		handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
 	}
 	for _, kind := range []nri.Kind{nri.Create, nri.PostCreate, nri.Start} {
 		has(kind, "0-3")
@@ -374,15 +494,15 @@ func TestListWithoutRecords(t *testing.T) {
 		return e
 	}
 	t.Run("another owner's", func(t *testing.T) {
-		theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
-		n := restarted(t, nil, map[string]string{"theirs": "0-3"}, theirs)
+		theirs, also, pinned := plainPod("theirs"), elsewhere(plainPod("also")), pinnedPod("pinned", "2-3")
+		n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4"}, theirs, also)
 		for range 2 {
-			handle(t, n, list(theirs))
+			handle(t, n, list(theirs, also))
 			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
 				t.Fatalf("obstacle %+v after a list", o)
 			}
 		}
-		n.Take(snapshot(theirs, pinned))
+		n.Take(snapshot(theirs, also, pinned))
 		if a := start(t, n, pinned); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
 			t.Errorf("CPU sets are set: %+v", a.Reply)
 		}

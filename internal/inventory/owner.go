@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
@@ -24,8 +26,8 @@ const (
 // to its original, and no capability sees a workload.
 const Restoring = "Restoring"
 
-// ForeignCPUSet is the Reason of an Obstacle that a container's set reveals: its writer is
-// not known.
+// ForeignCPUSet is the Reason of an Obstacle that sets of containers of several namespaces reveal: their
+// writer is not known.
 const ForeignCPUSet = "ForeignCPUSet"
 
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
@@ -78,16 +80,27 @@ func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
 // known is the one that is known whatever the containers have.
 func (o owner) known() Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
 
-// set is a set that Berth did not set, of several always the same one.
+// set is a set that Berth did not set, of several always the same one. That of a plugin with a name comes
+// first. A writer who is not known has to have set those of containers of two namespaces: one list alone
+// may be an operator's, or a tenant's own, and keeps no other pod from its CPUs (ofPod).
 func (o owner) set() Obstacle {
-	first := ""
-	for id := range o.sets {
-		if first == "" || id < first {
-			first = id
+	var first Obstacle
+	namespaces := map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(o.sets)) {
+		one := o.sets[id]
+		if one.Reason == otherPlugin {
+			return one.Obstacle
 		}
+		first, namespaces[one.namespace] = cmp.Or(first, one.Obstacle), true
 	}
-	return o.sets[first].Obstacle
+	if len(namespaces) < severalNamespaces {
+		return Obstacle{}
+	}
+	return first
 }
+
+// severalNamespaces is from how many on sets without an owner count for the node.
+const severalNamespaces = 2
 
 // Kubelet takes what the kubelet's configuration says about CPU sets, and whether it sets
 // memory nodes: mems is a sentence that says so, "" where it does not.

@@ -83,6 +83,8 @@ func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	} else if why := inv.caps.refused[p.UID]; why != "" {
 		// The rule may have come later than the CPUs that the pod has.
 		pod.Excluded = workload.Exclusion{Why: why, KeepsOwn: true}
+	} else {
+		pod.Excluded.Why = inv.owner.ofPod(p.UID)
 	}
 	return pod
 }
