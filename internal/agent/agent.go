@@ -111,6 +111,7 @@ func Run(ctx context.Context, opts Options) error {
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
 	}
+	settleOrphans(opts, host, j)
 	units := reconcile.FindSystemd()
 	opts.narrowing = narrowing.OnHost(opts.Root, host, opts.Clock)
 	aside := cgroupfile.NewAside(opts.narrowing.May)

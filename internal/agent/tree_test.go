@@ -195,7 +195,9 @@ func (m *machine) makes() {
 	if m.journal, err = journal.Open(cfg.StateDir, opts.BootID, cgroupfile.Values()); err != nil {
 		m.t.Fatal(err)
 	}
-	m.controls = newController(opts, host, m.journal, apply.New(cgroupfile.Kinds(host, nil), m.journal, apply.Options{}))
+	applier := apply.New(cgroupfile.Kinds(host, nil), m.journal, apply.Options{})
+	putBackOrphans(opts, m.journal, applier)
+	m.controls = newController(opts, host, m.journal, applier)
 }
 
 // turn is the loop of controller.run, with an end that says no last words.

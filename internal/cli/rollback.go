@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/orphans"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
@@ -35,8 +36,8 @@ type restored struct {
 	File     string `json:"file,omitempty"`
 	Owner    string `json:"owner"`
 	Workload string `json:"workload"`
-	// Outcome is restored, already, drifted, left, gone or failed; would restore in a
-	// dry run.
+	// Outcome is restored, already, drifted, left, gone, dormant or failed, and widened where the
+	// value that Original has is not the original yet; would restore or would widen in a dry run.
 	Outcome string `json:"outcome"`
 	Error   string `json:"error,omitempty"`
 	shown   inFile
@@ -170,17 +171,12 @@ func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOption
 	return all, nil
 }
 
-// match says which of the entries are to be put back. The groups that shrank for offline work have
-// the owner pool, and widen with it: else they would have less than before for nothing. They stay
-// while there are pinned groups, whose CPUs they would step on.
-func (o rollbackOptions) match(entries []journal.Entry) func(journal.Entry) bool {
-	has := func(owner plan.Owner) bool {
-		return slices.ContainsFunc(entries, func(e journal.Entry) bool { return e.Owner == owner })
+// of says which of the entries are put back, and which get another value meanwhile.
+func (o rollbackOptions) of(entries []journal.Entry) (restore func(journal.Entry) bool, widen []plan.Change) {
+	if o.owner == "" {
+		return func(journal.Entry) bool { return true }, nil
 	}
-	widen := o.owner == plan.OwnerIsolate && has(plan.OwnerIsolate) && !has(plan.OwnerPlace)
-	return func(e journal.Entry) bool {
-		return o.owner == "" || e.Owner == o.owner || e.Owner == plan.OwnerPool && widen
-	}
+	return orphans.Of(entries, o.owner)
 }
 
 func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
@@ -215,11 +211,14 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	defer units.Close()
 	// Of a running systemd no agent notices the next daemon-reload.
 	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
-	all := apply.New(driver.Kinds(host, units), j, options).Restore(o.match(j.Entries()), false)
+	applier := apply.New(driver.Kinds(host, units), j, options)
+	restore, widen := o.of(j.Entries())
+	lines, failed := widened(applier.Apply(plan.Order(applier.Kinds(), widen)))
+	all := applier.Restore(restore, false)
 	found := j.Recovery()
-	failed := errors.Join(outcome(all), found.Damage)
+	failed = errors.Join(failed, outcome(all), found.Damage)
 	found.Damage = nil // the error says it
-	return undone{lineUp(all, false), found.Notes(), failed}, j.Close()
+	return undone{append(lines, lineUp(all, false)...), found.Notes(), failed}, j.Close()
 }
 
 // thisBoot is what journal entries are held against: the id of the boot and the
@@ -267,14 +266,40 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
 	entries, dropped := snapshot.Of(boot)
-	match := o.match(entries)
-	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !match(e) })
+	restore, widen := o.of(entries)
+	lines := []restored{}
+	for _, c := range widen {
+		lines = append(lines, lineOf(c, "would widen"))
+	}
+	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !restore(e) })
 	all := apply.Compare(driver.Kinds(host, nil), entries)
 	notes := journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes()
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
 	}
-	return undone{lineUp(all, true), notes, errors.Join(outcome(all), snapshot.Damage)}, nil
+	return undone{append(lines, lineUp(all, true)...), notes, errors.Join(outcome(all), snapshot.Damage)}, nil
+}
+
+// widened are the lines of values that are not put back yet, and why some did not get another one.
+func widened(results []apply.Result) (lines []restored, failed error) {
+	lines = []restored{}
+	for _, r := range results {
+		line := lineOf(r.Change, "widened")
+		if !r.Applied() {
+			line.Outcome, line.Error = string(apply.OutcomeFailed), r.Err.Error()
+			failed = errors.Join(failed, r.Err)
+		}
+		lines = append(lines, line)
+	}
+	return lines, failed
+}
+
+// lineOf is the line of a value that is not put back yet. Its original is the one that it gets.
+func lineOf(c plan.Change, outcome string) restored {
+	return restored{
+		Group: c.Object, Knob: c.Knob, Original: driver.Shown(c.Target, c.Value), Found: driver.Shown(c.Target, c.From),
+		Owner: string(c.Owner), Workload: c.Workload, Outcome: outcome,
+	}
 }
 
 func lineUp(all []apply.Restored, dryRun bool) []restored {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/berth-project/berth/internal/durable"
 )
 
 // Systemd is what Install and Remove need of systemd.
@@ -88,26 +90,13 @@ func (h Host) Remove(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// replace replaces a file by rename, so that systemd reads all of it or none.
-func replace(name, text string) (err error) {
+// replace replaces a file so that systemd reads all of it or none.
+func replace(name, text string) error {
 	const readable, searchable = 0o644, 0o755
 	if err := os.MkdirAll(filepath.Dir(name), searchable); err != nil {
 		return fmt.Errorf("directory of the unit: %w", err)
 	}
-	draft, err := os.OpenFile(name+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, readable)
-	if err != nil {
-		return fmt.Errorf("write unit: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(draft.Name()))
-		}
-	}()
-	_, err = draft.WriteString(text)
-	if err := errors.Join(err, draft.Chmod(readable), draft.Sync(), draft.Close()); err != nil {
-		return fmt.Errorf("write unit: %w", err)
-	}
-	if err := os.Rename(draft.Name(), name); err != nil {
+	if err := durable.Replace(name, []byte(text), readable); err != nil {
 		return fmt.Errorf("write unit: %w", err)
 	}
 	return nil

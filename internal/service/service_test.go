@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/deploy"
+	"github.com/berth-project/berth/internal/orphans"
 )
 
 // fakeSystemd notes what it is asked for, and whether the unit was on the disk then.
@@ -65,13 +65,18 @@ func put(t *testing.T, name, content string) {
 	}
 }
 
-// TestTextIsThePackages: the unit differs from that of the packages by its first line and one path.
+// TestTextIsThePackages: the unit differs from that of the packages by its first line and its paths.
 func TestTextIsThePackages(t *testing.T) {
 	got := text(t)
 	if !strings.Contains(got, "\nExecStart=/usr/local/bin/berth agent --config /etc/berth/agent.yaml\n") {
 		t.Errorf("the unit does not start the program:\n%s", got)
 	}
-	back := strings.Replace(strings.TrimPrefix(got, mark), "/usr/local/bin/berth", "/usr/bin/berth", 1)
+	for _, owner := range orphans.Movers() {
+		if !strings.Contains(got, "\nExecStopPost=-/usr/local/bin/berth rollback --config /etc/berth/agent.yaml --owner "+string(owner)+"\n") {
+			t.Errorf("the unit does not put back what %s moved:\n%s", owner, got)
+		}
+	}
+	back := strings.ReplaceAll(strings.TrimPrefix(got, mark), "/usr/local/bin/berth", "/usr/bin/berth")
 	if diff := cmp.Diff(deploy.Unit(), back); diff != "" {
 		t.Errorf("unit (-packages +installed):\n%s", diff)
 	}
@@ -206,7 +211,7 @@ func TestUnwritable(t *testing.T) {
 	if err := h.Install(t.Context(), text(t)); err == nil || len(s.calls) > 0 {
 		t.Errorf("install: %v, systemd heard %q", err, s.calls)
 	}
-	if _, err := os.Stat(h.File() + ".new"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the draft: %v", err)
+	if all, err := os.ReadDir(filepath.Dir(h.File())); err != nil || len(all) != 1 {
+		t.Errorf("beside the unit: %v, %v", all, err)
 	}
 }

@@ -15,8 +15,9 @@ const (
 
 	// mark is the first line of what Install writes.
 	mark = "# Written by berth install-systemd, which replaces and removes only files that begin so.\n"
-	// packaged is how the unit of the packages starts the agent.
-	packaged = "/usr/bin/berth agent --config /etc/berth/agent.yaml"
+	// packagedProgram and packagedConfig are those of the unit of the packages.
+	packagedProgram = "/usr/bin/berth"
+	packagedConfig  = "/etc/berth/agent.yaml"
 )
 
 // Text returns the unit of the packages for a program and the agent's file, both absolute paths.
@@ -33,9 +34,8 @@ func Text(packages, program, config string) (string, error) {
 			}
 		}
 	}
-	before, after, found := strings.Cut(packages, packaged)
-	if !found {
-		return "", fmt.Errorf("unit of the packages: no %q: %w", packaged, ErrPath)
+	if !strings.Contains(packages, packagedProgram+" agent --config "+packagedConfig) {
+		return "", fmt.Errorf("unit of the packages: no %q: %w", packagedProgram+" agent", ErrPath)
 	}
-	return mark + before + program + " agent --config " + config + after, nil
+	return mark + strings.NewReplacer(packagedProgram+" ", program+" ", packagedConfig, config).Replace(packages), nil
 }

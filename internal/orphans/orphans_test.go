@@ -1,0 +1,123 @@
+package orphans
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
+)
+
+func entry(group string, k cgroup.Knob, owner plan.Owner, original, stands string) journal.Entry {
+	return journal.Entry{Target: cgroupfile.Target(group, k), ID: "1", Owner: owner, Original: plan.Value(original), Intent: plan.Value(stands)}
+}
+
+// show says what Of returns: a group that goes back, and what one gets otherwise.
+func show(entries []journal.Entry, owner plan.Owner) string {
+	restore, widen := Of(entries, owner)
+	var all []string
+	for _, e := range entries {
+		if restore(e) {
+			all = append(all, e.Target.Object+" "+e.Target.Knob)
+		}
+	}
+	for _, c := range widen {
+		all = append(all, c.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+// What shrank for offline work widens with it. Beside pinned groups both sides of the boundary have
+// together what each had, as far as they had it before Berth, and no more.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	inherit := string(cgroup.Inherit)
+	burst := entry("shop", cgroup.KnobMax, plan.OwnerBurst, "100000 100000", "300000 100000")
+	offline := []journal.Entry{
+		entry("batch", cgroup.KnobCPUs, plan.OwnerIsolate, inherit, "4-7"),
+		entry("batch", cgroup.KnobPrecedence, plan.OwnerIsolate, "weight 100", "idle"),
+		entry("web", cgroup.KnobCPUs, plan.OwnerPool, inherit, "2-3"),
+		entry("bound", cgroup.KnobCPUs, plan.OwnerPool, "0-4", "2-3"),
+		burst,
+	}
+	pinned := append(slices.Clone(offline), entry("db", cgroup.KnobCPUs, plan.OwnerPlace, inherit, "0-1"), entry("db", cgroup.KnobMax, plan.OwnerPlace, "200000 100000", "max 100000"))
+	beside := []journal.Entry{
+		entry("batch", cgroup.KnobPrecedence, plan.OwnerIsolate, "weight 100", "idle"), pinned[5],
+		entry("web", cgroup.KnobCPUs, plan.OwnerPool, inherit, "2-7"),
+	}
+	for name, test := range map[string]struct {
+		entries []journal.Entry
+		owner   plan.Owner
+		want    string
+	}{
+		"burst":                     {pinned, plan.OwnerBurst, "shop cpu.max"},
+		"pool":                      {offline, plan.OwnerPool, "web cpuset.cpus; bound cpuset.cpus"},
+		"offline work":              {offline, plan.OwnerIsolate, "batch cpuset.cpus; batch precedence; web cpuset.cpus; bound cpuset.cpus"},
+		"none":                      {[]journal.Entry{burst, offline[2]}, plan.OwnerIsolate, ""},
+		"beside pinned groups":      {pinned, plan.OwnerIsolate, "batch precedence; batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 2-3 -> 2-7; bound cpuset.cpus: 2-3 -> 2-4"},
+		"precedence alone":          {beside, plan.OwnerIsolate, "batch precedence"},
+		"journaled and not written": {[]journal.Entry{pinned[5], entry("batch", cgroup.KnobCPUs, plan.OwnerIsolate, inherit, "")}, plan.OwnerIsolate, "batch cpuset.cpus"},
+		"damaged": {[]journal.Entry{pinned[5], offline[0], entry("web", cgroup.KnobCPUs, plan.OwnerPool, "x", "2-3")}, plan.OwnerIsolate,
+			"batch cpuset.cpus: 4-7 -> 2-7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := show(test.entries, test.owner); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// No group gets an exclusive CPU, one that it did not have before Berth, or fewer than it has.
+func TestNobodyIsHarmed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		owners := []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}
+		sides := map[plan.Owner]cpuset.Set{}
+		for cpu := range 8 {
+			owner := rapid.SampledFrom(owners).Draw(t, "owner of a CPU")
+			sides[owner] = sides[owner].Add(cpu)
+		}
+		var entries []journal.Entry
+		for _, owner := range rapid.SliceOfN(rapid.SampledFrom(owners), 1, 6).Draw(t, "groups") {
+			had := cpuset.Set{}
+			for cpu := range 8 {
+				if rapid.Bool().Draw(t, "had") {
+					had = had.Add(cpu)
+				}
+			}
+			if has := had.Intersect(sides[owner]); !has.IsEmpty() {
+				entries = append(entries, entry("group", cgroup.KnobCPUs, owner, had.String(), has.String()))
+				entries[len(entries)-1].Target.Object += string(rune('a' + len(entries)))
+			}
+		}
+		at := map[plan.Target]journal.Entry{}
+		for _, e := range entries {
+			at[e.Target] = e
+		}
+		restore, widen := Of(entries, plan.OwnerIsolate)
+		pinned := slices.ContainsFunc(entries, of(plan.OwnerPlace))
+		for _, e := range entries {
+			if restore(e) && (pinned || e.Owner == plan.OwnerPlace) {
+				t.Errorf("%v goes back beside pinned groups", e.Target)
+			}
+		}
+		for _, c := range widen {
+			e := at[c.Target]
+			gets, _, _ := cgroup.Value(c.Value).List()
+			had, _, _ := cgroup.Value(e.Original).List()
+			has, _, _ := cgroup.Value(e.Intent).List()
+			if gets.Intersects(sides[plan.OwnerPlace]) || !gets.IsSubsetOf(had) || !has.IsSubsetOf(gets) || e.Owner == plan.OwnerPlace {
+				t.Errorf("%v of %v, exclusive %s", c, e, sides[plan.OwnerPlace])
+			}
+		}
+	})
+}
