@@ -125,7 +125,7 @@ func writeNew(flag, name string, content []byte, force bool) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, readable)
 	switch {
 	case force && errors.Is(err, fs.ErrExist):
-		return durable.Replace(name, content, readable) //nolint:wrapcheck // it says all
+		return durable.Replace(name, content, readable)
 	case errors.Is(err, fs.ErrExist):
 		return usageError(fmt.Errorf("%s %s: the file exists: allowed: a new name, or --force to replace it", flag, name))
 	case err != nil:

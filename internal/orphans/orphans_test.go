@@ -64,8 +64,11 @@ func TestOf(t *testing.T) {
 		"beside pinned groups":      {pinned, plan.OwnerIsolate, "batch precedence; batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 2-3 -> 2-7; bound cpuset.cpus: 2-3 -> 2-4"},
 		"precedence alone":          {beside, plan.OwnerIsolate, "batch precedence"},
 		"journaled and not written": {[]journal.Entry{pinned[5], entry("batch", cgroup.KnobCPUs, plan.OwnerIsolate, inherit, "")}, plan.OwnerIsolate, "batch cpuset.cpus"},
-		"damaged": {[]journal.Entry{pinned[5], offline[0], entry("web", cgroup.KnobCPUs, plan.OwnerPool, "x", "2-3")}, plan.OwnerIsolate,
-			"batch cpuset.cpus: 4-7 -> 2-7"},
+		"damaged": {
+			[]journal.Entry{pinned[5], offline[0], entry("web", cgroup.KnobCPUs, plan.OwnerPool, "x", "2-3")},
+			plan.OwnerIsolate,
+			"batch cpuset.cpus: 4-7 -> 2-7",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

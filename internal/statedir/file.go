@@ -43,7 +43,7 @@ const ownerOnly = 0o600
 
 // Replace replaces a file of stateDir. What it wrote survives a power cut.
 func Replace(stateDir, name string, data []byte) error {
-	return durable.Replace(filepath.Join(stateDir, name), data, ownerOnly) //nolint:wrapcheck // it says all
+	return durable.Replace(filepath.Join(stateDir, name), data, ownerOnly)
 }
 
 // identityFile names the agent among all that may ever run on this node. It lies in

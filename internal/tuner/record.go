@@ -152,7 +152,7 @@ func (a Applied) save(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encode what is applied: %w", err)
 	}
-	return durable.Replace(filepath.Join(dir, recordFile), data, ownerOnly) //nolint:wrapcheck // it says all
+	return durable.Replace(filepath.Join(dir, recordFile), data, ownerOnly)
 }
 
 // ownerOnly is the mode of the record.
@@ -163,5 +163,5 @@ func remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove what is applied: %w", err)
 	}
-	return durable.SyncDir(dir) //nolint:wrapcheck // it says all
+	return durable.SyncDir(dir)
 }
