@@ -163,6 +163,16 @@ func (o *Options) describeKernel() error {
 	return nil
 }
 
+// slice is how much quota the kernel hands to one CPU at a time now, as it was at the start where it
+// cannot be read.
+func (o *Options) slice() unit.Micros {
+	now, err := kernel.BandwidthSlice(o.Root)
+	if err != nil {
+		return o.facts.slice
+	}
+	return now
+}
+
 // hasWorkloadDir refuses to start without the directory. One that vanishes later
 // leaves the last good workloads in force.
 func hasWorkloadDir(opts Options) error {

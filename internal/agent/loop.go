@@ -130,7 +130,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.roster = roster.New(roster.Options{Host: c.host, Log: c.opts.Log, Fail: c.fail})
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
-		Slice: c.opts.facts.slice, Tick: c.opts.facts.tick, Limited: limited(c),
+		Slice: c.opts.slice, Tick: c.opts.facts.tick, Limited: limited(c),
 		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.roster, c.reconciler.Quotas())
 	c.burst.Pool().Configure(c.opts.Config)

@@ -597,6 +597,21 @@ func TestRestartWritesNothingThatStands(t *testing.T) {
 	}
 }
 
+// A host profile may set the bandwidth slice while the agent runs. What CPUs can run unaccounted grows with
+// it: here above the capacity, so that the quota goes back.
+func TestSliceIsReadAgain(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(12*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		m.write("proc/sys/kernel/sched_cfs_bandwidth_slice_us", "60000000\n")
+		m.run(12*time.Second, 0.1)
+		wantQuota(t, m, atLimit)
+		_ = m.stop()
+	})
+}
+
 func TestPeriodChangedAloneKeepsTheLimitsQuota(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)

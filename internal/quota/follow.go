@@ -141,7 +141,7 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 		return fmt.Errorf("read usage: %w", err)
 	}
 	q.watch(m, bandwidth)
-	m.law.Reset(credit.Facts{At: q.opts.Clock(), Usage: usage, Slice: q.opts.Slice, Tick: q.opts.Tick})
+	m.law.Reset(credit.Facts{At: q.opts.Clock(), Usage: usage, Slice: q.opts.Slice(), Tick: q.opts.Tick})
 	m.due, m.rereadDue = now, now
 	q.take(m, bandwidth)
 	q.openLedger(m)

@@ -23,8 +23,8 @@ type Options struct {
 	Clock func() time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Slice and Tick are constants of the running kernel.
-	Slice unit.Micros
+	// Slice is how much quota the kernel hands to one CPU now, Tick a constant of the running kernel.
+	Slice func() unit.Micros
 	Tick  time.Duration
 	// Fail is called with a failure of the agent's own work, Late with how much later than planned
 	// a look came, Changed when a workload enters another state, Limited with why one is at its limit.
@@ -39,8 +39,7 @@ type Options struct {
 // goroutine at a time.
 type Groups struct {
 	opts Options
-	// roster has the workloads and finds their groups, taken is how much of its changes was
-	// taken over.
+	// roster has the workloads and finds their groups; taken of its changes were taken over.
 	roster *roster.Roster
 	taken  uint64
 	groupSet

@@ -113,6 +113,7 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 	if m.state != burst.StateActive {
 		return nil
 	}
+	m.law.Facts.Slice = q.opts.Slice()
 	q.take(m, bandwidth)
 	q.checkNested(m, now)
 	q.checkBurst(m, bandwidth, now)
