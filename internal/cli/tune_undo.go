@@ -200,7 +200,15 @@ func (g *globals) verify(dir string) (verified, error) {
 	}
 	defer root.Close()
 	tree := root.FS()
-	return verified{Profile: record.Profile.Name, Settings: record.Verify(tree), notes: record.Ahead(tree)}, nil
+	return verified{Profile: record.Profile.Name, Settings: g.readBack(record.Verify(tree)), notes: record.Ahead(tree)}, nil
+}
+
+// readBack adds what the running kernel says besides its files.
+func (g *globals) readBack(rows []tune.Verified) []tune.Verified {
+	if g.Root != "/" {
+		return rows
+	}
+	return tuner.ReadBack(rows, kernel.RoundRobin, kernel.Tick())
 }
 
 // verdict is the error of settings that are not ok.

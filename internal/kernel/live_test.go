@@ -1,8 +1,15 @@
 package kernel
 
 import (
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/hostfs"
 )
@@ -38,5 +45,32 @@ func TestLive(t *testing.T) {
 	}
 	if later, err := CPUBusy(root); err != nil || later < busy {
 		t.Errorf("busy %d, then %d, %v", busy, later, err)
+	}
+}
+
+// The slice of SCHED_RR is the one of the file in whole ticks, and the thread that asks for it is as it was.
+func TestRoundRobin(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a real-time policy needs root; runs in the VM: make test")
+	}
+	text, err := os.ReadFile("/proc/sys/kernel/sched_rr_timeslice_ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	got, err := RoundRobin()
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("the group of this program has no budget for real-time threads; runs in the VM: make vm")
+	}
+	if want := time.Duration(ms) * time.Millisecond; err != nil || got < want || got >= want+Tick() {
+		t.Errorf("%v, %v, want %v to the next tick", got, err, want)
+	}
+	if after, err := unix.SchedGetAttr(0, 0); err != nil || after.Policy != unix.SCHED_NORMAL {
+		t.Errorf("the thread has policy %d, %v", after.Policy, err)
 	}
 }

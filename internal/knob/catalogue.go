@@ -111,7 +111,7 @@ func realtime() []Knob {
 		{
 			Name: "rr.slice", About: "how long a task of SCHED_RR runs before an equal one",
 			Unit: Duration, Low: milli, High: 10 * second, Step: milli,
-			Effective: "sched_rr_get_interval(2); the file shows what was written", Class: Exact, Risk: Low, Phase: Plain,
+			Effective: "sched_rr_get_interval(2), by berth tune verify; the file shows what was written", Class: Exact, Risk: Low, Phase: Plain,
 			Trap:   "the kernel keeps ticks: less than one tick is one tick, and the file does not say so",
 			Places: []Place{{Kernels: anyLinux, File: sysctls + "/kernel/sched_rr_timeslice_ms", Scale: milli}},
 		},
