@@ -82,6 +82,20 @@ func TestCookieReader(t *testing.T) {
 	}
 }
 
+// Offline work for which cpuQOS is off has no cookie, and runs beside online threads.
+func TestWhoHasNoCookie(t *testing.T) {
+	t.Parallel()
+	work := []isolate.Work{{Name: "ns/a", Group: "a", Here: true}, {Name: "ns/b", Group: "b"}, {Name: "ns/c", Here: true}}
+	for groups, want := range map[string]string{"": "ns/a", "a": "ns/c", "b": "ns/a"} {
+		if got := uncovered(work, []string{groups}[:min(1, len(groups))]); got != want {
+			t.Errorf("%q: %q, want %q", groups, got, want)
+		}
+	}
+	if got := uncovered(work[:2], []string{"a"}); got != "" {
+		t.Errorf("what is not here: %q", got)
+	}
+}
+
 // coreExpeller counts with the policy only, and the groups are those of offline work that is to
 // be kept apart, each once.
 func TestWhoSharesACookie(t *testing.T) {

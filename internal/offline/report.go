@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -192,15 +193,31 @@ func (w *Work) Measure(add func(capability.Sample)) {
 	}
 }
 
+// uncovered returns the first offline work, by its name, whose group is none of those that share a cookie,
+// "" for none.
+func uncovered(offline []isolate.Work, groups []string) string {
+	for _, w := range offline {
+		if w.Here && !slices.Contains(groups, w.Group) {
+			return w.Name
+		}
+	}
+	return ""
+}
+
 // AddCondition adds whether online and offline work share no core, where there is offline
 // work that is to have cores of its own.
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
+	_, work := w.opts.Inventory.Here()
+	without, limit := uncovered(work, w.precedences.offline), w.limit
+	if limit == "" && w.cookies.Isolates() && without != "" {
+		limit = "core scheduling: " + without + " is offline work without a cookie, as cpuQOS is not enabled for it"
+	}
 	switch {
-	case w.cookies.Isolates():
+	case w.cookies.Isolates() && without == "":
 		status.SetCondition(v1alpha1.ConditionIsolated, true, "CoreScheduling", "")
-	case w.limit != "":
-		status.SetCondition(v1alpha1.ConditionIsolated, false, "Limited", w.limit)
+	case limit != "":
+		status.SetCondition(v1alpha1.ConditionIsolated, false, "Limited", limit)
 	case !w.decision.Exists:
 	case overlap != "":
 		status.SetCondition(v1alpha1.ConditionIsolated, false, "Overlap", overlap)
