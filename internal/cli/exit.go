@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/boot"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/mover"
 	"github.com/berth-project/berth/internal/relocation"
 	"github.com/berth-project/berth/internal/restoration"
 	"github.com/berth-project/berth/internal/tuner"
@@ -74,6 +75,7 @@ func unsupportedClasses() []error {
 		ErrUnsupported, agent.ErrReadOnly, bench.ErrMissing, demo.ErrUnsupported, kernel.ErrNotSupported,
 		cgroup.ErrNoHierarchy, cgroup.ErrNoController, cgroup.ErrNoKnob,
 		bootargs.ErrByHand, boot.ErrElsewhere, tuner.ErrNoTrial,
+		errNoTrace, mover.ErrOwnMems, mover.ErrRealTime, mover.ErrUnseen,
 	}
 }
 

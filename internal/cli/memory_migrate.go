@@ -298,10 +298,9 @@ func failure(ctx context.Context, r mover.Report) error {
 	case ctx.Err() != nil:
 		return ctx.Err() //nolint:wrapcheck // Run says "interrupted"
 	case errors.Is(r.Err, mover.ErrMems):
-		return fmt.Errorf("%s: %w: %v", r.Key, errForeignMems, r.Err) //nolint:errorlint // as below
+		return fmt.Errorf("%s: %w: %v", r.Key, errForeignMems, r.Err) //nolint:errorlint // a permission error below it would count as a right that is missing
 	case errors.Is(r.Err, mover.ErrRights), errors.Is(r.Err, fs.ErrPermission):
-		// The cause is a permission error, which would be exit code 3: the node supports it.
-		return fmt.Errorf("%s: %w: run it as root, or with CAP_SYS_PTRACE: %v", r.Key, errNoTrace, r.Err) //nolint:errorlint // see above
+		return fmt.Errorf("%s: %w: run it as root, or with CAP_SYS_PTRACE: %w", r.Key, errNoTrace, r.Err)
 	case r.Err != nil:
 		return fmt.Errorf("%s: %w", r.Key, r.Err)
 	}

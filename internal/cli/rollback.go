@@ -36,10 +36,12 @@ type restored struct {
 	File     string `json:"file,omitempty"`
 	Owner    string `json:"owner"`
 	Workload string `json:"workload"`
-	// Outcome is restored, already, drifted, left, gone, dormant or failed, and widened where the
-	// value that Original has is not the original yet; would restore or would widen in a dry run.
-	Outcome string `json:"outcome"`
-	Error   string `json:"error,omitempty"`
+	// Outcome is restored, already, drifted, left, gone, dormant or failed, and widened where the group
+	// has Value now, since the original would take CPUs of pinned groups. In a dry run it is would restore
+	// or would widen.
+	Outcome string     `json:"outcome"`
+	Value   plan.Value `json:"value,omitempty"`
+	Error   string     `json:"error,omitempty"`
 	shown   inFile
 }
 
@@ -212,8 +214,9 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	// Of a running systemd no agent notices the next daemon-reload.
 	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
 	applier := apply.New(driver.Kinds(host, units), j, options)
-	restore, widen := o.of(j.Entries())
-	lines, failed := widened(applier.Apply(plan.Order(applier.Kinds(), widen)))
+	entries := j.Entries()
+	restore, widen := o.of(entries)
+	lines, failed := widened(entries, applier.Apply(plan.Order(applier.Kinds(), widen)))
 	all := applier.Restore(restore, false)
 	found := j.Recovery()
 	failed = errors.Join(failed, outcome(all), found.Damage)
@@ -269,7 +272,7 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	restore, widen := o.of(entries)
 	lines := []restored{}
 	for _, c := range widen {
-		lines = append(lines, lineOf(c, "would widen"))
+		lines = append(lines, lineOf(entries, c, "would widen"))
 	}
 	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !restore(e) })
 	all := apply.Compare(driver.Kinds(host, nil), entries)
@@ -281,10 +284,10 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 }
 
 // widened are the lines of values that are not put back yet, and why some did not get another one.
-func widened(results []apply.Result) (lines []restored, failed error) {
+func widened(entries []journal.Entry, results []apply.Result) (lines []restored, failed error) {
 	lines = []restored{}
 	for _, r := range results {
-		line := lineOf(r.Change, "widened")
+		line := lineOf(entries, r.Change, "widened")
 		if !r.Applied() {
 			line.Outcome, line.Error = string(apply.OutcomeFailed), r.Err.Error()
 			failed = errors.Join(failed, r.Err)
@@ -294,11 +297,12 @@ func widened(results []apply.Result) (lines []restored, failed error) {
 	return lines, failed
 }
 
-// lineOf is the line of a value that is not put back yet. Its original is the one that it gets.
-func lineOf(c plan.Change, outcome string) restored {
+// lineOf is the line of an entry that gets another value than its original for now.
+func lineOf(entries []journal.Entry, c plan.Change, outcome string) restored {
+	at := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == c.Target })
 	return restored{
-		Group: c.Object, Knob: c.Knob, Original: driver.Shown(c.Target, c.Value), Found: driver.Shown(c.Target, c.From),
-		Owner: string(c.Owner), Workload: c.Workload, Outcome: outcome,
+		Group: c.Object, Knob: c.Knob, Original: driver.Shown(c.Target, entries[at].Original), Found: driver.Shown(c.Target, c.From),
+		Owner: string(entries[at].Owner), Workload: c.Workload, Outcome: outcome, Value: driver.Shown(c.Target, c.Value),
 	}
 }
 
@@ -358,7 +362,11 @@ func printRestored(w io.Writer, lines []restored, dryRun bool) error {
 		if l.shown.file != "" {
 			knob, found, original = path.Base(l.shown.file), l.shown.found, l.shown.original
 		}
-		rows = append(rows, []string{l.Group, knob, found, original, l.Outcome, l.Owner, l.Workload})
+		outcome := l.Outcome
+		if l.Value != "" && l.Error == "" {
+			outcome += " to " + string(l.Value)
+		}
+		rows = append(rows, []string{l.Group, knob, found, original, outcome, l.Owner, l.Workload})
 	}
 	err := table.Write(w, rows)
 	switch {

@@ -6,11 +6,44 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/hostfile"
 	"github.com/berth-project/berth/internal/driver/thread"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
+
+// TestWidened: beside pinned groups a line says what the group has now, and what its original is. One that
+// the kernel refused makes the rollback fail.
+func TestWidened(t *testing.T) {
+	target := func(group string) plan.Target { return cgroupfile.Target(group, cgroup.KnobCPUs) }
+	entries := []journal.Entry{
+		{Target: target("web"), Original: plan.Value(cgroup.Inherit), Owner: plan.OwnerPool},
+		{Target: target("batch"), Original: "0-5", Owner: plan.OwnerIsolate},
+	}
+	change := func(group string, from, to plan.Value) plan.Change {
+		return plan.Change{From: from, Setting: plan.Setting{Target: target(group), Value: to, Owner: plan.OwnerPool, Workload: "shop"}}
+	}
+	lines, failed := widened(entries, []apply.Result{
+		{Change: change("batch", "4-7", "2-5"), Wrote: true}, {Change: change("web", "2-3", "2-7"), Err: apply.ErrRefused},
+	})
+	if exitCode(failed) != exitFailed || !errors.Is(failed, apply.ErrRefused) {
+		t.Errorf("exit code %d: %v", exitCode(failed), failed)
+	}
+	var out strings.Builder
+	if err := printRestored(&out, lines, false); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(out.String(), "\n")
+	for i, want := range []string{
+		"GROUP KNOB FOUND ORIGINAL OUTCOME OWNER WORKLOAD", "batch cpuset.cpus 4-7 0-5 widened to 2-5 isolate shop", "web cpuset.cpus 2-3 inherit failed pool shop",
+	} {
+		if line := strings.Join(strings.Fields(got[i]), " "); line != want {
+			t.Errorf("line %d: %q, want %q", i, line, want)
+		}
+	}
+}
 
 // TestByHand: an undo that another writer stopped is exit code 4, and the message says what to do by
 // hand: to write a file, or to give threads what they had.

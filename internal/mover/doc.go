@@ -1,7 +1,7 @@
 // Package mover moves the pages of groups between NUMA nodes, as package locality decided:
 // orders come in, reports go out. It writes no file and undoes nothing.
 //
-// One goroutine does it, so that one call at a time is made on the host. Orders take turns
+// One goroutine does it, so that a program makes one call at a time. Orders take turns
 // of 1 GiB. A pass over a group lists its processes until none is new, and walks each one
 // from its first mapping to its last (walk.go): a stretch of it is looked at, what is on
 // other nodes is sorted by node, and is moved (move.go) before the walk goes on. Huge pages

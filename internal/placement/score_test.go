@@ -103,10 +103,10 @@ func TestNormalizeKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestSpreadBeatsPacking adds what kube-scheduler gives a node for spreading
-// (PodTopologySpread, weight 2) to the plugin's own score, weight 10: of two nodes
-// that suit the pod equally well the fuller one loses. One L3 domain more does not.
-func TestSpreadBeatsPacking(t *testing.T) {
+// TestPackingIsWorthLessThanSpread is arithmetic of scores, without a scheduler: to the plugin's own score,
+// weight 10, it adds what PodTopologySpread, weight 2, gives a node at the most. Of two nodes that suit
+// the pod equally well the fuller one loses then. One L3 domain more does not.
+func TestPackingIsWorthLessThanSpread(t *testing.T) {
 	decision := func(l3s, freeL3 int) *placement.Decision {
 		return &placement.Decision{Answer: alloc.Answer{Vector: alloc.Vector{NUMANodes: 1, Sockets: 1, L3s: l3s, FreeL3: freeL3, FreeNUMA: 2 * freeL3}}}
 	}
