@@ -234,7 +234,8 @@ cluster: deps ## a real Kubernetes with Berth in it, on this machine; it stays u
 
 .PHONY: cluster-down
 cluster-down: check-go ## end what `make cluster` started; nothing is left
-	@$(call as_root,$(LOCALCLUSTER) down)
+	@$(GO) -C test/cluster build -o '$(CURDIR)/bin/localcluster' ./localcluster
+	@$(call as_root,bin/localcluster down)
 
 .PHONY: demo-cluster
 demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: placements, masks, events, burst
