@@ -1,5 +1,7 @@
 package knob
 
+import "slices"
+
 const (
 	micro  = int64(1000)
 	milli  = 1000 * micro
@@ -11,6 +13,10 @@ const (
 	policies = "/sys/devices/system/cpu/cpufreq/policy[0-9]*"
 	thp      = "/sys/kernel/mm/transparent_hugepage"
 
+	// again makes the kernel keep what is set for each number of CPUs (sched_update_scaling in
+	// kernel/sched/fair.c).
+	again = sched + "/tunable_scaling"
+
 	upTo512  = "Linux 5.12 and older"
 	from513  = "Linux 5.13 and newer"
 	upTo65   = "Linux 5.13 to 6.5"
@@ -21,29 +27,55 @@ const (
 // Catalogue returns the knobs that have a name of their own. The values are those of the
 // kernel sources and of kernels 5.10, 6.1, 6.12, 6.18 and 7.2 as they were seen running.
 func Catalogue() []Knob {
-	return append(append(fair(), realtime()...), devices()...)
+	return slices.Concat(turns(), fair(), realtime(), devices())
 }
 
-// fair are the knobs of kernel/sched/fair.c and of what concerns all tasks.
-func fair() []Knob {
-	slice := Knob{
-		Name: "fair.slice", About: "how long a task of the fair class runs before an equal one",
-		Unit: Duration, Low: 100 * micro, High: 100 * milli, SafeLow: milli, SafeHigh: 12 * milli,
-		Effective: "the file; under lockdown sched/debug; se.slice in /proc/PID/sched",
-		Class:     Exact, Risk: Medium, Phase: Slices,
-		Trap: "a CPU that comes or goes, and a cpuset partition, reset it unless tunable_scaling is written after it; less than a tick acts at ticks and wakeups only",
-	}
-	again := sched + "/tunable_scaling"
-	slice.Places = []Place{
-		{Kernels: upTo512, File: sysctls + "/kernel/sched_min_granularity_ns"},
-		{Kernels: upTo65, File: sched + "/min_granularity_ns", Again: again},
+// turns are the knobs of when tasks of the fair class take turns (kernel/sched/fair.c). The ranges of
+// those that ended with Linux 6.6 are of their sysctls (kern_table in kernel/sysctl.c of 5.12); debugfs
+// takes any 32-bit number.
+func turns() []Knob {
+	return []Knob{
 		{
-			Kernels: from66, File: sched + "/base_slice_ns", Again: again,
-			Shown: &Shown{File: sched + "/debug", Line: ".sysctl_sched_base_slice", Scale: milli},
+			Name: "fair.slice", About: "how long a task of the fair class runs before an equal one",
+			Unit: Duration, Low: 100 * micro, High: 100 * milli, SafeLow: milli, SafeHigh: 12 * milli,
+			Effective: "the file; under lockdown sched/debug; se.slice in /proc/PID/sched",
+			Class:     Exact, Risk: Medium, Phase: Slices,
+			Trap: "a CPU that comes or goes, and a cpuset partition, reset it unless tunable_scaling is written after it; less than a tick acts at ticks and wakeups only",
+			Places: []Place{
+				{Kernels: upTo512, File: sysctls + "/kernel/sched_min_granularity_ns"},
+				{Kernels: upTo65, File: sched + "/min_granularity_ns", Again: again},
+				{
+					Kernels: from66, File: sched + "/base_slice_ns", Again: again,
+					Shown: &Shown{File: sched + "/debug", Line: ".sysctl_sched_base_slice", Scale: milli},
+				},
+			},
+		},
+		{
+			Name: "fair.latency", About: "in how long each task that is ready to run on a CPU gets its turn",
+			Unit: Duration, Low: 100 * micro, High: second, SafeLow: 3 * milli, SafeHigh: 48 * milli,
+			Effective: "the file", Class: Exact, Risk: Medium, Phase: Slices,
+			Trap: "a CPU that comes or goes resets it unless tunable_scaling is written after it; with more tasks than fit, each gets fair.slice",
+			Places: []Place{
+				{Kernels: upTo512, File: sysctls + "/kernel/sched_latency_ns"},
+				{Kernels: upTo65, File: sched + "/latency_ns", Again: again},
+			},
+		},
+		{
+			Name: "fair.wakeupGranularity", About: "how far behind the running task one that wakes up must be to take its place",
+			Unit: Duration, Low: 0, High: second, SafeLow: 500 * micro, SafeHigh: 15 * milli,
+			Effective: "the file", Class: Exact, Risk: Medium, Phase: Slices,
+			Trap: "a CPU that comes or goes resets it unless tunable_scaling is written after it; less means more switches, more means later answers",
+			Places: []Place{
+				{Kernels: upTo512, File: sysctls + "/kernel/sched_wakeup_granularity_ns"},
+				{Kernels: upTo65, File: sched + "/wakeup_granularity_ns", Again: again},
+			},
 		},
 	}
+}
+
+// fair are the other knobs of kernel/sched/fair.c, and those of what concerns all tasks.
+func fair() []Knob {
 	return []Knob{
-		slice,
 		{
 			Name: "fair.migrationCost", About: "how long after its last run a task counts as cache-hot and stays where it is",
 			Unit: Duration, Low: 0, High: second, SafeLow: 50 * micro, SafeHigh: 5 * milli,

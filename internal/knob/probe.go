@@ -270,6 +270,10 @@ func (h *Host) Elsewhere(m Moved) Elsewhere {
 	}
 	e := Elsewhere{Found: h.Probe(k)[0]}
 	switch {
+	case e.File == "" && m.Gone != "" && e.Support == Unknown:
+		e.Text = fmt.Sprintf("%s before Linux %s (%s); since then %s", m.Knob, m.Gone, e.Why, m.Instead)
+	case e.File == "" && m.Gone != "":
+		e.Text = m.Instead
 	case known && e.File == "":
 		e.Text = m.Knob + ": " + e.Why
 	case known && e.Support != Settable:
@@ -278,15 +282,10 @@ func (h *Host) Elsewhere(m Moved) Elsewhere {
 		e.Text = fmt.Sprintf("%s (%s)", m.Knob, e.File)
 	case e.File != "":
 		e.Text = m.File + ", for which Berth has no knob"
-	case e.Support == Unknown && m.Gone != "":
-		e.Text = fmt.Sprintf("%s before Linux %s (%s); since then %s", m.File, m.Gone, e.Why, m.Instead)
 	case e.Support == Unknown:
 		e.Text = m.File + ": " + e.Why
 	default:
-		e.Text = m.Instead
-		if e.Text == "" {
-			e.Text = "nothing: " + e.Why
-		}
+		e.Text = "nothing: " + e.Why
 	}
 	return e
 }

@@ -260,9 +260,9 @@ func TestRTRoot(t *testing.T) {
 // TestElsewhere: where each kernel has the sysctls that moved.
 func TestElsewhere(t *testing.T) {
 	for _, tt := range []struct{ kernel, sysctl, want string }{
-		{"6.1", "kernel.sched_latency_ns", "/sys/kernel/debug/sched/latency_ns, for which Berth has no knob"},
+		{"6.1", "kernel.sched_latency_ns", "fair.latency (/sys/kernel/debug/sched/latency_ns)"},
 		{"6.12", "kernel.sched_latency_ns", "nothing: the fair class has no latency target any more; fair.slice sets its slice"},
-		{"6.18-guest", "kernel.sched_latency_ns", "/sys/kernel/debug/sched/latency_ns before Linux 6.6 (debugfs is not mounted at /sys/kernel/debug, and Berth mounts nothing); since then nothing: the fair class has no latency target any more; fair.slice sets its slice"},
+		{"6.18-guest", "kernel.sched_latency_ns", "fair.latency before Linux 6.6 (debugfs is not mounted at /sys/kernel/debug, and Berth mounts nothing); since then nothing: the fair class has no latency target any more; fair.slice sets its slice"},
 		{"6.1", "kernel.sched_min_granularity_ns", "fair.slice (/sys/kernel/debug/sched/min_granularity_ns)"},
 		{"7.2", "kernel.sched_min_granularity_ns", "fair.slice (/sys/kernel/debug/sched/base_slice_ns)"},
 		{"6.12", "kernel.sched_wakeup_granularity_ns", "policy batch for units that may wait; a slice per unit on Linux 6.12 and newer"},

@@ -89,11 +89,11 @@ type Moved struct {
 	Since string
 	// Knob is what Berth sets instead, "" where there is none.
 	Knob string
-	// File is where the value is on the kernels after Since, and Gone the first version
-	// without that too, "" where every newer one has it.
-	File, Gone string
-	// Instead says what to do where nothing has the value any more.
-	Instead string
+	// File is where the value is on newer kernels if no knob is for it.
+	File string
+	// Gone is the first version without the knob too, "" where every newer one has it, and Instead
+	// what to do there.
+	Gone, Instead string
 }
 
 // MovedSysctls returns the sysctls of the scheduler that moved or ended.
@@ -101,12 +101,12 @@ func MovedSysctls() []Moved {
 	const balancing = sched + "/numa_balancing/"
 	return []Moved{
 		{
-			Sysctl: "kernel.sched_latency_ns", Since: "5.13", File: sched + "/latency_ns", Gone: "6.6",
+			Sysctl: "kernel.sched_latency_ns", Since: "5.13", Knob: "fair.latency", Gone: "6.6",
 			Instead: "nothing: the fair class has no latency target any more; fair.slice sets its slice",
 		},
 		{Sysctl: "kernel.sched_min_granularity_ns", Since: "5.13", Knob: "fair.slice"},
 		{
-			Sysctl: "kernel.sched_wakeup_granularity_ns", Since: "5.13", File: sched + "/wakeup_granularity_ns", Gone: "6.6",
+			Sysctl: "kernel.sched_wakeup_granularity_ns", Since: "5.13", Knob: "fair.wakeupGranularity", Gone: "6.6",
 			Instead: "policy batch for units that may wait; a slice per unit on Linux 6.12 and newer",
 		},
 		{Sysctl: "kernel.sched_migration_cost_ns", Since: "5.13", Knob: "fair.migrationCost"},
@@ -123,6 +123,16 @@ func MovedSysctls() []Moved {
 func Move(key string) (Moved, bool) {
 	all := MovedSysctls()
 	i := slices.IndexFunc(all, func(m Moved) bool { return SysctlFile(m.Sysctl) == SysctlFile(key) })
+	if i < 0 {
+		return Moved{}, false
+	}
+	return all[i], true
+}
+
+// Ended returns what to know of a knob that newer kernels do not have, by its name.
+func Ended(name string) (Moved, bool) {
+	all := MovedSysctls()
+	i := slices.IndexFunc(all, func(m Moved) bool { return m.Knob == name && m.Gone != "" })
 	if i < 0 {
 		return Moved{}, false
 	}

@@ -86,7 +86,7 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	for _, m := range knob.MovedSysctls() {
-		if _, ok := knob.Lookup(m.Knob); m.Since == "" || ok == (m.File != "") || m.Gone != "" && m.Instead == "" {
+		if _, ok := knob.Lookup(m.Knob); m.Since == "" || ok == (m.File != "") || (m.Gone != "") != (m.Instead != "") || m.Gone != "" && !ok {
 			t.Errorf("%+v", m)
 		}
 	}

@@ -207,10 +207,12 @@ func (l *linter) advice(s Setting, k knob.Knob, n int64) {
 		}
 		l.add("unadvised", Info, "%s %s is outside %s to %s", s.Knob.Name, s.Value.Text, shown(k.SafeLow), shown(k.SafeHigh))
 	}
-	if l.facts.HZ > 0 && k.Unit == knob.Duration && k.Phase == knob.Slices || k.Name == "rr.slice" {
+	if k.Name == "fair.slice" || k.Name == rrSlice {
 		l.tick(s, k, n)
 	}
 }
+
+const rrSlice = "rr.slice"
 
 // tick says of a slice what the kernel's ticks make of it.
 func (l *linter) tick(s Setting, k knob.Knob, n int64) {
@@ -221,7 +223,7 @@ func (l *linter) tick(s Setting, k knob.Knob, n int64) {
 	if n >= tick {
 		return
 	}
-	if k.Name == "rr.slice" {
+	if k.Name == rrSlice {
 		l.add("tick", Info, "%s %s: the kernel keeps whole ticks, and one is %s here (CONFIG_HZ=%d): that is what it will be", s.Knob.Name, s.Value.Text, knob.Span(tick), l.facts.HZ)
 		return
 	}

@@ -230,6 +230,10 @@ func (r *reader) moved(l Line, m knob.Moved, value string) Line {
 		return l
 	}
 	l.Knob = m.Knob
+	if m.Gone != "" && e.Support == knob.Unknown {
+		l.Verdict = Unknown
+		return l
+	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
 		l.Verdict, l.Why = Unknown, "no whole number"

@@ -51,7 +51,7 @@ func Peers(r Running) []Peer {
 	if r.SchedExt {
 		all = append(all, Peer{
 			"the sched_ext scheduler that is loaded",
-			[]string{"fair.slice", "fair.migrationCost", "fair.nrMigrate"},
+			[]string{"fair.slice", "fair.latency", "fair.wakeupGranularity", "fair.migrationCost", "fair.nrMigrate"},
 			"unload it: these knobs are the fair class's, which it replaces",
 		})
 	}

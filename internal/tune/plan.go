@@ -153,6 +153,9 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 
 // gone says what became of a knob that this kernel lacks.
 func gone(s profile.Setting, f knob.Found, h Host) string {
+	if ended, is := knob.Ended(s.Knob.Name); is {
+		return fmt.Sprintf("%s; Linux %s and newer have none, instead %s", f.Why, ended.Gone, ended.Instead)
+	}
 	key, isSysctl := strings.CutPrefix(s.Knob.Name, knob.Prefix)
 	moved, known := knob.Move(key)
 	if !isSysctl || !known {

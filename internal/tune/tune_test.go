@@ -83,9 +83,9 @@ func gone(major, minor int) map[string]string {
 	const sched = "/sys/kernel/debug/sched/"
 	since := func(a, b int) bool { return major > a || major == a && minor >= b }
 	switch all := map[string]string{
-		"latency_ns":            "instead " + sched + "latency_ns, for which Berth has no knob",
+		"latency_ns":            "instead fair.latency (" + sched + "latency_ns)",
 		"min_granularity_ns":    "instead fair.slice (" + sched + "min_granularity_ns)",
-		"wakeup_granularity_ns": "instead " + sched + "wakeup_granularity_ns, for which Berth has no knob",
+		"wakeup_granularity_ns": "instead fair.wakeupGranularity (" + sched + "wakeup_granularity_ns)",
 		"migration_cost_ns":     "instead fair.migrationCost (" + sched + "migration_cost_ns)",
 		"nr_migrate":            "instead fair.nrMigrate (" + sched + "nr_migrate)",
 	}; {
@@ -176,9 +176,9 @@ func TestSeedImport(t *testing.T) {
 			"sysctl.kernel.sched_autogroup_enabled=0 sysctl.kernel.sched_latency_ns=4000000 sysctl.kernel.sched_min_granularity_ns=1000000 sysctl.kernel.sched_nr_migrate=64 sysctl.kernel.sched_rr_timeslice_ms=1 sysctl.kernel.sched_wakeup_granularity_ns=250000",
 		},
 		"6.1": {
-			"dead 5.13,translated 5.13,dead 5.13,harmful,translated 5.13,kept,kept",
-			"unknown translated dead,dead 5.13,translated 5.13,dead 5.13,harmful",
-			"fair.nrMigrate=64 fair.slice=1ms sysctl.kernel.sched_autogroup_enabled=0 sysctl.kernel.sched_rr_timeslice_ms=1",
+			"translated 5.13,translated 5.13,translated 5.13,harmful,translated 5.13,kept,kept",
+			"unknown translated dead,translated 5.13,translated 5.13,translated 5.13,harmful",
+			"fair.latency=4ms fair.nrMigrate=64 fair.slice=1ms fair.wakeupGranularity=250us sysctl.kernel.sched_autogroup_enabled=0 sysctl.kernel.sched_rr_timeslice_ms=1",
 		},
 		"6.12": {
 			"dead 6.6,translated 5.13,dead 6.6,harmful,translated 5.13,kept,kept",

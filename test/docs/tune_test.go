@@ -98,14 +98,14 @@ func movedRows() string {
 	for _, m := range knob.MovedSysctls() {
 		var instead []string
 		if m.Knob != "" {
-			instead = append(instead, "`"+m.Knob+"`")
-		}
-		if m.File != "" {
-			text := "`" + m.File + "`, for which Berth has no knob"
+			text := "`" + m.Knob + "`"
 			if m.Gone != "" {
-				text += ", until " + m.Gone
+				text += " until " + m.Gone
 			}
 			instead = append(instead, text)
+		}
+		if m.File != "" {
+			instead = append(instead, "`"+m.File+"`, for which Berth has no knob")
 		}
 		if m.Instead != "" {
 			instead = append(instead, "then "+m.Instead)
