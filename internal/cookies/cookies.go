@@ -22,6 +22,8 @@ const (
 	lookEvery = 5 * time.Second
 	// againAfter is when it is tried again after no cookie could be given.
 	againAfter = time.Minute
+	// budget is how many threads are looked at in a round: about ten milliseconds.
+	budget = 16384
 )
 
 // Host opens groups and lists their threads. *cgroup.Host is one.
@@ -42,16 +44,25 @@ type Offline struct {
 	source, reason string
 	needless       bool
 
-	held    *coresched.Held
-	groups  []string       // of offline work, as of the last round
-	threads map[string]int // how many have the cookie, by group
-	lacking []string       // the groups of which some have not, at the last look
-	joins   isolate.Joins
+	held   *coresched.Held
+	groups []string         // of offline work, as of the last round
+	found  map[string]found // at the last look, by group
+	joins  isolate.Joins
+	// sweep is the look at all of them that is under way, and left what is left of the round's budget.
+	sweep sweep
+	left  int
 	// until is when looks become rare, next when the next one is due.
 	until, next time.Duration
 	// failure is why no cookie could be given, until it is tried again a minute later.
 	failure string
 	again   time.Duration
+}
+
+// found is what was found out about a group: how many of its threads have the cookie, and whether
+// others have not.
+type found struct {
+	have  int
+	lacks bool
 }
 
 // New returns Offline without a cookie. touch has the next pass look at a group.
@@ -62,7 +73,7 @@ func (c *Offline) Drop() {
 	if c.held != nil {
 		c.held.Close()
 	}
-	c.held, c.groups, c.threads, c.lacking, c.joins = nil, nil, nil, nil, isolate.Joins{}
+	c.held, c.groups, c.found, c.joins, c.sweep = nil, nil, nil, isolate.Joins{}, sweep{}
 }
 
 // Decide returns what has these groups share a cookie, or nothing where they do not. source is
@@ -113,43 +124,67 @@ func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 		}
 		c.held = held
 	}
+	c.left = budget
 	if !slices.Equal(groups, c.groups) {
-		c.groups, c.threads, c.until, c.next = slices.Clone(groups), map[string]int{}, now+lookFor, now
+		c.change(groups)
+		c.until, c.next = now+lookFor, now
 	}
-	if now < c.next {
-		return ""
+	if len(c.sweep.left) == 0 {
+		if now < c.next {
+			return ""
+		}
+		if c.next = now + lookEvery; now < c.until {
+			c.next = now
+		}
+		c.sweep.left = slices.Clone(groups)
+		c.joins.Round(kernel.Boottime(), func(group string) bool { return slices.Contains(groups, group) })
 	}
-	if c.next = now + lookEvery; now < c.until {
-		c.next = now
-	}
-	c.joins.Round(kernel.Boottime(), func(group string) bool { return slices.Contains(groups, group) })
-	if err := c.look(groups); err != nil {
+	var err error
+	if c.left, err = c.sweep.step(c.left, c); err != nil {
 		return err.Error()
 	}
-	for _, group := range c.lacking {
+	for _, group := range c.lacking() {
 		c.touch(group)
 	}
 	return ""
 }
 
-// look finds out which threads of groups have the cookie.
-func (c *Offline) look(groups []string) error {
-	c.lacking = nil
+// change takes the groups of offline work. What is known of those that stay stands.
+func (c *Offline) change(groups []string) {
+	if len(c.sweep.left) > 0 {
+		c.sweep.extend(c.groups, groups)
+	}
+	known := c.found
+	c.groups, c.found = slices.Clone(groups), map[string]found{}
 	for _, group := range groups {
-		now, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (cookie.Threads, error) { return cookie.Look(c.host, g, c.held.ID()) })
-		if errors.Is(err, cgroup.ErrNoGroup) {
-			continue // it has no threads
-		}
-		if err != nil {
-			return err
-		}
-		lack := joiners(now.Lack)
-		c.joins.See(kernel.Boottime(), group, lack)
-		if c.threads[group] = len(now.Have); len(lack) > 0 {
-			c.lacking = append(c.lacking, group)
+		if f, is := known[group]; is {
+			c.found[group] = f
 		}
 	}
-	return nil
+}
+
+// list implements looks.
+func (c *Offline) list(group string) ([]int, error) {
+	tids, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) ([]int, error) { return cookie.List(c.host, g) })
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return nil, nil
+	}
+	return tids, err
+}
+
+// see implements looks.
+func (c *Offline) see(tids []int, into *cookie.Threads) error { return into.See(tids, c.held.ID()) }
+
+// seen implements looks.
+func (c *Offline) seen(group string, now cookie.Threads) {
+	lack := joiners(now.Lack)
+	c.joins.See(kernel.Boottime(), group, lack)
+	c.found[group] = found{have: len(now.Have), lacks: len(lack) > 0}
+}
+
+// lacking returns the groups of which some threads had no cookie at the last look.
+func (c *Offline) lacking() []string {
+	return slices.DeleteFunc(slices.Clone(c.groups), func(group string) bool { return !c.found[group].lacks })
 }
 
 // joiners returns those of the threads that are still there.
@@ -169,16 +204,21 @@ const tick = time.Second / 100
 
 // Saw looks again at the groups of which threads had no cookie: a pass has just given it to them.
 func (c *Offline) Saw() {
-	if c.held == nil || len(c.lacking) == 0 {
+	if c.held == nil {
 		return
 	}
-	if err := c.look(c.lacking); err != nil {
+	again := sweep{left: c.lacking()}
+	if left, err := again.step(c.left, c); err != nil {
 		c.next = 0 // the next round says what is wrong
+	} else {
+		c.left = left
 	}
 }
 
 // Isolates says that all offline threads have the cookie.
-func (c *Offline) Isolates() bool { return c.held != nil && len(c.lacking) == 0 }
+func (c *Offline) Isolates() bool {
+	return c.held != nil && len(c.found) == len(c.groups) && len(c.lacking()) == 0
+}
 
 // Status is what is true of the cookie of offline threads.
 type Status struct {
@@ -204,8 +244,8 @@ func (c *Offline) Status() *Status {
 	s := &Status{Reason: c.reason, Policy: c.source}
 	if c.held != nil {
 		s.Cookie, s.Groups, s.Lacking, s.Gap = c.held.ID().String(), len(c.groups), c.joins.Lacking, c.joins.Longest.Seconds()
-		for _, n := range c.threads {
-			s.Threads += n
+		for _, f := range c.found {
+			s.Threads += f.have
 		}
 	}
 	return s
@@ -228,8 +268,8 @@ func (c *Offline) Of(group string) string {
 		return ""
 	case c.reason != "":
 		return s.Line()
-	case slices.Contains(c.lacking, group):
+	case c.found[group].lacks:
 		rest = "others not yet"
 	}
-	return fmt.Sprintf("core scheduling: %d threads have the cookie of offline work, %s, by %s", c.threads[group], rest, c.source)
+	return fmt.Sprintf("core scheduling: %d threads have the cookie of offline work, %s, by %s", c.found[group].have, rest, c.source)
 }

@@ -113,26 +113,39 @@ type Lister interface {
 // Look finds out which threads of a group have a cookie. The error is ErrUnseen where they cannot
 // be looked at, or that of the group.
 func Look(host Lister, g *cgroup.Group, c coresched.Cookie) (now Threads, err error) {
-	tids, foreign, err := host.ThreadIDs(g)
-	switch {
-	case err != nil:
+	tids, err := List(host, g)
+	if err != nil {
 		return now, err
-	case foreign > 0:
-		return now, fmt.Errorf("threads of %s have no id in this pid namespace: %w", g.Path(), ErrUnseen)
 	}
+	return now, now.See(tids, c)
+}
+
+// List returns the threads of a group. The error is ErrUnseen where one has no id here, or that of the
+// group.
+func List(host Lister, g *cgroup.Group) ([]int, error) {
+	tids, foreign, err := host.ThreadIDs(g)
+	if err == nil && foreign > 0 {
+		err = fmt.Errorf("threads of %s have no id in this pid namespace: %w", g.Path(), ErrUnseen)
+	}
+	return tids, err
+}
+
+// See adds those of some threads that have a cookie, and those that have none. The error is ErrUnseen
+// where they cannot be looked at.
+func (t *Threads) See(tids []int, c coresched.Cookie) error {
 	for _, tid := range tids {
 		has, err := coresched.Of(tid)
 		switch {
 		case errors.Is(err, coresched.ErrGone):
 		case err != nil:
-			return Threads{}, classify(err)
+			return classify(err)
 		case has == c:
-			now.Have = append(now.Have, tid)
+			t.Have = append(t.Have, tid)
 		case has == 0:
-			now.Lack = append(now.Lack, tid)
+			t.Lack = append(t.Lack, tid)
 		}
 	}
-	return now, nil
+	return nil
 }
 
 // Write has all threads of the group have the cookie, or none of them.

@@ -1,0 +1,132 @@
+package cookies
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/driver/cookie"
+)
+
+// crowd is a host with threads in groups. Odd ones have the cookie.
+type crowd struct {
+	threads map[string][]int
+	asked   []int // which threads were looked at, in this order
+	found   []string
+	err     error
+}
+
+func (h *crowd) list(group string) ([]int, error) { return h.threads[group], h.err }
+
+func (h *crowd) see(tids []int, into *cookie.Threads) error {
+	h.asked = append(h.asked, tids...)
+	for _, tid := range tids {
+		if tid%2 == 1 {
+			into.Have = append(into.Have, tid)
+		} else {
+			into.Lack = append(into.Lack, tid)
+		}
+	}
+	return nil
+}
+
+func (h *crowd) seen(group string, now cookie.Threads) {
+	h.found = append(h.found, fmt.Sprintf("%s %d %d", group, len(now.Have), len(now.Lack)))
+}
+
+// from returns n ids from the first one on.
+func from(first, n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = first + i
+	}
+	return all
+}
+
+// A step looks at no more threads than its budget, a large group takes several, and none of its
+// threads is looked at twice.
+func TestSweepKeepsItsBudget(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	h := &crowd{threads: map[string][]int{"a": from(1, 3), "large": from(100, 40), "b": from(200, 2)}}
+	s := sweep{left: []string{"a", "large", "gone", "b"}}
+	var steps []int
+	for len(s.left) > 0 {
+		before := len(h.asked)
+		if _, err := s.step(most, h); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, len(h.asked)-before)
+	}
+	if diff := cmp.Diff([]int{15, 16, 14}, steps); diff != "" {
+		t.Errorf("threads by step:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a 2 1", "large 20 20", "gone 0 0", "b 1 1"}, h.found); diff != "" {
+		t.Error(diff)
+	}
+	if all := slices.Concat(from(1, 3), from(100, 40), from(200, 2)); !slices.Equal(h.asked, all) {
+		t.Errorf("%v, want %v", h.asked, all)
+	}
+}
+
+// What is left of a budget is returned: a group counts as one thread more.
+func TestSweepReturnsTheRest(t *testing.T) {
+	t.Parallel()
+	h := &crowd{threads: map[string][]int{"a": from(1, 3)}}
+	s := sweep{left: []string{"a", "gone"}}
+	if left, err := s.step(16, h); left != 11 || err != nil {
+		t.Errorf("%d, %v, want 11", left, err)
+	}
+}
+
+// Groups that come while a large one is looked at have their turn before it goes on, where it stopped;
+// groups that went have none.
+func TestSweepTakesNewGroupsFirst(t *testing.T) {
+	t.Parallel()
+	h := &crowd{threads: map[string][]int{"large": from(100, 40), "new": from(1, 2), "b": from(200, 2)}}
+	s := sweep{left: []string{"large", "b"}}
+	for n, groups := range [][]string{{"large", "b"}, {"large", "new"}, {"large", "new"}, {"large", "new"}} {
+		if n == 1 {
+			s.extend([]string{"large", "b"}, groups)
+		}
+		if _, err := s.step(16, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := slices.Concat(from(100, 16), from(1, 2), from(116, 24)); !slices.Equal(h.asked, want) || len(s.left) > 0 {
+		t.Errorf("%v, want %v; left %q", h.asked, want, s.left)
+	}
+	if diff := cmp.Diff([]string{"new 1 1", "large 20 20"}, h.found); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Threads that left a large group until its last step do not lack a cookie: their ids may be others'.
+func TestSweepForgetsWhoLeft(t *testing.T) {
+	t.Parallel()
+	h := &crowd{threads: map[string][]int{"large": from(100, 20)}}
+	s := sweep{left: []string{"large"}}
+	_, first := s.step(16, h)
+	h.threads["large"] = from(104, 16)
+	_, second := s.step(16, h)
+	if diff := cmp.Diff([]string{"large 10 8"}, h.found); diff != "" || errors.Join(first, second) != nil {
+		t.Error(diff, first, second)
+	}
+}
+
+// An error leaves the group to the next step.
+func TestSweepStopsAtAnError(t *testing.T) {
+	t.Parallel()
+	h := &crowd{threads: map[string][]int{"a": from(1, 2)}, err: errors.New("no threads")}
+	s := sweep{left: []string{"a"}}
+	if _, err := s.step(16, h); !errors.Is(err, h.err) || len(s.left) != 1 {
+		t.Errorf("%v, left %q", err, s.left)
+	}
+	h.err = nil
+	if _, err := s.step(16, h); err != nil || !slices.Equal(h.found, []string{"a 1 1"}) {
+		t.Errorf("%v, %q", err, h.found)
+	}
+}
