@@ -13,9 +13,8 @@
 // kernel messages on the first can't tear them.
 //
 // TestVM boots every cell of the matrix (kernel × cgroup layout) with the same test
-// binaries. What counts is each test by name: one that fails, is missing, or is skipped
-// without an entry in skips.go fails the cell, and an entry must be proved by a pass of that
-// test in another cell.
+// binaries. What counts is each test by name: one that fails, is missing, or skips itself fails the
+// cell.
 //
 // An emulated processor needs a fifth of a second to start a test that is then killed at one of
 // two hundred steps. So the one cell of `make test` makes one of seven such steps (job.Stride); the

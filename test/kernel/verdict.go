@@ -28,21 +28,9 @@ func Outcomes(output string) map[string]string {
 	return found
 }
 
-// Record is what happened to every test in every cell that was booted.
-type Record struct {
-	skips    []Skip
-	outcomes map[string]map[string]string // Test, cell name, outcome.
-	layouts  map[string]string            // Layout of each cell that was booted.
-}
-
-// NewRecord starts a record that accepts the given skips.
-func NewRecord(skips []Skip) *Record {
-	return &Record{skips: skips, outcomes: map[string]map[string]string{}, layouts: map[string]string{}}
-}
-
-// Judge adds the result of one package in one cell and returns what is wrong with it.
-func (r *Record) Judge(cell, layout string, want Cases, got job.Result) []string {
-	r.layouts[cell] = layout
+// Judge returns what is wrong with the result of one package: a test that failed, or skipped itself,
+// or has no result, and a guest that died. A cell is booted to run its cases, so none may skip there.
+func Judge(want Cases, got job.Result) []string {
 	var wrong []string
 	outcomes := Outcomes(got.Output)
 	switch {
@@ -57,45 +45,8 @@ func (r *Record) Judge(cell, layout string, want Cases, got job.Result) []string
 		}
 	}
 	for test, outcome := range outcomes {
-		full := want.Package + "." + test
-		if r.outcomes[full] == nil {
-			r.outcomes[full] = map[string]string{}
-		}
-		r.outcomes[full][cell] = outcome
-		if outcome == failed || outcome == skipped && !r.mayskip(layout, full) {
+		if outcome != passed {
 			wrong = append(wrong, test+": "+outcome)
-		}
-	}
-	slices.Sort(wrong)
-	return wrong
-}
-
-// mayskip says that an entry allows the test to skip itself in a layout.
-func (r *Record) mayskip(layout, test string) bool {
-	return slices.ContainsFunc(r.skips, func(s Skip) bool {
-		return s.covers(test) && slices.Contains(s.Layouts, layout)
-	})
-}
-
-// Unproved returns, after all cells, the entries that are not what they claim: those whose
-// test passed nowhere, and those that no longer skip in a cell where they should.
-func (r *Record) Unproved() []string {
-	var wrong []string
-	for _, s := range r.skips {
-		somewhere := false
-		for test, cells := range r.outcomes {
-			if !s.covers(test) {
-				continue
-			}
-			for cell, outcome := range cells {
-				somewhere = somewhere || outcome == passed
-				if test == s.Test && outcome != skipped && slices.Contains(s.Layouts, r.layouts[cell]) {
-					wrong = append(wrong, fmt.Sprintf("%s: listed as skipped, but %s in %s", test, outcome, cell))
-				}
-			}
-		}
-		if !somewhere {
-			wrong = append(wrong, s.Test+": listed as skipped, and passes in no cell")
 		}
 	}
 	slices.Sort(wrong)
