@@ -18,11 +18,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // Cookie is what the kernel shows of a cookie, 0 for none.
@@ -109,7 +110,7 @@ func Hold() (*Held, error) {
 	made := make(chan error)
 	go func() {
 		defer close(h.ended)
-		onThread(func() {
+		kernel.OnThread(func() {
 			err := create()
 			if err == nil {
 				h.id, err = Of(0)
@@ -143,9 +144,8 @@ func With(c Cookie, f func() error) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go onThread(func() { ended <- with(c, own, f) })
-	return <-ended
+	kernel.OnThread(func() { err = with(c, own, f) })
+	return err
 }
 
 // with has the calling thread take a cookie, and then runs f.
@@ -172,23 +172,6 @@ func with(c Cookie, sources []int, f func() error) error {
 		return fmt.Errorf("cookie %s: %w", c, ErrNoSource)
 	}
 	return f()
-}
-
-// onThread runs f on a thread of its own, which ends with it: no other goroutine ever has the
-// cookie that f gave it. The Go runtime makes no thread from one that is locked.
-func onThread(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() == os.Getpid() { // the first thread does not end before the process
-		defer runtime.UnlockOSThread()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			onThread(f)
-		}()
-		<-ended
-		return
-	}
-	f()
 }
 
 // ownThreads returns the threads of this process.

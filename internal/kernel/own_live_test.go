@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,30 +15,13 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// onThread runs what changes a thread on one of its own, which ends with it.
-func onThread(t *testing.T, change func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if unix.Gettid() == os.Getpid() { // the first thread does not end before the process
-			defer runtime.UnlockOSThread()
-			onThread(t, change)
-			return
-		}
-		change() // never unlocked: no other goroutine has the thread after it
-	}()
-	<-done
-}
-
 // A thread has what it was given, and the process nothing of it.
 func TestOwnThread(t *testing.T) {
 	before, err := ThreadAffinity(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	onThread(t, func() {
+	OnThread(func() {
 		group, err := OwnGroupCPUs()
 		if err != nil || !before.IsSubsetOf(group) {
 			t.Errorf("group %s, before %s, %v", group, before, err)
@@ -120,7 +102,7 @@ func trySlices(t *testing.T) {
 // Without CAP_SYS_NICE and without a limit of real-time priorities the error says what is
 // missing.
 func TestRealTimeNeedsRights(t *testing.T) {
-	onThread(t, func() {
+	OnThread(func() {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
 		if err := unix.Capset(&header, &none[0]); err != nil {
@@ -166,7 +148,7 @@ func TestConfinedCPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onThread(t, func() {
+	OnThread(func() {
 		if err := BindCPUs(cpuset.Set{}.Add(last)); err != nil {
 			t.Error(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -62,28 +61,21 @@ func ThreadScheduled(tid int) (Scheduled, error) {
 // DefaultThreadSlice returns the slice of a thread for which none was set, 0 where the kernel has no
 // slices of single threads. It asks for that on a thread of its own, which then ends.
 func DefaultThreadSlice() (time.Duration, error) {
-	type answer struct {
-		s   Scheduled
-		err error
-	}
-	answers := make(chan answer)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		var a answer
-		if a.s, a.err = ThreadScheduled(0); a.err == nil {
-			none := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: int32(a.s.Nice)} //nolint:gosec // -20 to 19
-			a.err = unix.SchedSetAttr(0, &none, 0)
+	var s Scheduled
+	var err error
+	OnThread(func() {
+		if s, err = ThreadScheduled(0); err == nil {
+			none := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: int32(s.Nice)} //nolint:gosec // -20 to 19
+			err = unix.SchedSetAttr(0, &none, 0)
 		}
-		if a.err == nil {
-			a.s, a.err = ThreadScheduled(0)
+		if err == nil {
+			s, err = ThreadScheduled(0)
 		}
-		answers <- a
-	}()
-	a := <-answers
-	if a.err != nil {
-		return 0, fmt.Errorf("slice of a thread without one of its own: %w", a.err)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("slice of a thread without one of its own: %w", err)
 	}
-	return a.s.Slice, nil
+	return s.Slice, nil
 }
 
 // ThreadProcess returns the process of a thread. A thread that is gone is fs.ErrNotExist.

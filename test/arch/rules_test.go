@@ -102,7 +102,7 @@ func house() rules {
 			"internal/topology": {level: 2},
 			"internal/workload": {level: 2},
 
-			"internal/coresched": {level: 1},
+			"internal/coresched": {level: 1, beside: []string{"internal/kernel"}},
 			"internal/hostfs":    {level: 1},
 			"internal/hostwrite": {level: 1, beside: []string{"internal/hostfs", "internal/kernel"}},
 			"internal/kernel":    {level: 1, beside: []string{"internal/hostfs"}},
