@@ -71,10 +71,10 @@ type Options struct {
 	narrowing *narrowing.Looks
 }
 
-// hostFacts are the constants of the running kernel that the control law needs.
+// hostFacts are what the control law needs of the running kernel.
 type hostFacts struct {
-	slice unit.Micros
-	tick  time.Duration
+	slice unit.Micros   // as of the last second
+	tick  time.Duration // a constant
 }
 
 // Run is the agent. It blocks until ctx ends, then puts quotas and bursts above
@@ -163,14 +163,12 @@ func (o *Options) describeKernel() error {
 	return nil
 }
 
-// slice is how much quota the kernel hands to one CPU at a time now, as it was at the start where it
-// cannot be read.
-func (o *Options) slice() unit.Micros {
-	now, err := kernel.BandwidthSlice(o.Root)
-	if err != nil {
-		return o.facts.slice
+// readSlice reads how much quota the kernel hands to one CPU at a time. Where it cannot, what it was
+// stands.
+func (o *Options) readSlice() {
+	if now, err := kernel.BandwidthSlice(o.Root); err == nil {
+		o.facts.slice = now
 	}
-	return now
 }
 
 // hasWorkloadDir refuses to start without the directory. One that vanishes later

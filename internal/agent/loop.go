@@ -130,7 +130,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.roster = roster.New(roster.Options{Host: c.host, Log: c.opts.Log, Fail: c.fail})
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
-		Slice: c.opts.slice, Tick: c.opts.facts.tick, Limited: limited(c),
+		Slice: func() unit.Micros { return c.opts.facts.slice }, Tick: c.opts.facts.tick, Limited: limited(c),
 		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.roster, c.reconciler.Quotas())
 	c.burst.Pool().Configure(c.opts.Config)
@@ -322,8 +322,10 @@ func (c *controller) everySecond(now time.Duration) {
 	c.ready = c.manifestProblem == nil
 }
 
-// readMachine reads which CPUs the host has now, and hands on what follows from it.
+// readMachine reads which CPUs the host has now and how it hands out quota, and passes on what follows
+// from it.
 func (c *controller) readMachine(now time.Duration) {
+	c.opts.readSlice()
 	if err := c.cpus.Read(c.opts.Root); err != nil {
 		c.fail("topology", err)
 		return
