@@ -177,7 +177,7 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 		return Answer{}, nil
 	}
 	answer := inv.answer(decided.Others)
-	if _, theirs := inv.owner.sets[e.Container.ID]; theirs {
+	if inv.owner.of(e.Container.ID) {
 		return answer, nil // of two plugins that set the same the runtime takes neither
 	}
 	for _, d := range decided.Own {
@@ -195,7 +195,7 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
-		if _, theirs := inv.owner.sets[d.ContainerID]; theirs {
+		if inv.owner.of(d.ContainerID) {
 			continue
 		}
 		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" && !d.Mems.IsEmpty() {

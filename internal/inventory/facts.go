@@ -166,8 +166,7 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 // this very set, or from the owner of all sets where it asks for them, as the kubelet's
 // static policy has it.
 func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) bool {
-	_, foreign := f.inv.owner.sets[k.ID]
-	if k.Pinned || f.pinned[k.ID] || foreign {
+	if k.Pinned || f.pinned[k.ID] || f.inv.owner.of(k.ID) {
 		return true
 	}
 	integer := one.CPULimit >= milli && one.CPULimit%milli == 0

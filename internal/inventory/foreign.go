@@ -42,6 +42,12 @@ func (o owner) ofPod(uid string) string {
 	return ""
 }
 
+// of says whether another owner has set those of a container.
+func (o owner) of(id string) bool {
+	_, theirs := o.sets[id]
+	return theirs
+}
+
 // found remembers another owner. What a container was made with says more than what
 // stands, and an owner with a name more than a set without one.
 func (o *owner) found(id string, other foreignOwner) {
