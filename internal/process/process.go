@@ -140,22 +140,23 @@ func (p *Process) reap() (gone bool, err error) {
 	}
 }
 
-// FIFO is the real-time policy of a detached process, and Highest its priority: above every thread
-// that starves others.
+// RoundRobin is the real-time policy of a detached process, and Highest its priority: above every thread
+// that starves others. Under SCHED_FIFO a thread of the Go runtime that waits without a system call
+// (gcAssistAlloc calls Gosched in a loop) keeps its CPU for good, also from the thread that it waits for.
 const (
-	FIFO    = unix.SCHED_FIFO
-	Highest = 99
+	RoundRobin = unix.SCHED_RR
+	Highest    = 99
 )
 
 // Detach starts a program in a session of its own, from the root directory and without the
 // standard streams: it lives on when this process, its terminal or its process group ends. It goes
-// before every other thread (SCHED_FIFO), and the kernel kills it last for memory, where this
+// before every other thread (SCHED_RR), and the kernel kills it last for memory, where this
 // process may have that: what guards a host against a program that takes all of it does not starve.
 func Detach(program []string) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // The thread ends with this function, and its policy with it.
-		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: FIFO, Priority: Highest}, 0)
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: RoundRobin, Priority: Highest}, 0)
 		started <- detach(program)
 	}()
 	return <-started

@@ -96,7 +96,7 @@ func (k Keeper) service(realTime bool) []systemd.Property {
 	}
 	if realTime {
 		properties = append(properties,
-			systemd.Property{Name: "CPUSchedulingPolicy", Value: dbus.MakeVariant(int32(process.FIFO))},
+			systemd.Property{Name: "CPUSchedulingPolicy", Value: dbus.MakeVariant(int32(process.RoundRobin))},
 			systemd.Property{Name: "CPUSchedulingPriority", Value: dbus.MakeVariant(int32(process.Highest))})
 	}
 	return properties
