@@ -56,6 +56,8 @@ func TestReplacedKubeletFileEndsTheAgent(t *testing.T) {
 				if err := (kubelet.Source{Dir: m.path("kubelet")}).Watch(ctx, c.takeKubelet); errors.Is(err, kubelet.ErrReplaced) != test.ends {
 					t.Errorf("error %v", err)
 				}
+				c.mu.Lock() // The loop goes on.
+				defer c.mu.Unlock()
 				if said := m.kubelet(); said == nil || said.CPUManagerPolicy != test.last {
 					t.Errorf("it said %+v, want the last policy, %q", said, test.last)
 				}

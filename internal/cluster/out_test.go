@@ -90,10 +90,11 @@ func TestMoveStandsUntilPlaced(t *testing.T) {
 			}}})
 		}
 		client := fake.NewClientset(pods...)
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtimeObject, error) {
 			patch, _ := action.(clienttesting.PatchAction)
-			if down && strings.Contains(string(patch.GetPatch()), v1alpha1.AnnotationPlacement) {
+			if down.Load() && strings.Contains(string(patch.GetPatch()), v1alpha1.AnnotationPlacement) {
 				return true, nil, unavailable()
 			}
 			return false, nil, nil
@@ -121,7 +122,7 @@ func TestMoveStandsUntilPlaced(t *testing.T) {
 		if tries := requests(client, "patch", "pods"); tries > 60*len(pods) {
 			t.Errorf("%d requests in 10 minutes", tries)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(2 * retryMax)
 		synctest.Wait()
 		look("then", "new", "")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +67,13 @@ func newHost(t *testing.T) *host {
 func (h *host) start(boot string) {
 	h.t.Helper()
 	h.watch = drift.New(drift.Options{Root: h.root, Boot: boot})
-	go func() { _ = h.watch.Run(h.t.Context()) }()
+	h.run()
+}
+
+// run has the capability look beside the test.
+func (h *host) run() {
+	watch := h.watch
+	go func() { _ = watch.Run(h.t.Context()) }()
 }
 
 func (h *host) write(name, text string) {
@@ -268,19 +275,21 @@ func TestCluster(t *testing.T) {
 func TestOverdueProfileIsGuarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		applied, kept := time.Hour, 0 // As the clock of h.tuner.
-		now := applied
+		const applied = time.Hour // As the clock of h.tuner.
+		var now atomic.Int64
+		var kept atomic.Int32
+		now.Store(int64(applied))
 		h.watch = drift.New(drift.Options{
-			Root: h.root, Boot: "boot", Boottime: func() time.Duration { return now },
+			Root: h.root, Boot: "boot", Boottime: func() time.Duration { return time.Duration(now.Load()) },
 			Keep: func(a tuner.Applied) error {
 				if a.Profile.Name != "quick" {
 					t.Errorf("a keeper for %q", a.Profile.Name)
 				}
-				kept++
+				kept.Add(1)
 				return nil
 			},
 		})
-		go func() { _ = h.watch.Run(t.Context()) }()
+		h.run()
 		h.apply(time.Minute)
 		for _, step := range []struct {
 			at   time.Duration
@@ -294,10 +303,10 @@ func TestOverdueProfileIsGuarded(t *testing.T) {
 			{50 * time.Minute, 1},
 			{62 * time.Minute, 2},
 		} {
-			now = applied + step.at
+			now.Store(int64(applied + step.at))
 			h.minute()
-			if kept != step.want {
-				t.Errorf("%v after the apply %d keepers were started, want %d", step.at, kept, step.want)
+			if n := int(kept.Load()); n != step.want {
+				t.Errorf("%v after the apply %d keepers were started, want %d", step.at, n, step.want)
 			}
 		}
 	})
