@@ -50,6 +50,15 @@ func found(t *testing.T) cluster.Programs {
 	return programs
 }
 
+// fresh ends what a cluster has left that was killed together with its test. So a snapshot that is
+// taken now has nothing of a cluster, and a directory that is there at the end was left by this test.
+func fresh(t *testing.T) (cluster.Programs, snapshot) {
+	t.Helper()
+	programs := found(t)
+	must(t, Down(t.Context(), t.Output()))
+	return programs, takeSnapshot(t)
+}
+
 // localcluster runs the program as a user does and returns what it prints.
 func localcluster(t *testing.T, program string, args ...string) (out, progress string) {
 	t.Helper()
@@ -64,8 +73,7 @@ func localcluster(t *testing.T, program string, args ...string) (out, progress s
 
 // TestCluster starts the cluster, uses it, hurts it and ends it.
 func TestCluster(t *testing.T) {
-	programs := found(t)
-	before := takeSnapshot(t)
+	programs, before := fresh(t)
 	t.Cleanup(func() { must(t, Down(context.WithoutCancel(t.Context()), t.Output())) })
 	const line = "export KUBECONFIG=/var/lib/berth-cluster/kubeconfig\n"
 	out, progress := localcluster(t, programs.LocalCluster, "up")
@@ -265,8 +273,7 @@ func (u use) join(t *testing.T) {
 
 // TestInterrupted presses Ctrl-C at several moments of the start.
 func TestInterrupted(t *testing.T) {
-	programs := found(t)
-	before := takeSnapshot(t)
+	programs, before := fresh(t)
 	for _, steps := range []int{0, 1, 4} {
 		t.Run(fmt.Sprint(steps, " steps"), func(t *testing.T) {
 			var said bytes.Buffer
@@ -293,8 +300,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestKilled kills what it is that knows about the rest, while a pod runs.
 func TestKilled(t *testing.T) {
-	programs := found(t)
-	before := takeSnapshot(t)
+	programs, before := fresh(t)
 	t.Setenv(withoutAgent, "1")
 	must(t, Up(t.Context(), t.Output()))
 	c, err := Running()
