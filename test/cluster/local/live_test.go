@@ -50,13 +50,17 @@ func found(t *testing.T) cluster.Programs {
 	return programs
 }
 
-// fresh ends what a cluster has left that was killed together with its test. So a snapshot that is
-// taken now has nothing of a cluster, and a directory that is there at the end was left by this test.
+// fresh ends what a cluster has left that was killed together with its test, and takes a snapshot.
+// What the cluster has for itself must be gone then: else it would hide what this test leaves.
 func fresh(t *testing.T) (cluster.Programs, snapshot) {
 	t.Helper()
 	programs := found(t)
 	must(t, Down(t.Context(), t.Output()))
-	return programs, takeSnapshot(t)
+	now := takeSnapshot(t)
+	if len(now.Groups) > 0 || slices.Contains(now.Dirs, Dir) {
+		t.Fatalf("broken law: the end of a cluster leaves the groups %q, the directories %q", now.Groups, now.Dirs)
+	}
+	return programs, now
 }
 
 // localcluster runs the program as a user does and returns what it prints.
