@@ -1,7 +1,9 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,24 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/scratch"
 )
+
+// partitions says whether groups can be partitions here: they can where the controller is of cgroup
+// v2, and otherwise no group has the file.
+func (s *site) partitions() bool {
+	s.t.Helper()
+	hier, err := s.host.Hierarchy(cgroup.CPUSet)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if hier.Version == 2 {
+		return true
+	}
+	name := filepath.Join("/", hier.Mount, s.group.Path(), string(cgroup.KnobPartition))
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		s.t.Errorf("%s: %v, want none in cgroup v1", name, err)
+	}
+	return false
+}
 
 // partition makes a group a partition of some CPUs, as an administrator does, and returns it with a
 // function that checks that it still is one.
@@ -53,8 +73,8 @@ func TestLivePartitionStands(t *testing.T) {
 	for _, kind := range []string{"root", "isolated"} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPair(t, "partition")
-			if hier, err := p.host.Hierarchy(cgroup.CPUSet); err != nil || hier.Version != 2 {
-				t.Skip("partitions are of cgroup v2; runs in the VM: make vm")
+			if !p.partitions() {
+				return
 			}
 			all := p.cpusOf(p.group)
 			if all.Size() < 4 {
@@ -96,8 +116,8 @@ func TestLivePartitionStands(t *testing.T) {
 // A workload whose group is a partition gets no CPUs from Berth, and keeps its own and its quota.
 func TestLivePartitionIsLeftAlone(t *testing.T) {
 	p := newPair(t, "partition-own")
-	if hier, err := p.host.Hierarchy(cgroup.CPUSet); err != nil || hier.Version != 2 {
-		t.Skip("partitions are of cgroup v2; runs in the VM: make vm")
+	if !p.partitions() {
+		return
 	}
 	all := p.cpusOf(p.group)
 	if all.Size() < 4 {
