@@ -6,28 +6,47 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Down ends the cluster, also one that was started halfway or of which anything was killed,
-// and leaves nothing: it kills every process in a group of the cluster, removes the groups, the links berth0 and berth-br0, the nftables tables
-// and Dir, and restores the kernel's settings. What cannot be removed is in the error; all the
-// rest goes. Where no cluster is, it does nothing.
+// and leaves nothing: it kills every process in a group of the cluster, removes the groups, the links
+// berth0 and berth-br0, the nftables tables and Dir, and restores the kernel's settings. What cannot
+// be removed is in the error; all the rest goes. Where no cluster is, it does nothing.
 func Down(ctx context.Context, out io.Writer) error {
 	if err := check(); err != nil {
 		return err
-	}
-	if dirs, err := groupDirs(); err == nil && len(dirs) == 0 && !exists(Dir) {
-		fmt.Fprintln(out, "no cluster is up")
-		return nil
 	}
 	unlock, err := lockDir()
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	some, err := remains()
+	if err != nil {
+		return err
+	}
+	if !some {
+		fmt.Fprintln(out, "no cluster is up")
+		return removeState(ctx)
+	}
 	return down(ctx, out)
+}
+
+// remains says whether there is anything of a cluster: a group, or a file in Dir other than the lock,
+// which the caller has.
+func remains() (bool, error) {
+	groups, err := groupDirs()
+	if err != nil {
+		return false, err
+	}
+	files, err := os.ReadDir(Dir)
+	if err != nil {
+		return false, err
+	}
+	return len(groups) > 0 || slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() != lockFile }), nil
 }
 
 func down(ctx context.Context, out io.Writer) error {

@@ -39,6 +39,9 @@ func flock(name string, wait bool) (*os.File, error) {
 	return f, nil
 }
 
+// lockFile is the file in Dir that is locked.
+const lockFile = "lock"
+
 // lockDir makes Dir and takes the lock of those who start or end the cluster. Dir may be
 // removed while one waits: then the lock is on a file that is no more, and is taken again.
 func lockDir() (unlock func(), err error) {
@@ -46,7 +49,7 @@ func lockDir() (unlock func(), err error) {
 		if err := os.MkdirAll(Dir, 0o755); err != nil {
 			return nil, err
 		}
-		f, err := flock(file("lock"), true)
+		f, err := flock(file(lockFile), true)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

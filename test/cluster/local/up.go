@@ -58,12 +58,8 @@ func Up(ctx context.Context, out io.Writer) error {
 
 // removeRest removes what another cluster has left.
 func removeRest(ctx context.Context, out io.Writer) error {
-	groups, err := groupDirs()
-	if err != nil {
+	if some, err := remains(); err != nil || !some {
 		return err
-	}
-	if len(groups) == 0 && !exists(file("supervisor.lock")) {
-		return nil
 	}
 	fmt.Fprintln(out, "removing what is left of another cluster")
 	return down(ctx, io.Discard)
