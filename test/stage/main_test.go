@@ -73,7 +73,12 @@ func TestFailuresNameEachTest(t *testing.T) {
 	}{
 		{"nested", gotest, []string{"TestCluster/node: live_test.go:118: exit status 1", "TestNode/Change: change_test.go:12: the mask is 0-1, want 1"}},
 		{"panic", "--- FAIL: TestA (0.00s)\npanic: nil map\n", []string{"TestA: panic: nil map"}},
-		{"no test", "compiling\n\nx.go:1:2: undefined: y\nmake: *** [lint] Error 1\n", []string{"compiling", "x.go:1:2: undefined: y", "make: *** [lint] Error 1"}},
+		{"no test", "compiling\n\nmake: *** [fetch] Error 1\n", []string{"compiling", "make: *** [fetch] Error 1"}},
+		{
+			"compiler and linter",
+			"lint a\na/x.go:1:2: undefined: y\n1 issues:\nlint b\nb/y.go:60:1: File is not properly formatted (gci)\nfunc y() {\n^\nlint c\n0 issues.\nlint d\n0 issues.\nlint e\n0 issues.\nmake: *** [lint] Error 1\n",
+			[]string{"a/x.go:1:2: undefined: y", "b/y.go:60:1: File is not properly formatted (gci)"},
+		},
 		{"silence", "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

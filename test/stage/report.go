@@ -173,7 +173,7 @@ func broken(text string) []string {
 type failure struct{ test, said string }
 
 // failures lists the tests that failed, by name, as the go command and gotestsum print them. Of a
-// stage that has none, it is how its output ends.
+// stage that has none, it is what the compiler and the linter found, or else how its output ends.
 func failures(text string) []string {
 	head := regexp.MustCompile(`^\s*(?:--- FAIL: |=== FAIL: \S+ )(\S+)`)
 	where := regexp.MustCompile(`^\s*\S+\.go:\d+: |^panic: `)
@@ -208,9 +208,24 @@ func failures(text string) []string {
 		said = append(said, f.test+": "+f.said)
 	}
 	if len(said) == 0 {
+		said = found(lines)
+	}
+	if len(said) == 0 {
 		said = ending(lines)
 	}
 	return said
+}
+
+// found are the lines that name a place in a file of code, as the compiler and the linter print them.
+func found(lines []string) []string {
+	place := regexp.MustCompile(`^\S+\.go:\d+:\d+: `)
+	var all []string
+	for _, text := range lines {
+		if place.MatchString(text) {
+			all = append(all, short(text))
+		}
+	}
+	return all
 }
 
 // ending is the last few lines that say something.
