@@ -92,7 +92,10 @@ func (a *Answers) Save(e nri.Event, r nri.Reply, current func(ids ...string) map
 	for _, id := range ids {
 		err = errors.Join(err, encoder.Encode(answered{a.bootID, id, all[id]}))
 	}
-	return errors.Join(err, write(lines.Bytes()))
+	if err = errors.Join(err, write(lines.Bytes())); err != nil {
+		a.appended = mostAppended // The last line may be half there: the next answer writes the file anew.
+	}
+	return err
 }
 
 // add appends lines.

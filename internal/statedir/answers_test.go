@@ -2,16 +2,21 @@ package statedir
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/test/disk"
 )
 
 // Answers are appended, and the file is written anew before it grows without end: it then
@@ -61,6 +66,40 @@ func TestAnswersAreWrittenAnew(t *testing.T) {
 	save("0", 9) // the later line counts
 	recalls("boot", current)
 	recalls("another boot", map[string]inventory.Answered{})
+}
+
+// After a line that a full disk cut off the next answer writes the file anew: else it would be one line
+// with the half one, and lost.
+func TestAnswerAfterAFullDisk(t *testing.T) {
+	dir := disk.Small(t)
+	a := NewAnswers(dir, "boot")
+	current := map[string]inventory.Answered{}
+	save := func(id string) error {
+		cpus := cpuset.Set{}.Add(len(current))
+		current[id] = inventory.Answered{Pod: "pod", CPUs: []cpuset.Set{cpus}}
+		return a.Save(nri.Event{Kind: nri.Create, Container: nri.Container{ID: id}}, nri.Reply{Adjust: nri.Settings{CPUs: cpus}},
+			func(...string) map[string]inventory.Answered { return current })
+	}
+	if err := save("first"); err != nil {
+		t.Fatal(err)
+	}
+	disk.Fill(t, dir)
+	if err := save(strings.Repeat("long", 2000)); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	if _, err := a.Recall(); err == nil {
+		t.Error("no line was cut off: the test shows nothing")
+	}
+	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
+		t.Fatal(err)
+	}
+	if err := save("last"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.Recall()
+	if diff := cmp.Diff(current, got, cmpopts.EquateComparable(cpuset.Set{})); err != nil || diff != "" {
+		t.Errorf("%v, answers (-want +got):\n%s", err, diff)
+	}
 }
 
 // A line that was cut off is reported, and the others count.

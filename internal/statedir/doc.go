@@ -3,10 +3,9 @@
 // rename, the identity of the agent, what the cluster said last, and what the container
 // runtime was answered.
 //
-// A file that is replaced is on disk then. The answers to the container runtime are only appended
-// most of the time: they survive kill -9 in the page cache, and the containers that they name do not
-// outlive a power cut either. Each file may be deleted at any time; ARCHITECTURE.md lists what is
-// lost then.
+// Only the identity is on disk once it is written. All other files survive kill -9, in the page cache,
+// and are not waited for: what they say is of this boot, which a power cut ends. Each file may be
+// deleted at any time; ARCHITECTURE.md lists what is lost then.
 //
 // The package takes no lock. Whoever holds the lock of the journal is the only writer of
 // the directory.

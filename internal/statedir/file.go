@@ -1,6 +1,7 @@
 package statedir
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,7 @@ import (
 )
 
 // Load reads what Save wrote to a file of stateDir, and leaves the value as it is where
-// there is no such file. Safe while an agent runs.
+// there is no such file, or one that a power cut emptied. Safe while an agent runs.
 func Load(stateDir, name string, value any) error {
 	path := filepath.Join(stateDir, name)
 	data, err := os.ReadFile(path)
@@ -22,6 +23,9 @@ func Load(stateDir, name string, value any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(bytes.Trim(data, "\x00")) == 0 {
+		return nil
 	}
 	if err := json.Unmarshal(data, value); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
@@ -41,9 +45,21 @@ func Save(stateDir, name string, value any) error {
 // ownerOnly is the mode of all files here: what they have is nobody else's to read.
 const ownerOnly = 0o600
 
-// Replace replaces a file of stateDir. What it wrote survives a power cut.
+// Replace replaces a file of stateDir, so that kill -9 leaves the old content or the new one, whole. It
+// waits for no disk, since a surge or the container runtime may wait for the caller: after a power cut
+// the file may be the old one, or empty. No other boot counts what is in it.
 func Replace(stateDir, name string, data []byte) error {
-	return durable.Replace(filepath.Join(stateDir, name), data, ownerOnly)
+	file := filepath.Join(stateDir, name)
+	draft := file + ".new" // Its writer is the only one here, and the next one overwrites what kill -9 left.
+	err := os.WriteFile(draft, data, ownerOnly)
+	if err == nil {
+		err = os.Rename(draft, file)
+	}
+	if err != nil {
+		_ = os.Remove(draft) // the first error is the one to report
+		return fmt.Errorf("replace %s: %w", name, err)
+	}
+	return nil
 }
 
 // identityFile names the agent among all that may ever run on this node. It lies in
@@ -56,7 +72,7 @@ func Identity(stateDir string) (string, error) {
 		return string(text), nil
 	}
 	identity := rand.Text()
-	if err := Replace(stateDir, identityFile, []byte(identity)); err != nil {
+	if err := durable.Replace(filepath.Join(stateDir, identityFile), []byte(identity), ownerOnly); err != nil {
 		return "", fmt.Errorf("stateDir: %w", err)
 	}
 	return identity, nil

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/berth-project/berth/test/disk"
 )
 
 // A value is there as it was saved; a missing file leaves what was there, and a damaged one
@@ -25,6 +29,12 @@ func TestValues(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, "value.json")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Load(dir, "value.json", &value); err != nil || value != "two" {
+		t.Errorf("a file that a power cut emptied: %q, %v", value, err)
+	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +43,35 @@ func TestValues(t *testing.T) {
 	}
 	if err := Save(filepath.Join(dir, "gone"), "value.json", "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
+	}
+}
+
+// What kill -9 left of a file half written is gone with the next one, and a full disk keeps the old one.
+func TestReplace(t *testing.T) {
+	dir := disk.Small(t)
+	if err := os.WriteFile(filepath.Join(dir, "value.json.new"), []byte("half and mu"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Save(dir, "value.json", "old"); err != nil {
+		t.Fatal(err)
+	}
+	alone := func(when string) {
+		t.Helper()
+		all, err := os.ReadDir(dir)
+		names := slices.DeleteFunc(all, func(f os.DirEntry) bool { return !strings.HasPrefix(f.Name(), "value") })
+		if info, statErr := os.Stat(filepath.Join(dir, "value.json")); err != nil || len(names) != 1 || statErr != nil || info.Mode() != ownerOnly {
+			t.Errorf("%s: %v, %v, %v, %v", when, names, err, info, statErr)
+		}
+	}
+	alone("replaced")
+	disk.Fill(t, dir)
+	if err := Save(dir, "value.json", strings.Repeat("new", 1<<12)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "value.json") {
+		t.Errorf("on a full disk: %v", err)
+	}
+	alone("on a full disk")
+	value := ""
+	if err := Load(dir, "value.json", &value); err != nil || value != "old" {
+		t.Errorf("%q, %v", value, err)
 	}
 }
 
