@@ -35,9 +35,29 @@ func configFlag(cmd *cobra.Command, path *string) {
 func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 	cfg, isThere, err := findState(cmd, path)
 	if !isThere {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, cfg.StateDir)
+		sayElsewhere(cmd, path, cfg.StateDir)
 	}
 	return cfg, err
+}
+
+// sayElsewhere says where a command looks without the agent's file.
+func sayElsewhere(cmd *cobra.Command, path, stateDir string) {
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, stateDir)
+}
+
+// whereChanged is the state directory of a command that puts back. A slip in the agent's file keeps
+// nothing from going back as long as the file names the directory: the command says where it looks then.
+func whereChanged(cmd *cobra.Command, path string) (stateDir string, isThere bool, err error) {
+	cfg, isThere, err := findState(cmd, path)
+	if !errors.Is(err, v1alpha1.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
+		return cfg.StateDir, isThere, err
+	}
+	stateDir, known := manifest.StateDir(path)
+	if !known {
+		return "", true, fmt.Errorf("%w; the file has no line stateDir that says where the state is all the same", err)
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %v\nnote: looking in %s all the same\n", err, stateDir)
+	return stateDir, true, nil
 }
 
 // findState is loadState for a command that prints nothing of its own.
@@ -145,6 +165,9 @@ type agentFlags struct {
 func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
 	cfg, err := manifest.LoadConfig(f.config)
 	if err != nil {
+		if stateDir, known := manifest.StateDir(f.config); known {
+			settle(cmd, g, stateDir)
+		}
 		return err
 	}
 	if f.node != "" {

@@ -213,6 +213,39 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 	q.want(out, code, 0, "nothing to put back")
 }
 
+// A slip in the agent's file keeps nothing from going back: not by hand, and not when an agent that refuses
+// the file is the next one. Beside an agent that runs neither does anything.
+func TestLiveRefusedFilePutsBack(t *testing.T) {
+	q := newQuay(t, "slip")
+	before := q.bandwidth()
+	cmd := q.agent()
+	raised := q.bandwidth()
+	name := filepath.Join(q.dir, "agent.yaml")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.write("agent.yaml", string(text)+"slip: true\n")
+	out, code := q.run("agent")
+	q.want(out, code, 2, "slip")
+	if got := q.bandwidth(); got != raised || strings.Contains(out, "note:") {
+		t.Errorf("beside an agent that runs: %s, before %s:\n%s", got, raised, out)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	out, code = q.run("rollback", "--dry-run")
+	q.want(out, code, 0, "slip", "looking in "+filepath.Join(q.dir, "state")+" all the same", "would restore")
+	out, code = q.run("agent")
+	q.want(out, code, 2, "slip", "note: cpu.max of "+q.group.Path()+" was 150000 100000 and is 50000 100000: restored")
+	if got := q.bandwidth(); got != before {
+		t.Errorf("after the agent refused its file %s, before %s", got, before)
+	}
+	out, code = q.run("rollback", "--owner", "burst")
+	q.want(out, code, 0, "nothing to put back")
+}
+
 func TestLiveRollbackLeavesOthersValues(t *testing.T) {
 	q := newQuay(t, "drift")
 	cmd := q.agent()

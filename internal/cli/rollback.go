@@ -156,17 +156,19 @@ func (o *rollbackOptions) flags(cmd *cobra.Command) {
 // journal of their own.
 func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
 	all := undone{lines: []restored{}}
-	if o.owner != tuner.Owner {
-		var err error
-		if all, err = rollback(cmd, g, config, o); err != nil || o.owner != "" {
-			return all, err
-		}
-	}
-	stateDir, err := g.tuneState(cmd, config)
+	stateDir, isThere, err := whereChanged(cmd, config)
 	if err != nil {
 		return all, err
 	}
-	profiles, err := g.undoTune(stateDir, o)
+	if o.owner != tuner.Owner {
+		if !isThere {
+			sayElsewhere(cmd, config, stateDir)
+		}
+		if all, err = rollback(g, stateDir, o); err != nil || o.owner != "" {
+			return all, err
+		}
+	}
+	profiles, err := g.undoTune(g.tuneDir(stateDir), o)
 	all.lines = append(all.lines, profiles.lines...)
 	all.notes = append(all.notes, profiles.notes...)
 	all.failed = errors.Join(all.failed, profiles.failed, err)
@@ -181,13 +183,10 @@ func (o rollbackOptions) of(entries []journal.Entry) (restore func(journal.Entry
 	return orphans.Of(entries, o.owner)
 }
 
-func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
-	cfg, err := loadState(cmd, config)
-	if err != nil {
-		return undone{}, err
-	}
+// rollback puts back what an agent of this state directory changed.
+func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if o.dryRun {
-		return rehearse(g, cfg.StateDir, o)
+		return rehearse(g, stateDir, o)
 	}
 	root, err := g.openRoot()
 	if err != nil {
@@ -198,13 +197,15 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	if err != nil {
 		return undone{}, err
 	}
-	if nothing, err := isNothing(cfg.StateDir); nothing || err != nil {
+	if nothing, err := isNothing(stateDir); nothing || err != nil {
 		return undone{lines: []restored{}}, err
 	}
-	// Salvage reads what it can of a damaged journal: rollback loses nothing.
-	j, err := journal.Salvage(cfg.StateDir, boot, driver.Values())
+	j, err := o.open(stateDir, boot)
 	if locked := new(journal.LockedError); errors.As(err, &locked) {
 		return undone{}, fmt.Errorf("a Berth agent runs, process %d: stop it, it puts raised quotas back itself, and run this again for the rest: %w", locked.PID, err)
+	}
+	if errors.Is(err, journal.ErrDamaged) {
+		return undone{}, fmt.Errorf("stateDir: %w: berth rollback, without --owner, puts back what can be read and sets the file aside", err)
 	}
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
@@ -222,6 +223,34 @@ func rollback(cmd *cobra.Command, g *globals, config string, o rollbackOptions) 
 	failed = errors.Join(failed, outcome(all), found.Damage)
 	found.Damage = nil // the error says it
 	return undone{append(lines, lineUp(all, false)...), found.Notes(), failed}, j.Close()
+}
+
+// open opens the journal. A rollback of everything reads what it can of a damaged one. One of an owner,
+// which runs unattended when an agent ends, does not: the journal that it would leave has holes, and looks
+// sound to the next agent.
+func (o rollbackOptions) open(stateDir, boot string) (*journal.Journal, error) {
+	if o.owner == "" {
+		return journal.Salvage(stateDir, boot, driver.Values())
+	}
+	return journal.Open(stateDir, boot, driver.Values())
+}
+
+// settle puts back what an agent moved that ended, where the next one does not start: no agent moves it
+// then. Not so while another agent has the directory.
+func settle(cmd *cobra.Command, g *globals, stateDir string) {
+	say := func(format string, values ...any) { _, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", values...) }
+	for _, owner := range orphans.Movers() {
+		done, err := rollback(g, stateDir, rollbackOptions{owner: owner})
+		if errors.Is(err, journal.ErrLocked) {
+			return
+		}
+		for _, l := range done.lines {
+			say("note: %s of %s was %s and is %s: %s", l.Knob, l.Group, l.Found, cmp.Or(l.Value, l.Original), l.Outcome)
+		}
+		if err := errors.Join(err, done.failed); err != nil {
+			say("note: not all of %s is put back: %v", owner, err)
+		}
+	}
 }
 
 // thisBoot is what journal entries are held against: the id of the boot and the

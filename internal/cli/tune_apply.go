@@ -164,10 +164,15 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 // --root the one in there.
 func (g *globals) tuneState(cmd *cobra.Command, config string) (string, error) {
 	cfg, _, err := findState(cmd, config)
-	if g.Root != "/" {
-		cfg.StateDir = filepath.Join(g.Root, cfg.StateDir)
+	return g.tuneDir(cfg.StateDir), err
+}
+
+// tuneDir is that directory below the root that the command works on.
+func (g *globals) tuneDir(stateDir string) string {
+	if g.Root == "/" {
+		return stateDir
 	}
-	return cfg.StateDir, err
+	return filepath.Join(g.Root, stateDir)
 }
 
 // tuneHost is the host below root. Units are those of the host itself: in a directory the ids of

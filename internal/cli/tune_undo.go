@@ -81,14 +81,14 @@ same besides what the agent changed.`,
 			if err != nil {
 				return err
 			}
-			stateDir, err := g.tuneState(cmd, config)
+			stateDir, _, err := whereChanged(cmd, config)
 			if err != nil {
 				return err
 			}
 			if err := g.checkRoot(); err != nil {
 				return err
 			}
-			done, err := g.undoTune(stateDir, o)
+			done, err := g.undoTune(g.tuneDir(stateDir), o)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -42,6 +43,24 @@ func LoadConfig(path string) (v1alpha1.AgentConfig, error) {
 	}
 	cfg.StateDir = absolute(dir, cfg.StateDir)
 	return cfg, nil
+}
+
+// stateDirLine is the line of the state directory, also in a file that is no YAML.
+var stateDirLine = regexp.MustCompile(`(?m)^stateDir:[ \t]*["']?([^"'#\s\[\]{}]+)`)
+
+// StateDir returns the state directory that an agent's file names, also if the file is one that
+// LoadConfig refuses: what was changed goes back in spite of a slip. It is not known where the file cannot
+// be read or names none: a slip may be in that line.
+func StateDir(path string) (dir string, known bool) {
+	text, err := readText(path)
+	if err != nil {
+		return "", false
+	}
+	line := stateDirLine.FindSubmatch(text)
+	if line == nil {
+		return "", false
+	}
+	return absolute(filepath.Dir(path), string(line[1])), true
 }
 
 var errSeveral = errors.New("more than one YAML document")

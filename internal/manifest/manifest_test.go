@@ -36,6 +36,39 @@ func TestLoadConfigPaths(t *testing.T) {
 	}
 }
 
+// The state directory of a file is known also where the file is refused, unless it names none.
+func TestStateDir(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"sound":             {"workloadDir: w\nstateDir: /srv/berth\n", "/srv/berth"},
+		"relative":          {"stateDir: state # here\n", "DIR/state"},
+		"a slip":            {"stateDir: \"/srv/berth\"\nlisten: 5\nslip: true\n", "/srv/berth"},
+		"none":              {"slip: true\n", ""},
+		"no YAML":           {"listen: [\nstateDir: '/srv/berth' # here\n", "/srv/berth"},
+		"no YAML, and none": {"listen: [\n  stateDir: /srv/berth\n", ""},
+		"two documents":     {"workloadDir: w\n---\nstateDir: /srv/berth\n", "/srv/berth"},
+		"no text":           {"stateDir: /srv/berth\n\x00", ""},
+		"of another type":   {"stateDir: [/srv/berth]\n", ""},
+		"named and empty":   {"stateDir: ''\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, "agent.yaml")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, known := StateDir(path)
+			if want := strings.Replace(test.want, "DIR", dir, 1); got != want || known != (want != "") {
+				t.Errorf("%q, %v, want %q", got, known, want)
+			}
+		})
+	}
+	if got, known := StateDir(filepath.Join(t.TempDir(), "missing")); known {
+		t.Errorf("a missing file: %q", got)
+	}
+}
+
 func TestLoadConfigMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.yaml")
 	_, err := LoadConfig(path)
