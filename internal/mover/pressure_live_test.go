@@ -129,7 +129,8 @@ func (p *pressure) run(random *rand.Rand) mover.Report {
 	if now := p.bystander.isAgain(p, p.untouched); now != p.untouched {
 		p.Errorf("pages of another process: %s, then %s", p.untouched, now)
 	}
-	if now := counter(p, "pswpout "); now != swapped {
+	// What the kernel swaps out while no page is moved is due to the filling of the node and the hog.
+	if now := counter(p, "pswpout "); now != swapped && r.Calls > 0 {
 		p.Errorf("%d pages were swapped out", now-swapped)
 	}
 	if now := counter(p, "oom_kill "); now != killed {
