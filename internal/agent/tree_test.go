@@ -51,6 +51,8 @@ func newMachine(t testing.TB) *machine {
 	m.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
 	m.write("proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555\n")
 	m.write("sys/devices/system/cpu/online", "0-3\n")
+	m.write("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
+	m.write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
 	m.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
 	m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\n")
 	m.mkdir("etc/workloads")

@@ -97,7 +97,9 @@ type folio struct {
 }
 
 func newFake(nodes int) *fake {
-	f := &fake{processes: map[int]*process{}}
+	f := &fake{processes: map[int]*process{}, files: map[string]string{
+		"sys/devices/system/cpu/online": "0-1\n", "proc/sys/kernel/sched_rt_runtime_us": "950000\n", "proc/sys/kernel/sched_rt_period_us": "1000000\n",
+	}}
 	for range nodes {
 		f.nodes = append(f.nodes, &node{total: 4 << 20, free: 2 << 20, minimum: 1000, low: 1250, high: 1500, blocks: 2048})
 	}

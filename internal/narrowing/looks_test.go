@@ -41,6 +41,7 @@ func newMachine() *machine {
 	}
 	m.write("proc/zoneinfo", zones.String())
 	m.write("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
+	m.write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
 	m.write("sys/devices/system/cpu/online", "0-1\n")
 	return m
 }

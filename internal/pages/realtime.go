@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cpuset"
@@ -13,29 +14,59 @@ import (
 var ErrRealTime = errors.New("real-time processes may keep the kernel from moving pages for good")
 
 // MayEnd is ErrRealTime where a call that moves pages may never end. The call waits for a kernel thread
-// of every CPU (mm/swap.c, lru_add_drain_all), and a real-time thread that never sleeps keeps that one
-// from running where sched_rt_runtime_us is -1: on any CPU, isolated or not. Since Linux 6.12 the fair
-// server of a CPU keeps a part of it for ordinary threads, unless its runtime is 0.
+// of every CPU (mm/swap.c, lru_add_drain_all), isolated or not, and a real-time thread that never sleeps
+// keeps that one from running. From Linux 6.12 on the fair server of a CPU prevents that, unless its runtime
+// is 0. Before, sched_rt_runtime_us does, if it is less than the period.
 func MayEnd(k Files) error {
-	line := func(name string) string {
-		data, err := k.ReadFile(name)
-		if err != nil {
-			return "" // The kernel has neither.
-		}
-		return strings.TrimSpace(string(data))
+	online, err := cpuset.Parse(line(k, "sys/devices/system/cpu/online"))
+	if err == nil && online.IsEmpty() {
+		err = errors.New("none")
 	}
-	if line("proc/sys/kernel/sched_rt_runtime_us") != "-1" {
-		return nil
+	if err != nil {
+		return fmt.Errorf("%w: CPUs that are online: %w", ErrRealTime, err)
 	}
-	online, err := cpuset.Parse(line("sys/devices/system/cpu/online"))
-	if err != nil || online.IsEmpty() {
-		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, and which CPUs are online is not known", ErrRealTime)
-	}
+	hidden := false
 	for cpu := range online.All() {
 		name := fmt.Sprintf("sys/kernel/debug/sched/fair_server/cpu%d/runtime", cpu)
-		if budget := line(name); budget == "" || budget == "0" {
-			return fmt.Errorf("%w: kernel.sched_rt_runtime_us is -1, and /%s is %q", ErrRealTime, name, budget)
+		switch line(k, name) {
+		case "0":
+			return fmt.Errorf("%w: /%s is 0", ErrRealTime, name)
+		case "":
+			hidden = true
 		}
 	}
+	if !hidden || hasServers(k) {
+		return nil
+	}
+	return throttled(k)
+}
+
+// hasServers says that the kernel has fair servers, by its version: only debugfs shows them, which
+// containers and lockdown hide. There they count as having the budget that they came with. The limit of
+// real-time threads says nothing on such a kernel, where it may be the whole period by default.
+func hasServers(k Files) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(line(k, "proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)
+	return err == nil && (major > 6 || major == 6 && minor >= 12)
+}
+
+// throttled is nil where real-time threads leave a part of each period to others, as far as
+// sched_rt_runtime_us says so.
+func throttled(k Files) error {
+	const runtime, period = "proc/sys/kernel/sched_rt_runtime_us", "proc/sys/kernel/sched_rt_period_us"
+	has, err := strconv.Atoi(line(k, runtime))
+	of, periodErr := strconv.Atoi(line(k, period))
+	if err != nil || periodErr != nil || has < 0 || has >= of {
+		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is %q, of a period of %q", ErrRealTime, line(k, runtime), line(k, period))
+	}
 	return nil
+}
+
+// line is the one line of a file, "" where there is none to read.
+func line(k Files, name string) string {
+	data, err := k.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
 }

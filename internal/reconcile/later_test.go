@@ -38,6 +38,8 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 	h := &unitHost{t: t, dir: t.TempDir()}
 	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
 	h.write("sys/devices/system/cpu/online", "0-3\n")
+	h.write("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
+	h.write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
 	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
 	h.write("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n")
 	for _, u := range units {

@@ -127,12 +127,8 @@ func originalOf(r *Reconciler, o *object, stands cgroup.Value, entry journal.Ent
 	return r.follow(o, stands, entry)
 }
 
-// errPartition says that a group is a cpuset partition.
-var errPartition = errors.New("is a cpuset partition, which another program made: a write to its list could end it")
-
 // unwritable says why a knob is not to be written, nil if it is: the quota of a group that runs on
-// CPUs of others (stray), and the CPUs of a partition. Before cgroup v2, and without a file that says
-// so, a group is none.
+// CPUs of others (stray), and the CPUs of a partition.
 func (o *object) unwritable(name cgroup.Knob, stray bool) error {
 	if stray {
 		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.path)
@@ -140,10 +136,7 @@ func (o *object) unwritable(name cgroup.Knob, stray bool) error {
 	if name != cgroup.KnobCPUs {
 		return nil
 	}
-	if kind, err := o.group.Read(cgroup.KnobPartition); err == nil && kind != cgroup.Member && kind != "" {
-		return fmt.Errorf("%s %w (%s is %q)", o.path, errPartition, cgroup.KnobPartition, string(kind))
-	}
-	return nil
+	return cgroupfile.NotAPartition(o.group)
 }
 
 // lifted says that a group has no quota, and is to have none: back to its limit it goes while its CPUs

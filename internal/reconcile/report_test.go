@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ func TestFailureBesideBorrowedCPUs(t *testing.T) {
 	h := newUnitHost(t, "pin.slice", "web.slice")
 	h.write("sys/fs/cgroup/web.slice/cpuset.mems", "\n")
 	h.write("sys/fs/cgroup/web.slice/cpuset.mems.effective", "0-1\n")
+	h.write("sys/fs/cgroup/cpuset.mems.effective", "0-1\n")
 	all := []plan.Desired{list("pin.slice", cgroup.KnobCPUs, plan.OwnerPlace, "2-3"), list("web.slice", cgroup.KnobCPUs, plan.OwnerPool, "0-2")}
 	h.reconciler.Want(all)
 	h.settles()
@@ -56,5 +58,8 @@ func TestFailureBesideBorrowedCPUs(t *testing.T) {
 		if r := h.pass(); len(r.Events) > 0 {
 			t.Errorf("on borrowed CPUs: %+v", r.Events)
 		}
+	}
+	if !slices.Contains(h.calls, "web.slice 0") {
+		t.Errorf("systemd was not asked for memory nodes: %q", h.calls)
 	}
 }

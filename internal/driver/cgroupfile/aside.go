@@ -125,6 +125,9 @@ func (a *Aside) write(host Host, id plan.Identity, path string, v cgroup.Value) 
 	if Identity(now) != id {
 		return fmt.Errorf("%w: it is %s, the value is for %s", apply.ErrGone, Identity(now), id)
 	}
+	if err := mayMove(host, g, v); err != nil { // Another write may have taken its time.
+		return err
+	}
 	_, err = putOrAll(g, cgroup.KnobMems, v)
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/pages"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -34,6 +36,10 @@ func newDesk(t *testing.T) *desk {
 	d := &desk{T: t, dir: t.TempDir(), opening: func() {}}
 	d.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
 	d.write("sys/fs/cgroup/cgroup.controllers", "cpuset\n")
+	d.write("sys/fs/cgroup/cpuset.mems.effective", "0-2\n")
+	d.write("sys/devices/system/cpu/online", "0-1\n")
+	d.write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
+	d.limit("950000")
 	d.group()
 	root, err := hostfs.Open(d.dir)
 	if err != nil {
@@ -58,6 +64,9 @@ func (d *desk) group() {
 		d.write("sys/fs/cgroup/db/"+name, text)
 	}
 }
+
+// limit sets how much of a period real-time threads may have.
+func (d *desk) limit(runtime string) { d.write("proc/sys/kernel/sched_rt_runtime_us", runtime+"\n") }
 
 func (d *desk) write(name, text string) {
 	d.Helper()
@@ -141,6 +150,75 @@ func TestAsideNarrowsWhereItMay(t *testing.T) {
 	}
 	if d.aside.Wait(); d.stands() != "0" {
 		t.Errorf("narrowed it has %q", d.stands())
+	}
+}
+
+// Where a write that moves pages may never end none is made: not to narrow, to widen or to inherit again,
+// and not by a caller that waits. What the group has already may be written.
+func TestNothingMovesThatMayNotEnd(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{false, true} {
+		d := newDesk(t)
+		if waits {
+			d.kinds = Kinds(&opened{d.host, d}, nil)
+		}
+		d.limit("-1")
+		for _, mems := range []cgroup.Value{"0", "0-2", cgroup.Inherit} {
+			if err := d.asks(mems); errors.Is(err, apply.ErrDeferred) || !errors.Is(err, pages.ErrRealTime) || !strings.Contains(err.Error(), `of "db" stay 0-1`) {
+				t.Errorf("%s: %v", mems, err)
+			}
+		}
+		if d.aside.Wait(); d.stands() != "" {
+			t.Errorf("it has %q", d.stands())
+		}
+		if err := d.asks("0-1"); errors.Is(err, pages.ErrRealTime) {
+			t.Errorf("what it has: %v", err)
+		}
+		if d.aside.Wait(); d.stands() != "0-1" {
+			t.Errorf("it has %q", d.stands())
+		}
+	}
+}
+
+// The list of a group that has become a partition is left alone, whoever writes.
+func TestPartitionIsNotWritten(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for name, text := range map[string]string{"cpuset.cpus": "0-1", "cpuset.cpus.effective": "0-1", "cpuset.cpus.partition": "isolated"} {
+		d.write("sys/fs/cgroup/db/"+name, text+"\n")
+	}
+	d.write("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n")
+	driver := Kinds(d.host, nil)[Driver].Opener.Open(apply.Call{
+		Written: func(plan.Target) {}, Threads: func(plan.Target) ([]journal.Thread, bool) { return nil, false },
+	})
+	if opened, ok := driver.(io.Closer); ok {
+		defer opened.Close()
+	}
+	change := plan.Change{Setting: plan.Setting{Target: Target("db", cgroup.KnobCPUs), Value: "0-2"}, From: "0-1"}
+	if _, err := driver.Write(change); !errors.Is(err, ErrPartition) {
+		t.Errorf("%v", err)
+	}
+	d.write("sys/fs/cgroup/db/cpuset.cpus.partition", "member\n")
+	d.write("sys/fs/cgroup/db/cpuset.cpus.effective", "0-2\n")
+	if _, err := driver.Write(change); err != nil {
+		t.Errorf("once it is none: %v", err)
+	}
+}
+
+// A limit that goes while a write waits for another one keeps it from being made.
+func TestAsideAsksAgain(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.opening = func() { d.limit("-1") }
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) || errors.Is(err, pages.ErrRealTime) {
+		t.Errorf("%v", err)
+	}
+	if d.aside.Wait(); d.stands() != "" {
+		t.Errorf("it has %q", d.stands())
+	}
+	d.limit("950000")
+	if err := d.asks("0"); !errors.Is(err, pages.ErrRealTime) {
+		t.Errorf("the failure is not said: %v", err)
 	}
 }
 

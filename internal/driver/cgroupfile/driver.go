@@ -13,9 +13,10 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Host opens groups. *cgroup.Host is one.
+// Host opens groups, and files of the host that they are on. *cgroup.Host is one.
 type Host interface {
 	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
+	Root() *hostfs.Root
 }
 
 // Units has systemd write the lists of its units, so that it does not undo them.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/pages"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -55,10 +56,8 @@ func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error)
 // again the kernel does not give that back, but what is as good.
 func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, unit, v := Knob(c.Target), Unit(c.Target), cgroup.Value(c.Value)
-	if k == cgroup.KnobMems {
-		if err := s.aside.mayNarrow(g, v); err != nil {
-			return v, err
-		}
+	if err := s.mayPut(g, k, v); err != nil {
+		return v, err
 	}
 	if unit != "" {
 		if s.units == nil {
@@ -77,6 +76,45 @@ func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 		v, err = cgroup.Inherit, nil
 	}
 	return v, err
+}
+
+// mayPut says what is in the way of a list, nil for nothing: for CPUs, that the group has become a
+// partition meanwhile; for memory nodes, what the kernel would do with pages.
+func (s *groups) mayPut(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
+	if k == cgroup.KnobCPUs {
+		return NotAPartition(g)
+	}
+	if err := s.aside.mayNarrow(g, v); err != nil {
+		return err
+	}
+	return mayMove(s.host, g, v)
+}
+
+// mayMove is pages.ErrRealTime where a write of memory nodes may never end. Where it changes what the
+// group has, the kernel moves pages, even if it gets more nodes than before; on cgroup v1 only where
+// cpuset.memory_migrate says so.
+func mayMove(host Host, g *cgroup.Group, v cgroup.Value) error {
+	has, same, err := g.InEffect(cgroup.KnobMems, v)
+	if err != nil {
+		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
+	}
+	if same || stay(g) {
+		return nil
+	}
+	if err := pages.MayEnd(host.Root()); err != nil {
+		return fmt.Errorf("memory nodes of %q stay %s: %w", g.Path(), has, err)
+	}
+	return nil
+}
+
+// stay says that pages stay where they are when the memory nodes of the group change.
+func stay(g *cgroup.Group) bool {
+	dir, err := g.Dir(cgroup.CPUSet)
+	if err != nil {
+		return false
+	}
+	migrate, err := dir.ReadFile("cpuset.memory_migrate")
+	return err == nil && strings.TrimSpace(string(migrate)) == "0"
 }
 
 // putOrAll writes a value, or all CPUs or memory nodes where the kernel does not let the group inherit.

@@ -10,6 +10,18 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
+// ErrPartition says that a group is a cpuset partition.
+var ErrPartition = errors.New("is a cpuset partition: a write to its list could end it")
+
+// NotAPartition is ErrPartition for a group that is one. Before cgroup v2, and without a file that says
+// so, a group is none.
+func NotAPartition(g *cgroup.Group) error {
+	if kind, err := g.Read(cgroup.KnobPartition); err == nil && kind != cgroup.Member && kind != "" {
+		return fmt.Errorf("%s %w (%s is %q)", g.Path(), ErrPartition, cgroup.KnobPartition, string(kind))
+	}
+	return nil
+}
+
 // isPartition says that a target belongs to the partitions of CPU sets.
 func isPartition(t plan.Target) bool { return IsPartition(t) || IsExclusive(t) }
 
