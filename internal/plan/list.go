@@ -60,18 +60,25 @@ func (s step) phase() phase {
 	return listsMove
 }
 
-// jumps reports whether a list goes to another one in one write: one that it shares nothing
-// with, as no list is empty, and memory nodes. With each write of these the kernel moves all
+// jumps reports whether a list goes to another one without giving up first what it loses: to one that it
+// shares nothing with, as no list is empty, and memory nodes. With each write of these the kernel moves all
 // pages that are elsewhere then, so that on the way they would go where they are not to stay.
 func (s step) jumps() bool {
 	return s.phase() == listsMove && (!s.to.Exclusive || !s.from.Set.Intersects(s.to.Set))
+}
+
+// shifts reports whether one write of memory nodes would move the pages on all of them, also on those
+// that stay. Where a list has as many nodes as the one before, the kernel keeps their order: from 1-2 to
+// 0-1 what is on 1 goes to 0, and what is on 2 to 1 (mm/mempolicy.c, do_migrate_pages).
+func (s step) shifts() bool {
+	return s.jumps() && !s.to.Exclusive && s.from.Set.Intersects(s.to.Set) && s.from.Set.Size() == s.to.Set.Size()
 }
 
 // split turns every list that moves into two steps, and says whether any list
 // jumps. In general it first gives up what it loses and then takes what it gains,
 // so that all that is released is released before anything is taken. But where a
 // group below jumps it first takes and then gives up, since the group below needs
-// both in between.
+// both in between; and so do memory nodes that would shift.
 func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 	whole := make([]step, 0, len(changes))
 	for _, c := range changes {
@@ -90,7 +97,7 @@ func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 		switch {
 		case s.phase() != listsMove:
 			between = cpuset.Set{}
-		case jumpsBelow(s, jumping):
+		case jumpsBelow(s, jumping), s.shifts():
 			between = s.from.Set.Union(s.to.Set)
 		case s.jumps():
 			between = cpuset.Set{}

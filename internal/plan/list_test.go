@@ -61,9 +61,16 @@ func TestOrderOfLists(t *testing.T) {
 		{
 			"memory nodes that move are one write, and one of all nodes above a group that moves, too",
 			[]Change{
-				move("a", cgroup.KnobMems, "0-1", "1-2"), move("b", cgroup.KnobMems, "0-1", "1-2"), move("b/c", cgroup.KnobMems, "0-1", "1-2"),
+				move("a", cgroup.KnobMems, "0-1", "1-3"), move("b", cgroup.KnobMems, "0-1", "2-3"), move("b/c", cgroup.KnobMems, "0-1", "2-3"),
 			},
-			"a: 0-1 -> 1-2, b: 0-1 -> 0-2, b/c: 0-1 -> 1-2, b: 0-2 -> 1-2",
+			"a: 0-1 -> 1-3, b: 0-1 -> 0-3, b/c: 0-1 -> 2-3, b: 0-3 -> 2-3",
+		},
+		{
+			"memory nodes that would shift go through both lists",
+			[]Change{
+				move("a", cgroup.KnobMems, "1-2", "0-1"), move("b", cgroup.KnobMems, "0-1", "1-2"), move("b/c", cgroup.KnobMems, "0-1", "1-2"),
+			},
+			"a: 1-2 -> 0-2, a: 0-2 -> 0-1, b: 0-1 -> 0-2, b/c: 0-1 -> 0-2, b/c: 0-2 -> 1-2, b: 0-2 -> 1-2",
 		},
 		{
 			"whoever leaves goes before whoever comes",
