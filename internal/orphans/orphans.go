@@ -40,14 +40,20 @@ func of(owner plan.Owner) func(journal.Entry) bool {
 
 // beside says it of offline work beside pinned groups.
 func beside(entries []journal.Entry) (restore func(journal.Entry) bool, widen []plan.Change) {
-	var both cpuset.Set
+	var both, exclusive cpuset.Set
 	boundary, lists := false, map[plan.Target]cpuset.Set{}
 	for _, e := range entries {
-		if cpus, is := listOf(e); is {
+		cpus, is := listOf(e)
+		switch {
+		case !is:
+		case e.Owner == plan.OwnerPlace:
+			exclusive = exclusive.Union(cpus)
+		default:
 			lists[e.Target], both = cpus, both.Union(cpus)
 			boundary = boundary || e.Owner == plan.OwnerIsolate
 		}
 	}
+	both = both.Difference(exclusive) // An agent may have died before a list left out what it pinned.
 	for _, e := range entries {
 		has, is := lists[e.Target]
 		if gets := original(e, both); boundary && is && !gets.IsEmpty() && gets != has {
@@ -63,9 +69,9 @@ func beside(entries []journal.Entry) (restore func(journal.Entry) bool, widen []
 	}, widen
 }
 
-// listOf returns the CPUs that a group of the shared pool, or of offline work, was given.
+// listOf returns the CPUs that a group was given.
 func listOf(e journal.Entry) (cpus cpuset.Set, is bool) {
-	if e.Owner == plan.OwnerPlace || cgroupfile.Knob(e.Target) != cgroup.KnobCPUs {
+	if cgroupfile.Knob(e.Target) != cgroup.KnobCPUs {
 		return cpuset.Set{}, false
 	}
 	cpus, inherits, err := cgroup.Value(e.Intent).List()
