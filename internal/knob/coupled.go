@@ -29,6 +29,28 @@ func spreads(file string) bool {
 	return strings.HasPrefix(file, sysctls+"/net/ipv6/conf/all/")
 }
 
+// lasts says whether the kernel keeps this value of a sysctl until the next boot, whatever is written
+// afterwards: Documentation/admin-guide/sysctl/kernel.rst and LSM/Yama.rst.
+func lasts(file, value string) bool {
+	switch strings.TrimPrefix(file, sysctls+"/kernel/") {
+	case "modules_disabled", "kexec_load_disabled", "unprivileged_bpf_disabled":
+		return value == "1"
+	case "yama/ptrace_scope":
+		return value == "3"
+	case "kexec_load_limit_panic", "kexec_load_limit_reboot", "tainted", "usermodehelper/bset", "usermodehelper/inheritable":
+		return true // Each change only takes away, or adds.
+	}
+	return false
+}
+
+// LossOf says what a write of this value would change that no undo puts back, "" for nothing.
+func (f Found) LossOf(value string) string {
+	if f.Loss == "" && lasts(f.File, value) {
+		return "undo would be refused: the kernel keeps " + value + " until the next boot"
+	}
+	return f.Loss
+}
+
 // loss says what a write of a file would change elsewhere that no undo puts back, "" for
 // nothing.
 func (h *Host) loss(file string) string {

@@ -37,7 +37,8 @@ type Found struct {
 	// Fixed says that nothing can set it, or put it back: the kernel has the file for reading
 	// only, or for writing only.
 	Fixed bool
-	// Loss says what a write would change elsewhere that no undo puts back.
+	// Loss says what a write of any value would change elsewhere that no undo puts back; LossOf says
+	// it of one value.
 	Loss string
 	// Why says what is in the way of setting it.
 	Why string

@@ -27,6 +27,8 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		"vm/overcommit_kbytes": "0", "vm/overcommit_ratio": "50", "vm/swappiness": "60",
 		"net/ipv4/ip_forward": "0", "net/ipv4/conf/all/forwarding": "0", "net/ipv4/conf/all/rp_filter": "0",
 		"net/ipv6/conf/all/disable_ipv6": "0",
+		"kernel/modules_disabled":        "0", "kernel/kexec_load_disabled": "1", "kernel/unprivileged_bpf_disabled": "0",
+		"kernel/yama/ptrace_scope": "1", "kernel/kexec_load_limit_panic": "-1",
 	})
 	for _, tt := range []struct{ key, value, why string }{
 		{"vm.dirty_bytes", "1048576", "undo would lose vm.dirty_ratio=20"},
@@ -41,6 +43,14 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		{"net.ipv4.conf.all.rp_filter", "1", ""},
 		{"net.ipv6.conf.all.disable_ipv6", "1", "undo would lose the interfaces' own values"},
 		{"net.ipv6.conf.all.disable_ipv6", "0", ""},
+		{"kernel.modules_disabled", "1", "undo would be refused: the kernel keeps 1 until the next boot"},
+		{"kernel.modules_disabled", "0", ""},
+		{"kernel.kexec_load_disabled", "1", ""}, // stands
+		{"kernel.unprivileged_bpf_disabled", "1", "the kernel keeps 1"},
+		{"kernel.unprivileged_bpf_disabled", "2", ""},
+		{"kernel.yama.ptrace_scope", "3", "the kernel keeps 3"},
+		{"kernel.yama.ptrace_scope", "2", ""},
+		{"kernel.kexec_load_limit_panic", "5", "the kernel keeps 5"},
 	} {
 		t.Run(tt.key+"="+tt.value, func(t *testing.T) {
 			k, known := knob.Lookup(knob.Prefix + tt.key)

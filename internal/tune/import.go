@@ -203,8 +203,8 @@ func (r *reader) present(l Line, s profile.Setting, found knob.Found) Line {
 	case misfit != "":
 		l.Verdict, l.Why = Unknown, misfit
 		return l
-	case found.Loss != "" && found.Now != s.Value.Text:
-		l.Verdict, l.Why = Unknown, "berth tune apply refuses it: "+found.Loss
+	case found.LossOf(s.Value.Text) != "" && found.Now != s.Value.Text:
+		l.Verdict, l.Why = Unknown, "berth tune apply refuses it: "+found.LossOf(s.Value.Text)
 		return l
 	case found.Loss != "":
 		l.Why = "as the host has it; another value: " + found.Loss

@@ -136,8 +136,8 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		row.Support, row.Why = knob.Absent, misfit
 	}
 	switch {
-	case row.Support == knob.Settable && f.Loss != "" && !row.Stands():
-		row.Support, row.Why = knob.ReadOnly, f.Loss
+	case row.Support == knob.Settable && f.LossOf(s.Value.Text) != "" && !row.Stands():
+		row.Support, row.Why = knob.ReadOnly, f.LossOf(s.Value.Text)
 	case row.Support == knob.Settable && belowRoot(row, h.Facts):
 		row.Support, row.Why = knob.ReadOnly, fmt.Sprintf(refusedBelow, span(h.Facts.RTRoot))
 	case row.Support == knob.Settable:
