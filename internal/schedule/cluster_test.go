@@ -50,6 +50,7 @@ type cluster struct {
 	args     string
 	assumed  map[types.UID]*v1.Pod
 	fault    func(*v1.Binding) (apply bool, err error)
+	leases   atomic.Pointer[listed]
 	requests int // of the API server, for bindings
 	last     int64
 	uids     int
@@ -78,6 +79,7 @@ func inCluster(t *testing.T, args string, test func(*testing.T, *cluster)) {
 func newCluster(t testing.TB, args string) *cluster {
 	c := &cluster{t: t, client: fake.NewClientset(), args: args}
 	c.client.PrependReactor("create", "pods", c.bind)
+	c.client.PrependReactor("list", "leases", c.listLeases)
 	c.source = &topologySource{items: map[string]*v1alpha1.NodeTopology{}}
 	c.start()
 	return c

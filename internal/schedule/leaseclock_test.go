@@ -13,13 +13,27 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// away makes the API server answer no question about Leases, until it is called again.
+// listed is what the API server answers to who lists Leases.
+type listed func() (*coordinationv1.LeaseList, error)
+
+// listLeases answers as c.leases says, if it says anything. The client takes no reactor while it is used.
+func (c *cluster) listLeases(clienttesting.Action) (bool, runtime.Object, error) {
+	answer := c.leases.Load()
+	if answer == nil {
+		return false, nil, nil
+	}
+	list, err := (*answer)()
+	if err != nil { // and not a list that is nil
+		return true, nil, err
+	}
+	return true, list, nil
+}
+
+// away makes the API server answer no question about Leases, until back is called.
 func (c *cluster) away() (back func()) {
-	away := true
-	c.client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return away, nil, errors.New("EOF")
-	})
-	return func() { away = false }
+	answer := listed(func() (*coordinationv1.LeaseList, error) { return nil, errors.New("EOF") })
+	c.leases.Store(&answer)
+	return func() { c.leases.Store(nil) }
 }
 
 // activations counts the calls that activated pods since it was called last.
@@ -112,12 +126,13 @@ func TestLeaseWatchHangs(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		hung := must(c.client.CoordinationV1().Leases("berth-system").Get(c.ctx, "n1", metav1.GetOptions{}))(t)
-		c.client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		answer := listed(func() (*coordinationv1.LeaseList, error) {
 			now := metav1.NewMicroTime(time.Now())
 			renewed := *hung
 			renewed.Spec.RenewTime = &now
-			return true, &coordinationv1.LeaseList{Items: []coordinationv1.Lease{renewed}}, nil
+			return &coordinationv1.LeaseList{Items: []coordinationv1.Lease{renewed}}, nil
 		})
+		c.leases.Store(&answer)
 		time.Sleep(5 * time.Minute)
 		c.placed(c.pod("a", 4))
 	})
