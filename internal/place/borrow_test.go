@@ -190,7 +190,8 @@ func TestYieldsOfflineCPU(t *testing.T) {
 // container has.
 func TestBorrowerAfterRestart(t *testing.T) {
 	lend := bursting(pod("a", 2, app("app", 2)), "app", "3,11", "0")
-	bare := static(pod("a", 2, app("app", 2)))
+	bare, ended := static(pod("a", 2, app("app", 2))), lend
+	ended.Ended = true
 	for name, c := range map[string]struct {
 		pod  workload.Pod
 		web  string
@@ -198,6 +199,7 @@ func TestBorrowerAfterRestart(t *testing.T) {
 	}{
 		"placement":                {lend, "0-2,4-10,12-15", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
 		"placement, another on it": {lend, "0-15", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
+		"placement, ended":         {ended, "4-7", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
 		"without":                  {bare, "0-2,4-10,12-15", "a/app 3,11!; web/nginx 0-2,4-10,12-15"},
 		"without, alone":           {bare, "4-7", "a/app 1,9!; web/nginx 0,2-8,10-15"},
 	} {

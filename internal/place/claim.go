@@ -178,7 +178,7 @@ func (s *claims) cut(c *claim) {
 			left[name] = one
 		}
 	}
-	c.has.Parts = left
+	c.has.Parts, c.has.Beside = left, c.has.Beside.Intersect(s.pinnable())
 	if !lost.IsEmpty() {
 		c.pod.pending = true
 		c.reason, c.cause = v1alpha1.EventCPUPinFailed, "CPUs "+lost.String()+" cannot be used any more"
@@ -235,10 +235,11 @@ func shared(parts, runs map[string]grant.Part) map[string]grant.Part {
 
 // running returns what containers of the pod have by the kernel's account: CPUs
 // that Berth gave them, and where the pod asks also those that its placement
-// says they have.
+// says they have. One that has ended asks no more, and its placement still says what of
+// the CPUs that Berth gave it is reserved.
 func (s *claims) running(p *pod, text string) map[string]grant.Part {
 	var placed v1alpha1.Placement
-	if p.asks() && text != "" {
+	if p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && text != "" {
 		placed, _ = v1alpha1.DecodePlacement(text)
 	}
 	var runs map[string]grant.Part
@@ -272,7 +273,7 @@ func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bo
 	}
 	if written.CPUs.Intersect(s.pinnable()) == one.CPUs {
 		one.Mems, one.First = s.memsBeside(one.CPUs, written.Mems), written.First.Intersect(one.CPUs)
-		return one, true
+		return one, m.own || p.asks()
 	}
 	return one, m.own
 }

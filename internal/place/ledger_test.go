@@ -216,7 +216,8 @@ func (l *ledger) bind() {
 	l.store(f.pod)
 }
 
-// outOfMoves looks that the scheduler binds no pod to CPUs that another one is on its way to, or from.
+// outOfMoves looks that the scheduler binds no pod to CPUs that another one is on its way to, or from. The
+// move of a pod that was resized in the middle is over once its placement has more CPUs, or fewer.
 func (l *ledger) outOfMoves(bound workload.Pod) {
 	cpus := set(l.t, placement.Believed(bound.Annotations[v1alpha1.AnnotationPlacement]).Containers["app"].CPUs)
 	for _, d := range l.agent.Desired() {
@@ -225,7 +226,8 @@ func (l *ledger) outOfMoves(bound workload.Pod) {
 			continue
 		}
 		from, to := set(l.t, m.From), set(l.t, m.To)
-		if from.Size() != to.Size() || d.CPUs != from && d.CPUs != to {
+		placed := set(l.t, placement.Believed(l.api[d.PodUID].Annotations[v1alpha1.AnnotationPlacement]).Containers["app"].CPUs)
+		if from.Size() != to.Size() || d.CPUs != from && d.CPUs != to || placed.Size() != to.Size() {
 			continue // it is none, or the pod was resized
 		}
 		if has := d.CPUs.Union(l.boxes[d.ContainerID].CPUs); has.Intersects(cpus) {
@@ -353,7 +355,7 @@ func (l *ledger) ask(p workload.Pod) {
 		return
 	}
 	p.Resizing, p.Labels = true, map[string]string{"runtime": "asked"}
-	was := l.boxes[p.UID].CPUs
+	was, before := l.boxes[p.UID].CPUs, l.desired(p.UID)
 	l.agent.PutPod(p)
 	a, err := l.agent.Resize(p.UID)
 	if err != nil {
@@ -370,11 +372,21 @@ func (l *ledger) ask(p workload.Pod) {
 	case int64(now.Size())*1000 != p.Containers[0].CPULimit:
 		l.counts.putOff++
 	}
-	if was, now := was, l.boxes[p.UID].CPUs; !was.IsSubsetOf(now) && !now.IsSubsetOf(was) {
-		l.t.Errorf("pod %s is resized from %s to %s", p.UID, was, now)
+	if now := l.boxes[p.UID].CPUs; !before.IsSubsetOf(now) && !now.IsSubsetOf(before) {
+		l.t.Errorf("pod %s is resized from %s to %s", p.UID, before, now)
 	}
 	l.report()
 	l.api[p.UID] = p // the kubelet's own note of it; nothing to see for others
+}
+
+// desired is what the agent has decided for a container: in the middle of a move it is not there yet.
+func (l *ledger) desired(id string) cpuset.Set {
+	for _, d := range l.agent.Desired() {
+		if d.ContainerID == id {
+			return d.CPUs
+		}
+	}
+	return cpuset.Set{}
 }
 
 // move carries out what is desired of a container, and looks that no other one is there.

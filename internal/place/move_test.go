@@ -311,6 +311,24 @@ func TestMoveTurnsBack(t *testing.T) {
 	equal(t, "it has arrived", has(n), "a/app 6,14!")
 }
 
+// CPUs that go offline in the middle of a move are nobody's: neither those from before, nor the new ones.
+func TestMoveWhileCPUsGo(t *testing.T) {
+	n, _ := inMove(t)
+	n.SetFacts(shut(t, "9"))
+	equal(t, "one from before", has(n)+" of "+n.Exclusive().String(), "a/app 6,14! of 1,6,14")
+	sees(t, n, "a", "app", "6,14")
+	equal(t, "it has left", n.Exclusive().String(), "6,14")
+
+	n, _ = inMove(t)
+	n.SetFacts(shut(t, "1,9"))
+	equal(t, "all from before", has(n)+" of "+n.Exclusive().String(), "a/app 6,14! of 6,14")
+
+	n, _ = inMove(t)
+	n.SetFacts(shut(t, "14"))
+	sees(t, n, "a", "app", "1,9")
+	equal(t, "a new one", n.Exclusive().Intersect(set(t, "1,6,9,14")).String(), "1,6,9")
+}
+
 // A pod that is on its way is turned back by what was seen of it last, which may have changed
 // since: nobody else gets the CPUs before it was seen again.
 func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {
