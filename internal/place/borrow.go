@@ -199,7 +199,7 @@ func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.
 	alone := m.CPUs.Intersect(s.pinnable())
 	for _, other := range s.pods {
 		for _, c := range other.containers {
-			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar)
+			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // one that follows another
 			if c != m && c.live() && !c.Sandbox && !mate {
 				alone = alone.Difference(c.CPUs)
 			}

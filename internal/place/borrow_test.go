@@ -213,6 +213,16 @@ func TestBorrowerAfterRestart(t *testing.T) {
 	}
 }
 
+// A container that follows another of its name, of which the end was not heard yet, is on the same CPUs.
+func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
+	n := place.New(two().facts(t))
+	for _, id := range []string{"a/app", "a/app-again"} {
+		n.Observe(place.Container{ID: id, PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "3,11"), Pinned: true})
+	}
+	n.PutPod(static(pod("a", 2, app("app", 2))))
+	equal(t, "desired", has(n), "a/app 3,11!; a/app-again 3,11!")
+}
+
 // The containers of a pod with a limit of its own share what is reserved and what is borrowed.
 func TestBorrowPerPod(t *testing.T) {
 	p := static(pod("a", 2, workload.Container{Name: "x"}, workload.Container{Name: "y"}))
