@@ -223,6 +223,16 @@ func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 3,11!; a/app-again 3,11!")
 }
 
+// Of a borrower that was gone before the agent began it is not known what was reserved. Where all that it is on leaves no
+// whole core, it is the one that goes: others keep what they have.
+func TestBorrowerGoneBeforeARestart(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, "5-7"), Pinned: true})
+	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-4"), Pinned: true})
+	n.PutPod(placed(pod("a", 1, app("app", 5)), "app", "0-4", "0-1"))
+	equal(t, "desired", has(n), "a/app 0-4!; gone/app 5-15")
+}
+
 // The containers of a pod with a limit of its own share what is reserved and what is borrowed.
 func TestBorrowPerPod(t *testing.T) {
 	p := static(pod("a", 2, workload.Container{Name: "x"}, workload.Container{Name: "y"}))

@@ -301,10 +301,10 @@ func TestSnapshot(t *testing.T) {
 		lines = append(lines, r.ContainerID+": "+r.Why)
 	}
 	want := []string{
-		"x: it is stopped",
 		"old/x: exclusive CPUs, by its placement",
 		"old/y: exclusive CPUs, by its placement",
 		"a/app: the shared pool, while ns/old has exclusive CPUs; no exclusive CPUs: no whole core left for the shared pool: 2 CPUs wanted, 3 left",
+		"x: it is stopped",
 	}
 	for i, line := range lines {
 		equal(t, "row", line, want[i])

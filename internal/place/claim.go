@@ -16,9 +16,8 @@ type claim struct {
 	pod *pod
 	// has is what is claimed, with the origin and what comes with it.
 	has grant.Grant
-	// real are the containers that run on the CPUs of their part, realCPUs those
-	// CPUs.
-	real     map[string]bool
+	// real is what containers run on of their part, by name, realCPUs all of that.
+	real     map[string]cpuset.Set
 	realCPUs cpuset.Set
 	// cause is why the pod does not get all it claimed, "" where it does, and
 	// reason that of the event.
@@ -57,18 +56,18 @@ func (c *claim) loseAll(reason, cause string) {
 	c.has.Parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
 }
 
-// runs notes that a container runs on the CPUs of its part.
-func (c *claim) runs(name string) {
+// runs notes that a container runs on CPUs of its part.
+func (c *claim) runs(name string, cpus cpuset.Set) {
 	if c.real == nil {
-		c.real = map[string]bool{}
+		c.real = map[string]cpuset.Set{}
 	}
-	c.real[name] = true
+	c.real[name] = c.real[name].Union(cpus)
 }
 
 func (c *claim) sum() {
 	c.realCPUs = cpuset.Set{}
-	for name := range c.real {
-		c.realCPUs = c.realCPUs.Union(c.has.Parts[name].CPUs)
+	for _, cpus := range c.real {
+		c.realCPUs = c.realCPUs.Union(cpus)
 	}
 }
 
@@ -139,7 +138,7 @@ func anyBare(parts map[string]grant.Part) bool {
 }
 
 // findReal notes which parts containers run on. An init container that runs on
-// CPUs of the app containers, all or some, holds them for these.
+// CPUs of the app containers, all or some, holds those for them.
 func (s *claims) findReal(c *claim) {
 	if len(c.has.Parts) == 0 {
 		return
@@ -151,10 +150,14 @@ func (s *claims) findReal(c *claim) {
 		cpus := m.CPUs.Intersect(s.pinnable())
 		if one, found := c.has.Parts[m.Name]; found {
 			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.CPUs) {
-				c.runs(m.Name)
+				c.runs(m.Name, one.CPUs)
 			}
 		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs) {
-			c.pod.eachApp(c.has.Parts, func(name string, _ grant.Part) { c.runs(name) })
+			c.pod.eachApp(c.has.Parts, func(name string, one grant.Part) {
+				if held := one.CPUs.Intersect(cpus); !held.IsEmpty() {
+					c.runs(name, held)
+				}
+			})
 		}
 	}
 	c.sum()
@@ -263,7 +266,8 @@ func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bo
 	if one.CPUs.IsEmpty() || !p.mayHold(m) {
 		return grant.Part{}, false
 	}
-	if p.pin.StaticBurst && m.own {
+	given := m.own && m.Pinned // before this Node began, and it is not back in the pool
+	if p.pin.StaticBurst && given {
 		if one.CPUs = s.foundReserved(p, m, written.CPUs); one.CPUs.IsEmpty() {
 			return grant.Part{}, false
 		}
@@ -273,9 +277,9 @@ func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bo
 	}
 	if written.CPUs.Intersect(s.pinnable()) == one.CPUs {
 		one.Mems, one.First = s.memsBeside(one.CPUs, written.Mems), written.First.Intersect(one.CPUs)
-		return one, m.own || p.asks()
+		return one, given || p.asks()
 	}
-	return one, m.own
+	return one, given
 }
 
 // mayHold says whether a container may have exclusive CPUs, as far as its pod is

@@ -15,8 +15,9 @@
 // will say so.
 //
 // The Node compares claims in one order: a container that runs on its CPUs before one
-// that does not; then the pod that was scheduled earlier; then the lower UID; and
-// provisional pods last, since the time they were scheduled is unknown. A claim
+// that does not; then the pod that was scheduled earlier; then the lower UID; and last
+// the pods of which it is not known when they were scheduled: provisional ones, and those that
+// were gone before the agent began. A claim
 // stands if no claim before it has any of its CPUs (or keeps them empty), and if a
 // whole core is left to the shared pool. Only then placement.Decide places the pods
 // that lost, and those without a claim, on what is left, so that a pod that needs

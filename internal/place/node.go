@@ -156,7 +156,7 @@ func (g *given) pod(uid string) *pod {
 }
 
 // sorted returns all pods by the order that decides between equals: scheduled
-// earlier, then lower UID, with the provisional ones last.
+// earlier, then lower UID, with those last of which that is not known.
 func (g *given) sorted() []*pod {
 	if g.shuffled {
 		g.shuffled = false
@@ -166,11 +166,11 @@ func (g *given) sorted() []*pod {
 }
 
 func earlier(a, b *pod) int {
-	if a.spec.Provisional != b.spec.Provisional {
-		if a.spec.Provisional {
-			return 1
-		}
+	switch a, b := a.real(), b.real(); {
+	case a && !b:
 		return -1
+	case b && !a:
+		return 1
 	}
 	return cmp.Or(a.spec.Bound.Compare(b.spec.Bound), cmp.Compare(a.uid, b.uid))
 }

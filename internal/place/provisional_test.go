@@ -113,6 +113,41 @@ func TestProvisionalEnded(t *testing.T) {
 	equal(t, "pool", n.Pool().String(), "0,2-8,10-15")
 }
 
+// TestInitHoldsWhatItRunsOn has an init container on some of the CPUs that a placement names. Of the others a container
+// is not moved that runs there, although its pod was scheduled later.
+func TestInitHoldsWhatItRunsOn(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "0", "0"))
+	start(t, n, "b", "app")
+	whole := placed(pod("a", 1, app("main", 2)), "main", "0,8", "0")
+	whole.Init = []workload.Container{app("init", 1)}
+	n.PutPod(early(whole, app("init", 1)))
+	start(t, n, "a", "init")
+	equal(t, "guessed", has(n), "a/init 8!; b/app 0!")
+	n.PutPod(whole)
+	equal(t, "known", has(n), "a/init 1,9!; b/app 0!")
+}
+
+// TestProvisionalInThePool has a container that lost its CPUs since the Node began: the pool, where it is now, is not
+// what it was given.
+func TestProvisionalInThePool(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("big", 1, app("app", 13)), "app", "0-5,8-13,15", "0-1"))
+	start(t, n, "big", "app")
+	whole := pod("a", 2, app("main", 1))
+	n.PutPod(early(whole, app("main", 1)))
+	sees(t, n, "a", "main", "7")
+	equal(t, "found", has(n), "a/main 7!; big/app 0-5,8-13,15!")
+	n.SetFacts(shut(t, "7"))
+	equal(t, "no room", has(n), "a/main 6,14; big/app 0-5,8-13,15!")
+	n.Observe(place.Container{ID: "a/main", PodUID: "a", Name: "main", Phase: place.Running, CPUs: set(t, "6,14")})
+	n.RemovePod("big")
+	n.DropPod("big")
+	whole.Ended = true
+	n.PutPod(whole)
+	equal(t, "known", has(n), "")
+}
+
 // TestProvisionalIsTakenAway is from a pod that should have had none.
 func TestProvisionalIsTakenAway(t *testing.T) {
 	n := place.New(two().facts(t))

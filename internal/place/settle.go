@@ -106,7 +106,7 @@ func (s *claims) keepReal() {
 			continue
 		}
 		for _, name := range sortedNames(c.real) {
-			if shared := c.has.Parts[name].CPUs.Intersect(kept); !shared.IsEmpty() {
+			if shared := c.real[name].Intersect(kept); !shared.IsEmpty() {
 				c.lose(v1alpha1.EventPlacementRefused, c.belongs(shared, s.all[:i]), name)
 			}
 		}
@@ -195,9 +195,9 @@ func (s *claims) check(at int, taken cpuset.Set) {
 	var names []string
 	var shared cpuset.Set
 	for _, name := range sortedNames(c.has.Parts) {
-		if one := c.has.Parts[name]; !c.real[name] && one.CPUs.Intersects(taken) {
+		if others := c.has.Parts[name].CPUs.Difference(c.real[name]).Intersect(taken); !others.IsEmpty() {
 			names = append(names, name)
-			shared = shared.Union(one.CPUs.Intersect(taken))
+			shared = shared.Union(others)
 		}
 	}
 	if len(c.real) == 0 {
