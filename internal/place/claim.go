@@ -272,6 +272,8 @@ func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bo
 			return grant.Part{}, false
 		}
 	}
+	// The kernel has a container whose CPUs all went offline run on those of the group above.
+	given = given && grant.HasCore(s.machine, grant.Base(s.machine).Difference(one.CPUs))
 	if guess, guessed := p.guessed(m); guessed {
 		return grant.Part{CPUs: guess.CPUs.Intersect(s.pinnable()), Mems: guess.Mems.Intersect(grant.MemoryNodes(s.machine))}, true
 	}

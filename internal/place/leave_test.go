@@ -101,3 +101,18 @@ func TestWaitsForNoOtherPod(t *testing.T) {
 		})
 	}
 }
+
+// A container that is gone and whose CPUs all went offline runs on those of all others: none of them is its own.
+func TestLeavesWithoutCPUs(t *testing.T) {
+	n := place.New(shut(t, "0"))
+	n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Pinned: true})
+	n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
+	start(t, n, "a", "app")
+	equal(t, "desired", has(n), "a/app 1!; gone/app 2-15")
+
+	ended := placed(pod("ended", 0, app("app", 1)), "app", "0", "0")
+	ended.Ended = true
+	n.PutPod(ended)
+	n.Observe(place.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Pinned: true})
+	equal(t, "desired", has(n), "a/app 1!; ended/app 2-15; gone/app 2-15")
+}
