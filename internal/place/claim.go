@@ -100,7 +100,8 @@ func (s *claims) read(c *claim) {
 // would go without.
 func (s *claims) remember(c *claim) {
 	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
-	if !c.pod.known || !c.pod.asks() || text == "" || !anyBare(c.has.Parts) {
+	bare := slices.ContainsFunc(slices.Collect(maps.Values(c.has.Parts)), grant.Part.Bare)
+	if !c.pod.asks() || text == "" || !bare {
 		return
 	}
 	placed, _ := v1alpha1.DecodePlacement(text)
@@ -126,15 +127,6 @@ func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 		return cpuset.Set{}
 	}
 	return mems.Intersect(grant.MemoryNodes(m))
-}
-
-func anyBare(parts map[string]grant.Part) bool {
-	for _, one := range parts {
-		if one.Bare() {
-			return true
-		}
-	}
-	return false
 }
 
 // findReal notes which parts containers run on. An init container that runs on
