@@ -58,6 +58,9 @@ func (c *claim) loseAll(reason, cause string) {
 
 // runs notes that a container runs on CPUs of its part.
 func (c *claim) runs(name string, cpus cpuset.Set) {
+	if cpus.IsEmpty() {
+		return
+	}
 	if c.real == nil {
 		c.real = map[string]cpuset.Set{}
 	}
@@ -145,11 +148,7 @@ func (s *claims) findReal(c *claim) {
 				c.runs(m.Name, one.CPUs)
 			}
 		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs) {
-			c.pod.eachApp(c.has.Parts, func(name string, one grant.Part) {
-				if held := one.CPUs.Intersect(cpus); !held.IsEmpty() {
-					c.runs(name, held)
-				}
-			})
+			c.pod.eachApp(c.has.Parts, func(name string, one grant.Part) { c.runs(name, one.CPUs.Intersect(cpus)) })
 		}
 	}
 	c.sum()
