@@ -425,6 +425,33 @@ spec: {cgroup: slice/inner}
 	})
 }
 
+// A quota that moves takes nothing from the limits of others below the same group, whether they burst or not.
+func TestAncestorKeepsTheLimitsOfOthers(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.addGroup("slice", "150000 100000")
+		m.addGroup("slice/inner", atLimit)
+		m.addGroup("slice/other", "50000 100000")
+		for name, policy := range map[string]string{"inner": policy20, "other": `{"policy": "none"}`} {
+			m.write("etc/workloads/"+name+".yaml", `apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: `+name+`, annotations: {koordinator.sh/cpuBurst: '`+policy+`'}}
+spec: {cgroup: slice/`+name+`}
+`)
+		}
+		m.boot()
+		m.run(4*time.Second, 0)
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "100000 100000" {
+			t.Errorf("cpu.max is %q, want what the ancestor leaves, 100000", got)
+		}
+		m.write("sys/fs/cgroup/slice/other/cpu.max", "90000 100000")
+		m.run(70*time.Second, 0)
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "60000 100000" {
+			t.Errorf("cpu.max is %q after the other's limit grew, want 60000", got)
+		}
+		_ = m.stop()
+	})
+}
+
 func TestUnreadableFilesKeepTheLastGoodOnes(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)

@@ -24,7 +24,7 @@ type Group struct {
 	Resizing bool
 	// ForeignBurst says that the burst in force is left to another writer.
 	ForeignBurst bool
-	// CapGroup names the ancestor whose quota is Facts.Cap.
+	// CapGroup names the ancestor whose quota leaves Facts.Cap, beside the limits of others below it.
 	CapGroup string
 	Facts    credit.Facts
 	Ledger   credit.Ledger
@@ -156,7 +156,7 @@ func (g *Group) Limited(p *headroom.Pool) string {
 		return fmt.Sprintf("the credit of %.3f CPU-seconds is less than the %.3f that one raise must reserve: "+
 			"raise cfsQuotaBurstPeriodSeconds or cfsQuotaBurstPercent", d.Capacity, d.Needed)
 	case credit.AncestorCap, credit.AncestorCapped:
-		return fmt.Sprintf("group %s above allows %.3f CPUs", g.CapGroup, g.Facts.Cap)
+		return fmt.Sprintf("group %s above leaves %.3f CPUs", g.CapGroup, g.Facts.Cap)
 	case credit.GuardFull, credit.GuardCapped:
 		if g.resize.held {
 			return "the pod is being resized"

@@ -205,8 +205,8 @@ func TestLimited(t *testing.T) {
 		{credit.AtCeiling, busy, ""},
 		{credit.NoCredit, busy, ""},
 		{credit.NothingToGain, busy, "the limit is all that its CPUs, or the policy's percentage, allow"},
-		{credit.AncestorCapped, busy, "group a/b above allows 0.700 CPUs"},
-		{credit.AncestorCap, busy, "group a/b above allows 0.700 CPUs"},
+		{credit.AncestorCapped, busy, "group a/b above leaves 0.700 CPUs"},
+		{credit.AncestorCap, busy, "group a/b above leaves 0.700 CPUs"},
 		{credit.GuardCapped, busy, "the node is used to 75 %: the share of this group is 0.600 CPUs"},
 		{credit.GuardFull, headroom.Pool{Threshold: 0.5, CPUs: 8}, "the use of the node is not known yet"},
 		{credit.CreditTooSmall, busy, "the credit of 0.100 CPU-seconds is less than the 0.300 that one raise must reserve: " +

@@ -54,7 +54,7 @@ type Status struct {
 	QuotaMoves bool `json:"quotaMoves,omitempty"`
 	// Limited names why the quota cannot rise to the policy's ceiling, if so.
 	Limited string `json:"limited,omitempty"`
-	// CapGroup is the ancestor with the smallest quota on the path, if one binds.
+	// CapGroup is the ancestor that leaves the least beside the limits of others below it, if one binds.
 	CapGroup string `json:"capGroup,omitempty"`
 	// Throttled and Periods are the group's own; AncestorThrottled is summed over
 	// the path above, since an ancestor's quota throttles the group as well.

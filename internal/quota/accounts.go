@@ -16,10 +16,6 @@ type accounts struct {
 	carried map[string]credit.Ledger // of containers of pods, by carryKey
 }
 
-func newAccounts() accounts {
-	return accounts{saved: map[string]SavedLedger{}, carried: map[string]credit.Ledger{}}
-}
-
 // openLedger continues the account that an earlier agent, or an earlier file,
 // kept for this group, or starts one.
 func (a *accounts) openLedger(m *Group) {

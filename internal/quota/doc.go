@@ -12,9 +12,8 @@
 // and the copies of its limit that a runtime makes below it (follower). What runs in the pod
 // without a limit is charged to those that burst (beside).
 //
-// Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of
-// them; set.go has all groups and those above them, accounts.go the ledgers that outlive
-// them; group.go is one workload, look.go one look at its group, and at those that do not
-// burst; follower.go, podgroup.go and beside.go are what limits a container besides its own
-// group; pool.go is how busy the node is, report.go what is reported.
+// Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of them; set.go has all groups
+// and what those above leave to them, accounts.go the ledgers that outlive them; group.go is one workload, look.go one
+// look at its group, and at those that do not burst; follower.go, podgroup.go and beside.go are what limits a container
+// besides its own group; pool.go is how busy the node is, report.go what is reported.
 package quota

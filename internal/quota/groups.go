@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
@@ -55,7 +56,7 @@ type Groups struct {
 // New returns the Groups of the workloads of a roster, which knows none yet.
 func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
 	return &Groups{
-		opts: opts, roster: all, accounts: newAccounts(), writer: writer,
+		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, writer: writer,
 		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*podGroup{}},
 	}
 }

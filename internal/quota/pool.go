@@ -24,12 +24,13 @@ func (q *Groups) share(now time.Duration) {
 	if err := q.scheduler.Look(q.opts.Root, now); err != nil {
 		q.opts.Fail("scheduler of the kernel", err)
 	}
-	groups := make([]*burst.Group, 0, len(q.order))
+	groups, bounds := make([]*burst.Group, 0, len(q.order)), q.bounds()
 	for _, m := range q.order {
 		if m.state != burst.StateActive {
 			continue
 		}
-		m.law.Facts.Cap, m.law.CapGroup, m.ancestorThrottled = q.capOf(m.group)
+		m.law.Facts.Cap, m.law.CapGroup = bounds.Of(m.group.Path())
+		m.ancestorThrottled = q.above.Throttled(m.group.Ancestors()...)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		m.law.Facts.SchedExt = q.scheduler.Name
 		groups = append(groups, &m.law)

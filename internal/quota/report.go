@@ -68,7 +68,7 @@ func (q *Groups) Outcome(time.Time) capability.Outcome {
 
 // Recall implements capability.Capability.
 func (q *Groups) Recall(saved capability.Sections) error {
-	before := newAccounts()
+	var before accounts
 	if err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried)); err != nil {
 		return err
 	}

@@ -1,12 +1,11 @@
 package quota
 
 import (
-	"math"
+	"cmp"
 	"path"
 	"time"
 
 	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/roster"
@@ -83,22 +82,26 @@ func (s *groupSet) dropPod(path string) {
 	delete(s.pods, path)
 }
 
-// capOf returns the smallest quota on the path above group as a rate, which
-// group has it, and how many periods the groups above were throttled.
-func (s *groupSet) capOf(group *cgroup.Group) (limit unit.CPUs, where string, throttled uint64) {
-	limit = unit.CPUs(math.Inf(1))
-	for _, path := range group.Ancestors() {
-		throttled += s.above.Throttled(path)
-		if s.pods[path] != nil {
-			continue // it rises with what is below it
-		}
-		quota := s.above.Quota(path)
-		if m := s.byPath[path]; m != nil && m.state == burst.StateActive {
-			quota = min(quota, m.law.Facts.Limit()) // it may fall back to that at any look
-		}
-		if quota < limit {
-			limit, where = quota, path
+// bounds returns what the groups above the active ones leave to each.
+func (s *groupSet) bounds() *burst.Bounds {
+	all := make([]burst.Member, 0, len(s.order))
+	for _, m := range s.order {
+		if m.group != nil {
+			all = append(all, burst.Member{Path: m.group.Path(), Above: m.group.Ancestors(), Bursts: m.state == burst.StateActive})
 		}
 	}
-	return limit, where, throttled
+	return burst.BoundsOf(all, func(path string) unit.CPUs {
+		if s.pods[path] != nil {
+			return 0 // it rises with what is below it
+		}
+		return cmp.Or(s.limitOf(path), s.above.Limit(path)) // a workload's may fall back to its limit at any look
+	}, s.limitOf)
+}
+
+// limitOf returns the limit of a workload's group, 0 for none.
+func (s *groupSet) limitOf(path string) unit.CPUs {
+	if m := s.byPath[path]; m != nil {
+		return cmp.Or(m.law.Facts.Limit(), m.workload.Limit)
+	}
+	return 0
 }

@@ -26,8 +26,8 @@ type Above struct {
 type ancestor struct {
 	group              *cgroup.Group
 	asked              time.Duration
-	quotaAt, countedAt time.Duration
-	quota              unit.CPUs
+	limitAt, countedAt time.Duration
+	limit              unit.CPUs
 	throttled          uint64
 }
 
@@ -46,26 +46,37 @@ func (a *Above) Round(now time.Duration) {
 	}
 }
 
-// Quota is that of the group at path as a rate, +Inf where it has none or is gone.
-func (a *Above) Quota(path string) unit.CPUs {
+// Limit is the quota of the group at path as a rate, 0 where it has none or is gone.
+func (a *Above) Limit(path string) unit.CPUs {
 	one := a.at(path)
 	switch {
 	case one == nil:
-		return unit.CPUs(math.Inf(1))
-	case one.quotaAt == a.now:
-		return one.quota
+		return 0
+	case one.limitAt == a.now:
+		return one.limit
 	}
 	bandwidth, err := one.group.Bandwidth()
 	if err != nil { // removed, and perhaps made again: it is opened anew when it is asked for
 		a.drop(path)
-		return unit.CPUs(math.Inf(1))
+		return 0
 	}
-	one.quota, one.quotaAt = unit.Rate(bandwidth.Quota, bandwidth.Period), a.now
-	return one.quota
+	one.limit, one.limitAt = unit.Rate(bandwidth.Quota, bandwidth.Period), a.now
+	if math.IsInf(float64(one.limit), 1) {
+		one.limit = 0
+	}
+	return one.limit
 }
 
-// Throttled counts the periods in which the group at path was throttled, 0 where it is gone.
-func (a *Above) Throttled(path string) uint64 {
+// Throttled counts the periods in which the groups at these paths were throttled.
+func (a *Above) Throttled(paths ...string) (sum uint64) {
+	for _, path := range paths {
+		sum += a.throttled(path)
+	}
+	return sum
+}
+
+// throttled counts those of one group, 0 where it is gone.
+func (a *Above) throttled(path string) uint64 {
 	one := a.at(path)
 	if one == nil {
 		return 0
@@ -92,7 +103,7 @@ func (a *Above) at(path string) *ancestor {
 		if err != nil {
 			return nil
 		}
-		one = &ancestor{group: group, quotaAt: -1, countedAt: -1}
+		one = &ancestor{group: group, limitAt: -1, countedAt: -1}
 		a.byPath[path] = one
 	}
 	one.asked = a.now

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -324,11 +323,11 @@ func TestAbove(t *testing.T) {
 	m := newMachine(t, "a", "a/b", "a/b/c")
 	above := NewAbove(m.host)
 	t.Cleanup(above.Close)
-	half, none := unit.CPUs(0.5), unit.CPUs(math.Inf(1))
-	see := func(path string, quota unit.CPUs, throttled uint64) {
+	half, none := unit.CPUs(0.5), unit.CPUs(0)
+	see := func(path string, limit unit.CPUs, throttled uint64) {
 		t.Helper()
-		if got, n := above.Quota(path), above.Throttled(path); got != quota || n != throttled {
-			t.Errorf("%s: %v CPUs, throttled %d times; want %v, %d", path, got, n, quota, throttled)
+		if got, n := above.Limit(path), above.Throttled(path); got != limit || n != throttled {
+			t.Errorf("%s: %v CPUs, throttled %d times; want %v, %d", path, got, n, limit, throttled)
 		}
 	}
 	above.Round(time.Second)
