@@ -348,7 +348,7 @@ func (w *world) check(r *rapid.T) {
 			if w.guessed[was.PodUID] && !w.boxes[id].CPUs.IsSubsetOf(was.CPUs) {
 				continue // it still is where the guess put it
 			}
-			if w.loose[was.PodUID] && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
+			if (w.loose[was.PodUID] || w.guessed[was.PodUID]) && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
 				continue // an app container got what it lacked
 			}
 			if len(w.known) > 0 && w.loose[was.PodUID] {
