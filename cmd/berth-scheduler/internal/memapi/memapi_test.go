@@ -189,3 +189,49 @@ func TestAbsentAndReap(t *testing.T) {
 		}
 	}
 }
+
+// What is too old is forgotten: a watch from then is told so, one that goes on misses nothing, and events go.
+func TestForgets(t *testing.T) {
+	s, c := start(t)
+	pods := c.CoreV1().Pods("default")
+	first := create(t, c, "first")
+	now, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer now.Stop()
+	const all = 12_000
+	go func() {
+		for i := range all {
+			name := fmt.Sprintf("e-%d", i)
+			if err := s.Put("/apis/events.k8s.io/v1/events", "default", name, map[string]any{"reason": "Some"}); err != nil {
+				t.Error(err)
+			}
+			if err := s.Put("/api/v1/pods", "default", "last", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "last", Labels: map[string]string{"i": name}}}); err != nil {
+				t.Error(err)
+			}
+			if i%1000 == 999 {
+				time.Sleep(20 * time.Millisecond) // for the watch to follow
+			}
+		}
+	}()
+	for i := 0; i < all; i++ {
+		e, open := <-now.ResultChan()
+		if !open {
+			t.Fatalf("the watch ended after %d changes", i)
+		}
+		if p, is := e.Object.(*v1.Pod); !is || p.Labels["i"] != fmt.Sprintf("e-%d", i) {
+			t.Fatalf("change %d: %+v", i, e)
+		}
+	}
+	if _, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion}); !apierrors.IsResourceExpired(err) {
+		t.Errorf("a watch from long ago: %v, want that it is expired", err)
+	}
+	var events []map[string]any
+	if err := s.All("/apis/events.k8s.io/v1/events", &events); err != nil || len(events) < 5000 || len(events) > 10_000 {
+		t.Errorf("%d events: %v", len(events), err)
+	}
+	if _, err := pods.Get(t.Context(), "first", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -121,12 +121,17 @@ func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep f
 	if err != nil {
 		from = 0
 	}
+	initial := query.Get("sendInitialEvents") == "true"
+	s.store.mu.Lock()
+	if !initial && from < s.store.collection(r.resource).forgotten {
+		s.store.mu.Unlock()
+		fail(w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version: "+query.Get("resourceVersion"))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	out := &stream{w: w, json: json.NewEncoder(w)}
-
-	s.store.mu.Lock()
-	if query.Get("sendInitialEvents") == "true" {
+	if initial {
 		from = s.store.rv
 		for _, o := range s.store.list(r.resource, keep) {
 			out.queue(event{"ADDED", o})
@@ -140,8 +145,11 @@ func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep f
 // follow is entered with the lock and leaves without it.
 func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object) bool, out *stream) {
 	defer s.store.mu.Unlock()
-	next := 0
+	next := s.store.collection(r.resource).before
 	for {
+		if next < s.store.collection(r.resource).before {
+			return // it is too slow: its client begins anew
+		}
 		next = s.catchUp(r, next, from, keep, out)
 		if q.Context().Err() != nil || s.away.Load() || s.absent.has(r.resource) {
 			return
@@ -165,16 +173,16 @@ func (s *Server) catchUp(r request, next int, from int64, keep func(Object) bool
 	if s.muted.has(r.resource) {
 		return next
 	}
-	history := s.store.collection(r.resource).history
-	for ; next < len(history); next++ {
-		if history[next].rv <= from {
+	c := s.store.collection(r.resource)
+	for _, one := range c.history[next-c.before:] {
+		if one.rv <= from {
 			continue
 		}
-		if e, ok := history[next].seen(keep); ok {
+		if e, ok := one.seen(keep); ok {
 			out.queue(e)
 		}
 	}
-	return next
+	return c.before + len(c.history)
 }
 
 // stream collects events under the lock and writes them without it.

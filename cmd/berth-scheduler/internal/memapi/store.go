@@ -3,6 +3,7 @@ package memapi
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,13 +19,40 @@ type Object = map[string]any
 // after is nil at a deletion.
 type change struct {
 	rv            int64
+	key           string
 	before, after Object
 }
 
-// collection is all objects of one resource, and its history for the watches.
+// kept is how many changes of a resource a watch can look back, at the least.
+const kept = 5000
+
+// collection is all objects of one resource, and the end of its history for the watches: so many
+// changes before it are forgotten, the last of them with the version forgotten.
 type collection struct {
-	objects map[string]Object
-	history []change
+	objects   map[string]Object
+	history   []change
+	before    int
+	forgotten int64
+	// passing says that objects go with the changes that made them, as events do.
+	passing bool
+}
+
+// note adds a change, and forgets those that are too old.
+func (c *collection) note(one change) {
+	c.history = append(c.history, one)
+	if len(c.history) < 2*kept {
+		return
+	}
+	old := c.history[:len(c.history)-kept]
+	if c.passing {
+		for _, one := range old {
+			if text(c.objects[one.key], "metadata", "resourceVersion") == strconv.FormatInt(one.rv, 10) {
+				delete(c.objects, one.key)
+			}
+		}
+	}
+	c.before, c.forgotten = c.before+len(old), old[len(old)-1].rv
+	c.history = slices.Clone(c.history[len(old):])
 }
 
 // store holds the collections by their path without a namespace, as in
@@ -46,7 +74,7 @@ func newStore() *store {
 func (s *store) collection(resource string) *collection {
 	c := s.rows[resource]
 	if c == nil {
-		c = &collection{objects: map[string]Object{}}
+		c = &collection{objects: map[string]Object{}, passing: path.Base(resource) == "events"}
 		s.rows[resource] = c
 	}
 	return c
@@ -66,7 +94,7 @@ func (s *store) put(resource, key string, o Object) Object {
 		o = withMeta(o, "uid", text(before, "metadata", "uid"))
 	}
 	c.objects[key] = o
-	c.history = append(c.history, change{rv: s.rv, before: before, after: o})
+	c.note(change{rv: s.rv, key: key, before: before, after: o})
 	s.changed.Broadcast()
 	return o
 }
@@ -81,7 +109,7 @@ func (s *store) remove(resource, key string) Object {
 	s.rv++
 	delete(c.objects, key)
 	before = withMeta(before, "resourceVersion", strconv.FormatInt(s.rv, 10))
-	c.history = append(c.history, change{rv: s.rv, before: before})
+	c.note(change{rv: s.rv, key: key, before: before})
 	s.changed.Broadcast()
 	return before
 }
