@@ -144,7 +144,7 @@ func (s *claims) findReal(c *claim) {
 		}
 		cpus := m.CPUs.Intersect(s.pinnable())
 		if one, found := c.has.Parts[m.Name]; found {
-			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.CPUs) {
+			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.CPUs, c.has.Beside) {
 				c.runs(m.Name, one.CPUs)
 			}
 		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs) {
@@ -155,10 +155,10 @@ func (s *claims) findReal(c *claim) {
 }
 
 // runsOn says whether a container has its part: all of it or less, now, or before
-// it was last changed.
-func (c *container) runsOn(cpus, part cpuset.Set) bool {
+// it was last changed, or is on what its pod leaves in a move.
+func (c *container) runsOn(cpus, part, left cpuset.Set) bool {
 	c.settled = c.settled || c.verified && cpus == part
-	return c.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part)
+	return c.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part.Union(left))
 }
 
 // cut takes the CPUs off a grant that the machine has no more.

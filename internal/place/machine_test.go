@@ -29,8 +29,9 @@ type world struct {
 	gone   map[string]bool
 	boxes  map[string]place.Container // by id, live ones and stopped ones
 	ids    int
-	clock  int                      // seconds
-	before map[string]place.Desired // what was desired before the step, by container
+	clock  int                        // seconds
+	before map[string]place.Desired   // what was desired before the step, by container
+	at     map[string]place.Container // boxes as they were then
 	// moved says that the step may move running containers, grown that it may give
 	// those that lack CPUs more.
 	moved, grown bool
@@ -348,6 +349,9 @@ func (w *world) check(r *rapid.T) {
 			if w.guessed[was.PodUID] && !w.boxes[id].CPUs.IsSubsetOf(was.CPUs) {
 				continue // it still is where the guess put it
 			}
+			if w.loose[was.PodUID] && !w.at[id].CPUs.IsSubsetOf(was.CPUs) {
+				continue // it had not come there yet
+			}
 			if (w.loose[was.PodUID] || w.guessed[was.PodUID]) && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
 				continue // an app container got what it lacked
 			}
@@ -363,7 +367,7 @@ func (w *world) check(r *rapid.T) {
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
 	}
-	w.before, w.moved, w.grown = desired, false, false
+	w.before, w.at, w.moved, w.grown = desired, maps.Clone(w.boxes), false, false
 	clear(w.known)
 }
 
@@ -575,7 +579,7 @@ func TestStateMachine(t *testing.T) {
 				w.apply()
 				w.write()
 				w.apply()
-				w.before = w.all()
+				w.before, w.at = w.all(), maps.Clone(w.boxes)
 				for uid := range w.early {
 					w.known[uid] = true
 				}

@@ -311,6 +311,19 @@ func TestMoveTurnsBack(t *testing.T) {
 	equal(t, "it has arrived", has(n), "a/app 6,14!")
 }
 
+// A container that was not seen yet runs where it was answered, also once a move begins: a pod that was scheduled
+// earlier takes none of that by what its placement says.
+func TestMoveBeforeTheFirstLook(t *testing.T) {
+	n := place.New(two().facts(t))
+	a := placed(pod("a", 1, app("app", 3)), "app", "0-2", "0")
+	n.PutPod(a)
+	create(t, n, "a", "app")
+	n.PutPod(moves(a, v1alpha1.Move{From: "0-2", To: "0-1,3"}))
+	equal(t, "under way", has(n), "a/app 0-1,3!")
+	n.PutPod(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
+	equal(t, "beside another", has(n), "a/app 0-1,3!")
+}
+
 // CPUs that go offline in the middle of a move are nobody's: neither those from before, nor the new ones.
 func TestMoveWhileCPUsGo(t *testing.T) {
 	n, _ := inMove(t)
