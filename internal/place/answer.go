@@ -69,7 +69,9 @@ func (n *Node) settleToAnswer() {
 }
 
 // answered notes that a container has what it was answered, until Observe reports it.
-func (c *container) answered(d Desired) { c.CPUs, c.verified = d.CPUs, false }
+func (c *container) answered(d Desired) {
+	c.CPUs, c.Pinned, c.verified = d.CPUs, c.Pinned && d.Pinned, false
+}
 
 // narrow returns what is desired for all containers, except some, that have, or may
 // have, CPUs they should not. The runtime writes them in this order: whoever leaves a CPU comes

@@ -52,8 +52,7 @@ func (c *claim) lose(reason, cause string, names ...string) {
 
 // loseAll leaves nothing of the claim.
 func (c *claim) loseAll(reason, cause string) {
-	c.lose(reason, cause)
-	c.has.Parts, c.real, c.realCPUs = nil, nil, cpuset.Set{}
+	c.lose(reason, cause, sortedNames(c.has.Parts)...)
 }
 
 // runs notes that a container runs on CPUs of its part.

@@ -183,7 +183,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	}
 	for _, other := range a.Others {
 		c := w.boxes[other.ContainerID]
-		c.CPUs = other.CPUs
+		c.CPUs, c.Pinned = other.CPUs, other.Pinned
 		w.boxes[c.ID] = c
 	}
 	c := place.Container{ID: id, PodUID: uid, Name: name, Phase: place.Running, CPUs: w.online()}

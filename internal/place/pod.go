@@ -91,7 +91,7 @@ type published struct {
 // container is one container of a pod.
 type container struct {
 	Container
-	// own says that it was first seen with exclusive CPUs.
+	// own says that it was first seen with exclusive CPUs, and has lost them to nobody since.
 	own bool
 	// seen says that Observe reported it, missed that one list lacked it.
 	seen, missed bool
@@ -251,6 +251,6 @@ func (p *pod) release() {
 // unsettle forgets that containers of this name ever had exclusive CPUs.
 func (p *pod) unsettle(name string) {
 	for _, c := range p.containers {
-		c.settled = c.settled && c.Name != name
+		c.settled, c.own = c.settled && c.Name != name, c.own && c.Name != name
 	}
 }

@@ -215,7 +215,7 @@ func TestForgets(t *testing.T) {
 			}
 		}
 	}()
-	for i := 0; i < all; i++ {
+	for i := range all {
 		e, open := <-now.ResultChan()
 		if !open {
 			t.Fatalf("the watch ended after %d changes", i)
