@@ -474,3 +474,16 @@ func TestNarrowedAgain(t *testing.T) {
 		equal(t, "nothing pinned", has(n), "")
 	}
 }
+
+// A pod that was refused runs in the pool. That its placement names just the CPUs of the pool makes them not its own.
+func TestRefusedInThePool(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"))
+	start(t, n, "b", "app")
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
+	start(t, n, "a", "app")
+	equal(t, "refused", has(n), "a/app 6,14; b/app 0-5,7-13,15!")
+	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "6,14")})
+	start(t, n, "a", "debug")
+	equal(t, "looked at again", has(n), "a/app 6,14; a/debug 6,14; b/app 0-5,7-13,15!")
+}

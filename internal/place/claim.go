@@ -132,9 +132,10 @@ func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 }
 
 // findReal notes which parts containers run on. An init container that runs on
-// CPUs of the app containers, all or some, holds those for them.
+// CPUs of the app containers, all or some, holds those for them. Those of a pod that was
+// refused are in the pool, which may have the CPUs that its placement names.
 func (s *claims) findReal(c *claim) {
-	if len(c.has.Parts) == 0 {
+	if len(c.has.Parts) == 0 || c.pod.denied != "" {
 		return
 	}
 	for _, m := range c.pod.containers {
@@ -146,7 +147,7 @@ func (s *claims) findReal(c *claim) {
 			if m.runsOn(c.pod.ownOf(&c.has, m, cpus), one.CPUs, c.has.Beside) {
 				c.runs(m.Name, one.CPUs)
 			}
-		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs) {
+		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs.Union(c.has.Beside)) {
 			c.pod.eachApp(c.has.Parts, func(name string, one grant.Part) { c.runs(name, one.CPUs.Intersect(cpus)) })
 		}
 	}

@@ -32,9 +32,8 @@ type world struct {
 	clock  int                        // seconds
 	before map[string]place.Desired   // what was desired before the step, by container
 	at     map[string]place.Container // boxes as they were then
-	// moved says that the step may move running containers, grown that it may give
-	// those that lack CPUs more.
-	moved, grown bool
+	// moved says that the step may move running containers.
+	moved bool
 	// loose are pods whose CPUs need not be as many as their limits.
 	loose map[string]bool
 	// resized are pods that were resized: one for which there was no room grows later.
@@ -361,13 +360,13 @@ func (w *world) check(r *rapid.T) {
 			if w.resized[was.PodUID] && was.CPUs.IsSubsetOf(now.CPUs) && int64(now.CPUs.Size())*1000 == w.limit(was) {
 				continue // a resize that was put off has room now
 			}
-			if (w.grown || w.known[was.PodUID] || w.guessed[was.PodUID]) && w.loose[was.PodUID] && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
+			if w.loose[was.PodUID] && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
 				continue // where none can be added a pod that lacks some is placed anew
 			}
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
 	}
-	w.before, w.at, w.moved, w.grown = desired, maps.Clone(w.boxes), false, false
+	w.before, w.at, w.moved = desired, maps.Clone(w.boxes), false
 	clear(w.known)
 }
 
@@ -588,7 +587,7 @@ func TestStateMachine(t *testing.T) {
 				if first, second := has(one), has(other); first != second {
 					r.Fatalf("the order of calls counts:\n%s\n%s", first, second)
 				}
-				w.node, w.grown = one, true
+				w.node = one
 				for uid := range w.gone {
 					if w.gone[uid] {
 						w.loose[uid] = true

@@ -322,6 +322,15 @@ func TestMoveBeforeTheFirstLook(t *testing.T) {
 	equal(t, "under way", has(n), "a/app 0-1,3!")
 	n.PutPod(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
 	equal(t, "beside another", has(n), "a/app 0-1,3!")
+
+	n = place.New(two().facts(t))
+	a.Init = []workload.Container{app("init", 1)}
+	n.PutPod(a)
+	create(t, n, "a", "init")
+	n.PutPod(moves(a, v1alpha1.Move{From: "0-2", To: "0-1,3"}))
+	equal(t, "an init container", has(n), "a/init 0-1,3!")
+	n.PutPod(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
+	equal(t, "beside another", has(n), "a/init 0-1,3!")
 }
 
 // CPUs that go offline in the middle of a move are nobody's: neither those from before, nor the new ones.
