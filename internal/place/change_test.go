@@ -487,3 +487,16 @@ func TestRefusedInThePool(t *testing.T) {
 	start(t, n, "a", "debug")
 	equal(t, "looked at again", has(n), "a/app 6,14; a/debug 6,14; b/app 0-5,7-13,15!")
 }
+
+// While nothing could be pinned no pod was refused for room: what runs on its CPUs comes first as ever.
+func TestPinnableAgain(t *testing.T) {
+	closed := two().facts(t)
+	closed.Pinnable = false
+	n := place.New(closed)
+	n.PutPod(placed(pod("early", 1, app("app", 1)), "app", "0", "0"))
+	n.PutPod(placed(pod("runs", 2, app("app", 1)), "app", "0", "0"))
+	n.Observe(place.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: place.Running, CPUs: set(t, "0"), Pinned: true})
+	equal(t, "closed", has(n), "")
+	n.SetFacts(two().facts(t))
+	equal(t, "open", has(n), "runs/app 0!")
+}

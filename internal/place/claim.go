@@ -135,7 +135,7 @@ func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 // CPUs of the app containers, all or some, holds those for them. Those of a pod that was
 // refused are in the pool, which may have the CPUs that its placement names.
 func (s *claims) findReal(c *claim) {
-	if len(c.has.Parts) == 0 || c.pod.denied != "" {
+	if len(c.has.Parts) == 0 || c.pod.noRoom {
 		return
 	}
 	for _, m := range c.pod.containers {

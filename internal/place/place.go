@@ -111,7 +111,7 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 		}
 		g = g.Leaving(p.grant.Beside)
 	}
-	p.grant, p.before = g, nil
+	p.grant, p.before, p.noRoom = g, nil, false
 	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {
 		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.List()+", "+g.From.String())
@@ -163,6 +163,7 @@ func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 		return
 	}
 	text := p.denied
+	p.noRoom = true
 	if c.cause != "" {
 		text = sentence(c.reason, c.cause) + "; no others: " + p.denied
 	}

@@ -63,6 +63,8 @@ type decided struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
+	// noRoom says that it was refused when it was decided last: it is in the pool.
+	noRoom bool
 	// word is the cause of denied in one word, for machines.
 	word string
 	// behind says that only what leaves is in its way; until is how long that may keep
@@ -143,7 +145,7 @@ func (p *pod) reread(spec workload.Pod) {
 		p.guess = p.grant
 	}
 	p.release()
-	p.denied, p.word, p.wait, p.behind = "", "", false, false
+	p.denied, p.word, p.wait, p.behind, p.noRoom = "", "", false, false, false
 }
 
 // asks says whether the pod gets exclusive CPUs if there is room.

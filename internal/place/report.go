@@ -97,7 +97,7 @@ func (n *Node) close(all []*pod) {
 		if p.asksToMove() && p.next.Move.Withdrawn {
 			n.answerMove(p, "")
 		}
-		p.pending, p.behind, p.wait = true, false, false
+		p.pending, p.behind, p.wait, p.noRoom = true, false, false, false
 	}
 }
 
