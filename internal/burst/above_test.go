@@ -14,11 +14,11 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// members are the groups with a limit, of which all burst; pairs of a path and how many CPUs it may have.
-func members(limits map[string]unit.CPUs) []burst.Member {
+// members are the groups that limits names, of which all burst but one.
+func members(limits map[string]unit.CPUs, still string) []burst.Member {
 	var all []burst.Member
 	for _, path := range slices.Sorted(maps.Keys(limits)) {
-		all = append(all, burst.Member{Path: path, Above: above(path), Bursts: true})
+		all = append(all, burst.Member{Path: path, Above: above(path), Bursts: path != still})
 	}
 	return all
 }
@@ -43,26 +43,29 @@ func TestBounds(t *testing.T) {
 	inf := unit.CPUs(math.Inf(1))
 	for name, c := range map[string]struct {
 		quotas, limits cpus
+		still          string // does not burst
 		want           cpus
-		where          string
 	}{
-		"no quota above":             {nil, cpus{"s/a": 1, "s/b": 2}, cpus{"s/a": inf, "s/b": inf}, ""},
-		"alone":                      {cpus{"s": 4}, cpus{"s/a": 1}, cpus{"s/a": 4}, "s"},
-		"beside another":             {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 2}, cpus{"s/a": 2, "s/b": 3}, "s"},
-		"more limits than quota":     {cpus{"s": 2}, cpus{"s/a": 1, "s/b": 2}, cpus{"s/a": 1, "s/b": 2}, "s"},
-		"a limit above the quota":    {cpus{"s": 2}, cpus{"s/a": 3}, cpus{"s/a": 2}, "s"},
-		"one without a limit":        {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 0}, cpus{"s/a": 4}, "s"},
-		"further up":                 {cpus{"s": 4, "s/t": 3}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, cpus{"s/t/a": 1, "s/c": 2}, ""},
-		"further up, with room":      {cpus{"s": 9, "s/t": 3}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, cpus{"s/t/a": 2, "s/c": 7}, ""},
-		"below another workload":     {cpus{"s": 8, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/a/y": 1, "s/b": 2}, cpus{"s/a": 6, "s/a/x": 2, "s/b": 5}, ""},
-		"below one that has no more": {cpus{"s": 4}, cpus{"s/a": 3, "s/a/x": 1, "s/b": 1}, cpus{"s/a": 3, "s/a/x": 3, "s/b": 1}, ""},
+		"no quota above":                        {nil, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": inf, "s/b": inf}},
+		"alone":                                 {cpus{"s": 4}, cpus{"s/a": 1}, "", cpus{"s/a": 4}},
+		"beside one that does not":              {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 2}, "s/b", cpus{"s/a": 2}},
+		"two that burst":                        {cpus{"s": 6}, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": 2, "s/b": 4}},
+		"two, beside one that does":             {cpus{"s": 7}, cpus{"s/a": 1, "s/b": 1, "s/c": 3}, "s/c", cpus{"s/a": 2, "s/b": 2}},
+		"more limits than quota":                {cpus{"s": 2}, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": 1, "s/b": 2}},
+		"a limit above the quota":               {cpus{"s": 2}, cpus{"s/a": 3}, "", cpus{"s/a": 2}},
+		"one without a limit":                   {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 0}, "", cpus{"s/a": 4}},
+		"further up":                            {cpus{"s": 4, "s/t": 4}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, "", cpus{"s/t/a": 1, "s/c": 2}},
+		"further up, with room":                 {cpus{"s": 8, "s/t": 3}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, "", cpus{"s/t/a": 1.5, "s/c": 4}},
+		"below another workload":                {cpus{"s": 10, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/a/y": 2, "s/b": 2}, "", cpus{"s/a": 6, "s/a/x": 1, "s/a/y": 2, "s/b": 4}},
+		"below one that stands above its limit": {cpus{"s/a": 6}, cpus{"s/a": 3, "s/a/x": 1}, "", cpus{"s/a/x": 3}},
+		"below one that has no more":            {cpus{"s": 4, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/b": 1}, "", cpus{"s/a": 3, "s/a/x": 3, "s/b": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := members(c.limits)
+			all := members(c.limits, c.still)
 			b := burst.BoundsOf(all, in(c.quotas), in(c.limits))
 			for _, m := range all {
 				got, where := b.Of(m.Path)
-				if want, asked := c.want[m.Path]; asked && (got != want || c.where != "" && where != c.where) {
+				if want, named := c.want[m.Path]; named && got != want {
 					t.Errorf("%s: %v by %q, want %v", m.Path, got, where, want)
 				}
 			}
@@ -70,7 +73,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// One that rises to its bound leaves all others their limits, in each group whose quota has room for all limits below.
+// Where all that burst rise to their bounds at once, all others have their limits, in each group whose quota has
+// room for all limits below.
 func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.IntRange(1, 16)
@@ -85,27 +89,25 @@ func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 				limits[path] = unit.CPUs(amount.Draw(t, path))
 			}
 		}
-		all := members(limits)
+		all := members(limits, rapid.SampledFrom([]string{"", "s/a", "s/t/a"}).Draw(t, "does not burst"))
 		b := burst.BoundsOf(all, in(quotas), in(limits))
-		for _, m := range all {
-			bound, _ := b.Of(m.Path)
-			for path, quota := range quotas {
-				others := unit.CPUs(0)
-				for other, limit := range limits {
-					if other != m.Path && strings.HasPrefix(other, path+"/") {
-						others += limit
-					}
+		for path, quota := range quotas {
+			least, most := unit.CPUs(0), unit.CPUs(0)
+			for _, m := range all {
+				if !strings.HasPrefix(m.Path, path+"/") {
+					continue
 				}
-				fits := others+limits[m.Path] <= quota
-				if strings.HasPrefix(m.Path, path+"/") && fits && bound+others > quota {
-					t.Fatalf("%s may have %v: with the %v of others that is more than the %v of %s", m.Path, bound, others, quota, path)
+				bound, _ := b.Of(m.Path)
+				if !m.Bursts {
+					bound = limits[m.Path]
 				}
-				if strings.HasPrefix(m.Path, path+"/") && bound > quota {
-					t.Fatalf("%s may have %v of the %v of %s", m.Path, bound, quota, path)
+				least, most = least+limits[m.Path], most+bound
+				if m.Bursts && (bound > quota || bound < min(limits[m.Path], leastAbove(quotas, m))) {
+					t.Fatalf("%s with the limit %v may have %v of the %v of %s", m.Path, limits[m.Path], bound, quota, path)
 				}
 			}
-			if least := min(limits[m.Path], leastAbove(quotas, m)); bound < least {
-				t.Fatalf("%s may have %v, less than its limit of %v", m.Path, bound, least)
+			if least <= quota && most > quota+1e-9 {
+				t.Fatalf("all below %s may have %v, and it has %v", path, most, quota)
 			}
 		}
 	})

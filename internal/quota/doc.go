@@ -1,16 +1,13 @@
 // Package quota keeps the quotas of workload groups where burst decides them. It is the
 // capability burst in the agent; the law is package burst.
 //
-// Groups takes the groups of workloads from the roster, looks at each when its look is due,
-// lets burst decide, and has the decision written (reconcile.Quotas). A look reads as little
-// as it can: the usage always, the quota once a second, all else every five seconds or when
-// one of the two moved. Looks are at most a second apart; groups whose looks fall close
-// together share one wake-up. A workload is in exactly one State at a time, and every State
-// but Active carries the reason.
+// Groups takes the groups of workloads from the roster, looks at each when its look is due, lets burst decide, and has
+// the decision written (reconcile.Quotas). A look reads as little as it can: the usage always, the quota once a second,
+// all else every five seconds or when one of the two moved. Looks are at most a second apart; groups whose looks fall
+// close together share one wake-up. A workload is in one State at a time; all but Active carry the reason.
 //
-// What would throttle a container besides its own group rises with it: the group of its pod,
-// and the copies of its limit that a runtime makes below it (follower). What runs in the pod
-// without a limit is charged to those that burst (beside).
+// What would throttle a container besides its own group rises with it: its pod's group, and the runtime's copies of its
+// limit below it (follower). What runs in the pod without a limit is charged to those that burst (beside).
 //
 // Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of them; set.go has all groups
 // and what those above leave to them, accounts.go the ledgers that outlive them; group.go is one workload, look.go one

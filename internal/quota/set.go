@@ -94,14 +94,17 @@ func (s *groupSet) bounds() *burst.Bounds {
 		if s.pods[path] != nil {
 			return 0 // it rises with what is below it
 		}
-		return cmp.Or(s.limitOf(path), s.above.Limit(path)) // a workload's may fall back to its limit at any look
+		return s.above.Limit(path)
 	}, s.limitOf)
 }
 
 // limitOf returns the limit of a workload's group, 0 for none.
 func (s *groupSet) limitOf(path string) unit.CPUs {
-	if m := s.byPath[path]; m != nil {
+	switch m := s.byPath[path]; {
+	case m == nil:
+		return 0
+	case m.state == burst.StateActive || s.unlimited[path]:
 		return cmp.Or(m.law.Facts.Limit(), m.workload.Limit)
 	}
-	return 0
+	return s.above.Limit(path)
 }

@@ -200,28 +200,22 @@ func TestForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer now.Stop()
-	const all = 12_000
-	go func() {
-		for i := range all {
-			name := fmt.Sprintf("e-%d", i)
+	const rounds, each = 12, 1000 // of changes that the watch follows
+	for round := range rounds {
+		for i := range each {
+			name := fmt.Sprintf("e-%d", round*each+i)
 			if err := s.Put("/apis/events.k8s.io/v1/events", "default", name, map[string]any{"reason": "Some"}); err != nil {
-				t.Error(err)
+				t.Fatal(err)
 			}
 			if err := s.Put("/api/v1/pods", "default", "last", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "last", Labels: map[string]string{"i": name}}}); err != nil {
-				t.Error(err)
-			}
-			if i%1000 == 999 {
-				time.Sleep(20 * time.Millisecond) // for the watch to follow
+				t.Fatal(err)
 			}
 		}
-	}()
-	for i := range all {
-		e, open := <-now.ResultChan()
-		if !open {
-			t.Fatalf("the watch ended after %d changes", i)
-		}
-		if p, is := e.Object.(*v1.Pod); !is || p.Labels["i"] != fmt.Sprintf("e-%d", i) {
-			t.Fatalf("change %d: %+v", i, e)
+		for i := range each {
+			e, open := <-now.ResultChan()
+			if p, is := e.Object.(*v1.Pod); !open || !is || p.Labels["i"] != fmt.Sprintf("e-%d", round*each+i) {
+				t.Fatalf("change %d of round %d: %+v", i, round, e)
+			}
 		}
 	}
 	if _, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion}); !apierrors.IsResourceExpired(err) {
