@@ -120,6 +120,16 @@ func (g *Grant) Own() cpuset.Set {
 	return all.Part().CPUs
 }
 
+// Bare says that the NUMA nodes of some part are not known.
+func (g *Grant) Bare() bool {
+	for _, one := range g.Parts {
+		if one.Bare() {
+			return true
+		}
+	}
+	return false
+}
+
 // Leaving returns the grant with CPUs besides, which the pod may still be on.
 func (g Grant) Leaving(cpus cpuset.Set) *Grant {
 	g.Beside = cpus.Difference(g.Own())

@@ -23,6 +23,8 @@ type Refit struct {
 	Node    placement.Node
 	// Others is what all other pods hold.
 	Others *placement.Occupancy
+	// Leaving are CPUs from before a move: the pod may have them again, and nobody else has them yet.
+	Leaving cpuset.Set
 	// Ask is what the pod asks for now.
 	Ask *placement.Ask
 	// each is by the Wants; own is all that the pod has.
@@ -196,7 +198,7 @@ func (f *Refit) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
 func (f *Refit) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
 	cores := f.Node.Machine.Topology().Cores
 	for i := range slices.Backward(cores) {
-		if !cores[i].CPUs.IsSubsetOf(f.free()) {
+		if !cores[i].CPUs.IsSubsetOf(f.free().Difference(f.Leaving)) {
 			continue
 		}
 		cpus, no := f.fill(scope.Difference(cores[i].CPUs), had, want)
@@ -222,7 +224,7 @@ func (f *Refit) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.
 }
 
 func (f *Refit) leavesCore(but cpuset.Set) bool {
-	return HasCore(f.Node.Machine, f.free().Difference(but))
+	return HasCore(f.Node.Machine, f.free().Difference(but).Difference(f.Leaving))
 }
 
 // refuse remembers why there is no way: what Confirm said counts most, then what

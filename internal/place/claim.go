@@ -102,8 +102,7 @@ func (s *claims) read(c *claim) {
 // would go without.
 func (s *claims) remember(c *claim) {
 	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
-	bare := slices.ContainsFunc(slices.Collect(maps.Values(c.has.Parts)), grant.Part.Bare)
-	if !c.pod.asks() || text == "" || !bare {
+	if text == "" || !c.pod.asks() || !c.has.Bare() {
 		return
 	}
 	placed, _ := v1alpha1.DecodePlacement(text)
@@ -167,7 +166,7 @@ func (s *claims) cut(c *claim) {
 	known := grant.MemoryNodes(s.machine)
 	for name, one := range c.has.Parts {
 		lost = lost.Union(one.CPUs.Difference(s.pinnable()))
-		one.CPUs, one.Mems = one.CPUs.Intersect(s.pinnable()), one.Mems.Intersect(known)
+		one.CPUs, one.First, one.Mems = one.CPUs.Intersect(s.pinnable()), one.First.Intersect(s.pinnable()), one.Mems.Intersect(known)
 		if !one.CPUs.IsEmpty() {
 			left[name] = one
 		}

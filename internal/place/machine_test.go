@@ -312,7 +312,7 @@ func (w *world) check(r *rapid.T) {
 	w.mates(r, desired)
 	w.borrowed(r, desired)
 	pool, s := w.node.Pool(), w.node.Snapshot()
-	if pool.Intersects(pinned) || !w.hasCore(pool.Union(w.left(s.Exclusive.Difference(pinned)))) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
+	if pool.Intersects(pinned) || !w.hasCore(pool) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
 		r.Fatalf("pool %s, pinned %s, exclusive %s", pool, pinned, s.Exclusive)
 	}
 	most := 0 // of any CPUs that leave a whole core
@@ -368,17 +368,6 @@ func (w *world) check(r *rapid.T) {
 	}
 	w.before, w.at, w.moved = desired, maps.Clone(w.boxes), false
 	clear(w.known)
-}
-
-// left returns CPUs that nobody has any more, where a pod may leave them in its move: where others go offline
-// meanwhile it is given some instead, and the core for the pool is among these.
-func (w *world) left(cpus cpuset.Set) cpuset.Set {
-	for uid := range w.pods {
-		if w.moving(uid) && w.loose[uid] {
-			return cpus
-		}
-	}
-	return cpuset.Set{}
 }
 
 // move asks for a move of a pod, to CPUs that nobody has or to any, and says that it may begin

@@ -33,8 +33,8 @@ func (p *pod) torn() bool {
 func (r *reports) arrive(all []*pod) {
 	for _, p := range all {
 		if p.grant != nil && !p.grant.Beside.IsEmpty() && p.hasLeft(p.grant.Beside) {
-			p.grant, p.before = p.grant.Arrived(p.pin), nil
-			r.writeBack(p) // what a resize in the move held back
+			p.grant, p.before, p.pending = p.grant.Arrived(p.pin), nil, true // it may lack CPUs that went offline meanwhile
+			r.writeBack(p)                                                   // what a resize in the move held back
 		}
 	}
 }

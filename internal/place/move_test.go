@@ -351,6 +351,35 @@ func TestMoveWhileCPUsGo(t *testing.T) {
 	equal(t, "a new one", n.Exclusive().Intersect(set(t, "1,6,9,14")).String(), "1,6,9")
 }
 
+// A pod that loses CPUs in the middle of its move gets no others for which the shared pool would lose its last whole core
+// while it is on those from before: else the pod that was scheduled last would lose all of its own.
+func TestMoveWhileCPUsGoLeavesACore(t *testing.T) {
+	for _, test := range []struct{ name, off, own, pool string }{
+		{"one of its own", "13", "0,5", "7,15"},
+		{"all of its own", "5,13", "0,8", "7,15"},
+		{"one of both", "8,13", "0,5", "7,15"},
+		{"all that it is on", "0,8,13", "7,15", "5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := place.New(two().facts(t))
+			a := placed(pod("a", 1, app("app", 2)), "app", "0,8", "0")
+			n.PutPod(a)
+			n.PutPod(placed(pod("c", 2, app("app", 6)), "app", "1-3,9-11", "0"))
+			n.PutPod(placed(pod("d", 3, app("app", 4)), "app", "4,6,12,14", "1"))
+			for _, uid := range []string{"a", "c", "d"} {
+				start(t, n, uid, "app")
+			}
+			n.PutPod(moves(a, v1alpha1.Move{From: "0,8", To: "5,13"}))
+			equal(t, "under way", has(n), "a/app 5,13!; c/app 1-3,9-11!; d/app 4,6,12,14!")
+			n.SetFacts(shut(t, test.off))
+			for i, when := range []string{"at once", "while it is on its way"} {
+				n.PutPod(plain("later", 4+i, app("app", 0)))
+				equal(t, when, has(n)+" of "+n.Pool().String(), "a/app "+test.own+"!; c/app 1-3,9-11!; d/app 4,6,12,14! of "+test.pool)
+			}
+		})
+	}
+}
+
 // A pod that is on its way is turned back by what was seen of it last, which may have changed
 // since: nobody else gets the CPUs before it was seen again.
 func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {

@@ -61,11 +61,12 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 		return
 	}
 	others := n.claims.without(p)
-	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Ask: p.request()}
+	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Leaving: p.grant.Beside, Ask: p.request()}
 	d, refusal := f.Keep(p.grant.Parts)
 	if !refusal.OK() && !p.resized && c.cause != "" {
 		// It lost CPUs and cannot have others beside the rest: a whole new set.
-		if again, no := placement.Decide(&n.scratch, n.nodeFor(p), &others, p.request()); no.OK() {
+		again, no := placement.Decide(&n.scratch, f.Node, &others, p.request())
+		if no.OK() && f.Node.LeavesCore(&others, again.Answer.Occupied.Union(p.grant.Beside)) {
 			d, refusal = again, no
 		}
 	}

@@ -223,3 +223,27 @@ func TestResizeThatTheKubeletCarriedOut(t *testing.T) {
 	n.PutPod(p)
 	equal(t, "carried out", has(n), "a/app 0-1,8-9!")
 }
+
+// What the pod had first is forgotten of CPUs that went offline: when they are back, one that is resized to fewer keeps
+// some of those that it has.
+func TestResizeAfterCPUsWent(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("b", 1, app("app", 7)), "app", "1-2,4-6,13-14", "0-1"))
+	start(t, n, "b", "app")
+	p := placed(pod("a", 2, app("app", 6)), "app", "0,3,8-11", "0")
+	n.PutPod(p)
+	start(t, n, "a", "app")
+	for _, step := range []struct{ off, want string }{{"0", "3,8-12"}, {"0,3", "8-12"}, {"", "8-12"}} {
+		s := two()
+		s.switched = step.off
+		n.SetFacts(s.facts(t))
+		equal(t, "CPUs "+step.off+" offline", has(n), "a/app "+step.want+"!; b/app 1-2,4-6,13-14!")
+		n.PutPod(plain("promised", 3, app("app", 4))) // so that there is no room for others from now on
+	}
+	p = resized(p, app("app", 2))
+	p.Resizing = false
+	n.PutPod(p)
+	if has := n.Desired()[1].CPUs; has.Size() != 2 || !has.IsSubsetOf(set(t, "8-12")) {
+		t.Errorf("of CPUs 8-12 it keeps %s", has)
+	}
+}
