@@ -28,6 +28,8 @@ const (
 	hang = "  "
 	// narrowest is how far a column of unbreakable words shrinks.
 	narrowest = 16
+	// thinnest is the least width that Wrap breaks a text to.
+	thinnest = len(hang) + 2
 )
 
 // WidthOf returns how many columns a text on w may take: those of a screen, which has a method
@@ -103,7 +105,7 @@ func columns(rows [][]string, most int) []int {
 	}
 	least := make([]int, len(natural))
 	for i := range least {
-		words[i] = min(words[i], natural[i])
+		words[i] = min(max(words[i], thinnest), natural[i])
 		least[i] = min(words[i], narrowest)
 	}
 	return shrink(shrink(natural, words, most), least, most)
@@ -134,7 +136,7 @@ func shrink(widths, least []int, most int) []int {
 // Wrap breaks a text into lines of at most width columns, of which all but the
 // first begin with two blanks. A width below 4 counts as 4.
 func Wrap(text string, width int) []string {
-	width = max(width, len(hang)+2)
+	width = max(width, thinnest)
 	if utf8.RuneCountInString(text) <= width {
 		return []string{text}
 	}

@@ -22,6 +22,11 @@ func TestWrite(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"narrow", [][]string{{"NODE", "CPUS"}, {"a", "0-3"}, {"node-b", ""}}, "NODE    CPUS\na       0-3\nnode-b\n"},
+		{
+			"a cell that Wrap leaves whole",
+			[][]string{{"-  -", strings.Repeat("x", 60), strings.Repeat("y", 53)}},
+			"-  -  " + strings.Repeat("x", 59) + "  " + strings.Repeat("y", 53) + "\n" + strings.Repeat(" ", 6) + "  x\n",
+		},
 		{"ragged", [][]string{{"A"}, {"b", "c", "d"}}, "A\nb  c  d\n"},
 		{
 			"a long path and a long reason",
