@@ -159,7 +159,7 @@ func TestReport(t *testing.T) {
 	}
 	s := place.Snapshot{Exclusive: set(t, "2-3"), Shared: set(t, "0-1,4-7"), Free: set(t, "4-7")}
 	s.Fragmentation.Percent = 25
-	s.Nodes = append(s.Nodes, place.NodeFree{ID: 1, FreeCPUs: 4, FreeCores: 2})
+	s.Nodes = append(s.Nodes, placement.NodeFree{ID: 1, FreeCPUs: 4, FreeCores: 2})
 	spec, status := m.Report(s)
 	want := v1alpha1.NodeTopologyStatus{
 		PlacementVersions: []int64{v1alpha1.PlacementVersion},

@@ -1,9 +1,6 @@
 package place
 
 import (
-	"slices"
-
-	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/placement"
@@ -22,7 +19,7 @@ type Snapshot struct {
 	// and no pods together, get more than there are in Free.
 	Free cpuset.Set
 	// Nodes is by the NUMA nodes of the topology.
-	Nodes         []NodeFree
+	Nodes         []placement.NodeFree
 	Fragmentation placement.Fragmentation
 	// Overcommitted says that the shared pool is; Text is the sentence, empty
 	// where it is not.
@@ -30,12 +27,6 @@ type Snapshot struct {
 	OvercommittedText string
 	// Rows are all containers that are known, by pod and name.
 	Rows []Row
-}
-
-// NodeFree says what is free in a NUMA node.
-type NodeFree struct {
-	ID                  int
-	FreeCPUs, FreeCores int
 }
 
 // Row is one container, as status and explain show it.
@@ -72,13 +63,13 @@ func (n *Node) Snapshot() Snapshot {
 			}
 		}
 		s.Exclusive, s.Shared, s.Offline = n.pool.Taken, n.pool.All.Difference(n.pool.Offline), n.pool.Offline
-		s.Free = givable(m, pinnable.Difference(n.pool.Taken), grant.Base(m).Difference(n.pool.Taken))
+		s.Free = placement.Givable(m, pinnable.Difference(n.pool.Taken), grant.Base(m).Difference(n.pool.Taken))
 		taken := n.pool.Taken
 		if s.Free.IsEmpty() { // what is left is the shared pool's: the machine is full
 			taken = pinnable
 		}
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
-		s.Nodes = freeIn(t, s.Free)
+		s.Nodes = placement.FreeIn(t, s.Free)
 	}
 	n.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
@@ -91,21 +82,6 @@ func (n *Node) Snapshot() Snapshot {
 		s.Rows = append(s.Rows, row)
 	})
 	return s
-}
-
-// givable returns the most of the free CPUs that leave a whole core to the shared pool:
-// the core that takes the fewest of them stays, of equal ones the last.
-func givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
-	var most cpuset.Set
-	for _, core := range slices.Backward(m.Topology().Cores) {
-		if core.CPUs.IsEmpty() || !core.CPUs.IsSubsetOf(shared) {
-			continue
-		}
-		if left := free.Difference(core.CPUs); left.Size() > most.Size() {
-			most = left
-		}
-	}
-	return most
 }
 
 // idleWhy says why nothing is desired for a container.
@@ -121,20 +97,4 @@ func (o *outcome) idleWhy(p *pod, c *container) string {
 	default:
 		return "nothing is pinned on this node"
 	}
-}
-
-// freeIn says what is free in each NUMA node. A core counts where its lowest
-// thread does.
-func freeIn(t *topology.Topology, free cpuset.Set) []NodeFree {
-	nodes := make([]NodeFree, len(t.Nodes))
-	for i := range t.Nodes {
-		node := &t.Nodes[i]
-		nodes[i] = NodeFree{ID: int(node.ID), FreeCPUs: node.CPUs.Intersect(free).Size()}
-		for c := range t.Cores {
-			if t.Cores[c].Node == node.ID && t.Cores[c].CPUs.IsSubsetOf(free) {
-				nodes[i].FreeCores++
-			}
-		}
-	}
-	return nodes
 }

@@ -1,0 +1,46 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/topology"
+)
+
+// Givable returns the most of the free CPUs that leave a whole core to the shared pool:
+// the core that takes the fewest of them stays, of equal ones the last.
+func Givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
+	var most cpuset.Set
+	for _, core := range slices.Backward(m.Topology().Cores) {
+		if core.CPUs.IsEmpty() || !core.CPUs.IsSubsetOf(shared) {
+			continue
+		}
+		if left := free.Difference(core.CPUs); left.Size() > most.Size() {
+			most = left
+		}
+	}
+	return most
+}
+
+// NodeFree says what is free in a NUMA node.
+type NodeFree struct {
+	ID                  int
+	FreeCPUs, FreeCores int
+}
+
+// FreeIn says what is free in each NUMA node. A core counts where its lowest
+// thread does.
+func FreeIn(t *topology.Topology, free cpuset.Set) []NodeFree {
+	nodes := make([]NodeFree, len(t.Nodes))
+	for i := range t.Nodes {
+		node := &t.Nodes[i]
+		nodes[i] = NodeFree{ID: int(node.ID), FreeCPUs: node.CPUs.Intersect(free).Size()}
+		for c := range t.Cores {
+			if t.Cores[c].Node == node.ID && t.Cores[c].CPUs.IsSubsetOf(free) {
+				nodes[i].FreeCores++
+			}
+		}
+	}
+	return nodes
+}
