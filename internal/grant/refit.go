@@ -198,7 +198,7 @@ func (f *Refit) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
 func (f *Refit) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
 	cores := f.Node.Machine.Topology().Cores
 	for i := range slices.Backward(cores) {
-		if !cores[i].CPUs.IsSubsetOf(f.free().Difference(f.Leaving)) {
+		if !cores[i].CPUs.IsSubsetOf(f.shared()) {
 			continue
 		}
 		cpus, no := f.fill(scope.Difference(cores[i].CPUs), had, want)
@@ -224,7 +224,7 @@ func (f *Refit) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.
 }
 
 func (f *Refit) leavesCore(but cpuset.Set) bool {
-	return HasCore(f.Node.Machine, f.free().Difference(but).Difference(f.Leaving))
+	return HasCore(f.Node.Machine, f.shared().Difference(but))
 }
 
 // refuse remembers why there is no way: what Confirm said counts most, then what
@@ -247,6 +247,9 @@ func (f *Refit) judge(cpus cpuset.Set) alloc.Vector {
 func (f *Refit) free() cpuset.Set {
 	return Base(f.Node.Machine).Difference(f.Others.Taken.CPUs()).Difference(f.own)
 }
+
+// shared returns the CPUs of the shared pool: those that are free, without what the pod leaves.
+func (f *Refit) shared() cpuset.Set { return f.free().Difference(f.Leaving) }
 
 // scopes are where CPUs are looked for: in the L3 domains of those, in their NUMA
 // nodes, anywhere.

@@ -102,12 +102,18 @@ func (g *Groups) effective(path string, read func(*cgroup.Group) (cpuset.Set, er
 	return set
 }
 
-// Journaled says whether the journal has the CPUs of this very group, and whether as
-// set for its own pod.
-func (g *Groups) Journaled(path string) (set, pinned bool) {
+// Journaled says for whom the journal has the CPUs of this very group, "" for nobody, and what was
+// last to be written there, none where nothing was yet.
+func (g *Groups) Journaled(path string) (owner plan.Owner, given cpuset.Set) {
 	e, ok := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
-	set = ok && g.same(e)
-	return set, set && e.Owner == plan.OwnerPlace
+	if !ok || !g.same(e) {
+		return "", cpuset.Set{}
+	}
+	given, _, err := cgroup.Value(e.Intent).List()
+	if err != nil {
+		given = cpuset.Set{}
+	}
+	return e.Owner, given
 }
 
 // OriginalCPUs are those that the group would have without Berth: the list that the

@@ -136,22 +136,30 @@ func TestJournaled(t *testing.T) {
 	h.group("free", "", "0-5")
 	h.journals("given", "0-5", plan.OwnerPlace)
 	h.journals("shrunk", "0-4", plan.OwnerBurst)
-	is := func(group string, set, pinned bool) {
+	is := func(group string, want plan.Owner, given string) {
 		t.Helper()
-		if s, p := h.Journaled(group); s != set || p != pinned {
-			t.Errorf("%s: set %t, pinned %t; want %t, %t", group, s, p, set, pinned)
+		owner, cpus := h.Journaled(group)
+		if owner != want {
+			t.Errorf("%s: owner %q; want %q", group, owner, want)
 		}
+		wants(t, "CPUs that "+group+" was given", cpus, given)
 	}
-	is("given", true, true)
-	is("shrunk", true, false)
-	is("free", false, false)
+	is("given", plan.OwnerPlace, "") // nothing is written yet
+	if err := h.Journal.Intend(plan.Change{Setting: plan.Setting{
+		Target: cgroupfile.Target("given", cgroup.KnobCPUs), Value: "2-3", Owner: plan.OwnerPlace, Workload: "w", Why: "test",
+	}, From: "0-5"}); err != nil {
+		t.Fatal(err)
+	}
+	is("given", plan.OwnerPlace, "2-3")
+	is("shrunk", plan.OwnerBurst, "")
+	is("free", "", "")
 	dir := filepath.Join(h.dir, "sys/fs/cgroup/given")
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}
-	is("given", false, false)
+	is("given", "", "")
 	h.group("given", "4", "4")
-	is("given", false, false)
+	is("given", "", "")
 	wants(t, "original CPUs of another group", h.OriginalCPUs("given"), "4")
 }
 

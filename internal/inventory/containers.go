@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -33,9 +34,9 @@ type Original interface {
 type Host interface {
 	Effective
 	Original
-	// Journaled says whether the journal has the CPUs of the group, and whether they
-	// are exclusive to a pod.
-	Journaled(group string) (set, pinned bool)
+	// Journaled says for whom the journal has the CPUs of the group, "" for nobody, and which they
+	// are, none where Berth has written none yet.
+	Journaled(group string) (owner plan.Owner, given cpuset.Set)
 }
 
 // containers are the sandboxes and containers as the runtime reports them, with what the
@@ -109,7 +110,7 @@ func (cs *containers) keep(c *container) *container {
 	journaled := false
 	if c.group != "" && c.Phase != place.Stopped {
 		c.CPUs = cs.host.EffectiveCPUs(c.group)
-		journaled, c.Pinned = cs.host.Journaled(c.group)
+		journaled = cs.lookUp(c)
 	}
 	cs.judge(c, journaled)
 	cs.arrivals++
@@ -128,6 +129,13 @@ func (cs *containers) keep(c *container) *container {
 	}
 	cs.byID[c.ID] = c
 	return c
+}
+
+// lookUp takes over what the journal has of the container's CPUs, and says whether it has them.
+func (cs *containers) lookUp(c *container) bool {
+	owner, given := cs.host.Journaled(c.group)
+	c.Pinned, c.Given = owner == plan.OwnerPlace, given
+	return owner != ""
 }
 
 // bound returns the CPUs that a container would have without Berth. A list that Berth
@@ -168,7 +176,8 @@ func (cs *containers) recorded(c *container, cpus cpuset.Set) {
 	c.recorded = cpus
 	journaled := false
 	if _, known := cs.answers.byID[c.ID]; !known && c.group != "" { // else the host need not be read
-		journaled, _ = cs.host.Journaled(c.group)
+		owner, _ := cs.host.Journaled(c.group)
+		journaled = owner != ""
 	}
 	cs.judge(c, journaled)
 }
@@ -228,7 +237,7 @@ func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired
 	if !c.ours || c.group == "" || c.Phase != place.Running || !cs.narrow(c, online) {
 		return d, false
 	}
-	if set, _ := cs.host.Journaled(c.group); set {
+	if owner, _ := cs.host.Journaled(c.group); owner != "" {
 		return d, false
 	}
 	return place.Desired{
@@ -309,7 +318,7 @@ func (cs *containers) saw(effective func(group string) cpuset.Set) []place.Conta
 	for _, c := range cs.byID {
 		if cpus := effective(c.group); !cpus.IsEmpty() && c.CPUs != cpus {
 			c.CPUs = cpus
-			_, c.Pinned = cs.host.Journaled(c.group)
+			cs.lookUp(c)
 			changed = append(changed, c.Container)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -57,7 +58,7 @@ func (s standing) EffectiveCPUs(group string) cpuset.Set {
 
 func (standing) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 
-func (standing) Journaled(string) (set, pinned bool) { return false, false }
+func (standing) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set{} }
 
 func (s standing) OriginalCPUs(group string) cpuset.Set { return s.EffectiveCPUs(group) }
 
@@ -209,7 +210,7 @@ func (journaledHost) EffectiveCPUs(group string) cpuset.Set {
 
 func (journaledHost) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 
-func (journaledHost) Journaled(string) (set, pinned bool) { return true, false }
+func (journaledHost) Journaled(string) (plan.Owner, cpuset.Set) { return plan.OwnerPool, cpuset.Set{} }
 
 func (h journaledHost) OriginalCPUs(string) cpuset.Set { return h.original }
 

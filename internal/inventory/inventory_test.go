@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/unit"
@@ -37,7 +38,12 @@ func cpusOf(group string, listed map[string]cpuset.Set) cpuset.Set {
 	return set("0-7")
 }
 
-func (h host) Journaled(group string) (set, pinned bool) { _, ok := h.pinned[group]; return ok, ok }
+func (h host) Journaled(group string) (plan.Owner, cpuset.Set) {
+	if given, found := h.pinned[group]; found {
+		return plan.OwnerPlace, given
+	}
+	return "", cpuset.Set{}
+}
 
 func (host) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 
@@ -517,7 +523,7 @@ func (h *narrowAgain) EffectiveCPUs(group string) cpuset.Set {
 	return h.above
 }
 
-func (*narrowAgain) Journaled(string) (set, pinned bool) { return false, false }
+func (*narrowAgain) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set{} }
 
 func (*narrowAgain) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 

@@ -42,9 +42,9 @@ func (g groups) OriginalCPUs(group string) cpuset.Set {
 	return g.all
 }
 
-func (groups) OriginalLimit(string) unit.CPUs         { return 0 }
-func (groups) EffectiveMems(string) cpuset.Set        { return cpuset.Set{} }
-func (groups) Journaled(string) (set, exclusive bool) { return false, false }
+func (groups) OriginalLimit(string) unit.CPUs            { return 0 }
+func (groups) EffectiveMems(string) cpuset.Set           { return cpuset.Set{} }
+func (groups) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set{} }
 
 // world is a host of 8 cores, core i with the CPUs i and i+8, and a clock that tests move.
 type world struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -177,7 +178,11 @@ func TestOffline(t *testing.T) {
 // TestAfterRestart are pods and containers that a new Node finds.
 func TestAfterRestart(t *testing.T) {
 	found := func(uid, cpus string, pinned bool) place.Container {
-		return place.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: place.Running, CPUs: set(t, cpus), Pinned: pinned}
+		c := place.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: place.Running, CPUs: set(t, cpus), Pinned: pinned}
+		if pinned {
+			c.Given = c.CPUs
+		}
+		return c
 	}
 	a := pod("a", 1, app("app", 2))
 	over := a
@@ -195,11 +200,11 @@ func TestAfterRestart(t *testing.T) {
 		{"a pool of the same size", []workload.Pod{a}, []place.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
 		{"does not ask any more", []workload.Pod{plain("a", 1, app("app", 2))}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
 		{"gone from the API", nil, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
-		{"stopped", []workload.Pod{a}, []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Stopped, CPUs: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
-		{"over, not stopped", []workload.Pod{over}, []place.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
+		{"stopped", []workload.Pod{a}, []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Stopped, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
+		{"over, not stopped", []workload.Pod{over}, []place.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
 		{
 			"gone, one in the other's place", nil,
-			[]place.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
+			[]place.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
 			"a/app 2!; a/init 2,10!; b/app 0-1,3-9,11-15", "",
 		},
 		{"gone and not pinned", nil, []place.Container{found("a", "2,10", false)}, "", ""},
@@ -244,7 +249,7 @@ func TestMemsAfterRestart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := placed(pod("a", 1, app("app", 2)), "app", c.cpus, c.written)
-			runs := []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Pinned: true}}
+			runs := []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Given: set(t, c.cpus), Pinned: true}}
 			mems := func(what string, n *place.Node) {
 				t.Helper()
 				desired := n.Desired()
@@ -290,7 +295,7 @@ func TestSnapshot(t *testing.T) {
 	equal(t, "exclusive", s.Exclusive.String(), "0-6,8-10,12-14")
 	equal(t, "shared", s.Shared.String(), "7,11,15")
 	equal(t, "free", s.Free.String(), "11")
-	if len(s.Nodes) != 2 || s.Nodes[0] != (place.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (place.NodeFree{ID: 1}) {
+	if len(s.Nodes) != 2 || s.Nodes[0] != (placement.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (placement.NodeFree{ID: 1}) {
 		t.Errorf("nodes %+v", s.Nodes)
 	}
 	if f := s.Fragmentation; f.FreeCPUs != 3 || f.BrokenCores != 1 {
@@ -488,6 +493,52 @@ func TestRefusedInThePool(t *testing.T) {
 	equal(t, "looked at again", has(n), "a/app 6,14; a/debug 6,14; b/app 0-5,7-13,15!")
 }
 
+// TestSharesByTheJournal are containers that run on just the CPUs which their placement names, and that
+// the journal has in the shared pool, or with offline work: a new Node does not take these for their own.
+func TestSharesByTheJournal(t *testing.T) {
+	for _, c := range []struct {
+		name, given string
+		pinned      bool
+		want        string
+	}{
+		{"pool", "6,14", false, "a/app 6,14; b/app 0-5,7-13,15!"},
+		{"larger pool, of which CPUs went offline", "6-7,14", false, "a/app 6,14; b/app 0-5,7-13,15!"},
+		{"its own", "6,14", true, "a/app 6,14!; b/app 0-5,7-13,15"},
+		{"not by Berth", "", false, "a/app 6,14!; b/app 0-5,7-13,15"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := place.New(two().facts(t))
+			for _, one := range []struct {
+				pod         workload.Pod
+				cpus, given string
+				pinned      bool
+			}{
+				{placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"), "6,14", c.given, c.pinned},
+				{placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"), "0-5,7-13,15", "0-5,7-13,15", true},
+			} {
+				n.PutPod(one.pod)
+				n.Observe(place.Container{
+					ID: one.pod.UID + "/app", PodUID: one.pod.UID, Name: "app", Phase: place.Running,
+					CPUs: set(t, one.cpus), Given: set(t, one.given), Pinned: one.pinned,
+				})
+			}
+			equal(t, "desired", has(n), c.want)
+		})
+	}
+}
+
+// A container that leaves the pool for the very CPUs that the pool had has them for its own from then on.
+func TestFromThePoolToTheSameCPUs(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
+	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "6,14"), Given: set(t, "6,14")})
+	equal(t, "granted", has(n), "a/app 6,14!")
+	n.PutPod(placed(pod("b", 0, app("app", 2)), "app", "6,14", "1"))
+	equal(t, "claimed by a pod scheduled earlier", has(n), "a/app 6,14!")
+	start(t, n, "b", "app")
+	holds(t, "beside it", has(n), "a/app 6,14!")
+}
+
 // While nothing could be pinned no pod was refused for room: what runs on its CPUs comes first as ever.
 func TestPinnableAgain(t *testing.T) {
 	closed := two().facts(t)
@@ -495,7 +546,7 @@ func TestPinnableAgain(t *testing.T) {
 	n := place.New(closed)
 	n.PutPod(placed(pod("early", 1, app("app", 1)), "app", "0", "0"))
 	n.PutPod(placed(pod("runs", 2, app("app", 1)), "app", "0", "0"))
-	n.Observe(place.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: place.Running, CPUs: set(t, "0"), Pinned: true})
+	n.Observe(place.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: place.Running, CPUs: set(t, "0"), Given: set(t, "0"), Pinned: true})
 	equal(t, "closed", has(n), "")
 	n.SetFacts(two().facts(t))
 	equal(t, "open", has(n), "runs/app 0!")

@@ -131,14 +131,14 @@ func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 }
 
 // findReal notes which parts containers run on. An init container that runs on
-// CPUs of the app containers, all or some, holds those for them. Those of a pod that was
-// refused are in the pool, which may have the CPUs that its placement names.
+// CPUs of the app containers, all or some, holds those for them. One in the pool, as those of a pod
+// that was refused are, holds nothing: the pool may have the CPUs that its placement names.
 func (s *claims) findReal(c *claim) {
-	if len(c.has.Parts) == 0 || c.pod.noRoom {
+	if len(c.has.Parts) == 0 {
 		return
 	}
 	for _, m := range c.pod.containers {
-		if !m.live() || m.Sandbox {
+		if !m.live() || m.Sandbox || m.pooled {
 			continue
 		}
 		cpus := m.CPUs.Intersect(s.pinnable())
@@ -147,6 +147,9 @@ func (s *claims) findReal(c *claim) {
 				c.runs(m.Name, one.CPUs)
 			}
 		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs.Union(c.has.Beside)) {
+			if cpus.Intersects(c.has.Beside) {
+				cpus = c.pod.apps(c.has.Parts).CPUs // it goes with them
+			}
 			c.pod.eachApp(c.has.Parts, func(name string, one grant.Part) { c.runs(name, one.CPUs.Intersect(cpus)) })
 		}
 	}
@@ -253,17 +256,15 @@ func (s *claims) running(p *pod, text string) map[string]grant.Part {
 // says written.
 func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bool) {
 	one := grant.Part{CPUs: m.CPUs.Intersect(s.pinnable())}
-	if one.CPUs.IsEmpty() || !p.mayHold(m) {
+	if one.CPUs.IsEmpty() || m.pooled || !p.mayHold(m) {
 		return grant.Part{}, false
 	}
-	given := m.own && m.Pinned // before this Node began, and it is not back in the pool
+	given := m.own && m.holdsGiven(s.pinnable())
 	if p.pin.StaticBurst && given {
 		if one.CPUs = s.foundReserved(p, m, written.CPUs); one.CPUs.IsEmpty() {
 			return grant.Part{}, false
 		}
 	}
-	// The kernel has a container whose CPUs all went offline run on those of the group above.
-	given = given && grant.HasCore(s.machine, grant.Base(s.machine).Difference(one.CPUs))
 	if guess, guessed := p.guessed(m); guessed {
 		return grant.Part{CPUs: guess.CPUs.Intersect(s.pinnable()), Mems: guess.Mems.Intersect(grant.MemoryNodes(s.machine))}, true
 	}
@@ -272,6 +273,13 @@ func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bo
 		return one, given || p.asks()
 	}
 	return one, given
+}
+
+// holdsGiven says whether a container runs on exclusive CPUs that Berth gave it. It does not on
+// others, which another program set since, nor where all that it was given went offline: the kernel
+// then has it run on those of the group above (guarantee_online_cpus in kernel/cgroup/cpuset.c).
+func (c *container) holdsGiven(online cpuset.Set) bool {
+	return c.Pinned && c.CPUs.IsSubsetOf(c.Given) && c.Given.Intersects(online)
 }
 
 // mayHold says whether a container may have exclusive CPUs, as far as its pod is

@@ -72,6 +72,9 @@ type Container struct {
 	// owner "place" for its group. It makes the CPUs of a running container count
 	// where its pod's annotation does not name them, or the pod is gone.
 	Pinned bool
+	// Given holds the CPUs that Berth set for it last, by the journal, empty where it set none:
+	// exclusive ones where Pinned, else those of the shared pool or of offline work.
+	Given cpuset.Set
 	// Bound holds the CPUs that it would have without Berth, for example those that an
 	// administrator gave its group: in the shared pool it has no others. Empty where that
 	// is not known. A bound of which other pods have every CPU does not count.

@@ -105,7 +105,7 @@ func TestWaitsForNoOtherPod(t *testing.T) {
 // A container that is gone and whose CPUs all went offline runs on those of all others: none of them is its own.
 func TestLeavesWithoutCPUs(t *testing.T) {
 	n := place.New(shut(t, "0"))
-	n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Pinned: true})
+	n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
 	n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
 	start(t, n, "a", "app")
 	equal(t, "desired", has(n), "a/app 1!; gone/app 2-15")
@@ -113,6 +113,24 @@ func TestLeavesWithoutCPUs(t *testing.T) {
 	ended := placed(pod("ended", 0, app("app", 1)), "app", "0", "0")
 	ended.Ended = true
 	n.PutPod(ended)
-	n.Observe(place.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Pinned: true})
+	n.Observe(place.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
 	equal(t, "desired", has(n), "a/app 1!; ended/app 2-15; gone/app 2-15")
+}
+
+// The kernel shows more CPUs than Berth gave: all that it gave went offline, and the group above has but
+// some CPUs itself; or another program wrote the list. Neither makes the others the container's own.
+func TestRunsOnOthersThanGiven(t *testing.T) {
+	for _, c := range []struct{ name, offline, cpus, given, want string }{
+		{"offline, below a group of few", "0,8", "1-3", "0,8", "a/app 1!; gone/app 2-7,9-15"},
+		{"written by another program", "", "0-3", "2-3", "a/app 1!; gone/app 0,2-15"},
+		{"one of two offline", "2", "3", "2-3", "a/app 1!; gone/app 3!"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := place.New(shut(t, c.offline))
+			n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Given: set(t, c.given), Pinned: true})
+			n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
+			start(t, n, "a", "app")
+			equal(t, "desired", has(n), c.want)
+		})
+	}
 }

@@ -392,7 +392,7 @@ func (l *ledger) desired(id string) cpuset.Set {
 // move carries out what is desired of a container, and looks that no other one is there.
 func (l *ledger) move(d place.Desired) {
 	c := l.boxes[d.ContainerID]
-	c.CPUs, c.Pinned = d.CPUs, d.Pinned
+	c.CPUs, c.Given, c.Pinned = d.CPUs, d.CPUs, d.Pinned
 	for _, other := range l.boxes {
 		if other.ID != c.ID && c.Pinned && other.Pinned && other.CPUs.Intersects(c.CPUs) {
 			l.t.Errorf("container %s comes to %s while %s is on %s", c.ID, c.CPUs, other.ID, other.CPUs)

@@ -29,13 +29,13 @@ type world struct {
 	gone   map[string]bool
 	boxes  map[string]place.Container // by id, live ones and stopped ones
 	ids    int
-	clock  int                        // seconds
-	before map[string]place.Desired   // what was desired before the step, by container
-	at     map[string]place.Container // boxes as they were then
-	// moved says that the step may move running containers.
-	moved bool
-	// loose are pods whose CPUs need not be as many as their limits.
-	loose map[string]bool
+	clock  int                      // seconds
+	before map[string]place.Desired // what was desired before the step, by container
+	// moved says that the step may move running containers, anew that another Node decides since.
+	moved, anew bool
+	// loose are pods whose CPUs need not be as many as their limits, until they are; again those of them
+	// that the step has the Node look at again.
+	loose, again map[string]bool
 	// resized are pods that were resized: one for which there was no room grows later.
 	resized map[string]bool
 	// early are pods that only the runtime has reported; known those that were put as
@@ -48,7 +48,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, shape: two(), pods: map[string]workload.Pod{}, gone: map[string]bool{},
-		boxes: map[string]place.Container{}, loose: map[string]bool{}, resized: map[string]bool{},
+		boxes: map[string]place.Container{}, loose: map[string]bool{}, again: map[string]bool{}, resized: map[string]bool{},
 		early: map[string]workload.Pod{}, known: map[string]bool{}, guessed: map[string]bool{},
 	}
 	w.facts = w.shape.facts(t)
@@ -164,6 +164,7 @@ func (w *world) hasCore(cpus cpuset.Set) bool {
 func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	w.ids++
 	id := fmt.Sprintf("c%d", w.ids)
+	w.again[uid] = true
 	w.meet(uid, name)
 	a, err := w.node.Create(uid, name, id)
 	if errors.Is(err, place.ErrRefused) && w.leaving() {
@@ -182,14 +183,14 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	}
 	for _, other := range a.Others {
 		c := w.boxes[other.ContainerID]
-		c.CPUs, c.Pinned = other.CPUs, other.Pinned
+		c.CPUs, c.Given, c.Pinned = other.CPUs, other.CPUs, other.Pinned
 		w.boxes[c.ID] = c
 	}
 	c := place.Container{ID: id, PodUID: uid, Name: name, Phase: place.Running, CPUs: w.online()}
 	own := place.Desired{}
 	if len(a.Own) > 0 {
 		own = a.Own[0]
-		c.CPUs, c.Pinned = own.CPUs, own.Pinned
+		c.CPUs, c.Given, c.Pinned = own.CPUs, own.CPUs, own.Pinned
 	}
 	desired := w.all()
 	for _, other := range w.boxes {
@@ -230,12 +231,29 @@ func (w *world) apply() {
 		case c.Phase == place.Stopped:
 			continue
 		case found:
-			c.CPUs, c.Pinned = one.CPUs, one.Pinned
+			c.CPUs, c.Given, c.Pinned = one.CPUs, one.CPUs, one.Pinned
 		default:
-			c.CPUs, c.Pinned = w.online(), false
+			c.CPUs, c.Given, c.Pinned = w.online(), cpuset.Set{}, false
 		}
 		w.observe(c)
 	}
+	maps.DeleteFunc(w.loose, func(uid string, _ bool) bool { return !w.gone[uid] && w.full(uid, desired) })
+}
+
+// full says whether all containers of a pod that are to have CPUs run, each with as many as its limit says.
+func (w *world) full(uid string, desired map[string]place.Desired) bool {
+	p, has := w.pods[uid], map[string]bool{}
+	for _, one := range desired {
+		if own := int64(reserved(one).Size()) * 1000; one.PodUID == uid && one.Pinned && own == w.limit(one) {
+			has[one.Container] = true
+		}
+	}
+	for _, c := range p.Containers {
+		if (c.CPULimit > 0 || p.CPULimit > 0) && !has[c.Name] {
+			return false
+		}
+	}
+	return true
 }
 
 // restart begins with a new Node that sees the same world, in any order.
@@ -345,29 +363,21 @@ func (w *world) check(r *rapid.T) {
 			if w.known[was.PodUID] && was.Container == "init" {
 				continue // it was taken for another kind
 			}
-			if w.guessed[was.PodUID] && !w.boxes[id].CPUs.IsSubsetOf(was.CPUs) {
-				continue // it still is where the guess put it
-			}
-			if w.loose[was.PodUID] && !w.at[id].CPUs.IsSubsetOf(was.CPUs) {
-				continue // it had not come there yet
-			}
-			if (w.loose[was.PodUID] || w.guessed[was.PodUID]) && was.Container == "init" && was.CPUs.IsSubsetOf(now.CPUs) {
-				continue // an app container got what it lacked
-			}
 			if len(w.known) > 0 && w.loose[was.PodUID] {
 				continue // with fewer CPUs, and no core to leave, one that is known by now may come before it
 			}
 			if w.resized[was.PodUID] && was.CPUs.IsSubsetOf(now.CPUs) && int64(now.CPUs.Size())*1000 == w.limit(was) {
 				continue // a resize that was put off has room now
 			}
-			if w.loose[was.PodUID] && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
+			if w.loose[was.PodUID] && (w.again[was.PodUID] || w.anew || w.moving(was.PodUID)) && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
 				continue // where none can be added a pod that lacks some is placed anew
 			}
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
 	}
-	w.before, w.at, w.moved = desired, maps.Clone(w.boxes), false
+	w.before, w.moved, w.anew = desired, false, false
 	clear(w.known)
+	clear(w.again)
 }
 
 // move asks for a move of a pod, to CPUs that nobody has or to any, and says that it may begin
@@ -543,7 +553,7 @@ func TestStateMachine(t *testing.T) {
 					}
 					for _, one := range slices.Concat(a.Own, a.Others) {
 						c := w.boxes[one.ContainerID]
-						c.CPUs, c.Pinned = one.CPUs, one.Pinned
+						c.CPUs, c.Given, c.Pinned = one.CPUs, one.CPUs, one.Pinned
 						w.boxes[c.ID] = c
 					}
 				}
@@ -567,7 +577,7 @@ func TestStateMachine(t *testing.T) {
 				w.apply()
 				w.write()
 				w.apply()
-				w.before, w.at = w.all(), maps.Clone(w.boxes)
+				w.before = w.all()
 				for uid := range w.early {
 					w.known[uid] = true
 				}
@@ -576,7 +586,7 @@ func TestStateMachine(t *testing.T) {
 				if first, second := has(one), has(other); first != second {
 					r.Fatalf("the order of calls counts:\n%s\n%s", first, second)
 				}
-				w.node = one
+				w.node, w.anew = one, true
 				for uid := range w.gone {
 					if w.gone[uid] {
 						w.loose[uid] = true

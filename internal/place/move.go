@@ -33,8 +33,9 @@ func (p *pod) torn() bool {
 func (r *reports) arrive(all []*pod) {
 	for _, p := range all {
 		if p.grant != nil && !p.grant.Beside.IsEmpty() && p.hasLeft(p.grant.Beside) {
-			p.grant, p.before, p.pending = p.grant.Arrived(p.pin), nil, true // it may lack CPUs that went offline meanwhile
-			r.writeBack(p)                                                   // what a resize in the move held back
+			// It may lack CPUs that went offline meanwhile, and what a resize in the move gave it is not written yet.
+			p.grant, p.before, p.pending = p.grant.Arrived(p.pin), nil, true
+			r.writeBack(p)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func answers(n *place.Node) string {
 // sees has the Node see a container on CPUs.
 func sees(t *testing.T, n *place.Node, uid, name, cpus string) {
 	t.Helper()
-	n.Observe(place.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: place.Running, CPUs: set(t, cpus), Pinned: true})
+	n.Observe(place.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: place.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true})
 }
 
 // A move gives a running pod other CPUs. Until it was seen on these, and until the API server
@@ -183,7 +183,7 @@ func TestMoveAfterRestart(t *testing.T) {
 			n := place.New(two().facts(t))
 			n.SetPods([]workload.Pod{asked})
 			found := func(name, cpus string) place.Container {
-				return place.Container{ID: "a/" + name, PodUID: "a", Name: name, Phase: place.Running, CPUs: set(t, cpus), Pinned: true}
+				return place.Container{ID: "a/" + name, PodUID: "a", Name: name, Phase: place.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true}
 			}
 			n.SetContainers([]place.Container{found("x", c.x), found("y", c.y)})
 			equal(t, "desired", has(n), "a/x 6,14!; a/y 7,15!")
@@ -380,6 +380,38 @@ func TestMoveWhileCPUsGoLeavesACore(t *testing.T) {
 	}
 }
 
+// A pod for which there was no room while it was on its way is looked at again once it has arrived: what it
+// left is the shared pool's then.
+func TestMoveWhileCPUsGoAsksAgain(t *testing.T) {
+	n := place.New(two().facts(t))
+	a := with(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
+	n.PutPod(a)
+	n.PutPod(placed(pod("c", 2, app("app", 5)), "app", "2-3,9-11", "0"))
+	n.PutPod(placed(pod("d", 3, app("app", 4)), "app", "4,12-13,15", "1"))
+	for _, uid := range []string{"a", "c", "d"} {
+		start(t, n, uid, "app")
+	}
+	n.PutPod(moves(a, v1alpha1.Move{From: "0-1", To: "5,7"}))
+	equal(t, "under way", has(n), "a/app 5,7!; c/app 2-3,9-11!; d/app 4,12-13,15!")
+	n.SetFacts(shut(t, "1,7-8"))
+	equal(t, "on its way", has(n), "a/app 5!; c/app 2-3,9-11!; d/app 4,12-13,15!")
+	sees(t, n, "a", "app", "5")
+	equal(t, "arrived", has(n), "a/app 5-6!; c/app 2-3,9-11!; d/app 4,12-13,15!")
+}
+
+// An init container that is on the CPUs from before holds the new ones, as an app container does.
+func TestMoveWithAnInitContainer(t *testing.T) {
+	n := place.New(two().facts(t))
+	a := placed(pod("a", 2, app("app", 2)), "app", "0,8", "0")
+	a.Init = []workload.Container{app("init", 0)}
+	n.PutPod(a)
+	start(t, n, "a", "init")
+	n.PutPod(moves(a, v1alpha1.Move{From: "0,8", To: "5,13"}))
+	equal(t, "under way", has(n), "a/init 5,13!")
+	n.PutPod(placed(pod("b", 1, app("app", 2)), "app", "5,13", "1"))
+	equal(t, "claimed by a pod scheduled earlier", has(n), "a/init 5,13!")
+}
+
 // A pod that is on its way is turned back by what was seen of it last, which may have changed
 // since: nobody else gets the CPUs before it was seen again.
 func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {
@@ -448,7 +480,7 @@ func TestRefusalWaitsForPlacement(t *testing.T) {
 			a := change(moves(placed(pod("a", 1, app("app", 2)), "app", "6,14", "0-1"), v1alpha1.Move{From: "1,9", To: "6,14"}))
 			n.PutPod(with(a, v1alpha1.AnnotationMovable, "false"))
 			sees(t, n, "a", "app", "1,9") // what the agent that began had not written
-			n.SetContainers([]place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9"), Pinned: true}})
+			n.SetContainers([]place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true}})
 			answered := func() (text string, answer bool) {
 				for _, e := range n.Events() {
 					answer = answer || e.Answered

@@ -112,7 +112,8 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 		}
 		g = g.Leaving(p.grant.Beside)
 	}
-	p.grant, p.before, p.noRoom = g, nil, false
+	p.grant, p.before = g, nil
+	setPooled(p, false)
 	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {
 		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.List()+", "+g.From.String())
@@ -164,7 +165,7 @@ func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 		return
 	}
 	text := p.denied
-	p.noRoom = true
+	setPooled(p, true)
 	if c.cause != "" {
 		text = sentence(c.reason, c.cause) + "; no others: " + p.denied
 	}

@@ -63,8 +63,6 @@ type decided struct {
 	// that its containers must not start then.
 	denied string
 	wait   bool
-	// noRoom says that it was refused when it was decided last: it is in the pool.
-	noRoom bool
 	// word is the cause of denied in one word, for machines.
 	word string
 	// behind says that only what leaves is in its way; until is how long that may keep
@@ -95,12 +93,25 @@ type container struct {
 	Container
 	// own says that it was first seen with exclusive CPUs, and has lost them to nobody since.
 	own bool
+	// pooled says that what it runs on is not its own: its pod was refused last, or the journal had it
+	// in the shared pool, or with offline work, when its CPUs were seen, and nothing was granted since.
+	pooled bool
 	// seen says that Observe reported it, missed that one list lacked it.
 	seen, missed bool
 	// verified says that CPUs are what was seen, not what was answered.
 	verified bool
 	// settled says that it was seen on the CPUs of its part once.
 	settled bool
+}
+
+// sharing says whether the journal has the container in the shared pool, or with offline work.
+func (c *Container) sharing() bool { return !c.Pinned && !c.Given.IsEmpty() }
+
+// setPooled notes whether the containers of the pod are in the shared pool.
+func setPooled(p *pod, in bool) {
+	for _, c := range p.containers {
+		c.pooled = in
+	}
 }
 
 // live says whether the container has, or is about to have, processes.
@@ -145,7 +156,7 @@ func (p *pod) reread(spec workload.Pod) {
 		p.guess = p.grant
 	}
 	p.release()
-	p.denied, p.word, p.wait, p.behind, p.noRoom = "", "", false, false, false
+	p.denied, p.word, p.wait, p.behind = "", "", false, false
 }
 
 // asks says whether the pod gets exclusive CPUs if there is room.
@@ -183,6 +194,9 @@ func (p *pod) observe(c Container) {
 		p.pending = p.pending || p.lacks()
 	} else if !looked {
 		c.CPUs = old.CPUs
+	}
+	if c.CPUs != old.CPUs {
+		old.pooled = c.sharing()
 	}
 	old.verified = old.verified || looked
 	old.Container, old.seen, old.missed = c, true, false

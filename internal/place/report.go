@@ -97,7 +97,10 @@ func (n *Node) close(all []*pod) {
 		if p.asksToMove() && p.next.Move.Withdrawn {
 			n.answerMove(p, "")
 		}
-		p.pending, p.behind, p.wait, p.noRoom = true, false, false, false
+		p.pending, p.behind, p.wait = true, false, false
+		for _, c := range p.containers {
+			c.pooled = c.sharing() // another program may have set its CPUs since it was refused
+		}
 	}
 }
 

@@ -143,7 +143,8 @@ func (n *Node) compare(o *placement.Occupancy) {
 			c.loseAll(v1alpha1.EventPlacementRefused, "no whole core would be left to the shared pool")
 			c.pod.release()
 		default:
-			c.pod.grant, c.pod.noRoom = n.fitMemory(c, g, o), false
+			c.pod.grant = n.fitMemory(c, g, o)
+			setPooled(c.pod, false)
 			o.Add(g.Machine, &c.pod.grant.Held)
 			if c.pod.grant != g {
 				n.writeBack(c.pod)
