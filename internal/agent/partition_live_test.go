@@ -140,3 +140,45 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	})
 	stands("asked for")
 }
+
+// A list that goes back while an administrator's partition has some of its CPUs goes back without these, and
+// gets them once the partition has ended.
+func TestLivePartitionMadeMeanwhile(t *testing.T) {
+	p := newPair(t, "partition-later")
+	if !p.partitions() {
+		return
+	}
+	all := p.cpusOf(p.group)
+	if all.Size() < 4 {
+		t.Skipf("%d CPUs: none can be spared for a partition; runs in the VM: make vm", all.Size())
+	}
+	last, _ := all.Max()
+	taken := cpuset.Set{}.Add(last)
+	left := all.Difference(taken)
+	for g, list := range map[*scratch.Group]cpuset.Set{p.group: all, p.other: left} {
+		if err := g.SetCPUs(list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.join("db", p.group)
+	p.asks()
+	p.start()
+	p.settles("pinned", func(own, other cpuset.Set) bool {
+		return own.Size() == 1 && !own.Intersects(other.Union(taken)) && own.Union(other) == left
+	})
+	g, stands := p.partition("root", taken)
+	if err := os.Remove(filepath.Join(p.dir, "workloads/w.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p.settles("not asking any more", func(own, other cpuset.Set) bool { return own == left && other == left })
+	p.passes(2)
+	stands("the list went back")
+	hier, err := p.host.Hierarchy(cgroup.CPUSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("/", hier.Mount, g.Path(), string(cgroup.KnobPartition)), []byte(cgroup.Member), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.settles("the partition has ended", func(own, other cpuset.Set) bool { return own == all && other == left })
+}

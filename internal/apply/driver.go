@@ -29,7 +29,8 @@ type Driver interface {
 // they were written.
 type Attainer interface {
 	// Attainable returns what is to be written at this moment to put a recorded value
-	// back, and what counts as that value when it stands.
+	// back, and what counts as that value when it stands. What is to be written need not count:
+	// then the rest cannot be had yet (OutcomePartly).
 	Attainable(t plan.Target, v plan.Value) (write, stands plan.Value)
 }
 

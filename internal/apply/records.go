@@ -61,7 +61,7 @@ func (a *Applier) settleTarget(call *call, recorder Recorder, r Restored) Restor
 	switch now.Outcome {
 	case OutcomeAlready:
 		return r
-	case OutcomeGone, OutcomeFailed:
+	case OutcomeGone, OutcomeFailed, OutcomePartly:
 		return now
 	case OutcomeDrifted:
 		rounded, recorded, err := recorder.Recorded(r.Entry.Target, r.Entry.Original)

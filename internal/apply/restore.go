@@ -31,6 +31,9 @@ const (
 	// OutcomeDormant says that nothing of the value is in force, and that it cannot be changed
 	// before it is again: ErrNotInForce. The entry is kept.
 	OutcomeDormant Outcome = "dormant"
+	// OutcomePartly says that as much of the original stands as can be had now: the rest belongs
+	// to a partition. The entry is kept.
+	OutcomePartly Outcome = "partly"
 	// OutcomeFailed says that the value could not be read, or the original not
 	// be written; Err has the reason and the entry is kept.
 	OutcomeFailed Outcome = "failed"
@@ -146,7 +149,16 @@ func compare(call *call, e journal.Entry) Restored {
 	default:
 		r.Outcome = OutcomeDrifted
 	}
+	if write, part := part(call, e); part && r.Outcome == OutcomeRestored && values.Same(e.Target, found, write) {
+		r.Outcome = OutcomePartly
+	}
 	return r
+}
+
+// part returns what is to be written of the original now, and says whether that is only a part.
+func part(call *call, e journal.Entry) (write plan.Value, part bool) {
+	write, stands := call.attainable(e.Target, e.Original)
+	return write, !e.IsOriginal(call.values, write) && !call.values.Same(e.Target, stands, write)
 }
 
 // attainable returns the entry with its values as the host itself has changed
@@ -201,10 +213,15 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		return r.failed(err)
 	}
 	c.From = r.Found
-	if c.Value == r.Entry.Original {
-		c.Value, _ = call.attainable(c.Target, c.Value)
-	} else {
+	if c.Value != r.Entry.Original {
 		_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
+	} else if write, some := part(call, r.Entry); some {
+		c.Value, r.Outcome = write, OutcomePartly
+		if err := a.journal.Intend(c); err != nil { // it would be another writer's at the next look
+			return r.failed(fmt.Errorf("%w: %w", ErrJournal, err))
+		}
+	} else {
+		c.Value = write
 	}
 	if _, _, err := a.write(call, c, StepRestored, StepRestoreVerified); err != nil {
 		return r.failed(err)

@@ -182,32 +182,13 @@ func (g *Group) Attainable(k Knob, v Value) Value {
 
 // Unlimited returns the list that is as good as Inherit on v2: all CPUs or nodes that
 // the machine may ever have, of which the group has those of the group above. It is
-// what a group with processes goes back to. Where it is not known it is Inherit. The CPUs
-// of cpuset partitions are not in it: a list with one of them would end the partition.
+// what a group with processes goes back to. Where it is not known it is Inherit.
 func (g *Group) Unlimited(k Knob) Value {
 	set, err := g.host.readList(placesOf(k).possible)
-	if err == nil && k == KnobCPUs {
-		set = set.Difference(g.host.partitioned())
-	}
 	if err != nil || set.IsEmpty() {
 		return Inherit
 	}
 	return ListValue(set)
-}
-
-// partitioned returns the CPUs that cpuset partitions have taken from the root of v2, none where that
-// cannot be read.
-func (h *Host) partitioned() cpuset.Set {
-	hier, err := h.Hierarchy(CPUSet)
-	if err != nil || hier.Version != 2 {
-		return cpuset.Set{}
-	}
-	left, err := h.readList(hier.Mount + "/" + placesOf(KnobCPUs).v2Effective)
-	online, bad := h.all(KnobCPUs)
-	if err != nil || bad != nil || left.IsEmpty() {
-		return cpuset.Set{}
-	}
-	return online.Difference(left)
 }
 
 // Obstacles says in words what keeps a value of KnobCPUs or KnobMems from being

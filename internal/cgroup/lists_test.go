@@ -177,3 +177,52 @@ func plain(t *testing.T, files map[string]string) (*cgroup.Host, string) {
 	}
 	return host, dir
 }
+
+// Of a list the CPUs of valid partitions beside the group are spared, and nobody else's.
+func TestSpare(t *testing.T) {
+	files := map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"}
+	for path, g := range map[string]struct{ list, exclusive, kind string }{
+		"":           {},
+		"db":         {"0-1", "", "member"},
+		"rt":         {"3,9", "", "root"}, // CPU 9 is offline
+		"dpdk":       {"", "5", "isolated"},
+		"broken":     {"6", "", "root invalid (Cpu list in cpuset.cpus not exclusive)"},
+		"pool":       {"0-15", "0-15", "member"},
+		"slice":      {"", "", "member"},
+		"slice/deep": {"7", "7", "isolated"},
+		"slice/job":  {"0-1", "", "member"},
+		"old":        {"0-1", "", ""},
+	} {
+		at := "sys/fs/cgroup/" + path
+		files[at+"/cgroup.controllers"] = "cpuset\n"
+		for name, text := range map[string]string{"cpuset.cpus": g.list, "cpuset.cpus.exclusive": g.exclusive, "cpuset.cpus.partition": g.kind} {
+			if path != "" && (g.kind != "" || name == "cpuset.cpus") {
+				files[at+"/"+name] = text + "\n"
+			}
+		}
+	}
+	host := written(t, files)
+	for _, c := range []struct {
+		group   string
+		v, want cgroup.Value
+	}{
+		{"db", "0-15", "0-2,4,6-8,10-15"},
+		{"db", "0-2", "0-2"},
+		{"db", "3,5", "0-1"}, // all of it: what stands
+		{"db", cgroup.Inherit, cgroup.Inherit},
+		{"db", "x", "x"},
+		{"rt", "3", "3"},
+		{"slice/job", "0-15", "0-6,8-15"},
+		{"slice/deep", "0-15", "0-15"},
+		{"", "0-15", "0-15"},
+	} {
+		g, err := host.Group(c.group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cgroup.Spare(g, c.v); got != c.want {
+			t.Errorf("%q: of %s it may have %s, want %s", c.group, c.v, got, c.want)
+		}
+		_ = g.Close()
+	}
+}

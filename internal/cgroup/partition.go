@@ -64,3 +64,71 @@ func encodePartition(g *Group, k Knob, v Value) (dir *hostfs.Dir, file, content 
 	}
 	return dir, string(k), string(v), nil
 }
+
+// Spare returns a list of CPUs without those of the cpuset partitions beside the group, also the ones of
+// these that are offline: from Linux 6.1 to 6.19 the kernel ends a partition whose CPUs are written to
+// another group below the same one (validate_change in kernel/cgroup/cpuset.c; from 6.12 on
+// cpus_excl_conflict). Partitions elsewhere in the tree lose nothing. Of a list that they have all
+// of nothing can be written: then it is the one that the group has. Any other value comes back unchanged.
+func Spare(g *Group, v Value) Value {
+	set, inherits, err := v.List()
+	if err != nil || inherits || g.path == "" || g.host.controllers[CPUSet].Version != 2 {
+		return v
+	}
+	left := set.Difference(partitionsBeside(g))
+	if left == set {
+		return v
+	}
+	if !left.IsEmpty() {
+		return ListValue(left)
+	}
+	if stands, err := g.list(KnobCPUs); err == nil {
+		return stands
+	}
+	return v
+}
+
+// partitionsBeside returns the CPUs of valid partitions below the group above, but for the group itself.
+// One that cannot be read is none: it has ended, or was never made.
+func partitionsBeside(g *Group) (all cpuset.Set) {
+	above, err := g.host.Group(parentOf(g.path), CPUSet)
+	if err != nil {
+		return cpuset.Set{}
+	}
+	defer above.Close()
+	paths, _ := above.Children(CPUSet)
+	for _, path := range paths {
+		if path = strings.TrimPrefix(path, "/"); path != g.path {
+			all = all.Union(partitionOf(g.host, path))
+		}
+	}
+	return all
+}
+
+// partitionOf returns the CPUs of the group where it is a valid partition: those of its list, and those
+// that it may take beside the list.
+func partitionOf(h *Host, path string) (all cpuset.Set) {
+	g, err := h.Group(path, CPUSet)
+	if err != nil {
+		return cpuset.Set{}
+	}
+	defer g.Close()
+	kind, err := g.Read(KnobPartition)
+	if _, invalid := kind.Invalid(); err != nil || invalid || kind == Member || kind == "" {
+		return cpuset.Set{}
+	}
+	for _, k := range []Knob{KnobCPUs, KnobExclusive} {
+		if list, err := g.Read(k); err == nil {
+			set, _, _ := list.List() // the empty set for none
+			all = all.Union(set)
+		}
+	}
+	return all
+}
+
+// Populated says whether a process is in the group or below it, by cgroup.events of v2; false where that
+// cannot be read.
+func Populated(g *Group) bool {
+	text, err := g.read(CPUSet, "cgroup.events")
+	return err == nil && strings.Contains(string(text), "populated 1")
+}

@@ -36,7 +36,7 @@ type restored struct {
 	File     string `json:"file,omitempty"`
 	Owner    string `json:"owner"`
 	Workload string `json:"workload"`
-	// Outcome is restored, already, drifted, left, gone, dormant or failed, and widened where the group
+	// Outcome is restored, already, partly, drifted, left, gone, dormant or failed, and widened where the group
 	// has Value now, since the original would take CPUs of pinned groups. In a dry run it is would restore
 	// or would widen.
 	Outcome string     `json:"outcome"`
@@ -222,7 +222,7 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	found := j.Recovery()
 	failed = errors.Join(failed, outcome(all), found.Damage)
 	found.Damage = nil // the error says it
-	return undone{append(lines, lineUp(all, false)...), found.Notes(), failed}, j.Close()
+	return undone{append(lines, lineUp(all, false)...), append(found.Notes(), partly(all)...), failed}, j.Close()
 }
 
 // open opens the journal. A rollback of everything reads what it can of a damaged one. One of an owner,
@@ -309,7 +309,7 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
 	}
-	return undone{append(lines, lineUp(all, true)...), notes, errors.Join(outcome(all), snapshot.Damage)}, nil
+	return undone{append(lines, lineUp(all, true)...), append(notes, partly(all)...), errors.Join(outcome(all), snapshot.Damage)}, nil
 }
 
 // widened are the lines of values that are not put back yet, and why some did not get another one.
@@ -365,6 +365,17 @@ func outcome(all []apply.Restored) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// partly says of which values a partition has the rest.
+func partly(all []apply.Restored) (notes []string) {
+	for _, r := range all {
+		if r.Outcome == apply.OutcomePartly {
+			notes = append(notes, fmt.Sprintf("%s of %s stays without the CPUs of a cpuset partition beside it, which a write would end: roll back once more when the partition is gone; the original is %s",
+				r.Entry.Target.Knob, r.Entry.Target.Object, driver.Shown(r.Entry.Target, r.Entry.Original)))
+		}
+	}
+	return notes
 }
 
 // byHand says what there is to do about a value that another writer changed.

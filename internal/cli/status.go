@@ -260,7 +260,7 @@ func compare(root *hostfs.Root, snapshot journal.Snapshot) ([]applied, error) {
 // stateOf names what a restoration would find in the words of a status.
 func stateOf(o apply.Outcome) string {
 	switch o {
-	case apply.OutcomeRestored:
+	case apply.OutcomeRestored, apply.OutcomePartly:
 		return "applied"
 	case apply.OutcomeAlready:
 		return "original"

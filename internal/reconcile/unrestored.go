@@ -52,7 +52,7 @@ func (u *Unrestored) Take(r apply.Restored, now time.Duration) bool {
 		one.outcome, one.found, one.again, one.unit = before.outcome, before.found, now, cgroupfile.Unit(r.Entry.Target)
 		u.set(r.Entry.Target, one)
 		return false
-	case r.Outcome == apply.OutcomeDormant: // nothing is in force that anybody could have put back
+	case r.Outcome == apply.OutcomeDormant || r.Outcome == apply.OutcomePartly: // what is missing nobody could have put back
 		u.set(r.Entry.Target, one)
 		return false
 	case r.Outcome != apply.OutcomeDrifted && r.Outcome != apply.OutcomeFailed:
@@ -97,11 +97,12 @@ func (u *Unrestored) awaits(unit string, k cgroup.Knob, still func(plan.Target) 
 }
 
 // Standing counts the values that stand in the journal of a Reconciler: those that are Berth's, or
-// could not be put back yet, and those that stay, because another program wrote them since or nothing
-// of them is in force.
+// could not be put back yet, and those that stay, because another program wrote them since, nothing
+// of them is in force, or a partition has the rest.
 func Standing(r *Reconciler) (ours, others int) {
+	stay := []apply.Outcome{apply.OutcomeDrifted, apply.OutcomeDormant, apply.OutcomePartly}
 	for _, e := range r.opts.Journal.Entries() {
-		if one, tried := r.unrestored.targets[e.Target]; tried && one.id == e.ID && (one.outcome == apply.OutcomeDrifted || one.outcome == apply.OutcomeDormant) {
+		if one, tried := r.unrestored.targets[e.Target]; tried && one.id == e.ID && slices.Contains(stay, one.outcome) {
 			others++
 		} else {
 			ours++

@@ -148,17 +148,23 @@ func (s *groups) Write(c plan.Change) (plan.Value, error) {
 }
 
 // Attainable is apply.Attainer: see cgroup.Group.Attainable. To inherit is tried
-// first, and counts as attained where all CPUs or nodes had to be written instead.
+// first, and counts as attained where all CPUs or nodes had to be written instead. Of CPUs it writes
+// none of a partition beside the group, and then to inherit counts as attained only once it does.
 func (s *groups) Attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
 	g, err := s.get(t.Object)
 	if err != nil {
 		return v, v
 	}
-	stands = plan.Value(g.Attainable(Knob(t), cgroup.Value(v)))
-	if v == plan.Value(cgroup.Inherit) {
-		return v, stands
+	k := Knob(t)
+	all := g.Attainable(k, cgroup.Value(v))
+	write, stands = plan.Value(all), plan.Value(all)
+	if k == cgroup.KnobCPUs && (v != plan.Value(cgroup.Inherit) || cgroup.Populated(g)) {
+		write = plan.Value(cgroup.Spare(g, all))
 	}
-	return stands, stands
+	if v == plan.Value(cgroup.Inherit) && write == stands {
+		write = v
+	}
+	return write, stands
 }
 
 // Locate is apply.Locator.

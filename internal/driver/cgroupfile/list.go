@@ -121,7 +121,9 @@ func stay(g *cgroup.Group) bool {
 func putOrAll(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) (cgroup.Value, error) {
 	err := put(g, k, v)
 	if v == cgroup.Inherit && errors.Is(err, syscall.ENOSPC) {
-		v = g.Unlimited(k)
+		if v = g.Unlimited(k); k == cgroup.KnobCPUs {
+			v = cgroup.Spare(g, v)
+		}
 		err = put(g, k, v)
 	}
 	return v, err
