@@ -358,7 +358,7 @@ func (c *controller) stop() error {
 	}
 	drifted, failed := quotas.Leave(ends)
 	if c.opts.RestoreOnStop {
-		c.aside.AtOnce()
+		c.aside.AtOnce(c.opts.narrowing.Now)
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)

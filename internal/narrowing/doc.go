@@ -4,7 +4,8 @@
 // leaves, page cache and memory of others included, before write(2) returns (kernel/cgroup/cpuset.c,
 // cpuset_migrate_mm with MPOL_MF_MOVE_ALL and the flush of its queue). Before a patch of September 2025
 // whoever attaches a process to a cpuset meanwhile waits with the lock of all control groups. On both
-// versions the write rebinds memory policies, and widening does not give them back. Linux takes the room
+// versions the write rebinds memory policies, and widening does not give them back; it rebinds those of
+// nodes that have another place then, too: from 1 to 0-1 a policy for node 1 is one for node 0. Linux takes the room
 // for the pages without asking, and never returns where a real-time thread starves a CPU.
 //
 // So a group is looked at first: its memory by the memory controller, then the lines of numa_maps of

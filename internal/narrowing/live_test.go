@@ -214,7 +214,7 @@ func TestLiveWhatIsInTheWay(t *testing.T) {
 }
 
 // The claims of doc.go about the kernel: on cgroup v2 the write moves what is elsewhere before it ends,
-// on both versions it rebinds a policy, and widening does not give that back.
+// on both versions it rebinds a policy, widening does not give that back, and widening rebinds, too.
 func TestLiveNarrowing(t *testing.T) {
 	t.Run("moves", func(t *testing.T) {
 		s := newStage(t, 16, useDefault)
@@ -237,6 +237,18 @@ func TestLiveNarrowing(t *testing.T) {
 		s.narrow("0-1")
 		if got := policy.FindString(s.maps()); got != "interleave:0" {
 			t.Errorf("after 0 and 0-1 the policy is %q", got)
+		}
+	})
+	t.Run("rebinds by place", func(t *testing.T) {
+		s := newStage(t, 1, interleave)
+		policy := regexp.MustCompile(`interleave:\S+`)
+		s.narrow("1")
+		if got := policy.FindString(s.maps()); got != "interleave:1" {
+			t.Fatalf("on node 1 the policy is %q:\n%s", got, s.maps())
+		}
+		s.narrow("0-1")
+		if got := policy.FindString(s.maps()); got != "interleave:0" {
+			t.Errorf("from 1 to 0-1 the policy is %q", got)
 		}
 	})
 	t.Run("leaves static policies alone", func(t *testing.T) {

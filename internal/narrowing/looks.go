@@ -45,7 +45,7 @@ type Options struct {
 	Clock func() time.Duration
 }
 
-// Looks look at groups whose memory nodes are to be narrowed. Its methods may be called from any
+// Looks look at groups whose memory nodes are to change. Its methods may be called from any
 // goroutine. Nil Looks hold nothing back.
 type Looks struct {
 	opts Options
@@ -75,7 +75,7 @@ func New(o Options) *Looks {
 	return &Looks{opts: o, wake: make(chan struct{}, 1), asked: map[string]*question{}}
 }
 
-// May is nil where the memory nodes of a group may be narrowed to these now, else what is in the
+// May is nil where the memory nodes of a group may become these now, else what is in the
 // way. It never waits: whoever gets an error asks again later.
 func (l *Looks) May(group string, to cpuset.Set) error {
 	if l == nil {
@@ -100,6 +100,14 @@ func (l *Looks) May(group string, to cpuset.Set) error {
 		}
 	}
 	return q.err
+}
+
+// Now is May for who can wait: it looks at the group itself.
+func (l *Looks) Now(group string, to cpuset.Set) error {
+	if l == nil {
+		return nil
+	}
+	return l.look(context.Background(), group, to)
 }
 
 // Run looks until the context ends, and then ends within one line of numa_maps.

@@ -210,6 +210,24 @@ func TestMayCountsForAWhile(t *testing.T) {
 	})
 }
 
+// Who can wait is answered without anybody who runs the looks, as at the end of an agent.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	m.add(9, "default "+pagesOf(1, 1))
+	l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
+	if err := l.Now("g", node(0)); err != nil {
+		t.Errorf("a little elsewhere: %v", err)
+	}
+	m.add(10, "interleave:0-1 "+pagesOf(1, 0))
+	if err := l.Now("g", node(0, 1)); !errors.Is(err, ErrPolicy) {
+		t.Errorf("with a policy: %v", err)
+	}
+	if err := (*Looks)(nil).Now("g", node(0)); err != nil {
+		t.Errorf("without looks: %v", err)
+	}
+}
+
 // A group that may not be narrowed is looked at after 1, 2, 4 minutes and so on, up to an hour,
 // however often it is asked about, and not at all once nobody asks.
 func TestLooksThin(t *testing.T) {

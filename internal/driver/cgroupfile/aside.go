@@ -2,6 +2,7 @@ package cgroupfile
 
 import (
 	"fmt"
+	"path"
 	"sync"
 
 	"github.com/berth-project/berth/internal/apply"
@@ -15,9 +16,8 @@ import (
 // and finds the value at a later look. It is safe for concurrent use. A nil Aside writes nothing: its
 // caller does, and waits.
 type Aside struct {
-	may func(group string, to cpuset.Set) error
-
 	mu      sync.Mutex
+	may     func(group string, to cpuset.Set) error
 	at      map[string]*written // by group
 	atOnce  bool
 	writing sync.Mutex
@@ -32,8 +32,9 @@ type written struct {
 	err   error
 }
 
-// NewAside returns an Aside. May is nil where the memory nodes of a group may be narrowed to these
-// now, else says what is in the way; it does not wait.
+// NewAside returns an Aside. May is nil where the memory nodes of a group may become these now, else
+// says what is in the way; it does not wait. It is asked where the group would lose nodes, and where a
+// memory policy would be rebound to others.
 func NewAside(may func(group string, to cpuset.Set) error) *Aside {
 	return &Aside{may: may, at: map[string]*written{}}
 }
@@ -41,13 +42,14 @@ func NewAside(may func(group string, to cpuset.Set) error) *Aside {
 // Kinds is like the function of that name, with memory nodes written by the Aside.
 func (a *Aside) Kinds(host Host, units Units) apply.Kinds { return kindsOf(host, units, a) }
 
-// AtOnce waits for the writes under way. From then on the caller writes, and waits.
-func (a *Aside) AtOnce() {
+// AtOnce waits for the writes under way. From then on the caller writes, and waits, and may is asked,
+// which may wait, too.
+func (a *Aside) AtOnce(may func(group string, to cpuset.Set) error) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
-	a.atOnce = true
+	a.atOnce, a.may = true, may
 	a.mu.Unlock()
 	a.all.Wait()
 }
@@ -59,61 +61,94 @@ func (a *Aside) Wait() {
 	}
 }
 
-// mayNarrow is apply.ErrDeferred, with what is in the way, where a write would take memory nodes from a
-// group that may not lose them now.
-func (a *Aside) mayNarrow(g *cgroup.Group, v cgroup.Value) error {
-	if a == nil || v == cgroup.Inherit {
+// mayChange is apply.ErrDeferred, with what is in the way, where a write would take memory nodes from a
+// group that may not lose them now, or would rebind memory policies.
+func (a *Aside) mayChange(host Host, g *cgroup.Group, v cgroup.Value) error {
+	if a == nil {
 		return nil
-	}
-	to, _, err := v.List()
-	if err != nil {
-		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
 	}
 	has, err := g.EffectiveMems()
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
 	}
-	if has.IsSubsetOf(to) {
+	to, err := nodesOf(host, g, v)
+	if err != nil {
+		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
+	}
+	if has.IsSubsetOf(to) && !shifts(has, to) {
 		return nil
 	}
-	if err := a.may(g.Path(), to); err != nil {
+	a.mu.Lock()
+	may := a.may
+	a.mu.Unlock()
+	if err := may(g.Path(), to); err != nil {
 		return fmt.Errorf("%w: memory nodes stay %s: %w", apply.ErrDeferred, has, err)
 	}
 	return nil
 }
 
+// nodesOf returns the memory nodes that a value of a group means.
+func nodesOf(host Host, g *cgroup.Group, v cgroup.Value) (cpuset.Set, error) {
+	to, inherits, err := v.List()
+	if err != nil || !inherits {
+		return to, err
+	}
+	above, err := host.Group(path.Dir("/" + g.Path())[1:], cgroup.CPUSet)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	defer above.Close()
+	return above.EffectiveMems()
+}
+
+// shifts says that a node that a group has would have another place among those that it gets. The kernel
+// rebinds memory policies by place (mpol_rebind_nodemask in mm/mempolicy.c): one for node 1, the first of
+// the group, is one for node 0 once the group has both.
+func shifts(has, to cpuset.Set) bool {
+	for node := range to.All() {
+		if has.IsEmpty() {
+			return false
+		}
+		if !has.Contains(node) {
+			return true
+		}
+		has = has.Remove(node)
+	}
+	return !has.IsEmpty()
+}
+
 // put writes a value beside the caller, unless one is being written to the group. The error is that of
 // an earlier write of the same value, else apply.ErrDeferred.
-func (a *Aside) put(host Host, id plan.Identity, path string, v cgroup.Value) error {
+func (a *Aside) put(host Host, id plan.Identity, group string, v cgroup.Value) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.at[path]
+	before := a.at[group]
 	if before != nil && before.ended && before.value == v && before.id == id {
-		delete(a.at, path)
+		delete(a.at, group)
 		return before.err
 	}
 	if before == nil || before.ended {
 		now := &written{id: id, value: v}
-		a.at[path] = now
-		a.all.Go(func() { a.end(path, now, a.write(host, id, path, v)) })
+		a.at[group] = now
+		a.all.Go(func() { a.end(group, now, a.write(host, id, group, v)) })
 	}
 	return fmt.Errorf("%w: the kernel moves pages before the write of %s ends", apply.ErrDeferred, v)
 }
 
 // end takes how a write ended. The next look finds what was written.
-func (a *Aside) end(path string, w *written, err error) {
+func (a *Aside) end(group string, w *written, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if w.ended, w.err = true, err; err == nil {
-		delete(a.at, path)
+		delete(a.at, group)
 	}
 }
 
 // write writes to the group of an identity, and to no other one of its name.
-func (a *Aside) write(host Host, id plan.Identity, path string, v cgroup.Value) error {
+func (a *Aside) write(host Host, id plan.Identity, group string, v cgroup.Value) error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
-	g, err := host.Group(path, cgroup.CPUSet)
+	g, err := host.Group(group, cgroup.CPUSet)
 	if err != nil {
 		return err
 	}

@@ -153,6 +153,38 @@ func TestAsideNarrowsWhereItMay(t *testing.T) {
 	}
 }
 
+// A group that gets more nodes is looked at where those that it has would have other places among them: the
+// kernel rebinds memory policies by place. The node above counts where it is to inherit.
+func TestAsideAsksWhereNodesShift(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		has   string
+		to    cgroup.Value
+		asked string
+	}{
+		{"0", "0-1", ""},
+		{"0-1", "0-2", ""},
+		{"1", "0-1", "db 0-1"},
+		{"0,2", "0-2", "db 0-2"},
+		{"0", cgroup.Inherit, ""},
+		{"1", cgroup.Inherit, "db 0-2"},
+		{"0-2", cgroup.Inherit, ""},
+	} {
+		t.Run(c.has+" to "+string(c.to), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.write("sys/fs/cgroup/db/cpuset.mems.effective", c.has+"\n")
+			d.may = errors.New("a policy would be rebound")
+			if err := d.asks(c.to); errors.Is(err, d.may) != (c.asked != "") {
+				t.Errorf("%v", err)
+			}
+			if got := strings.Join(d.asked, ", "); got != c.asked {
+				t.Errorf("asked %q, want %q", got, c.asked)
+			}
+		})
+	}
+}
+
 // Where a write that moves pages may never end none is made: not to narrow, to widen or to inherit again,
 // and not by a caller that waits. What the group has already may be written.
 func TestNothingMovesThatMayNotEnd(t *testing.T) {
@@ -297,7 +329,7 @@ func TestAsideWritesToNoOtherGroup(t *testing.T) {
 }
 
 // At the end of the agent the caller writes, once what is under way has ended. It still narrows nothing
-// that it may not.
+// that it may not, and whoever it asks then may wait.
 func TestAsideAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -307,7 +339,10 @@ func TestAsideAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	close(gate)
-	if d.aside.AtOnce(); d.stands() != "0-1" {
+	if d.aside.AtOnce(func(group string, to cpuset.Set) error {
+		d.asked = append(d.asked, "at once "+group+" "+to.String())
+		return d.may
+	}); d.stands() != "0-1" {
 		t.Errorf("it has %q", d.stands())
 	}
 	if err := d.asks("0-2"); errors.Is(err, apply.ErrDeferred) || d.stands() != "0-2" {
@@ -316,5 +351,8 @@ func TestAsideAtOnce(t *testing.T) {
 	d.may = errors.New("too much is elsewhere")
 	if err := d.asks("0"); !errors.Is(err, d.may) || d.stands() != "0-2" {
 		t.Errorf("it has %q, %v", d.stands(), err)
+	}
+	if got := strings.Join(d.asked, ", "); got != "at once db 0" {
+		t.Errorf("asked %q", got)
 	}
 }

@@ -84,7 +84,7 @@ func (s *groups) mayPut(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	if k == cgroup.KnobCPUs {
 		return NotAPartition(g)
 	}
-	if err := s.aside.mayNarrow(g, v); err != nil {
+	if err := s.aside.mayChange(s.host, g, v); err != nil {
 		return err
 	}
 	return mayMove(s.host, g, v)
