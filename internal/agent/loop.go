@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/hardware"
@@ -124,6 +125,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
 		},
+		Held:   drift.Held(c.opts.Config.StateDir, c.opts.BootID),
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
 	c.pins.ReconcileBy(c.reconciler)

@@ -112,6 +112,9 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 		return err
 	}
 	if !known {
+		if err := r.opts.held(target); err != nil {
+			return err
+		}
 		l.adopt = append(l.adopt, r.made(o, s, stands)...)
 	}
 	l.settings = append(l.settings, s)
@@ -125,6 +128,18 @@ func originalOf(r *Reconciler, o *object, stands cgroup.Value, entry journal.Ent
 		return stands, nil
 	}
 	return r.follow(o, stands, entry)
+}
+
+// held says that another part of Berth has the target on record: each of the two would put back
+// what the other one had written.
+func (o *Options) held(t plan.Target) error {
+	if o.Held == nil {
+		return nil
+	}
+	if err := o.Held(t); err != nil {
+		return fmt.Errorf("%s is not written: %w", t, err)
+	}
+	return nil
 }
 
 // unwritable says why a knob is not to be written, nil if it is: the quota of a group that runs on

@@ -48,6 +48,9 @@ type Options struct {
 	// Answered reports whether Berth answered the container runtime this list for a group: its CPUs, or
 	// with mems its memory nodes. Nil knows of no answer.
 	Answered func(group string, mems bool, list cpuset.Set) bool
+	// Held says who else in Berth has a target on record, nil for nobody: what the journal does not have
+	// yet is then not written. A nil Held knows of nobody.
+	Held func(plan.Target) error
 }
 
 // Reconciler keeps the desired settings in effect. It is for one goroutine at a time.
