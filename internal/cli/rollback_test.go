@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/thread"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/tuner"
 )
 
 // TestWidened: beside pinned groups a line says what the group has now, and what its original is. One that
@@ -47,6 +48,21 @@ func TestWidened(t *testing.T) {
 
 // TestByHand: an undo that another writer stopped is exit code 4, and the message says what to do by
 // hand: to write a file, or to give threads what they had.
+// A rollback after which the profile stays on record is no success, though each value is back.
+func TestRollbackThatLeavesTheRecord(t *testing.T) {
+	left := tuner.Applied{}
+	left.Profile.Name = "database"
+	if err := whole(left, true, nil); exitCode(err) != exitDiffers || !strings.Contains(err.Error(), "database stays on record") {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
+	}
+	if err := whole(tuner.Applied{}, false, nil); err != nil {
+		t.Errorf("without a record: %v", err)
+	}
+	if err := whole(left, true, apply.ErrRefused); !errors.Is(err, apply.ErrRefused) {
+		t.Errorf("with a failure: %v", err)
+	}
+}
+
 func TestByHand(t *testing.T) {
 	for says, r := range map[string]apply.Restored{
 		`is "7", which Berth did not write; its original is "1"`: {

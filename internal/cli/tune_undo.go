@@ -139,7 +139,17 @@ func (g *globals) undoTune(stateDir string, o rollbackOptions) (undone, error) {
 		return undone{}, err
 	}
 	all := u.Rollback()
-	return undone{lineUp(all, false), u.Notes(), errors.Join(outcome(all), snapshot.Damage)}, u.Close()
+	left, stays := u.Applied()
+	failed := errors.Join(outcome(all), snapshot.Damage)
+	return undone{lineUp(all, false), append(u.Notes(), partly(all)...), whole(left, stays, failed)}, u.Close()
+}
+
+// whole is what failed of a rollback, and with nothing else that the profile stays on record all the same.
+func whole(left tuner.Applied, stays bool, failed error) error {
+	if stays && failed == nil {
+		return fmt.Errorf("%w: profile %s stays on record; the notes say why", ErrDiffers, left.Profile.Name)
+	}
+	return failed
 }
 
 // verified is what berth tune verify found. Its JSON is a stable contract.

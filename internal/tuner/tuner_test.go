@@ -599,6 +599,31 @@ func randomHistory(t *testing.T, random *rand.Rand) {
 	}
 }
 
+// A record that cannot be removed stays, and the notes say why.
+func TestRollbackKeepsARecordThatStays(t *testing.T) {
+	h := newHost(t)
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, some()))
+		must(t, err)
+	})
+	h.step = func(step string) {
+		if step == "an undo is recorded" { // a directory with a file in it is not removed
+			must(t, os.Remove(filepath.Join(h.state, "applied")))
+			must(t, os.MkdirAll(filepath.Join(h.state, "applied", "x"), 0o700))
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		for _, r := range u.Rollback() {
+			if r.Err != nil {
+				t.Errorf("%+v", r)
+			}
+		}
+		if _, stays := u.Applied(); !stays || !strings.Contains(strings.Join(u.Notes(), "; "), "remove what is applied") {
+			t.Errorf("on record %v, notes %q", stays, u.Notes())
+		}
+	})
+}
+
 // TestKilledAtEveryStep: whatever step an apply dies at, the next command undoes it, without
 // waiting for the deadline.
 func TestKilledAtEveryStep(t *testing.T) {

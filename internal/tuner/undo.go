@@ -52,7 +52,7 @@ func Compare(h Host, a Applied, entries []journal.Entry) []apply.Restored {
 // isWhole says that all is as before.
 func isWhole(all []apply.Restored) bool {
 	return !slices.ContainsFunc(all, func(r apply.Restored) bool {
-		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed
+		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed || r.Outcome == apply.OutcomePartly
 	})
 }
 
