@@ -12,8 +12,9 @@ import (
 type Core struct {
 	ID   topology.CoreID
 	CPUs cpuset.Set
-	// Domain is the cores that share an L3 cache with it.
+	// Domain is the cores that share an L3 cache with it, Node its memory node.
 	Domain Domain
+	Node   topology.NodeID
 	// Whole says that all cores of the domain are movable.
 	Whole bool
 }
@@ -42,7 +43,7 @@ func Movable(t *topology.Topology, effective, taken cpuset.Set) []Core {
 		switch {
 		case c.CPUs.IsEmpty():
 		case c.CPUs.IsSubsetOf(effective) && !c.CPUs.Intersects(taken):
-			movable = append(movable, Core{ID: c.ID, CPUs: c.CPUs, Domain: domainOf(c)})
+			movable = append(movable, Core{ID: c.ID, CPUs: c.CPUs, Domain: domainOf(c), Node: c.Node})
 		default:
 			broken[domainOf(c)] = true
 		}

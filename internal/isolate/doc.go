@@ -64,6 +64,27 @@
 // and 1 and 2 as well. Elsewhere it is cpu.idle of the pod's group, for offline work only, and 1
 // and 2 have no form: a group cannot go before all others without taking time from them.
 //
+// # The pull reserve
+//
+// cpu.idle has online work preempt offline work at once, and still two online threads may wait
+// for each other beside a CPU that has offline work only. A CPU looks for threads to pull when it
+// would go idle, and only then: pick_next_task_fair calls sched_balance_newidle (newidle_balance
+// in 6.1) once no fair task is left to pick, and threads of an idle group are fair tasks
+// (kernel/sched/fair.c of 6.1.119, 6.12.117 and 6.18.44: pick_next_task_fair and balance_fair). A
+// CPU that is left with such threads alone (sched_idle_rq) is balanced at the next tick at the
+// earliest: dequeue_task_fair, in 6.12 and 6.18 dequeue_entities, sets next_balance to now, and
+// the tick reads it (trigger_load_balance in 6.1, then sched_balance_trigger). Nor does a thread that wakes
+// find such a CPU wherever it is: past the CPUs where it ran and is woken, select_idle_cpu searches
+// none at all while the L3 is busy by 85 % or more, and offline threads count as busy
+// (update_idle_cpu_scan, SIS_UTIL).
+//
+// Reserve keeps some CPUs of each L3 without offline threads: they do go idle, and pull. They are
+// whole cores. An offline thread on the other thread of such a core would slow down what was pulled
+// there, as anywhere; and at a tick should_we_balance of 6.12 and 6.18 has a core that is idle as a
+// whole pull first. A core scheduling cookie would forbid that, but a new thread of offline work has none for
+// seconds, and the lists would move with it. Where online work has cores of its own no reserve is
+// needed: its side of the boundary has no offline thread at all.
+//
 // # Kernel files
 //
 //	/proc/stat                         user, nice, system, irq and softirq are busy; idle and
