@@ -60,13 +60,15 @@ type Offline struct {
 	Cores []cpuset.Set
 	// Size is how many it has, Low how many it is guaranteed while there are so many.
 	Size, Low int
-	// Why is why it has these, for people.
+	// Reserve holds the CPUs that it leaves free while it has no cores of its own.
+	Reserve cpuset.Set
+	// Why is why it has these, or leaves those, for people.
 	Why string
 }
 
 // Equal says whether two values are the same.
 func (o Offline) Equal(other Offline) bool {
-	return o.Size == other.Size && o.Low == other.Low && o.Why == other.Why && slices.Equal(o.Cores, other.Cores)
+	return o.Size == other.Size && o.Low == other.Low && o.Reserve == other.Reserve && o.Why == other.Why && slices.Equal(o.Cores, other.Cores)
 }
 
 // Container is a container that runs, or a workload of a host without Kubernetes.

@@ -88,17 +88,17 @@ func (g *given) each(visit func(p *pod, c *container)) {
 // desired returns what a container should have, if anything.
 func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	d := Desired{ContainerID: c.ID, PodUID: p.uid, Container: c.Name}
-	if !o.open || o.idle() || !c.live() {
+	if !o.open || o.untouched(p) || !c.live() {
 		return d, false
 	}
 	if p.grant != nil && o.granted(&d, p, c) {
 		return d, true
 	}
-	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && o.pool.Divided()
+	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && o.pool.Restricts(true)
 	d.Serves, d.Why = o.serves(p), o.why
 	if d.Offline {
-		d.Why = "cores of offline work, " + o.cores.Why
-		if d.Bound = !d.CPUs.Intersects(o.pool.Offline); d.Bound {
+		d.Why = o.pool.Part() + ", " + o.cores.Why
+		if d.Bound = !d.CPUs.Intersects(o.pool.Side(true)); d.Bound {
 			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", outside the cores of offline work: Berth never widens a bound container"
 		}
 	}

@@ -62,7 +62,7 @@ func tied(pool *sharedpool.Pool, all []*pod) []cpuset.Set {
 // serves names the pod for which a container has what it has of the pool.
 func (o *outcome) serves(p *pod) string {
 	switch {
-	case p.spec.Offline && o.pool.Divided():
+	case p.spec.Offline && o.pool.Restricts(true):
 		return p.key()
 	case o.first == nil:
 		return o.one.key()

@@ -29,6 +29,48 @@ func cores(t testing.TB, size, low int, first ...string) capability.Offline {
 	return o
 }
 
+// Beside a reserve offline containers leave it, from the answer that makes them on, and nothing is desired
+// of the others: they run everywhere, also on what offline work has. It moves nobody to the offline side.
+func TestReserve(t *testing.T) {
+	n := place.New(two().facts(t))
+	reserve := capability.Offline{Reserve: set(t, "0,8,4,12"), Why: "which stay free"}
+	n.SetOffline(reserve)
+	n.PutPod(plain("web", 0, app("app", 20)))
+	n.PutPod(batch("batch", 1))
+	n.Observe(place.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	equal(t, "without an offline container", has(n), "")
+	a := create(t, n, "batch", "app")
+	equal(t, "the first offline container", show(a.Own), "batch/app 1-3,5-7,9-11,13-15")
+	equal(t, "others in the same answer", show(a.Others), "")
+	equal(t, "desired", has(n), "batch/app 1-3,5-7,9-11,13-15")
+	d := n.Desired()[0]
+	if s := d.Settings(); len(s) != 1 || s[0].Owner != plan.OwnerIsolate || s[0].Workload != "ns/batch" || d.Bound {
+		t.Errorf("settings %+v, bound %v", s, d.Bound)
+	}
+	equal(t, "why", d.Why, "the shared pool but for CPUs 0,4,8,12, which stay free")
+	s := n.Snapshot()
+	equal(t, "sides", s.Shared.String()+" "+s.Offline.String(), "0-15 ")
+	if s.Overcommitted {
+		t.Error("a reserve overcommits the pool: " + s.OvercommittedText)
+	}
+	if n.SetOffline(reserve) {
+		t.Error("the same reserve is another one")
+	}
+	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
+	a = create(t, n, "db", "app")
+	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
+	equal(t, "others beside it", show(a.Others), "batch/app 1-3,5-6,9-11,13-14; web-app 0-6,8-14")
+	n.DropPod("db")
+	n.RemovePod("db")
+	equal(t, "without the pinned pod", has(n), "batch/app 1-3,5-7,9-11,13-15")
+	n.SetOffline(capability.Offline{})
+	equal(t, "without a reserve", has(n), "")
+	n.SetOffline(reserve)
+	n.DropPod("batch")
+	n.RemovePod("batch")
+	equal(t, "without offline work", has(n), "")
+}
+
 // The boundary from before the first offline container until after the last one.
 func TestBoundary(t *testing.T) {
 	n := place.New(two().facts(t))
@@ -184,6 +226,7 @@ func TestBoundaryUnderAnything(t *testing.T) {
 			case 0:
 				o := cores(t, rapid.IntRange(0, 8).Draw(r, "size"), rapid.IntRange(0, 8).Draw(r, "low"))
 				o.Cores = o.Cores[rapid.IntRange(0, 8).Draw(r, "unmovable"):]
+				o.Reserve = rapid.SampledFrom([]cpuset.Set{{}, set(t, "0,8"), set(t, "0,4,8,12")}).Draw(r, "reserve")
 				n.SetOffline(o)
 			case 1:
 				n.PutPod(rapid.SampledFrom([]workload.Pod{batch(uid, i), plain(uid, i, app("app", 1)), pod(uid, i, app("app", 3))}).Draw(r, "kind"))

@@ -50,14 +50,17 @@ func (o *outcome) sum(all []*pod, taken cpuset.Set) {
 	o.divide(all)
 	o.why = o.sharedWhy()
 	least := o.pool.All.Difference(o.pool.Low) // what online work has at the least beside its guarantee
-	if requested := o.sharedRequest(all); !o.idle() && requested > int64(least.Size())*milli {
+	if requested := o.sharedRequest(all); (o.first != nil || o.pool.Divided()) && requested > int64(least.Size())*milli {
 		o.excess = fmt.Sprintf("containers without exclusive CPUs request %s CPUs, and the shared pool has CPUs %s",
 			thousandths(requested), least)
 	}
 }
 
 // idle says that nothing is desired of any container: none has CPUs of its own.
-func (o *outcome) idle() bool { return o.first == nil && !o.pool.Divided() }
+func (o *outcome) idle() bool { return o.first == nil && !o.pool.Restricts(true) }
+
+// untouched says that nothing is desired of a pod that has no CPUs of its own.
+func (o *outcome) untouched(p *pod) bool { return o.first == nil && !o.pool.Restricts(p.spec.Offline) }
 
 // sharedRequest returns what the containers of the shared pool request, in thousandths.
 // Pods of class SYSTEM have the reserved CPUs as well, and offline ones may have cores of

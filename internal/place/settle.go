@@ -53,11 +53,11 @@ func (n *Node) settle() {
 // desired for them: they get back what they had, and the agent reads their CPUs no more. A
 // container that Berth gave CPUs to may still prove that they are its own.
 func (n *Node) widen() {
-	if !n.idle() {
+	if n.first != nil {
 		return
 	}
-	n.each(func(_ *pod, c *container) {
-		if !c.Pinned && !c.own {
+	n.each(func(p *pod, c *container) {
+		if n.untouched(p) && !c.Pinned && !c.own {
 			c.CPUs, c.verified = cpuset.Set{}, false
 		}
 	})

@@ -17,6 +17,8 @@ type Pool struct {
 	// Offline holds the CPUs of offline work, Low those of them that it has at the least.
 	// Both are empty where it shares the pool: there is none, or no two cores are free.
 	Offline, Low cpuset.Set
+	// Reserve holds the CPUs that offline work leaves free where it has none of its own.
+	Reserve cpuset.Set
 }
 
 // Container is what a Pool has to know of one.
@@ -32,8 +34,8 @@ func Of(machine *topology.Topology, base, taken cpuset.Set) Pool {
 	return Pool{machine: machine, Taken: taken, All: base.Difference(taken)}
 }
 
-// Divide chooses the cores of offline work out of the pool. tied are the parts of it that are all
-// that some online container may have (Tied).
+// Divide chooses the cores of offline work out of the pool, or what it leaves of it where it has
+// none. tied are the parts of it that are all that some online container may have (Tied).
 func (p *Pool) Divide(cores capability.Offline, tied []cpuset.Set) {
 	var free []cpuset.Set
 	held := 0
@@ -56,6 +58,9 @@ func (p *Pool) Divide(cores capability.Offline, tied []cpuset.Set) {
 			p.Low, least = p.Offline, least-1
 		}
 	}
+	if !p.Divided() && !p.All.IsSubsetOf(cores.Reserve) {
+		p.Reserve = cores.Reserve.Intersect(p.All)
+	}
 }
 
 // Tied returns the part of the pool to which an online container is bound by others, such as an
@@ -73,15 +78,26 @@ func strands(tied []cpuset.Set, without cpuset.Set) bool {
 // Divided says whether offline work has cores of its own.
 func (p *Pool) Divided() bool { return !p.Offline.IsEmpty() }
 
+// Restricts says whether offline work, or the others, may not run everywhere in the pool.
+func (p *Pool) Restricts(offline bool) bool { return p.Divided() || offline && !p.Reserve.IsEmpty() }
+
+// Part says what offline work has of the pool, for people.
+func (p *Pool) Part() string {
+	if p.Divided() {
+		return "cores of offline work"
+	}
+	return "the shared pool but for CPUs " + p.Reserve.String()
+}
+
 // Side returns the part of the pool that offline work has, or that the others have.
 func (p *Pool) Side(offline bool) cpuset.Set {
 	switch {
-	case !p.Divided():
-		return p.All
-	case offline:
+	case !offline:
+		return p.All.Difference(p.Offline)
+	case p.Divided():
 		return p.Offline
 	}
-	return p.All.Difference(p.Offline)
+	return p.All.Difference(p.Reserve)
 }
 
 // For returns what a container without exclusive CPUs has: no CPU that it would not

@@ -3,6 +3,7 @@ package sharedpool
 import (
 	"testing"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -42,6 +43,43 @@ func TestForBesideAPartition(t *testing.T) {
 	} {
 		if got := p.For(Container{Bound: set(t, c.bound), System: c.system}); got != set(t, c.want) {
 			t.Errorf("%s: bound to %s it has %s, want %s", name, c.bound, got, c.want)
+		}
+	}
+}
+
+// Beside a reserve the others run everywhere, and offline work on all else. It counts for nothing where
+// offline work has cores of its own, or would have none left; who is bound to it stays there.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	machine := &topology.Topology{Online: set(t, "0-7")}
+	for name, c := range map[string]struct {
+		taken, reserve, bound string
+		cores                 []string
+		size                  int
+		online, offline       string
+	}{
+		"none":                    {online: "0-7", offline: "0-7"},
+		"two CPUs":                {reserve: "0,4", online: "0-7", offline: "1-3,5-7"},
+		"one of them pinned":      {reserve: "0,4", taken: "4", online: "0-3,5-7", offline: "1-3,5-7"},
+		"nothing else left":       {reserve: "0,4", taken: "1-3,5-7", online: "0,4", offline: "0,4"},
+		"bound to it":             {reserve: "0,4", bound: "0", online: "0", offline: "0"},
+		"bound to it and outside": {reserve: "0,4", bound: "0-1", online: "0-1", offline: "1"},
+		"cores of its own":        {reserve: "0,4", cores: []string{"3,7", "2,6"}, size: 1, online: "0-2,4-6", offline: "3,7"},
+	} {
+		p := Of(machine, machine.Online, set(t, c.taken))
+		o := capability.Offline{Reserve: set(t, c.reserve), Size: c.size, Low: c.size}
+		for _, core := range c.cores {
+			o.Cores = append(o.Cores, set(t, core))
+		}
+		p.Divide(o, nil)
+		if got := p.For(Container{Bound: set(t, c.bound)}); got != set(t, c.online) {
+			t.Errorf("%s: an online container has %s, want %s", name, got, c.online)
+		}
+		if got := p.For(Container{Bound: set(t, c.bound), Offline: true}); got != set(t, c.offline) {
+			t.Errorf("%s: an offline container has %s, want %s", name, got, c.offline)
+		}
+		if p.Restricts(false) != (c.size > 0) || p.Restricts(true) != (c.size > 0 || !p.Reserve.IsEmpty()) {
+			t.Errorf("%s: restricts online %v, offline %v", name, p.Restricts(false), p.Restricts(true))
 		}
 	}
 }
