@@ -84,6 +84,7 @@ func TestDecodeAgentConfigDefaults(t *testing.T) {
 	}
 	auto := CPUBurstAuto
 	want := AgentConfig{
+		Isolation:   IsolationConfig{PullReservePercent: new(int64(0))},
 		WorkloadDir: "/w",
 		StateDir:    "/var/lib/berth",
 		Listen:      "127.0.0.1:9316",

@@ -37,6 +37,7 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setDefault(&threshold.CPUSuppressThresholdPercent, 65)
 	setDefault(&threshold.CPUSuppressMinPercent, 0)
 	setDefault(&threshold.CPUSuppressPolicy, CPUSuppressCPUSet)
+	setDefault(&c.Isolation.PullReservePercent, 0)
 	setDefault(&c.Cluster.Enabled, false)
 	setDefault(&c.Web.Token, *c.Cluster.Enabled)
 	setDefault(&c.History.Enabled, !*c.Cluster.Enabled)

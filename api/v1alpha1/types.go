@@ -63,6 +63,8 @@ type AgentConfig struct {
 	ResourceQOS ResourceQOSConfig `json:"resource-qos-config,omitzero"`
 	// ResourceThreshold says how much offline workloads may take.
 	ResourceThreshold ResourceThresholdConfig `json:"resource-threshold-config,omitzero"`
+	// Isolation says what offline workloads leave to others on this host.
+	Isolation IsolationConfig `json:"isolation,omitzero"`
 	// Burst holds the administrator's switch and caps of bursting.
 	Burst BurstConfig `json:"burst,omitzero"`
 	// Locality holds the administrator's switch and bound of moving pages.
@@ -178,6 +180,14 @@ type BurstConfig struct {
 	// AllowUnlimited true lets an annotation ask for credit without limit, a
 	// cfsQuotaBurstPeriodSeconds of -1. Never nil after SetAgentConfigDefaults.
 	AllowUnlimited *bool `json:"allowUnlimited,omitempty"`
+}
+
+// IsolationConfig says what offline workloads leave to others on this host.
+type IsolationConfig struct {
+	// PullReservePercent is how much of the CPUs of each L3 cache idle offline workloads leave
+	// free while they have no cores of their own, 0 to 50 percent; 0 for none. Never nil after
+	// SetAgentConfigDefaults.
+	PullReservePercent *int64 `json:"pullReservePercent,omitempty"`
 }
 
 // CPUBurst is the value of AnnotationCPUBurst. What is nil is inherited: from

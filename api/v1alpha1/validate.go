@@ -22,6 +22,7 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 		e.web(c)
 	}
 	e.groups("sharedPool", c.SharedPool)
+	e.between("isolation.pullReservePercent", c.Isolation.PullReservePercent, 0, 50)
 	e.between("burst.maxPercent", c.Burst.MaxPercent, 100, 10000)
 	e.between("burst.maxPeriodSeconds", c.Burst.MaxPeriodSeconds, 0, 86400)
 	e.between("locality.maxBandwidthMiBps", c.Locality.MaxBandwidthMiBps, 0, 65536)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -135,4 +136,51 @@ spec: {cgroup: %s}
 	if got := p.bandwidth(); got != none {
 		t.Errorf("after the end of the agent the quota is %s, want %s", got, none)
 	}
+}
+
+// Idle offline work leaves a reserve, on the real files: its list is that of the reserve's complement,
+// nothing is written of the online group, and both have all CPUs once it is not asked for or the agent
+// ended.
+func TestLiveOfflineWorkLeavesAReserve(t *testing.T) {
+	p := newPair(t, "reserve")
+	top, err := topology.Discover(p.root.FS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := p.cpusOf(p.group)
+	cores := isolate.Movable(top, all, top.Reserved.Union(top.Isolated))
+	reserve := isolate.Reserve(cores, cpuset.Set{}, 10)
+	if reserve.IsEmpty() {
+		t.Skip("no L3 has two cores; the VM has more")
+	}
+	config, err := os.ReadFile(filepath.Join(p.dir, "agent.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("agent.yaml", string(config)+"resource-qos-config: {clusterStrategy: {beClass: {cpuQOS: {enable: true}}}}\nisolation: {pullReservePercent: 10}\n")
+	write := func(class string) {
+		p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: w, labels: {koordinator.sh/qosClass: %s}}
+spec: {cgroup: %s}
+`, class, p.group.Path()))
+	}
+	left := func(own, other cpuset.Set) bool { return own == all.Difference(reserve) && other == all }
+	shared := func(own, other cpuset.Set) bool { return own == all && other == all }
+	write("BE")
+	stop := p.start()
+	p.settles("idle offline work", left)
+	if text := p.view(); !strings.Contains(text, fmt.Sprintf(`"reserve":{"cpus":%q}`, reserve.String())) {
+		t.Errorf("status %s", text)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if own, other := p.cpusOf(p.group), p.cpusOf(p.other); !shared(own, other) {
+		t.Fatalf("after the end of the agent CPUs %s and %s, want %s", own, other, all)
+	}
+	p.start()
+	p.settles("another agent", left)
+	write("LS")
+	p.settles("no offline work", shared)
 }

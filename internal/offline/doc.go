@@ -9,7 +9,8 @@
 // the boundary makes the next round due at once. An agent that starts begins with the
 // guarantee, and one that ends desires no boundary in a last round (End).
 //
-// Files: work.go is the whole, ceiling.go the quota in place of cores, precedence.go who goes
+// Files: work.go is the whole, ceiling.go the quota in place of cores, reserve.go what idle
+// offline work leaves free without cores, precedence.go who goes
 // first on a CPU; package cookies has offline threads share a core scheduling cookie. overlap.go
 // looks at what the kernel made of it, support.go at what it has, system.go at what runs outside of
 // pods and workloads. report.go and reader.go are what

@@ -60,6 +60,10 @@ type precedences struct {
 	desired []plan.Desired
 	rows    map[string]Precedence
 	idle    bool
+	// yields says that some offline work is to be idle, also while the kubelet resizes its pod.
+	yields bool
+	// reserve is what that work leaves free.
+	reserve reserve
 	// problems are what was reported of each pod, or workload.
 	problems map[string]string
 }
@@ -104,7 +108,7 @@ func (p *precedences) decide(n *capability.Node, policy string) (d capability.De
 	}
 	before, rows := p.problems, p.rows
 	p.problems, p.rows = map[string]string{}, map[string]Precedence{}
-	p.desired, p.offline, p.idle = nil, nil, false
+	p.desired, p.offline, p.idle, p.yields = nil, nil, false, false
 	set := map[string]bool{}
 	for i := range n.Containers {
 		c := &n.Containers[i]
@@ -171,6 +175,7 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	}
 	notOwn := p.count(c)
 	value, refusal := q.Precedence(c.Class, p.means)
+	p.yields = p.yields || value == isolate.Idle && notOwn == "" && p.koordlet == ""
 	switch {
 	case p.koordlet != "":
 		row.Reason = "left to koordlet (pod " + p.koordlet + ")"

@@ -26,6 +26,9 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	if n.Cores != "" {
 		view.Lines = append(view.Lines, n.line())
 	}
+	if n.Reserve != nil {
+		view.Lines = append(view.Lines, n.Reserve.line())
+	}
 	if s := n.System; s != nil && s.Use != nil {
 		view.Lines = append(view.Lines, fmt.Sprintf("system: processes outside of pods and workloads use %.1f CPUs", *s.Use))
 	} else if s != nil {

@@ -50,6 +50,8 @@ type Node struct {
 	// others bound offline containers to them.
 	Overlap string `json:"overlap,omitempty"`
 	Bound   string `json:"bound,omitempty"`
+	// Reserve is what offline work leaves free where it has no cores, nil where that is not asked for.
+	Reserve *Reserve `json:"reserve,omitempty"`
 	// Policy is where the administrator's choice is written.
 	Policy string `json:"policySource"`
 	// CoreScheduling is the cookie of offline threads, where an administrator asks for one.
@@ -126,6 +128,11 @@ const configText = `# Cores of their own for offline workloads (label koordinato
 resource-threshold-config:
   clusterStrategy: {enable: false, cpuSuppressThresholdPercent: 65, cpuSuppressMinPercent: 0, cpuSuppressPolicy: cpuset}
 
+isolation:
+  # How much of the CPUs of each L3 idle offline workloads (cpuQOS) leave free while they have no cores
+  # of their own, in whole cores, 0 to 50 percent; 0: none. On two CPUs any of it is one of them.
+  pullReservePercent: 0
+
 `
 
 // Outcome implements capability.Capability.
@@ -141,7 +148,7 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 		Limit: w.limit, Use: float64(figures.Use), Need: figures.Need, Low: figures.Low, Target: figures.Target,
 		Movable: figures.Cores, Reason: string(reason), Moves: w.moves, System: w.system.report(),
 		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle,
-		CoreScheduling: w.cookies.Status(),
+		CoreScheduling: w.cookies.Status(), Reserve: w.precedences.reserve.report(),
 	}
 	if unenforced != "" && n.Support.Idle.Support != kernel.Unsupported {
 		n.Support.Idle = Mechanism{kernel.Unsupported, "sched_ext " + w.scheduler.Name + " has all threads"}

@@ -110,6 +110,7 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 	here.Containers, _ = w.opts.Inventory.Here()
 	w.precedences.reported = w.on()
 	d.Add(w.precedences.decide(&here, policy))
+	w.leave(n)
 	d.Events = append(d.Events, w.unheld.event(w.precedences.unheld(w.unenforced()))...)
 	if policy != v1alpha1.CPUPolicyCoreSched {
 		source = ""

@@ -58,6 +58,7 @@ type world struct {
 	busy      [16]time.Duration
 	work      *Work
 	node      capability.Node
+	config    *v1alpha1.AgentConfig
 	events    []string
 	failed    int
 	used      map[string]unit.CPUTime // of groups, by the name of each
@@ -156,7 +157,7 @@ func (w *world) run(d time.Duration, busy float64) {
 
 // round makes a round of the agent.
 func (w *world) round() {
-	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers(), Config: w.config}
 	d := w.work.Decide(&w.node)
 	if len(d.Settings) > 0 || d.Held {
 		w.t.Errorf("decided %+v", d)

@@ -1,0 +1,70 @@
+package offline
+
+import (
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/isolate"
+)
+
+// reserve is the pull reserve: CPUs that idle offline work leaves free while it has no cores of its
+// own.
+type reserve struct {
+	// asked says that there should be one, and limit why CPU sets are not Berth's to set, "" where they
+	// are. cpus are those of the reserve.
+	asked bool
+	limit string
+	cpus  cpuset.Set
+}
+
+// Reserve is what is shown of a pull reserve that is asked for.
+type Reserve struct {
+	// CPUs are those that offline work leaves free, Limit is why there are none.
+	CPUs  string `json:"cpus"`
+	Limit string `json:"limit,omitempty"`
+}
+
+// leave hands on the reserve. Where cores of its own stand ready for offline work there is none:
+// online work then has its side to itself.
+func (w *Work) leave(n *capability.Node) {
+	percent := 0
+	if n.Config != nil {
+		percent = int(*n.Config.Isolation.PullReservePercent)
+	}
+	r := &w.precedences.reserve
+	if r.asked = percent > 0 && w.precedences.yields && len(n.Offline.Cores) < 2; !r.asked {
+		r.cpus = cpuset.Set{}
+		return
+	}
+	before := r.cpus
+	r.limit = w.opts.Inventory.Obstacle().Message
+	if w.opts.Inventory.Topology() != nil { // else it stays as it was
+		r.cpus = isolate.Reserve(w.movable(n), r.cpus, percent)
+	}
+	if r.cpus != before {
+		w.opts.Log.Info("reserve", "cpus", r.cpus.String())
+	}
+	if !r.cpus.IsEmpty() {
+		n.Offline.Reserve, n.Offline.Why = r.cpus, "which stay free of offline work (isolation.pullReservePercent)"
+	}
+}
+
+// report is what status says of it, nil where none is asked for.
+func (r *reserve) report() *Reserve {
+	switch {
+	case !r.asked:
+		return nil
+	case r.limit != "":
+		return &Reserve{Limit: r.limit}
+	case r.cpus.IsEmpty():
+		return &Reserve{Limit: "no L3 has two cores that offline work may run on"}
+	}
+	return &Reserve{CPUs: r.cpus.String()}
+}
+
+// line is the same for people.
+func (r *Reserve) line() string {
+	if r.Limit != "" {
+		return "reserve: none: " + r.Limit
+	}
+	return "reserve: CPUs " + r.CPUs + " stay free of offline work"
+}

@@ -1,0 +1,137 @@
+package offline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/workload"
+)
+
+// asksReserve has the administrator ask for a reserve beside precedence for class BE, or for cores.
+func (w *world) asksReserve(percent int64, precedence bool, threshold v1alpha1.ResourceThreshold) {
+	w.config = &v1alpha1.AgentConfig{Isolation: v1alpha1.IsolationConfig{PullReservePercent: &percent}}
+	admin := workload.Administrator{File: "agent.yaml", Threshold: threshold}
+	if precedence {
+		admin.QOS.BEClass = new(yields())
+	}
+	w.inventory.Configure(admin)
+}
+
+// decided is a round in which precedence may be desired, and what place makes of it.
+func (w *world) decided() string {
+	w.run(1, 0.1)
+	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers(), Config: w.config}
+	w.work.Decide(&w.node)
+	w.inventory.SetOffline(w.node.Offline)
+	all := make([]string, 0, 2)
+	desired, _ := w.inventory.Desired(nil)
+	for _, d := range desired {
+		for _, s := range d.Settings() {
+			all = append(all, d.Group+" "+string(s.Value)+" "+string(s.Owner))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func (w *world) line() string {
+	view, err := reader{}.Node(capability.Reported{Alive: true, Node: w.work.Outcome(w.work.opts.Now()).Node})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, line := range view.Lines {
+		if strings.HasPrefix(line, "reserve: ") {
+			return line
+		}
+	}
+	return ""
+}
+
+// Idle offline work leaves a reserve only where the file asks for one, while there is such work, while it
+// has no cores of its own, on a kernel with cpu.idle, and until the agent ends.
+func TestReserve(t *testing.T) {
+	const narrowed, stay = "batch 1-7,9-15 isolate", "reserve: CPUs 0,8 stay free of offline work"
+	w := newWorld(t, v1alpha1.ResourceThreshold{})
+	expect := func(what, settings, line string) {
+		t.Helper()
+		if got := w.decided(); got != settings {
+			t.Errorf("%s: %q, want %q", what, got, settings)
+		}
+		if got := w.line(); got != line {
+			t.Errorf("%s: %q, want %q", what, got, line)
+		}
+	}
+	none := v1alpha1.ResourceThreshold{}
+	w.asksReserve(10, true, none)
+	expect("without offline work", "", "")
+	w.with("batch")
+	expect("a tenth of eight cores", narrowed, stay)
+	expect("again", narrowed, stay)
+	w.asksReserve(0, true, none)
+	expect("off", "", "")
+	w.asksReserve(30, true, none)
+	expect("more", "batch 3-7,11-15 isolate", "reserve: CPUs 0-2,8-10 stay free of offline work")
+	w.asksReserve(10, false, none)
+	expect("without precedence", "", "")
+	w.asksReserve(10, true, enabled())
+	if got := w.decided(); got != "web 0-6,8-14 pool; batch 7,15 isolate" && got != "batch 7,15 isolate; web 0-6,8-14 pool" || w.line() != "" || !w.work.decision.Exists {
+		t.Errorf("cores of its own: %q, %q", got, w.line())
+	}
+	w.asksReserve(10, true, none)
+	expect("no cores any more", narrowed, stay)
+	w.work.precedences.host = &machine{idle: kernel.Unsupported, identity: kernel.Unsupported}
+	w.work.precedences.support, w.work.precedences.probeAt = Support{}, 0
+	expect("a kernel without cpu.idle", "", "")
+	w.work.precedences.host = mainline()
+	w.work.precedences.support, w.work.precedences.probeAt = Support{}, 0
+	expect("a kernel with it", narrowed, stay)
+	w.work.End()
+	if got := w.decided(); got != "" {
+		t.Errorf("at the end of the agent: %q", got)
+	}
+}
+
+// A reserve stays while the kubelet resizes a pod, and a core of it that goes is replaced; what came in
+// its place stays when it is back.
+func TestReserveIsStable(t *testing.T) {
+	w := newWorld(t, v1alpha1.ResourceThreshold{})
+	w.asksReserve(10, true, v1alpha1.ResourceThreshold{})
+	w.with("batch")
+	w.decided()
+	all := w.all
+	for _, step := range []struct{ online, want string }{
+		{"0-15", "0,8"}, {"0-4,6-12,14-15", "0,8"}, {"0-7,9-15", "1,9"}, {"0-15", "1,9"},
+	} {
+		w.all = set(t, step.online)
+		w.decided()
+		if got := w.node.Offline.Reserve; got != set(t, step.want) {
+			t.Errorf("CPUs %s: reserve %s, want %s", step.online, got, step.want)
+		}
+	}
+	w.all = all
+	p := newWork(t, mainline()).precedences
+	c := one("be", "BE", "")
+	c.Resizing = true
+	if d := p.decide(&capability.Node{Containers: []capability.Container{c}}, ""); len(d.Settings) > 0 || !p.yields || p.idle {
+		t.Errorf("while its pod is resized: %v, yields %v, idle %v", settings(d.Settings), p.yields, p.idle)
+	}
+}
+
+// Where CPU sets are another program's, or no L3 has two cores, status says why there is no reserve.
+func TestReserveLimit(t *testing.T) {
+	for want, r := range map[string]reserve{
+		"reserve: none: the kubelet sets CPU sets":                        {asked: true, limit: "the kubelet sets CPU sets", cpus: cpuset.Set{}.Add(0)},
+		"reserve: none: no L3 has two cores that offline work may run on": {asked: true},
+		"reserve: CPUs 3 stay free of offline work":                       {asked: true, cpus: cpuset.Set{}.Add(3)},
+	} {
+		if got := r.report().line(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if none := (&reserve{}).report(); none != nil {
+		t.Errorf("not asked for: %+v", none)
+	}
+}
