@@ -18,15 +18,19 @@ const (
 	LowestWeight  = "lowest weight"
 	Quota80       = "quota 80 percent"
 	IdleGroup     = "idle"
+	IdleReserve   = "idle with reserve"
 	OwnCores      = "cores"
 	AloneOnCores  = "alone on those cores"
 	AloneAgain    = "alone again"
 )
 
 // InterferenceArms lists the arms in the order of the table. Without a boundary the two with cores
-// are left out.
-func InterferenceArms(boundary bool) []string {
+// are left out, and without a reserve the one with it.
+func InterferenceArms(boundary, reserve bool) []string {
 	arms := []string{Alone, DefaultShares, LowestWeight, Quota80, IdleGroup}
+	if reserve {
+		arms = append(arms, IdleReserve)
+	}
 	if boundary {
 		arms = append(arms, OwnCores, AloneOnCores)
 	}
@@ -38,6 +42,7 @@ func InterferenceArms(boundary bool) []string {
 const (
 	DefaultVictimRate = 100.0
 	DefaultVictimWork = 1500 * time.Microsecond
+	DefaultReserve    = 10
 )
 
 // quotaShare is the part of the machine that the document which Berth is measured by gives to
@@ -53,6 +58,8 @@ type InterferenceOptions struct {
 	// Pattern is when requests arrive, Work the CPU time of each.
 	Pattern load.Pattern
 	Work    time.Duration
+	// Reserve is the percent of the CPUs of each L3 that hogs leave free in the arm with a reserve.
+	Reserve int
 	// Duration of the load of one arm, and Repetitions of all arms, at least 3 for a verdict.
 	Duration    time.Duration
 	Repetitions int
@@ -106,7 +113,7 @@ func RunInterference(ctx context.Context, o InterferenceOptions) (r *Interferenc
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, boundary.close()) }()
-	names := InterferenceArms(boundary.Exists)
+	names := InterferenceArms(boundary.Exists, !boundary.reserve.IsEmpty())
 	var all []interfered
 	for i := range o.Repetitions {
 		one, err := o.measure(ctx, i, names, boundary)

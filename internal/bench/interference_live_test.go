@@ -44,7 +44,7 @@ func TestInterference(t *testing.T) {
 	before, out := allowed(t), t.TempDir()
 	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{
 		Place: where, Machine: machine, Root: root, Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond,
-		Duration: time.Second, Repetitions: 1, Quick: true, Out: out,
+		Duration: time.Second, Repetitions: 1, Reserve: bench.DefaultReserve, Quick: true, Out: out,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestInterference(t *testing.T) {
 			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, machine.CPUs)
 		}
 	}
-	if got := len(bench.InterferenceArms(machine.CPUs > 1)); machine.CPUs == 1 && len(r.Arms) != got {
+	if got := len(bench.InterferenceArms(machine.CPUs > 1, machine.CPUs > 1)); machine.CPUs == 1 && len(r.Arms) != got {
 		t.Errorf("%d arms, want %d", len(r.Arms), got)
 	}
 	files, err := filepath.Glob(filepath.Join(out, "*"))

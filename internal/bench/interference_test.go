@@ -18,11 +18,11 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 	r := &InterferenceReport{
 		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
 		Setup:       InterferenceSetup{RequestsPerSec: 200, WorkMicros: 1500, Hogs: 2, ArmSeconds: 20, Seed: 1},
-		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
+		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), Reserve: cpuset.Set{}.Add(0), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
 		Repetitions: 2, CoResidency: "by the kernel's records of context switches",
 	}
 	one := interfered{Repetition{}, map[string]beside{}}
-	for _, name := range InterferenceArms(true) {
+	for _, name := range InterferenceArms(true, true) {
 		factor := factors[name]
 		if factor == 0 {
 			factor = 1
@@ -40,7 +40,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
 		one.beside[name] = beside{Idle: 1.7}
 	}
-	r.summarize([]interfered{one, one}, InterferenceArms(true))
+	r.summarize([]interfered{one, one}, InterferenceArms(true, true))
 	r.Goals = JudgeInterference(r)
 	return r
 }
@@ -66,6 +66,7 @@ func TestJudgeInterference(t *testing.T) {
 		{"cores are slow alone, too", 12_000, map[string]float64{DefaultShares: 1.5, OwnCores: 1.2, AloneOnCores: 1.2}, "met met met met met met"},
 		{"the hogs do not show", 12_000, map[string]float64{DefaultShares: 1.1}, "missed n/a n/a met n/a n/a"},
 		{"the machine is not quiet", 12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2}, "n/a n/a n/a n/a n/a n/a"},
+		{"a reserve is judged on 16 CPUs only", 12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: 1.5}, "met met met met met met"},
 		{"too few for p99", 1500, map[string]float64{DefaultShares: 1.5}, "met met n/a met met n/a"},
 		{"too few for anything", 50, map[string]float64{DefaultShares: 1.5}, "n/a n/a n/a n/a n/a n/a"},
 	} {
@@ -75,14 +76,26 @@ func TestJudgeInterference(t *testing.T) {
 	}
 }
 
+// On 16 CPUs the arm with a reserve has goals of its own.
+func TestJudgeReserve(t *testing.T) {
+	for factor, want := range map[float64]string{1: "met met met", 1.1: "missed met met", 1.2: "missed missed met"} {
+		r := interference(12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: factor})
+		r.Machine.CPUs = 16
+		r.Goals = JudgeInterference(r)[4:7]
+		if got := verdicts(r); got != want {
+			t.Errorf("slower by %g: %s, want %s: %+v", factor, got, want, r.Goals)
+		}
+	}
+}
+
 // Where one core is left there is no boundary: the two arms are missing, and the report says why.
 func TestInterferenceWithoutBoundary(t *testing.T) {
-	if slices.Contains(InterferenceArms(false), OwnCores) || slices.Contains(InterferenceArms(false), AloneOnCores) {
-		t.Error(InterferenceArms(false))
+	if slices.Contains(InterferenceArms(false, false), OwnCores) || slices.Contains(InterferenceArms(false, false), AloneOnCores) {
+		t.Error(InterferenceArms(false, false))
 	}
 	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records"}
 	one := interfered{Repetition{}, map[string]beside{}}
-	r.summarize([]interfered{one}, InterferenceArms(false))
+	r.summarize([]interfered{one}, InterferenceArms(false, false))
 	r.Goals = JudgeInterference(r)
 	r.note(InterferenceOptions{Quick: true, Place: Place{Parent: "a.scope"}})
 	if len(r.Goals) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[0], "one core") {

@@ -25,6 +25,8 @@ type boundary struct {
 
 	// all is the CPUs that this program may use.
 	all cpuset.Set
+	// reserve is what hogs leave free in the arm with a reserve.
+	reserve cpuset.Set
 }
 
 const (
@@ -61,6 +63,7 @@ func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err erro
 		return b, err
 	}
 	node := isolate.Node{Policy: isolate.DefaultPolicy(), Movable: isolate.Movable(top, b.all, top.Reserved.Union(top.Isolated))}
+	b.reserve = isolate.Reserve(node.Movable, cpuset.Set{}, o.Reserve)
 	arrivals, err := o.Pattern.Arrivals(calibration)
 	if err != nil {
 		return b, fmt.Errorf("bench interference: %w", err)
@@ -190,6 +193,8 @@ func (o InterferenceOptions) hogs(name string, b boundary) (*Stage, error) {
 		err = hogs.Group().SetPrecedence(o.lowest())
 	case IdleGroup:
 		err = hogs.Group().SetPrecedence(cgroup.Idle)
+	case IdleReserve:
+		err = errors.Join(hogs.Group().SetPrecedence(cgroup.Idle), hogs.Group().SetCPUs(b.all.Difference(b.reserve)))
 	case OwnCores:
 		err = hogs.Group().SetCPUs(b.Offline)
 	}

@@ -22,11 +22,12 @@ func newBenchInterference(g *globals) *cobra.Command {
 		Short: "Request latency beside work that takes all CPUs, with each way to keep it off",
 		Long: `Runs a request server alone, and beside a thread for every CPU that only burns:
 with default shares, with the lowest weight (what the kubelet gives BestEffort
-pods), with a quota of 80 % of the machine, idle (cpu.idle), and on cores of
-its own, where the law of the boundary puts them; then alone again. All arms
-have the same arrivals, and their order rotates.
+pods), with a quota of 80 % of the machine, idle (cpu.idle), idle and off a
+few CPUs of each L3 (a pull reserve), and on cores of its own, where the law of
+the boundary puts them; then alone again. All arms have the same arrivals, and
+their order rotates.
 
-The full run takes about twelve minutes; --quick takes two minutes and
+The full run takes about fourteen minutes; --quick takes two minutes and
 cannot judge every goal. It needs cpu.idle (Linux 5.15).`,
 		Example: `  berth bench interference --quick
   berth bench interference --out DIR`,
@@ -56,12 +57,13 @@ cannot judge every goal. It needs cpu.idle (Linux 5.15).`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of twelve")
+	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of fourteen")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
 	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 3)")
 	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 15s, quick 4s)")
 	flags.Float64Var(&o.Pattern.Rate, "rate", 0, "requests per second (default 100 for each CPU, at most 2000)")
 	flags.DurationVar(&o.Work, "work", bench.DefaultVictimWork, "CPU time of one request")
+	flags.IntVar(&o.Reserve, "reserve", bench.DefaultReserve, "`PERCENT` of the CPUs of each L3 in the reserve, 0 to 50; 0 leaves that arm out")
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	return cmd
 }
@@ -86,6 +88,9 @@ func fillInterference(o *bench.InterferenceOptions) error {
 	}
 	if o.Work <= 0 || o.Work > load.MaxWork {
 		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
+	}
+	if o.Reserve < 0 || o.Reserve > 50 {
+		return usageError(fmt.Errorf("--reserve %d: allowed: 0 to 50", o.Reserve))
 	}
 	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
 		return usageError(err)
