@@ -175,7 +175,7 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	}
 	notOwn := p.count(c)
 	value, refusal := q.Precedence(c.Class, p.means)
-	p.yields = p.yields || value == isolate.Idle && notOwn == "" && p.koordlet == ""
+	p.note(value, notOwn)
 	switch {
 	case p.koordlet != "":
 		row.Reason = "left to koordlet (pod " + p.koordlet + ")"
@@ -193,6 +193,11 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 		row.Group, row.Value = c.Whole(), value
 	}
 	return row, problem
+}
+
+// note takes over that a container is to be idle, whether or not its group is at this moment.
+func (p *precedences) note(value, notOwn string) {
+	p.yields = p.yields || value == isolate.Idle && notOwn == "" && p.koordlet == ""
 }
 
 // count counts the group of a container among those of offline work, or says why that is none that
