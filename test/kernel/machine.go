@@ -23,6 +23,12 @@ func twoSockets() Machine {
 	return Machine{Name: "vm-2s2n-smt", Sockets: 2, Dies: 1, Cores: 2, Threads: 2, Nodes: 2, MiB: 1536}
 }
 
+// Wide returns a machine of 16 cores of one thread, which share an L3: what the scheduler balances in one
+// domain.
+func Wide() Machine {
+	return Machine{Name: "vm-wide", Sockets: 1, Dies: 1, Cores: 16, Threads: 1, Nodes: 1, MiB: 2048}
+}
+
 // Machines returns the machines that `vm record` writes into testdata/machines.
 func Machines() []Machine {
 	return []Machine{

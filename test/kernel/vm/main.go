@@ -6,6 +6,7 @@
 //	vm newest         names the newest stock kernel, and fails if the tests boot an older one
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints what it said
+//	vm wide ARG...    does the same on 16 CPUs that share an L3
 package main
 
 import (
@@ -48,18 +49,20 @@ func run(ctx context.Context, args []string) error {
 	case "record":
 		return record(ctx, args[1])
 	case "run":
-		return runBerth(ctx, os.Args[2:])
+		return runBerth(ctx, kernel.Machines()[0], os.Args[2:])
+	case "wide":
+		return runBerth(ctx, kernel.Wide(), os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG...; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG...; not %q", args[0])
 }
 
-// runBerth boots a machine of two sockets and runs one command of Berth there.
-func runBerth(ctx context.Context, args []string) error {
+// runBerth boots a machine and runs one command of Berth there.
+func runBerth(ctx context.Context, m kernel.Machine, args []string) error {
 	own, err := kernel.Own(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
-	result, err := command(ctx, kernel.VM{Machine: kernel.Machines()[0], Kernel: own, Layout: "v2", Stride: 1}, job.Job{
+	result, err := command(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2", Stride: 1}, job.Job{
 		Name: "run", Dir: "/tmp", Argv: append([]string{"/bin/berth"}, args...),
 	})
 	fmt.Print(result.Output)
