@@ -3,6 +3,7 @@ package burst
 import (
 	"time"
 
+	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -18,7 +19,7 @@ func Divide(p *headroom.Pool, now time.Duration, groups []*Group) {
 	}
 	demands := make([]headroom.Demand, len(groups))
 	for i, g := range groups {
-		demands[i] = headroom.Demand{ID: g.Name, Limit: g.Facts.Limit(), Ceiling: g.Ceiling()}
+		demands[i] = headroom.Demand{ID: g.Name, Limit: g.Facts.Limit(), Ceiling: g.Ceiling(), Reach: credit.Reach(g.Policy, g.Facts)}
 	}
 	shares := p.Shares(demands)
 	for i, g := range groups {

@@ -48,6 +48,28 @@ func TestPoolDivides(t *testing.T) {
 	}
 }
 
+// What the node has left is kept for nobody who is never raised, and for nobody beyond what is above leaves it.
+func TestDivideKeepsNothingForThoseThatAreNeverRaised(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(g *burst.Group)
+		want   unit.CPUs
+	}{
+		"one that bursts":            {func(*burst.Group) {}, 0.75},
+		"a credit that pays nothing": {func(g *burst.Group) { g.Policy.PeriodSeconds = 0 }, 1},
+		"a limit of all its CPUs":    {func(g *burst.Group) { g.Facts.LimitQuota, g.Facts.CPUs = 100000, 1 }, 1},
+		"a group above with no more": {func(g *burst.Group) { g.Facts.Cap = 0.5 }, 1},
+		"a group above with little":  {func(g *burst.Group) { g.Facts.Cap = 0.6 }, 0.9},
+		"a BPF scheduler":            {func(g *burst.Group) { g.Facts.SchedExt = "scx_rusty" }, 1},
+	} {
+		app, other := container("app", 50000), container("other", 50000)
+		c.change(other)
+		burst.Divide(used(0.9375, 0.5), time.Minute, []*burst.Group{other, app})
+		if got := app.Facts.Ceiling; math.Abs(float64(got-c.want)) > 1e-9 {
+			t.Errorf("beside %s: ceiling %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // TestPoolRemembers: eight neighbours burst beside a group on two CPUs that are used to 45 % in the
 // mean, and to more than the threshold in each burst. No quota moves more than once in 20 s.
 func TestPoolRemembers(t *testing.T) {

@@ -1,6 +1,7 @@
 package burst_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // quota.
 func container(name string, standing unit.Micros) *burst.Group {
 	g := &burst.Group{Name: name, Policy: credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 20}}
-	g.Reset(credit.Facts{LimitQuota: 50000, Period: 100000, Standing: standing, CPUs: 8})
+	g.Reset(credit.Facts{LimitQuota: 50000, Period: 100000, Standing: standing, CPUs: 8, Cap: unit.CPUs(math.Inf(1))})
 	return g
 }
 

@@ -1,6 +1,7 @@
 package credit
 
 import (
+	"math"
 	"time"
 
 	"github.com/berth-project/berth/internal/unit"
@@ -91,6 +92,23 @@ func (f Facts) refusal(p Policy) Reason {
 	return Unset
 }
 
+// stand returns the credit at which the quota of an exposure may go on standing.
+func (f Facts) stand(x exposure) unit.CPUSeconds {
+	return f.reserve() + x.within(MinLook) - f.Limit().Over(MinLook)
+}
+
+// Reach is the highest rate that a group can come to with this policy, whatever the node leaves it: its limit where it
+// is never raised, because something else refuses that or its full credit does not pay for the smallest raise.
+func Reach(p Policy, f Facts) unit.CPUs {
+	f.Ceiling = unit.CPUs(math.Inf(1))
+	limit, capacity := f.Limit(), p.Capacity(f.Limit())
+	if f.refusal(p) != Unset || !p.Unlimited() && f.stand(f.exposureAt(f.LimitQuota))+capacity/10 > capacity {
+		return limit
+	}
+	target, _ := f.Target(p)
+	return min(unit.Rate(target, f.Period), unit.CPUs(f.CPUs))
+}
+
 // weigh decides between the target and the limit by what credit there is.
 func (l Ledger) weigh(p Policy, f Facts, d Decision) Decision {
 	target, reason := f.Target(p)
@@ -103,8 +121,7 @@ func (l Ledger) weigh(p Policy, f Facts, d Decision) Decision {
 		d.Quota, d.Reason, d.Exposure = target, reason, x.within(d.Next)
 		return d
 	}
-	limit := f.Limit()
-	stand := d.Reserve + d.Exposure - limit.Over(MinLook)
+	limit, stand := f.Limit(), f.stand(x)
 	raise := stand + d.Capacity/10
 	d.Needed = raise
 	switch {

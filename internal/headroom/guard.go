@@ -15,6 +15,9 @@ type Demand struct {
 	Limit unit.CPUs
 	// Ceiling is the highest rate it may have (Policy.Ceiling), in CPUs.
 	Ceiling unit.CPUs
+	// Reach is the rate that it can come to, where that is less than its ceiling; 0 for the ceiling. More is
+	// kept for nobody.
+	Reach unit.CPUs
 }
 
 // GuardPause is the least time between two steps of one group's ceiling, unless

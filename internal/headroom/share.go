@@ -2,6 +2,7 @@ package headroom
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/berth-project/berth/internal/unit"
@@ -15,7 +16,7 @@ import (
 // offline nor pinned, over pool CPUs. From the threshold on the headroom
 // (1-u) x pool is poured out in proportion to the limits, each group up to its
 // ceiling, until it is used up: the sum of what the groups get above their
-// limits never exceeds it. Nobody gets less than the limit. Where u is not a
+// limits never exceeds it, as far as each can use it (Demand.Reach). Nobody gets less than the limit. Where u is not a
 // number (no mean yet) there is no headroom.
 func Share(threshold, u float64, pool unit.CPUs, demands []Demand) []unit.CPUs {
 	out := make([]unit.CPUs, len(demands))
@@ -31,17 +32,22 @@ func Share(threshold, u float64, pool unit.CPUs, demands []Demand) []unit.CPUs {
 	}
 	level := waterLevel(headroom, demands)
 	for i, d := range demands {
-		out[i] = d.Limit + min(d.room(), d.Limit*unit.CPUs(level))
+		out[i] = d.Limit + min(max(0, d.Ceiling-d.Limit), d.Limit*unit.CPUs(level))
 	}
 	return out
 }
 
-// room returns the group's headroom: what lies between limit and ceiling.
-func (d Demand) room() unit.CPUs { return max(0, d.Ceiling-d.Limit) }
+// room returns what the group can use above its limit.
+func (d Demand) room() unit.CPUs {
+	if d.Reach > 0 {
+		return max(0, min(d.Ceiling, d.Reach)-d.Limit)
+	}
+	return max(0, d.Ceiling-d.Limit)
+}
 
 // waterLevel returns the headroom in parts of the limit that every group gets
-// which is not full before, so that together they get headroom; at most the
-// level at which all are full.
+// which is not full before, so that together they get headroom; no bound where
+// something is left once all are full.
 func waterLevel(headroom float64, demands []Demand) float64 {
 	thirsty := make([]Demand, 0, len(demands))
 	for _, d := range demands {
@@ -65,6 +71,9 @@ func waterLevel(headroom float64, demands []Demand) float64 {
 		}
 		level = d.fullAt()
 		headroom -= float64(d.room())
+	}
+	if headroom > 0 {
+		return math.MaxFloat64
 	}
 	return level
 }
