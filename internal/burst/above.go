@@ -1,7 +1,12 @@
 package burst
 
 import (
+	"cmp"
+	"iter"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -9,87 +14,141 @@ import (
 // Member is the group of one workload.
 type Member struct {
 	Path string
-	// Above are the groups above it, from its parent up.
-	Above []string
+	// Limit is 0 for none.
+	Limit unit.CPUs
 	// Bursts says that its quota moves.
 	Bursts bool
 }
 
+// Host is what is read of groups.
+type Host struct {
+	// Quota returns what a group has for those below it, 0 for no quota.
+	Quota func(path string) unit.CPUs
+}
+
 // Bounds are what the quotas of groups above leave to those below. A quota that moves must not take from the limits
-// of others. So what a group above has is first what all limits below it have together; those that burst divide the
-// rest by their limits, and may all rise at once.
+// of others. So what a group above has is first what all limits below it have together, no more than a quota between
+// them and it; those that burst divide the rest by their limits, and may all rise at once.
 type Bounds struct {
-	limit func(path string) unit.CPUs
-	// above are the groups above each member.
-	above map[string][]string
-	// quotas are those above groups that burst, claims the limits below each group, and bursting those of them that
-	// burst.
+	host    Host
+	members map[string]Member
+	// quotas are those that were read, 0 for none; claims the limits below each group, and bursting those of them
+	// that burst and can rise.
 	quotas, claims, bursting map[string]unit.CPUs
 }
 
-// BoundsOf returns the bounds of all members. quota returns what a group has for those below it, limit the limit of a
-// member; 0 is none, also for a group that is no member.
-func BoundsOf(members []Member, quota, limit func(path string) unit.CPUs) *Bounds {
+// BoundsOf returns the bounds of those that burst. others returns the rest of the workloads; it is asked only where a
+// group above has a quota.
+func BoundsOf(host Host, bursting []Member, others func() []Member) *Bounds {
 	b := &Bounds{
-		limit: limit, above: map[string][]string{},
-		quotas: map[string]unit.CPUs{}, claims: map[string]unit.CPUs{}, bursting: map[string]unit.CPUs{},
+		host: host, members: make(map[string]Member, len(bursting)), quotas: map[string]unit.CPUs{},
+		claims: map[string]unit.CPUs{}, bursting: map[string]unit.CPUs{},
 	}
-	for _, m := range members {
-		b.above[m.Path] = m.Above
-		for _, path := range m.Above {
-			if !m.Bursts {
-				break
-			}
-			if q := quota(path); q > 0 {
-				b.quotas[path] = q
+	limited := false
+	for _, m := range bursting {
+		b.members[m.Path] = m
+		for path := range parents(m.Path) {
+			if _, read := b.quotas[path]; !read && b.quota(path) > 0 {
+				limited = true
 			}
 		}
 	}
-	if len(b.quotas) == 0 {
+	if !limited {
 		return b // nobody's limit matters
 	}
-	for _, m := range members {
-		b.claim(m)
-		if q, has := b.quotas[m.Path]; has && m.Bursts && limit(m.Path) > 0 {
-			b.quotas[m.Path] = min(q, limit(m.Path)) // it may fall back to that at any look
+	for _, m := range others() {
+		b.members[m.Path] = m
+	}
+	b.sum()
+	for _, m := range bursting {
+		if q := b.quotas[m.Path]; q > 0 && m.Limit > 0 {
+			b.quotas[m.Path] = min(q, m.Limit) // it may fall back to that at any look
 		}
 	}
 	return b
 }
 
-// claim adds the limit of a member to what is taken of the groups above it, up to a group that has a limit as a
-// member: further up that one counts, whatever is below it.
-func (b *Bounds) claim(m Member) {
-	claim := b.limit(m.Path)
-	for _, path := range m.Above {
-		b.claims[path] += claim
-		if m.Bursts {
-			b.bursting[path] += claim
+// quota reads one once.
+func (b *Bounds) quota(path string) unit.CPUs {
+	q, read := b.quotas[path]
+	if !read {
+		q = b.host.Quota(path)
+		b.quotas[path] = q
+	}
+	return q
+}
+
+// sum adds up what is claimed of each group, from below.
+func (b *Bounds) sum() {
+	all := map[string]bool{}
+	for path := range b.members {
+		if !b.isBelowQuota(path) {
+			continue
 		}
-		if b.limit(path) > 0 {
-			return
+		all[path] = true
+		for above := range parents(path) {
+			all[above] = true
+		}
+	}
+	for _, path := range slices.SortedFunc(maps.Keys(all), deepestFirst) {
+		claim, bursting := b.claims[path], b.bursting[path]
+		if m := b.members[path]; m.Limit > 0 { // that counts, whatever is below it
+			claim, bursting = m.Limit, 0
+			if m.Bursts {
+				bursting = claim
+			}
+		} else if q := b.quota(path); q > 0 && claim >= q {
+			claim, bursting = q, 0 // nobody below can rise
+		}
+		for above := range parents(path) {
+			b.claims[above] += claim
+			b.bursting[above] += bursting
+			break
 		}
 	}
 }
 
+func (b *Bounds) isBelowQuota(path string) bool {
+	for above := range parents(path) {
+		if b.quotas[above] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Of returns the least that a group above leaves to a member, and which group that is; +Inf where none has a quota.
-// A member always has its limit, as far as the quota itself allows.
+// A member always has its limit, as far as the quota itself allows; of one whose limit is not known that is 0.
 func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 	least = unit.CPUs(math.Inf(1))
-	own := b.limit(member)
-	for _, path := range b.above[member] {
-		if quota, has := b.quotas[path]; has {
+	own := b.members[member].Limit
+	for path := range parents(member) {
+		if quota := b.quotas[path]; quota > 0 {
 			left := min(own, quota)
-			if rest := quota - b.claims[path]; rest > 0 {
+			if rest := quota - b.claims[path]; rest > 0 && own > 0 {
 				left += rest * own / max(b.bursting[path], own)
 			}
 			if left < least {
 				least, where = left, path
 			}
 		}
-		if further := b.limit(path); further > 0 {
-			own = further
-		}
+		own = cmp.Or(b.members[path].Limit, own)
 	}
 	return least, where
+}
+
+// parents are the paths above one, from its parent up.
+func parents(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path, '/') {
+			if path = path[:at]; !yield(path) {
+				return
+			}
+		}
+	}
+}
+
+// deepestFirst has a group come before all above it.
+func deepestFirst(a, b string) int {
+	return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 }

@@ -14,28 +14,41 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// members are the groups that limits names, of which all burst but one.
-func members(limits map[string]unit.CPUs, still string) []burst.Member {
-	var all []burst.Member
-	for _, path := range slices.Sorted(maps.Keys(limits)) {
-		all = append(all, burst.Member{Path: path, Above: above(path), Bursts: path != still})
+// node is a tree of groups: quotas of those that are no workload's, limits of those that are, of which all burst but one.
+type node struct {
+	quotas, limits map[string]unit.CPUs
+	still          string
+	// asked counts how often the workloads that do not burst were asked for, read how often a quota was.
+	asked, read int
+}
+
+// members are the workloads that burst, or the others.
+func (n *node) members(bursting bool) (all []burst.Member) {
+	for _, path := range slices.Sorted(maps.Keys(n.limits)) {
+		if (path != n.still) == bursting {
+			all = append(all, burst.Member{Path: path, Limit: n.limits[path], Bursts: bursting})
+		}
 	}
 	return all
 }
 
-// above returns the paths above one, from its parent up.
-func above(path string) []string {
-	var all []string
-	for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path, '/') {
-		path = path[:at]
-		all = append(all, path)
-	}
-	return all
+func (n *node) bounds() *burst.Bounds {
+	host := burst.Host{Quota: func(path string) unit.CPUs { n.read++; return n.quotas[path] }}
+	return burst.BoundsOf(host, n.members(true), func() []burst.Member { n.asked++; return n.members(false) })
 }
 
-// in returns what is known of groups, 0 for the others.
-func in(known map[string]unit.CPUs) func(string) unit.CPUs {
-	return func(path string) unit.CPUs { return known[path] }
+// children are the groups right below one.
+func (n *node) children(above string) []string {
+	all := map[string]bool{}
+	for _, known := range []map[string]unit.CPUs{n.quotas, n.limits} {
+		for path := range known {
+			if rest, below := strings.CutPrefix(path, above+"/"); below {
+				name, _, _ := strings.Cut(rest, "/")
+				all[above+"/"+name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 func TestBounds(t *testing.T) {
@@ -59,11 +72,14 @@ func TestBounds(t *testing.T) {
 		"below another workload":                {cpus{"s": 10, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/a/y": 2, "s/b": 2}, "", cpus{"s/a": 6, "s/a/x": 1, "s/a/y": 2, "s/b": 4}},
 		"below one that stands above its limit": {cpus{"s/a": 6}, cpus{"s/a": 3, "s/a/x": 1}, "", cpus{"s/a/x": 3}},
 		"below one that has no more":            {cpus{"s": 4, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/b": 1}, "", cpus{"s/a": 3, "s/a/x": 3, "s/b": 1}},
+		"a quota between":                       {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 1, "s/t/b": 1, "s/t/c": 1, "s/t/d": 1, "s/e": 1}, "", cpus{"s/t/a": 1, "s/e": 7}},
+		"a quota between, of one that does not": {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 4, "s/e": 1}, "s/t/a", cpus{"s/e": 7}},
+		"its limit is not known":                {cpus{"s": 4}, cpus{"s/a": 0, "s/b": 1}, "", cpus{"s/a": 0, "s/b": 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := members(c.limits, c.still)
-			b := burst.BoundsOf(all, in(c.quotas), in(c.limits))
-			for _, m := range all {
+			n := node{quotas: c.quotas, limits: c.limits, still: c.still}
+			b := n.bounds()
+			for _, m := range n.members(true) {
 				got, where := b.Of(m.Path)
 				if want, named := c.want[m.Path]; named && got != want {
 					t.Errorf("%s: %v by %q, want %v", m.Path, got, where, want)
@@ -78,47 +94,75 @@ func TestBounds(t *testing.T) {
 func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.IntRange(1, 16)
-		quotas, limits := map[string]unit.CPUs{}, map[string]unit.CPUs{}
-		for _, path := range []string{"s", "s/t", "s/u"} {
-			if rapid.Bool().Draw(t, "quota of "+path) {
-				quotas[path] = unit.CPUs(amount.Draw(t, path))
+		n := node{quotas: map[string]unit.CPUs{}, limits: map[string]unit.CPUs{}}
+		draw := func(into map[string]unit.CPUs, what string, paths ...string) {
+			for _, path := range paths {
+				if rapid.Bool().Draw(t, what+" of "+path) {
+					into[path] = unit.CPUs(amount.Draw(t, path))
+				}
 			}
 		}
-		for _, path := range []string{"s/a", "s/t/a", "s/t/b", "s/u/a", "s/u/b"} {
-			if rapid.Bool().Draw(t, "limit of "+path) {
-				limits[path] = unit.CPUs(amount.Draw(t, path))
+		draw(n.quotas, "quota", "s", "s/t", "s/u")
+		draw(n.limits, "limit", "s/a", "s/t/a", "s/t/b", "s/u/a", "s/u/b")
+		n.still = rapid.SampledFrom([]string{"", "s/a", "s/t/a"}).Draw(t, "does not burst")
+		b := n.bounds()
+		bound := func(m burst.Member) unit.CPUs {
+			if !m.Bursts {
+				return m.Limit
 			}
+			most, _ := b.Of(m.Path)
+			return most
 		}
-		all := members(limits, rapid.SampledFrom([]string{"", "s/a", "s/t/a"}).Draw(t, "does not burst"))
-		b := burst.BoundsOf(all, in(quotas), in(limits))
-		for path, quota := range quotas {
-			least, most := unit.CPUs(0), unit.CPUs(0)
-			for _, m := range all {
-				if !strings.HasPrefix(m.Path, path+"/") {
-					continue
-				}
-				bound, _ := b.Of(m.Path)
-				if !m.Bursts {
-					bound = limits[m.Path]
-				}
-				least, most = least+limits[m.Path], most+bound
-				if m.Bursts && (bound > quota || bound < min(limits[m.Path], leastAbove(quotas, m))) {
-					t.Fatalf("%s with the limit %v may have %v of the %v of %s", m.Path, limits[m.Path], bound, quota, path)
+		for path, quota := range n.quotas {
+			for _, m := range n.members(true) {
+				if most := bound(m); strings.HasPrefix(m.Path, path+"/") && most > quota {
+					t.Fatalf("%s may have %v of the %v of %s", m.Path, most, quota, path)
 				}
 			}
-			if least <= quota && most > quota+1e-9 {
+			least := n.below(path, func(m burst.Member) unit.CPUs { return m.Limit })
+			if most := n.below(path, bound); least <= quota && most > quota+1e-9 {
 				t.Fatalf("all below %s may have %v, and it has %v", path, most, quota)
+			}
+		}
+		for _, m := range n.members(true) {
+			if most := bound(m); most < n.leastAbove(m) {
+				t.Fatalf("%s with the limit %v may have %v", m.Path, m.Limit, most)
 			}
 		}
 	})
 }
 
-func leastAbove(quotas map[string]unit.CPUs, m burst.Member) unit.CPUs {
-	least := unit.CPUs(math.Inf(1))
-	for _, path := range m.Above {
-		if q, has := quotas[path]; has {
-			least = min(least, q)
+// below is what all groups below one have together, where a workload has as much as of says.
+func (n *node) below(path string, of func(burst.Member) unit.CPUs) (sum unit.CPUs) {
+	for _, child := range n.children(path) {
+		if limit, is := n.limits[child]; is {
+			sum += of(burst.Member{Path: child, Limit: limit, Bursts: child != n.still})
+			continue
+		}
+		has, quota := n.below(child, of), n.quotas[child]
+		if quota > 0 {
+			has = min(has, quota)
+		}
+		sum += has
+	}
+	return sum
+}
+
+// leastAbove is the limit of a workload, as far as the quotas above allow it.
+func (n *node) leastAbove(m burst.Member) unit.CPUs {
+	least := m.Limit
+	for path, quota := range n.quotas {
+		if strings.HasPrefix(m.Path, path+"/") {
+			least = min(least, quota)
 		}
 	}
 	return least
+}
+
+// Where no group above has a quota nothing else is asked for, and no group is read twice.
+func TestBoundsReadLittle(t *testing.T) {
+	n := node{limits: map[string]unit.CPUs{"s/t/a": 1, "s/t/b": 1, "s/c": 1}, still: "s/c"}
+	if n.bounds(); n.asked != 0 || n.read != 2 {
+		t.Errorf("asked %d times for the others, and read %d quotas; want 0 and 2", n.asked, n.read)
+	}
 }

@@ -26,6 +26,8 @@ type Group struct {
 	ForeignBurst bool
 	// CapGroup names the ancestor whose quota leaves Facts.Cap, beside the limits of others below it.
 	CapGroup string
+	// claim is the last limit that was known.
+	claim    unit.CPUs
 	Facts    credit.Facts
 	Ledger   credit.Ledger
 	Decision credit.Decision
@@ -41,7 +43,7 @@ type Group struct {
 // Reset starts the state of another group with its first facts. Policy and
 // specification are the owner's and stay, and so does a resize that is announced.
 func (g *Group) Reset(f credit.Facts) {
-	g.Facts, g.guard, g.peak, g.ForeignBurst = f, headroom.Guard{}, peak{}, false
+	g.Facts, g.guard, g.peak, g.claim, g.ForeignBurst = f, headroom.Guard{}, peak{}, 0, false
 }
 
 // Open starts the account from the facts. A group that stands above its limit without
@@ -103,6 +105,18 @@ func (g *Group) Raised() bool { return g.Facts.Standing > g.Facts.LimitQuota }
 // MustLower says whether the group stands above the ceiling that it has now.
 func (g *Group) MustLower() bool {
 	return g.Facts.Ceiling < unit.Rate(g.Facts.Standing, g.Facts.Period)
+}
+
+// TakeCap takes over what the groups above leave, and which of them leaves least.
+func (g *Group) TakeCap(least unit.CPUs, where string) { g.Facts.Cap, g.CapGroup = least, where }
+
+// Claim is the limit of the group, the last that was known where it is not known for a moment: what others may have
+// beside it stays the same.
+func (g *Group) Claim() unit.CPUs {
+	if limit := g.Facts.Limit(); limit > 0 {
+		g.claim = limit
+	}
+	return g.claim
 }
 
 // Ceiling is the highest quota of the policy, as a rate.

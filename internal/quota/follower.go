@@ -14,9 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// follower is a group that limits a container besides the container's own: the group
-// of its pod above it, or the runtime's copy of the limit below it. It would throttle
-// what the container's group allows, so that its quota and its burst follow.
+// follower is a group that limits a container besides the container's own: the group of its pod above it, or the
+// runtime's copy of the limit below it. It would throttle what the container's group allows, so it follows that.
 type follower struct{ limits }
 
 // limits are what limits a group, and what is known of it. The zero value is no group.

@@ -35,9 +35,8 @@ type Options struct {
 	Limited func(w *workload.Workload, cause, text string)
 }
 
-// Groups keeps the quotas of the workload groups where burst decides them: it looks at
-// each group when its look is due, lets burst decide, and has it written. It is for one
-// goroutine at a time.
+// Groups keeps the quotas of the workload groups where burst decides them: it looks at each group when its look is
+// due, lets burst decide, and has it written. It is for one goroutine at a time.
 type Groups struct {
 	opts Options
 	// roster has the workloads and finds their groups; taken of its changes were taken over.

@@ -84,27 +84,29 @@ func (s *groupSet) dropPod(path string) {
 
 // bounds returns what the groups above the active ones leave to each.
 func (s *groupSet) bounds() *burst.Bounds {
-	all := make([]burst.Member, 0, len(s.order))
-	for _, m := range s.order {
-		if m.group != nil {
-			all = append(all, burst.Member{Path: m.group.Path(), Above: m.group.Ancestors(), Bursts: m.state == burst.StateActive})
-		}
-	}
-	return burst.BoundsOf(all, func(path string) unit.CPUs {
+	host := burst.Host{Quota: func(path string) unit.CPUs {
 		if s.pods[path] != nil {
 			return 0 // it rises with what is below it
 		}
 		return s.above.Limit(path)
-	}, s.limitOf)
+	}}
+	return burst.BoundsOf(host, s.members(true), func() []burst.Member { return s.members(false) })
+}
+
+// members are the workloads whose groups were found: those that burst, or the others.
+func (s *groupSet) members(active bool) (all []burst.Member) {
+	for _, m := range s.order {
+		if m.group != nil && (m.state == burst.StateActive) == active {
+			all = append(all, burst.Member{Path: m.group.Path(), Limit: s.limitOf(m), Bursts: active})
+		}
+	}
+	return all
 }
 
 // limitOf returns the limit of a workload's group, 0 for none.
-func (s *groupSet) limitOf(path string) unit.CPUs {
-	switch m := s.byPath[path]; {
-	case m == nil:
-		return 0
-	case m.state == burst.StateActive || s.unlimited[path]:
-		return cmp.Or(m.law.Facts.Limit(), m.workload.Limit)
+func (s *groupSet) limitOf(m *Group) unit.CPUs {
+	if m.state == burst.StateActive || s.unlimited[m.group.Path()] {
+		return cmp.Or(m.law.Claim(), m.workload.Limit)
 	}
-	return s.above.Limit(path)
+	return s.above.Limit(m.group.Path())
 }
