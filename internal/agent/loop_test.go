@@ -452,6 +452,27 @@ spec: {cgroup: slice/`+name+`}
 	})
 }
 
+// Groups that no workload names claim their limits too, as those of pods without a policy do in Kubernetes.
+func TestAncestorKeepsTheLimitsOfOtherGroups(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.addGroup("slice", "150000 100000")
+		m.addGroup("slice/inner", atLimit)
+		m.addGroup("slice/pods", "max 100000")
+		m.addGroup("slice/pods/other", "60000 100000")
+		m.write("etc/workloads/app.yaml", `apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: app, annotations: {koordinator.sh/cpuBurst: '`+policy20+`'}}
+spec: {cgroup: slice/inner}
+`)
+		m.boot()
+		m.run(4*time.Second, 0)
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "90000 100000" {
+			t.Errorf("cpu.max is %q, want what the ancestor leaves, 90000", got)
+		}
+		_ = m.stop()
+	})
+}
+
 func TestUnreadableFilesKeepTheLastGoodOnes(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)

@@ -126,6 +126,7 @@ func TestPodDoesNotDriftOverRestarts(t *testing.T) {
 
 func TestPodLimitedByItsUserCapsItsContainers(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(podPath+"/c2", "max 100000") // claims nothing of the pod's quota
 		m.boot()
 		c := container(app, podPath+"/c1")
 		c.Pod.Derived = false
@@ -140,6 +141,7 @@ func TestPodLimitedByItsUserCapsItsContainers(t *testing.T) {
 // its own.
 func TestPodLimitedByItsUserBursts(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(podPath+"/c2", "max 100000") // claims nothing of the pod's quota
 		m.boot()
 		c, pod := container(app, podPath+"/c1"), container("pod", podPath)
 		c.Pod.Derived, pod.Pod.Derived, pod.Limit = false, false, 1

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Member is the group of one workload.
+// Member is the group of one workload, or another group with a limit.
 type Member struct {
 	Path string
 	// Limit is 0 for none.
@@ -24,6 +24,8 @@ type Member struct {
 type Host struct {
 	// Quota returns what a group has for those below it, 0 for no quota.
 	Quota func(path string) unit.CPUs
+	// Children returns the groups right below one.
+	Children func(path string) []string
 }
 
 // Bounds are what the quotas of groups above leave to those below. A quota that moves must not take from the limits
@@ -38,27 +40,28 @@ type Bounds struct {
 }
 
 // BoundsOf returns the bounds of those that burst. others returns the rest of the workloads; it is asked only where a
-// group above has a quota.
+// group above has a quota. Other groups with a quota below that one claim it as well.
 func BoundsOf(host Host, bursting []Member, others func() []Member) *Bounds {
 	b := &Bounds{
 		host: host, members: make(map[string]Member, len(bursting)), quotas: map[string]unit.CPUs{},
 		claims: map[string]unit.CPUs{}, bursting: map[string]unit.CPUs{},
 	}
-	limited := false
+	var limited []string
 	for _, m := range bursting {
 		b.members[m.Path] = m
 		for path := range parents(m.Path) {
 			if _, read := b.quotas[path]; !read && b.quota(path) > 0 {
-				limited = true
+				limited = append(limited, path)
 			}
 		}
 	}
-	if !limited {
+	if len(limited) == 0 {
 		return b // nobody's limit matters
 	}
 	for _, m := range others() {
 		b.members[m.Path] = m
 	}
+	b.findOthers(limited)
 	b.sum()
 	for _, m := range bursting {
 		if q := b.quotas[m.Path]; q > 0 && m.Limit > 0 {
@@ -76,6 +79,38 @@ func (b *Bounds) quota(path string) unit.CPUs {
 		b.quotas[path] = q
 	}
 	return q
+}
+
+// deepest is how far below a limited group others are looked for: a container's is four below the slice of all pods.
+const deepest = 4
+
+// findOthers makes members of the groups with a quota below limited ones that are no workload's, and above none.
+func (b *Bounds) findOthers(limited []string) {
+	look := map[string]bool{}
+	for path := range b.members {
+		look[path] = true
+		for above := range parents(path) {
+			look[above] = true
+		}
+	}
+	for _, path := range limited {
+		b.findBelow(path, look, deepest)
+	}
+}
+
+func (b *Bounds) findBelow(path string, look map[string]bool, depth int) {
+	for _, child := range b.host.Children(path) {
+		if _, known := b.members[child]; known && !look[child] {
+			continue // found below another one
+		}
+		if !look[child] && b.quota(child) > 0 {
+			b.members[child] = Member{Path: child, Limit: b.quota(child)}
+			continue
+		}
+		if depth > 1 {
+			b.findBelow(child, look, depth-1)
+		}
+	}
 }
 
 // sum adds up what is claimed of each group, from below.

@@ -33,7 +33,7 @@ func (n *node) members(bursting bool) (all []burst.Member) {
 }
 
 func (n *node) bounds() *burst.Bounds {
-	host := burst.Host{Quota: func(path string) unit.CPUs { n.read++; return n.quotas[path] }}
+	host := burst.Host{Quota: func(path string) unit.CPUs { n.read++; return n.quotas[path] }, Children: n.children}
 	return burst.BoundsOf(host, n.members(true), func() []burst.Member { n.asked++; return n.members(false) })
 }
 
@@ -74,7 +74,11 @@ func TestBounds(t *testing.T) {
 		"below one that has no more":            {cpus{"s": 4, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/b": 1}, "", cpus{"s/a": 3, "s/a/x": 3, "s/b": 1}},
 		"a quota between":                       {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 1, "s/t/b": 1, "s/t/c": 1, "s/t/d": 1, "s/e": 1}, "", cpus{"s/t/a": 1, "s/e": 7}},
 		"a quota between, of one that does not": {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 4, "s/e": 1}, "s/t/a", cpus{"s/e": 7}},
-		"its limit is not known":                {cpus{"s": 4}, cpus{"s/a": 0, "s/b": 1}, "", cpus{"s/a": 0, "s/b": 4}},
+		"beside a group that nobody follows":    {cpus{"s": 4, "s/b": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
+		"beside one deep below":                 {cpus{"s": 4, "s/b/c/d": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
+		"below a group that follows it":         {cpus{"s": 4, "s/t": 3}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
+		"beside one in its pod":                 {cpus{"s": 4, "s/t/b": 1}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
+		"its limit is not known":                {cpus{"s": 4}, cpus{"s/a": 0}, "", cpus{"s/a": 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := node{quotas: c.quotas, limits: c.limits, still: c.still}
@@ -102,7 +106,7 @@ func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 				}
 			}
 		}
-		draw(n.quotas, "quota", "s", "s/t", "s/u")
+		draw(n.quotas, "quota", "s", "s/t", "s/u", "s/b", "s/t/c")
 		draw(n.limits, "limit", "s/a", "s/t/a", "s/t/b", "s/u/a", "s/u/b")
 		n.still = rapid.SampledFrom([]string{"", "s/a", "s/t/a"}).Draw(t, "does not burst")
 		b := n.bounds()
@@ -140,6 +144,9 @@ func (n *node) below(path string, of func(burst.Member) unit.CPUs) (sum unit.CPU
 			continue
 		}
 		has, quota := n.below(child, of), n.quotas[child]
+		if len(n.children(child)) == 0 {
+			has = quota
+		}
 		if quota > 0 {
 			has = min(has, quota)
 		}

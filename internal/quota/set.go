@@ -84,7 +84,7 @@ func (s *groupSet) dropPod(path string) {
 
 // bounds returns what the groups above the active ones leave to each.
 func (s *groupSet) bounds() *burst.Bounds {
-	host := burst.Host{Quota: func(path string) unit.CPUs {
+	host := burst.Host{Children: s.above.Children, Quota: func(path string) unit.CPUs {
 		if s.pods[path] != nil {
 			return 0 // it rises with what is below it
 		}

@@ -29,6 +29,9 @@ type ancestor struct {
 	limitAt, countedAt time.Duration
 	limit              unit.CPUs
 	throttled          uint64
+	// children were read at childrenAt.
+	children   []string
+	childrenAt time.Duration
 }
 
 // NewAbove returns the groups of a host, none of which is open yet.
@@ -67,6 +70,24 @@ func (a *Above) Limit(path string) unit.CPUs {
 	return one.limit
 }
 
+// Children are the paths of the groups right below the one at path, none where it is gone. They are read every five
+// seconds.
+func (a *Above) Children(path string) []string {
+	one := a.at(path)
+	if one == nil {
+		return nil
+	}
+	if one.childrenAt < 0 || a.now-one.childrenAt >= keptFor {
+		children, err := one.group.Children(cgroup.CPU)
+		if err != nil { // removed, and perhaps made again
+			a.drop(path)
+			return nil
+		}
+		one.children, one.childrenAt = children, a.now
+	}
+	return one.children
+}
+
 // Throttled counts the periods in which the groups at these paths were throttled.
 func (a *Above) Throttled(paths ...string) (sum uint64) {
 	for _, path := range paths {
@@ -103,7 +124,7 @@ func (a *Above) at(path string) *ancestor {
 		if err != nil {
 			return nil
 		}
-		one = &ancestor{group: group, limitAt: -1, countedAt: -1}
+		one = &ancestor{group: group, limitAt: -1, countedAt: -1, childrenAt: -1}
 		a.byPath[path] = one
 	}
 	one.asked = a.now
