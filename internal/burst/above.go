@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -170,6 +171,35 @@ func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 		own = cmp.Or(b.members[path].Limit, own)
 	}
 	return least, where
+}
+
+// capPause is how long the groups above must leave a group more before it may have that. Workloads that come and go
+// beside it would have its quota written at each of them, and each write refills its pool.
+const capPause = 10 * time.Second
+
+// rise is a cap that is higher than the one that counts: the least of them since then.
+type rise struct {
+	cap   unit.CPUs
+	where string
+	since time.Duration
+}
+
+// TakeCap takes over what the groups above the group at path leave it, and which of them leaves least: less at once,
+// more once it was more for capPause. A group that had none takes the first.
+func (g *Group) TakeCap(now time.Duration, b *Bounds, path string) {
+	least, where := b.Of(path)
+	switch {
+	case g.Facts.Cap == 0 || least <= g.Facts.Cap:
+		g.Facts.Cap, g.CapGroup, g.rise = least, where, rise{}
+		return
+	case g.rise.cap == 0:
+		g.rise = rise{cap: least, where: where, since: now}
+	case least < g.rise.cap:
+		g.rise.cap, g.rise.where = least, where
+	}
+	if now-g.rise.since >= capPause {
+		g.Facts.Cap, g.CapGroup, g.rise = g.rise.cap, g.rise.where, rise{}
+	}
 }
 
 // parents are the paths above one, from its parent up.

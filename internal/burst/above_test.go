@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -171,5 +172,51 @@ func TestBoundsReadLittle(t *testing.T) {
 	n := node{limits: map[string]unit.CPUs{"s/t/a": 1, "s/t/b": 1, "s/c": 1}, still: "s/c"}
 	if n.bounds(); n.asked != 0 || n.read != 2 {
 		t.Errorf("asked %d times for the others, and read %d quotas; want 0 and 2", n.asked, n.read)
+	}
+}
+
+// What a group above leaves counts at once where it is less, and only after a while where it is more: workloads that
+// come and go beside a group do not have its quota written each time.
+func TestCapFallsAtOnceAndRisesLate(t *testing.T) {
+	g := container("app", 100000)
+	g.Facts.Cap, g.Facts.Ceiling = 0, 1.5
+	beside := func(claim unit.CPUs) *burst.Bounds {
+		n := node{quotas: map[string]unit.CPUs{"s": 2}, limits: map[string]unit.CPUs{"s/app": 0.5, "s/other": claim}, still: "s/other"}
+		return n.bounds()
+	}
+	for _, c := range []struct {
+		at     time.Duration
+		claim  unit.CPUs
+		want   unit.CPUs
+		lowers bool
+	}{
+		{0, 1, 1, false},
+		{1, 1.25, 0.75, true},
+		{2, 0, 0.75, true},
+		{3, 0.75, 0.75, true},
+		{4, 0, 0.75, true},
+		{11, 0, 0.75, true},
+		{12, 0, 1.25, false}, // the least of the ten seconds
+		{13, 0, 1.25, false},
+		{14, 1, 1, false},
+		{23, 0, 1, false},
+		{24, 1, 1, false}, // starts anew
+		{25, 0, 1, false},
+		{34, 0, 1, false},
+		{35, 0, 2, false},
+	} {
+		g.TakeCap(c.at*time.Second, beside(c.claim), "s/app")
+		if got := g.Facts.Cap; got != c.want || g.MustLower() != c.lowers {
+			t.Errorf("at %d s: cap %v, must lower %v; want %v, %v", c.at, got, g.MustLower(), c.want, c.lowers)
+		}
+	}
+}
+
+// A group whose limit is not known for a moment claims what it had.
+func TestClaimIsKept(t *testing.T) {
+	g := container("app", 100000)
+	g.Claim()
+	if g.Facts.LimitQuota = 0; g.Claim() != 0.5 {
+		t.Errorf("claims %v, want its last limit, 0.5", g.Claim())
 	}
 }

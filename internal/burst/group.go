@@ -28,6 +28,7 @@ type Group struct {
 	CapGroup string
 	// claim is the last limit that was known.
 	claim    unit.CPUs
+	rise     rise
 	Facts    credit.Facts
 	Ledger   credit.Ledger
 	Decision credit.Decision
@@ -43,7 +44,7 @@ type Group struct {
 // Reset starts the state of another group with its first facts. Policy and
 // specification are the owner's and stay, and so does a resize that is announced.
 func (g *Group) Reset(f credit.Facts) {
-	g.Facts, g.guard, g.peak, g.claim, g.ForeignBurst = f, headroom.Guard{}, peak{}, 0, false
+	g.Facts, g.guard, g.peak, g.claim, g.rise, g.ForeignBurst = f, headroom.Guard{}, peak{}, 0, rise{}, false
 }
 
 // Open starts the account from the facts. A group that stands above its limit without
@@ -102,13 +103,11 @@ func (g *Group) MayBeThrottled(used unit.CPUTime) bool {
 // known at the moment.
 func (g *Group) Raised() bool { return g.Facts.Standing > g.Facts.LimitQuota }
 
-// MustLower says whether the group stands above the ceiling that it has now.
+// MustLower says whether the group stands above the ceiling that it has now, or above what the groups above leave.
 func (g *Group) MustLower() bool {
-	return g.Facts.Ceiling < unit.Rate(g.Facts.Standing, g.Facts.Period)
+	most := max(min(g.Facts.Ceiling, g.Facts.Cap), g.Facts.Limit())
+	return most < unit.Rate(g.Facts.Standing, g.Facts.Period)
 }
-
-// TakeCap takes over what the groups above leave, and which of them leaves least.
-func (g *Group) TakeCap(least unit.CPUs, where string) { g.Facts.Cap, g.CapGroup = least, where }
 
 // Claim is the limit of the group, the last that was known where it is not known for a moment: what others may have
 // beside it stays the same.

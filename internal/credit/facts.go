@@ -35,9 +35,9 @@ type Facts struct {
 	// Tick is the longest time for which a CPU can run past its quota before
 	// the kernel notices: one scheduler tick.
 	Tick time.Duration
-	// Cap is the smallest quota over period among the ancestors, +Inf when
-	// none has a limit. Version 1 refuses a child above it, version 2 accepts
-	// the child and throttles the ancestor.
+	// Cap is the least that the quotas of the ancestors leave the group beside others, +Inf when
+	// none has one, 0 where that is not known. Version 1 refuses a child above an ancestor's,
+	// version 2 accepts the child and throttles the ancestor.
 	Cap unit.CPUs
 	// Ceiling is what the node guard leaves the group, its own limit included;
 	// +Inf, or the policy's full ceiling, when the guard leaves everything.

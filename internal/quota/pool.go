@@ -29,7 +29,7 @@ func (q *Groups) share(now time.Duration) {
 		if m.state != burst.StateActive {
 			continue
 		}
-		m.law.TakeCap(bounds.Of(m.group.Path()))
+		m.law.TakeCap(now, bounds, m.group.Path())
 		m.ancestorThrottled = q.above.Throttled(m.group.Ancestors()...)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		m.law.Facts.SchedExt = q.scheduler.Name
