@@ -139,7 +139,7 @@ func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
 // the workload's own specification is a resize. A resize that the kubelet held is written
 // before its pod's status says that it is not held any more.
 func (m *Group) writers() plan.Writers {
-	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, InForce: m.workload.InForce, Lifted: true, Chosen: true}
+	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, InForce: m.workload.InForce, Lifted: true, PutsBack: true, Chosen: true}
 }
 
 // burstWriters says the same of a burst, which no specification names. Whoever writes a buffer means

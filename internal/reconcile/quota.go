@@ -168,7 +168,8 @@ func (q *Quota) lowers(v cgroup.Value) bool {
 // kernel's own doubling of a period is no writer's; a value that the owner's specification
 // names is a resize and becomes the original; anything else is written over once a minute,
 // since a daemon-reload of systemd or a restart of a runtime puts back what it knows
-// without meaning it; after that it belongs to whoever writes it (Conflict).
+// without meaning it; after that it belongs to whoever writes it (Conflict). Of those that
+// put back (plan.Writers.PutsBack) the original only has the next raise wait for that minute.
 func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	defer q.scale(have)
 	q.unsettled, q.conflict.Meant = false, w.Meant
@@ -199,6 +200,10 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		limit, _, _ := q.original.Pair()
 		_, period, _ := have.Pair()
 		return all.rebase(q, cgroup.MaxValue(limit, period), have)
+	case w.PutsBack && entry.IsOriginal(all.kinds(), plan.Value(have)):
+		if !q.conflict.MayAssert(now) {
+			q.raising = Retry{at: q.conflict.asserted + assertAgain}
+		}
 	case !q.spans(have) || !q.conflict.MayAssert(now):
 		all.leave(now, q, have)
 		return SeenLeft

@@ -70,6 +70,7 @@ func TestSee(t *testing.T) {
 	container := plan.Writers{Limits: [2]unit.CPUs{0.5}, Lifted: true, Chosen: true}
 	resized := plan.Writers{Limits: [2]unit.CPUs{0.7}, Lifted: true, Chosen: true}
 	nobodys := plan.Writers{Lifted: true, Chosen: true} // no specification names a limit
+	puts := plan.Writers{Lifted: true, PutsBack: true, Chosen: true}
 	for name, c := range map[string]struct {
 		writers plan.Writers
 		looks   []look
@@ -83,6 +84,7 @@ func TestSee(t *testing.T) {
 		"another period, its quota":   {nobodys, []look{{0, "150000 75000", SeenOriginal, "50000 75000"}}},
 		"another period and quota":    {nobodys, []look{{0, "33333 77777", SeenLeft, half}}},
 		"a reload without a spec":     {nobodys, []look{{0, half, SeenForeign, half}, {time.Minute, half, SeenExpected, half}}},
+		"put back, then written":      {puts, []look{{0, half, SeenForeign, half}, {time.Second, "70000 100000", SeenLeft, half}}},
 		"once, then left, then back": {nobodys, []look{
 			{0, "70000 100000", SeenForeign, half},
 			{time.Second, "80000 100000", SeenLeft, half},
@@ -117,6 +119,31 @@ func TestSee(t *testing.T) {
 				t.Errorf("the journal has %q, want %q", e.Original, last.original)
 			}
 		})
+	}
+}
+
+// However often systemd puts back the limit that it knows of a service, that is no conflict: a quota that was put back
+// twice within a minute is raised again when that is over.
+func TestReloadsWithinAMinute(t *testing.T) {
+	w := plan.Writers{Lifted: true, PutsBack: true, Chosen: true}
+	h := newQuotaHost(t, w)
+	for _, c := range []struct {
+		at   time.Duration
+		held bool
+	}{{time.Second, false}, {20 * time.Second, true}, {40 * time.Second, true}, {62 * time.Second, false}, {70 * time.Second, false}, {75 * time.Second, true}} {
+		h.write("sys/fs/cgroup/app/cpu.max", half+"\n")
+		if got := h.quotas.See(c.at, h.quota, w, half); got != SeenForeign && got != SeenExpected {
+			t.Fatalf("at %s: seen %d, %s", c.at, got, h.quota.Left())
+		}
+		if held := h.quota.Held(c.at, raised); held != c.held {
+			t.Errorf("at %s: the next raise is held: %v", c.at, held)
+		}
+		if !c.held {
+			h.quotas.Set(c.at, Move{Quota: h.quota, Value: raised, Why: "there is credit"})
+		}
+		if c.held && h.quota.Held(62*time.Second, raised) && c.at < time.Minute {
+			t.Errorf("at %s: held for more than a minute", c.at)
+		}
 	}
 }
 
