@@ -23,7 +23,7 @@ type Member struct {
 
 // Host is what is read of groups.
 type Host struct {
-	// Quota returns what a group has for those below it, 0 for no quota.
+	// Quota returns what a group has for those below it, 0 for no quota, and less where it is not known.
 	Quota func(path string) unit.CPUs
 	// Children returns the groups right below one.
 	Children func(path string) []string
@@ -154,12 +154,16 @@ func (b *Bounds) isBelowQuota(path string) bool {
 }
 
 // Of returns the least that a group above leaves to a member, and which group that is; +Inf where none has a quota.
-// A member always has its limit, as far as the quota itself allows; of one whose limit is not known that is 0.
+// A member always has its limit, as far as the quota itself allows; where its limit or a quota is not known that is 0.
 func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 	least = unit.CPUs(math.Inf(1))
 	own := b.members[member].Limit
 	for path := range parents(member) {
-		if quota := b.quotas[path]; quota > 0 {
+		quota := b.quotas[path]
+		if quota < 0 {
+			return 0, path
+		}
+		if quota > 0 {
 			left := min(own, quota)
 			if rest := quota - b.claims[path]; rest > 0 && own > 0 {
 				left += rest * own / max(b.bursting[path], own)

@@ -79,6 +79,7 @@ func TestBounds(t *testing.T) {
 		"beside one deep below":                 {cpus{"s": 4, "s/b/c/d": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
 		"below a group that follows it":         {cpus{"s": 4, "s/t": 3}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
 		"beside one in its pod":                 {cpus{"s": 4, "s/t/b": 1}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
+		"a quota that is not known":             {cpus{"s": -1}, cpus{"s/a": 1}, "", cpus{"s/a": 0}},
 		"its limit is not known":                {cpus{"s": 4}, cpus{"s/a": 0}, "", cpus{"s/a": 0}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,10 @@ package roster
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -49,41 +49,51 @@ func (a *Above) Round(now time.Duration) {
 	}
 }
 
-// Limit is the quota of the group at path as a rate, 0 where it has none or is gone.
+// Unknown is the limit of a group of which none could be read yet.
+const Unknown unit.CPUs = -1
+
+// Limit is the quota of the group at path as a rate, 0 where it has none or is gone. While it cannot be read it is the
+// last that was: a group that cannot be opened, as where no more files can be, may well have one.
 func (a *Above) Limit(path string) unit.CPUs {
-	one := a.at(path)
+	one, err := a.at(path)
 	switch {
-	case one == nil:
+	case errors.Is(err, cgroup.ErrNoGroup):
 		return 0
+	case err != nil:
+		return Unknown
 	case one.limitAt == a.now:
 		return one.limit
 	}
-	bandwidth, err := one.group.Bandwidth()
-	if err != nil { // removed, and perhaps made again: it is opened anew when it is asked for
+	switch bandwidth, err := one.group.Bandwidth(); {
+	case err == nil && bandwidth.Quota >= 0:
+		one.limit = unit.Rate(bandwidth.Quota, bandwidth.Period)
+	case err == nil, errors.Is(err, cgroup.ErrNoController):
+		one.limit = 0
+	case errors.Is(one.group.Has(cgroup.CPU), cgroup.ErrNoGroup): // perhaps made again: it is opened anew when it is asked for
 		a.drop(path)
 		return 0
 	}
-	one.limit, one.limitAt = unit.Rate(bandwidth.Quota, bandwidth.Period), a.now
-	if math.IsInf(float64(one.limit), 1) {
-		one.limit = 0
-	}
+	one.limitAt = a.now
 	return one.limit
 }
 
 // Children are the paths of the groups right below the one at path, none where it is gone. They are read every five
 // seconds.
 func (a *Above) Children(path string) []string {
-	one := a.at(path)
-	if one == nil {
+	one, err := a.at(path)
+	if err != nil {
 		return nil
 	}
 	if one.childrenAt < 0 || a.now-one.childrenAt >= keptFor {
 		children, err := one.group.Children(cgroup.CPU)
-		if err != nil { // removed, and perhaps made again
+		switch {
+		case err == nil:
+			one.children = children
+		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, hostfs.ErrGone): // removed, and perhaps made again
 			a.drop(path)
 			return nil
 		}
-		one.children, one.childrenAt = children, a.now
+		one.childrenAt = a.now
 	}
 	return one.children
 }
@@ -98,8 +108,8 @@ func (a *Above) Throttled(paths ...string) (sum uint64) {
 
 // throttled counts those of one group, 0 where it is gone.
 func (a *Above) throttled(path string) uint64 {
-	one := a.at(path)
-	if one == nil {
+	one, err := a.at(path)
+	if err != nil {
 		return 0
 	}
 	if one.countedAt != a.now {
@@ -116,19 +126,19 @@ func (a *Above) throttled(path string) uint64 {
 	return one.throttled
 }
 
-// at returns the group at path, opened; nil where it cannot be.
-func (a *Above) at(path string) *ancestor {
+// at returns the group at path, opened.
+func (a *Above) at(path string) (*ancestor, error) {
 	one := a.byPath[path]
 	if one == nil {
 		group, err := a.host.Group(path, cgroup.CPU)
 		if err != nil {
-			return nil
+			return nil, err
 		}
-		one = &ancestor{group: group, limitAt: -1, countedAt: -1, childrenAt: -1}
+		one = &ancestor{group: group, limit: Unknown, limitAt: -1, countedAt: -1, childrenAt: -1}
 		a.byPath[path] = one
 	}
 	one.asked = a.now
-	return one
+	return one, nil
 }
 
 // Close closes all of them.
