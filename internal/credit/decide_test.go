@@ -98,6 +98,26 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A look at which the limit is not known costs no credit: what was used is charged at the next one.
+func TestUnknownLimitCutsNothing(t *testing.T) {
+	p, f := usual()
+	l := credit.Open(p, f, false)
+	l.Credit = 100
+	for range 3 {
+		f.At, f.Usage = f.At+time.Second, f.Usage+unit.CPUSeconds(1).Time()
+		known := f.LimitQuota
+		f.LimitQuota = 0
+		var d credit.Decision
+		if l, d = credit.Decide(p, l, f, 0); d.Write || d.Reason != credit.Incomplete {
+			t.Errorf("without a limit: %+v", d)
+		}
+		f.LimitQuota = known
+	}
+	if l = l.Advance(f, p); l.Credit != 100+3*2-3 {
+		t.Errorf("credit %v, want 103", l.Credit)
+	}
+}
+
 // TestNextLook: as asked for, within 50 ms and a second, and before the credit
 // could run into the reserve.
 func TestNextLook(t *testing.T) {

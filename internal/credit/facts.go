@@ -16,7 +16,8 @@ type Facts struct {
 	// Usage is the cumulative CPU time of the group, read at At.
 	Usage unit.CPUTime
 	// LimitQuota is the quota of the limit in microseconds in Period: the
-	// original integer, so that lowering restores it to the digit.
+	// original integer, so that lowering restores it to the digit. 0 is one that is
+	// not known at the moment, less none.
 	LimitQuota unit.Micros
 	// Period is the period in force, 1 ms to 1 s. LimitQuota, Standing and
 	// Burst are at this period; when the kernel has doubled the period, they

@@ -45,12 +45,15 @@ func Open(p Policy, f Facts, foundRaised bool) Ledger {
 // changes nothing.
 //
 // When the limit changed in between, nobody saw when: the smaller of the two
-// counts. A clock that went back counts as no time. A counter that went back
+// counts. While it is not known nothing changes. A clock that went back counts as no time. A counter that went back
 // was reset or belongs to a new group: all it shows is charged and no time is
 // credited. Without a credit limit the credit is 0, so that a policy which
 // introduces one later starts from nothing.
 func (l Ledger) Advance(f Facts, p Policy) Ledger {
 	limit := f.Limit()
+	if f.LimitQuota == 0 && l.Limit > 0 {
+		return l // not known at the moment: the next look brings what passed until then
+	}
 	passed, used := f.At-l.At, f.Usage.Since(l.Usage).Seconds()
 	if used < 0 {
 		passed, used = 0, max(f.Usage, 0).Seconds()
