@@ -22,6 +22,8 @@ const (
 
 // Apart says whether groups of these two owners never have a CPU together, not even between
 // two writes: pinned groups and all others, and offline groups and online ones.
+// Offline work without cores of its own shares CPUs with the others; only what it gives up for a reserve
+// is then waited for.
 func (o Owner) Apart(other Owner) bool {
 	return o == OwnerPlace || other == OwnerPlace || (o == OwnerIsolate) != (other == OwnerIsolate)
 }
