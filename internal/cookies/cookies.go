@@ -1,6 +1,7 @@
 package cookies
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,11 +59,12 @@ type Offline struct {
 	again   time.Duration
 }
 
-// found is what was found out about a group: how many of its threads have the cookie, and whether
-// others have not.
+// found is what was found out about a group: how many of its threads have the cookie, whether others have not, and
+// why it could not be looked at.
 type found struct {
-	have  int
-	lacks bool
+	have   int
+	lacks  bool
+	unseen string
 }
 
 // New returns Offline without a cookie. touch has the next pass look at a group.
@@ -107,12 +109,13 @@ func (c *Offline) Decide(now time.Duration, source string, groups []string, shar
 	return all
 }
 
-// Problem says why there is none although it is asked for, "" where there is one, or need not be.
+// Problem says why a group has none although it is asked for, "" where all have one, or need not.
 func (c *Offline) Problem() string {
-	if c.reason == "" || c.needless {
+	why := cmp.Or(c.reason, c.unseen())
+	if why == "" || c.needless {
 		return ""
 	}
-	return "core scheduling: " + c.reason
+	return "core scheduling: " + why
 }
 
 // share looks for threads without the cookie. It returns why none can be given.
@@ -139,12 +142,38 @@ func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 		c.sweep.left = slices.Clone(groups)
 		c.joins.Round(kernel.Boottime(), func(group string) bool { return slices.Contains(groups, group) })
 	}
-	var err error
-	if c.left, err = c.sweep.step(c.left, c); err != nil {
-		return err.Error()
+	if reason = c.look(c); reason != "" {
+		return reason
 	}
 	for _, group := range c.lacking() {
 		c.touch(group)
+	}
+	return ""
+}
+
+// look goes on with the sweep, past groups that cannot be looked at: a thread that may not be asked
+// (ptrace_may_access in sched_core_share_pid, kernel/sched/core_sched.c) costs the others no cookie. It returns why
+// where none of the groups can.
+func (c *Offline) look(host looks) (reason string) {
+	for {
+		var err error
+		if c.left, err = c.sweep.step(c.left, host); err == nil {
+			return ""
+		}
+		group := c.sweep.skip()
+		c.found[group] = found{have: c.found[group].have, unseen: err.Error()}
+		if !slices.ContainsFunc(c.groups, func(group string) bool { return c.found[group].unseen == "" }) {
+			return err.Error()
+		}
+	}
+}
+
+// unseen says why a group cannot be looked at, "" where all can.
+func (c *Offline) unseen() string {
+	for _, group := range c.groups {
+		if why := c.found[group].unseen; why != "" {
+			return "group " + group + ": " + why
+		}
 	}
 	return ""
 }
@@ -217,7 +246,7 @@ func (c *Offline) Saw() {
 
 // Isolates says that all offline threads have the cookie.
 func (c *Offline) Isolates() bool {
-	return c.held != nil && len(c.found) == len(c.groups) && len(c.lacking()) == 0
+	return c.held != nil && len(c.found) == len(c.groups) && len(c.lacking()) == 0 && c.unseen() == ""
 }
 
 // Status is what is true of the cookie of offline threads.
@@ -268,6 +297,8 @@ func (c *Offline) Of(group string) string {
 		return ""
 	case c.reason != "":
 		return s.Line()
+	case c.found[group].unseen != "":
+		rest = "others cannot be looked at"
 	case c.found[group].lacks:
 		rest = "others not yet"
 	}

@@ -57,6 +57,12 @@ func (s *sweep) step(budget int, host looks) (left int, err error) {
 	return budget, nil
 }
 
+// skip passes over the group at which a step ended, and returns it.
+func (s *sweep) skip() (group string) {
+	group, s.left, s.under = s.left[0], s.left[1:], part{}
+	return group
+}
+
 // resume returns the first group that is left, as far as it was looked at in an earlier step.
 func (s *sweep) resume(host looks) (p part, resumed bool, err error) {
 	if s.under.group == s.left[0] {

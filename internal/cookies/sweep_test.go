@@ -17,9 +17,15 @@ type crowd struct {
 	asked   []int // which threads were looked at, in this order
 	found   []string
 	err     error
+	at      string // where the error is, "" for everywhere
 }
 
-func (h *crowd) list(group string) ([]int, error) { return h.threads[group], h.err }
+func (h *crowd) list(group string) ([]int, error) {
+	if h.at != "" && group != h.at {
+		return h.threads[group], nil
+	}
+	return h.threads[group], h.err
+}
 
 func (h *crowd) see(tids []int, into *cookie.Threads) error {
 	h.asked = append(h.asked, tids...)
@@ -128,5 +134,28 @@ func TestSweepStopsAtAnError(t *testing.T) {
 	h.err = nil
 	if _, err := s.step(16, h); err != nil || !slices.Equal(h.found, []string{"a 1 1"}) {
 		t.Errorf("%v, %q", err, h.found)
+	}
+}
+
+// A group that cannot be looked at costs the others no cookie, and is named.
+func TestOneUnseenGroup(t *testing.T) {
+	t.Parallel()
+	c := New(nil, nil)
+	c.source = "agent.yaml"
+	h := &crowd{threads: map[string][]int{"a": from(1, 2), "b": from(3, 2), "c": from(5, 2)}, err: errors.New("not permitted"), at: "b"}
+	look := func() string {
+		c.left, h.found = budget, nil
+		c.change([]string{"a", "b", "c"})
+		c.sweep = sweep{left: slices.Clone(c.groups)}
+		return c.look(h)
+	}
+	if reason := look(); reason != "" || !slices.Equal(h.found, []string{"a 1 1", "c 1 1"}) {
+		t.Errorf("%q, found %q", reason, h.found)
+	}
+	if got, want := c.Problem(), "core scheduling: group b: not permitted"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if h.at = ""; look() != "not permitted" {
+		t.Error("none can be looked at, and the cookie is kept")
 	}
 }
