@@ -186,7 +186,7 @@ func TestCapFallsAtOnceAndRisesLate(t *testing.T) {
 		return n.bounds()
 	}
 	for _, c := range []struct {
-		at     time.Duration
+		at     int
 		claim  unit.CPUs
 		want   unit.CPUs
 		lowers bool
@@ -206,7 +206,7 @@ func TestCapFallsAtOnceAndRisesLate(t *testing.T) {
 		{34, 0, 1, false},
 		{35, 0, 2, false},
 	} {
-		g.TakeCap(c.at*time.Second, beside(c.claim), "s/app")
+		g.TakeCap(time.Duration(c.at)*time.Second, beside(c.claim), "s/app")
 		if got := g.Facts.Cap; got != c.want || g.MustLower() != c.lowers {
 			t.Errorf("at %d s: cap %v, must lower %v; want %v, %v", c.at, got, g.MustLower(), c.want, c.lowers)
 		}

@@ -192,6 +192,9 @@ func TestSpare(t *testing.T) {
 		"slice/deep": {"7", "7", "isolated"},
 		"slice/job":  {"0-1", "", "member"},
 		"old":        {"0-1", "", ""},
+		"blind":      {},
+		"blind/rt":   {"x", "", "root"},
+		"blind/db":   {"0-1", "", "member"},
 	} {
 		at := "sys/fs/cgroup/" + path
 		files[at+"/cgroup.controllers"] = "cpuset\n"
@@ -215,6 +218,7 @@ func TestSpare(t *testing.T) {
 		{"slice/job", "0-15", "0-6,8-15"},
 		{"slice/deep", "0-15", "0-15"},
 		{"", "0-15", "0-15"},
+		{"blind/db", "0-15", "0-1"}, // a partition beside it cannot be read: what stands
 	} {
 		g, err := host.Group(c.group)
 		if err != nil {

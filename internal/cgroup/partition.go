@@ -1,7 +1,9 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/berth-project/berth/internal/cpuset"
@@ -69,17 +71,18 @@ func encodePartition(g *Group, k Knob, v Value) (dir *hostfs.Dir, file, content 
 // these that are offline: from Linux 6.1 to 6.19 the kernel ends a partition whose CPUs are written to
 // another group below the same one (validate_change in kernel/cgroup/cpuset.c; from 6.12 on
 // cpus_excl_conflict). Partitions elsewhere in the tree lose nothing. Of a list that they have all
-// of nothing can be written: then it is the one that the group has. Any other value comes back unchanged.
+// of nothing can be written: then it is the one that the group has, and so it is where one of them cannot be
+// read. Any other value comes back unchanged.
 func Spare(g *Group, v Value) Value {
 	set, inherits, err := v.List()
 	if err != nil || inherits || g.path == "" || g.host.controllers[CPUSet].Version != 2 {
 		return v
 	}
-	left := set.Difference(partitionsBeside(g))
-	if left == set {
+	theirs, err := partitionsBeside(g)
+	switch left := set.Difference(theirs); {
+	case err == nil && left == set:
 		return v
-	}
-	if !left.IsEmpty() {
+	case err == nil && !left.IsEmpty():
 		return ListValue(left)
 	}
 	if stands, err := g.list(KnobCPUs); err == nil {
@@ -89,41 +92,61 @@ func Spare(g *Group, v Value) Value {
 }
 
 // partitionsBeside returns the CPUs of valid partitions below the group above, but for the group itself.
-// One that cannot be read is none: it has ended, or was never made.
-func partitionsBeside(g *Group) (all cpuset.Set) {
+func partitionsBeside(g *Group) (all cpuset.Set, err error) {
 	above, err := g.host.Group(parentOf(g.path), CPUSet)
 	if err != nil {
-		return cpuset.Set{}
+		return cpuset.Set{}, err
 	}
 	defer above.Close()
-	paths, _ := above.Children(CPUSet)
-	for _, path := range paths {
-		if path = strings.TrimPrefix(path, "/"); path != g.path {
-			all = all.Union(partitionOf(g.host, path))
-		}
+	paths, err := above.Children(CPUSet)
+	if err != nil {
+		return cpuset.Set{}, err
 	}
-	return all
+	for _, path := range paths {
+		if path = strings.TrimPrefix(path, "/"); path == g.path {
+			continue
+		}
+		cpus, err := partitionOf(g.host, path)
+		if err != nil {
+			return cpuset.Set{}, err
+		}
+		all = all.Union(cpus)
+	}
+	return all, nil
 }
 
 // partitionOf returns the CPUs of the group where it is a valid partition: those of its list, and those
 // that it may take beside the list.
-func partitionOf(h *Host, path string) (all cpuset.Set) {
+func partitionOf(h *Host, path string) (all cpuset.Set, err error) {
 	g, err := h.Group(path, CPUSet)
 	if err != nil {
-		return cpuset.Set{}
+		return cpuset.Set{}, unlessNone(err)
 	}
 	defer g.Close()
 	kind, err := g.Read(KnobPartition)
 	if _, invalid := kind.Invalid(); err != nil || invalid || kind == Member || kind == "" {
-		return cpuset.Set{}
+		return cpuset.Set{}, unlessNone(err)
 	}
 	for _, k := range []Knob{KnobCPUs, KnobExclusive} {
-		if list, err := g.Read(k); err == nil {
-			set, _, _ := list.List() // the empty set for none
-			all = all.Union(set)
+		list, err := g.Read(k)
+		if err = unlessNone(err); err != nil {
+			return cpuset.Set{}, err
+		}
+		set, _, _ := list.List() // the empty set for none
+		all = all.Union(set)
+	}
+	return all, nil
+}
+
+// unlessNone is nil for an error that says that there is no partition, or no file of it: the group has gone, or
+// has no CPU set of its own, or the kernel no such file.
+func unlessNone(err error) error {
+	for _, none := range []error{ErrNoGroup, ErrNoController, ErrNoKnob, hostfs.ErrGone, fs.ErrNotExist} {
+		if errors.Is(err, none) {
+			return nil
 		}
 	}
-	return all
+	return err
 }
 
 // Populated says whether a process is in the group or below it, by cgroup.events of v2; false where that

@@ -111,12 +111,11 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	if err := o.unwritable(name, stray); err != nil {
 		return err
 	}
-	if !known {
-		if err := r.opts.held(target); err != nil {
-			return err
-		}
-		l.adopt = append(l.adopt, r.made(o, s, stands)...)
+	made, err := first(r, o, s, stands, known)
+	if err != nil {
+		return err
 	}
+	l.adopt = append(l.adopt, made...)
 	l.settings = append(l.settings, s)
 	l.observed[target] = plan.Value(stands)
 	return nil
@@ -128,6 +127,17 @@ func originalOf(r *Reconciler, o *object, stands cgroup.Value, entry journal.Ent
 		return stands, nil
 	}
 	return r.follow(o, stands, entry)
+}
+
+// first returns what is to be adopted before the first write to a target, or why nobody may write it.
+func first(r *Reconciler, o *object, s plan.Setting, stands cgroup.Value, known bool) ([]plan.Change, error) {
+	if known {
+		return nil, nil
+	}
+	if err := r.opts.held(s.Target); err != nil {
+		return nil, err
+	}
+	return r.made(o, s, stands), nil
 }
 
 // held says that another part of Berth has the target on record: each of the two would put back

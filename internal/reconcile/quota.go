@@ -200,11 +200,7 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		limit, _, _ := q.original.Pair()
 		_, period, _ := have.Pair()
 		return all.rebase(q, cgroup.MaxValue(limit, period), have)
-	case w.PutsBack && entry.IsOriginal(all.kinds(), plan.Value(have)):
-		if !q.conflict.MayAssert(now) {
-			q.raising = Retry{at: q.conflict.asserted + assertAgain}
-		}
-	case !q.spans(have) || !q.conflict.MayAssert(now):
+	case !q.mayAssert(now, have, w.PutsBack && entry.IsOriginal(all.kinds(), plan.Value(have))):
 		all.leave(now, q, have)
 		return SeenLeft
 	}
@@ -235,6 +231,18 @@ func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgr
 	q.Retake()
 	q.stands = have
 	return SeenReturned
+}
+
+// mayAssert says whether another writer's value may be written over. An original that was put back may, but not twice
+// within a minute.
+func (q *Quota) mayAssert(now time.Duration, have cgroup.Value, putBack bool) bool {
+	if !putBack {
+		return q.spans(have) && q.conflict.MayAssert(now)
+	}
+	if !q.conflict.MayAssert(now) {
+		q.raising = Retry{at: q.conflict.asserted + assertAgain}
+	}
+	return true
 }
 
 // leaveQuota gives a quota up to whoever writes it.
