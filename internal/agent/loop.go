@@ -344,6 +344,9 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	}
 }
 
+// lastLooks is how long all looks at memory policies take at the end of an agent: who stops it kills it after 30 s.
+const lastLooks = 10 * time.Second
+
 // stop ends the boundary and puts back what stands above a limit, because no process will
 // be there to move either, and remembers the ledgers.
 func (c *controller) stop() error {
@@ -360,7 +363,9 @@ func (c *controller) stop() error {
 	}
 	drifted, failed := quotas.Leave(ends)
 	if c.opts.RestoreOnStop {
-		c.aside.AtOnce(c.opts.narrowing.Now)
+		looking, cancel := context.WithTimeout(context.Background(), lastLooks)
+		defer cancel()
+		c.aside.AtOnce(c.opts.narrowing.Within(looking))
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
 		c.failEach(report.Errors)

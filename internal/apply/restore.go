@@ -217,6 +217,9 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
 	} else if write, some := part(call, r.Entry); some {
 		c.Value, r.Outcome = write, OutcomePartly
+		if c.Owner == plan.OwnerPlace || c.Owner == plan.OwnerIsolate {
+			c.Owner = plan.OwnerPool // the part is nobody's own
+		}
 		if err := a.journal.Intend(c); err != nil { // it would be another writer's at the next look
 			return r.failed(fmt.Errorf("%w: %w", ErrJournal, err))
 		}

@@ -165,14 +165,18 @@ func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOption
 			sayElsewhere(cmd, config, stateDir)
 		}
 		if all, err = rollback(g, stateDir, o); err != nil || o.owner != "" {
-			return all, err
+			return all.parted(), err
 		}
 	}
 	profiles, err := g.undoTune(g.tuneDir(stateDir), o)
+	if err == nil && !o.dryRun && slices.ContainsFunc(all.lines, isPart) { // a profile's partition may have had the rest
+		again, failed := rollback(g, stateDir, o)
+		all, err = all.followed(again), failed
+	}
 	all.lines = append(all.lines, profiles.lines...)
 	all.notes = append(all.notes, profiles.notes...)
 	all.failed = errors.Join(all.failed, profiles.failed, err)
-	return all, nil
+	return all.parted(), nil
 }
 
 // of says which of the entries are put back, and which get another value meanwhile.
@@ -222,7 +226,7 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	found := j.Recovery()
 	failed = errors.Join(failed, outcome(all), found.Damage)
 	found.Damage = nil // the error says it
-	return undone{append(lines, lineUp(all, false)...), append(found.Notes(), partly(all)...), failed}, j.Close()
+	return undone{append(lines, lineUp(all, false)...), found.Notes(), failed}, j.Close()
 }
 
 // open opens the journal. A rollback of everything reads what it can of a damaged one. One of an owner,
@@ -309,7 +313,7 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))
 	}
-	return undone{append(lines, lineUp(all, true)...), append(notes, partly(all)...), errors.Join(outcome(all), snapshot.Damage)}, nil
+	return undone{append(lines, lineUp(all, true)...), notes, errors.Join(outcome(all), snapshot.Damage)}, nil
 }
 
 // widened are the lines of values that are not put back yet, and why some did not get another one.
@@ -367,15 +371,33 @@ func outcome(all []apply.Restored) error {
 	return errors.Join(errs...)
 }
 
-// partly says of which values a partition has the rest.
-func partly(all []apply.Restored) (notes []string) {
-	for _, r := range all {
-		if r.Outcome == apply.OutcomePartly {
-			notes = append(notes, fmt.Sprintf("%s of %s stays without the CPUs of a cpuset partition beside it, which a write would end: roll back once more when the partition is gone; the original is %s",
-				r.Entry.Target.Knob, r.Entry.Target.Object, driver.Shown(r.Entry.Target, r.Entry.Original)))
+// isPart says that a line is of a value that went back in part.
+func isPart(l restored) bool { return l.Outcome == string(apply.OutcomePartly) }
+
+// parted adds what there is to say of values of which a partition has the rest.
+func (u undone) parted() undone {
+	for _, l := range u.lines {
+		if isPart(l) {
+			u.notes = append(u.notes, fmt.Sprintf("%s of %s stays without the CPUs of a cpuset partition beside it, which a write would end: roll back once more when the partition is gone; the original is %s",
+				l.Knob, l.Group, l.Original))
 		}
 	}
-	return notes
+	if u.failed == nil && slices.ContainsFunc(u.lines, isPart) {
+		u.failed = fmt.Errorf("%w: not all CPUs are back; the notes say why", ErrDiffers)
+	}
+	return u
+}
+
+// followed has the lines with what became, in another try, of those of values that had gone back in part.
+func (u undone) followed(again undone) undone {
+	for i, l := range u.lines {
+		at := slices.IndexFunc(again.lines, func(a restored) bool { return a.Group == l.Group && a.Knob == l.Knob })
+		if isPart(l) && at >= 0 {
+			u.lines[i] = again.lines[at]
+		}
+	}
+	u.failed = errors.Join(u.failed, again.failed)
+	return u
 }
 
 // byHand says what there is to do about a value that another writer changed.

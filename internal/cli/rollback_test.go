@@ -48,6 +48,21 @@ func TestWidened(t *testing.T) {
 
 // TestByHand: an undo that another writer stopped is exit code 4, and the message says what to do by
 // hand: to write a file, or to give threads what they had.
+// What went back in part at first and whole at the end is a success; what stays in part is none, and is noted.
+func TestRollbackInPart(t *testing.T) {
+	part := restored{Group: "user.slice", Knob: "cpuset.cpus", Original: "0-15", Outcome: string(apply.OutcomePartly)}
+	back := part
+	back.Outcome = string(apply.OutcomeRestored)
+	other := restored{Group: "db", Knob: "cpuset.cpus", Outcome: string(apply.OutcomeRestored)}
+	if u := (undone{lines: []restored{part, other}}).followed(undone{lines: []restored{back}}).parted(); u.failed != nil || len(u.notes) != 0 || u.lines[0] != back || u.lines[1] != other {
+		t.Errorf("whole at the end: %+v", u)
+	}
+	u := (undone{lines: []restored{part, other}}).followed(undone{lines: []restored{part}}).parted()
+	if exitCode(u.failed) != exitDiffers || len(u.notes) != 1 || !strings.Contains(u.notes[0], "cpuset.cpus of user.slice stays without") {
+		t.Errorf("in part at the end: %+v", u)
+	}
+}
+
 // A rollback after which the profile stays on record is no success, though each value is back.
 func TestRollbackThatLeavesTheRecord(t *testing.T) {
 	left := tuner.Applied{}

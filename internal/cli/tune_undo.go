@@ -92,6 +92,7 @@ same besides what the agent changed.`,
 			if err != nil {
 				return err
 			}
+			done = done.parted()
 			for _, note := range done.notes {
 				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
@@ -141,7 +142,7 @@ func (g *globals) undoTune(stateDir string, o rollbackOptions) (undone, error) {
 	all := u.Rollback()
 	left, stays := u.Applied()
 	failed := errors.Join(outcome(all), snapshot.Damage)
-	return undone{lineUp(all, false), append(u.Notes(), partly(all)...), whole(left, stays, failed)}, u.Close()
+	return undone{lineUp(all, false), u.Notes(), whole(left, stays, failed)}, u.Close()
 }
 
 // whole is what failed of a rollback, and with nothing else that the profile stays on record all the same.

@@ -131,10 +131,11 @@ func (cs *containers) keep(c *container) *container {
 	return c
 }
 
-// lookUp takes over what the journal has of the container's CPUs, and says whether it has them.
+// lookUp takes over what the journal has of the container's CPUs, and says whether it has them. A group that
+// only shrinks to the pool has none of its own, though it was a workload once.
 func (cs *containers) lookUp(c *container) bool {
 	owner, given := cs.host.Journaled(c.group)
-	c.Pinned, c.Given = owner == plan.OwnerPlace, given
+	c.Pinned, c.Given = owner == plan.OwnerPlace && c.PodUID != "", given
 	return owner != ""
 }
 

@@ -46,3 +46,24 @@ func TestLimitOfTheGroup(t *testing.T) {
 	n.FollowLimits()
 	has(4)
 }
+
+// A group that only shrinks to the pool, and was a workload with CPUs of its own, has none now, and no other
+// such group gets them.
+func TestPoolGroupThatWasAWorkload(t *testing.T) {
+	n := inventory.New(host{map[string]cpuset.Set{"batch.slice": set("2,6")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	n.SetStandalone(nil, []string{"batch.slice", "user.slice"})
+	if got := wantsOf(n); len(got) != 0 {
+		t.Errorf("desired %v", got)
+	}
+	n.SetStandalone([]workload.Workload{
+		{Name: "w", Cgroup: "w.service", Limit: 2, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
+	}, []string{"batch.slice", "user.slice"})
+	got := wantsOf(n)
+	own := set(got["w.service"])
+	for _, group := range []string{"batch.slice", "user.slice"} {
+		if pool := set(got[group]); own.Size() != 2 || pool != set("0-7").Difference(own) {
+			t.Errorf("%s: desired %v", group, got)
+		}
+	}
+}

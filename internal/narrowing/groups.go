@@ -2,6 +2,7 @@ package narrowing
 
 import (
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
 )
@@ -11,6 +12,16 @@ type groups struct {
 	mover.Groups
 
 	host *cgroup.Host
+}
+
+// Nodes is Groups.
+func (g groups) Nodes(path string) (cpuset.Set, error) {
+	group, err := g.host.Group(path, cgroup.CPUSet)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	defer group.Close()
+	return group.EffectiveMems()
 }
 
 // Memory is Groups.

@@ -42,7 +42,10 @@ var (
 type look struct {
 	*Looks
 
-	to        cpuset.Set
+	to cpuset.Set
+	// widens says that the group keeps all nodes that it has: no page moves then (do_migrate_pages in
+	// mm/mempolicy.c), and policies alone are in the way.
+	widens    bool
 	elsewhere int64
 	seen      map[int]uint64 // the start of each process, by id
 }
@@ -52,14 +55,14 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err := pages.MayEnd(l.opts.Kernel); err != nil {
 		return err
 	}
-	charged, err := l.opts.Groups.Memory(group)
+	has, err := l.opts.Groups.Nodes(group)
 	if err != nil {
-		return fmt.Errorf("memory of %q: %w", group, err)
+		return fmt.Errorf("memory nodes of %q: %w", group, err)
 	}
-	if remote := charged.Remote(to); remote > Slack {
-		return fmt.Errorf("%d MiB %w", remote>>20, ErrElsewhere)
+	one := &look{Looks: l, to: to, widens: has.IsSubsetOf(to), seen: map[int]uint64{}}
+	if err := one.charged(group); err != nil {
+		return err
 	}
-	one := &look{Looks: l, to: to, seen: map[int]uint64{}}
 	for range mostRounds {
 		more, err := one.round(ctx, group)
 		if err != nil {
@@ -70,6 +73,21 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 		}
 	}
 	return ErrGrows
+}
+
+// charged is ErrElsewhere where too much of what the group is charged for is elsewhere.
+func (l *look) charged(group string) error {
+	if l.widens {
+		return nil
+	}
+	charged, err := l.opts.Groups.Memory(group)
+	if err != nil {
+		return fmt.Errorf("memory of %q: %w", group, err)
+	}
+	if remote := charged.Remote(l.to); remote > Slack {
+		return fmt.Errorf("%d MiB %w", remote>>20, ErrElsewhere)
+	}
+	return nil
 }
 
 // round looks at the processes that are new, and says whether there were any.
@@ -106,12 +124,8 @@ func (l *look) process(pid int) (isNew bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	pinned, err := p.Pinned()
-	switch device := func(m pages.Mapping) bool { return m.Kind == pages.Device }; {
-	case err != nil:
+	if err := l.pinned(p, mappings); err != nil {
 		return true, err
-	case pinned || slices.ContainsFunc(mappings, device):
-		return true, fmt.Errorf("process %d: %w", pid, ErrPinned)
 	}
 	switch rebinds, err := p.ThreadsRebind(); {
 	case err != nil:
@@ -124,6 +138,21 @@ func (l *look) process(pid int) (isNew bool, err error) {
 	}
 	l.seen[pid] = p.Start
 	return true, nil
+}
+
+// pinned is ErrPinned where a device holds memory of a process whose pages would move.
+func (l *look) pinned(p *pages.Process, mappings []pages.Mapping) error {
+	if l.widens {
+		return nil
+	}
+	pinned, err := p.Pinned()
+	switch device := func(m pages.Mapping) bool { return m.Kind == pages.Device }; {
+	case err != nil:
+		return err
+	case pinned || slices.ContainsFunc(mappings, device):
+		return fmt.Errorf("process %d: %w", p.PID, ErrPinned)
+	}
+	return nil
 }
 
 // mappings adds up what the mappings of a process have elsewhere.
@@ -139,6 +168,8 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
 		switch {
 		case err != nil:
 			return err
+		case policy.Assumed && l.widens:
+			continue // too large to read, and nothing of it moves
 		case policy.Assumed:
 			return fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
 		case policy.Rebinds:
@@ -161,6 +192,9 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
 
 // room is ErrNoRoom where the nodes that stay cannot take what is elsewhere.
 func (l *look) room() error {
+	if l.widens {
+		return nil
+	}
 	zones, err := pages.ReadZones(l.opts.Kernel)
 	if err != nil {
 		return err

@@ -35,6 +35,8 @@ type Groups interface {
 	Processes(group string) ([]int, error)
 	// Memory is where the memory is that a group is charged for.
 	Memory(group string) (locality.Memory, error)
+	// Nodes are the memory nodes that a group has.
+	Nodes(group string) (cpuset.Set, error)
 }
 
 // Options are what Looks work with. Every field is required.
@@ -102,12 +104,14 @@ func (l *Looks) May(group string, to cpuset.Set) error {
 	return q.err
 }
 
-// Now is May for who can wait: it looks at the group itself.
-func (l *Looks) Now(group string, to cpuset.Set) error {
-	if l == nil {
-		return nil
+// Within answers as May does for who can wait until a context ends: it looks at the group itself.
+func (l *Looks) Within(ctx context.Context) (may func(group string, to cpuset.Set) error) {
+	return func(group string, to cpuset.Set) error {
+		if l == nil {
+			return nil
+		}
+		return l.look(ctx, group, to)
 	}
-	return l.look(context.Background(), group, to)
 }
 
 // Run looks until the context ends, and then ends within one line of numa_maps.

@@ -26,6 +26,7 @@ type machine struct {
 	mu     sync.Mutex
 	pids   []int
 	memory locality.Memory
+	nodes  cpuset.Set
 	looked int   // how often the processes were listed
 	refuse error // what listing them answers
 	// listing is called before they are listed.
@@ -33,7 +34,7 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	m := &machine{MapFS: fstest.MapFS{}}
+	m := &machine{MapFS: fstest.MapFS{}, nodes: node(0, 1)}
 	var zones strings.Builder
 	for node := range 2 {
 		m.write(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node), fmt.Sprintf("Node %d MemTotal: 8388608 kB\nNode %d MemFree: 4194304 kB\n", node, node))
@@ -82,6 +83,8 @@ func (m *machine) Processes(string) ([]int, error) {
 	}
 	return m.pids, m.refuse
 }
+
+func (m *machine) Nodes(string) (cpuset.Set, error) { return m.nodes, nil }
 
 func (m *machine) Memory(string) (locality.Memory, error) { return m.memory, nil }
 
@@ -210,21 +213,60 @@ func TestMayCountsForAWhile(t *testing.T) {
 	})
 }
 
-// Who can wait is answered without anybody who runs the looks, as at the end of an agent.
-func TestNow(t *testing.T) {
+// Who can wait is answered without anybody who runs the looks, as at the end of an agent, and no longer than that
+// one waits.
+func TestWithin(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
 	m.add(9, "default "+pagesOf(1, 1))
 	l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
-	if err := l.Now("g", node(0)); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	may := l.Within(ctx)
+	if err := may("g", node(0)); err != nil {
 		t.Errorf("a little elsewhere: %v", err)
 	}
 	m.add(10, "interleave:0-1 "+pagesOf(1, 0))
-	if err := l.Now("g", node(0, 1)); !errors.Is(err, ErrPolicy) {
+	if err := may("g", node(0)); !errors.Is(err, ErrPolicy) {
 		t.Errorf("with a policy: %v", err)
 	}
-	if err := (*Looks)(nil).Now("g", node(0)); err != nil {
+	if cancel(); !errors.Is(may("g", node(0)), context.Canceled) {
+		t.Error("it does not end with its context")
+	}
+	if err := (*Looks)(nil).Within(ctx)("g", node(0)); err != nil {
 		t.Errorf("without looks: %v", err)
+	}
+}
+
+// A group that keeps all nodes that it has may get others whatever would keep it from losing some: no page moves. A
+// policy would be rebound all the same.
+func TestWidening(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		make  func(m *machine)
+		other bool // a group with node 1 may not have node 0 only
+	}{
+		"much memory":     {func(m *machine) { m.memory.Movable = locality.Bytes{1: 1 << 30} }, true},
+		"pinned":          {func(m *machine) { m.write("proc/9/status", "VmPin:\t8 kB\n") }, true},
+		"nothing special": {func(*machine) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine()
+			m.add(9, "default "+pagesOf(1, 1))
+			c.make(m)
+			m.nodes = node(1)
+			may := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }}).Within(t.Context())
+			if err := may("g", node(0, 1)); err != nil {
+				t.Errorf("to 0-1: %v", err)
+			}
+			if err := may("g", node(0)); (err != nil) != c.other {
+				t.Errorf("to 0: %v", err)
+			}
+			m.add(10, "bind:1 "+pagesOf(1, 1))
+			if err := may("g", node(0, 1)); !errors.Is(err, ErrPolicy) {
+				t.Errorf("to 0-1 with a policy: %v", err)
+			}
+		})
 	}
 }
 

@@ -73,11 +73,11 @@ func (t *Tuner) pass() (all []apply.Restored, again bool) {
 	return all, has(apply.OutcomeFailed) && has(apply.OutcomeRestored)
 }
 
-// latest has the lines of an earlier pass with what a later one made of those that failed.
+// latest has the lines of an earlier pass with what a later one made of those that failed, or lacked a part.
 func latest(all, later []apply.Restored) []apply.Restored {
 	for _, r := range later {
 		i := slices.IndexFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })
-		if i >= 0 && all[i].Outcome == apply.OutcomeFailed {
+		if i >= 0 && (all[i].Outcome == apply.OutcomeFailed || all[i].Outcome == apply.OutcomePartly) {
 			all[i] = r
 		}
 	}

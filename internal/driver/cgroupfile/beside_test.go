@@ -43,13 +43,14 @@ func TestPartlyBack(t *testing.T) {
 		group, partition, kind string // the partition has CPU 3, and CPU 5, which is offline
 		partly                 string
 		whole, effective       string // once it is gone
+		owner                  plan.Owner
 	}{
-		{"root", "0-3", "db", "rt", "root", "0-2", "0-3", "0-3"},
-		{"isolated", "0-3", "db", "rt", "isolated", "0-2", "0-3", "0-3"},
-		{"offline", "0-2,5", "db", "rt", "root", "0-2", "0-2,5", "0-2"},
-		{"to inherit", string(cgroup.Inherit), "db", "rt", "root", "0-2,4,6-7", "", "0-4,6-7"},
-		{"all of them", "3", "db", "rt", "root", "0-1", "3", "3"},
-		{"in a group", "0-3", "pod/db", "pod/rt", "root", "0-2", "0-3", "0-3"},
+		{"root", "0-3", "db", "rt", "root", "0-2", "0-3", "0-3", plan.OwnerPool},
+		{"isolated", "0-3", "db", "rt", "isolated", "0-2", "0-3", "0-3", plan.OwnerPool},
+		{"offline", "0-2,5", "db", "rt", "root", "0-2", "0-2,5", "0-2", plan.OwnerPool},
+		{"to inherit", string(cgroup.Inherit), "db", "rt", "root", "0-2,4,6-7", "", "0-4,6-7", plan.OwnerPool},
+		{"all of them", "3", "db", "rt", "root", "0-1", "3", "3", plan.OwnerPlace}, // it still has what it was given
+		{"in a group", "0-3", "pod/db", "pod/rt", "root", "0-2", "0-3", "0-3", plan.OwnerPool},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +78,7 @@ func TestPartlyBack(t *testing.T) {
 			back("at first", apply.OutcomePartly, test.partly, test.partly)
 			before := j.Entries()
 			back("once more", apply.OutcomePartly, test.partly, test.partly)
-			if now := j.Entries(); len(now) != 1 || now[0].Original != plan.Value(test.original) || now[0].Writes != before[0].Writes {
+			if now := j.Entries(); len(now) != 1 || now[0].Original != plan.Value(test.original) || now[0].Owner != test.owner || now[0].Writes != before[0].Writes {
 				t.Errorf("the journal has %+v, before %+v", now, before)
 			}
 			d.cpus(test.partition, "3,5", "3", "member")
