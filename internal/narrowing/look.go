@@ -211,14 +211,13 @@ func (l *look) room() error {
 	return nil
 }
 
-// pause waits, unless the context ends.
+// pause waits, and says whether the context ended: of no time at all either, when both channels are ready.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // nobody reads it: the agent ends
 	case <-timer.C:
-		return nil
 	}
+	return ctx.Err() //nolint:wrapcheck // nobody reads it: the agent ends
 }
