@@ -150,15 +150,8 @@ func (o *Options) isAnswer(group string, name cgroup.Knob, stands cgroup.Value) 
 
 // leave leaves a knob to its other writer.
 func (r *Reconciler) leave(o *object, name cgroup.Knob, stands, want cgroup.Value) error {
-	kn := o.knob(name)
-	kn.settled = false
-	if name.Controller() == cgroup.CPUSet {
-		if effective, err := o.group.Effective(name); err == nil {
-			kn.effective = effective
-		}
-	}
 	at := fmt.Sprintf("%s of %s", name, o.path)
-	if reason, isNew := kn.conflict.leaveTo(r.now, at, plan.Value(stands), plan.Value(want)); isNew {
+	if reason, isNew := o.knob(name).conflict.leaveTo(r.now, at, plan.Value(stands), plan.Value(want)); isNew {
 		r.event(o, v1alpha1.EventHostDrift, reason)
 	}
 	return nil

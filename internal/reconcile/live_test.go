@@ -62,6 +62,7 @@ type live struct {
 	top, pod, c, other      *scratch.Group
 	low, high, all, allMems cpuset.Set
 	answered                func(group string, mems bool, list cpuset.Set) bool
+	held                    func(plan.Target) error
 	// kinds are what the agents write through, nil for those of package cgroupfile.
 	kinds apply.Kinds
 }
@@ -126,6 +127,7 @@ func (l *live) start() {
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return l.answered != nil && l.answered(group, mems, list)
 		},
+		Held: l.held,
 	})
 	k := l.reconciler
 	l.Cleanup(func() { _ = k.Close() })
@@ -378,6 +380,36 @@ func TestOccupiedByAGroupThatWaits(t *testing.T) {
 	if at := l.effective(third); at != l.low {
 		t.Errorf("the third group is on %s in the end, want %s", at, l.low)
 	}
+}
+
+// TestOccupiedByAGroupThatIsHeld: a new agent knows that a group which it may not write stands on its
+// CPUs: a pinned group does not get one of them.
+func TestOccupiedByAGroupThatIsHeld(t *testing.T) {
+	l := newLive(t)
+	must(t, l.c.SetCPUs(l.low))
+	must(t, l.other.SetCPUs(l.all))
+	held := errors.New("a profile has it on record")
+	l.held = func(target plan.Target) error {
+		if target.Object == l.other.Path() {
+			return held
+		}
+		return nil
+	}
+	l.start()
+	l.reconciler.Want(reconcile.Of(l.pinned()...))
+	for range 3 {
+		for _, s := range l.try(20 * time.Second).Groups {
+			if s.Owner == plan.OwnerPlace && s.Group == l.c.Path() && (s.State != reconcile.StateFailed || !strings.Contains(s.Reason, l.other.Path())) {
+				t.Errorf("%s: %s", s.State, s.Reason)
+			}
+		}
+		l.has(l.c, l.low, 2*period)
+	}
+	held = nil
+	l.try(time.Minute)
+	l.pass(time.Minute)
+	l.has(l.c, l.high, unit.NoLimit)
+	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 }
 
 func (l *live) effective(g *scratch.Group) cpuset.Set {
@@ -741,4 +773,25 @@ func TestLimitIsBackWithoutCPUs(t *testing.T) {
 	if left := l.journal.Entries(); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
+}
+
+// TestLimitIsBackWhileCPUsAreRefused: a group that systemd put back on the CPUs of an earlier answer has
+// its limit back while the kernel refuses, again and again, to give it its own ones.
+func TestLimitIsBackWhileCPUsAreRefused(t *testing.T) {
+	l := newLive(t)
+	l.answered = func(_ string, mems bool, list cpuset.Set) bool { return !mems && list == l.all }
+	l.reconciler.Want(reconcile.Of(l.pinned()[:1]...))
+	l.pass(0)
+	l.has(l.c, l.high, unit.NoLimit)
+	must(t, l.c.SetCPUs(l.all))
+	relent := l.refuse(l.c)
+	l.try(20 * time.Second)
+	for range 3 {
+		l.try(20 * time.Second)
+		l.has(l.c, l.all, 2*period)
+	}
+	relent()
+	l.try(time.Minute)
+	l.pass(time.Minute)
+	l.has(l.c, l.high, unit.NoLimit)
 }

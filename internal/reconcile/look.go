@@ -92,7 +92,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	}
 	want = o.bounded(name, original, want)
 	stray := name == cgroup.KnobMax && o.stray(l)
-	if stray && lifted(stands, want) {
+	if o.endsLifted(stray, stands, want) {
 		want, stray = original, false
 	}
 	s := o.setting(r.way, name, want)
@@ -105,6 +105,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 		kn.conflict.Returned()
 		return o.verify(name, stands)
 	}
+	o.observe(name)
 	if !r.mayWrite(o, name, stands, entry, known) {
 		return r.leave(o, name, stands, want)
 	}
@@ -164,12 +165,12 @@ func (o *object) unwritable(name cgroup.Knob, stray bool) error {
 	return cgroupfile.NotAPartition(o.group)
 }
 
-// lifted says that a group has no quota, and is to have none: back to its limit it goes while its CPUs
-// are not its own.
-func lifted(stands, want cgroup.Value) bool {
+// endsLifted says that a group has no quota, and is to have none, but its CPUs are not its own (stray), or
+// the last write of them failed: it goes back to its limit meanwhile.
+func (o *object) endsLifted(stray bool, stands, want cgroup.Value) bool {
 	has, _, err := stands.Pair()
 	gets, _, malformed := want.Pair()
-	return err == nil && malformed == nil && has < 0 && gets < 0
+	return err == nil && malformed == nil && has < 0 && gets < 0 && (stray || o.isRefused(cgroup.KnobCPUs))
 }
 
 // made brings the list that a group was made with to the journal before it is replaced:
@@ -206,6 +207,9 @@ func (o *object) stray(l *looked) bool {
 	}
 	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobCPUs })
 }
+
+// isRefused says that the last write of a knob failed: the next one may as well.
+func (o *object) isRefused(k cgroup.Knob) bool { return o.knobs[k] != nil && o.knobs[k].refused }
 
 // adoption is the entry for a value that the group was made with. There is none while it
 // is unknown what the group would have had otherwise.
@@ -281,7 +285,7 @@ func (r *Reconciler) applied(res apply.Result) {
 	case errors.Is(res.Err, apply.ErrChanged):
 		kn.problem, o.dirty = res.Err, true
 	default:
-		kn.problem = res.Err
+		kn.problem, kn.refused = res.Err, true
 		if res.Wrote {
 			kn.ours = cgroup.Value(res.Change.Value)
 		}

@@ -63,8 +63,10 @@ type knob struct {
 	// from the desired value, lacking that the latter names more, which is offline.
 	effective        cpuset.Set
 	settled, lacking bool
-	problem          error
-	conflict         Conflict
+	// refused says that the last write failed.
+	refused  bool
+	problem  error
+	conflict Conflict
 }
 
 func newObject(path string, w wanted) *object {
@@ -84,7 +86,7 @@ func (o *object) take(d wanted) {
 			if w := d[k].Writers; !w.Moves || w != before[k].Writers {
 				kn.conflict = conflictOf(w)
 			}
-			kn.settled = false
+			kn.settled, kn.refused = false, false
 		}
 		if !d.sets(k) {
 			delete(o.knobs, k)
@@ -189,7 +191,7 @@ func (o *object) identity(k cgroup.Knob) (plan.Identity, error) {
 // verify compares what the kernel does with what stands.
 func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 	kn := o.knob(k)
-	kn.ours, kn.before, kn.settled = stands, "", true
+	kn.ours, kn.before, kn.settled, kn.refused = stands, "", true, false
 	if k.Controller() != cgroup.CPUSet {
 		return nil
 	}
@@ -204,6 +206,19 @@ func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 			errNotInEffect, k, o.path, stands, effective, o.group.Obstacles(k, stands))
 	}
 	return nil
+}
+
+// observe notes what the kernel uses of a list that is not the desired one: the group stands on it
+// until the list is written, and for good where nobody may write it.
+func (o *object) observe(k cgroup.Knob) {
+	kn := o.knob(k)
+	kn.settled = false
+	if k.Controller() != cgroup.CPUSet {
+		return
+	}
+	if effective, err := o.group.Effective(k); err == nil {
+		kn.effective = effective
+	}
 }
 
 // errNotInEffect says that the file has the desired value, and the kernel does something
