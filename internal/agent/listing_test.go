@@ -25,7 +25,7 @@ func TestListKeepsTheOtherOwner(t *testing.T) {
 			Kind: nri.Synchronize,
 			Pods: []nri.Pod{
 				{ID: "box-x", UID: "x", Namespace: "ns", Name: "x", CgroupParent: "podx", CgroupPath: "podx/box"},
-				{ID: "box-w", UID: "w", Namespace: "elsewhere", Name: "w", CgroupParent: "podw"},
+				{ID: "box-w", UID: "w", Namespace: "kube-system", Name: "w", CgroupParent: "podw"},
 			},
 			Containers: []nri.Container{
 				{ID: "c-x", PodID: "box-x", Name: "main", State: nri.Running, CgroupPath: "podx/c", Unrecorded: true},

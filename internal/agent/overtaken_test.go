@@ -90,7 +90,7 @@ func (m *machine) witness(event func(kind nri.Kind, uid, group string) nri.Event
 	m.addGroup("podw/c", "max 100000")
 	m.write("sys/fs/cgroup/podw/c/cpuset.cpus.effective", one.String()+"\n")
 	e := event(nri.Start, "w", "podw/c")
-	e.Pod.Namespace, e.Container.State, e.Container.Resources.CPUs = "elsewhere", nri.Running, one
+	e.Pod.Namespace, e.Container.State, e.Container.Resources.CPUs = "kube-system", nri.Running, one
 	m.answers(e)
 	return e
 }

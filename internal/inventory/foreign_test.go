@@ -93,16 +93,19 @@ func TestObstacleAnswersNoUpdate(t *testing.T) {
 	}
 }
 
+// system has a pod be one of kube-system.
+func system(p *cluster.Pod) *cluster.Pod { return elsewhere(p, "kube-system") }
+
 // elsewhere has a pod be of another namespace.
-func elsewhere(p *cluster.Pod) *cluster.Pod {
-	p.Namespace, p.Key, p.Object.Namespace = "elsewhere", "elsewhere/"+p.Name, "elsewhere"
+func elsewhere(p *cluster.Pod, namespace string) *cluster.Pod {
+	p.Namespace, p.Key, p.Object.Namespace = namespace, namespace+"/"+p.Name, namespace
 	return p
 }
 
-// CPUs of several namespaces that the runtime has on record and that Berth did not answer are another
-// owner's: nothing is widened, no pod is pinned, and the node says why.
+// CPUs of kube-system and of another namespace that the runtime has on record and that Berth did not
+// answer are another owner's: nothing is widened, no pod is pinned, and the node says why.
 func TestForeignRecord(t *testing.T) {
-	theirs, also, pinned := plainPod("theirs"), elsewhere(plainPod("also")), pinnedPod("pinned", "2-3")
+	theirs, also, pinned := plainPod("theirs"), system(plainPod("also")), pinnedPod("pinned", "2-3")
 	n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4"}, theirs, also)
 	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet || o.Suspends() {
 		t.Errorf("obstacle %+v", o)
@@ -120,6 +123,20 @@ func TestForeignRecord(t *testing.T) {
 	handle(t, n, nri.Event{Kind: nri.Remove, Container: nri.Container{ID: "c-theirs"}})
 	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
 		t.Errorf("obstacle %+v when it is gone", o)
+	}
+}
+
+// TestForeignRecordsOfATenant: sets of containers of a tenant's two namespaces keep no other pod from its
+// CPUs, whatever the tenant had an annotation do.
+func TestForeignRecordsOfATenant(t *testing.T) {
+	stage, live, pinned := elsewhere(plainPod("stage"), "shop-stage"), elsewhere(plainPod("live"), "shop-live"), pinnedPod("pinned", "2-3")
+	n := restarted(t, nil, map[string]string{"stage": "0-3", "live": "4"}, stage, live)
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("obstacle %+v", o)
+	}
+	n.Take(snapshot(stage, live, pinned))
+	if a := start(t, n, pinned); a.Reply.Adjust.CPUs != set("2-3") {
+		t.Errorf("another pod gets %+v", a.Reply.Adjust)
 	}
 }
 
@@ -306,7 +323,7 @@ func TestForeignSetInCreate(t *testing.T) {
 			if o := n.Obstacle(); o != (inventory.Obstacle{}) {
 				t.Errorf("obstacle %+v", o)
 			}
-			q := elsewhere(pinnedPod("q", "4-5"))
+			q := system(pinnedPod("q", "4-5"))
 			n.Take(snapshot(p, q))
 			e = event(nri.Create, q)
 			e.Container.Resources = resources
@@ -393,7 +410,7 @@ func TestForeignSetInEvents(t *testing.T) {
 			h := standing{"kubepods/podother/c": set(c.cpus), "kubepods/podwitness/c": set("1")}
 			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-			witness := recorded(nri.PostStart, elsewhere(plainPod("witness")), "1")
+			witness := recorded(nri.PostStart, system(plainPod("witness")), "1")
 			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{witness.Pod}, Containers: []nri.Container{witness.Container}})
 			first, second, other := pinnedPod("first", "2-3"), pinnedPod("second", "4-5"), plainPod("other")
 			n.Take(snapshot(first, other))
@@ -435,7 +452,7 @@ func TestDroppedAnswerIsNoConflict(t *testing.T) {
 // While the kubelet sets CPU sets every container has some. Once it does not any more, those
 // are in the way that keep a container off CPUs, until they are widened or gone.
 func TestKubeletLeavesItsSets(t *testing.T) {
-	pods := []*cluster.Pod{plainPod("p"), elsewhere(plainPod("q"))}
+	pods := []*cluster.Pod{plainPod("p"), system(plainPod("q"))}
 	h := standing{}
 	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
@@ -495,7 +512,7 @@ func TestListWithoutRecords(t *testing.T) {
 		return e
 	}
 	t.Run("another owner's", func(t *testing.T) {
-		theirs, also, pinned := plainPod("theirs"), elsewhere(plainPod("also")), pinnedPod("pinned", "2-3")
+		theirs, also, pinned := plainPod("theirs"), system(plainPod("also")), pinnedPod("pinned", "2-3")
 		n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4"}, theirs, also)
 		for range 2 {
 			handle(t, n, list(theirs, also))

@@ -26,8 +26,8 @@ const (
 // to its original, and no capability sees a workload.
 const Restoring = "Restoring"
 
-// ForeignCPUSet is the Reason of an Obstacle that sets of containers of several namespaces reveal: their
-// writer is not known.
+// ForeignCPUSet is the Reason of an Obstacle that sets of containers reveal, in strategy.SystemNamespace and in
+// another namespace: their writer is not known.
 const ForeignCPUSet = "ForeignCPUSet"
 
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
@@ -81,8 +81,9 @@ func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
 func (o owner) known() Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
 
 // set is a set that Berth did not set, of several always the same one. That of a plugin with a name comes
-// first. A writer who is not known has to have set those of containers of two namespaces: one list alone
-// may be an operator's, or a tenant's own, and keeps no other pod from its CPUs (ofPod).
+// first. A writer who is not known has to have set those of a container of strategy.SystemNamespace and of one of
+// another namespace: other lists may be an operator's, or a tenant's own in however many namespaces, and
+// keep no other pod from its CPUs (ofPod).
 func (o owner) set() Obstacle {
 	var first Obstacle
 	namespaces := map[string]bool{}
@@ -93,14 +94,11 @@ func (o owner) set() Obstacle {
 		}
 		first, namespaces[one.namespace] = cmp.Or(first, one.Obstacle), true
 	}
-	if len(namespaces) < severalNamespaces {
+	if !namespaces[strategy.SystemNamespace] || len(namespaces) == 1 {
 		return Obstacle{}
 	}
 	return first
 }
-
-// severalNamespaces is from how many on sets without an owner count for the node.
-const severalNamespaces = 2
 
 // Kubelet takes what the kubelet's configuration says about CPU sets, and whether it sets
 // memory nodes: mems is a sentence that says so, "" where it does not.
@@ -149,7 +147,7 @@ func (o *owner) peers(pods []*cluster.Pod) {
 		case p.Ended:
 		case strategy.Koordlet(&p.Pod):
 			o.peer = Obstacle{Reason: "Koordlet", Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
-		case p.Namespace == "kube-system" && p.Labels["app"] == "dracpu":
+		case p.Namespace == strategy.SystemNamespace && p.Labels["app"] == "dracpu":
 			o.peer = Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
 		}
 	}

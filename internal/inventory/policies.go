@@ -52,7 +52,7 @@ func (p *policies) parse(s *cluster.Snapshot) {
 	p.koordlet = ""
 	for _, one := range s.Pods {
 		// Of two that of ACK counts: it moves pages, and that of Koordinator does not.
-		if !one.Ended && strategy.Koordlet(&one.Pod) && (p.koordlet == "" || one.Namespace == "kube-system") {
+		if !one.Ended && strategy.Koordlet(&one.Pod) && (p.koordlet == "" || one.Namespace == strategy.SystemNamespace) {
 			p.koordlet = one.Key
 		}
 	}

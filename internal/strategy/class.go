@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// systemNamespace is the namespace of Kubernetes' own pods.
-const systemNamespace = "kube-system"
+// SystemNamespace is the namespace of Kubernetes' own pods. Each node has some, and no tenant makes one.
+const SystemNamespace = "kube-system"
 
 // Class returns the class by which a pod counts on this node. bestEffort is the
 // Kubernetes class BestEffort. Without the label, or with one that does not exist, a
@@ -22,7 +22,7 @@ func (s *Strategies) Class(pod *workload.Pod, bestEffort bool) v1alpha1.QoSClass
 	switch {
 	case slices.Contains(v1alpha1.QoSClasses(), class):
 		return class
-	case bestEffort && s.bestEffortOffline && pod.Namespace != systemNamespace && !pod.SystemPriority:
+	case bestEffort && s.bestEffortOffline && pod.Namespace != SystemNamespace && !pod.SystemPriority:
 		return v1alpha1.QoSBE
 	}
 	return v1alpha1.QoSLS
@@ -107,7 +107,7 @@ func isTrue(b *bool) bool { return b != nil && *b }
 // Koordlet says whether a pod is the node agent of Koordinator or ACK. Only pods of a
 // DaemonSet in their namespaces are: else a name could switch Berth off on a node.
 func Koordlet(pod *workload.Pod) bool {
-	if !pod.DaemonSet || pod.Namespace != "koordinator-system" && pod.Namespace != systemNamespace {
+	if !pod.DaemonSet || pod.Namespace != "koordinator-system" && pod.Namespace != SystemNamespace {
 		return false
 	}
 	return slices.ContainsFunc(pod.Containers, func(c workload.Container) bool {
