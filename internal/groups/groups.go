@@ -102,18 +102,34 @@ func (g *Groups) effective(path string, read func(*cgroup.Group) (cpuset.Set, er
 	return set
 }
 
-// Journaled says for whom the journal has the CPUs of this very group, "" for nobody, and what was
-// last to be written there, none where nothing was yet.
+// Journaled says for whom the journal has the CPUs of this very group, "" for nobody, and which ones it
+// was given: none where nothing was to be written yet. The journal is ahead of the write: exclusive
+// CPUs that the group has moved away from count until it has.
 func (g *Groups) Journaled(path string) (owner plan.Owner, given cpuset.Set) {
 	e, ok := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	if !ok || !g.same(e) {
 		return "", cpuset.Set{}
 	}
-	given, _, err := cgroup.Value(e.Intent).List()
-	if err != nil {
+	given = listed(e.Intent)
+	if e.Owner != plan.OwnerPlace {
+		return e.Owner, given
+	}
+	if e.IsOriginal(cgroupfile.Values(), e.Intent) { // it goes back to what is nobody's own
 		given = cpuset.Set{}
 	}
+	if e.Owned {
+		given = given.Union(listed(e.Previous))
+	}
 	return e.Owner, given
+}
+
+// listed is the list that a value is, empty for none.
+func listed(v plan.Value) cpuset.Set {
+	set, _, err := cgroup.Value(v).List()
+	if err != nil {
+		return cpuset.Set{}
+	}
+	return set
 }
 
 // OriginalCPUs are those that the group would have without Berth: the list that the

@@ -145,11 +145,23 @@ func TestJournaled(t *testing.T) {
 		wants(t, "CPUs that "+group+" was given", cpus, given)
 	}
 	is("given", plan.OwnerPlace, "") // nothing is written yet
-	if err := h.Journal.Intend(plan.Change{Setting: plan.Setting{
-		Target: cgroupfile.Target("given", cgroup.KnobCPUs), Value: "2-3", Owner: plan.OwnerPlace, Workload: "w", Why: "test",
-	}, From: "0-5"}); err != nil {
-		t.Fatal(err)
+	intend := func(owner plan.Owner, from, to plan.Value) {
+		t.Helper()
+		if err := h.Journal.Intend(plan.Change{Setting: plan.Setting{
+			Target: cgroupfile.Target("given", cgroup.KnobCPUs), Value: to, Owner: owner, Workload: "w", Why: "test",
+		}, From: from}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	intend(plan.OwnerPlace, "0-5", "2-3")
+	is("given", plan.OwnerPlace, "2-3")
+	intend(plan.OwnerPlace, "2-3", "5") // an agent that dies now leaves it on 2-3
+	is("given", plan.OwnerPlace, "2-3,5")
+	intend(plan.OwnerPlace, "2-3", "0-5") // back to its original: that is not its own
+	is("given", plan.OwnerPlace, "2-3")
+	intend(plan.OwnerPool, "2-3", "0-1,4-5")
+	is("given", plan.OwnerPool, "0-1,4-5")
+	intend(plan.OwnerPlace, "0-1,4-5", "2-3") // what it had in the pool is not its own
 	is("given", plan.OwnerPlace, "2-3")
 	is("shrunk", plan.OwnerBurst, "")
 	is("free", "", "")

@@ -35,7 +35,7 @@ func TestRecord(t *testing.T) {
 	reread(t, j)
 	a := Entry{
 		Target: plan.Target{Driver: "systemd", Object: "a", Knob: "cpuset.cpus"}, ID: "30:7", Boot: boot,
-		Original: "inherit", Intent: "0", Previous: "0-1", Owner: plan.OwnerPool, Workload: "redis",
+		Original: "inherit", Intent: "0", Previous: "0-1", Owned: true, Owner: plan.OwnerPool, Workload: "redis",
 		Why: "redis has 2-3", Since: since, Writes: 2,
 	}
 	if d := cmp.Diff(a, j.Entries()[0]); d != "" {

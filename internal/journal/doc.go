@@ -23,7 +23,7 @@
 //
 // A crash can hit between an intent and its write, so an entry remembers two
 // values of Berth's own: the one intended last and the one that stood before
-// it. Whoever restores compares: the host at one of these two is Berth's to
+// it, and whether the owner had written the latter. Whoever restores compares: the host at one of these two is Berth's to
 // put back, the host at the original is done, anything else is another writer's.
 // That also makes forget records a convenience: lose one, and the next look
 // finds the original standing.

@@ -30,6 +30,9 @@ type Entry struct {
 	// Previous is the value of Berth's own, or the original, that stood before
 	// Intent. It stands still when a crash hit between Intend and the write.
 	Previous plan.Value
+	// Owned says that Owner had written Previous: it is neither the original nor a value of an
+	// owner before.
+	Owned bool
 	// Owner, Workload and Why are those of the setting with which its owner first
 	// came. Another owner who sets the target takes it over.
 	Owner    plan.Owner
@@ -101,8 +104,13 @@ func (e Entry) isTakenOver(kinds plan.Kinds, c plan.Change) bool {
 // neither Berth nor the original accounts for is not remembered as Berth's: if
 // the write then does not happen, it stays another writer's value.
 func (e Entry) intend(kinds plan.Kinds, r record) Entry {
-	if e.IsOriginal(kinds, r.From) || e.IsOurs(kinds, r.From) {
+	original := e.IsOriginal(kinds, r.From)
+	switch {
+	case original || e.IsOurs(kinds, r.From):
+		e.Owned = !original && r.Owner == "" && (e.Owned || e.same(kinds, r.From, e.Intent))
 		e.Previous = r.From
+	case r.Owner != "":
+		e.Owned = false
 	}
 	e.Intent = r.Value
 	if r.ID != "" {

@@ -36,11 +36,11 @@ func format1Entries() []Entry {
 	}
 	return []Entry{
 		entry("cgroup", "app", "cpu.max", Entry{
-			ID: "65024:10028808", Original: "150000 100000", Intent: "400000 100000", Previous: "300000 100000",
+			ID: "65024:10028808", Original: "150000 100000", Intent: "400000 100000", Previous: "300000 100000", Owned: true,
 			Owner: plan.OwnerBurst, Workload: "w", Why: "test", Writes: 2,
 		}),
 		entry("cgroup", "app", "cpu.max.burst", Entry{
-			ID: "65024:10028808", Original: "50000 100000", Intent: "200000 100000", Previous: "300000 100000",
+			ID: "65024:10028808", Original: "50000 100000", Intent: "200000 100000", Previous: "300000 100000", Owned: true,
 			Owner: plan.OwnerBurst, Workload: "w", Why: "test", Writes: 2,
 		}),
 		entry("cgroup", "kubepods/pod1/c", "cpuset.cpus", Entry{
@@ -122,7 +122,7 @@ func TestFormat1Torn(t *testing.T) {
 	dir := t.TempDir()
 	writeJournal(t, dir, data[:len(data)-20])
 	want := format1Entries()
-	want[1].Intent, want[1].Previous, want[1].Writes = "300000 100000", "50000 100000", 1 // the last line is the burst's
+	want[1].Intent, want[1].Previous, want[1].Writes, want[1].Owned = "300000 100000", "50000 100000", 1, false // the last line is the burst's
 	j := mustOpen(t, dir)
 	if d := cmp.Diff(want, j.Entries()); d != "" || !j.Recovery().Torn {
 		t.Errorf("torn %v (-want +got):\n%s", j.Recovery().Torn, d)

@@ -91,7 +91,7 @@ func TestLifeOfAnEntry(t *testing.T) {
 	want.Intent, want.Previous, want.Writes = "300000 100000", "100000 100000", 1
 	check()
 	must(t, j.Intend(change("a", "300000 100000", "200000 100000")))
-	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 2
+	want.Intent, want.Previous, want.Writes, want.Owned = "200000 100000", "300000 100000", 2, true
 	check()
 	// Another writer wrote 777; Berth asserts its own again. 777 is not Berth's.
 	must(t, j.Intend(change("a", "77700 100000", "200000 100000")))
@@ -424,5 +424,43 @@ func TestRewrite(t *testing.T) {
 	reread(t, j)
 	if _, err := os.Stat(filepath.Join(dir, fileName+".new")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("temporary file: %v", err)
+	}
+}
+
+// TestOwned: the value before the last intent is its owner's own only where that owner had written it.
+func TestOwned(t *testing.T) {
+	by := func(owner plan.Owner, from, to plan.Value) plan.Change {
+		c := change("a", from, to)
+		c.Owner = owner
+		return c
+	}
+	const place, pool = plan.OwnerPlace, plan.OwnerPool
+	for name, test := range map[string]struct {
+		changes []plan.Change
+		want    bool
+	}{
+		"the first one":                 {[]plan.Change{by(place, "0-7", "1")}, false},
+		"written":                       {[]plan.Change{by(place, "0-7", "1"), by(place, "1", "2")}, true},
+		"not written, tried again":      {[]plan.Change{by(place, "0-7", "1"), by(place, "1", "2"), by(place, "1", "3")}, true},
+		"the original again":            {[]plan.Change{by(place, "0-7", "1"), by(place, "1", "0-7"), by(place, "0-7", "2")}, false},
+		"put back":                      {[]plan.Change{by(place, "0-7", "1"), by(place, "1", "0-7")}, true},
+		"of an owner before":            {[]plan.Change{by(place, "0-7", "1"), by(pool, "1", "2-7")}, false},
+		"of an owner before, and again": {[]plan.Change{by(pool, "0-7", "2-7"), by(place, "2-7", "1"), by(place, "2-7", "3")}, false},
+		"another writer's":              {[]plan.Change{by(place, "0-7", "1"), by(place, "1", "2"), by(place, "6", "2")}, true},
+		"another writer's, then owner":  {[]plan.Change{by(place, "0-7", "1"), by(place, "1", "2"), by(pool, "6", "3")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := mustOpen(t, t.TempDir())
+			e := entry("a", "0-7")
+			e.Owner = test.changes[0].Owner
+			must(t, j.Begin(e))
+			for _, c := range test.changes {
+				must(t, j.Intend(c))
+			}
+			if got, _ := j.Entry(target("a")); got.Owned != test.want {
+				t.Errorf("owned %v, want %v: %+v", got.Owned, test.want, got)
+			}
+			reread(t, j)
+		})
 	}
 }

@@ -43,6 +43,7 @@ type record struct {
 	Lifetime plan.Lifetime `json:"lifetime,omitempty"`
 	Intent   plan.Value    `json:"intent,omitempty"`
 	Previous plan.Value    `json:"previous,omitempty"`
+	Owned    bool          `json:"owned,omitempty"`
 	Owner    plan.Owner    `json:"owner,omitempty"`
 	Workload string        `json:"workload,omitempty"`
 	Why      string        `json:"why,omitempty"`
@@ -77,6 +78,7 @@ func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 func originalRecord(e Entry) record {
 	r := targetRecord(kindOriginal, e.Target)
 	r.Boot, r.Value, r.Intent, r.Previous, r.Writes = e.Boot, e.Original, e.Intent, e.Previous, e.Writes
+	r.Owned = e.Owned
 	r.ID, r.Lifetime, r.Since = identity(e.ID), e.Lifetime, &e.Since
 	r.Owner, r.Workload, r.Why, r.Threads = e.Owner, e.Workload, e.Why, e.Threads
 	return r
@@ -89,7 +91,7 @@ func (r record) target() plan.Target {
 func (r record) entry() Entry {
 	e := Entry{
 		Target: r.target(), ID: plan.Identity(r.ID), Boot: r.Boot, Lifetime: r.Lifetime,
-		Original: r.Value, Intent: r.Intent, Previous: r.Previous,
+		Original: r.Value, Intent: r.Intent, Previous: r.Previous, Owned: r.Owned,
 		Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes, Threads: r.Threads,
 	}
 	if r.Since != nil {
