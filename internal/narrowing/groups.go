@@ -25,17 +25,26 @@ func (g groups) Nodes(path string) (cpuset.Set, error) {
 }
 
 // Memory is Groups.
-func (g groups) Memory(path string) (locality.Memory, error) {
+func (g groups) Memory(path string) (now locality.Memory, unused int64, err error) {
 	group, err := g.host.Group(path)
 	if err != nil {
-		return locality.Memory{}, err
+		return locality.Memory{}, 0, err
 	}
 	defer group.Close()
 	memory, err := group.Memory()
 	if err != nil {
-		return locality.Memory{}, err
+		return locality.Memory{}, 0, err
 	}
 	defer memory.Close()
-	now, err := memory.ByNode()
-	return locality.Memory{Movable: now.Movable, File: now.File}, err
+	by, err := memory.ByNode()
+	if err != nil {
+		return locality.Memory{}, 0, err
+	}
+	now = locality.Memory{Movable: by.Movable, File: by.File}
+	limit, limited, err := memory.Limit()
+	if err != nil || !limited {
+		return now, 0, err
+	}
+	current, err := memory.Current()
+	return now, max(limit-current, 0), err
 }

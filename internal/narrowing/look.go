@@ -32,7 +32,9 @@ var (
 	ErrPinned = errors.New("memory is pinned for a device")
 	// ErrTooLarge says that a mapping is so large that reading its policy would hold the process up.
 	ErrTooLarge = fmt.Errorf("the memory policy of a mapping above %d GiB takes too long to read", pages.LongestHeld>>30)
-	// ErrNoRoom says that the nodes that stay have no room for what is elsewhere.
+	// ErrNoRoom says that the nodes that stay have no room for what is elsewhere, or for what the
+	// group may still take by its limit: bound to them, it would be killed for lack of memory that
+	// other nodes have (CONSTRAINT_CPUSET in mm/oom_kill.c).
 	ErrNoRoom = errors.New("no room on the nodes that stay")
 	// ErrGrows says that the group has new processes whenever it is looked at.
 	ErrGrows = errors.New("it starts processes faster than they can be looked at")
@@ -47,6 +49,7 @@ type look struct {
 	// mm/mempolicy.c), and policies alone are in the way.
 	widens    bool
 	elsewhere int64
+	unused    int64          // what the group may still take by its limit
 	seen      map[int]uint64 // the start of each process, by id
 }
 
@@ -80,10 +83,11 @@ func (l *look) charged(group string) error {
 	if l.widens {
 		return nil
 	}
-	charged, err := l.opts.Groups.Memory(group)
+	charged, unused, err := l.opts.Groups.Memory(group)
 	if err != nil {
 		return fmt.Errorf("memory of %q: %w", group, err)
 	}
+	l.unused = unused
 	if remote := charged.Remote(l.to); remote > Slack {
 		return fmt.Errorf("%d MiB %w", remote>>20, ErrElsewhere)
 	}
@@ -190,7 +194,8 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
 	return p.Alive()
 }
 
-// room is ErrNoRoom where the nodes that stay cannot take what is elsewhere.
+// room is ErrNoRoom where one of the nodes that stay cannot take what is elsewhere, or all of them what
+// the group may still take.
 func (l *look) room() error {
 	if l.widens {
 		return nil
@@ -199,14 +204,20 @@ func (l *look) room() error {
 	if err != nil {
 		return err
 	}
+	room := int64(0)
 	for node := range l.to.All() {
-		memory, err := pages.ReadNode(l.opts.Kernel, node, zones[node])
+		read, err := pages.ReadNode(l.opts.Kernel, node, zones[node])
 		if err != nil {
 			return err
 		}
-		if !locality.NodeMemory(memory).Allows(l.elsewhere) {
+		memory := locality.NodeMemory(read)
+		if !memory.Allows(l.elsewhere) {
 			return fmt.Errorf("node %d: %w", node, ErrNoRoom)
 		}
+		room += max(memory.Room(0), 0)
+	}
+	if room < l.unused {
+		return fmt.Errorf("%w: %d MiB, the group may still take %d by its limit", ErrNoRoom, room>>20, l.unused>>20)
 	}
 	return nil
 }

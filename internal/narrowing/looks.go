@@ -33,8 +33,9 @@ var errNotLooked = errors.New("its pages were not looked at yet")
 type Groups interface {
 	// Processes returns the processes in a group and below it.
 	Processes(group string) ([]int, error)
-	// Memory is where the memory is that a group is charged for.
-	Memory(group string) (locality.Memory, error)
+	// Memory is where the memory is that a group is charged for, and how many bytes it may still take
+	// by its limit, 0 where it has none.
+	Memory(group string) (now locality.Memory, unused int64, err error)
 	// Nodes are the memory nodes that a group has.
 	Nodes(group string) (cpuset.Set, error)
 }

@@ -26,6 +26,7 @@ type machine struct {
 	mu     sync.Mutex
 	pids   []int
 	memory locality.Memory
+	unused int64
 	nodes  cpuset.Set
 	looked int   // how often the processes were listed
 	refuse error // what listing them answers
@@ -86,7 +87,7 @@ func (m *machine) Processes(string) ([]int, error) {
 
 func (m *machine) Nodes(string) (cpuset.Set, error) { return m.nodes, nil }
 
-func (m *machine) Memory(string) (locality.Memory, error) { return m.memory, nil }
+func (m *machine) Memory(string) (locality.Memory, int64, error) { return m.memory, m.unused, nil }
 
 func (m *machine) looks() int {
 	m.mu.Lock()
@@ -149,7 +150,9 @@ func TestWhatIsInTheWay(t *testing.T) {
 			m.write("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 8388608 kB\nNode 0 MemFree: 4096 kB\n")
 			m.add(9, "default "+pagesOf(30, 1))
 		}, ErrNoRoom},
-		"new processes at each look": {func(m *machine) { m.listing = func() { m.add(100+m.looked, "default") } }, ErrGrows},
+		"no room for what its limit allows": {func(m *machine) { m.unused = 5 << 30 }, ErrNoRoom},
+		"room for what its limit allows":    {func(m *machine) { m.unused = 3 << 30 }, nil},
+		"new processes at each look":        {func(m *machine) { m.listing = func() { m.add(100+m.looked, "default") } }, ErrGrows},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -160,7 +160,10 @@ func (a *Aside) write(host Host, id plan.Identity, group string, v cgroup.Value)
 	if Identity(now) != id {
 		return fmt.Errorf("%w: it is %s, the value is for %s", apply.ErrGone, Identity(now), id)
 	}
-	if err := mayMove(host, g, v); err != nil { // Another write may have taken its time.
+	if err := a.mayChange(host, g, v); err != nil { // Another write may have taken its time.
+		return err
+	}
+	if err := mayMove(host, g, v); err != nil {
 		return err
 	}
 	_, err = putOrAll(g, cgroup.KnobMems, v)

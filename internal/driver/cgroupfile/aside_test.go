@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berth-project/berth/internal/apply"
@@ -25,6 +26,8 @@ type desk struct {
 	host  *cgroup.Host
 	aside *Aside
 	kinds apply.Kinds
+	// mu is held for what the Aside asks.
+	mu    sync.Mutex
 	may   error
 	asked []string
 	// opening is called when a group is opened for a write beside the caller.
@@ -50,6 +53,8 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	d.aside = NewAside(func(group string, to cpuset.Set) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.asked = append(d.asked, group+" "+to.String())
 		return d.may
 	})
@@ -251,6 +256,27 @@ func TestAsideAsksAgain(t *testing.T) {
 	d.limit("950000")
 	if err := d.asks("0"); !errors.Is(err, pages.ErrRealTime) {
 		t.Errorf("the failure is not said: %v", err)
+	}
+}
+
+// TestAsideAsksForTheLook: what a look found does not count once another write took its time.
+func TestAsideAsksForTheLook(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	policy := errors.New("a policy would be rebound")
+	d.opening = func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.may = policy
+	}
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) || errors.Is(err, policy) {
+		t.Errorf("%v", err)
+	}
+	if d.aside.Wait(); d.stands() != "" {
+		t.Errorf("it has %q", d.stands())
+	}
+	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) || !errors.Is(err, policy) {
+		t.Errorf("then: %v", err)
 	}
 }
 
