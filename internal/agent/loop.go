@@ -38,7 +38,7 @@ import (
 // for what says otherwise. It is taken for one step and never let go within one. The steps
 // are: what is due once a second, a look at one group, an answer to the container runtime,
 // a list of its containers, what the kubelet says, and an answer over HTTP, which reads
-// only. systemd is asked between two steps. Any step may come after any other, so that
+// only. systemd is asked beside them. Any step may come after any other, so that
 // none relies on what an earlier one found without comparing it.
 type controller struct {
 	opts Options
@@ -138,8 +138,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.burst.Pool().Configure(c.opts.Config)
 }
 
-// askSystemd has systemd asked between two passes: nothing is to wait for the mutex while
-// it takes its time.
+// askSystemd has systemd asked beside the passes: nothing is to wait for it while it takes its time.
 func (c *controller) askSystemd(units *reconcile.Later) {
 	if units != nil {
 		c.asking = reconcile.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
@@ -174,11 +173,19 @@ func (c *controller) recall() {
 
 // run turns until ctx ends, then leaves the host to its own limits.
 func (c *controller) run(ctx context.Context) error {
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		c.asking.Run(ctx, func() {
+			c.makeDue()
+			c.wake()
+		})
+	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			asking.Wait() // What systemd is asked for must not come after what stop puts back.
 			return c.stop()
 		case <-c.opts.Reload:
 			c.mu.Lock()
@@ -213,14 +220,12 @@ func (c *controller) wake() {
 
 // pass looks at every group that is due and returns how long to sleep.
 func (c *controller) pass() time.Duration {
+	c.asking.Begin()
 	due, next := c.secondStep()
 	for _, m := range due {
 		c.lookStep(m)
 	}
-	if c.asking.Ask() {
-		c.makeDue()
-		return 0
-	}
+	c.asking.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(c.offline.Next(c.burst.NextLook(next))-c.opts.Clock(), 0)

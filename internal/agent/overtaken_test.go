@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -177,9 +179,11 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				m.write("sys/fs/cgroup/other.scope/cpuset.cpus", "\n")
 				m.controls.reconciler.Urgent("other.scope", place.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)}.Settings())
 				var loop sync.WaitGroup
+				ctx, cancel := context.WithCancel(t.Context())
+				loop.Go(func() { m.controls.asking.Run(ctx, func() {}) })
 				loop.Go(func() {
 					<-m.controls.woken
-					m.controls.asking.Ask()
+					m.controls.asking.End()
 				})
 				began := time.Now()
 				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx.slice/x.scope")); err != nil {
@@ -188,6 +192,9 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				if waited := time.Since(began); waited != c.waits {
 					t.Errorf("it was held up for %s, want %s", waited, c.waits)
 				}
+				synctest.Wait()
+				time.Sleep(c.takes * 2)
+				cancel()
 				loop.Wait()
 				if systemd.calls != c.asked {
 					t.Errorf("systemd was asked %d times", systemd.calls)

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// AskFor is how long systemd is asked between two passes. What is left after that the next
-// one plans anew.
+// AskFor is how long systemd is asked at a time. What is left after that the next pass plans again.
 const AskFor = 100 * time.Millisecond
 
-// Asking has systemd asked for what passes left to it (Later), between two of them. The lock
-// on the Reconciler is not held meanwhile: others go on, and what is not desired any more
-// because of that is left out. Of a nil Asking there is nothing to ask. Ask is for one
-// goroutine, all else for any.
+// Asking has systemd asked for what passes left to it (Later), beside them: a systemd that takes its
+// time holds no pass up. The lock on the Reconciler is not held meanwhile, and what is not desired any
+// more is left out. Each answer counts for one whole pass: Begin and End are called around each. Of a
+// nil Asking there is nothing to ask. Run is for one goroutine, all else for any.
 type Asking struct {
 	reconciler *Reconciler
 	later      *Later
@@ -23,12 +22,63 @@ type Asking struct {
 	// urgent are closed when systemd was asked for the group of a container that is
 	// about to run.
 	urgent map[string]chan struct{}
+	// turn makes Run ask.
+	turn chan struct{}
+	// busy says that systemd is asked, or that its answers wait for a pass to begin.
+	busy, answered bool
 }
 
 // NewAsking returns an Asking for a Reconciler and the Later that its Applier writes
 // through. The lock guards the Reconciler, and so the Asking; clock is monotonic.
 func NewAsking(r *Reconciler, later *Later, lock sync.Locker, clock func() time.Duration) *Asking {
-	return &Asking{reconciler: r, later: later, lock: lock, clock: clock, urgent: map[string]chan struct{}{}}
+	return &Asking{reconciler: r, later: later, lock: lock, clock: clock, urgent: map[string]chan struct{}{}, turn: make(chan struct{}, 1)}
+}
+
+// Begin says that a pass begins, which takes the answers.
+func (a *Asking) Begin() {
+	if a == nil {
+		return
+	}
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if a.answered {
+		a.busy, a.answered = false, false
+	}
+}
+
+// End says that a pass ended: systemd is asked for what it left, unless it is asked already.
+func (a *Asking) End() {
+	if a == nil {
+		return
+	}
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if !a.busy {
+		a.busy = true
+		a.turn <- struct{}{}
+	}
+}
+
+// Run has systemd asked after passes until the context ends, within one call to it. asked is called
+// once a pass is due for the answers.
+func (a *Asking) Run(ctx context.Context, asked func()) {
+	if a == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.turn:
+		}
+		some := a.ask(ctx)
+		if some {
+			asked() // first: no pass begins for the answers that does nothing
+		}
+		a.lock.Lock()
+		a.busy, a.answered = some, some
+		a.lock.Unlock()
+	}
 }
 
 // Urgent says that a container waits for its group (Await). The caller holds the lock.
@@ -45,17 +95,13 @@ func (a *Asking) AtOnce() {
 	}
 }
 
-// Ask has systemd write what the last pass left to it, the urgent first, and says whether
-// the next one is due because of it.
-func (a *Asking) Ask() bool {
-	if a == nil {
-		return false
-	}
+// ask has systemd write what passes left to it, the urgent first, and says whether there was any.
+func (a *Asking) ask(ctx context.Context) bool {
 	until := a.clock() + AskFor
 	first, rest, urgent := a.take()
-	a.ask(first, until)
+	a.each(ctx, first, until)
 	a.report(urgent)
-	a.ask(rest, until)
+	a.each(ctx, rest, until)
 	return len(first)+len(rest) > 0
 }
 
@@ -78,10 +124,10 @@ func (a *Asking) take() (first, rest []Ask, urgent map[string]chan struct{}) {
 	return first, rest, urgent
 }
 
-// ask asks systemd for what is still desired, until it is too late for the rest.
-func (a *Asking) ask(asks []Ask, until time.Duration) {
+// each asks systemd for what is still desired, until it is too late for the rest.
+func (a *Asking) each(ctx context.Context, asks []Ask, until time.Duration) {
 	for _, one := range asks {
-		if a.clock() >= until {
+		if a.clock() >= until || ctx.Err() != nil {
 			return
 		}
 		a.lock.Lock()

@@ -38,7 +38,7 @@
 // systemd writes its own units, on cgroup v2, as properties until the next boot
 // (AllowedCPUs, AllowedMemoryNodes), so that no daemon-reload undoes them; on v1 it does not
 // touch cpusets. All else is written directly. systemd may take its time: an agent that has
-// others to answer asks it between two passes (Later, Asking), and the second pass verifies
+// others to answer asks it beside the passes (Later, Asking), and the pass after that verifies
 // what systemd wrote.
 //
 // The order is that of package plan: no group gets a CPU before other groups have left it,
