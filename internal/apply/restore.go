@@ -49,6 +49,9 @@ type Restored struct {
 	Found plan.Value
 	// File is where that is, "" when it is in no file or could not be read.
 	File string
+	// Part says that only a part of the original can be had now, where Outcome is OutcomeRestored and
+	// nothing was written yet.
+	Part bool
 	// Texts are Found and the original as File takes them, nil where it takes the values.
 	Texts *Texts
 	// Err is the reason for OutcomeFailed. With another outcome it matches
@@ -149,8 +152,13 @@ func compare(call *call, e journal.Entry) Restored {
 	default:
 		r.Outcome = OutcomeDrifted
 	}
-	if write, part := part(call, e); part && r.Outcome == OutcomeRestored && values.Same(e.Target, found, write) {
+	if r.Outcome != OutcomeRestored { // what is to be written is asked for only where something is
+		return r
+	}
+	if write, part := part(call, e); part && values.Same(e.Target, found, write) {
 		r.Outcome = OutcomePartly
+	} else {
+		r.Part = part
 	}
 	return r
 }
@@ -216,7 +224,7 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 	if c.Value != r.Entry.Original {
 		_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
 	} else if write, some := part(call, r.Entry); some {
-		c.Value, r.Outcome = write, OutcomePartly
+		c.Value, r.Outcome, r.Part = write, OutcomePartly, false
 		if c.Owner == plan.OwnerPlace || c.Owner == plan.OwnerIsolate {
 			c.Owner = plan.OwnerPool // the part is nobody's own
 		}

@@ -37,8 +37,8 @@ type restored struct {
 	Owner    string `json:"owner"`
 	Workload string `json:"workload"`
 	// Outcome is restored, already, partly, drifted, left, gone, dormant or failed, and widened where the group
-	// has Value now, since the original would take CPUs of pinned groups. In a dry run it is would restore
-	// or would widen.
+	// has Value now, since the original would take CPUs of pinned groups. In a dry run it is would restore,
+	// would restore in part or would widen.
 	Outcome string     `json:"outcome"`
 	Value   plan.Value `json:"value,omitempty"`
 	Error   string     `json:"error,omitempty"`
@@ -348,6 +348,9 @@ func lineUp(all []apply.Restored, dryRun bool) []restored {
 		}
 		if dryRun && r.Outcome == apply.OutcomeRestored {
 			line.Outcome = "would restore"
+			if r.Part {
+				line.Outcome += " in part"
+			}
 		}
 		if r.Err != nil {
 			line.Error = r.Err.Error()

@@ -46,13 +46,16 @@ func TestWidened(t *testing.T) {
 	}
 }
 
-// TestByHand: an undo that another writer stopped is exit code 4, and the message says what to do by
-// hand: to write a file, or to give threads what they had.
 // What went back in part at first and whole at the end is a success; what stays in part is none, and is noted.
 func TestRollbackInPart(t *testing.T) {
 	part := restored{Group: "user.slice", Knob: "cpuset.cpus", Original: "0-15", Outcome: string(apply.OutcomePartly)}
 	back := part
 	back.Outcome = string(apply.OutcomeRestored)
+	for part, want := range map[bool]string{false: "would restore", true: "would restore in part"} {
+		if got := lineUp([]apply.Restored{{Outcome: apply.OutcomeRestored, Part: part}}, true)[0].Outcome; got != want {
+			t.Errorf("dry run: %q, want %q", got, want)
+		}
+	}
 	other := restored{Group: "db", Knob: "cpuset.cpus", Outcome: string(apply.OutcomeRestored)}
 	if u := (undone{lines: []restored{part, other}}).followed(undone{lines: []restored{back}}).parted(); u.failed != nil || len(u.notes) != 0 || u.lines[0] != back || u.lines[1] != other {
 		t.Errorf("whole at the end: %+v", u)
@@ -78,6 +81,8 @@ func TestRollbackThatLeavesTheRecord(t *testing.T) {
 	}
 }
 
+// TestByHand: an undo that another writer stopped is exit code 4, and the message says what to do by
+// hand: to write a file, or to give threads what they had.
 func TestByHand(t *testing.T) {
 	for says, r := range map[string]apply.Restored{
 		`is "7", which Berth did not write; its original is "1"`: {

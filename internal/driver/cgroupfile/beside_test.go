@@ -75,6 +75,9 @@ func TestPartlyBack(t *testing.T) {
 					t.Errorf("%s: the list is %q, want %q", what, got, list)
 				}
 			}
+			if r := a.Restore(nil, true); len(r) != 1 || r[0].Part != (test.owner == plan.OwnerPool) {
+				t.Errorf("a dry run says %+v", r)
+			}
 			back("at first", apply.OutcomePartly, test.partly, test.partly)
 			before := j.Entries()
 			back("once more", apply.OutcomePartly, test.partly, test.partly)
