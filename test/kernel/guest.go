@@ -48,18 +48,21 @@ func (g *Guest) Program(ctx context.Context, name, pkg string) error {
 // Tests builds the test binary of pkg, puts it and the package's testdata into
 // /tests/<pkg>, and adds the job that runs the named tests, for VMs of this stride.
 func (g *Guest) Tests(ctx context.Context, pkg string, tests []string, stride int) error {
-	dir := path.Join("/tests", pkg)
-	binary := path.Join(dir, "live.test")
-	if err := g.build(ctx, binary, "test", "-c", "./"+pkg); err != nil {
+	return g.TestsWith(ctx, Cases{Package: pkg, Tests: tests}, stride, job.Job{Name: pkg})
+}
+
+// TestsWith is Tests with a name, an environment and a file of the job.
+func (g *Guest) TestsWith(ctx context.Context, c Cases, stride int, j job.Job) error {
+	j.Dir = path.Join("/tests", c.Package)
+	binary := path.Join(j.Dir, "live.test")
+	if err := g.build(ctx, binary, "test", "-c", "./"+c.Package); err != nil {
 		return err
 	}
-	if err := g.tree(pkg, dir, "testdata"); err != nil {
+	if err := g.tree(c.Package, j.Dir, "testdata"); err != nil {
 		return err
 	}
-	g.Job(job.Job{
-		Name: pkg, Dir: dir,
-		Argv: []string{binary, "-test.v", "-test.timeout=" + limit(stride).String(), "-test.run=" + pattern(tests)},
-	})
+	j.Argv = []string{binary, "-test.v", "-test.timeout=" + limit(stride).String(), "-test.run=" + pattern(c.Tests)}
+	g.Job(j)
 	return nil
 }
 

@@ -23,6 +23,13 @@ func twoSockets() Machine {
 	return Machine{Name: "vm-2s2n-smt", Sockets: 2, Dies: 1, Cores: 2, Threads: 2, Nodes: 2, MiB: 1536}
 }
 
+// TwoNodes returns that machine with so much memory.
+func TwoNodes(mib int) Machine {
+	m := twoSockets()
+	m.Name, m.MiB = "vm-2n-memory", mib
+	return m
+}
+
 // Wide returns a machine of 16 cores of one thread, which share an L3: what the scheduler balances in one
 // domain.
 func Wide() Machine {

@@ -53,6 +53,7 @@ func run(j job.Job) {
 	out := &lineEnd{}
 	cmd := exec.Command(j.Argv[0], j.Argv[1:]...)
 	cmd.Dir = j.Dir
+	cmd.Env = append(os.Environ(), j.Env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = leftOutput
 	start := time.Now()

@@ -33,6 +33,7 @@ type Job struct {
 	Name string   // Unique, without spaces; the host finds the result by it.
 	Dir  string   // Working directory in the guest.
 	Argv []string // Program and arguments; no shell, no search path.
+	Env  []string // Beside what each job has, as NAME=VALUE.
 	File string   // Sent to the host after the command, if not empty.
 }
 
