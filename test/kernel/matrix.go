@@ -48,12 +48,13 @@ func timed() []string {
 // unsettling returns the tests that the one cell leaves out. Two turn trace events of the scheduler on,
 // for which the kernel changes its own code and interrupts every processor (text_poke_bp): now and then
 // an emulated one does not answer, and the kernel waits for good. The third keeps every processor busy
-// for a minute, within which one on a busy machine may do too little. The last takes processors off and
-// on, at which one is reset now and then. The whole matrix has them.
+// for a minute, within which one on a busy machine may do too little. The next takes processors off and
+// on, at which one is reset now and then. The last moves memory for minutes. The whole matrix has them.
 func unsettling() []string {
 	return []string{
 		"internal/agent.TestLiveSidesKeepToTheirCores", "internal/agent.TestLiveSidesShareNoCore",
 		"internal/tuner.TestLiveDeadlineUnderRealTimeHogs", "internal/driver/cookie.TestLiveCookieWithoutSiblings",
+		"internal/agent.TestLiveMemsOfARunningGroup",
 	}
 }
 
