@@ -38,7 +38,8 @@ type Options struct {
 	// Records has Restore take Berth's values out of the records of other programs, too
 	// (Recorder). It waits for them.
 	Records bool
-	// Leave has Restore forget the originals of values that other writers changed: they stay.
+	// Leave has Restore forget the originals of values that other writers changed, and of those that the
+	// host takes back in part only: what is there stays.
 	Leave bool
 }
 
@@ -84,7 +85,7 @@ type Result struct {
 	// Wrote says that the host file was written.
 	Wrote bool
 	// Err is nil when the value is in effect and recorded. It matches
-	// ErrChanged, ErrDeferred, ErrGone, ErrJournal, ErrNotEffective, ErrRefused or
+	// ErrChanged, ErrDeferred, ErrGone, ErrJournal, ErrNotEffective, ErrPartly, ErrRefused or
 	// ErrSkipped, or is another answer of the kernel with path and content. With Wrote it may match
 	// ErrJournal: the original is in effect, only its record is missing.
 	Err error

@@ -13,8 +13,8 @@ import (
 // writes of a call mean the same thing. If it is an io.Closer, it is closed at the end.
 //
 // Errors match ErrGone when what the target names is not there any more,
-// ErrNotEffective when the host took the value and does something else, and ErrRefused
-// when the host does not take it.
+// ErrNotEffective when the host took the value and does something else, ErrPartly when it
+// took as much of it as it could, and ErrRefused when the host does not take it.
 type Driver interface {
 	// Read returns the value in force and the identity of what has it. The identity
 	// may be known without the value, and comes with the error then.

@@ -16,6 +16,9 @@ var (
 	// ErrNotEffective says that the write succeeded and the kernel then had
 	// another value.
 	ErrNotEffective = errors.New("value is not in effect")
+	// ErrPartly says that the host took as much of the value as it could, and may take the rest at
+	// another time.
+	ErrPartly = errors.New("in effect in part only")
 	// ErrRefused says that the kernel does not take the value (EINVAL, for lists
 	// also EACCES, EBUSY, ENOSPC or ERANGE, which the error matches too), most
 	// often because of another writer's setting that the message names. Trying

@@ -21,8 +21,8 @@ const (
 	// OutcomeDrifted says that a value stands which is neither the original
 	// nor Berth's. It was not overwritten and the entry is kept.
 	OutcomeDrifted Outcome = "drifted"
-	// OutcomeLeft says the same of a value that is to stay (Options.Leave): the original is
-	// forgotten.
+	// OutcomeLeft says the same of a value that is to stay (Options.Leave), or that the host took
+	// back in part only: the original is forgotten.
 	OutcomeLeft Outcome = "left"
 	// OutcomeGone says that the target, or its identity, is gone and there is
 	// nothing left to restore. Where its value may come back (plan.Kind.Recurs), the entry
@@ -249,6 +249,11 @@ func (a *Applier) forget(r *Restored) {
 			return
 		}
 		r.Outcome = OutcomeLeft
+	case OutcomeFailed:
+		if !a.leave || !errors.Is(r.Err, ErrPartly) {
+			return
+		}
+		r.Outcome, r.Err = OutcomeLeft, nil
 	default:
 		return
 	}

@@ -39,7 +39,7 @@ type appliedRow struct {
 	File     string `json:"file"`
 	Was      string `json:"was"`
 	Want     string `json:"want"`
-	// State is written, stands, left or nextBoot.
+	// State is written, partial, stands, left or nextBoot.
 	State string `json:"state"`
 	Why   string `json:"why"`
 }
@@ -295,7 +295,7 @@ func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tun
 	if err != nil {
 		return applyError(err, done.Restored)
 	}
-	j.result = appliedProfile{Profile: plan.Profile, Writes: done.Writes, Settings: appliedRows(parts, done.Left)}
+	j.result = appliedProfile{Profile: plan.Profile, Writes: done.Writes, Settings: appliedRows(parts, done)}
 	record, is := u.Applied()
 	j.ahead(record)
 	if is && record.Phase == tuner.Trial {
@@ -422,20 +422,25 @@ func applyError(err error, restored []apply.Restored) error {
 }
 
 // appliedRows are the settings with what became of each.
-func appliedRows(parts tune.Division, left []tune.Setting) []appliedRow {
+func appliedRows(parts tune.Division, done tuner.Result) []appliedRow {
 	rows := []appliedRow{}
 	add := func(s tune.Setting, state, why string) {
 		rows = append(rows, appliedRow{Knob: s.Knob, Instance: s.Instance, File: s.File, Was: s.Now, Want: s.Want, State: state, Why: why})
 	}
-	refused := map[string]string{}
-	for _, s := range left {
-		refused[s.File] = s.Why
+	said := func(of []tune.Setting, file string) (why string, is bool) {
+		if i := slices.IndexFunc(of, func(s tune.Setting) bool { return s.File == file }); i >= 0 {
+			return of[i].Why, true
+		}
+		return "", false
 	}
 	for _, s := range parts.Write {
-		why, is := refused[s.File]
+		refused, left := said(done.Left, s.File)
+		short, partly := said(done.Partly, s.File)
 		switch {
-		case is:
-			add(s, "left", why)
+		case left:
+			add(s, "left", refused)
+		case partly:
+			add(s, "partial", short)
 		case s.Stands():
 			add(s, "stands", "")
 		default:
@@ -466,6 +471,9 @@ func printApplied(w io.Writer, a appliedProfile) error {
 		if r.State == "left" {
 			now = r.Was
 			notes = append(notes, fmt.Sprintf("note: %s is left as it is: %s\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
+		}
+		if r.State == "partial" {
+			notes = append(notes, fmt.Sprintf("note: %s: %s; berth tune verify shows how much there is\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
 		}
 		rows = append(rows, []string{strings.TrimSpace(r.Knob + " " + r.Instance), textOrDash(r.Was), textOrDash(now), r.State, textOrDash(r.File)})
 	}

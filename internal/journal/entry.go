@@ -65,7 +65,8 @@ func (e Entry) IsOriginal(kinds plan.Kinds, v plan.Value) bool { return e.same(k
 
 // IsOurs reports whether v is a value that Berth wrote or was about to write
 // over, or what the host makes of such a value, or of the original, by mistake
-// (plan.Kind.Mangled). It is false for values that only others can have written.
+// (plan.Kind.Mangled), or in part (plan.Kind.Part). It is false for values that only others can
+// have written.
 func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 	if e.same(kinds, v, e.Intent) || e.same(kinds, v, e.Previous) {
 		return true
@@ -75,7 +76,7 @@ func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 			return true
 		}
 	}
-	return false
+	return kinds.Part(e.Target, v, e.Previous, e.Intent) || kinds.Part(e.Target, v, e.Intent, e.Original)
 }
 
 // IsOf reports whether the entry is about what has this identity and has, or had before a

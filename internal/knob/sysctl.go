@@ -20,11 +20,23 @@ func sysctl(key string) (Knob, bool) {
 	if file == "" {
 		return Knob{}, false
 	}
-	return Knob{
+	k := Knob{
 		Name: Prefix + key, About: "the kernel parameter " + key, Unit: Text,
 		Effective: "the file", Class: Exact, Risk: Medium, Phase: Plain,
 		Places: []Place{{Kernels: anyLinux, File: file}},
-	}, true
+	}
+	if IsPool(file) {
+		k.Class = Lossy
+		k.Trap = "the kernel takes as many pages as it has memory for; an undo asks for the number that there was, and the kernel chooses their NUMA nodes again"
+	}
+	return k, true
+}
+
+// IsPool reports whether a file is the number of persistent huge pages. A write asks for that many, and is
+// no error where there is memory for fewer (set_max_huge_pages in mm/hugetlb.c): the file then shows how
+// many there are.
+func IsPool(file string) bool {
+	return file == sysctls+"/vm/nr_hugepages" || file == sysctls+"/vm/nr_hugepages_mempolicy"
 }
 
 // SysctlFile is the file of a sysctl, "" for what is no name of one.

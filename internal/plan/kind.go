@@ -18,6 +18,8 @@ type Kind struct {
 	// Mangled says whether v is what the host itself may make of a recorded value
 	// by mistake, so that v is Berth's as far as the recorded value is.
 	Mangled func(t Target, v, recorded Value) bool
+	// Part says whether v is what the host may have made of a change that it takes in part.
+	Part func(t Target, v, from, to Value) bool
 	// Recurs says that another program has the values of a target on record, and gives them
 	// to whatever is made next under its name: that starts with the value of Berth's.
 	Recurs func(t Target) bool
@@ -52,6 +54,12 @@ func (k Kinds) Same(t Target, a, b Value) bool {
 func (k Kinds) Mangled(t Target, v, recorded Value) bool {
 	mangled := k[t.Driver].Mangled
 	return mangled != nil && mangled(t, v, recorded)
+}
+
+// Part says whether v is what the host may have made of a change that it takes in part.
+func (k Kinds) Part(t Target, v, from, to Value) bool {
+	part := k[t.Driver].Part
+	return part != nil && part(t, v, from, to)
 }
 
 // Recurs says that what is made next under the target's name has its value again.

@@ -3,6 +3,7 @@ package tune
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,8 @@ const (
 	Ignored State = "ignored"
 	// Pending: an interrupt has it, and the kernel moves it when it fires next.
 	Pending State = "pending"
+	// Partial: the kernel has fewer of what was asked for, as of huge pages without memory for all.
+	Partial State = "partial"
 	// PendingReboot: the next boot brings it.
 	PendingReboot State = "pendingReboot"
 	// Gone: the file is not there any more.
@@ -100,6 +103,9 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 		s.State = Unreadable
 	case s.Effective != s.Want && (found[i].Place.Again == "" || !near(s.Effective, s.Want)):
 		s.State = Drift
+		if knob.IsPool(s.File) && fewer(s.Effective, s.Want) {
+			s.State = Partial
+		}
 	default:
 		s.State = OK
 		if made := effective(found[i]); made != "" && !within(made, s.Want) {
@@ -116,6 +122,13 @@ func near(a, b string) bool {
 	x, errX := time.ParseDuration(a)
 	y, errY := time.ParseDuration(b)
 	return errX == nil && errY == nil && (x-y).Abs() <= rounding
+}
+
+// fewer says whether a is the smaller one of two whole numbers.
+func fewer(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
 }
 
 // within says whether a list of CPUs is part of another one.

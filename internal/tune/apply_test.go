@@ -118,6 +118,23 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyPool: huge pages that the kernel has no memory for are no drift.
+func TestVerifyPool(t *testing.T) {
+	for file, states := range map[string]map[string]tune.State{
+		"/proc/sys/vm/nr_hugepages":            {"1024": tune.OK, "312": tune.Partial, "0": tune.Partial, "2000": tune.Drift},
+		"/proc/sys/vm/nr_hugepages_mempolicy":  {"312": tune.Partial},
+		"/proc/sys/vm/nr_overcommit_hugepages": {"1024": tune.OK, "312": tune.Drift},
+	} {
+		for now, want := range states {
+			found := knob.Found{File: file, Now: now, Support: knob.Settable}
+			got := tune.Verify(tune.Verified{File: file, Want: "1024"}, []knob.Found{found}, func(knob.Found) string { return "" })
+			if got.State != want || got.Effective != now {
+				t.Errorf("%s: %+v, want %s", now, got, want)
+			}
+		}
+	}
+}
+
 // TestVerifySlice: the kernel rounds a slice when CPUs come and go.
 func TestVerifySlice(t *testing.T) {
 	for now, want := range map[string]tune.State{"4ms": tune.OK, "3.999999ms": tune.OK, "3ms": tune.Drift} {

@@ -37,6 +37,8 @@ type Result struct {
 	// Left are settings that this kernel turned out not to take, and that an apply goes on
 	// without.
 	Left []tune.Setting
+	// Partly are those that the kernel took in part, each with what it has.
+	Partly []tune.Setting
 	// Restored is what became of what was written, where the apply failed.
 	Restored []apply.Restored
 }
@@ -208,6 +210,10 @@ func (t *Tuner) carryOut(next Applied, all []one, phase Phase) (Result, error) {
 		switch {
 		case err == nil:
 			kept = append(kept, s)
+		case errors.Is(err, apply.ErrPartly):
+			kept = append(kept, s)
+			s.Why = err.Error()
+			done.Partly = append(done.Partly, s.Setting)
 		case leaves(s, err):
 			s.Why = err.Error()
 			done.Left = append(done.Left, s.Setting)

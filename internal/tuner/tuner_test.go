@@ -687,6 +687,46 @@ func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
 	}
 }
 
+// TestPoolInPart: an apply goes on with the huge pages that the kernel has memory for, another one asks again,
+// and the rollback gives them back.
+func TestPoolInPart(t *testing.T) {
+	const pool = "/proc/sys/vm/nr_hugepages"
+	h := newHost(t)
+	h.write(pool, "0")
+	before := h.files()
+	made := "312"
+	h.step = func(step string) {
+		if strings.HasPrefix(step, string(apply.StepWritten)) && strings.Contains(step, "nr_hugepages") {
+			h.write(pool, made)
+		}
+	}
+	values := map[string]string{pool: "1024", autogroup: "0"}
+	for _, made = range []string{"312", "600"} {
+		h.do(func(u *tuner.Tuner) {
+			r, err := u.Apply(order(0, values))
+			if err != nil || len(r.Partly) != 1 || !strings.Contains(r.Partly[0].Why, "the kernel has "+made) || len(r.Left) > 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			a, _ := u.Applied()
+			var states []tune.State
+			for _, row := range a.Verify(h.root.FS()) {
+				states = append(states, row.State)
+			}
+			if !slices.Equal(states, []tune.State{tune.OK, tune.Partial}) {
+				t.Errorf("verify: %q", states)
+			}
+		})
+	}
+	h.do(func(u *tuner.Tuner) {
+		if all := u.Rollback(); outcomes(all)[pool] != apply.OutcomeRestored {
+			t.Errorf("%+v", all)
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestPreferenceThatItsGovernorMoves: the original is the value before the governor's write,
 // also where the profile desires that same value.
 func TestPreferenceThatItsGovernorMoves(t *testing.T) {

@@ -30,6 +30,9 @@
 // slice that differs by a few is the same, and one that the kernel scaled for another number
 // of CPUs is still Berth's to put back.
 //
+// Of a number of huge pages the kernel takes what it has memory for: ErrPartly. What stands between that
+// number and the one before is Berth's to put back.
+//
 // A file that cannot be written is distinguished from one that is not there: ErrReadOnly and
 // ErrAbsent. Where the first directory below a tree is missing, and with it a whole
 // subsystem, nothing says that the file is gone: ErrHidden. A boot resets all of them.

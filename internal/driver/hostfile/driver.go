@@ -15,7 +15,7 @@ import (
 )
 
 // Values returns what the kind says of its values without a host.
-func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same, Mangled: rescaled}} }
+func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same, Mangled: rescaled, Part: part}} }
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root) apply.Kinds {
@@ -217,6 +217,9 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 	effective, err := value(d, c.Target)
 	if err != nil {
 		return "", classify(err)
+	}
+	if part(c.Target, effective, c.From, c.Value) && effective != c.Value {
+		return effective, fmt.Errorf("wrote %s, the kernel has %s: %w", c.Value, effective, apply.ErrPartly)
 	}
 	if !same(c.Target, effective, c.Value) {
 		return effective, fmt.Errorf("wrote %s, the kernel has %s: %w", c.Value, effective, apply.ErrNotEffective)

@@ -163,6 +163,51 @@ func TestNotEffective(t *testing.T) {
 	restored(t, a, apply.OutcomeDrifted)
 }
 
+// TestPoolInPart: of huge pages the kernel takes as many as it has memory for, and what stands between two
+// numbers goes back.
+func TestPoolInPart(t *testing.T) {
+	const file = "/proc/sys/vm/nr_hugepages"
+	for name, tt := range map[string]struct {
+		leave               bool
+		before              string
+		to                  plan.Value
+		takes, again, other string // what the kernel makes of the write, of the undo, and another program
+		err                 error
+		want                apply.Outcome
+		left                string
+	}{
+		"fewer":              {before: "0", to: "1024", takes: "312", err: apply.ErrPartly, want: apply.OutcomeRestored, left: "0"},
+		"none":               {before: "8", to: "1024", takes: "8", err: apply.ErrPartly, want: apply.OutcomeAlready, left: "8"},
+		"all":                {before: "8", to: "1024", takes: "1024", want: apply.OutcomeRestored, left: "8"},
+		"fewer back":         {before: "1024", to: "8", takes: "8", again: "500", want: apply.OutcomeFailed, left: "500"},
+		"fewer back is left": {leave: true, before: "1024", to: "8", takes: "8", again: "500", want: apply.OutcomeLeft, left: "500"},
+		"some were lost":     {before: "0", to: "1024", takes: "1024", other: "1000", want: apply.OutcomeRestored, left: "0"},
+		"another's":          {before: "0", to: "1024", takes: "312", other: "2000", err: apply.ErrPartly, want: apply.OutcomeDrifted, left: "2000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorded(t)
+			r.write(file, tt.before)
+			a, j := r.applier(apply.Options{Leave: tt.leave, Step: func(s apply.Step, _ plan.Target) {
+				if made := map[apply.Step]string{apply.StepWritten: tt.takes, apply.StepRestored: tt.again}[s]; made != "" {
+					r.write(file, made)
+				}
+			}})
+			res := a.Apply([]plan.Change{change(t, r.kinds, file, tt.to)})[0]
+			if !errors.Is(res.Err, tt.err) || tt.err == nil && res.Err != nil || string(res.Effective) != tt.takes {
+				t.Errorf("apply: %+v", res)
+			}
+			if tt.other != "" {
+				r.write(file, tt.other)
+			}
+			restored(t, a, tt.want)
+			kept := tt.want == apply.OutcomeFailed || tt.want == apply.OutcomeDrifted
+			if got := r.content(file); got != tt.left || (len(j.Entries()) == 1) != kept {
+				t.Errorf("the file has %s, want %s; entries %v", got, tt.left, j.Entries())
+			}
+		})
+	}
+}
+
 // Another writer's value that is to stay is no business of Berth's any more.
 func TestLeave(t *testing.T) {
 	r := newRecorded(t)

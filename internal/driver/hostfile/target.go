@@ -103,6 +103,18 @@ func same(t plan.Target, a, b plan.Value) bool {
 	return at.Mask && errLeft == nil && errRight == nil && left == right
 }
 
+// part says whether a pool of huge pages stands between two numbers of pages: the kernel takes what it has
+// memory for.
+func part(t plan.Target, v, from, to plan.Value) bool {
+	if !knob.IsPool(t.Object + "/" + t.Knob) {
+		return false
+	}
+	is, errIs := strconv.ParseUint(string(v), 10, 64)
+	one, errOne := strconv.ParseUint(string(from), 10, 64)
+	other, errOther := strconv.ParseUint(string(to), 10, 64)
+	return errIs == nil && errOne == nil && errOther == nil && is >= min(one, other) && is <= max(one, other)
+}
+
 // factors are what the kernel multiplies a slice with: 1 + log2 of the online CPUs, of which
 // it counts 8 (get_update_sysctl_factor in kernel/sched/fair.c).
 const factors = 4
