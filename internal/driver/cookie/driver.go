@@ -30,9 +30,18 @@ var ErrUnseen = errors.New("core scheduling needs hostPID and CAP_SYS_PTRACE, wh
 // knob is what the knob of a target begins with; the cookie follows.
 const knob = "cookie "
 
-// rounds bounds how often the threads are listed: those that one makes before its turn have what
-// it had.
-const rounds = 10
+const (
+	// rounds bounds how often the threads are listed: those that one makes before its turn have what
+	// it had.
+	rounds = 10
+	// most is how many threads get the cookie in one write, and how many looks at threads it takes
+	// beside the first of each: about 50 ms, in which the agent does nothing else.
+	most = 65536
+)
+
+// ErrTooMany says that a group has so many threads that giving them a cookie would hold the agent up.
+// Who is in a group chooses how many there are.
+var ErrTooMany = fmt.Errorf("more than %d threads", most)
 
 // Target is a cookie of the group at a path, as cgroup.Group.Path returns it.
 func Target(group string, c coresched.Cookie) plan.Target {
@@ -94,6 +103,8 @@ func (d *cookies) in(t plan.Target, f func(*cgroup.Group, coresched.Cookie) erro
 
 // Threads are those of a group that have a cookie, and those that have none at all.
 type Threads struct{ Have, Lack []int }
+
+func (t Threads) size() int { return len(t.Have) + len(t.Lack) }
 
 func (t Threads) value() plan.Value {
 	switch {
@@ -177,6 +188,9 @@ func (w *write) run() (plan.Value, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := w.refuses(now); err != nil {
+		return now.value(), err
+	}
 	if todo := w.todo(now); len(todo) > 0 {
 		gives := w.id
 		if !w.all {
@@ -198,6 +212,15 @@ func (w *write) run() (plan.Value, error) {
 	return None, nil
 }
 
+// refuses is ErrTooMany where a group that lacks the cookie has too many threads to give it to. It is
+// taken from any number.
+func (w *write) refuses(now Threads) error {
+	if n := now.size(); w.all && len(now.Lack) > 0 && n > most {
+		return fmt.Errorf("%w: %s has %d", ErrTooMany, w.group.Path(), n)
+	}
+	return nil
+}
+
 // todo returns the threads that are to change.
 func (w *write) todo(now Threads) []int {
 	if w.all {
@@ -210,17 +233,13 @@ func (w *write) todo(now Threads) []int {
 // none. One that is not listed in the group afterwards left it, or ended before its turn and gave
 // its id to another: it gets back what it had.
 func (w *write) rounds(now Threads) (Threads, error) {
-	for range rounds {
+	for round, looks := 0, 0; round < rounds && (looks < most || !w.all); round, looks = round+1, looks+now.size() {
 		todo := w.todo(now)
 		if len(todo) == 0 {
 			break
 		}
-		for _, tid := range todo {
-			err := coresched.Classify(hostwrite.Cookie(tid))
-			if err != nil && !errors.Is(err, coresched.ErrGone) {
-				return now, err
-			}
-			w.changed = w.changed || err == nil
+		if err := w.give(todo); err != nil {
+			return now, err
 		}
 		after, err := Look(w.host, w.group, w.id)
 		if err != nil {
@@ -233,11 +252,30 @@ func (w *write) rounds(now Threads) (Threads, error) {
 	return now, nil
 }
 
+// give gives threads the cookie of the calling thread.
+func (w *write) give(todo []int) error {
+	for _, tid := range todo {
+		err := coresched.Classify(hostwrite.Cookie(tid))
+		if err != nil && !errors.Is(err, coresched.ErrGone) {
+			return err
+		}
+		w.changed = w.changed || err == nil
+	}
+	return nil
+}
+
 // takeBack takes the cookie from those of the given threads that the group does not have.
 func (w *write) takeBack(given, listed []int) {
+	has := make(map[int]bool, len(listed))
+	for _, tid := range listed {
+		has[tid] = true
+	}
 	stray := slices.DeleteFunc(slices.Clone(given), func(tid int) bool {
+		if has[tid] {
+			return true
+		}
 		id, err := coresched.Of(tid)
-		return err != nil || id != w.id || slices.Contains(listed, tid)
+		return err != nil || id != w.id
 	})
 	if len(stray) == 0 {
 		return

@@ -38,6 +38,32 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestRefusesTooMany: a group with very many threads gets no cookie, since the agent does nothing else
+// meanwhile. One that has it keeps it, and it is taken from any number.
+func TestRefusesTooMany(t *testing.T) {
+	t.Parallel()
+	many, few := make([]int, most+1), []int{1, 2}
+	for name, test := range map[string]struct {
+		all  bool
+		now  Threads
+		want error
+	}{
+		"few":                 {true, Threads{Lack: few}, nil},
+		"many":                {true, Threads{Lack: many}, ErrTooMany},
+		"a few of many":       {true, Threads{Have: many, Lack: few}, ErrTooMany},
+		"all of many have it": {true, Threads{Have: many}, nil},
+		"taken from many":     {false, Threads{Have: many}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := write{group: &cgroup.Group{}, all: test.all}
+			if err := w.refuses(test.now); !errors.Is(err, test.want) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
 // What an error means for a group.
 func TestErrors(t *testing.T) {
 	t.Parallel()
