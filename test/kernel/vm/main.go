@@ -7,6 +7,8 @@
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints what it said
 //	vm wide ARG...    does the same on 16 CPUs that share an L3
+//	vm test PACKAGE TEST...
+//	                  runs live tests of one package there, such as internal/cli TestLiveTop
 //	vm mems [-bytes 1GiB] [-kernel own|distro] [-json FILE]
 //	                  shows what narrowing the memory nodes of a running group does, and what the agent does
 package main
@@ -54,10 +56,12 @@ func run(ctx context.Context, args []string) error {
 		return runBerth(ctx, kernel.Machines()[0], os.Args[2:])
 	case "wide":
 		return runBerth(ctx, kernel.Wide(), os.Args[2:])
+	case "test":
+		return runTests(ctx, os.Args[2:])
 	case "mems":
 		return showMems(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | mems [-bytes SIZE]; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test PACKAGE TEST... | mems [-bytes SIZE]; not %q", args[0])
 }
 
 // runBerth boots a machine and runs one command of Berth there.

@@ -71,26 +71,9 @@ func showMems(ctx context.Context, args []string) error {
 // memsIn runs the test in a VM.
 func memsIn(ctx context.Context, vm kernel.VM, bytes int64) (job.Result, error) {
 	const report = "/tmp/mems.json"
-	dir, err := os.MkdirTemp("", "berth-vm-")
-	if err != nil {
-		return job.Result{}, err
-	}
-	defer os.RemoveAll(dir)
-	guest, err := kernel.NewGuest(ctx, ".", dir)
-	if err != nil {
-		return job.Result{}, err
-	}
-	j := job.Job{Name: "mems", File: report, Env: []string{
+	return testsIn(ctx, vm, memsTest(), job.Job{Name: "mems", File: report, Env: []string{
 		mems.BytesVariable + "=" + strconv.FormatInt(bytes, 10), mems.ReportVariable + "=" + report,
-	}}
-	if err := guest.TestsWith(ctx, memsTest(), vm.Stride, j); err != nil {
-		return job.Result{}, err
-	}
-	if vm.Image, err = guest.Close(); err != nil {
-		return job.Result{}, err
-	}
-	results, err := vm.Run(ctx)
-	return results[j.Name], err
+	}})
 }
 
 // kernelOf returns a kernel by who configured it.
