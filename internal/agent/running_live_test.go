@@ -71,18 +71,7 @@ func has(what string) error {
 		if _, err := fmt.Sscan(rest, &size, &node); err != nil {
 			return err
 		}
-		region, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-		if err != nil {
-			return err
-		}
-		if err := unix.Madvise(region, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) { // a kernel without them
-			return err
-		}
-		if err := placed(region, useBind, 1<<node); err != nil {
-			return err
-		}
-		touchAll(region)
-		return placed(region, useDefault, 0)
+		return holds(size, node)
 	case "make", "map": // a file in memory, made on a node, or as another process made it
 		if _, err := fmt.Sscan(rest, &path, &size, &node); err != nil {
 			return err
@@ -90,6 +79,36 @@ func has(what string) error {
 		return mapsFile(path, size, node, word == "make")
 	case "interleave":
 		return setPolicy(interleave, 0, node1)
+	}
+	return nil
+}
+
+// piece is how much is mapped at a time: of a mapping above 4 GiB nobody reads the memory policy.
+const piece = 1 << 30
+
+// holds takes memory of a node.
+func holds(size int64, node int) error {
+	page := os.Getpagesize()
+	for ; size > 0; size -= piece {
+		n := int(min(size, piece))
+		region, err := unix.Mmap(-1, 0, n+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		if err != nil {
+			return err
+		}
+		if err := unix.Mprotect(region[n:], unix.PROT_NONE); err != nil { // else the kernel makes one mapping of two
+			return err
+		}
+		region = region[:n]
+		if err := unix.Madvise(region, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) { // a kernel without them
+			return err
+		}
+		if err := placed(region, useBind, 1<<node); err != nil {
+			return err
+		}
+		touchAll(region)
+		if err := placed(region, useDefault, 0); err != nil {
+			return err
+		}
 	}
 	return nil
 }
