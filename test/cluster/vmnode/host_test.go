@@ -60,6 +60,7 @@ const (
 func TestHostOfSystemd(t *testing.T) {
 	h := newHost(t)
 	t.Run("Install", h.install)
+	t.Run("Killed", h.killed)
 	t.Run("Deadline", h.deadline)
 	t.Run("PowerCut", h.cut)
 	t.Run("Rollback", h.rollback)
@@ -183,6 +184,56 @@ func (h *host) install(t *testing.T) {
 		t.Errorf("the agent was process %s and is %s", first, now)
 	}
 	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+}
+
+// burner is a service that rests for a while and then needs more than its limit.
+const burner = `[Service]
+ExecStart=/bin/sh -c 'while :; do sleep 5; timeout 5 sh -c "while :; do :; done"; done'
+CPUQuota=20%
+`
+
+const burning = `apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: burner, annotations: {koordinator.sh/cpuBurst: '{"policy": "auto"}'}}
+spec: {systemdUnit: burner.service}
+`
+
+const pinned = `apiVersion: berth.dev/v1alpha1
+kind: Workload
+metadata: {name: work, annotations: {cpuset-scheduler: "true"}}
+spec: {systemdUnit: work.service, cpu: {limit: "1"}}
+`
+
+// killed kills the agent at a moment at which a quota is raised, and it does not come back: systemd has
+// the quota put back by the unit, and the CPUs of a pinned service stay.
+func (h *host) killed(t *testing.T) {
+	const (
+		quota = "cat /sys/fs/cgroup/system.slice/burner.service/cpu.max"
+		cpus  = "systemctl show -P AllowedCPUs work"
+		unit  = "systemctl show -P ActiveState berth-agent; systemctl show -P ExecStopPost berth-agent | grep -c 'code=exited ; status=0'"
+		once  = "/etc/systemd/system/berth-agent.service.d/once.conf"
+		files = "/etc/berth/workloads"
+	)
+	h.write(once, "[Service]\nRestart=no\n")
+	h.write("/etc/systemd/system/burner.service", burner)
+	h.write(files+"/burner.yaml", burning)
+	h.write(files+"/work.yaml", pinned)
+	h.sh(t, "systemctl daemon-reload && systemctl start burner")
+	h.expect(t, "in the beginning", quota, "20000 100000")
+	h.eventually(t, "pinned", cpus+" | grep -c '^[0-9]$'", "1")
+	has := h.sh(t, cpus)
+	said := h.sh(t, "for i in $(seq 6000); do q=$("+quota+"); case $q in 20000*) sleep 0.02;; *) systemctl kill -s KILL berth-agent; echo $q; break;; esac; done")
+	if strings.TrimSpace(said) == "" {
+		t.Fatal("the quota was never raised")
+	}
+	h.eventually(t, "the unit after "+said, unit, "failed\n2")
+	h.expect(t, "the quota is back", quota, "20000 100000")
+	h.expect(t, "the CPUs stay", cpus, has)
+	h.sh(t, "rm "+once+" "+files+"/burner.yaml && systemctl daemon-reload && systemctl start berth-agent && systemctl stop burner")
+	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+	h.expect(t, "the CPUs stay under the next one", cpus, has)
+	h.sh(t, "rm "+files+"/work.yaml")
+	h.eventually(t, "the CPUs are back", cpus, "")
 }
 
 // deadline applies a profile that nobody commits: a service of systemd's undoes it.
