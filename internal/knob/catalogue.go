@@ -1,6 +1,9 @@
 package knob
 
-import "slices"
+import (
+	"path"
+	"slices"
+)
 
 const (
 	micro  = int64(1000)
@@ -23,6 +26,13 @@ const (
 	from66   = "Linux 6.6 and newer"
 	anyLinux = "any"
 )
+
+// InPolicy reports whether a file is one of a frequency policy. Without an online CPU the policy is
+// inactive, and all of its files answer EBUSY (show and store in drivers/cpufreq/cpufreq.c).
+func InPolicy(file string) bool {
+	is, err := path.Match(policies, path.Dir(file))
+	return err == nil && is
+}
 
 // Catalogue returns the knobs that have a name of their own. The values are those of the
 // kernel sources and of kernels 5.10, 6.1, 6.12, 6.18 and 7.2 as they were seen running.

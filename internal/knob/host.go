@@ -31,6 +31,7 @@ type access string
 const (
 	locked access = "locked" // EPERM at the open
 	denied access = "denied" // EACCES at the open
+	busy   access = "busy"   // EBUSY at the read
 )
 
 // Host is a host's files, or those of a recorded tree. It is for one goroutine.
@@ -222,6 +223,8 @@ func (h *Host) text(file string) (string, error) {
 		return "", syscall.EPERM
 	case denied:
 		return "", syscall.EACCES
+	case busy:
+		return "", syscall.EBUSY
 	}
 	text, err := fs.ReadFile(h.in(file))
 	return strings.TrimSpace(string(text)), err

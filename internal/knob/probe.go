@@ -37,6 +37,8 @@ type Found struct {
 	// Fixed says that nothing can set it, or put it back: the kernel has the file for reading
 	// only, or for writing only.
 	Fixed bool
+	// Dormant says that its CPUs are offline: the kernel shows and takes no value of it until one is back.
+	Dormant bool
 	// Loss says what a write of any value would change elsewhere that no undo puts back; LossOf says
 	// it of one value.
 	Loss string
@@ -143,6 +145,9 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	switch {
 	case err == nil:
 		f.Now = k.read(p, text)
+	case errors.Is(err, syscall.EBUSY) && InPolicy(f.File):
+		f.Support, f.Dormant, f.Why = ReadOnly, true, "its CPUs are offline"
+		return f
 	case strings.HasPrefix(f.File, debugfs) && errors.Is(err, syscall.EPERM):
 		f.Support, f.Now = ReadOnly, h.shown(p)
 		f.Why = "kernel lockdown closes the files of debugfs"
@@ -186,15 +191,16 @@ func (h *Host) There(file string) bool {
 	return err == nil && there
 }
 
-// withWords notes the words that the files take, from the first file or from one beside it:
+// withWords notes the words that the files take, from the first file that can be read or from one beside it:
 // one kernel takes the same for every instance.
 func (h *Host) withWords(k Knob, all []Found) []Found {
 	if k.Unit != Choice || k.Words != nil {
 		return all
 	}
-	_, words := choices(h.Text(all[0].File))
-	if beside := all[0].Place.Allowed; beside != "" {
-		words = strings.Fields(h.Text(path.Join(path.Dir(all[0].File), beside)))
+	one := all[max(0, slices.IndexFunc(all, func(f Found) bool { return !f.Dormant }))]
+	_, words := choices(h.Text(one.File))
+	if beside := one.Place.Allowed; beside != "" {
+		words = strings.Fields(h.Text(path.Join(path.Dir(one.File), beside)))
 	}
 	for n := range all {
 		all[n].Allowed = words

@@ -165,6 +165,10 @@ func TestRecordedAgain(t *testing.T) {
 		"proc/irq/8/smp_affinity_list":   {Data: []byte("0-3\n"), Mode: 0o644},
 		"proc/sys/kernel/numa_balancing": {Data: []byte("1\n"), Mode: 0o644},
 	}}
+	trees["a CPU that is offline"] = offline{fstest.MapFS{
+		"sys/devices/system/cpu/cpufreq/policy0/scaling_governor": {Data: []byte("schedutil\n"), Mode: 0o644},
+		"sys/devices/system/cpu/cpufreq/policy1/scaling_governor": {Data: []byte("schedutil\n"), Mode: 0o644},
+	}}
 	for name := range kernels() {
 		trees[name] = kernel(t, name)
 	}
@@ -178,6 +182,16 @@ func TestRecordedAgain(t *testing.T) {
 			t.Errorf("%s (-tree +recorded):\n%s", name, diff)
 		}
 	}
+}
+
+// offline is a host whose first frequency policy has no online CPU.
+type offline struct{ fs.FS }
+
+func (o offline) ReadFile(name string) ([]byte, error) {
+	if strings.Contains(name, "/policy0/") {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EBUSY}
+	}
+	return fs.ReadFile(o.FS, name)
 }
 
 // TestRecordKeepsLittle: what is no business of a recording stays out of it.

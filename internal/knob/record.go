@@ -108,13 +108,15 @@ func (r *reads) ReadFile(name string) ([]byte, error) {
 	return content, nil
 }
 
-// refused notes a file that exists and cannot be opened.
+// refused notes a file that exists and cannot be opened or read.
 func (r *reads) refused(name string, err error) {
 	switch {
 	case errors.Is(err, syscall.EPERM):
 		r.modes[name] = locked
 	case errors.Is(err, syscall.EACCES):
 		r.modes[name] = denied
+	case errors.Is(err, syscall.EBUSY):
+		r.modes[name] = busy
 	}
 }
 

@@ -61,6 +61,8 @@ const (
 	Partial State = "partial"
 	// PendingReboot: the next boot brings it.
 	PendingReboot State = "pendingReboot"
+	// Dormant: its CPUs are offline, and nothing of it is in force.
+	Dormant State = "dormant"
 	// Gone: the file is not there any more.
 	Gone State = "absent"
 	// Unreadable: it cannot be known from here.
@@ -78,8 +80,9 @@ type Verified struct {
 	State     State  `json:"state"`
 }
 
-// Differs says that the host does not have the value, and will not have it by itself.
-func (s Verified) Differs() bool { return s.State != OK && s.State != Pending }
+// Differs says that the host does not have the value, and will not have it by itself; of a CPU that is offline
+// nobody knows.
+func (s Verified) Differs() bool { return s.State != OK && s.State != Pending && s.State != Dormant }
 
 // String says of a setting what became of it.
 func (s Verified) String() string {
@@ -99,6 +102,8 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 	}
 	s.Effective = found[i].Now
 	switch {
+	case found[i].Dormant:
+		s.State = Dormant
 	case s.Effective == "" && s.Want != "":
 		s.State = Unreadable
 	case s.Effective != s.Want && (found[i].Place.Again == "" || !near(s.Effective, s.Want)):

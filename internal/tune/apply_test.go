@@ -53,6 +53,36 @@ func TestGovernorComesFirst(t *testing.T) {
 	}
 }
 
+// TestDormantPolicy: a policy whose CPUs are offline is left out of a plan, also where it is the first, and is no drift.
+func TestDormantPolicy(t *testing.T) {
+	const policies = "sys/devices/system/cpu/cpufreq/policy"
+	files := map[string]string{"modes": ""}
+	for _, n := range []string{"0", "4"} {
+		files[policies+n+"/scaling_governor"] = "schedutil"
+		files[policies+n+"/scaling_available_governors"] = "performance schedutil"
+	}
+	for _, file := range []string{"scaling_governor", "scaling_available_governors"} {
+		files["modes"] += "busy " + policies + "0/" + file + "\n"
+	}
+	for governor, refuses := range map[string]int{"performance": 0, "ondemand": 1} {
+		p := planOf(t, files, map[string]profile.Setting{"cpu.governor": want(governor, false)})
+		if len(p.Settings) != 1 || p.Settings[0].Instance != "policy4" || len(p.Refuses) != refuses {
+			t.Errorf("%s: %+v; refuses %q", governor, p.Settings, p.Refuses)
+		}
+	}
+	tree := fstest.MapFS{}
+	for name, text := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	k, _ := knob.Lookup("cpu.governor")
+	for n, state := range map[string]tune.State{"0": tune.Dormant, "4": tune.Drift} {
+		got := tune.Verify(tune.Verified{File: "/" + policies + n + "/scaling_governor", Want: "performance"}, knob.Open(tree).Probe(k), func(knob.Found) string { return "" })
+		if got.State != state || got.Differs() != (state == tune.Drift) {
+			t.Errorf("policy%s: %+v, want %s", n, got, state)
+		}
+	}
+}
+
 // TestDivide: an optional setting and an interrupt that the kernel manages stop nothing.
 func TestDivide(t *testing.T) {
 	files := map[string]string{

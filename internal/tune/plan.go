@@ -89,6 +89,9 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: findings, Boot: h.Boot}
 	for _, s := range b.Settings {
 		for _, f := range h.Survey[s.Knob.Name] {
+			if f.Dormant { // Who brings the CPUs back applies again.
+				continue
+			}
 			p.Settings = append(p.Settings, setting(s, f, h))
 		}
 	}

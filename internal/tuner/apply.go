@@ -127,13 +127,19 @@ func (t *Tuner) look(o Order) ([]one, error) {
 	if err := t.free(targets); err != nil {
 		return nil, err
 	}
+	awake := all[:0]
 	for i, stands := range t.applier.Read(targets) {
-		if stands.Err != nil {
-			return nil, fmt.Errorf("%s: %w", all[i].Name(), stands.Err)
+		s := all[i]
+		if errors.Is(stands.Err, apply.ErrNotInForce) { // its CPUs went offline since the plan
+			continue
 		}
-		all[i].change.ID, all[i].change.From = stands.ID, stands.Value
+		if stands.Err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name(), stands.Err)
+		}
+		s.change.ID, s.change.From = stands.ID, stands.Value
+		awake = append(awake, s)
 	}
-	return all, nil
+	return awake, nil
 }
 
 // free refuses targets that the agent's journal has.
@@ -262,12 +268,15 @@ func (t *Tuner) write(s one) (bool, error) {
 	return r.Wrote, r.Err
 }
 
-// leaves says whether an apply goes on without a setting that could not be written: it is
-// optional and the host does not take it, or it is an interrupt's that is gone or that the
-// kernel manages itself.
+// leaves says whether an apply goes on without a setting that could not be written: its CPUs are offline, it
+// is optional and the host does not take it, or it is an interrupt's that is gone or that the kernel manages
+// itself.
 func leaves(s one, err error) bool {
 	if errors.Is(err, apply.ErrNotEffective) {
 		return false
+	}
+	if errors.Is(err, apply.ErrNotInForce) {
+		return true
 	}
 	if s.Optional && (errors.Is(err, apply.ErrRefused) || driver.IsReadOnly(err)) {
 		return true

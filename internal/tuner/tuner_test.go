@@ -341,6 +341,51 @@ func TestHotplug(t *testing.T) {
 	}
 }
 
+// TestDormantOriginal: what waits for a CPU that is offline holds up neither the rollback nor another profile, and
+// goes back once the CPU is online.
+func TestDormantOriginal(t *testing.T) {
+	const interrupt, online = "/proc/irq/4/smp_affinity_list", "/sys/devices/system/cpu/online"
+	h := newHost(t)
+	h.write(interrupt, "2")
+	h.write(online, "0-3")
+	before := h.files()
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, map[string]string{interrupt: "0-1", autogroup: "0"}))
+		must(t, err)
+		must(t, u.Commit())
+	})
+	h.write(online, "0-1")
+	rollback := func() {
+		h.do(func(u *tuner.Tuner) {
+			if all := outcomes(u.Rollback()); all["irq 4/smp_affinity_list"] != apply.OutcomeDormant {
+				t.Errorf("%v", all)
+			}
+			if _, is := u.Applied(); is || len(u.Notes()) != 1 || !strings.Contains(u.Notes()[0], "irq 4") {
+				t.Errorf("a record: %t; notes %q", is, u.Notes())
+			}
+		})
+		if now := h.files(); now[interrupt] != "0-1" || now[autogroup] != "1" {
+			t.Errorf("the interrupt has %s, autogroup %s", now[interrupt], now[autogroup])
+		}
+	}
+	rollback()
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(order(confirm, map[string]string{interrupt: "3", autogroup: "0"}))
+		if err != nil || r.Writes != 1 || len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, "offline") {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	rollback()
+	h.write(online, "0-3")
+	must(t, h.tuner().Close())
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if s, err := journal.Load(h.state, driver.Values()); err != nil || len(s.Entries) > 0 {
+		t.Errorf("left on record: %v, %v", s.Entries, err)
+	}
+}
+
 // TestManagedInterrupt: one that the kernel keeps for itself is left and reported, and a
 // second apply does not try it again.
 func TestManagedInterrupt(t *testing.T) {

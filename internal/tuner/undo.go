@@ -2,6 +2,7 @@ package tuner
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
@@ -32,6 +33,7 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 		more, again = t.pass()
 		all = latest(all, more)
 	}
+	t.sayDormant(all)
 	whole = isWhole(all)
 	if whole && t.is {
 		if err := t.forget(); err != nil {
@@ -43,13 +45,28 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	return all, whole
 }
 
+// sayDormant notes what waits for CPUs that are offline, once.
+func (t *Tuner) sayDormant(all []apply.Restored) {
+	var waiting []string
+	for _, r := range all {
+		if r.Outcome == apply.OutcomeDormant {
+			waiting = append(waiting, r.Entry.Target.String())
+		}
+	}
+	note := "waits for a CPU that is offline, and goes back with the first berth tune rollback or apply after that is online: " + strings.Join(waiting, ", ")
+	if len(waiting) > 0 && !slices.Contains(t.notes, note) {
+		t.notes = append(t.notes, note)
+	}
+}
+
 // Compare says what a rollback of a record and its entries in the journal would do, without changing
 // anything, as apply.Compare does.
 func Compare(h Host, a Applied, entries []journal.Entry) []apply.Restored {
 	return append(apply.Compare(h.Kinds(), entries), a.since(h, entries)...)
 }
 
-// isWhole says that all is as before.
+// isWhole says that all is as before, as far as CPUs are online: what is dormant changes nothing, and its entry
+// outlives the record.
 func isWhole(all []apply.Restored) bool {
 	return !slices.ContainsFunc(all, func(r apply.Restored) bool {
 		return r.Outcome == apply.OutcomeDrifted || r.Outcome == apply.OutcomeFailed || r.Outcome == apply.OutcomePartly

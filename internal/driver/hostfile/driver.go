@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -151,7 +152,7 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 		return "", "", classify(err)
 	}
 	v, err := value(d, t)
-	return v, id, classify(err)
+	return v, id, read(t, err)
 }
 
 // value reads what was requested of a file: in the file itself, or beside it where that shows
@@ -208,6 +209,9 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 		return "", classify(err)
 	}
 	if err := hostwrite.Existing(d, c.Knob, string(c.Value)); err != nil {
+		if _, unread := value(d, c.Target); errors.Is(unread, syscall.EBUSY) {
+			return "", read(c.Target, unread)
+		}
 		return "", classify(err)
 	}
 	f.call.Written(c.Target)
@@ -216,7 +220,7 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 	}
 	effective, err := value(d, c.Target)
 	if err != nil {
-		return "", classify(err)
+		return "", read(c.Target, err)
 	}
 	if part(c.Target, effective, c.From, c.Value) && effective != c.Value {
 		return effective, fmt.Errorf("wrote %s, the kernel has %s: %w", c.Value, effective, apply.ErrPartly)
@@ -257,6 +261,15 @@ func writable(d *hostfs.Dir, name string) error {
 // Locate is apply.Locator.
 func (f *files) Locate(t plan.Target, _ plan.Value) string {
 	return f.root.Join(t.Object + "/" + t.Knob)
+}
+
+// read adds what the answer to a read means: a frequency policy whose CPUs are offline does nothing. A write
+// of its preference is EBUSY at other times, too.
+func read(t plan.Target, err error) error {
+	if errors.Is(err, syscall.EBUSY) && knob.InPolicy(t.Object+"/"+t.Knob) {
+		return fmt.Errorf("%w: its CPUs are offline: %w", apply.ErrNotInForce, err)
+	}
+	return classify(err)
 }
 
 // classify adds what an answer of the kernel means for a file of a kernel: a missing

@@ -14,5 +14,5 @@
 // what was requested; which of these CPUs the kernel chose is in effective_affinity_list.
 // There are interrupts that the kernel places itself: one mode of the file, EPERM or EIO says
 // so (kernel/irq/proc.c, irq_affinity_proc_write and irq_can_set_affinity_usr), and here it is
-// ErrManaged. A boot resets all of them.
+// ErrManaged. CPUs of which none is online it refuses: ErrNotInForce, until one is. A boot resets all of them.
 package irq

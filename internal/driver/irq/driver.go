@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/hostwrite"
 	"github.com/berth-project/berth/internal/plan"
@@ -110,7 +111,7 @@ func (i *interrupts) Write(c plan.Change) (plan.Value, error) {
 		return "", classify(err)
 	}
 	defer d.Close()
-	if err := write(d, c); err != nil {
+	if err := i.write(d, c); err != nil {
 		return "", classify(err)
 	}
 	i.call.Written(c.Target)
@@ -125,15 +126,31 @@ func (i *interrupts) Write(c plan.Change) (plan.Value, error) {
 	return effective, nil
 }
 
+// online returns the CPUs that are online, and false where that is not known.
+func (i *interrupts) online() (cpuset.Set, bool) {
+	text, err := i.root.ReadFile(onlineCPUs)
+	if err != nil {
+		return cpuset.Set{}, false
+	}
+	cpus, err := cpuset.Parse(strings.TrimSpace(string(text)))
+	return cpus, err == nil && !cpus.IsEmpty()
+}
+
 // write writes a file that the kernel lets be written: root may open any of an ordinary file
-// system.
-func write(d *hostfs.Dir, c plan.Change) error {
+// system. The kernel refuses CPUs of which none is online (write_irq_affinity and default_affinity_write
+// in kernel/irq/proc.c): they wait for one.
+func (i *interrupts) write(d *hostfs.Dir, c plan.Change) error {
 	_, mode, err := d.Stat(c.Knob)
 	if err != nil {
 		return err
 	}
 	if mode&0o222 == 0 {
 		return fmt.Errorf("%s/%s has mode %v: %w", d.Path(), c.Knob, mode, ErrManaged)
+	}
+	if online, known := i.online(); known {
+		if cpus, err := parse(c.Target, c.Value); err == nil && !cpus.Intersects(online) {
+			return fmt.Errorf("CPUs %s are offline: %w", cpus, apply.ErrNotInForce)
+		}
 	}
 	return hostwrite.Existing(d, c.Knob, string(c.Value))
 }

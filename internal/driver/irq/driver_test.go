@@ -173,6 +173,33 @@ func TestManaged(t *testing.T) {
 	}
 }
 
+// TestOffline: an original of CPUs that are offline waits for one of them, and never becomes another list.
+func TestOffline(t *testing.T) {
+	const online = "sys/devices/system/cpu/online"
+	for name, tt := range map[string]struct{ file, original, changed, also string }{
+		"an interrupt":    {"proc/irq/24/smp_affinity_list", "2", "0-1", "2-3"},
+		"those that come": {"proc/irq/default_smp_affinity", "0000000c", "00000003", "0000000c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write(online, "0-3\n", 0o444)
+			m.write(tt.file, tt.original, 0o644)
+			must(t, m.a.Apply([]plan.Change{m.change("/"+tt.file, tt.changed)})[0].Err)
+			m.write(online, "0-1\n", 0o444)
+			if r := m.a.Restore(nil, false); len(r) != 1 || r[0].Outcome != apply.OutcomeDormant || r[0].Err != nil || m.content(tt.file) != tt.changed {
+				t.Errorf("%+v; the file has %s", r, m.content(tt.file))
+			}
+			if r := m.a.Apply([]plan.Change{m.change("/"+tt.file, tt.also)})[0]; !errors.Is(r.Err, apply.ErrNotInForce) || r.Wrote {
+				t.Errorf("CPUs that are offline: %+v", r)
+			}
+			m.write(online, "0-2\n", 0o444)
+			if r := m.a.Restore(nil, false); len(r) != 1 || r[0].Outcome != apply.OutcomeRestored || m.content(tt.file) != tt.original {
+				t.Errorf("%+v; the file has %s", r, m.content(tt.file))
+			}
+		})
+	}
+}
+
 // TestHidden: in a container that shows no interrupts nothing is gone.
 func TestHidden(t *testing.T) {
 	for _, covered := range []string{"proc", "proc/irq/24"} {

@@ -20,6 +20,7 @@ const (
 	described  = "/sys/kernel/irq"
 	knobList   = "smp_affinity_list"
 	knobOfNext = "default_smp_affinity"
+	onlineCPUs = "/sys/devices/system/cpu/online"
 )
 
 // Is says whether a file is one of this package.
