@@ -24,7 +24,8 @@ import (
 )
 
 func newTunePlanCommand(g *globals) *cobra.Command {
-	return &cobra.Command{
+	var config string
+	cmd := &cobra.Command{
 		Use:   "plan PROFILE",
 		Short: "Show what a profile would change on this host",
 		Long: `Shows for every setting of a profile the value now and then, the file, whether
@@ -33,9 +34,9 @@ risk; and what is doubtful about the profile on this machine. PROFILE is a name
 that berth tune list shows, or a path. Nothing is written.
 
 Exit code 0 says that the plan could be made, also where the kernel lacks
-settings: SUPPORT says so, and a line says for which of them berth tune apply would
-refuse the profile. 2 is a profile that means nothing on this machine,
-such as one with CPUs that it does not have.`,
+settings or the agent holds some: SUPPORT says so, and a line says for which of
+them berth tune apply would refuse the profile. 2 is a profile that means nothing
+on this machine, such as one with CPUs that it does not have.`,
 		Example: `  berth tune plan low-latency
   berth tune plan ./db.yaml -o json
   berth tune plan hpc-sched --root machine.txtar`,
@@ -59,9 +60,39 @@ such as one with CPUs that it does not have.`,
 			if err != nil {
 				return err
 			}
+			if plan, err = g.held(cmd, config, plan); err != nil {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: it is not known whether the agent holds a setting: %v\n", err)
+			}
 			return show(cmd.OutOrStdout(), format, plan, func(w io.Writer) error { return printPlan(w, plan) })
 		},
 	}
+	configFlag(cmd, &config)
+	return cmd
+}
+
+// held marks what the agent of the host holds; with an error the plan is as it was. A recording has no state.
+func (g *globals) held(cmd *cobra.Command, config string, plan tune.Plan) (tune.Plan, error) {
+	if recording, err := g.recording(); recording != nil || err != nil {
+		return plan, err
+	}
+	stateDir, err := g.tuneState(cmd, config)
+	if err != nil {
+		return plan, err
+	}
+	if nothing, err := isNothing(stateDir); nothing || err != nil {
+		return plan, err
+	}
+	root, err := g.openRoot()
+	if err != nil {
+		return plan, err
+	}
+	defer root.Close()
+	host, closeHost, err := g.tuneHost(root, stateDir)
+	if err != nil {
+		return plan, err
+	}
+	defer closeHost()
+	return host.Held(plan)
 }
 
 // oneArg refuses all but one argument.

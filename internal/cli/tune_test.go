@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,6 +20,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cli"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/hostfile"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/profile"
 )
 
@@ -163,6 +167,49 @@ func TestTuneWritesNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, digest(t, dir)); diff != "" {
 		t.Errorf("changed:\n%s", diff)
+	}
+}
+
+// TestPlanNamesTheHolder: what the agent has on record is not settable, also where it is optional, and the apply
+// refuses it with the same words.
+func TestPlanNamesTheHolder(t *testing.T) {
+	const boot, file, words = "11111111-2222-3333-4444-555555555555", "/proc/sys/kernel/numa_balancing", `the agent holds it, for workload "redis"`
+	dir := bigHost(t, 8)
+	write(t, dir, "proc/sys/kernel/random/boot_id", boot+"\n")
+	write(t, dir, "p.yaml", `apiVersion: berth.dev/v1alpha1
+kind: Profile
+metadata: {name: p}
+spec: {settings: {numa.balancing: {value: off, optional: true}, thp.enabled: never}}
+`)
+	j, err := journal.Open(filepath.Join(dir, "var/lib/berth"), boot, driver.Values())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := hostfile.Target(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Begin(journal.Entry{Target: at, ID: "x", Original: "1", Owner: "place", Workload: "redis"}), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var plan struct {
+		Refuses  []string
+		Settings []struct{ Knob, Support, Why string }
+	}
+	code, out, errs := berthRun(t, "tune", "plan", filepath.Join(dir, "p.yaml"), "--root", dir, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 {
+		t.Fatalf("exit %d, %v: %s", code, err, errs)
+	}
+	if !slices.Equal(plan.Refuses, []string{"numa.balancing"}) {
+		t.Errorf("refuses %q", plan.Refuses)
+	}
+	for _, s := range plan.Settings {
+		if held := s.Knob == "numa.balancing"; held != (s.Support == "readOnly" && s.Why == words) || held == (s.Support == "settable") {
+			t.Errorf("%+v", s)
+		}
+	}
+	if code, _, errs := berthRun(t, "tune", "apply", filepath.Join(dir, "p.yaml"), "--root", dir); code != 4 || !strings.Contains(errs, words) {
+		t.Errorf("apply: exit %d, %s", code, errs)
 	}
 }
 

@@ -15,7 +15,7 @@ type Plan struct {
 	Settings []Setting         `json:"settings"`
 	Findings []profile.Finding `json:"findings"`
 	// Refuses names the settings for which an apply refuses the profile: what is neither
-	// optional nor can be set.
+	// optional nor can be set, and what the agent holds.
 	Refuses []string `json:"refuses"`
 
 	// Boot is how the host boots.
@@ -103,6 +103,26 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	p.Settings = append(p.Settings, boots(b.Boot, h.Boot)...)
 	slices.SortStableFunc(p.Settings, func(a, b Setting) int { return int(a.Phase - b.Phase) })
 	p.Refuses = names(p.Divide().Blocked)
+	return p
+}
+
+// Held returns the plan with the settings that somebody else holds, of which by names who. An apply refuses the
+// profile for them, also for optional ones.
+func (p Plan) Held(by func(Setting) string) Plan {
+	p.Settings = slices.Clone(p.Settings)
+	var held []Setting
+	for i := range p.Settings {
+		s := &p.Settings[i]
+		who := ""
+		if s.Support == knob.Settable {
+			who = by(*s)
+		}
+		if who != "" {
+			s.Support, s.Why = knob.ReadOnly, who
+			held = append(held, *s)
+		}
+	}
+	p.Refuses = names(append(p.Divide().Blocked, held...))
 	return p
 }
 

@@ -144,20 +144,52 @@ func (t *Tuner) look(o Order) ([]one, error) {
 
 // free refuses targets that the agent's journal has.
 func (t *Tuner) free(targets []plan.Target) error {
-	if t.host.AgentDir == "" {
-		return nil
-	}
-	snapshot, err := journal.Load(t.host.AgentDir, driver.Values())
+	held, err := t.host.held()
 	if err != nil {
-		return fmt.Errorf("stateDir: %w", err)
+		return err
 	}
-	held, _ := snapshot.Of(t.host.Boot)
-	for _, e := range held {
-		if slices.ContainsFunc(targets, func(at plan.Target) bool { return at.Place() == e.Target.Place() }) {
-			return fmt.Errorf("%s: %w, for workload %q", e.Target, ErrHeld, e.Workload)
+	for _, at := range targets {
+		if e, is := held[at.Place()]; is {
+			return fmt.Errorf("%s: %w", e.Target, heldFor(e))
 		}
 	}
 	return nil
+}
+
+// held returns what the agent's journal has.
+func (h Host) held() (map[plan.Place]journal.Entry, error) {
+	if h.AgentDir == "" {
+		return nil, nil
+	}
+	snapshot, err := journal.Load(h.AgentDir, driver.Values())
+	if err != nil {
+		return nil, fmt.Errorf("stateDir: %w", err)
+	}
+	entries, _ := snapshot.Of(h.Boot)
+	held := make(map[plan.Place]journal.Entry, len(entries))
+	for _, e := range entries {
+		held[e.Target.Place()] = e
+	}
+	return held, nil
+}
+
+// heldFor names the workload for which the agent holds a target.
+func heldFor(e journal.Entry) error { return fmt.Errorf("%w, for workload %q", ErrHeld, e.Workload) }
+
+// Held returns the plan with what the agent holds, as Apply would refuse it.
+func (h Host) Held(p tune.Plan) (tune.Plan, error) {
+	held, err := h.held()
+	if err != nil || len(held) == 0 {
+		return p, err
+	}
+	return p.Held(func(s tune.Setting) string {
+		at, _, err := h.target(s)
+		e, is := held[at.Place()]
+		if err != nil || !is {
+			return ""
+		}
+		return heldFor(e).Error()
+	}), nil
 }
 
 // changes are those of what does not stand as desired. A governor that changes may move every
