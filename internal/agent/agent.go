@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -147,7 +148,7 @@ func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reco
 	}
 	kinds := driver.Kinds(host, asked)
 	maps.Copy(kinds, aside.Kinds(host, asked))
-	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil})
+	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: drift.Held(opts.Config.StateDir, opts.BootID)})
 }
 
 // describeKernel reads what of the kernel does not change while it runs.

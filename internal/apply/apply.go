@@ -35,6 +35,10 @@ type Options struct {
 	Step func(Step, plan.Target)
 	// Now is the clock for Entry.Since; time.Now when nil.
 	Now func() time.Time
+	// Held says who else in Berth has a target on record, nil for nobody. It is asked once an entry of a
+	// target is on disk that had none: who looks first and records then may do both at the same moment
+	// as the other one, but of two that look again one at least sees the other's entry.
+	Held func(plan.Target) error
 	// Records has Restore take Berth's values out of the records of other programs, too
 	// (Recorder). It waits for them.
 	Records bool
@@ -50,6 +54,7 @@ type Applier struct {
 	journal *journal.Journal
 	step    func(Step, plan.Target)
 	now     func() time.Time
+	held    func(plan.Target) error
 	records bool
 	leave   bool
 
@@ -61,7 +66,7 @@ type Applier struct {
 func New(kinds Kinds, j *journal.Journal, opts Options) *Applier {
 	a := &Applier{
 		kinds: kinds, values: kinds.Values(), journal: j,
-		step: opts.Step, now: opts.Now, records: opts.Records, leave: opts.Leave,
+		step: opts.Step, now: opts.Now, held: opts.Held, records: opts.Records, leave: opts.Leave,
 	}
 	if a.step == nil {
 		a.step = func(Step, plan.Target) {}
@@ -86,7 +91,7 @@ type Result struct {
 	Wrote bool
 	// Err is nil when the value is in effect and recorded. It matches
 	// ErrChanged, ErrDeferred, ErrGone, ErrJournal, ErrNotEffective, ErrPartly, ErrRefused or
-	// ErrSkipped, or is another answer of the kernel with path and content. With Wrote it may match
+	// ErrSkipped, or is that of Options.Held or another answer of the kernel with path and content. With Wrote it may match
 	// ErrJournal: the original is in effect, only its record is missing.
 	Err error
 }
@@ -161,7 +166,13 @@ func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 		return current, false, nil
 	}
 	c.From = current
+	_, known := a.journal.Entry(c.Target)
 	unrecorded := a.record(c)
+	if !known && unrecorded == nil {
+		if err := a.alone(c.Target); err != nil {
+			return current, false, err
+		}
+	}
 	if unrecorded != nil && !a.isWayBack(c) {
 		return current, false, fmt.Errorf("%w: %w", ErrJournal, unrecorded)
 	}

@@ -21,6 +21,38 @@ func (a *Applier) Record(changes []plan.Change) error {
 	return nil
 }
 
+// Claim does the same before changes of one's own. The error may be that of Options.Held, too: then
+// nothing of it is on record.
+func (a *Applier) Claim(changes []plan.Change) error {
+	var fresh []plan.Target
+	for _, c := range changes {
+		if e, known := a.journal.Entry(c.Target); !known || !e.IsOf(a.values, c.ID, c.From) {
+			fresh = append(fresh, c.Target)
+		}
+	}
+	if err := a.Record(changes); err != nil {
+		return err
+	}
+	return a.alone(fresh...)
+}
+
+// alone forgets targets that were just recorded, of which nothing is written yet, where another part of
+// Berth has one of them on record by now.
+func (a *Applier) alone(fresh ...plan.Target) error {
+	if a.held == nil {
+		return nil
+	}
+	for _, t := range fresh {
+		if err := a.held(t); err != nil {
+			for _, t := range fresh {
+				_ = a.journal.Forget(t) // best effort: the original stands, and the next restore forgets it
+			}
+			return fmt.Errorf("%s: %w", t, err)
+		}
+	}
+	return nil
+}
+
 // Note has what the changes may cost others journaled, of targets that have an entry:
 // after Record, for what another program is about to write. The error is ErrJournal, and
 // then the changes must not be made.

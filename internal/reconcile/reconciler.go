@@ -292,7 +292,7 @@ func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 			first = append(first, c)
 		}
 	}
-	if len(first) < 2 || r.opts.Applier.Record(first) != nil {
+	if len(first) < 2 || r.opts.Applier.Claim(first) != nil {
 		return nil
 	}
 	return begun

@@ -144,52 +144,51 @@ func (t *Tuner) look(o Order) ([]one, error) {
 
 // free refuses targets that the agent's journal has.
 func (t *Tuner) free(targets []plan.Target) error {
-	held, err := t.host.held()
-	if err != nil {
-		return err
-	}
 	for _, at := range targets {
-		if e, is := held[at.Place()]; is {
-			return fmt.Errorf("%s: %w", e.Target, heldFor(e))
+		if err := t.held(at); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
 	return nil
 }
 
-// held returns what the agent's journal has.
-func (h Host) held() (map[plan.Place]journal.Entry, error) {
+// holder returns what answers whether the agent has a target on record: nil for no, else ErrHeld, with the
+// workload, or why the agent's journal cannot be read.
+func (h Host) holder() func(plan.Target) error {
 	if h.AgentDir == "" {
-		return nil, nil
+		return func(plan.Target) error { return nil }
 	}
-	snapshot, err := journal.Load(h.AgentDir, driver.Values())
-	if err != nil {
-		return nil, fmt.Errorf("stateDir: %w", err)
+	agent := journal.NewBeside(h.AgentDir, h.Boot, driver.Values())
+	return func(at plan.Target) error {
+		switch e, held, err := agent.Entry(at); {
+		case err != nil:
+			return fmt.Errorf("stateDir: %w", err)
+		case held:
+			return fmt.Errorf("%w, for workload %q", ErrHeld, e.Workload)
+		}
+		return nil
 	}
-	entries, _ := snapshot.Of(h.Boot)
-	held := make(map[plan.Place]journal.Entry, len(entries))
-	for _, e := range entries {
-		held[e.Target.Place()] = e
-	}
-	return held, nil
 }
 
-// heldFor names the workload for which the agent holds a target.
-func heldFor(e journal.Entry) error { return fmt.Errorf("%w, for workload %q", ErrHeld, e.Workload) }
-
-// Held returns the plan with what the agent holds, as Apply would refuse it.
+// Held returns the plan with what the agent holds, as Apply would refuse it. After an error it does not
+// know all of that.
 func (h Host) Held(p tune.Plan) (tune.Plan, error) {
-	held, err := h.held()
-	if err != nil || len(held) == 0 {
-		return p, err
-	}
-	return p.Held(func(s tune.Setting) string {
+	held := h.holder()
+	var unread error
+	p = p.Held(func(s tune.Setting) string {
 		at, _, err := h.target(s)
-		e, is := held[at.Place()]
-		if err != nil || !is {
+		if err != nil { // of another kind, or not there
 			return ""
 		}
-		return heldFor(e).Error()
-	}), nil
+		switch err := held(at); {
+		case errors.Is(err, ErrHeld):
+			return err.Error()
+		case err != nil:
+			unread = err
+		}
+		return ""
+	})
+	return p, unread
 }
 
 // changes are those of what does not stand as desired. A governor that changes may move every
@@ -224,7 +223,7 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 		t.host.Step("the deadline is kept")
 	}
 	if err == nil {
-		err = t.applier.Record(changes)
+		err = t.applier.Claim(changes)
 	}
 	if err == nil {
 		t.host.Step("the originals are journaled")

@@ -63,6 +63,7 @@ func (h Host) Kinds() apply.Kinds {
 type Tuner struct {
 	host    Host
 	journal *journal.Journal
+	held    func(plan.Target) error // by the agent
 	applier *apply.Applier
 	record  Applied
 	is      bool // there is a record
@@ -84,9 +85,9 @@ func Open(h Host) (*Tuner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stateDir/tune: %w", err)
 	}
-	t := &Tuner{host: h, journal: j, notes: j.Recovery().Notes()}
+	t := &Tuner{host: h, journal: j, held: h.holder(), notes: j.Recovery().Notes()}
 	t.applier = apply.New(h.Kinds(), j, apply.Options{
-		Now: h.Now, Records: h.Units != nil, Leave: h.Leave, Step: func(s apply.Step, at plan.Target) { h.Step(string(s) + ": " + at.String()) },
+		Now: h.Now, Held: t.held, Records: h.Units != nil, Leave: h.Leave, Step: func(s apply.Step, at plan.Target) { h.Step(string(s) + ": " + at.String()) },
 	})
 	settled := false
 	defer func() {

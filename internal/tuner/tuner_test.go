@@ -480,6 +480,38 @@ func TestAgentsTargets(t *testing.T) {
 	})
 }
 
+// TestAgentRecordsMeanwhile: what the agent brings to its journal between the look and the record of an apply is
+// not written, and no longer on record here.
+func TestAgentRecordsMeanwhile(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	agent, err := journal.Open(filepath.Dir(h.state), boot, driver.Values())
+	must(t, err)
+	defer func() { must(t, agent.Close()) }()
+	at, err := hostfile.Target(autogroup)
+	must(t, err)
+	h.step = func(step string) {
+		if step == "the deadline is kept" {
+			must(t, agent.Begin(journal.Entry{Target: at, ID: "x", Original: "1", Owner: "place", Workload: "w"}))
+		}
+	}
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(order(confirm, some()))
+		if !errors.Is(err, tuner.ErrHeld) || errors.Is(err, apply.ErrJournal) || r.Writes != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, is := u.Applied(); is {
+			t.Error("a record is left")
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+	if s, err := journal.Load(h.state, driver.Values()); err != nil || len(s.Entries) > 0 {
+		t.Errorf("left on record: %v, %v", s.Entries, err)
+	}
+}
+
 // TestAfterABoot: a trial of another boot is forgotten, what was committed is remembered and
 // can be applied anew.
 func TestAfterABoot(t *testing.T) {

@@ -220,6 +220,36 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestHeldBeside: a target that another part of Berth has on record once the own entry is on disk is not written,
+// and the entry goes again; one that was on record before is nobody else's.
+func TestHeldBeside(t *testing.T) {
+	const file = "/proc/sys/vm/stat_interval"
+	held := errors.New("another part has it")
+	r := newRecorded(t)
+	taken := false
+	a, j := r.applier(apply.Options{
+		Step: func(s apply.Step, _ plan.Target) { taken = taken || s == apply.StepBegun },
+		Held: func(plan.Target) error {
+			if taken {
+				return held
+			}
+			return nil
+		},
+	})
+	c := change(t, r.kinds, file, "9")
+	if res := a.Apply([]plan.Change{c})[0]; !errors.Is(res.Err, held) || errors.Is(res.Err, apply.ErrJournal) || res.Wrote || r.content(file) != "1\n" || len(j.Entries()) > 0 {
+		t.Errorf("apply: %+v; entries %v", res, j.Entries())
+	}
+	other := change(t, r.kinds, "/proc/sys/kernel/printk", "3 4 1 7")
+	if err := a.Claim([]plan.Change{c, other}); !errors.Is(err, held) || errors.Is(err, apply.ErrJournal) || len(j.Entries()) > 0 {
+		t.Errorf("claim: %v; entries %v", err, j.Entries())
+	}
+	must(t, a.Record([]plan.Change{c})) // what the container runtime is about to write
+	if res := a.Apply([]plan.Change{c})[0]; res.Err != nil || r.content(file) != "9" {
+		t.Errorf("on record before: %+v", res)
+	}
+}
+
 // A file that is not there, one that is for reading only, and one that is no setting
 // of the kernel are distinguished, and none is touched or made.
 func TestRefusals(t *testing.T) {
