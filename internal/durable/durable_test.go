@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +36,53 @@ func TestReplace(t *testing.T) {
 		}
 	}
 	alone(t, name)
+}
+
+// What a killed call left beside the file goes with a later one: at once where nobody else writes there, else after
+// an hour, as another call may be at work.
+func TestDrafts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	ago := func(file string, age time.Duration) {
+		t.Helper()
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.WriteFile(file, []byte("half and mu"), 0o600), os.Chtimes(file, time.Time{}, time.Now().Add(-age))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago(".file.4711", 2*time.Hour)
+	ago(".file.4712", time.Minute)
+	ago(".file.txt.1", 2*time.Hour)
+	ago(".file.old", 2*time.Hour)
+	ago("file.new", time.Minute)
+	if err := Replace(name, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (all []string) {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			all = append(all, e.Name())
+		}
+		return all
+	}
+	if got := names(); !slices.Equal(got, []string{".file.4712", ".file.old", ".file.txt.1", "file", "file.new"}) {
+		t.Errorf("after Replace: %q", got)
+	}
+	for _, sync := range []bool{true, false} {
+		ago("file.new", time.Minute)
+		if err := Rewrite(name, []byte("two"), 0o644, sync); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(name)
+		info, statErr := os.Stat(name)
+		if err := errors.Join(err, statErr); err != nil || string(text) != "two" || info.Mode() != 0o644 {
+			t.Errorf("%q, %v: %v", text, info.Mode(), err)
+		}
+		if got := names(); slices.Contains(got, "file.new") || len(got) != 4 {
+			t.Errorf("after Rewrite: %q", got)
+		}
+	}
 }
 
 // alone checks that nothing is beside a file.
@@ -115,8 +164,7 @@ func TestReplaceOnAFullDisk(t *testing.T) {
 	}
 }
 
-// What Replace wrote survives that the machine loses its power right after, and so does a name that
-// Rename gave. What was only written does not: the test takes away what is not on disk.
+// What Replace and Rewrite wrote survives that the machine loses its power right after. What was only written does not: the test takes away what is not on disk.
 func TestPowerCut(t *testing.T) {
 	image := filepath.Join(t.TempDir(), "image")
 	dir, cut := extMount(t, image)
@@ -126,14 +174,13 @@ func TestPowerCut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replaced, renamed, lost := filepath.Join(dir, "replaced"), filepath.Join(dir, "renamed"), filepath.Join(dir, "lost")
+	replaced, rewritten, lost := filepath.Join(dir, "replaced"), filepath.Join(dir, "rewritten"), filepath.Join(dir, "lost")
 	must(Replace(replaced, []byte("old"), 0o600))
 	must(Replace(replaced, []byte("new"), 0o600))
-	must(Replace(filepath.Join(dir, "draft"), []byte("text"), 0o600))
-	must(Rename(filepath.Join(dir, "draft"), renamed))
+	must(Rewrite(rewritten, []byte("text"), 0o600, true))
 	must(os.WriteFile(lost, []byte("text"), 0o600))
 	cut()
-	for name, want := range map[string]string{replaced: "new", renamed: "text", lost: ""} {
+	for name, want := range map[string]string{replaced: "new", rewritten: "text", lost: ""} {
 		if text, _ := os.ReadFile(name); string(text) != want {
 			t.Errorf("%s: %q, want %q", filepath.Base(name), text, want)
 		}

@@ -49,17 +49,7 @@ const ownerOnly = 0o600
 // waits for no disk, since a surge or the container runtime may wait for the caller: after a power cut
 // the file may be the old one, or empty. No other boot counts what is in it.
 func Replace(stateDir, name string, data []byte) error {
-	file := filepath.Join(stateDir, name)
-	draft := file + ".new" // Its writer is the only one here, and the next one overwrites what kill -9 left.
-	err := os.WriteFile(draft, data, ownerOnly)
-	if err == nil {
-		err = os.Rename(draft, file)
-	}
-	if err != nil {
-		_ = os.Remove(draft) // the first error is the one to report
-		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	return nil
+	return durable.Rewrite(filepath.Join(stateDir, name), data, ownerOnly, false)
 }
 
 // identityFile names the agent among all that may ever run on this node. It lies in
@@ -72,7 +62,7 @@ func Identity(stateDir string) (string, error) {
 		return string(text), nil
 	}
 	identity := rand.Text()
-	if err := durable.Replace(filepath.Join(stateDir, identityFile), []byte(identity), ownerOnly); err != nil {
+	if err := durable.Rewrite(filepath.Join(stateDir, identityFile), []byte(identity), ownerOnly, true); err != nil {
 		return "", fmt.Errorf("stateDir: %w", err)
 	}
 	return identity, nil

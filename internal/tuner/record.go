@@ -152,7 +152,7 @@ func (a Applied) save(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encode what is applied: %w", err)
 	}
-	return durable.Replace(filepath.Join(dir, recordFile), data, ownerOnly)
+	return durable.Rewrite(filepath.Join(dir, recordFile), data, ownerOnly, true)
 }
 
 // ownerOnly is the mode of the record.
