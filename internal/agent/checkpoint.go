@@ -17,7 +17,7 @@ const checkpointEvery = 10 * time.Second
 
 // checkpoint puts together what has to be remembered.
 func (c *controller) checkpoint() checkpoint.Checkpoint {
-	cp := checkpoint.Checkpoint{Version: c.opts.Version, PID: os.Getpid(), BootID: c.opts.BootID, Written: c.opts.Now()}
+	cp := checkpoint.Checkpoint{Version: c.opts.Version, PID: os.Getpid(), BootID: c.opts.BootID, Written: c.opts.Now(), Clock: c.opts.Clock()}
 	r, err := view.Join(c.gather(cp.Written))
 	cp.Workloads, cp.Problems, cp.Sections = r.Workloads, r.Problems, r.Node
 	if err = errors.Join(err, cp.Sections.Add(r.State)); err != nil {

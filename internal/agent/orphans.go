@@ -32,32 +32,59 @@ func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 	if err != nil {
 		opts.Log.Warn("checkpoint", "error", err)
 	}
-	if !orphaned(j.Entries(), last, opts.BootID, opts.Now()) {
+	if !orphaned(j.Entries(), silence(j.Entries(), last, opts)) {
 		return
 	}
 	for _, owner := range orphans.Movers() {
 		restore, widen := orphans.Of(j.Entries(), owner)
 		for _, r := range applier.Apply(plan.Order(applier.Kinds(), widen)) {
-			opts.Log.Info("widened before anything else", "target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value, "error", r.Err)
+			values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
+			if !r.Applied() {
+				opts.Log.Warn("not widened before anything else", append(values, "error", r.Err)...)
+				continue
+			}
+			opts.Log.Info("widened before anything else", values...)
 		}
 		for _, r := range applier.Restore(restore, false) {
-			opts.Log.Info("put back before anything else", "target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original)
+			values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
+			if r.Err != nil {
+				opts.Log.Warn("not put back before anything else", append(values, "error", r.Err)...)
+				continue
+			}
+			opts.Log.Info("put back before anything else", values...)
 		}
 	}
 }
 
-// orphaned says that an agent moved something, and was last heard of long ago: by its checkpoint, or by
-// when it came to an entry.
-func orphaned(entries []journal.Entry, last checkpoint.Checkpoint, boot string, now time.Time) bool {
-	heard := time.Time{}
-	if last.BootID == boot {
-		heard = last.Written
-	}
+// orphaned says that an agent moved something, and was last heard of long ago.
+func orphaned(entries []journal.Entry, silence time.Duration) bool {
+	moves := func(e journal.Entry) bool { return slices.Contains(orphans.Movers(), e.Owner) }
+	return slices.ContainsFunc(entries, moves) && silence >= orphanedAfter
+}
+
+// silence is how long ago an agent was last heard of: by its checkpoint, or by when it came to an entry after
+// that. Who sets the wall clock moves it only where no checkpoint has the other clock.
+func silence(entries []journal.Entry, last checkpoint.Checkpoint, now Options) time.Duration {
+	var entered time.Time
 	for _, e := range entries {
-		if e.Since.After(heard) {
-			heard = e.Since
+		if e.Since.After(entered) {
+			entered = e.Since
 		}
 	}
-	moves := func(e journal.Entry) bool { return slices.Contains(orphans.Movers(), e.Owner) }
-	return slices.ContainsFunc(entries, moves) && now.Sub(heard) >= orphanedAfter
+	switch since := now.Clock() - last.Clock; {
+	case last.BootID != now.BootID:
+		return now.Now().Sub(entered)
+	case last.Clock == 0 || since < 0:
+		return now.Now().Sub(latest(entered, last.Written))
+	default:
+		return since - max(0, entered.Sub(last.Written))
+	}
+}
+
+// latest returns the later one of two moments.
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

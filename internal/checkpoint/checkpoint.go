@@ -22,6 +22,9 @@ type Checkpoint struct {
 	PID     int       `json:"pid"`
 	BootID  string    `json:"bootID"`
 	Written time.Time `json:"written"`
+	// Clock is the same moment by the agent's clock, which counts from boot and which nobody sets; 0 where an
+	// older agent wrote it.
+	Clock time.Duration `json:"clock,omitempty"`
 	// Workloads in the order of their names, as the key workloads of the JSON.
 	Workloads []view.Status `json:"-"`
 	// Problems are documents that do not count as written, in words.
