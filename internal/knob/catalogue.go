@@ -52,10 +52,10 @@ func turns() []Knob {
 			Class:     Exact, Risk: Medium, Phase: Slices,
 			Trap: "a CPU that comes or goes, and a cpuset partition, reset it unless tunable_scaling is written after it; less than a tick acts at ticks and wakeups only",
 			Places: []Place{
-				{Kernels: upTo512, File: sysctls + "/kernel/sched_min_granularity_ns"},
-				{Kernels: upTo65, File: sched + "/min_granularity_ns", Again: again},
+				{Kernels: upTo512, File: sysctls + "/kernel/sched_min_granularity_ns", Scaled: true},
+				{Kernels: upTo65, File: sched + "/min_granularity_ns", Again: again, Scaled: true},
 				{
-					Kernels: from66, File: sched + "/base_slice_ns", Again: again,
+					Kernels: from66, File: sched + "/base_slice_ns", Again: again, Scaled: true,
 					Shown: &Shown{File: sched + "/debug", Line: ".sysctl_sched_base_slice", Scale: milli},
 				},
 			},
@@ -66,8 +66,8 @@ func turns() []Knob {
 			Effective: "the file", Class: Exact, Risk: Medium, Phase: Slices,
 			Trap: "a CPU that comes or goes resets it unless tunable_scaling is written after it; with more tasks than fit, each gets fair.slice",
 			Places: []Place{
-				{Kernels: upTo512, File: sysctls + "/kernel/sched_latency_ns"},
-				{Kernels: upTo65, File: sched + "/latency_ns", Again: again},
+				{Kernels: upTo512, File: sysctls + "/kernel/sched_latency_ns", Scaled: true},
+				{Kernels: upTo65, File: sched + "/latency_ns", Again: again, Scaled: true},
 			},
 		},
 		{
@@ -76,8 +76,8 @@ func turns() []Knob {
 			Effective: "the file", Class: Exact, Risk: Medium, Phase: Slices,
 			Trap: "a CPU that comes or goes resets it unless tunable_scaling is written after it; less means more switches, more means later answers",
 			Places: []Place{
-				{Kernels: upTo512, File: sysctls + "/kernel/sched_wakeup_granularity_ns"},
-				{Kernels: upTo65, File: sched + "/wakeup_granularity_ns", Again: again},
+				{Kernels: upTo512, File: sysctls + "/kernel/sched_wakeup_granularity_ns", Scaled: true},
+				{Kernels: upTo65, File: sched + "/wakeup_granularity_ns", Again: again, Scaled: true},
 			},
 		},
 	}

@@ -99,6 +99,9 @@ type Place struct {
 	// Again is a file that is written with its own value afterwards: the kernel keeps a
 	// second copy of the value, which only that write brings up to date.
 	Again string
+	// Scaled says that the kernel multiplies the value anew when CPUs come or go (update_sysctl in
+	// kernel/sched/fair.c), which leaves a rounding.
+	Scaled bool
 	// Shown is a file that shows the value where File cannot be opened.
 	Shown *Shown
 }

@@ -106,7 +106,7 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 		s.State = Dormant
 	case s.Effective == "" && s.Want != "":
 		s.State = Unreadable
-	case s.Effective != s.Want && (found[i].Place.Again == "" || !near(s.Effective, s.Want)):
+	case s.Effective != s.Want && (!found[i].Place.Scaled || !near(s.Effective, s.Want)):
 		s.State = Drift
 		if knob.IsPool(s.File) && fewer(s.Effective, s.Want) {
 			s.State = Partial

@@ -168,7 +168,7 @@ func TestVerifyPool(t *testing.T) {
 // TestVerifySlice: the kernel rounds a slice when CPUs come and go.
 func TestVerifySlice(t *testing.T) {
 	for now, want := range map[string]tune.State{"4ms": tune.OK, "3.999999ms": tune.OK, "3ms": tune.Drift} {
-		found := knob.Found{File: "f", Now: now, Support: knob.Settable, Place: knob.Place{Again: "tunable_scaling"}}
+		found := knob.Found{File: "f", Now: now, Support: knob.Settable, Place: knob.Place{Scaled: true}}
 		got := tune.Verify(tune.Verified{File: "f", Want: "4ms"}, []knob.Found{found}, func(knob.Found) string { return "" })
 		if got.State != want || got.Effective != now {
 			t.Errorf("%s: %+v", now, got)

@@ -95,7 +95,7 @@ func same(t plan.Target, a, b plan.Value) bool {
 		return true
 	}
 	at := place(t)
-	if at.Again != "" {
+	if at.Scaled {
 		return scaled(a, b, 1, 1)
 	}
 	left, errLeft := cpuset.ParseMask(string(a))
@@ -122,7 +122,7 @@ const factors = 4
 // rescaled says whether a slice is what the kernel makes of a recorded one when CPUs come or
 // go: it keeps the slice for one CPU, and multiplies that anew.
 func rescaled(t plan.Target, v, recorded plan.Value) bool {
-	if place(t).Again == "" {
+	if !place(t).Scaled {
 		return false
 	}
 	for now := range int64(factors) {
@@ -147,7 +147,7 @@ func scaled(v, recorded plan.Value, now, then int64) bool {
 	return is <= exact+factors && is >= exact-factors
 }
 
-// place is what the catalogue of knobs says of a file of sysfs or debugfs.
+// place is what the catalogue of knobs says of a file.
 func place(t plan.Target) knob.Place {
 	_, at, _ := knob.At(t.Object + "/" + t.Knob) // of others there is nothing to know
 	return at
