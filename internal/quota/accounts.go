@@ -19,7 +19,7 @@ type accounts struct {
 // openLedger continues the account that an earlier agent, or an earlier file,
 // kept for this group, or starts one.
 func (a *accounts) openLedger(m *Group) {
-	if s, ok := a.saved[m.group.Path()]; ok && s.Group == m.id {
+	if s, ok := a.saved[m.Group.Path()]; ok && s.Group == m.ID {
 		m.law.Continue(s.Ledger)
 		return
 	}
@@ -35,11 +35,11 @@ func (a *accounts) openLedger(m *Group) {
 // attach of the same group: neither a change of the file nor a restart fills
 // credit or starts a write conflict anew.
 func (a *accounts) remember(m *Group) {
-	s := SavedLedger{Group: m.id, Ledger: m.law.Ledger}
+	s := SavedLedger{Group: m.ID, Ledger: m.law.Ledger}
 	if m.state == burst.StateDrift {
-		s.Left = m.max.Stands()
+		s.Left = m.Max.Stands()
 	}
-	a.saved[m.group.Path()] = s
+	a.saved[m.Group.Path()] = s
 	if m.workload.Pod.UID != "" {
 		a.carried[carryKey(m.workload)] = m.law.Ledger
 	}
@@ -59,7 +59,7 @@ func (q *Groups) Forget(podsKnown bool) {
 		maps.DeleteFunc(q.carried, func(key string, _ credit.Ledger) bool { return !there[key] })
 	}
 	for path, s := range q.saved {
-		if m := q.byPath[path]; m != nil && m.id == s.Group {
+		if m := q.byPath[path]; m != nil && m.ID == s.Group {
 			continue
 		}
 		group, err := q.opts.Host.Group(path)

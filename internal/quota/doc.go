@@ -6,11 +6,10 @@
 // all else every five seconds or when one of the two moved. Looks are at most a second apart; groups whose looks fall
 // close together share one wake-up. A workload is in one State at a time; all but Active carry the reason.
 //
-// What would throttle a container besides its own group rises with it: its pod's group, and the runtime's copies of its
-// limit below it (follower). What runs in the pod without a limit is charged to those that burst (beside).
+// What would throttle a container besides its own group rises with it (package follower).
 //
 // Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of them; set.go has all groups
 // and what those above leave to them, accounts.go the ledgers that outlive them; group.go is one workload, look.go one
-// look at its group, and at those that do not burst; follower.go, podgroup.go and beside.go are what limits a container
-// besides its own group; pool.go is how busy the node is, report.go what is reported.
+// look at its group, and at those that do not burst; pods.go and nested.go bring what limits a container besides its
+// group to where that stands; pool.go is how busy the node is, report.go what is reported.
 package quota

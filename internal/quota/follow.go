@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/credit"
+	"github.com/berth-project/berth/internal/follower"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -26,7 +27,7 @@ func (q *Groups) follow(now time.Duration) {
 		switch {
 		case m.entry.Group == nil:
 			q.enter(m, burst.StatePending, m.entry.Reason)
-		case m.group == nil:
+		case m.Group == nil:
 			q.attach(m, now)
 		}
 	}
@@ -44,7 +45,7 @@ func (q *Groups) takeEntries() {
 		}
 		delete(before, e)
 		q.byEntry[e], q.order = m, append(q.order, m)
-		if m.group != e.Group {
+		if m.Group != e.Group {
 			q.drop(m)
 		}
 	}
@@ -63,15 +64,15 @@ func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	if changed {
 		m.law.ForeignBurst = false
 	}
-	if changed && m.burst != nil {
-		m.burst.Retake()
+	if changed && m.Burst != nil {
+		m.Burst.Retake()
 	}
 	switch {
-	case m.group == nil:
+	case m.Group == nil:
 	case m.state != burst.StateDrift:
 		q.settle(m, now)
 	case changed:
-		b, err := m.group.Bandwidth()
+		b, err := m.Group.Bandwidth()
 		if err != nil {
 			q.suspend(m, err.Error())
 			return
@@ -89,20 +90,20 @@ func (q *Groups) suspend(m *Group, reason string) {
 
 // drop lets go of the group of m and remembers its ledger, in case it comes back.
 func (q *Groups) drop(m *Group) {
-	if m.group == nil {
+	if m.Group == nil {
 		return
 	}
 	if m.state == burst.StateActive || m.state == burst.StateDrift {
 		q.remember(m)
 	}
-	if path := m.group.Path(); q.byPath[path] == m {
+	if path := m.Group.Path(); q.byPath[path] == m {
 		delete(q.byPath, path)
 	}
 	for _, f := range m.nested {
-		f.close()
+		f.Close()
 	}
 	m.made, m.refused = m.writes()
-	m.limits, m.nested, m.limited = limits{}, nil, ""
+	m.Limits, m.nested, m.limited = follower.Limits{}, nil, ""
 	q.enter(m, burst.StatePending, m.entry.Reason)
 }
 
@@ -110,15 +111,15 @@ func (q *Groups) drop(m *Group) {
 func (q *Groups) attach(m *Group, now time.Duration) {
 	err := q.open(m, now)
 	if err == nil {
-		q.byPath[m.group.Path()] = m
-		q.writer.Retry(m.group.Path())
+		q.byPath[m.Group.Path()] = m
+		q.writer.Retry(m.Group.Path())
 		return
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		q.suspend(m, err.Error())
 		return
 	}
-	m.limits = limits{}
+	m.Limits = follower.Limits{}
 	if q.enter(m, burst.StatePending, err.Error()) {
 		q.opts.Log.Info("workload waits", "workload", m.workload.Name, "reason", err.Error())
 	}
@@ -126,17 +127,17 @@ func (q *Groups) attach(m *Group, now time.Duration) {
 
 // open reads everything about a group that was found and puts m into its first state.
 func (q *Groups) open(m *Group, now time.Duration) error {
-	m.group, m.id, m.nested = m.entry.Group, m.entry.ID, map[string]*follower{}
+	m.Group, m.ID, m.nested = m.entry.Group, m.entry.ID, map[string]*follower.Follower{}
 	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		if err := m.group.Has(controller); err != nil {
+		if err := m.Group.Has(controller); err != nil {
 			return fmt.Errorf("burst needs the %s controller: %w", controller, err)
 		}
 	}
-	bandwidth, err := m.group.Bandwidth()
+	bandwidth, err := m.Group.Bandwidth()
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	usage, err := m.group.Usage()
+	usage, err := m.Group.Usage()
 	if err != nil {
 		return fmt.Errorf("read usage: %w", err)
 	}
@@ -145,9 +146,9 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 	m.due, m.rereadDue = now, now
 	q.take(m, bandwidth)
 	q.openLedger(m)
-	if s, ok := q.saved[m.group.Path()]; ok && s.Group == m.id && s.Left != "" && s.Left == bandwidth.Max() {
+	if s, ok := q.saved[m.Group.Path()]; ok && s.Group == m.ID && s.Left != "" && s.Left == bandwidth.Max() {
 		const reason = "left to whoever wrote it, before the agent was started anew"
-		m.max.Leave(now, bandwidth.Max(), reason)
+		m.Max.Leave(now, bandwidth.Max(), reason)
 		q.enter(m, burst.StateDrift, reason)
 		return nil
 	}
@@ -158,8 +159,8 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 // watch has the reconciler follow the quota and the burst of m's group from what stands.
 func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
 	m.made, m.refused = m.writes()
-	m.max = q.writer.Quota(m.setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
-	m.burst = q.writer.Quota(m.setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
+	m.Max = q.writer.Quota(m.Setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
+	m.Burst = q.writer.Quota(m.Setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
 }
 
 // resume lets the law decide again about a group that was not looked at. The first look at one
@@ -183,15 +184,15 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 	if q.settleState(m); m.state != burst.StateActive || before == burst.StateActive {
 		return
 	}
-	usage, err := m.group.Usage()
+	usage, err := m.Group.Usage()
 	if err != nil {
 		q.suspend(m, err.Error())
 		return
 	}
 	m.law.Begin(q.opts.Clock(), usage)
-	if s, ok := q.saved[m.group.Path()]; ok && before == burst.StateNoLimit {
+	if s, ok := q.saved[m.Group.Path()]; ok && before == burst.StateNoLimit {
 		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
-		q.saved[m.group.Path()] = s
+		q.saved[m.Group.Path()] = s
 	}
 	q.openLedger(m)
 	m.due, m.rereadDue = now, now
@@ -199,12 +200,12 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 
 // settleState decides between the states that need no look.
 func (q *Groups) settleState(m *Group) {
-	switch quota, _, err := m.max.Original().Pair(); {
+	switch quota, _, err := m.Max.Original().Pair(); {
 	case err != nil:
 		q.enter(m, burst.StatePending, err.Error())
 	case !m.workload.Burst.Wanted():
 		q.enter(m, burst.StateOff, offReason(m.workload.Burst))
-	case m.group != nil && q.unlimited[m.group.Path()]:
+	case m.Group != nil && q.unlimited[m.Group.Path()]:
 		q.enter(m, burst.StateOff, "it runs without a quota, on exclusive CPUs")
 	case quota < 0:
 		q.enter(m, burst.StateNoLimit, "the group has no quota: there is nothing to burst over")

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/credit"
+	"github.com/berth-project/berth/internal/follower"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
-	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -22,17 +22,14 @@ type Group struct {
 	// workload is what was taken over of the entry's.
 	workload *workload.Workload
 	phase
-	limits
+	follower.Limits
 	// law is what burst knows of the group and decided.
 	law burst.Group
 	looks
 	// made and refused count the writes to earlier groups.
 	made, refused uint64
 	// nested are the runtime's copies of the limit below the group, by path.
-	nested map[string]*follower
-
-	// besideUse is the use that was charged of a group beside those of its pod that burst.
-	besideUse unit.CPUTime
+	nested map[string]*follower.Follower
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
@@ -60,7 +57,7 @@ func (q *Groups) enter(m *Group, state burst.State, reason string) bool {
 	}
 	left := m.state == burst.StateActive && state != burst.StateActive
 	m.state, m.reason = state, reason
-	if left && m.group != nil {
+	if left && m.Group != nil {
 		q.remember(m)
 	}
 	q.opts.Changed()
@@ -70,7 +67,7 @@ func (q *Groups) enter(m *Group, state burst.State, reason string) bool {
 // writes counts the writes that were made, and those that were refused or not effective.
 func (m *Group) writes() (made, refused uint64) {
 	made, refused = m.made, m.refused
-	for _, q := range []*reconcile.Quota{m.max, m.burst} {
+	for _, q := range []*reconcile.Quota{m.Max, m.Burst} {
 		if q != nil {
 			n, failed := q.Writes()
 			made, refused = made+n, refused+failed
@@ -84,16 +81,16 @@ func (m *Group) othersBurst() string {
 	if !m.workload.Burst.KernelBurst || !m.law.ForeignBurst {
 		return ""
 	}
-	return cmp.Or(m.leftBurst(), "the kernel's own burst of "+m.group.Path()+" is another program's: it is left to that, and counted")
+	return cmp.Or(m.LeftBurst(), "the kernel's own burst of "+m.Group.Path()+" is another program's: it is left to that, and counted")
 }
 
 // otherSpec says whether the spec names another limit than the group has.
 func (m *Group) otherSpec() bool {
-	if m.max == nil {
+	if m.Max == nil {
 		return false
 	}
-	limit, _, err := m.max.Original().Pair()
-	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.max.Original())
+	limit, _, err := m.Max.Original().Pair()
+	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.Max.Original())
 }
 
 // specDiffers warns where it does.
@@ -102,7 +99,7 @@ func (m *Group) specDiffers() string {
 		return ""
 	}
 	return fmt.Sprintf("spec.cpu.limit is %g CPUs, the group's limit is %g CPUs: the group's counts",
-		m.workload.Limit, m.max.Original().Rate())
+		m.workload.Limit, m.Max.Original().Rate())
 }
 
 // wants says whether the policy of m moves knob k.
@@ -128,7 +125,7 @@ func (m *Group) warnings() []string {
 
 // lacksBurst says what a policy misses that asks for the kernel's own burst.
 func (m *Group) lacksBurst() string {
-	if !m.workload.Burst.KernelBurst || m.group == nil || m.law.Facts.HasBurst {
+	if !m.workload.Burst.KernelBurst || m.Group == nil || m.law.Facts.HasBurst {
 		return ""
 	}
 	return fmt.Sprintf("the kernel's own burst is not there: the group has no cpu.max.burst and no cpu.cfs_burst_us (%v)",
@@ -137,11 +134,11 @@ func (m *Group) lacksBurst() string {
 
 // refusal is why the last write was not made, "" where it was.
 func (m *Group) refusal() string {
-	if m.max == nil {
+	if m.Max == nil {
 		return ""
 	}
 	if b := m.law.Facts.Burst; m.state == burst.StateActive && m.law.Decision.Quota < b {
-		return fmt.Sprintf("the kernel does not take the limit because of the burst of %d µs in %s", b, m.group.Path())
+		return fmt.Sprintf("the kernel does not take the limit because of the burst of %d µs in %s", b, m.Group.Path())
 	}
-	return cmp.Or(m.max.Problem(), m.burst.Problem())
+	return cmp.Or(m.Max.Problem(), m.Burst.Problem())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/credit"
+	"github.com/berth-project/berth/internal/follower"
 	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
@@ -56,7 +57,7 @@ type Groups struct {
 func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
 	return &Groups{
 		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, writer: writer,
-		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*podGroup{}},
+		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*follower.Pod{}},
 	}
 }
 

@@ -35,7 +35,7 @@ func (q *Groups) Look(m *Group) {
 	if m.state != burst.StateActive {
 		return
 	}
-	usage, err := m.group.Usage()
+	usage, err := m.Group.Usage()
 	now := q.opts.Clock()
 	if err != nil {
 		q.suspend(m, err.Error())
@@ -52,7 +52,7 @@ func (q *Groups) Look(m *Group) {
 		return
 	}
 	if p := q.pods[m.workload.Pod.Group]; p != nil {
-		p.charge(now)
+		p.Charge(now)
 	}
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
@@ -60,7 +60,7 @@ func (q *Groups) Look(m *Group) {
 	if !m.law.Decision.Write {
 		return
 	}
-	if move := m.quotaMove(); !m.max.Held(now, move.Value) {
+	if move := m.quotaMove(); !m.Max.Held(now, move.Value) {
 		q.commit(m, now, move)
 	}
 }
@@ -79,7 +79,7 @@ func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error 
 	}
 	if !due && now >= m.quotaDue {
 		m.quotaDue = now + quotaEvery
-		stands, err := m.group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
+		stands, err := m.Group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
 		if err != nil {
 			return fmt.Errorf("read quota: %w", err)
 		}
@@ -98,16 +98,16 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
 	}
-	bandwidth, err := m.group.Bandwidth()
+	bandwidth, err := m.Group.Bandwidth()
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	switch q.writer.See(now, m.max, m.writers(), bandwidth.Max()) {
+	switch q.writer.See(now, m.Max, m.writers(), bandwidth.Max()) {
 	case reconcile.SeenOriginal: // credit stays, cut to the new capacity
 		m.law.Resized()
 		q.settleState(m)
 	case reconcile.SeenLeft:
-		q.enter(m, burst.StateDrift, m.max.Left())
+		q.enter(m, burst.StateDrift, m.Max.Left())
 	case reconcile.SeenExpected, reconcile.SeenForeign, reconcile.SeenReturned:
 	}
 	if m.state != burst.StateActive {
@@ -128,9 +128,9 @@ func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	if !m.workload.Burst.KernelBurst || !m.law.Facts.HasBurst || m.law.Facts.LimitQuota <= 0 {
 		return
 	}
-	q.writer.See(now, m.burst, burstWriters(b), b.BurstValue())
-	m.law.ForeignBurst = m.burst.Left() != "" || b.Burst > 0 && !q.writer.Journaled(m.burst)
-	if move := m.burstMove(); !m.law.ForeignBurst && !m.burst.Held(now, move.Value) {
+	q.writer.See(now, m.Burst, burstWriters(b), b.BurstValue())
+	m.law.ForeignBurst = m.Burst.Left() != "" || b.Burst > 0 && !q.writer.Journaled(m.Burst)
+	if move := m.burstMove(); !m.law.ForeignBurst && !m.Burst.Held(now, move.Value) {
 		q.commit(m, now, move)
 	}
 }
@@ -149,7 +149,7 @@ func burstWriters(b cgroup.Bandwidth) plan.Writers {
 }
 
 func (m *Group) readThrottling() error {
-	throttling, err := m.group.Throttling()
+	throttling, err := m.Group.Throttling()
 	if err != nil {
 		return fmt.Errorf("read throttling: %w", err)
 	}
@@ -162,14 +162,14 @@ func (m *Group) readThrottling() error {
 func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
 	m.takeBandwidth(b)
 	m.law.Facts.CPUs = q.pool.Online.Size()
-	if cpus, err := m.group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
+	if cpus, err := m.Group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.law.Facts.CPUs = cpus.Size()
 	}
 }
 
 func (m *Group) takeBandwidth(b cgroup.Bandwidth) {
 	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
-	if quota, period, err := m.max.Original().Pair(); err == nil && period == b.Period && m.max.IsSettled() {
+	if quota, period, err := m.Max.Original().Pair(); err == nil && period == b.Period && m.Max.IsSettled() {
 		m.law.Facts.LimitQuota = quota
 	}
 	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst, m.law.Facts.HasBurst = b.Period, b.Quota, b.Burst, b.HasBurst
@@ -179,7 +179,7 @@ func (m *Group) takeBandwidth(b cgroup.Bandwidth) {
 // in force.
 func (m *Group) quotaMove() reconcile.Move {
 	return reconcile.Move{
-		Quota: m.max, Value: cgroup.MaxValue(max(m.law.Decision.Quota, m.law.Facts.Burst), m.law.Facts.Period),
+		Quota: m.Max, Value: cgroup.MaxValue(max(m.law.Decision.Quota, m.law.Facts.Burst), m.law.Facts.Period),
 		Workload: m.workload.Name, Why: m.law.Why(),
 	}
 }
@@ -187,7 +187,7 @@ func (m *Group) quotaMove() reconcile.Move {
 // burstMove returns the kernel's own burst that the policy asks for.
 func (m *Group) burstMove() reconcile.Move {
 	return reconcile.Move{
-		Quota: m.burst, Value: cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period), Workload: m.workload.Name,
+		Quota: m.Burst, Value: cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period), Workload: m.workload.Name,
 		Why: fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy),
 	}
 }
@@ -196,11 +196,11 @@ func (m *Group) burstMove() reconcile.Move {
 // takes over what the kernel made of them.
 func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 	quota, own := m.law.Facts.Standing, moves
-	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.max }) {
+	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.Max }) {
 		quota = m.law.Decision.Quota
 	}
 	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
-		moves = append(moves, pod.wanted(&m.law, quota)...)
+		moves = append(moves, pod.Wanted(&m.law, quota)...)
 	}
 	for _, f := range m.nested {
 		moves = append(moves, m.wantedBelow(f, quota)...)
@@ -223,7 +223,7 @@ func (m *Group) takeOver(written *reconcile.Quota) {
 	n, period, err := written.Stands().Pair()
 	switch {
 	case err != nil:
-	case written == m.burst:
+	case written == m.Burst:
 		m.law.Facts.Burst = n
 	default:
 		m.law.Facts.Standing, m.law.Facts.Period = n, period
@@ -248,20 +248,20 @@ func (q *Groups) reportLimited(m *Group) {
 func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 	f := &m.law.Facts
 	if now < m.rereadDue {
-		stands, err := m.group.Stands(f.Standing, f.Period)
+		stands, err := m.Group.Stands(f.Standing, f.Period)
 		if err != nil || stands {
 			return cgroup.Bandwidth{Quota: f.Standing, Period: f.Period, Burst: f.Burst, HasBurst: f.HasBurst}, err
 		}
 	}
 	m.rereadDue = now + rereadEvery
-	return m.group.Bandwidth()
+	return m.Group.Bandwidth()
 }
 
 // recheckIdle looks once a second at workload groups that are not looked at otherwise:
 // a limit may appear, a policy may change, an offline group's use counts.
 func (q *Groups) recheckIdle(now time.Duration) {
 	for _, m := range q.order {
-		if m.group == nil || m.state == burst.StateActive {
+		if m.Group == nil || m.state == burst.StateActive {
 			continue
 		}
 		b, err := m.idleBandwidth(now)
@@ -269,11 +269,11 @@ func (q *Groups) recheckIdle(now time.Duration) {
 			q.suspend(m, err.Error())
 			continue
 		}
-		if m.state != burst.StateDrift && q.writer.Journaled(m.max) {
+		if m.state != burst.StateDrift && q.writer.Journaled(m.Max) {
 			q.resume(m, b, now) // it is about to be put back
 			continue
 		}
-		switch q.writer.See(now, m.max, m.writers(), b.Max()) {
+		switch q.writer.See(now, m.Max, m.writers(), b.Max()) {
 		case reconcile.SeenLeft:
 			continue
 		case reconcile.SeenReturned:

@@ -29,8 +29,8 @@ func (q *Groups) share(now time.Duration) {
 		if m.state != burst.StateActive {
 			continue
 		}
-		m.law.TakeCap(now, bounds, m.group.Path())
-		m.ancestorThrottled = q.above.Throttled(m.group.Ancestors()...)
+		m.law.TakeCap(now, bounds, m.Group.Path())
+		m.ancestorThrottled = q.above.Throttled(m.Group.Ancestors()...)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		m.law.Facts.SchedExt = q.scheduler.Name
 		groups = append(groups, &m.law)

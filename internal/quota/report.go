@@ -36,8 +36,8 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	q.unlimited, q.reserved = n.Unlimited, n.Reserved
 	q.follow(n.Now)
 	for _, m := range q.order {
-		if m.group != nil && m.state != burst.StatePending && q.unlimited[m.group.Path()] {
-			m.max.Retake()
+		if m.Group != nil && m.state != burst.StatePending && q.unlimited[m.Group.Path()] {
+			m.Max.Retake()
 			q.settleState(m) // what burst raised is put back before the quota goes
 		}
 	}
@@ -107,10 +107,10 @@ func (m *Group) row() capability.Row {
 		PolicySource: m.workload.Burst.Source,
 		Warnings:     m.warnings(),
 	}}
-	if m.group == nil {
+	if m.Group == nil {
 		return row
 	}
-	row.Group = m.group.Path()
+	row.Group = m.Group.Path()
 	if m.hasQuota() {
 		row.Section = m.status()
 	}
@@ -144,7 +144,7 @@ func (q *Groups) Record(add func(capability.Moment)) {
 	at, busy := q.pool.Busy()
 	add(capability.Moment{Used: busy, At: at})
 	for _, m := range q.order {
-		if m.group == nil || !m.hasQuota() {
+		if m.Group == nil || !m.hasQuota() {
 			continue
 		}
 		moment := m.law.Moment(m.workload.Name)

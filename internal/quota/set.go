@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/follower"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/unit"
@@ -18,7 +19,7 @@ type groupSet struct {
 	order   []*Group // by name
 	byPath  map[string]*Group
 	// pods are the groups of pods that follow their containers, by path.
-	pods  map[string]*podGroup
+	pods  map[string]*follower.Pod
 	above *roster.Above
 	// unlimited are the groups that run without a quota because they have exclusive
 	// CPUs: burst desires nothing there. Those in reserved have as many and keep it.
@@ -56,30 +57,25 @@ func (s *groupSet) NextLook(most time.Duration) time.Duration {
 // Asks says whether a workload group still wants what an entry of the journal is about.
 func (s *groupSet) Asks(e journal.Entry) bool {
 	group, k := e.Target.Object, cgroupfile.Knob(e.Target)
-	if p := s.pods[group]; p != nil && p.is(e) {
-		return p.keeps(k)
+	if p := s.pods[group]; p != nil && p.Is(e) {
+		return ofKnob(k, p.Raised(), p.Saves())
 	}
 	if above := s.byPath[path.Dir(group)]; above != nil && above.state == burst.StateActive {
-		if f := above.nested[group]; f != nil && f.is(e) {
+		if f := above.nested[group]; f != nil && f.Is(e) {
 			return above.keepsBelow(k)
 		}
 	}
 	m := s.byPath[group]
-	return m != nil && m.is(e) && m.wants(k) && (m.state == burst.StateActive || m.state == burst.StateDrift)
+	return m != nil && m.Is(e) && m.wants(k) && (m.state == burst.StateActive || m.state == burst.StateDrift)
 }
 
 // throttles says why the group of m's pod throttles what m saved, "" if it does not.
 func (s *groupSet) throttles(m *Group) string {
 	p := s.pods[m.workload.Pod.Group]
-	if p == nil || p.leftBurst() == "" || !m.law.Saves() {
+	if p == nil || p.LeftBurst() == "" || !m.law.Saves() {
 		return ""
 	}
-	return p.leftBurst() + ", and the pod's group throttles what the container saved"
-}
-
-func (s *groupSet) dropPod(path string) {
-	s.pods[path].close()
-	delete(s.pods, path)
+	return p.LeftBurst() + ", and the pod's group throttles what the container saved"
 }
 
 // bounds returns what the groups above the active ones leave to each.
@@ -96,8 +92,8 @@ func (s *groupSet) bounds() *burst.Bounds {
 // members are the workloads whose groups were found: those that burst, or the others.
 func (s *groupSet) members(active bool) (all []burst.Member) {
 	for _, m := range s.order {
-		if m.group != nil && (m.state == burst.StateActive) == active {
-			all = append(all, burst.Member{Path: m.group.Path(), Limit: s.limitOf(m), Bursts: active})
+		if m.Group != nil && (m.state == burst.StateActive) == active {
+			all = append(all, burst.Member{Path: m.Group.Path(), Limit: s.limitOf(m), Bursts: active})
 		}
 	}
 	return all
@@ -105,8 +101,8 @@ func (s *groupSet) members(active bool) (all []burst.Member) {
 
 // limitOf returns the limit of a workload's group, 0 for none.
 func (s *groupSet) limitOf(m *Group) unit.CPUs {
-	if m.state == burst.StateActive || s.unlimited[m.group.Path()] {
+	if m.state == burst.StateActive || s.unlimited[m.Group.Path()] {
 		return cmp.Or(m.law.Claim(), m.workload.Limit)
 	}
-	return s.above.Limit(m.group.Path())
+	return s.above.Limit(m.Group.Path())
 }

@@ -53,7 +53,7 @@ const mostLines = 1500
 // roomsOf are the rooms that are a capability's own, by its name.
 func roomsOf() map[string][]string {
 	return map[string][]string{
-		"burst":    {"internal/burst", "internal/credit", "internal/quota"},
+		"burst":    {"internal/burst", "internal/credit", "internal/follower", "internal/quota"},
 		"isolate":  {"internal/cookies", "internal/isolate", "internal/offline"},
 		"localize": {"internal/locality", "internal/localize"},
 		"place":    {"internal/grant", "internal/lending", "internal/pin", "internal/place", "internal/sharedpool"},
