@@ -30,22 +30,32 @@ type Host struct {
 }
 
 // Bounds are what the quotas of groups above leave to those below. A quota that moves must not take from the limits
-// of others. So what a group above has is first what all limits below it have together, no more than a quota between
-// them and it; those that burst divide the rest by their limits, and may all rise at once.
+// of others, nor from the quota of a group that it is not in. So what a group above has is first what the limits right
+// below it have together, where the quota of a group between counts as one; those right below that burst divide the
+// rest by their limits, and may all rise at once. A group between has its quota, less what these limits are more than
+// the quota above them, and divides that among those in it: they always have their limits.
 type Bounds struct {
 	host    Host
 	members map[string]Member
-	// quotas are those that were read, 0 for none; claims the limits below each group, and bursting those of them
-	// that burst and can rise.
-	quotas, claims, bursting map[string]unit.CPUs
+	// quotas are those that were read, 0 for none.
+	quotas map[string]unit.CPUs
+	sums   map[string]sums
+}
+
+// sums are what the groups below one have together.
+type sums struct {
+	// claims are the limits right below, with the quotas of groups between; least are those of workloads alone, of a
+	// group between no more than its quota.
+	claims, least unit.CPUs
+	// bursting are the limits right below that burst.
+	bursting unit.CPUs
 }
 
 // BoundsOf returns the bounds of those that burst. others returns the rest of the workloads; it is asked only where a
 // group above has a quota. Other groups with a quota below that one claim it as well.
 func BoundsOf(host Host, bursting []Member, others func() []Member) *Bounds {
 	b := &Bounds{
-		host: host, members: make(map[string]Member, len(bursting)), quotas: map[string]unit.CPUs{},
-		claims: map[string]unit.CPUs{}, bursting: map[string]unit.CPUs{},
+		host: host, members: make(map[string]Member, len(bursting)), quotas: map[string]unit.CPUs{}, sums: map[string]sums{},
 	}
 	var limited []string
 	for _, m := range bursting {
@@ -127,21 +137,26 @@ func (b *Bounds) sum() {
 		}
 	}
 	for _, path := range slices.SortedFunc(maps.Keys(all), deepestFirst) {
-		claim, bursting := b.claims[path], b.bursting[path]
-		if m := b.members[path]; m.Limit > 0 { // that counts, whatever is below it
-			claim, bursting = m.Limit, 0
-			if m.Bursts {
-				bursting = claim
-			}
-		} else if q := b.quota(path); q > 0 && claim >= q {
-			claim, bursting = q, 0 // nobody below can rise
-		}
 		for above := range parents(path) {
-			b.claims[above] += claim
-			b.bursting[above] += bursting
+			of, has := b.sums[above], b.claim(path)
+			b.sums[above] = sums{of.claims + has.claims, of.least + has.least, of.bursting + has.bursting}
 			break
 		}
 	}
+}
+
+// claim is what a group claims of the one above it, itself and all below it.
+func (b *Bounds) claim(path string) sums {
+	m, below := b.members[path], b.sums[path]
+	if m.Limit > 0 { // that counts, whatever is below it
+		below = sums{claims: m.Limit, least: m.Limit}
+		if m.Bursts {
+			below.bursting = m.Limit
+		}
+	} else if q := b.quota(path); q > 0 {
+		below = sums{claims: q, least: min(below.least, q)}
+	}
+	return below
 }
 
 func (b *Bounds) isBelowQuota(path string) bool {
@@ -154,27 +169,42 @@ func (b *Bounds) isBelowQuota(path string) bool {
 }
 
 // Of returns the least that a group above leaves to a member, and which group that is; +Inf where none has a quota.
-// A member always has its limit, as far as the quota itself allows; where its limit or a quota is not known that is 0.
+// A member always has its limit, as far as the quotas above allow; where its limit or a quota is not known that is 0.
 func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 	least = unit.CPUs(math.Inf(1))
-	own := b.members[member].Limit
-	for path := range parents(member) {
+	from := "" // the group with a quota, or the member, that was last on the way down: all there is below it divides least
+	for _, path := range slices.Backward(slices.Collect(parents(member))) {
 		quota := b.quotas[path]
 		if quota < 0 {
 			return 0, path
 		}
-		if quota > 0 {
-			left := min(own, quota)
-			if rest := quota - b.claims[path]; rest > 0 && own > 0 {
-				left += rest * own / max(b.bursting[path], own)
-			}
-			if left < least {
-				least, where = left, path
-			}
+		if from != "" && (quota > 0 || b.members[path].Limit > 0) {
+			least, from = b.left(least, from, path), path
 		}
-		own = cmp.Or(b.members[path].Limit, own)
+		if quota > 0 && quota <= least {
+			least, where, from = quota, path, path
+		}
 	}
-	return least, where
+	if from == "" {
+		return least, where
+	}
+	if b.members[member].Limit <= 0 {
+		return 0, where
+	}
+	return b.left(least, from, member), where
+}
+
+// left is what a group leaves to one below it, of this much.
+func (b *Bounds) left(has unit.CPUs, above, path string) unit.CPUs {
+	own, all := b.claim(path), b.sums[above]
+	rest := has - all.claims
+	if rest <= 0 {
+		return min(max(own.claims+rest, own.least), has)
+	}
+	if own.bursting > 0 {
+		return own.claims + rest*own.bursting/max(all.bursting, own.bursting)
+	}
+	return own.claims
 }
 
 // capPause is how long the groups above must leave a group more before it may have that. Workloads that come and go

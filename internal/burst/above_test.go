@@ -60,27 +60,32 @@ func TestBounds(t *testing.T) {
 		still          string // does not burst
 		want           cpus
 	}{
-		"no quota above":                        {nil, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": inf, "s/b": inf}},
-		"alone":                                 {cpus{"s": 4}, cpus{"s/a": 1}, "", cpus{"s/a": 4}},
-		"beside one that does not":              {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 2}, "s/b", cpus{"s/a": 2}},
-		"two that burst":                        {cpus{"s": 6}, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": 2, "s/b": 4}},
-		"two, beside one that does":             {cpus{"s": 7}, cpus{"s/a": 1, "s/b": 1, "s/c": 3}, "s/c", cpus{"s/a": 2, "s/b": 2}},
-		"more limits than quota":                {cpus{"s": 2}, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": 1, "s/b": 2}},
-		"a limit above the quota":               {cpus{"s": 2}, cpus{"s/a": 3}, "", cpus{"s/a": 2}},
-		"one without a limit":                   {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 0}, "", cpus{"s/a": 4}},
-		"further up":                            {cpus{"s": 4, "s/t": 4}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, "", cpus{"s/t/a": 1, "s/c": 2}},
-		"further up, with room":                 {cpus{"s": 8, "s/t": 3}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, "", cpus{"s/t/a": 1.5, "s/c": 4}},
-		"below another workload":                {cpus{"s": 10, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/a/y": 2, "s/b": 2}, "", cpus{"s/a": 6, "s/a/x": 1, "s/a/y": 2, "s/b": 4}},
-		"below one that stands above its limit": {cpus{"s/a": 6}, cpus{"s/a": 3, "s/a/x": 1}, "", cpus{"s/a/x": 3}},
-		"below one that has no more":            {cpus{"s": 4, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/b": 1}, "", cpus{"s/a": 3, "s/a/x": 3, "s/b": 1}},
-		"a quota between":                       {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 1, "s/t/b": 1, "s/t/c": 1, "s/t/d": 1, "s/e": 1}, "", cpus{"s/t/a": 1, "s/e": 7}},
-		"a quota between, of one that does not": {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 4, "s/e": 1}, "s/t/a", cpus{"s/e": 7}},
-		"beside a group that nobody follows":    {cpus{"s": 4, "s/b": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
-		"beside one deep below":                 {cpus{"s": 4, "s/b/c/d": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
-		"below a group that follows it":         {cpus{"s": 4, "s/t": 3}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
-		"beside one in its pod":                 {cpus{"s": 4, "s/t/b": 1}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
-		"a quota that is not known":             {cpus{"s": -1}, cpus{"s/a": 1}, "", cpus{"s/a": 0}},
-		"its limit is not known":                {cpus{"s": 4}, cpus{"s/a": 0}, "", cpus{"s/a": 0}},
+		"no quota above":                            {nil, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": inf, "s/b": inf}},
+		"alone":                                     {cpus{"s": 4}, cpus{"s/a": 1}, "", cpus{"s/a": 4}},
+		"beside one that does not":                  {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 2}, "s/b", cpus{"s/a": 2}},
+		"two that burst":                            {cpus{"s": 6}, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": 2, "s/b": 4}},
+		"two, beside one that does":                 {cpus{"s": 7}, cpus{"s/a": 1, "s/b": 1, "s/c": 3}, "s/c", cpus{"s/a": 2, "s/b": 2}},
+		"more limits than quota":                    {cpus{"s": 2}, cpus{"s/a": 1, "s/b": 2}, "", cpus{"s/a": 1, "s/b": 2}},
+		"a limit above the quota":                   {cpus{"s": 2}, cpus{"s/a": 3}, "", cpus{"s/a": 2}},
+		"one without a limit":                       {cpus{"s": 4}, cpus{"s/a": 1, "s/b": 0}, "", cpus{"s/a": 4}},
+		"further up":                                {cpus{"s": 4, "s/t": 4}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, "", cpus{"s/t/a": 1, "s/c": 2}},
+		"further up, with room":                     {cpus{"s": 8, "s/t": 3}, cpus{"s/t/a": 1, "s/t/b": 1, "s/c": 2}, "", cpus{"s/t/a": 1.5, "s/c": 5}},
+		"below another workload":                    {cpus{"s": 10, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/a/y": 2, "s/b": 2}, "", cpus{"s/a": 6, "s/a/x": 1, "s/a/y": 2, "s/b": 4}},
+		"below one that stands above its limit":     {cpus{"s/a": 6}, cpus{"s/a": 3, "s/a/x": 1}, "", cpus{"s/a/x": 3}},
+		"below one that has no more":                {cpus{"s": 4, "s/a": 3}, cpus{"s/a": 3, "s/a/x": 1, "s/b": 1}, "", cpus{"s/a": 3, "s/a/x": 3, "s/b": 1}},
+		"a quota between":                           {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 1, "s/t/b": 1, "s/t/c": 1, "s/t/d": 1, "s/e": 1}, "", cpus{"s/t/a": 1, "s/e": 7}},
+		"a quota between, of one that does not":     {cpus{"s": 8, "s/t": 1}, cpus{"s/t/a": 4, "s/e": 1}, "s/t/a", cpus{"s/e": 7}},
+		"beside a group with more than those in it": {cpus{"s": 10, "s/t": 8}, cpus{"s/t/a": 1, "s/t/b": 0, "s/c": 2}, "", cpus{"s/t/a": 8, "s/c": 2}},
+		"two such groups, with too little":          {cpus{"s": 6, "s/t": 4, "s/u": 4}, cpus{"s/t/a": 1, "s/u/a": 1, "s/c": 1}, "", cpus{"s/t/a": 1, "s/u/a": 1, "s/c": 1}},
+		"two such groups, with too little each":     {cpus{"s": 6, "s/t": 4, "s/u": 4}, cpus{"s/t/a": 1, "s/u/a": 1}, "", cpus{"s/t/a": 2, "s/u/a": 2}},
+		"one such group below another":              {cpus{"s": 10, "s/t": 8, "s/t/v": 6}, cpus{"s/t/v/a": 1, "s/t/b": 1, "s/c": 1}, "", cpus{"s/t/v/a": 6, "s/t/b": 2, "s/c": 2}},
+		"one of no workload with a limit":           {cpus{"s": 10, "s/t": 8}, cpus{"s/t/b": 0, "s/c": 1}, "s/t/b", cpus{"s/c": 2}},
+		"beside a group that nobody follows":        {cpus{"s": 4, "s/b": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
+		"beside one deep below":                     {cpus{"s": 4, "s/b/c/d": 1}, cpus{"s/a": 1}, "", cpus{"s/a": 3}},
+		"below a group that follows it":             {cpus{"s": 4, "s/t": 3}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
+		"beside one in its pod":                     {cpus{"s": 4, "s/t/b": 1}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
+		"a quota that is not known":                 {cpus{"s": -1}, cpus{"s/a": 1}, "", cpus{"s/a": 0}},
+		"its limit is not known":                    {cpus{"s": 4}, cpus{"s/a": 0}, "", cpus{"s/a": 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := node{quotas: c.quotas, limits: c.limits, still: c.still}
@@ -95,8 +100,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Where all that burst rise to their bounds at once, all others have their limits, in each group whose quota has
-// room for all limits below.
+// Where all that burst rise to their bounds at once, everybody has its limit that had it when they stood at theirs: each
+// workload and each group with a quota, of each group above it.
 func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.IntRange(1, 16)
@@ -108,10 +113,11 @@ func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 				}
 			}
 		}
-		draw(n.quotas, "quota", "s", "s/t", "s/u", "s/b", "s/t/c")
-		draw(n.limits, "limit", "s/a", "s/t/a", "s/t/b", "s/u/a", "s/u/b")
-		n.still = rapid.SampledFrom([]string{"", "s/a", "s/t/a"}).Draw(t, "does not burst")
+		draw(n.quotas, "quota", "s", "s/t", "s/u", "s/b", "s/t/c", "s/t/v")
+		draw(n.limits, "limit", "s/a", "s/t/a", "s/t/b", "s/t/v/a", "s/t/v/b", "s/u/a", "s/u/b")
+		n.still = rapid.SampledFrom([]string{"", "s/a", "s/t/a", "s/t/v/a"}).Draw(t, "does not burst")
 		b := n.bounds()
+		limit := func(m burst.Member) unit.CPUs { return m.Limit }
 		bound := func(m burst.Member) unit.CPUs {
 			if !m.Bursts {
 				return m.Limit
@@ -125,9 +131,11 @@ func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 					t.Fatalf("%s may have %v of the %v of %s", m.Path, most, quota, path)
 				}
 			}
-			least := n.below(path, func(m burst.Member) unit.CPUs { return m.Limit })
-			if most := n.below(path, bound); least <= quota && most > quota+1e-9 {
-				t.Fatalf("all below %s may have %v, and it has %v", path, most, quota)
+			for one, own := range n.everybody() {
+				least := n.below(path, one, own, limit)
+				if most := n.below(path, one, own, bound); most > max(least, quota)+1e-9 {
+					t.Fatalf("with %v of %q all below %s may have %v, and it has %v: %v before", own, one, path, most, quota, least)
+				}
 			}
 		}
 		for _, m := range n.members(true) {
@@ -138,16 +146,29 @@ func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 	})
 }
 
-// below is what all groups below one have together, where a workload has as much as of says.
-func (n *node) below(path string, of func(burst.Member) unit.CPUs) (sum unit.CPUs) {
+// everybody is who has a limit, with that, and nobody.
+func (n *node) everybody() map[string]unit.CPUs {
+	all := map[string]unit.CPUs{"": 0}
+	maps.Copy(all, n.quotas)
+	maps.Copy(all, n.limits)
+	return all
+}
+
+// below is what all groups below one have together, where a workload has as much as of says, and one of them its limit.
+func (n *node) below(path, one string, own unit.CPUs, of func(burst.Member) unit.CPUs) (sum unit.CPUs) {
 	for _, child := range n.children(path) {
-		if limit, is := n.limits[child]; is {
-			sum += of(burst.Member{Path: child, Limit: limit, Bursts: child != n.still})
-			continue
-		}
-		has, quota := n.below(child, of), n.quotas[child]
-		if len(n.children(child)) == 0 {
+		var has unit.CPUs
+		limit, is := n.limits[child]
+		quota := n.quotas[child]
+		switch {
+		case child == one:
+			has = own
+		case is:
+			has = of(burst.Member{Path: child, Limit: limit, Bursts: child != n.still})
+		case len(n.children(child)) == 0:
 			has = quota
+		default:
+			has = n.below(child, one, own, of)
 		}
 		if quota > 0 {
 			has = min(has, quota)
