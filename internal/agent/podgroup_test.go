@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/plan"
@@ -276,6 +277,46 @@ func TestPodOfAnotherOwner(t *testing.T) {
 		if got := m.quotaOf(podPath); got != "120000 100000" {
 			t.Errorf("the pod has %q", got)
 		}
+		_ = m.stop()
+	})
+}
+
+// A container that gets its limit while the agent looks bursts with its pod from that second on: the pod's quota never
+// bounds it.
+func TestLimitThatAppearsRisesWithItsPod(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.addGroup(podPath+"/c1", "max 100000")
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(3*time.Second, 0.1)
+		if got := m.status().State; got != burst.StateNoLimit {
+			t.Fatalf("state %v, want %v", got, burst.StateNoLimit)
+		}
+		m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", atLimit+"\n")
+		m.run(3*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		wantPod(t, m, podRaisedOnce)
+		if events := m.events(); len(events) > 0 {
+			t.Errorf("events %+v, want none", events)
+		}
+		_ = m.stop()
+	})
+}
+
+// A pod's group that cannot be read for a moment goes on following its containers.
+func TestPodThatCannotBeReadForAMoment(t *testing.T) {
+	inPod(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.tenants(container(app, podPath+"/c1"))
+		m.run(4*time.Second, 0.1)
+		wantPod(t, m, podRaisedOnce)
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "nonsense\n")
+		m.run(2*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", podRaisedOnce+"\n")
+		m.run(2*time.Second, 0.1)
+		wantQuota(t, m, atCeiling)
+		wantPod(t, m, podRaisedOnce)
 		_ = m.stop()
 	})
 }

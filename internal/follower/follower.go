@@ -1,6 +1,7 @@
 package follower
 
 import (
+	"errors"
 	"time"
 
 	"github.com/berth-project/berth/internal/burst"
@@ -74,10 +75,14 @@ func Open(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.Dur
 // Close lets go of the group. What it has stays as it is.
 func (f *Follower) Close() { _ = f.Group.Close() } // read only: nothing can be lost
 
-// CanFollow reads what stands, and says whether the group can follow.
+// CanFollow reads what stands, and says whether the group can follow. One that followed does so while what stands
+// cannot be read.
 func (f *Follower) CanFollow(now time.Duration) bool {
 	b, err := f.Group.Bandwidth()
-	if err != nil || b.Quota < 0 {
+	if err != nil {
+		return f.Max != nil && !errors.Is(err, cgroup.ErrNoGroup) && !errors.Is(err, cgroup.ErrNoController)
+	}
+	if b.Quota < 0 {
 		return false
 	}
 	if f.Max == nil {

@@ -258,29 +258,33 @@ func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 }
 
 // recheckIdle looks once a second at workload groups that are not looked at otherwise:
-// a limit may appear, a policy may change, an offline group's use counts.
-func (q *Groups) recheckIdle(now time.Duration) {
+// a limit may appear, a policy may change, an offline group's use counts. It says whether some burst from now on.
+func (q *Groups) recheckIdle(now time.Duration) (some bool) {
 	for _, m := range q.order {
-		if m.Group == nil || m.state == burst.StateActive {
-			continue
+		if m.Group != nil && m.state != burst.StateActive {
+			q.recheck(m, now)
+			some = some || m.state == burst.StateActive
 		}
-		b, err := m.idleBandwidth(now)
-		if err != nil {
-			q.suspend(m, err.Error())
-			continue
-		}
-		if m.state != burst.StateDrift && q.writer.Journaled(m.Max) {
-			q.resume(m, b, now) // it is about to be put back
-			continue
-		}
+	}
+	return some
+}
+
+// recheck looks at one of them.
+func (q *Groups) recheck(m *Group, now time.Duration) {
+	b, err := m.idleBandwidth(now)
+	if err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	if m.state == burst.StateDrift || !q.writer.Journaled(m.Max) { // else it is about to be put back
 		switch q.writer.See(now, m.Max, m.writers(), b.Max()) {
 		case reconcile.SeenLeft:
-			continue
+			return
 		case reconcile.SeenReturned:
 			q.retake(m, b, now)
-			continue
+			return
 		case reconcile.SeenExpected, reconcile.SeenOriginal, reconcile.SeenForeign:
 		}
-		q.resume(m, b, now)
 	}
+	q.resume(m, b, now)
 }

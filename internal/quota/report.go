@@ -47,7 +47,9 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	if err := q.sample(n.Now); err != nil {
 		q.opts.Fail("node use", err)
 	}
-	q.recheckIdle(n.Now)
+	if q.recheckIdle(n.Now) {
+		q.gatherPods(n.Now) // else the quotas of their pods would bound them until the next second
+	}
 	q.share(n.Now)
 	return capability.Decision{}
 }
