@@ -25,6 +25,8 @@ type Member struct {
 type Host struct {
 	// Quota returns what a group has for those below it, 0 for no quota, and less where it is not known.
 	Quota func(path string) unit.CPUs
+	// Found returns the same of a group that Children named, and that is above no workload: there may be many.
+	Found func(path string) unit.CPUs
 	// Children returns the groups right below one.
 	Children func(path string) []string
 }
@@ -82,11 +84,13 @@ func BoundsOf(host Host, bursting []Member, others func() []Member) *Bounds {
 	return b
 }
 
-// quota reads one once.
-func (b *Bounds) quota(path string) unit.CPUs {
-	q, read := b.quotas[path]
-	if !read {
-		q = b.host.Quota(path)
+// quota reads that of a group once.
+func (b *Bounds) quota(path string) unit.CPUs { return b.once(path, b.host.Quota) }
+
+func (b *Bounds) once(path string, read func(path string) unit.CPUs) unit.CPUs {
+	q, known := b.quotas[path]
+	if !known {
+		q = read(path)
 		b.quotas[path] = q
 	}
 	return q
@@ -97,29 +101,33 @@ const deepest = 4
 
 // findOthers makes members of the groups with a quota below limited ones that are no workload's, and above none.
 func (b *Bounds) findOthers(limited []string) {
-	look := map[string]bool{}
+	above := map[string]bool{} // a workload
 	for path := range b.members {
-		look[path] = true
-		for above := range parents(path) {
-			look[above] = true
+		for one := range parents(path) {
+			above[one] = true
 		}
 	}
 	for _, path := range limited {
-		b.findBelow(path, look, deepest)
+		b.findBelow(path, above, deepest)
 	}
 }
 
-func (b *Bounds) findBelow(path string, look map[string]bool, depth int) {
+// findBelow goes past what has a limit: that counts, whatever is below it. One that limits a bursting workload is
+// limited itself.
+func (b *Bounds) findBelow(path string, above map[string]bool, depth int) {
 	for _, child := range b.host.Children(path) {
-		if _, known := b.members[child]; known && !look[child] {
-			continue // found below another one
-		}
-		if !look[child] && b.quota(child) > 0 {
-			b.members[child] = Member{Path: child, Limit: b.quota(child)}
+		m, known := b.members[child]
+		if known && m.Limit > 0 {
 			continue
 		}
+		if !known && !above[child] {
+			if q := b.once(child, b.host.Found); q > 0 {
+				b.members[child] = Member{Path: child, Limit: q}
+				continue
+			}
+		}
 		if depth > 1 {
-			b.findBelow(child, look, depth-1)
+			b.findBelow(child, above, depth-1)
 		}
 	}
 }

@@ -19,8 +19,9 @@ import (
 type node struct {
 	quotas, limits map[string]unit.CPUs
 	still          string
-	// asked counts how often the workloads that do not burst were asked for, read how often a quota was.
-	asked, read int
+	// asked counts how often the workloads that do not burst were asked for, read how often a quota was, and found how
+	// often that of a group that is no workload's.
+	asked, read, found int
 }
 
 // members are the workloads that burst, or the others.
@@ -34,7 +35,11 @@ func (n *node) members(bursting bool) (all []burst.Member) {
 }
 
 func (n *node) bounds() *burst.Bounds {
-	host := burst.Host{Quota: func(path string) unit.CPUs { n.read++; return n.quotas[path] }, Children: n.children}
+	host := burst.Host{
+		Quota:    func(path string) unit.CPUs { n.read++; return n.quotas[path] },
+		Found:    func(path string) unit.CPUs { n.found++; return n.quotas[path] },
+		Children: n.children,
+	}
 	return burst.BoundsOf(host, n.members(true), func() []burst.Member { n.asked++; return n.members(false) })
 }
 
@@ -194,6 +199,21 @@ func TestBoundsReadLittle(t *testing.T) {
 	n := node{limits: map[string]unit.CPUs{"s/t/a": 1, "s/t/b": 1, "s/c": 1}, still: "s/c"}
 	if n.bounds(); n.asked != 0 || n.read != 2 {
 		t.Errorf("asked %d times for the others, and read %d quotas; want 0 and 2", n.asked, n.read)
+	}
+}
+
+// What is below a limit is not looked at: neither below a workload's, nor below a group's that nobody follows.
+func TestBoundsStopAtLimits(t *testing.T) {
+	n := node{
+		quotas: map[string]unit.CPUs{"s": 8, "s/a/in": 1, "s/a/in/deep": 1, "s/b/in": 1, "s/c/in": 1, "s/t/in": 1, "s/d": 1, "s/d/in": 1},
+		limits: map[string]unit.CPUs{"s/a": 1, "s/b": 1, "s/c": 0, "s/t/e": 1}, still: "s/b",
+	}
+	b := n.bounds()
+	if n.found != 3 { // s/c/in, s/t/in and s/d
+		t.Errorf("read %d quotas of groups that were found, want 3", n.found)
+	}
+	if got, _ := b.Of("s/a"); got != 2 { // 8 without 6, divided by s/a and s/t/e
+		t.Errorf("leaves %v, want 2", got)
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *groupSet) throttles(m *Group) string {
 
 // bounds returns what the groups above the active ones leave to each.
 func (s *groupSet) bounds() *burst.Bounds {
-	host := burst.Host{Children: s.above.Children, Quota: func(path string) unit.CPUs {
+	host := burst.Host{Children: s.above.Children, Found: s.above.LimitBelow, Quota: func(path string) unit.CPUs {
 		if s.pods[path] != nil {
 			return 0 // it rises with what is below it
 		}

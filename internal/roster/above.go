@@ -54,20 +54,27 @@ const Unknown unit.CPUs = -1
 
 // Limit is the quota of the group at path as a rate, 0 where it has none or is gone. While it cannot be read it is the
 // last that was: a group that cannot be opened, as where no more files can be, may well have one.
-func (a *Above) Limit(path string) unit.CPUs {
+func (a *Above) Limit(path string) unit.CPUs { return a.readLimit(path, 0) }
+
+// LimitBelow is that of a group that Children named. There may be many, most without a quota: one that had none is read
+// again when new ones are looked for.
+func (a *Above) LimitBelow(path string) unit.CPUs { return a.readLimit(path, keptFor) }
+
+// readLimit reads a quota once a round, and where the group had none no more often than every so often.
+func (a *Above) readLimit(path string, noneFor time.Duration) unit.CPUs {
 	one, err := a.at(path)
 	switch {
 	case errors.Is(err, cgroup.ErrNoGroup):
 		return 0
 	case err != nil:
 		return Unknown
-	case one.limitAt == a.now:
+	case one.limitAt == a.now, one.limit == 0 && a.now-one.limitAt < noneFor:
 		return one.limit
 	}
-	switch bandwidth, err := one.group.Bandwidth(); {
-	case err == nil && bandwidth.Quota >= 0:
-		one.limit = unit.Rate(bandwidth.Quota, bandwidth.Period)
-	case err == nil, errors.Is(err, cgroup.ErrNoController):
+	switch limit, err := readMax(one.group); {
+	case err == nil:
+		one.limit = limit
+	case errors.Is(err, cgroup.ErrNoController):
 		one.limit = 0
 	case errors.Is(one.group.Has(cgroup.CPU), cgroup.ErrNoGroup): // perhaps made again: it is opened anew when it is asked for
 		a.drop(path)
@@ -75,6 +82,19 @@ func (a *Above) Limit(path string) unit.CPUs {
 	}
 	one.limitAt = a.now
 	return one.limit
+}
+
+// readMax reads the quota of a group as a rate, 0 for none: that alone, not the burst beside it.
+func readMax(group *cgroup.Group) (unit.CPUs, error) {
+	v, err := group.Read(cgroup.KnobMax)
+	if err != nil {
+		return 0, err
+	}
+	quota, period, err := v.Pair()
+	if err != nil || quota < 0 {
+		return 0, err
+	}
+	return unit.Rate(quota, period), nil
 }
 
 // Children are the paths of the groups right below the one at path, none where it is gone. They are read every five

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // TestAboveKeepsWhatItKnows: a quota that cannot be read for a moment is not none, and neither is that of a group that
@@ -44,5 +46,38 @@ func TestAboveKeepsWhatItKnows(t *testing.T) {
 	}
 	if got := a.Limit("nowhere"); got != 0 {
 		t.Errorf("not there: %v, want 0", got)
+	}
+}
+
+// TestAboveReadsLittle: a quota is one file, and that of a group which had none is read every five seconds where there
+// may be many such groups.
+func TestAboveReadsLittle(t *testing.T) {
+	m := newMachine(t, "slice", "slice/one", "slice/other")
+	a := NewAbove(m.host)
+	defer a.Close()
+	set := func(group, quota string) { m.write("sys/fs/cgroup/"+group+"/cpu.max", quota+" 100000\n") }
+	m.write("sys/fs/cgroup/slice/cpu.max.burst", "not to be read\n")
+	set("slice/one", "max")
+	for second, c := range []struct {
+		one, other string
+		want       [3]unit.CPUs // of the slice, of one and the other below it
+	}{
+		{"max", "50000", [3]unit.CPUs{0.5, 0, 0.5}},
+		{"60000", "60000", [3]unit.CPUs{0.5, 0, 0.6}},
+		{"60000", "70000", [3]unit.CPUs{0.5, 0, 0.7}},
+		{"60000", "max", [3]unit.CPUs{0.5, 0, 0}},
+		{"60000", "70000", [3]unit.CPUs{0.5, 0, 0}},
+		{"70000", "70000", [3]unit.CPUs{0.5, 0.7, 0}},
+		{"80000", "70000", [3]unit.CPUs{0.5, 0.8, 0}},
+		{"80000", "70000", [3]unit.CPUs{0.5, 0.8, 0}},
+		{"80000", "70000", [3]unit.CPUs{0.5, 0.8, 0.7}},
+	} {
+		set("slice/one", c.one)
+		set("slice/other", c.other)
+		a.Round(m.now + time.Duration(second)*time.Second)
+		got := [3]unit.CPUs{a.Limit("slice"), a.LimitBelow("slice/one"), a.LimitBelow("slice/other")}
+		if got != c.want {
+			t.Errorf("second %d: %v, want %v", second, got, c.want)
+		}
 	}
 }
