@@ -27,8 +27,13 @@ const (
 	anyLinux = "any"
 )
 
+// PolicyCPUs is the file beside them with the CPUs of a policy that are online, empty for none (cpus of
+// struct cpufreq_policy, policy_is_inactive).
+const PolicyCPUs = "affected_cpus"
+
 // InPolicy reports whether a file is one of a frequency policy. Without an online CPU the policy is
-// inactive, and all of its files answer EBUSY (show and store in drivers/cpufreq/cpufreq.c).
+// inactive, and all of its files answer EBUSY (show and store in drivers/cpufreq/cpufreq.c). Older
+// kernels show what was, and a write is EINVAL: there only PolicyCPUs says it.
 func InPolicy(file string) bool {
 	is, err := path.Match(policies, path.Dir(file))
 	return err == nil && is

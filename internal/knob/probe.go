@@ -141,7 +141,7 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 			read = beside
 		}
 	}
-	text, err := h.text(read)
+	text, err := h.awake(read)
 	switch {
 	case err == nil:
 		f.Now = k.read(p, text)
@@ -168,6 +168,19 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 		}
 	}
 	return f
+}
+
+// awake reads a file, trimmed. Of a frequency policy without online CPUs the error is EBUSY, also where the
+// kernel still shows a value.
+func (h *Host) awake(file string) (string, error) {
+	text, err := h.text(file)
+	if err != nil || !InPolicy(file) {
+		return text, err
+	}
+	if cpus, err := h.text(path.Join(path.Dir(file), PolicyCPUs)); err == nil && cpus == "" {
+		return "", syscall.EBUSY
+	}
+	return text, nil // which CPUs it has need not be known
 }
 
 // Effective returns the CPUs that the host made of a file that was found, "" where it does

@@ -56,13 +56,23 @@ func TestGovernorComesFirst(t *testing.T) {
 // TestDormantPolicy: a policy whose CPUs are offline is left out of a plan, also where it is the first, and is no drift.
 func TestDormantPolicy(t *testing.T) {
 	const policies = "sys/devices/system/cpu/cpufreq/policy"
-	files := map[string]string{"modes": ""}
+	t.Run("answers EBUSY", func(t *testing.T) {
+		modes := ""
+		for _, file := range []string{"scaling_governor", "scaling_available_governors", "affected_cpus"} {
+			modes += "busy " + policies + "0/" + file + "\n"
+		}
+		dormantPolicy(t, policies, map[string]string{"modes": modes, policies + "4/affected_cpus": "4"})
+	})
+	t.Run("shows what was", func(t *testing.T) {
+		dormantPolicy(t, policies, map[string]string{policies + "0/affected_cpus": "", policies + "4/affected_cpus": "4"})
+	})
+}
+
+func dormantPolicy(t *testing.T, policies string, files map[string]string) {
+	t.Helper()
 	for _, n := range []string{"0", "4"} {
 		files[policies+n+"/scaling_governor"] = "schedutil"
 		files[policies+n+"/scaling_available_governors"] = "performance schedutil"
-	}
-	for _, file := range []string{"scaling_governor", "scaling_available_governors"} {
-		files["modes"] += "busy " + policies + "0/" + file + "\n"
 	}
 	for governor, refuses := range map[string]int{"performance": 0, "ondemand": 1} {
 		p := planOf(t, files, map[string]profile.Setting{"cpu.governor": want(governor, false)})

@@ -33,8 +33,8 @@
 // Of a number of huge pages the kernel takes what it has memory for: ErrPartly. What stands between that
 // number and the one before is Berth's to put back.
 //
-// The files of a frequency policy whose CPUs are offline answer EBUSY: ErrNotInForce, until one of them is
-// back.
+// The files of a frequency policy whose CPUs are offline answer EBUSY, or its affected_cpus is empty:
+// ErrNotInForce, until one of them is back.
 //
 // A file that cannot be written is distinguished from one that is not there: ErrReadOnly and
 // ErrAbsent. Where the first directory below a tree is missing, and with it a whole

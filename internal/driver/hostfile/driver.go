@@ -151,8 +151,22 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	if err != nil {
 		return "", "", classify(err)
 	}
-	v, err := value(d, t)
+	v, err := awake(d, t)
 	return v, id, read(t, err)
+}
+
+// awake reads the value of a file. Of a frequency policy without online CPUs the error is EBUSY, also where
+// the kernel still shows one.
+func awake(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
+	v, err := value(d, t)
+	if err != nil || !knob.InPolicy(t.Object+"/"+t.Knob) {
+		return v, err
+	}
+	cpus, err := d.ReadFile(knob.PolicyCPUs)
+	if err == nil && strings.TrimSpace(string(cpus)) == "" {
+		return "", fmt.Errorf("%s/%s is empty: %w", d.Path(), knob.PolicyCPUs, syscall.EBUSY)
+	}
+	return v, nil // which CPUs it has need not be known
 }
 
 // value reads what was requested of a file: in the file itself, or beside it where that shows
@@ -209,7 +223,7 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 		return "", classify(err)
 	}
 	if err := hostwrite.Existing(d, c.Knob, string(c.Value)); err != nil {
-		if _, unread := value(d, c.Target); errors.Is(unread, syscall.EBUSY) {
+		if _, unread := awake(d, c.Target); errors.Is(unread, syscall.EBUSY) {
 			return "", read(c.Target, unread)
 		}
 		return "", classify(err)

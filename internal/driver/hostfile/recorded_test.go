@@ -220,6 +220,34 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestPolicyWithoutCPUs: a frequency policy without an online CPU is not written, and its original is kept until
+// one is back, on kernels that still show its value, too.
+func TestPolicyWithoutCPUs(t *testing.T) {
+	const policy = "/sys/devices/system/cpu/cpufreq/policy2"
+	const file, cpus = policy + "/scaling_governor", policy + "/affected_cpus"
+	r := newRecorded(t)
+	r.write(file, "schedutil\n")
+	r.write(cpus, "2 3\n")
+	a, j := r.applier(apply.Options{})
+	c := change(t, r.kinds, file, "performance")
+	r.write(cpus, "\n")
+	if res := a.Apply([]plan.Change{c})[0]; !errors.Is(res.Err, apply.ErrNotInForce) || res.Wrote || len(j.Entries()) > 0 {
+		t.Errorf("%+v; entries %v", res, j.Entries())
+	}
+	r.write(cpus, "3\n")
+	must(t, a.Apply([]plan.Change{c})[0].Err)
+	r.write(cpus, "\n")
+	restored(t, a, apply.OutcomeDormant)
+	if got := r.content(file); got != "performance" || len(j.Entries()) != 1 {
+		t.Errorf("the file has %q; entries %v", got, j.Entries())
+	}
+	r.write(cpus, "2\n")
+	restored(t, a, apply.OutcomeRestored)
+	if got := r.content(file); got != "schedutil" || len(j.Entries()) > 0 {
+		t.Errorf("the file has %q; entries %v", got, j.Entries())
+	}
+}
+
 // TestHeldBeside: a target that another part of Berth has on record once the own entry is on disk is not written,
 // and the entry goes again; one that was on record before is nobody else's.
 func TestHeldBeside(t *testing.T) {
