@@ -138,12 +138,17 @@ func (a Applied) Verify(tree fs.FS) []tune.Verified {
 // isOf says whether the record is of these settings of this profile.
 func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
 	asked := slices.Concat(a.Settings, a.Left)
-	for _, s := range settings {
-		if !slices.Contains(asked, s) {
-			return false
-		}
-	}
-	return a.Profile.Name == name && len(settings) == len(asked) && slices.Equal(a.Args.want(), args.want())
+	return a.Profile.Name == name && covers(asked, settings) && covers(settings, asked) && slices.Equal(a.Args.want(), args.want())
+}
+
+// covers says whether each of some settings is among others. Frequency policies come and go with their CPUs:
+// of a knob of theirs one policy is enough.
+func covers(others, some []Setting) bool {
+	return !slices.ContainsFunc(some, func(s Setting) bool {
+		return !slices.ContainsFunc(others, func(o Setting) bool {
+			return o == s || knob.InPolicy(s.File) && knob.InPolicy(o.File) && o.Knob == s.Knob && o.Value == s.Value
+		})
+	})
 }
 
 // save puts the record on disk.

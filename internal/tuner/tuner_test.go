@@ -386,6 +386,39 @@ func TestDormantOriginal(t *testing.T) {
 	}
 }
 
+// TestPolicyComesBack: a profile that was applied while a CPU was offline is applied again, for its policy, once the
+// CPU is online; and while another one is offline, without a rollback in between.
+func TestPolicyComesBack(t *testing.T) {
+	const other, cpus = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor", "/sys/devices/system/cpu/cpufreq/policy1/affected_cpus"
+	h := newHost(t)
+	h.write(other, "schedutil")
+	h.write(cpus, "1")
+	before := h.files()
+	one := map[string]string{governor: "performance"}
+	both := map[string]string{governor: "performance", other: "performance"}
+	for i, step := range []struct {
+		cpus     string
+		settings map[string]string
+		writes   int
+	}{{"", one, 1}, {"1", both, 1}, {"", one, 0}, {"1", both, 0}} {
+		h.write(cpus, step.cpus)
+		h.do(func(u *tuner.Tuner) {
+			if r, err := u.Apply(order(0, step.settings)); err != nil || r.Writes != step.writes {
+				t.Errorf("%d: %+v, %v", i, r, err)
+			}
+		})
+	}
+	h.do(func(u *tuner.Tuner) {
+		if _, err := u.Apply(order(0, map[string]string{governor: "powersave", other: "powersave"})); !errors.Is(err, tuner.ErrApplied) {
+			t.Errorf("another value: %v", err)
+		}
+		u.Rollback()
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestManagedInterrupt: one that the kernel keeps for itself is left and reported, and a
 // second apply does not try it again.
 func TestManagedInterrupt(t *testing.T) {
