@@ -15,7 +15,7 @@ import (
 // Member is the group of one workload, or another group with a limit.
 type Member struct {
 	Path string
-	// Limit is 0 for none.
+	// Limit is 0 for none, and less where it is not known.
 	Limit unit.CPUs
 	// Bursts says that its quota moves.
 	Bursts bool
@@ -51,6 +51,8 @@ type sums struct {
 	claims, least unit.CPUs
 	// bursting are the limits right below that burst.
 	bursting unit.CPUs
+	// unknown says that one right below is not known: nobody there rises.
+	unknown bool
 }
 
 // BoundsOf returns the bounds of those that burst. others returns the rest of the workloads; it is asked only where a
@@ -117,11 +119,11 @@ func (b *Bounds) findOthers(limited []string) {
 func (b *Bounds) findBelow(path string, above map[string]bool, depth int) {
 	for _, child := range b.host.Children(path) {
 		m, known := b.members[child]
-		if known && m.Limit > 0 {
+		if known && m.Limit != 0 {
 			continue
 		}
 		if !known && !above[child] {
-			if q := b.once(child, b.host.Found); q > 0 {
+			if q := b.once(child, b.host.Found); q != 0 {
 				b.members[child] = Member{Path: child, Limit: q}
 				continue
 			}
@@ -147,7 +149,10 @@ func (b *Bounds) sum() {
 	for _, path := range slices.SortedFunc(maps.Keys(all), deepestFirst) {
 		for above := range parents(path) {
 			of, has := b.sums[above], b.claim(path)
-			b.sums[above] = sums{of.claims + has.claims, of.least + has.least, of.bursting + has.bursting}
+			b.sums[above] = sums{
+				claims: of.claims + has.claims, least: of.least + has.least,
+				bursting: of.bursting + has.bursting, unknown: of.unknown || has.unknown,
+			}
 			break
 		}
 	}
@@ -157,12 +162,17 @@ func (b *Bounds) sum() {
 func (b *Bounds) claim(path string) sums {
 	m, below := b.members[path], b.sums[path]
 	if m.Limit > 0 { // that counts, whatever is below it
-		below = sums{claims: m.Limit, least: m.Limit}
+		own := sums{claims: m.Limit, least: m.Limit}
 		if m.Bursts {
-			below.bursting = m.Limit
+			own.bursting = m.Limit
 		}
-	} else if q := b.quota(path); q > 0 {
-		below = sums{claims: q, least: min(below.least, q)}
+		return own
+	}
+	switch q := b.quota(path); {
+	case q > 0:
+		return sums{claims: q, least: min(below.least, q)}
+	case q < 0 || m.Limit < 0:
+		below.unknown = true
 	}
 	return below
 }
@@ -206,6 +216,9 @@ func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 func (b *Bounds) left(has unit.CPUs, above, path string) unit.CPUs {
 	own, all := b.claim(path), b.sums[above]
 	rest := has - all.claims
+	if all.unknown {
+		rest = unit.CPUs(math.Inf(-1))
+	}
 	if rest <= 0 {
 		return min(max(own.claims+rest, own.least), has)
 	}

@@ -90,6 +90,10 @@ func TestBounds(t *testing.T) {
 		"below a group that follows it":             {cpus{"s": 4, "s/t": 3}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
 		"beside one in its pod":                     {cpus{"s": 4, "s/t/b": 1}, cpus{"s/t/a": 1}, "", cpus{"s/t/a": 3}},
 		"a quota that is not known":                 {cpus{"s": -1}, cpus{"s/a": 1}, "", cpus{"s/a": 0}},
+		"beside a quota that is not known":          {cpus{"s": 4, "s/b": -1}, cpus{"s/a": 1}, "", cpus{"s/a": 1}},
+		"beside a limit that is not known":          {cpus{"s": 4}, cpus{"s/a": 1, "s/b": -1}, "s/b", cpus{"s/a": 1}},
+		"beside one between that is not known":      {cpus{"s": 8, "s/t": -1, "s/u": 4}, cpus{"s/a": 1, "s/t/b": 1, "s/u/a": 1}, "", cpus{"s/a": 1, "s/t/b": 0, "s/u/a": 1}},
+		"beside one with one that is not known":     {cpus{"s": 8, "s/t": 3, "s/t/b": -1}, cpus{"s/t/a": 1, "s/c": 1}, "", cpus{"s/t/a": 1, "s/c": 5}},
 		"its limit is not known":                    {cpus{"s": 4}, cpus{"s/a": 0}, "", cpus{"s/a": 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
