@@ -367,6 +367,8 @@ func (c *controller) stop() error {
 		return e.Target.Knob != string(cgroup.KnobCPUs) && capability.Reverts(infos, e.Owner)
 	}
 	drifted, failed := quotas.Leave(ends)
+	c.burst.End()
+	c.writeCheckpoint(c.opts.Clock()) // again: the one before is what a kill in between leaves
 	if c.opts.RestoreOnStop {
 		looking, cancel := context.WithTimeout(context.Background(), lastLooks)
 		defer cancel()

@@ -133,6 +133,28 @@ func TestCreditSurvivesARestart(t *testing.T) {
 	}
 }
 
+// An agent that stops puts the quotas back first. What a workload uses until the next one comes it uses at its limit:
+// that takes no credit, however long it is.
+func TestOrderlyRestartTakesNoCredit(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.workload(policy20)
+		m.boot()
+		m.run(3*time.Second, 0)
+		wantQuota(t, m, atCeiling)
+		if err := m.stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantQuota(t, m, atLimit)
+		m.run(time.Minute, 0.4)
+		m.boot()
+		m.run(100*time.Millisecond, 0)
+		if c := m.status().Burst.CreditSeconds; c < 19.5 {
+			t.Errorf("credit %v after a minute below the limit, want 20 without the reserve", c)
+		}
+		_ = m.stop()
+	})
+}
+
 func TestFoundRaisedWithoutCheckpointStartsAtZero(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)

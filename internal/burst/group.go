@@ -56,6 +56,10 @@ func (g *Group) Open() {
 // Continue goes on with an account that was kept for the group.
 func (g *Group) Continue(l credit.Ledger) { g.Ledger = l.Advance(g.Facts, g.Policy) }
 
+// PutBack says that the quota went back to the limit although that was not decided: nobody decides until another agent
+// goes on with the account.
+func (g *Group) PutBack() { g.Ledger.Raised = false }
+
 // Begin starts the looks at a group that was not looked at: what it used before is no
 // use of its credit, and no peak.
 func (g *Group) Begin(now time.Duration, usage unit.CPUTime) {

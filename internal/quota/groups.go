@@ -84,6 +84,16 @@ func (q *Groups) Yield(uid string) {
 	}
 }
 
+// End takes over which quotas were put back because the agent stops: until there is another one these groups use what
+// they use at their limits, and that one must not take it for a burst.
+func (q *Groups) End() {
+	for _, m := range q.order {
+		if m.state == burst.StateActive && !q.writer.Journaled(m.Max) {
+			m.law.PutBack()
+		}
+	}
+}
+
 // Close lets go of all groups. What they have stays as it is.
 func (q *Groups) Close() {
 	for _, m := range q.order {
