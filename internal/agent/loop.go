@@ -176,7 +176,7 @@ func (c *controller) run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		c.asking.Run(ctx, func() {
-			c.makeDue()
+			c.nextSecond = 0
 			c.wake()
 		})
 	})
@@ -272,7 +272,7 @@ func (c *controller) decide(now time.Duration) {
 			all.Add(decided)
 		}
 	}
-	if !all.Held {
+	if !all.Held && !c.asking.IsAsking() {
 		c.bring(now, all.Settings)
 	}
 	for _, e := range all.Events {

@@ -104,23 +104,30 @@ func (g *Groups) effective(path string, read func(*cgroup.Group) (cpuset.Set, er
 
 // Journaled says for whom the journal has the CPUs of this very group, "" for nobody, and which ones it
 // was given: none where nothing was to be written yet. The journal is ahead of the write: exclusive
-// CPUs that the group has moved away from count until it has.
+// CPUs that still stand although others were to be written are the group's own until they are gone.
 func (g *Groups) Journaled(path string) (owner plan.Owner, given cpuset.Set) {
 	e, ok := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
-	if !ok || !g.same(e) {
+	if !ok {
 		return "", cpuset.Set{}
 	}
-	given = listed(e.Intent)
-	if e.Owner != plan.OwnerPlace {
-		return e.Owner, given
+	stands, same := g.stands(e)
+	switch {
+	case !same:
+		return "", cpuset.Set{}
+	case e.Owner == plan.OwnerPlace && e.Owned && cgroup.Same(cgroup.KnobCPUs, stands, cgroup.Value(e.Previous)) && !g.isAnothers(e, listed(e.Previous)):
+		return e.Owner, listed(e.Previous)
+	case e.Owner == plan.OwnerPlace && e.IsOriginal(cgroupfile.Values(), e.Intent): // it goes back to what is nobody's own
+		return e.Owner, cpuset.Set{}
 	}
-	if e.IsOriginal(cgroupfile.Values(), e.Intent) { // it goes back to what is nobody's own
-		given = cpuset.Set{}
-	}
-	if e.Owned {
-		given = given.Union(listed(e.Previous))
-	}
-	return e.Owner, given
+	return e.Owner, listed(e.Intent)
+}
+
+// isAnothers says that some of the CPUs that a group had were given to another one since: its list stands
+// because a program wrote it again.
+func (g *Groups) isAnothers(of journal.Entry, cpus cpuset.Set) bool {
+	return len(g.Journal.Select(func(e journal.Entry) bool {
+		return e.Target.Knob == of.Target.Knob && e.Target.Object != of.Target.Object && e.Owner == plan.OwnerPlace && listed(e.Intent).Intersects(cpus)
+	})) > 0
 }
 
 // listed is the list that a value is, empty for none.
@@ -191,15 +198,14 @@ func isOf(e journal.Entry, group *cgroup.Group, v cgroup.Value) bool {
 	return err == nil && e.IsOf(cgroupfile.Values(), cgroupfile.Identity(id), plan.Value(v))
 }
 
-// same says whether the group is the one that the entry speaks of.
-func (g *Groups) same(e journal.Entry) (same bool) {
-	err := g.read(e.Target.Object, func(group *cgroup.Group) error {
-		list, err := group.Read(cgroup.KnobCPUs)
-		if err != nil {
+// stands returns the list of the group of an entry, and whether that is the group which the entry is about.
+func (g *Groups) stands(e journal.Entry) (list cgroup.Value, same bool) {
+	err := g.read(e.Target.Object, func(group *cgroup.Group) (err error) {
+		if list, err = group.Read(cgroup.KnobCPUs); err != nil {
 			return fmt.Errorf("CPUs of an entry: %w", err)
 		}
 		same = isOf(e, group, list)
 		return nil
 	})
-	return err == nil && same
+	return list, err == nil && same
 }

@@ -156,9 +156,24 @@ func TestJournaled(t *testing.T) {
 	intend(plan.OwnerPlace, "0-5", "2-3")
 	is("given", plan.OwnerPlace, "2-3")
 	intend(plan.OwnerPlace, "2-3", "5") // an agent that dies now leaves it on 2-3
-	is("given", plan.OwnerPlace, "2-3,5")
+	is("given", plan.OwnerPlace, "2-3")
+	h.group("given", "2-3,5", "2-3,5") // what another program makes of it is not what it was given
+	is("given", plan.OwnerPlace, "5")
+	h.group("given", "2-3", "2-3")
+	h.group("next", "3-4", "3-4")
+	h.journals("next", "0-5", plan.OwnerPlace)
+	if err := h.Journal.Intend(plan.Change{Setting: plan.Setting{Target: cgroupfile.Target("next", cgroup.KnobCPUs), Value: "3-4", Owner: plan.OwnerPlace}, From: "0-5"}); err != nil {
+		t.Fatal(err)
+	}
+	is("given", plan.OwnerPlace, "5") // another one has some of the earlier ones: a program wrote them again
+	if err := h.Journal.Forget(cgroupfile.Target("next", cgroup.KnobCPUs)); err != nil {
+		t.Fatal(err)
+	}
 	intend(plan.OwnerPlace, "2-3", "0-5") // back to its original: that is not its own
 	is("given", plan.OwnerPlace, "2-3")
+	h.group("given", "0-5", "0-5")
+	is("given", plan.OwnerPlace, "")
+	h.group("given", "2-3", "2-3")
 	intend(plan.OwnerPool, "2-3", "0-1,4-5")
 	is("given", plan.OwnerPool, "0-1,4-5")
 	intend(plan.OwnerPlace, "0-1,4-5", "2-3") // what it had in the pool is not its own

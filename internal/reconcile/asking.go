@@ -10,10 +10,11 @@ import (
 // AskFor is how long systemd is asked at a time. What is left after that the next pass plans again.
 const AskFor = 100 * time.Millisecond
 
-// Asking has systemd asked for what passes left to it (Later), beside them: a systemd that takes its
-// time holds no pass up. The lock on the Reconciler is not held meanwhile, and what is not desired any
-// more is left out. Each answer counts for one whole pass: Begin and End are called around each. Of a
-// nil Asking there is nothing to ask. Run is for one goroutine, all else for any.
+// Asking has systemd asked for what passes left to it (Later), beside the loop: a systemd that takes its
+// time holds up nothing else. The lock on the Reconciler is not held meanwhile, and what is not desired
+// any more is left out. No pass is made while systemd is asked (IsAsking): it would take for settled what
+// systemd is about to change. Each answer counts for one whole pass: Begin and End are called around each
+// turn of the loop. Of a nil Asking there is nothing to ask. Run is for one goroutine, all else for any.
 type Asking struct {
 	reconciler *Reconciler
 	later      *Later
@@ -24,7 +25,7 @@ type Asking struct {
 	urgent map[string]chan struct{}
 	// turn makes Run ask.
 	turn chan struct{}
-	// busy says that systemd is asked, or that its answers wait for a pass to begin.
+	// busy says that systemd is asked, or that its answers wait for a turn to begin (answered).
 	busy, answered bool
 }
 
@@ -34,7 +35,7 @@ func NewAsking(r *Reconciler, later *Later, lock sync.Locker, clock func() time.
 	return &Asking{reconciler: r, later: later, lock: lock, clock: clock, urgent: map[string]chan struct{}{}, turn: make(chan struct{}, 1)}
 }
 
-// Begin says that a pass begins, which takes the answers.
+// Begin says that a turn of the loop begins, whose pass takes the answers.
 func (a *Asking) Begin() {
 	if a == nil {
 		return
@@ -46,22 +47,26 @@ func (a *Asking) Begin() {
 	}
 }
 
-// End says that a pass ended: systemd is asked for what it left, unless it is asked already.
+// IsAsking says that systemd is asked at the moment. The caller holds the lock.
+func (a *Asking) IsAsking() bool { return a != nil && a.busy && !a.answered }
+
+// End says that a turn of the loop ended: systemd is asked for what its pass left, unless it is asked
+// already.
 func (a *Asking) End() {
 	if a == nil {
 		return
 	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	if !a.busy {
+	if !a.busy && (!a.later.Rest() || len(a.urgent) > 0) {
 		a.busy = true
 		a.turn <- struct{}{}
 	}
 }
 
-// Run has systemd asked after passes until the context ends, within one call to it. asked is called
-// once a pass is due for the answers.
-func (a *Asking) Run(ctx context.Context, asked func()) {
+// Run has systemd asked after turns of the loop until the context ends, within one call to it. answered is
+// called, with the lock held, once a pass is due for the answers.
+func (a *Asking) Run(ctx context.Context, answered func()) {
 	if a == nil {
 		return
 	}
@@ -72,11 +77,10 @@ func (a *Asking) Run(ctx context.Context, asked func()) {
 		case <-a.turn:
 		}
 		some := a.ask(ctx)
-		if some {
-			asked() // first: no pass begins for the answers that does nothing
-		}
 		a.lock.Lock()
-		a.busy, a.answered = some, some
+		if a.busy, a.answered = some, some; some {
+			answered()
+		}
 		a.lock.Unlock()
 	}
 }
@@ -88,9 +92,11 @@ func (a *Asking) Urgent(group string) {
 	}
 }
 
-// AtOnce ends the deferring: from now on a pass waits for systemd.
+// AtOnce ends the deferring: from now on a pass waits for systemd. Run has ended; the caller holds the
+// lock.
 func (a *Asking) AtOnce() {
 	if a != nil {
+		a.busy, a.answered = false, false // a turn that Run did not come to
 		a.later.AtOnce()
 	}
 }

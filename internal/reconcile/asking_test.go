@@ -37,14 +37,23 @@ func TestAskingBesidePasses(t *testing.T) {
 				woken := make(chan struct{}, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				var run sync.WaitGroup
-				run.Go(func() { asking.Run(ctx, func() { woken <- struct{}{} }) })
+				run.Go(func() {
+					asking.Run(ctx, func() {
+						select {
+						case woken <- struct{}{}:
+						default:
+						}
+					})
+				})
 				h.reconciler.Want(Of(Group{Group: "a.scope", CPUs: set("0")}, Group{Group: "b.scope", CPUs: set("0")}, Group{Group: "c.scope", CPUs: set("0")}))
 				var last Report
 				passes := 0
 				for time.Since(began) < 25*time.Second {
 					asking.Begin()
 					lock.Lock()
-					last, _ = h.reconciler.Pass(time.Since(began))
+					if !asking.IsAsking() {
+						last, _ = h.reconciler.Pass(time.Since(began))
+					}
 					lock.Unlock()
 					asking.End()
 					passes++
@@ -60,6 +69,58 @@ func TestAskingBesidePasses(t *testing.T) {
 				if states(last) != "applied applied applied" || len(last.Errors) > 0 || passes < 25 {
 					t.Errorf("after %d passes: %s, %v", passes, states(last), last.Errors)
 				}
+			})
+		})
+	}
+}
+
+// TestAskingOverAChange: what is desired changes while systemd takes its time over what was desired before.
+// Then it is asked for that, and nothing that it wrote late is another program's.
+func TestAskingOverAChange(t *testing.T) {
+	for name, then := range map[string][]Group{
+		"another list":   {{Group: "a.scope", CPUs: set("1")}},
+		"nothing at all": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newUnitHost(t, "a.scope")
+				h.open(slowUnits{h, 1500 * time.Millisecond})
+				var lock sync.Mutex
+				began := time.Now()
+				asking := NewAsking(h.reconciler, h.later, &lock, func() time.Duration { return time.Since(began) })
+				ctx, cancel := context.WithCancel(t.Context())
+				var run sync.WaitGroup
+				run.Go(func() { asking.Run(ctx, func() {}) })
+				h.reconciler.Want(Of(Group{Group: "a.scope", CPUs: set("0")}))
+				var last Report
+				var events []Event
+				for second := range 20 {
+					asking.Begin()
+					lock.Lock()
+					if !asking.IsAsking() {
+						if second > 0 {
+							h.reconciler.Want(Of(then...))
+						}
+						last, _ = h.reconciler.Pass(time.Since(began))
+						events = append(events, last.Events...)
+					}
+					lock.Unlock()
+					asking.End()
+					time.Sleep(time.Second)
+				}
+				cancel()
+				run.Wait()
+				if len(events) > 0 || len(last.Errors) > 0 {
+					t.Errorf("events %v, errors %v", events, last.Errors)
+				}
+				if left := len(h.reconciler.opts.Journal.Entries()); left != len(then) {
+					t.Errorf("%d entries, want %d", left, len(then))
+				}
+				want := []string{"a.scope 0", "a.scope 1"}
+				if then == nil {
+					want[1] = "a.scope inherit"
+				}
+				h.asked(want...)
 			})
 		})
 	}

@@ -117,6 +117,17 @@ func (l *Later) Take() []Ask {
 	return asks
 }
 
+// Rest says that there is nothing to ask for. Answers that no pass needed are forgotten then.
+func (l *Later) Rest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.asks) > 0 {
+		return false
+	}
+	clear(l.answers)
+	return true
+}
+
 // Do asks systemd, and keeps the answer until the next Take.
 func (l *Later) Do(a Ask) {
 	err := l.put(a)
