@@ -184,12 +184,16 @@ type write struct {
 
 // run makes the write, and says what is in effect.
 func (w *write) run() (plan.Value, error) {
-	now, err := Look(w.host, w.group, w.id)
+	tids, err := List(w.host, w.group)
+	if err == nil {
+		err = w.refuses(len(tids))
+	}
 	if err != nil {
 		return "", err
 	}
-	if err := w.refuses(now); err != nil {
-		return now.value(), err
+	var now Threads
+	if err := now.See(tids, w.id); err != nil {
+		return "", err
 	}
 	if todo := w.todo(now); len(todo) > 0 {
 		gives := w.id
@@ -212,11 +216,11 @@ func (w *write) run() (plan.Value, error) {
 	return None, nil
 }
 
-// refuses is ErrTooMany where a group that lacks the cookie has too many threads to give it to. It is
-// taken from any number.
-func (w *write) refuses(now Threads) error {
-	if n := now.size(); w.all && len(now.Lack) > 0 && n > most {
-		return fmt.Errorf("%w: %s has %d", ErrTooMany, w.group.Path(), n)
+// refuses is ErrTooMany where a group has too many threads to give them the cookie. It is taken from any
+// number.
+func (w *write) refuses(threads int) error {
+	if w.all && threads > most {
+		return fmt.Errorf("%w: %s has %d", ErrTooMany, w.group.Path(), threads)
 	}
 	return nil
 }

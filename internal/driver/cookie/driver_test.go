@@ -39,25 +39,23 @@ func TestJoined(t *testing.T) {
 }
 
 // TestRefusesTooMany: a group with very many threads gets no cookie, since the agent does nothing else
-// meanwhile. One that has it keeps it, and it is taken from any number.
+// meanwhile. It is taken from any number.
 func TestRefusesTooMany(t *testing.T) {
 	t.Parallel()
-	many, few := make([]int, most+1), []int{1, 2}
 	for name, test := range map[string]struct {
-		all  bool
-		now  Threads
-		want error
+		all     bool
+		threads int
+		want    error
 	}{
-		"few":                 {true, Threads{Lack: few}, nil},
-		"many":                {true, Threads{Lack: many}, ErrTooMany},
-		"a few of many":       {true, Threads{Have: many, Lack: few}, ErrTooMany},
-		"all of many have it": {true, Threads{Have: many}, nil},
-		"taken from many":     {false, Threads{Have: many}, nil},
+		"few":             {true, 2, nil},
+		"most":            {true, most, nil},
+		"many":            {true, most + 1, ErrTooMany},
+		"taken from many": {false, most + 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := write{group: &cgroup.Group{}, all: test.all}
-			if err := w.refuses(test.now); !errors.Is(err, test.want) {
+			if err := w.refuses(test.threads); !errors.Is(err, test.want) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 		})
