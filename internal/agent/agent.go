@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/narrowing"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/internal/unit"
@@ -148,7 +149,14 @@ func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reco
 	}
 	kinds := driver.Kinds(host, asked)
 	maps.Copy(kinds, aside.Kinds(host, asked))
-	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: drift.Held(opts.Config.StateDir, opts.BootID)})
+	profiles := drift.Held(opts.Config.StateDir, opts.BootID)
+	held := func(t plan.Target) error {
+		if err := profiles(t); errors.Is(err, drift.ErrHeld) {
+			return err
+		}
+		return nil // a journal that cannot be read keeps lists back before they are recorded
+	}
+	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: held})
 }
 
 // describeKernel reads what of the kernel does not change while it runs.

@@ -47,11 +47,12 @@ func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 		}
 		for _, r := range applier.Restore(restore, false) {
 			values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
-			if r.Err != nil {
+			switch r.Outcome {
+			case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
+				opts.Log.Info("put back before anything else", values...)
+			default:
 				opts.Log.Warn("not put back before anything else", append(values, "error", r.Err)...)
-				continue
 			}
-			opts.Log.Info("put back before anything else", values...)
 		}
 	}
 }
@@ -64,20 +65,20 @@ func orphaned(entries []journal.Entry, silence time.Duration) bool {
 
 // silence is how long ago an agent was last heard of: by its checkpoint, or by when it came to an entry after
 // that. Who sets the wall clock moves it only where no checkpoint has the other clock.
-func silence(entries []journal.Entry, last checkpoint.Checkpoint, now Options) time.Duration {
+func silence(entries []journal.Entry, last checkpoint.Checkpoint, opts Options) time.Duration {
 	var entered time.Time
 	for _, e := range entries {
 		if e.Since.After(entered) {
 			entered = e.Since
 		}
 	}
-	switch since := now.Clock() - last.Clock; {
-	case last.BootID != now.BootID:
-		return now.Now().Sub(entered)
+	switch since := opts.Clock() - last.Clock; {
+	case last.BootID != opts.BootID:
+		return opts.Now().Sub(entered)
 	case last.Clock == 0 || since < 0:
-		return now.Now().Sub(latest(entered, last.Written))
-	default:
-		return since - max(0, entered.Sub(last.Written))
+		return opts.Now().Sub(latest(entered, last.Written))
+	default: // the next checkpoint would have come: a longer time is a clock that was set
+		return since - min(max(0, entered.Sub(last.Written)), checkpointEvery)
 	}
 }
 

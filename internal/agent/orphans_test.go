@@ -82,19 +82,20 @@ func TestOrphaned(t *testing.T) {
 		last    checkpoint.Checkpoint
 		want    bool
 	}{
-		"none":                      {nil, last("this", time.Hour), false},
-		"what does not move":        {at(plan.OwnerPool, time.Hour), last("this", time.Hour), false},
-		"a raised quota":            {at(plan.OwnerBurst, time.Hour), last("this", orphanedAfter), true},
-		"a boundary":                {at(plan.OwnerIsolate, time.Hour), last("this", orphanedAfter), true},
-		"a quick successor":         {at(plan.OwnerBurst, time.Hour), last("this", orphanedAfter-1), false},
-		"before its checkpoint":     {at(plan.OwnerBurst, orphanedAfter-1), checkpoint.Checkpoint{}, false},
-		"no checkpoint":             {at(plan.OwnerBurst, orphanedAfter), checkpoint.Checkpoint{}, true},
-		"a checkpoint of last boot": {at(plan.OwnerBurst, time.Hour), last("that", 0), true},
-		"an entry after it":         {at(plan.OwnerBurst, orphanedAfter-1), last("this", orphanedAfter+1), false},
-		"the clock set forward":     {at(plan.OwnerBurst, time.Hour), set(30*time.Minute, last("this", time.Second)), false},
-		"the clock set back":        {at(plan.OwnerBurst, time.Hour), set(-30*time.Minute, last("this", orphanedAfter)), true},
-		"of an older agent":         {at(plan.OwnerBurst, time.Hour), older(last("this", orphanedAfter)), true},
-		"just by an older agent":    {at(plan.OwnerBurst, time.Hour), older(last("this", orphanedAfter-1)), false},
+		"none":                                 {nil, last("this", time.Hour), false},
+		"what does not move":                   {at(plan.OwnerPool, time.Hour), last("this", time.Hour), false},
+		"a raised quota":                       {at(plan.OwnerBurst, time.Hour), last("this", orphanedAfter), true},
+		"a boundary":                           {at(plan.OwnerIsolate, time.Hour), last("this", orphanedAfter), true},
+		"a quick successor":                    {at(plan.OwnerBurst, time.Hour), last("this", orphanedAfter-1), false},
+		"before its checkpoint":                {at(plan.OwnerBurst, orphanedAfter-1), checkpoint.Checkpoint{}, false},
+		"no checkpoint":                        {at(plan.OwnerBurst, orphanedAfter), checkpoint.Checkpoint{}, true},
+		"a checkpoint of last boot":            {at(plan.OwnerBurst, time.Hour), last("that", 0), true},
+		"an entry after it":                    {at(plan.OwnerBurst, orphanedAfter-1), last("this", orphanedAfter+1), false},
+		"the clock set forward":                {at(plan.OwnerBurst, time.Hour), set(30*time.Minute, last("this", time.Second)), false},
+		"set forward since, and then an entry": {at(plan.OwnerBurst, 0), set(24*time.Hour, last("this", orphanedAfter+checkpointEvery)), true},
+		"the clock set back":                   {at(plan.OwnerBurst, time.Hour), set(-30*time.Minute, last("this", orphanedAfter)), true},
+		"of an older agent":                    {at(plan.OwnerBurst, time.Hour), older(last("this", orphanedAfter)), true},
+		"just by an older agent":               {at(plan.OwnerBurst, time.Hour), older(last("this", orphanedAfter-1)), false},
 	} {
 		opts := Options{BootID: "this", Now: func() time.Time { return now }, Clock: func() time.Duration { return uptime }}
 		if got := orphaned(c.entries, silence(c.entries, c.last, opts)); got != c.want {

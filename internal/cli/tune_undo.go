@@ -168,10 +168,12 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
 		Short: "Compare the host with the profile that is applied",
 		Long: `Shows for each setting of the applied profile what the host has: ok; drift, where
 another program wrote; ignored, where the file has the value and the kernel does
-something else, such as an interrupt that is served elsewhere; partial, where the
-kernel has fewer huge pages than were asked for; pendingReboot, for
+something else, such as an interrupt that is served elsewhere; pending, where an
+interrupt moves when it fires next; dormant, where the CPUs are offline; partial,
+where the kernel has fewer huge pages than were asked for; pendingReboot, for
 boot arguments that the next boot brings; absent; unreadable. Exit code 4 says
-that not all is ok, or that no profile is applied. Nothing is written.`,
+that not all is ok, pending or dormant, or that no profile is applied. Nothing is
+written.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")

@@ -213,7 +213,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 		return found, true, nil
 	}
 	for _, row := range record.Verify(w.opts.Root.FS()) {
-		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // which nobody changed
+		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // which the kernel may have done
 			found.Drift = append(found.Drift, row)
 		}
 	}
