@@ -105,8 +105,11 @@ func (o *opened) Group(path string, of ...cgroup.Controller) (*cgroup.Group, err
 	return o.Host.Group(path, of...)
 }
 
-// asks has the driver write memory nodes.
-func (d *desk) asks(mems cgroup.Value) error {
+// asks has the driver write memory nodes, to a group that inherits them.
+func (d *desk) asks(mems cgroup.Value) error { return d.change(cgroup.Inherit, mems) }
+
+// change has the driver write memory nodes over others.
+func (d *desk) change(from, mems cgroup.Value) error {
 	d.Helper()
 	g, err := d.host.Group("db")
 	if err != nil {
@@ -122,7 +125,7 @@ func (d *desk) asks(mems cgroup.Value) error {
 		defer opened.Close()
 	}
 	_, err = driver.Write(plan.Change{
-		Setting: plan.Setting{Target: Target("db", cgroup.KnobMems), ID: Identity(id), Value: plan.Value(mems)}, From: plan.Value(cgroup.Inherit),
+		Setting: plan.Setting{Target: Target("db", cgroup.KnobMems), ID: Identity(id), Value: plan.Value(mems)}, From: plan.Value(from),
 	})
 	return err
 }
@@ -277,6 +280,33 @@ func TestAsideAsksForTheLook(t *testing.T) {
 	}
 	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) || !errors.Is(err, policy) {
 		t.Errorf("then: %v", err)
+	}
+}
+
+// TestAsideOfWhatStands: a group with processes that has all memory nodes, and is to inherit them, has what
+// is as good. Nothing is written beside the caller, at this look and at each one after it.
+func TestAsideOfWhatStands(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from     cgroup.Value
+		events   string
+		deferred bool
+	}{
+		"all of them":       {"0-2", "populated 1\n", false},
+		"some of them":      {"0-1", "populated 1\n", true},
+		"without processes": {"0-2", "populated 0\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.write("sys/devices/system/node/possible", "0-2\n")
+			d.write("sys/fs/cgroup/db/cpuset.mems", string(c.from)+"\n")
+			d.write("sys/fs/cgroup/db/cpuset.mems.effective", string(c.from)+"\n")
+			d.write("sys/fs/cgroup/db/cgroup.events", c.events)
+			if err := d.change(c.from, cgroup.Inherit); errors.Is(err, apply.ErrDeferred) != c.deferred || !c.deferred && err != nil {
+				t.Errorf("deferred %v: %v", c.deferred, err)
+			}
+		})
 	}
 }
 

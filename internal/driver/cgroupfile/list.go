@@ -69,6 +69,9 @@ func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 		// systemd forgets the list and leaves it in the file, which is no writer's now.
 	}
 	if s.aside.takes(k) {
+		if all := g.Unlimited(k); v == cgroup.Inherit && all != v && cgroup.Populated(g) && cgroup.Same(k, cgroup.Value(c.From), all) {
+			return all, nil // it stands: beside the caller it would be written again at each look
+		}
 		return v, s.aside.put(s.host, c.ID, c.Object, v)
 	}
 	v, err := putOrAll(g, k, v)
