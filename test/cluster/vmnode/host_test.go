@@ -211,10 +211,10 @@ func (h *host) killed(t *testing.T) {
 		quota = "cat /sys/fs/cgroup/system.slice/burner.service/cpu.max"
 		cpus  = "systemctl show -P AllowedCPUs work"
 		unit  = "systemctl show -P ActiveState berth-agent; systemctl show -P ExecStopPost berth-agent | grep -c 'code=exited ; status=0'"
-		once  = "/etc/systemd/system/berth-agent.service.d/once.conf"
+		once  = "/etc/systemd/system/berth-agent.service.d"
 		files = "/etc/berth/workloads"
 	)
-	h.write(once, "[Service]\nRestart=no\n")
+	h.write(once+"/once.conf", "[Service]\nRestart=no\n")
 	h.write("/etc/systemd/system/burner.service", burner)
 	h.write(files+"/burner.yaml", burning)
 	h.write(files+"/work.yaml", pinned)
@@ -229,11 +229,12 @@ func (h *host) killed(t *testing.T) {
 	h.eventually(t, "the unit after "+said, unit, "failed\n2")
 	h.expect(t, "the quota is back", quota, "20000 100000")
 	h.expect(t, "the CPUs stay", cpus, has)
-	h.sh(t, "rm "+once+" "+files+"/burner.yaml && systemctl daemon-reload && systemctl start berth-agent && systemctl stop burner")
+	h.sh(t, "rm -r "+once+" && rm "+files+"/burner.yaml && systemctl daemon-reload && systemctl start berth-agent && systemctl stop burner")
 	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
 	h.expect(t, "the CPUs stay under the next one", cpus, has)
 	h.sh(t, "rm "+files+"/work.yaml")
 	h.eventually(t, "the CPUs are back", cpus, "")
+	h.sh(t, "systemctl restart work") // a group with processes is left with all CPUs by name
 }
 
 // deadline applies a profile that nobody commits: a service of systemd's undoes it.
