@@ -12,6 +12,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // Controller is a kernel resource controller that Berth uses.
@@ -48,6 +49,7 @@ type Host struct {
 	root        *hostfs.Root
 	controllers map[Controller]Hierarchy
 	unified     bool // a v2 hierarchy is mounted, with or without controllers
+	allSeen     bool // every process of the host has an id here; not of a recorded host
 
 	mu sync.Mutex
 	// tops are the directories of the hierarchies' roots, held since their first use.
@@ -66,7 +68,10 @@ func Open(root *hostfs.Root) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find cgroup mounts in %s: %w: %w", root.Join(mountinfoFile), ErrMalformed, err)
 	}
-	h := &Host{root: root, controllers: map[Controller]Hierarchy{}, tops: map[string]*hostfs.Dir{}}
+	h := &Host{
+		root: root, controllers: map[Controller]Hierarchy{}, tops: map[string]*hostfs.Dir{},
+		allSeen: root.Path() == "/" && kernel.SeesAllThreads(),
+	}
 	h.find(mounts, Controllers())
 	unified, ok := choose(mounts, "")
 	if !ok && len(h.controllers) == 0 {

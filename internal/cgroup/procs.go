@@ -83,7 +83,8 @@ func (h *Host) procsIn(path string) (pids []int, foreign int, err error) {
 	return h.idsIn(path, procsFile)
 }
 
-// idsIn reads the processes, or threads, that a file of the group at path lists.
+// idsIn reads the processes, or threads, that a file of the group at path lists. foreign counts those of
+// them that live in other pid namespaces.
 func (h *Host) idsIn(path, file string) (ids []int, foreign int, err error) {
 	data, err := h.root.ReadFile(path + "/" + file)
 	if errors.Is(err, syscall.EOPNOTSUPP) { // a threaded group: its domain lists its processes
@@ -94,6 +95,11 @@ func (h *Host) idsIn(path, file string) (ids []int, foreign int, err error) {
 	}
 	if ids, foreign, err = parsePIDs(string(data)); err != nil {
 		return nil, 0, fmt.Errorf("%s of %q: %w", file, path, err)
+	}
+	if h.allSeen {
+		// What has no id where all have one is just being reaped: __unhash_process (kernel/exit.c)
+		// takes its id between the look for the next one and cgroup_procs_show (kernel/cgroup/cgroup.c).
+		foreign = 0
 	}
 	return ids, foreign, nil
 }
