@@ -261,6 +261,7 @@ func (c *controller) lookStep(m *quota.Group) {
 func (c *controller) decide(now time.Duration) {
 	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()), Config: &c.opts.Config}
 	n.Containers, n.Koordlet, n.Topology = c.inventory.Containers(), c.inventory.Koordlet(), c.inventory.Topology()
+	c.opts.narrowing.Take(n.Containers)
 	restores := c.inventory.Obstacle().Restores()
 	var all capability.Decision
 	for _, one := range c.capabilities {

@@ -12,9 +12,11 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/narrowing"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -299,4 +301,36 @@ func TestMemsFollowTheMemory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a pinned pod may still take of its node by its limit is no room for a group that would be narrowed to it.
+func TestRoomOfPinnedPods(t *testing.T) {
+	inNodes(t, func(t *testing.T, m *machine, _ *moves) {
+		var zones strings.Builder
+		for node := range 2 {
+			m.write(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node), fmt.Sprintf("Node %d MemTotal: 8388608 kB\nNode %d MemFree: 4194304 kB\n", node, node))
+			fmt.Fprintf(&zones, "Node %d, zone   Normal\n  pages free     1048576\n        min      1000\n        low      1250\n        high     1500\n", node)
+		}
+		m.write("proc/zoneinfo", zones.String())
+		m.boot()
+		m.pinnedPod(map[string]string{}, `{}`)
+		m.memory("other", "0-3", 0, 0)
+		m.write("sys/fs/cgroup/other/cgroup.procs", "")
+		m.write("sys/fs/cgroup/other/memory.max", fmt.Sprintf("%d\n", 3<<30))
+		looks := narrowing.OnHost(m.controls.opts.Root, m.controls.host, m.controls.opts.Clock)
+		m.controls.mu.Lock()
+		m.controls.opts.narrowing = looks
+		m.controls.mu.Unlock()
+		m.run(3*time.Second, 0)
+		for limit, want := range map[int]error{2 << 30: narrowing.ErrNoRoom, 512 << 20: nil} {
+			m.write("sys/fs/cgroup/podp/c/cpuset.mems.effective", "0\n")
+			m.write("sys/fs/cgroup/podp/c/memory.max", fmt.Sprintf("%d\n", limit))
+			if err := looks.Within(t.Context())("other", cpuset.Set{}.Add(0)); !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Errorf("beside a pod that may take %d MiB: %v, want %v", limit>>20, err, want)
+			}
+		}
+		if err := m.stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -165,17 +165,6 @@ func (o *memoryHost) report() (memoryReport, error) {
 	return r, nil
 }
 
-// memoryNodes are the nodes with memory.
-func (o *memoryHost) memoryNodes() cpuset.Set {
-	var all cpuset.Set
-	for _, n := range o.nodes {
-		if n.Bytes > 0 {
-			all = all.Add(n.ID)
-		}
-	}
-	return all
-}
-
 // unused is, by node, how much the workloads that are bound there may still take by their
 // limits.
 func (o *memoryHost) unused() locality.Bytes {
@@ -219,7 +208,7 @@ func (o *memoryHost) measure(t memoryTarget) (memoryWorkload, error) {
 	local := o.local(cpus)
 	m := locality.Memory{Movable: at.Movable, File: at.File}
 	w.LocalNodes, w.Ratio, w.RemotePages = local.String(), m.Ratio(local), m.Remote(local)/pageSize()
-	for id := range o.memoryNodes().All() {
+	for id := range o.nodes.Memory().All() {
 		w.BytesByNode[strconv.Itoa(id)] = 0
 	}
 	for id, n := range m.Movable {
@@ -235,7 +224,7 @@ func (o *memoryHost) measure(t memoryTarget) (memoryWorkload, error) {
 func (o *memoryHost) local(cpus cpuset.Set) cpuset.Set {
 	local, err := o.nodes.Local(cpus)
 	if err != nil {
-		return o.memoryNodes()
+		return o.nodes.Memory()
 	}
 	return local
 }

@@ -60,7 +60,7 @@ func TestPassByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	order := mover.Order{Key: "test", Group: group.Path(), Local: o.memoryNodes(), Nodes: o.nodes}
+	order := mover.Order{Key: "test", Group: group.Path(), Local: o.nodes.Memory(), Nodes: o.nodes}
 	r, err := o.pass(t.Context(), order, func(string) {})
 	if err != nil || r.Err != nil || r.Phase != mover.Done || r.Outcome != locality.Skipped {
 		t.Errorf("%+v, %v, want %s", r, err, locality.Skipped)

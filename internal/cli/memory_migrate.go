@@ -126,8 +126,8 @@ func (f *migrateFlags) migrate(cmd *cobra.Command, g *globals, args []string, fo
 		return err
 	}
 	defer o.close()
-	if o.memoryNodes().Size() < 2 {
-		return fmt.Errorf("%w: this machine has one NUMA node with memory, %s: every page is local", ErrUnsupported, o.memoryNodes())
+	if o.nodes.Memory().Size() < 2 {
+		return fmt.Errorf("%w: this machine has one NUMA node with memory, %s: every page is local", ErrUnsupported, o.nodes.Memory())
 	}
 	t, err := f.target(o, args)
 	if err != nil {
@@ -225,7 +225,7 @@ func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (local, targets cpus
 
 // desired are the nodes that --to names, or else those of the CPUs.
 func (f *migrateFlags) desired(o *memoryHost, name string, group *cgroup.Group) (cpuset.Set, error) {
-	all := o.memoryNodes()
+	all := o.nodes.Memory()
 	if f.to != "" {
 		local, err := cpuset.Parse(f.to)
 		if err != nil || local.IsEmpty() || !local.Difference(all).IsEmpty() || local == all {

@@ -57,5 +57,13 @@ func (b Bytes) Sum() int64 {
 	return all
 }
 
+// At is how many bytes there are on a node.
+func (b Bytes) At(node int) int64 {
+	if node < len(b) {
+		return b[node]
+	}
+	return 0
+}
+
 // Full is a ratio at which all memory is local.
 const Full = 100

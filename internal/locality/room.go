@@ -1,5 +1,11 @@
 package locality
 
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/cpuset"
+)
+
 // NodeMemory is the memory of one NUMA node, in bytes.
 type NodeMemory struct {
 	// Total is all of it. Free is what is free to processes: without what zones keep for
@@ -41,3 +47,26 @@ func (n NodeMemory) Allows(bytes int64) bool { return bytes <= n.Headroom() }
 
 // Headroom is the most that Allows allows, in bytes. It can be negative.
 func (n NodeMemory) Headroom() int64 { return n.Free - (n.Min+n.Low)/2 }
+
+// Claim is what a group may still take by its memory limit, and of which nodes.
+type Claim struct {
+	Nodes cpuset.Set
+	Bytes int64
+}
+
+// Unused is how much memory claims may still take, by node: of each of its nodes as much as of the
+// others. A claim to all nodes with memory is bound to none of them.
+func Unused(claims []Claim, memory cpuset.Set) Bytes {
+	var left Bytes
+	for _, c := range claims {
+		nodes := c.Nodes.Intersect(memory)
+		if nodes.IsEmpty() || nodes == memory {
+			continue
+		}
+		for node := range nodes.All() {
+			left = append(left, slices.Repeat(Bytes{0}, max(node+1-len(left), 0))...)
+			left[node] += c.Bytes / int64(nodes.Size())
+		}
+	}
+	return left
+}

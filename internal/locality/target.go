@@ -34,6 +34,17 @@ type Pair struct {
 	To   int `json:"to"`
 }
 
+// Memory returns the nodes with memory.
+func (ns Nodes) Memory() cpuset.Set {
+	var all cpuset.Set
+	for _, n := range ns {
+		if n.Bytes > 0 {
+			all = all.Add(n.ID)
+		}
+	}
+	return all
+}
+
 // Local returns the memory nodes of the CPUs. For a node with CPUs and without memory that
 // is the nearest with memory. The error is ErrNoTarget where no page has a way to them.
 func (ns Nodes) Local(cpus cpuset.Set) (cpuset.Set, error) {

@@ -2,12 +2,10 @@ package localize
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
@@ -43,52 +41,16 @@ func balancing(root *hostfs.Root) bool {
 }
 
 // Unused is how much memory, by node, the groups that are bound to some nodes may still take
-// by their limits. It is read when a pass begins.
+// by their limits. One that cannot be read takes nothing. It is read when a pass begins.
 func Unused(host *cgroup.Host, all []capability.Container, nodes locality.Nodes) locality.Bytes {
-	var left locality.Bytes
-	var memory cpuset.Set
-	for _, n := range nodes {
-		if n.Bytes > 0 {
-			memory = memory.Add(n.ID)
-		}
-	}
+	var claims []locality.Claim
 	for i := range all {
 		if !all[i].Bound {
 			continue
 		}
-		mems, unused := unusedBy(host, all[i].Group)
-		mems = mems.Intersect(memory)
-		if mems.IsEmpty() || mems == memory {
-			continue
-		}
-		for node := range mems.All() {
-			left = append(left, slices.Repeat(locality.Bytes{0}, max(node+1-len(left), 0))...)
-			left[node] += unused / int64(mems.Size())
+		if claim, err := mover.ClaimOf(host, all[i].Group); err == nil {
+			claims = append(claims, claim)
 		}
 	}
-	return left
-}
-
-// unusedBy returns the memory nodes of a group and how much it may still take, none where it has
-// no limit or that cannot be read.
-func unusedBy(host *cgroup.Host, path string) (mems cpuset.Set, unused int64) {
-	g, err := host.Group(path)
-	if err != nil {
-		return cpuset.Set{}, 0
-	}
-	defer g.Close()
-	m, err := g.Memory()
-	if err != nil {
-		return cpuset.Set{}, 0
-	}
-	defer m.Close()
-	limit, limited, err := m.Limit()
-	if err != nil || !limited {
-		return cpuset.Set{}, 0
-	}
-	current, err := m.Current()
-	if mems, bad := g.EffectiveMems(); err == nil && bad == nil {
-		return mems, max(limit-current, 0)
-	}
-	return cpuset.Set{}, 0
+	return locality.Unused(claims, nodes.Memory())
 }

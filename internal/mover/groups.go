@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/locality"
 )
 
 // Groups is what the mover asks about control groups.
@@ -80,4 +81,32 @@ func parsePressure(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("memory pressure %q: %w", line, cgroup.ErrMalformed)
 	}
 	return time.Duration(n) * time.Microsecond, nil
+}
+
+// ClaimOf returns what a group may still take of the memory nodes that it has: nothing where it has no
+// memory limit of its own.
+func ClaimOf(host *cgroup.Host, group string) (locality.Claim, error) {
+	g, err := host.Group(group)
+	if err != nil {
+		return locality.Claim{}, err
+	}
+	defer g.Close()
+	nodes, err := g.EffectiveMems()
+	if err != nil {
+		return locality.Claim{}, err
+	}
+	m, err := g.Memory()
+	if errors.Is(err, cgroup.ErrNoController) {
+		return locality.Claim{Nodes: nodes}, nil
+	}
+	if err != nil {
+		return locality.Claim{}, err
+	}
+	defer m.Close()
+	limit, limited, err := m.Limit()
+	if err != nil || !limited {
+		return locality.Claim{Nodes: nodes}, err
+	}
+	current, err := m.Current()
+	return locality.Claim{Nodes: nodes, Bytes: max(limit-current, 0)}, err
 }

@@ -381,7 +381,7 @@ func (p *pass) reclaimed(ctx context.Context, l lot, want int64) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		room, now := memory.Room(p.unused(to)), p.m.opts.Clock()
+		room, now := memory.Room(p.order.Unused.At(to)), p.m.opts.Clock()
 		if memory.Allows(least) && room >= least {
 			delete(p.short, to)
 			return int(min(want, min(room, memory.Headroom())/l.size)), nil

@@ -108,7 +108,7 @@ func (p *pass) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		room[node] = now.Room(p.unused(node))
+		room[node] = now.Room(p.order.Unused.At(node))
 	}
 	p.targets = p.order.Nodes.Targets(p.order.Local, func(node int) int64 { return room[node] })
 	for from, to := range p.targets {
@@ -122,13 +122,6 @@ func (p *pass) memory(node int) (locality.NodeMemory, error) {
 	now, err := p.m.memory(node, p.zones)
 	now.Free -= p.taken[stock{node, pages.Size}] + p.taken[stock{node, pages.HugeSize}]
 	return now, err
-}
-
-func (p *pass) unused(node int) int64 {
-	if node < len(p.order.Unused) {
-		return p.order.Unused[node]
-	}
-	return 0
 }
 
 // step collects a list of pages of one process and moves it. It says whether there is more.

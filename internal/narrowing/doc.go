@@ -10,8 +10,9 @@
 //
 // So a group is looked at first: its memory by the memory controller, then the lines of numa_maps of
 // every process in it. It may be narrowed while at most 64 MiB are elsewhere, the nodes that stay have
-// room for that, no policy would be rebound, nothing is pinned for a device, and the call ends. All that
-// cannot be read counts against it: a group that stays wide loses nothing, since its CPUs are local.
+// room for that and for what its limit allows, beside what those of others that are bound there allow,
+// no policy would be rebound, nothing is pinned for a device, and the call ends. All that cannot be read
+// counts against it: a group that stays wide loses nothing, since its CPUs are local.
 //
 // Looks are made beside the caller, one at a time, at a quarter of one CPU. What they found counts for
 // five seconds. A group that may not be narrowed is looked at again after a minute, then after twice as

@@ -14,6 +14,9 @@ type groups struct {
 	host *cgroup.Host
 }
 
+// Claim is Groups.
+func (g groups) Claim(path string) (locality.Claim, error) { return mover.ClaimOf(g.host, path) }
+
 // Nodes is Groups.
 func (g groups) Nodes(path string) (cpuset.Set, error) {
 	group, err := g.host.Group(path, cgroup.CPUSet)
@@ -25,26 +28,17 @@ func (g groups) Nodes(path string) (cpuset.Set, error) {
 }
 
 // Memory is Groups.
-func (g groups) Memory(path string) (now locality.Memory, unused int64, err error) {
+func (g groups) Memory(path string) (locality.Memory, error) {
 	group, err := g.host.Group(path)
 	if err != nil {
-		return locality.Memory{}, 0, err
+		return locality.Memory{}, err
 	}
 	defer group.Close()
 	memory, err := group.Memory()
 	if err != nil {
-		return locality.Memory{}, 0, err
+		return locality.Memory{}, err
 	}
 	defer memory.Close()
 	by, err := memory.ByNode()
-	if err != nil {
-		return locality.Memory{}, 0, err
-	}
-	now = locality.Memory{Movable: by.Movable, File: by.File}
-	limit, limited, err := memory.Limit()
-	if err != nil || !limited {
-		return now, 0, err
-	}
-	current, err := memory.Current()
-	return now, max(limit-current, 0), err
+	return locality.Memory{Movable: by.Movable, File: by.File}, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/pages"
@@ -33,7 +34,7 @@ var (
 	// ErrTooLarge says that a mapping is so large that reading its policy would hold the process up.
 	ErrTooLarge = fmt.Errorf("the memory policy of a mapping above %d GiB takes too long to read", pages.LongestHeld>>30)
 	// ErrNoRoom says that the nodes that stay have no room for what is elsewhere, or for what the
-	// group may still take by its limit: bound to them, it would be killed for lack of memory that
+	// group may still take by its limit beside others that are bound to them: it would be killed for lack of memory that
 	// other nodes have (CONSTRAINT_CPUSET in mm/oom_kill.c).
 	ErrNoRoom = errors.New("no room on the nodes that stay")
 	// ErrGrows says that the group has new processes whenever it is looked at.
@@ -44,12 +45,12 @@ var (
 type look struct {
 	*Looks
 
-	to cpuset.Set
+	group string
+	to    cpuset.Set
 	// widens says that the group keeps all nodes that it has: no page moves then (do_migrate_pages in
 	// mm/mempolicy.c), and policies alone are in the way.
 	widens    bool
 	elsewhere int64
-	unused    int64          // what the group may still take by its limit
 	seen      map[int]uint64 // the start of each process, by id
 }
 
@@ -62,12 +63,12 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", group, err)
 	}
-	one := &look{Looks: l, to: to, widens: has.IsSubsetOf(to), seen: map[int]uint64{}}
-	if err := one.charged(group); err != nil {
+	one := &look{Looks: l, group: group, to: to, widens: has.IsSubsetOf(to), seen: map[int]uint64{}}
+	if err := one.charged(); err != nil {
 		return err
 	}
 	for range mostRounds {
-		more, err := one.round(ctx, group)
+		more, err := one.round(ctx)
 		if err != nil {
 			return err
 		}
@@ -79,15 +80,14 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 }
 
 // charged is ErrElsewhere where too much of what the group is charged for is elsewhere.
-func (l *look) charged(group string) error {
+func (l *look) charged() error {
 	if l.widens {
 		return nil
 	}
-	charged, unused, err := l.opts.Groups.Memory(group)
+	charged, err := l.opts.Groups.Memory(l.group)
 	if err != nil {
-		return fmt.Errorf("memory of %q: %w", group, err)
+		return fmt.Errorf("memory of %q: %w", l.group, err)
 	}
-	l.unused = unused
 	if remote := charged.Remote(l.to); remote > Slack {
 		return fmt.Errorf("%d MiB %w", remote>>20, ErrElsewhere)
 	}
@@ -95,10 +95,10 @@ func (l *look) charged(group string) error {
 }
 
 // round looks at the processes that are new, and says whether there were any.
-func (l *look) round(ctx context.Context, group string) (more bool, err error) {
-	all, err := l.opts.Groups.Processes(group)
+func (l *look) round(ctx context.Context) (more bool, err error) {
+	all, err := l.opts.Groups.Processes(l.group)
 	if err != nil {
-		return false, fmt.Errorf("processes of %q: %w", group, err)
+		return false, fmt.Errorf("processes of %q: %w", l.group, err)
 	}
 	for _, pid := range all {
 		began := l.opts.Clock()
@@ -195,31 +195,75 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
 }
 
 // room is ErrNoRoom where one of the nodes that stay cannot take what is elsewhere, or all of them what
-// the group may still take.
+// the group may still take, besides what others may that are bound to them.
 func (l *look) room() error {
 	if l.widens {
 		return nil
 	}
-	zones, err := pages.ReadZones(l.opts.Kernel)
+	own, err := l.opts.Groups.Claim(l.group)
+	if err != nil {
+		return fmt.Errorf("memory limit of %q: %w", l.group, err)
+	}
+	nodes, all, err := l.nodes()
 	if err != nil {
 		return err
 	}
+	others, err := l.claims()
+	if err != nil {
+		return err
+	}
+	taken := locality.Unused(others, all)
 	room := int64(0)
 	for node := range l.to.All() {
-		read, err := pages.ReadNode(l.opts.Kernel, node, zones[node])
-		if err != nil {
-			return err
+		memory, has := nodes[node]
+		if !has {
+			return fmt.Errorf("node %d: %w", node, pages.ErrNode)
 		}
-		memory := locality.NodeMemory(read)
 		if !memory.Allows(l.elsewhere) {
 			return fmt.Errorf("node %d: %w", node, ErrNoRoom)
 		}
-		room += max(memory.Room(0), 0)
+		room += max(memory.Room(taken.At(node)), 0)
 	}
-	if room < l.unused {
-		return fmt.Errorf("%w: %d MiB, the group may still take %d by its limit", ErrNoRoom, room>>20, l.unused>>20)
+	if room < own.Bytes {
+		return fmt.Errorf("%w: %d MiB, the group may still take %d by its limit", ErrNoRoom, room>>20, own.Bytes>>20)
 	}
 	return nil
+}
+
+// nodes returns the memory of all nodes that have some.
+func (l *look) nodes() (nodes map[int]locality.NodeMemory, all cpuset.Set, err error) {
+	zones, err := pages.ReadZones(l.opts.Kernel)
+	if err != nil {
+		return nil, cpuset.Set{}, err
+	}
+	nodes = map[int]locality.NodeMemory{}
+	for node := range zones {
+		switch now, err := pages.ReadNode(l.opts.Kernel, node, zones[node]); {
+		case err == nil:
+			nodes[node], all = locality.NodeMemory(now), all.Add(node)
+		case !errors.Is(err, pages.ErrNode):
+			return nil, cpuset.Set{}, err
+		}
+	}
+	return nodes, all, nil
+}
+
+// claims are what others may take that are bound to memory nodes.
+func (l *look) claims() ([]locality.Claim, error) {
+	var all []locality.Claim
+	for group, to := range l.others(l.group) {
+		claim, err := l.opts.Groups.Claim(group)
+		switch {
+		case errors.Is(err, cgroup.ErrNoGroup): // It ended.
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("memory limit of %q: %w", group, err)
+		case !to.IsEmpty():
+			claim.Nodes = to
+		}
+		all = append(all, claim)
+	}
+	return all, nil
 }
 
 // pause waits, and says whether the context ended: of no time at all either, when both channels are ready.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -33,9 +34,11 @@ var errNotLooked = errors.New("its pages were not looked at yet")
 type Groups interface {
 	// Processes returns the processes in a group and below it.
 	Processes(group string) ([]int, error)
-	// Memory is where the memory is that a group is charged for, and how many bytes it may still take
-	// by its limit, 0 where it has none.
-	Memory(group string) (now locality.Memory, unused int64, err error)
+	// Memory is where the memory is that a group is charged for.
+	Memory(group string) (locality.Memory, error)
+	// Claim is what a group may still take by its limit, and of which nodes. A group that is not there
+	// any more is cgroup.ErrNoGroup.
+	Claim(group string) (locality.Claim, error)
 	// Nodes are the memory nodes that a group has.
 	Nodes(group string) (cpuset.Set, error)
 }
@@ -54,8 +57,9 @@ type Looks struct {
 	opts Options
 	wake chan struct{}
 
-	mu    sync.Mutex
-	asked map[string]*question // by group
+	mu         sync.Mutex
+	asked      map[string]*question   // by group
+	containers []capability.Container // that run
 }
 
 // question is whether one group may be narrowed.
@@ -76,6 +80,17 @@ func OnHost(root *hostfs.Root, host *cgroup.Host, clock func() time.Duration) *L
 // New returns Looks of which nothing was asked.
 func New(o Options) *Looks {
 	return &Looks{opts: o, wake: make(chan struct{}, 1), asked: map[string]*question{}}
+}
+
+// Take takes which containers run: those that are bound to memory nodes may fill these up to their limits.
+// The list must not change afterwards.
+func (l *Looks) Take(running []capability.Container) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.containers = running
 }
 
 // May is nil where the memory nodes of a group may become these now, else what is in the
@@ -158,4 +173,25 @@ func (l *Looks) took(group string, to cpuset.Set, err error) {
 	}
 	q.again = min(max(2*q.again, firstAgain), lastAgain)
 	q.next = q.looked + q.again
+}
+
+// others returns the groups besides one that may be bound to memory nodes. With each are the nodes that it
+// was allowed just now, and may not have been given yet; none for those that it has.
+func (l *Looks) others(group string) map[string]cpuset.Set {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]cpuset.Set{}
+	for i := range l.containers {
+		if c := &l.containers[i]; c.Bound && c.Group != "" {
+			all[c.Group] = cpuset.Set{}
+		}
+	}
+	now := l.opts.Clock()
+	for path, q := range l.asked {
+		if q.err == nil && now-q.looked <= fresh {
+			all[path] = q.to
+		}
+	}
+	delete(all, group)
+	return all
 }

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/pages"
@@ -26,7 +28,8 @@ type machine struct {
 	mu     sync.Mutex
 	pids   []int
 	memory locality.Memory
-	unused int64
+	unused int64 // of a group that the table does not name
+	claims map[string]locality.Claim
 	nodes  cpuset.Set
 	looked int   // how often the processes were listed
 	refuse error // what listing them answers
@@ -87,7 +90,20 @@ func (m *machine) Processes(string) ([]int, error) {
 
 func (m *machine) Nodes(string) (cpuset.Set, error) { return m.nodes, nil }
 
-func (m *machine) Memory(string) (locality.Memory, int64, error) { return m.memory, m.unused, nil }
+func (m *machine) Memory(string) (locality.Memory, error) { return m.memory, nil }
+
+func (m *machine) Claim(group string) (locality.Claim, error) {
+	claim, has := m.claims[group]
+	switch {
+	case has:
+		return claim, nil
+	case strings.HasPrefix(group, "gone"):
+		return locality.Claim{}, cgroup.ErrNoGroup
+	case strings.HasPrefix(group, "hidden"):
+		return locality.Claim{}, fs.ErrPermission
+	}
+	return locality.Claim{Nodes: m.nodes, Bytes: m.unused}, nil
+}
 
 func (m *machine) looks() int {
 	m.mu.Lock()
@@ -164,6 +180,74 @@ func TestWhatIsInTheWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// running are containers that run in groups of these names, with CPUs of their own.
+func running(groups ...string) (all []capability.Container) {
+	for _, group := range groups {
+		all = append(all, capability.Container{Group: group, Bound: true})
+	}
+	return all
+}
+
+// What others may still take that are bound to a node is no room there: with 4 GiB free, of which the kernel and
+// Berth keep 170 MiB, a group that may take 3 GiB is not bound to a node of which another one may take 2.
+func TestRoomForOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		others []capability.Container
+		claim  locality.Claim // of "other"
+		want   error
+	}{
+		"nobody else":              {nil, locality.Claim{Nodes: node(0), Bytes: 2 << 30}, nil},
+		"bound there":              {running("other"), locality.Claim{Nodes: node(0), Bytes: 2 << 30}, ErrNoRoom},
+		"bound there, little left": {running("other"), locality.Claim{Nodes: node(0), Bytes: 512 << 20}, nil},
+		"bound elsewhere":          {running("other"), locality.Claim{Nodes: node(1), Bytes: 2 << 30}, nil},
+		"on all nodes":             {running("other"), locality.Claim{Nodes: node(0, 1), Bytes: 2 << 30}, nil},
+		"in the pool":              {[]capability.Container{{Group: "other"}}, locality.Claim{Nodes: node(0), Bytes: 2 << 30}, nil},
+		"the group itself":         {running("g"), locality.Claim{}, nil},
+		"without a group":          {running(""), locality.Claim{}, nil},
+		"one that ended":           {running("gone", "other"), locality.Claim{Nodes: node(1)}, nil},
+		"one that hides":           {running("hidden"), locality.Claim{}, fs.ErrPermission},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine()
+			m.claims = map[string]locality.Claim{"g": {Nodes: node(0, 1), Bytes: 3 << 30}, "other": c.claim}
+			l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
+			l.Take(c.others)
+			if err := l.look(t.Context(), "g", node(0)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// Of two groups that do not fit on a node together, one is allowed to have it: at the second look the first group
+// may not have been narrowed yet.
+func TestRoomForOneOfTwo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		m.claims = map[string]locality.Claim{"a": {Nodes: node(0, 1), Bytes: 2 << 30}, "b": {Nodes: node(0, 1), Bytes: 2 << 30}}
+		l := asker(t, m)
+		l.Take(running("a", "b"))
+		_, _ = l.May("a", node(0)), l.May("b", node(0))
+		synctest.Wait()
+		if err := l.May("a", node(0)); err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		if err := l.May("b", node(0)); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("the second: %v", err)
+		}
+		if err := l.May("b", node(1)); !errors.Is(err, errNotLooked) {
+			t.Errorf("of another node: %v", err)
+		}
+		synctest.Wait()
+		if err := l.May("b", node(1)); err != nil {
+			t.Errorf("the second, of another node: %v", err)
+		}
+	})
 }
 
 // asker asks Looks that run on a fake clock.
