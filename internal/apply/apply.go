@@ -218,8 +218,15 @@ func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan
 	}
 	if !a.wrote {
 		effective = c.From
+	} else if effective != "" && a.mayStop(c) {
+		_ = a.journal.Made(c.Target, effective) // best effort: until it is known, all on the way count
 	}
 	return effective, a.wrote, a.classify(c.Target, err)
+}
+
+// mayStop says whether the host may leave a change on the way.
+func (a *Applier) mayStop(c plan.Change) bool {
+	return a.values.Part(c.Target, c.From, c.From, c.Value)
 }
 
 // classify forgets the entry of what vanished: its identity never comes back, though

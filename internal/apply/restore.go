@@ -233,6 +233,9 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		}
 	} else {
 		c.Value = write
+		if a.mayStop(c) {
+			_ = a.journal.Intend(c) // best effort, as above: of a crash on the way
+		}
 	}
 	if _, _, err := a.write(call, c, StepRestored, StepRestoreVerified); err != nil {
 		return r.failed(err)

@@ -170,7 +170,7 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
 another program wrote; ignored, where the file has the value and the kernel does
 something else, such as an interrupt that is served elsewhere; pending, where an
 interrupt moves when it fires next; dormant, where the CPUs are offline; partial,
-where the kernel has fewer huge pages than were asked for; pendingReboot, for
+where the kernel had no memory for all huge pages; pendingReboot, for
 boot arguments that the next boot brings; absent; unreadable. Exit code 4 says
 that not all is ok, pending or dormant, or that no profile is applied. Nothing is
 written.`,
@@ -213,8 +213,12 @@ func (g *globals) verify(dir string) (verified, error) {
 		return verified{}, err
 	}
 	defer root.Close()
+	originals, err := journal.Load(dir, driver.Values())
+	if err != nil {
+		return verified{}, fmt.Errorf("stateDir/tune: %w", err)
+	}
 	tree := root.FS()
-	return verified{Profile: record.Profile.Name, Settings: g.readBack(record.Verify(tree)), notes: record.Ahead(tree)}, nil
+	return verified{Profile: record.Profile.Name, Settings: g.readBack(record.Verify(tree, originals.Entries)), notes: record.Ahead(tree)}, nil
 }
 
 // readBack adds what the running kernel says besides its files.

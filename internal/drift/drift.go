@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -212,8 +213,12 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	if found.Ended {
 		return found, true, nil
 	}
-	for _, row := range record.Verify(w.opts.Root.FS()) {
-		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // which the kernel may have done
+	originals, err := journal.Load(dir, driver.Values())
+	if err != nil {
+		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
+	}
+	for _, row := range record.Verify(w.opts.Root.FS(), originals.Entries) {
+		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // which the kernel made of it
 			found.Drift = append(found.Drift, row)
 		}
 	}

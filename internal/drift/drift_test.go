@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -34,6 +35,7 @@ type host struct {
 	node  capability.Node
 	// groups are those of units, on a running host.
 	groups *cgroup.Host
+	step   func(string)
 }
 
 func must(t *testing.T, err error) {
@@ -93,7 +95,7 @@ func (h *host) set(cpu int, text string) { h.t.Helper(); h.write(governor(cpu), 
 func (h *host) tuner(work func(*tuner.Tuner)) {
 	h.t.Helper()
 	u, err := tuner.Open(tuner.Host{
-		Dir: filepath.Join(h.state, tuner.Subdir), Root: h.root, Boot: "boot", Groups: h.groups,
+		Dir: filepath.Join(h.state, tuner.Subdir), Root: h.root, Boot: "boot", Groups: h.groups, Step: h.step,
 		Now: time.Now, Boottime: func() time.Duration { return time.Hour },
 	})
 	must(h.t, err)
@@ -175,6 +177,30 @@ func TestDrift(t *testing.T) {
 		}
 		h.tuner(func(u *tuner.Tuner) { u.Rollback() }) // one value is another program's: the undo is not over
 		h.want(h.minute(), 0, none)
+	})
+}
+
+// TestPoolThatIsShrunk: fewer huge pages than were wanted are drift once they are fewer than the kernel gave.
+func TestPoolThatIsShrunk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pool = "/proc/sys/vm/nr_hugepages"
+		h := newHost(t)
+		h.write(pool, "0")
+		o := tuner.Order{Settings: []tune.Setting{{
+			Knob: "sysctl.vm.nr_hugepages", File: pool, Want: "1024", Write: "1024", Support: knob.Settable, Phase: knob.Plain,
+		}}}
+		o.Profile.Name = "pages"
+		h.step = func(step string) {
+			if strings.HasPrefix(step, string(apply.StepWritten)) {
+				h.write(pool, "312") // for which there is memory
+			}
+		}
+		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+		h.want(h.minute(), 0, 0)
+		h.write(pool, "100")
+		h.want(h.minute(), 1, 1, `sysctl.vm.nr_hugepages is drift: "100", want "1024"`)
+		h.write(pool, "312")
+		h.want(h.minute(), 0, 0)
 	})
 }
 

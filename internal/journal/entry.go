@@ -30,6 +30,9 @@ type Entry struct {
 	// Previous is the value of Berth's own, or the original, that stood before
 	// Intent. It stands still when a crash hit between Intend and the write.
 	Previous plan.Value
+	// Made is what the host made of Intent, where it may take a value in part (plan.Kind.Part); "" while that
+	// is not known, as when a crash hit between the write and the record of it.
+	Made plan.Value
 	// Owned says that Owner had written Previous: it is neither the original nor a value of an
 	// owner before.
 	Owned bool
@@ -65,10 +68,11 @@ func (e Entry) IsOriginal(kinds plan.Kinds, v plan.Value) bool { return e.same(k
 
 // IsOurs reports whether v is a value that Berth wrote or was about to write
 // over, or what the host makes of such a value, or of the original, by mistake
-// (plan.Kind.Mangled), or in part (plan.Kind.Part). It is false for values that only others can
-// have written.
+// (plan.Kind.Mangled). Of a value that the host takes in part (plan.Kind.Part) it is what the host made of
+// it; all on the way there count only while that is not known. It is false for values that only others
+// can have written.
 func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
-	if e.same(kinds, v, e.Intent) || e.same(kinds, v, e.Previous) {
+	if e.same(kinds, v, e.Intent) || e.same(kinds, v, e.Previous) || e.same(kinds, v, e.Made) {
 		return true
 	}
 	for _, recorded := range []plan.Value{e.Original, e.Intent, e.Previous} {
@@ -76,7 +80,7 @@ func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 			return true
 		}
 	}
-	return kinds.Part(e.Target, v, e.Previous, e.Intent) || kinds.Part(e.Target, v, e.Intent, e.Original)
+	return e.Made == "" && kinds.Part(e.Target, v, e.Previous, e.Intent)
 }
 
 // IsOf reports whether the entry is about what has this identity and has, or had before a
@@ -113,7 +117,7 @@ func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 	case r.Owner != "":
 		e.Owned = false
 	}
-	e.Intent = r.Value
+	e.Intent, e.Made = r.Value, ""
 	if r.ID != "" {
 		e.ID = plan.Identity(r.ID)
 	}
@@ -145,7 +149,11 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 			return err.Error()
 		}
 	case kindIntent:
-		e = e.intend(kinds, r)
+		if r.Made != "" { // of the intent before it
+			e.Made = r.Made
+		} else {
+			e = e.intend(kinds, r)
+		}
 	case kindRebase: // Berth's own values stay known: one may stand, if it was written over the new original before
 		e.Original = r.Value
 	case kindThreads:

@@ -72,6 +72,21 @@ func (j *Journal) Intend(c plan.Change) error {
 	return nil
 }
 
+// Made records what the host made of the last intent of a target, one that it may take in part. It does not wait
+// for the disk: until then all on the way count as Berth's. Errors: ErrNoEntry, or the file system's.
+func (j *Journal) Made(t plan.Target, v plan.Value) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, known := j.entries[t.Place()]
+	if !known || e.Intent == "" {
+		return fmt.Errorf("made of %s: %w", t, ErrNoEntry)
+	}
+	if err := j.book(madeRecord(e, v)); err != nil {
+		return fmt.Errorf("made of %s: %w", t, err)
+	}
+	return nil
+}
+
 // Rebase replaces the original of a target by a value that Berth did not
 // write and that the workload's own spec confirms. Either it stands now, or
 // Berth wrote over it before it was confirmed; what Berth wrote stays known as

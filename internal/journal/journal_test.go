@@ -464,3 +464,64 @@ func TestOwned(t *testing.T) {
 		})
 	}
 }
+
+// TestMade: what the host made of an intent is known until the next one, also in a file that is read again and
+// in one that is rewritten; all on the way there is Berth's while it is not known. A Berth that knows nothing of
+// it reads an intent over a value on the way.
+func TestMade(t *testing.T) {
+	kinds := plan.Kinds{"cgroup": {Part: func(_ plan.Target, v, from, to plan.Value) bool {
+		return min(from, to) <= v && v <= max(from, to)
+	}}}
+	dir := t.TempDir()
+	j, err := Open(dir, boot, kinds)
+	must(t, err)
+	t.Cleanup(func() { must(t, j.Close()) })
+	if err := j.Made(target("a"), "3"); !errors.Is(err, ErrNoEntry) {
+		t.Error(err)
+	}
+	e := entry("a", "0")
+	e.Target.Driver = "cgroup"
+	must(t, j.Begin(e))
+	check := func(want string) {
+		t.Helper()
+		kept, err := Load(dir, kinds)
+		must(t, err)
+		now, _ := j.Entry(e.Target)
+		if d := cmp.Diff([]Entry{now}, kept.Entries); d != "" || kept.Damage != nil {
+			t.Errorf("the file (-want +got): %s%v", d, kept.Damage)
+		}
+		got := ""
+		for v := range 10 {
+			if v := plan.Value(rune('0' + v)); now.IsOurs(kinds, v) {
+				got += string(v)
+			}
+		}
+		if got != want {
+			t.Errorf("Berth's are %s, want %s: %+v", got, want, now)
+		}
+	}
+	c := change("a", "0", "8")
+	c.Target = e.Target
+	must(t, j.Intend(c))
+	check("012345678")
+	must(t, j.Made(e.Target, "3"))
+	check("038")
+	must(t, j.replace())
+	check("038")
+	c.From = "3"
+	must(t, j.Intend(c))
+	check("345678")
+	must(t, j.Made(e.Target, "5"))
+	check("358")
+	c.From, c.Value = "5", "0"
+	must(t, j.Intend(c))
+	check("012345")
+
+	now, _ := j.Entry(e.Target)
+	older := entries{e.Target.Place(): now}
+	r := madeRecord(now, "2")
+	r.Made = ""
+	if reason := older.take(kinds, r); reason != "" || older[e.Target.Place()].Previous != "2" || older[e.Target.Place()].Intent != "0" {
+		t.Errorf("%s: %+v", reason, older)
+	}
+}

@@ -41,16 +41,22 @@ type record struct {
 	Value    plan.Value    `json:"value,omitempty"`
 	ID       identity      `json:"id,omitempty"`
 	Lifetime plan.Lifetime `json:"lifetime,omitempty"`
-	Intent   plan.Value    `json:"intent,omitempty"`
-	Previous plan.Value    `json:"previous,omitempty"`
-	Owned    bool          `json:"owned,omitempty"`
 	Owner    plan.Owner    `json:"owner,omitempty"`
 	Workload string        `json:"workload,omitempty"`
 	Why      string        `json:"why,omitempty"`
 	Since    *time.Time    `json:"since,omitempty"`
 	Writes   int           `json:"writes,omitempty"`
 	Threads  []Thread      `json:"threads,omitempty"`
+	last
 	format1
+}
+
+// last is what an entry knows of its last intent.
+type last struct {
+	Intent   plan.Value `json:"intent,omitempty"`
+	Previous plan.Value `json:"previous,omitempty"`
+	Made     plan.Value `json:"made,omitempty"`
+	Owned    bool       `json:"owned,omitempty"`
 }
 
 func headerRecord(boot string) record {
@@ -74,11 +80,19 @@ func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	return r
 }
 
+// madeRecord says what the host made of the intent of an entry. A Berth that does not know of it takes it for
+// one more intent, over a value on the way.
+func madeRecord(e Entry, made plan.Value) record {
+	r := targetRecord(kindIntent, e.Target)
+	r.From, r.Value, r.Made = made, e.Intent, made
+	return r
+}
+
 // originalRecord holds a whole entry, which is what a rewrite needs.
 func originalRecord(e Entry) record {
 	r := targetRecord(kindOriginal, e.Target)
-	r.Boot, r.Value, r.Intent, r.Previous, r.Writes = e.Boot, e.Original, e.Intent, e.Previous, e.Writes
-	r.Owned = e.Owned
+	r.Boot, r.Value, r.Writes = e.Boot, e.Original, e.Writes
+	r.last = last{e.Intent, e.Previous, e.Made, e.Owned}
 	r.ID, r.Lifetime, r.Since = identity(e.ID), e.Lifetime, &e.Since
 	r.Owner, r.Workload, r.Why, r.Threads = e.Owner, e.Workload, e.Why, e.Threads
 	return r
@@ -91,7 +105,7 @@ func (r record) target() plan.Target {
 func (r record) entry() Entry {
 	e := Entry{
 		Target: r.target(), ID: plan.Identity(r.ID), Boot: r.Boot, Lifetime: r.Lifetime,
-		Original: r.Value, Intent: r.Intent, Previous: r.Previous, Owned: r.Owned,
+		Original: r.Value, Intent: r.Intent, Previous: r.Previous, Made: r.Made, Owned: r.Owned,
 		Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes, Threads: r.Threads,
 	}
 	if r.Since != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,18 +26,30 @@ func sysctl(key string) (Knob, bool) {
 		Effective: "the file", Class: Exact, Risk: Medium, Phase: Plain,
 		Places: []Place{{Kernels: anyLinux, File: file}},
 	}
-	if IsPool(file) {
+	if isPool(file) {
 		k.Class = Lossy
 		k.Trap = "the kernel takes as many pages as it has memory for; an undo asks for the number that there was, and the kernel chooses their NUMA nodes again"
 	}
 	return k, true
 }
 
-// IsPool reports whether a file is the number of persistent huge pages. A write asks for that many, and is
-// no error where there is memory for fewer (set_max_huge_pages in mm/hugetlb.c): the file then shows how
-// many there are.
-func IsPool(file string) bool {
+// isPool reports whether a file is the number of persistent huge pages.
+func isPool(file string) bool {
 	return file == sysctls+"/vm/nr_hugepages" || file == sysctls+"/vm/nr_hugepages_mempolicy"
+}
+
+// OnTheWay reports whether v is what the kernel may have made of a change of a file from one value to another,
+// of which it may take a part: both, or between them. A write of a number of huge pages asks for that many, and
+// is no error where there is memory for fewer, or where a signal ends it, as when the writer is killed. The file
+// shows how many there are once the write ends (set_max_huge_pages in mm/hugetlb.c).
+func OnTheWay(file, v, from, to string) bool {
+	if !isPool(file) {
+		return false
+	}
+	is, errIs := strconv.ParseUint(v, 10, 64)
+	one, errOne := strconv.ParseUint(from, 10, 64)
+	other, errOther := strconv.ParseUint(to, 10, 64)
+	return errIs == nil && errOne == nil && errOther == nil && is >= min(one, other) && is <= max(one, other)
 }
 
 // SysctlFile is the file of a sysctl, "" for what is no name of one.

@@ -3,7 +3,6 @@ package tune
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -89,9 +88,10 @@ func (s Verified) String() string {
 	return fmt.Sprintf("%s is %s: %q, want %q", strings.TrimSpace(s.Knob+" "+s.Instance), s.State, s.Effective, s.Want)
 }
 
-// Verify compares one setting with what a host has of its knob. Effective returns the CPUs
-// that the host made of a file, "" where it does not say.
-func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) Verified {
+// Verify compares one setting with what a host has of its knob. Made is what the kernel made of the write of a
+// setting that it may take in part, "" where that is not known. Effective returns the CPUs that the host made of
+// a file, "" where it does not say.
+func Verify(s Verified, found []knob.Found, made string, effective func(knob.Found) string) Verified {
 	i := slices.IndexFunc(found, func(f knob.Found) bool { return f.File == s.File })
 	if i < 0 {
 		s.State = Gone
@@ -108,7 +108,7 @@ func Verify(s Verified, found []knob.Found, effective func(knob.Found) string) V
 		s.State = Unreadable
 	case s.Effective != s.Want && (!found[i].Place.Scaled || !near(s.Effective, s.Want)):
 		s.State = Drift
-		if knob.IsPool(s.File) && fewer(s.Effective, s.Want) {
+		if isPart(s, made) {
 			s.State = Partial
 		}
 	default:
@@ -129,11 +129,13 @@ func near(a, b string) bool {
 	return errX == nil && errY == nil && (x-y).Abs() <= rounding
 }
 
-// fewer says whether a is the smaller one of two whole numbers.
-func fewer(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
+// isPart says whether the host has what the kernel made of a setting that it takes in part. Where no record says
+// what that was, it may be any part.
+func isPart(s Verified, made string) bool {
+	if made == "" {
+		made = s.Effective
+	}
+	return s.Effective == made && knob.OnTheWay(s.File, made, "0", s.Want)
 }
 
 // within says whether a list of CPUs is part of another one.

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/durable"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tune"
@@ -110,8 +111,9 @@ func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 	return now.Add(a.Deadline - boottime).Round(time.Second)
 }
 
-// Verify compares each setting with what the tree of a host has now.
-func (a Applied) Verify(tree fs.FS) []tune.Verified {
+// Verify compares each setting with what the tree of a host has now. Entries are those of the journal beside the
+// record.
+func (a Applied) Verify(tree fs.FS, entries []journal.Entry) []tune.Verified {
 	host, survey, all := knob.Open(tree), knob.Survey{}, []tune.Verified{}
 	for _, s := range a.Settings {
 		if driver.IsBan(s.Target) {
@@ -126,13 +128,22 @@ func (a Applied) Verify(tree fs.FS) []tune.Verified {
 		if survey[s.Knob] == nil {
 			survey[s.Knob] = host.Probe(k)
 		}
-		row = tune.Verify(row, survey[s.Knob], func(f knob.Found) string { return host.Effective(k, f) })
+		row = tune.Verify(row, survey[s.Knob], s.made(entries), func(f knob.Found) string { return host.Effective(k, f) })
 		if row.State == tune.Ignored && a.awaitsFire(tree, s.File) {
 			row.State = tune.Pending
 		}
 		all = append(all, row)
 	}
 	return append(all, a.verifyArgs(tree)...)
+}
+
+// made is what the kernel made of the setting, "" where that is not known. One without an entry stood already.
+func (s Setting) made(entries []journal.Entry) string {
+	i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == s.Target })
+	if i < 0 {
+		return s.Want
+	}
+	return string(entries[i].Made)
 }
 
 // isOf says whether the record is of these settings of this profile.

@@ -321,7 +321,7 @@ func TestHotplug(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(h.dir, filepath.Dir(latency))))
 	a, _, err := tuner.Load(h.state)
 	must(t, err)
-	for _, row := range a.Verify(h.root.FS()) {
+	for _, row := range a.Verify(h.root.FS(), nil) {
 		if row.File == latency && row.State != tune.Gone {
 			t.Errorf("%s is %s", row.File, row.State)
 		}
@@ -797,8 +797,21 @@ func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
 	}
 }
 
+// verify compares what a file has and how that is judged.
+func (h *host) verify(u *tuner.Tuner, file, has string, want tune.State) {
+	h.t.Helper()
+	originals, err := journal.Load(h.state, driver.Values())
+	must(h.t, err)
+	a, _ := u.Applied()
+	for _, row := range a.Verify(h.root.FS(), originals.Entries) {
+		if row.File == file && (row.State != want || row.Effective != has) {
+			h.t.Errorf("verify: %+v, want %s, %s", row, has, want)
+		}
+	}
+}
+
 // TestPoolInPart: an apply goes on with the huge pages that the kernel has memory for, another one asks again,
-// and the rollback gives them back.
+// what another program makes of them is its own, and the rollback gives them back.
 func TestPoolInPart(t *testing.T) {
 	const pool = "/proc/sys/vm/nr_hugepages"
 	h := newHost(t)
@@ -817,14 +830,17 @@ func TestPoolInPart(t *testing.T) {
 			if err != nil || len(r.Partly) != 1 || !strings.Contains(r.Partly[0].Why, "the kernel has "+made) || len(r.Left) > 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			a, _ := u.Applied()
-			for _, row := range a.Verify(h.root.FS()) {
-				if row.File == pool && (row.State != tune.Partial || row.Effective != made) {
-					t.Errorf("verify: %+v", row)
-				}
-			}
+			h.verify(u, pool, made, tune.Partial)
 		})
 	}
+	h.write(pool, "400") // by another program
+	h.do(func(u *tuner.Tuner) {
+		h.verify(u, pool, "400", tune.Drift)
+		if all := u.Rollback(); outcomes(all)[pool] != apply.OutcomeDrifted {
+			t.Errorf("%+v", all)
+		}
+	})
+	h.write(pool, "600")
 	h.do(func(u *tuner.Tuner) {
 		if all := u.Rollback(); outcomes(all)[pool] != apply.OutcomeRestored {
 			t.Errorf("%+v", all)

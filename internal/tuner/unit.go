@@ -69,9 +69,9 @@ func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
 		made = func(knob.Found) string { return host.Text(row.File + ".effective") }
 	}
 	if !host.There(row.File) {
-		return tune.Verify(row, nil, made)
+		return tune.Verify(row, nil, "", made)
 	}
-	row = tune.Verify(row, []knob.Found{found}, made)
+	row = tune.Verify(row, []knob.Found{found}, "", made)
 	if _, invalid := cgroup.Value(row.Effective).Invalid(); invalid && row.Knob == tune.Partition {
 		row.State = tune.Ignored
 	}

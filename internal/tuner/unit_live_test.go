@@ -177,7 +177,7 @@ func (u *unit) states() map[string]tune.State {
 		u.t.Fatal("nothing is applied")
 	}
 	all := map[string]tune.State{}
-	for _, row := range a.Verify(u.root.FS()) {
+	for _, row := range a.Verify(u.root.FS(), nil) {
 		all[row.Knob] = row.State
 	}
 	return all

@@ -30,8 +30,9 @@
 // slice that differs by a few is the same, and one that the kernel scaled for another number
 // of CPUs is still Berth's to put back.
 //
-// Of a number of huge pages the kernel takes what it has memory for: ErrPartly. What stands between that
-// number and the one before is Berth's to put back.
+// Of a number of huge pages the kernel takes what it has memory for: ErrPartly. What it made of a
+// write is on record, and another number is another program's. Where a kill ended the write, nobody knows how
+// far it was: then all between the two numbers is Berth's to put back.
 //
 // The files of a frequency policy whose CPUs are offline answer EBUSY, or its affected_cpus is empty:
 // ErrNotInForce, until one of them is back.

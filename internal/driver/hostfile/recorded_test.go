@@ -163,8 +163,8 @@ func TestNotEffective(t *testing.T) {
 	restored(t, a, apply.OutcomeDrifted)
 }
 
-// TestPoolInPart: of huge pages the kernel takes as many as it has memory for, and what stands between two
-// numbers goes back.
+// TestPoolInPart: of huge pages the kernel takes as many as it has memory for, and these go back. Another number
+// between the two is another program's.
 func TestPoolInPart(t *testing.T) {
 	const file = "/proc/sys/vm/nr_hugepages"
 	for name, tt := range map[string]struct {
@@ -181,7 +181,9 @@ func TestPoolInPart(t *testing.T) {
 		"all":                {before: "8", to: "1024", takes: "1024", want: apply.OutcomeRestored, left: "8"},
 		"fewer back":         {before: "1024", to: "8", takes: "8", again: "500", want: apply.OutcomeFailed, left: "500"},
 		"fewer back is left": {leave: true, before: "1024", to: "8", takes: "8", again: "500", want: apply.OutcomeLeft, left: "500"},
-		"some were lost":     {before: "0", to: "1024", takes: "1024", other: "1000", want: apply.OutcomeRestored, left: "0"},
+		"some were lost":     {before: "0", to: "1024", takes: "1024", other: "1000", want: apply.OutcomeDrifted, left: "1000"},
+		"shrunk":             {before: "0", to: "1024", takes: "312", other: "100", err: apply.ErrPartly, want: apply.OutcomeDrifted, left: "100"},
+		"grown":              {before: "0", to: "1024", takes: "312", other: "500", err: apply.ErrPartly, want: apply.OutcomeDrifted, left: "500"},
 		"another's":          {before: "0", to: "1024", takes: "312", other: "2000", err: apply.ErrPartly, want: apply.OutcomeDrifted, left: "2000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,6 +205,67 @@ func TestPoolInPart(t *testing.T) {
 			kept := tt.want == apply.OutcomeFailed || tt.want == apply.OutcomeDrifted
 			if got := r.content(file); got != tt.left || (len(j.Entries()) == 1) != kept {
 				t.Errorf("the file has %s, want %s; entries %v", got, tt.left, j.Entries())
+			}
+		})
+	}
+}
+
+// TestPoolOnTheWay: where a kill ended a write of huge pages, or the kernel took back a part, what stands then is
+// Berth's, and goes back; numbers that only others can have written are not, also as the file has the journal.
+func TestPoolOnTheWay(t *testing.T) {
+	const file = "/proc/sys/vm/nr_hugepages"
+	for name, tt := range map[string]struct {
+		before, to  string
+		step        apply.Step // which leaves so many
+		leaves      string
+		kill        bool
+		first, then apply.Outcome // of that undo, if it is not killed, and of the one after it
+		other, left string
+	}{
+		"killed as it grows":             {before: "0", to: "1024", step: apply.StepWritten, leaves: "500", kill: true, then: apply.OutcomeRestored, left: "0"},
+		"killed as it grows, another's":  {before: "8", to: "1024", step: apply.StepWritten, leaves: "500", kill: true, other: "4", then: apply.OutcomeDrifted, left: "4"},
+		"killed as it shrinks":           {before: "1024", to: "8", step: apply.StepWritten, leaves: "500", kill: true, then: apply.OutcomeRestored, left: "1024"},
+		"killed as it shrinks back":      {before: "0", to: "1024", step: apply.StepRestored, leaves: "500", kill: true, then: apply.OutcomeRestored, left: "0"},
+		"killed as it grows back":        {before: "1024", to: "8", step: apply.StepRestored, leaves: "500", kill: true, then: apply.OutcomeRestored, left: "1024"},
+		"a part goes back":               {before: "1024", to: "8", step: apply.StepRestored, leaves: "500", first: apply.OutcomeFailed, then: apply.OutcomeRestored, left: "1024"},
+		"a part goes back, then another": {before: "1024", to: "8", step: apply.StepRestored, leaves: "500", first: apply.OutcomeFailed, other: "700", then: apply.OutcomeDrifted, left: "700"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, dir, done := newRecorded(t), t.TempDir(), false
+			r.write(file, tt.before)
+			j, err := journal.Open(dir, boot, hostfile.Values())
+			must(t, err)
+			t.Cleanup(func() { must(t, j.Close()) })
+			a := apply.New(r.kinds, j, apply.Options{Step: func(s apply.Step, _ plan.Target) {
+				if s != tt.step || done {
+					return
+				}
+				done = true
+				r.write(file, tt.leaves)
+				if tt.kill {
+					panic(name)
+				}
+			}})
+			func() {
+				defer func() {
+					if killed := recover() != nil; killed != tt.kill {
+						t.Errorf("killed: %t", killed)
+					}
+				}()
+				must(t, a.Apply([]plan.Change{change(t, r.kinds, file, plan.Value(tt.to))})[0].Err)
+				restored(t, a, tt.first)
+			}()
+			if tt.other != "" {
+				r.write(file, tt.other)
+			}
+			kept, err := journal.Load(dir, hostfile.Values())
+			must(t, err)
+			if list := apply.Compare(r.kinds, kept.Entries); len(list) != 1 || list[0].Outcome != tt.then {
+				t.Errorf("compared: %+v, want %s", list, tt.then)
+			}
+			restored(t, a, tt.then)
+			if got := r.content(file); got != tt.left {
+				t.Errorf("the file has %s, want %s", got, tt.left)
 			}
 		})
 	}

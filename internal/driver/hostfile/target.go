@@ -106,13 +106,7 @@ func same(t plan.Target, a, b plan.Value) bool {
 // part says whether a pool of huge pages stands between two numbers of pages: the kernel takes what it has
 // memory for.
 func part(t plan.Target, v, from, to plan.Value) bool {
-	if !knob.IsPool(t.Object + "/" + t.Knob) {
-		return false
-	}
-	is, errIs := strconv.ParseUint(string(v), 10, 64)
-	one, errOne := strconv.ParseUint(string(from), 10, 64)
-	other, errOther := strconv.ParseUint(string(to), 10, 64)
-	return errIs == nil && errOne == nil && errOther == nil && is >= min(one, other) && is <= max(one, other)
+	return knob.OnTheWay(t.Object+"/"+t.Knob, string(v), string(from), string(to))
 }
 
 // factors are what the kernel multiplies a slice with: 1 + log2 of the online CPUs, of which
