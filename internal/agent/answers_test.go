@@ -29,8 +29,11 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			m.gives()
 			e := event(nri.PostStart, "p", "podp/c")
 			e.Container.State, e.Container.Resources.CPUs = nri.Running, on
-			w := m.witness(event)
-			m.answers(nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{e.Pod, w.Pod}, Containers: []nri.Container{e.Container, w.Container}})
+			all := nri.Event{Kind: nri.Synchronize}
+			for _, one := range append(m.witnesses(event), e) {
+				all.Pods, all.Containers = append(all.Pods, one.Pod), append(all.Containers, one.Container)
+			}
+			m.answers(all)
 			return m.controls.inventory.Obstacle()
 		}
 		if o := again(given); o != (inventory.Obstacle{}) {

@@ -20,15 +20,17 @@ func TestListKeepsTheOtherOwner(t *testing.T) {
 		e := event(nri.Start, "x", "podx/c")
 		e.Container.Resources.CPUs = theirs
 		m.answers(e)
-		m.witness(event)
+		m.witnesses(event)
 		list := nri.Event{
 			Kind: nri.Synchronize,
 			Pods: []nri.Pod{
 				{ID: "box-x", UID: "x", Namespace: "ns", Name: "x", CgroupParent: "podx", CgroupPath: "podx/box"},
+				{ID: "box-v", UID: "v", Namespace: "kube-system", Name: "v", CgroupParent: "podv"},
 				{ID: "box-w", UID: "w", Namespace: "kube-system", Name: "w", CgroupParent: "podw"},
 			},
 			Containers: []nri.Container{
 				{ID: "c-x", PodID: "box-x", Name: "main", State: nri.Running, CgroupPath: "podx/c", Unrecorded: true},
+				{ID: "c-v", PodID: "box-v", Name: "main", State: nri.Running, CgroupPath: "podv/c", Unrecorded: true},
 				{ID: "c-w", PodID: "box-w", Name: "main", State: nri.Running, CgroupPath: "podw/c", Unrecorded: true},
 			},
 		}

@@ -83,18 +83,21 @@ func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri
 	return given, event
 }
 
-// witness has the runtime report a container of another namespace with CPUs that Berth did not give it: one
-// of a single namespace says nothing of the node.
-func (m *machine) witness(event func(kind nri.Kind, uid, group string) nri.Event) nri.Event {
+// witnesses has the runtime report two pods of kube-system with CPUs that Berth did not give them: those of
+// a single namespace say nothing of the node.
+func (m *machine) witnesses(event func(kind nri.Kind, uid, group string) nri.Event) (all []nri.Event) {
 	m.t.Helper()
 	one := cpuset.Set{}.Add(0)
-	m.addGroup("podw", "max 100000")
-	m.addGroup("podw/c", "max 100000")
-	m.write("sys/fs/cgroup/podw/c/cpuset.cpus.effective", one.String()+"\n")
-	e := event(nri.Start, "w", "podw/c")
-	e.Pod.Namespace, e.Container.State, e.Container.Resources.CPUs = "kube-system", nri.Running, one
-	m.answers(e)
-	return e
+	for _, uid := range []string{"v", "w"} {
+		m.addGroup("pod"+uid, "max 100000")
+		m.addGroup("pod"+uid+"/c", "max 100000")
+		m.write("sys/fs/cgroup/pod"+uid+"/c/cpuset.cpus.effective", one.String()+"\n")
+		e := event(nri.Start, uid, "pod"+uid+"/c")
+		e.Pod.Namespace, e.Container.State, e.Container.Resources.CPUs = "kube-system", nri.Running, one
+		m.answers(e)
+		all = append(all, e)
+	}
+	return all
 }
 
 // answers answers a question of the runtime.

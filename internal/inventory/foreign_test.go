@@ -102,15 +102,16 @@ func elsewhere(p *cluster.Pod, namespace string) *cluster.Pod {
 	return p
 }
 
-// CPUs of kube-system and of another namespace that the runtime has on record and that Berth did not
+// CPUs of two pods of kube-system and of another namespace that the runtime has on record and that Berth did not
 // answer are another owner's: nothing is widened, no pod is pinned, and the node says why.
 func TestForeignRecord(t *testing.T) {
-	theirs, also, pinned := plainPod("theirs"), system(plainPod("also")), pinnedPod("pinned", "2-3")
-	n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4"}, theirs, also)
+	theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
+	also, more := system(plainPod("also")), system(plainPod("more"))
+	n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4", "more": "4"}, theirs, also, more)
 	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet || o.Suspends() {
 		t.Errorf("obstacle %+v", o)
 	}
-	n.Take(snapshot(theirs, also, pinned))
+	n.Take(snapshot(theirs, also, more, pinned))
 	if a := start(t, n, pinned); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
 		t.Errorf("CPU sets are set: %+v", a.Reply)
 	}
@@ -137,6 +138,28 @@ func TestForeignRecordsOfATenant(t *testing.T) {
 	n.Take(snapshot(stage, live, pinned))
 	if a := start(t, n, pinned); a.Reply.Adjust.CPUs != set("2-3") {
 		t.Errorf("another pod gets %+v", a.Reply.Adjust)
+	}
+}
+
+// TestForeignRecordsOfAnOperatorAndATenant: the list of one pod of kube-system, on however many of its containers,
+// and a tenant's own keep no other pod from its CPUs. Those of a second pod of kube-system are a program's.
+func TestForeignRecordsOfAnOperatorAndATenant(t *testing.T) {
+	operator, tenant, pinned := system(plainPod("operator")), plainPod("tenant"), pinnedPod("pinned", "2-3")
+	second, hollow := recorded(nri.PostStart, operator, "5"), system(plainPod("hollow"))
+	second.Container.ID, second.Container.Name, second.Container.CgroupPath = "c-second", "second", "kubepods/podoperator/second"
+	n := restarted(t, nil, map[string]string{"operator": "4", "tenant": "0-3"}, operator, tenant)
+	handle(t, n, second)
+	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		t.Errorf("obstacle %+v", o)
+	}
+	n.Take(snapshot(operator, tenant, hollow, pinned))
+	if a := start(t, n, pinned); a.Reply.Adjust.CPUs != set("2-3") {
+		t.Errorf("another pod gets %+v", a.Reply.Adjust)
+	}
+	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(hollow)})
+	handle(t, n, recorded(nri.Create, hollow, "4"))
+	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+		t.Errorf("obstacle %+v with two of kube-system", o)
 	}
 }
 
@@ -323,13 +346,16 @@ func TestForeignSetInCreate(t *testing.T) {
 			if o := n.Obstacle(); o != (inventory.Obstacle{}) {
 				t.Errorf("obstacle %+v", o)
 			}
-			q := system(pinnedPod("q", "4-5"))
-			n.Take(snapshot(p, q))
-			e = event(nri.Create, q)
-			e.Container.Resources = resources
-			handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(q)})
-			if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
-				t.Errorf("answer %+v of another namespace", a.Reply)
+			known := []*cluster.Pod{p}
+			for _, other := range []*cluster.Pod{system(pinnedPod("q", "4-5")), system(pinnedPod("r", "6-7"))} {
+				known = append(known, other)
+				n.Take(snapshot(known...))
+				e = event(nri.Create, other)
+				e.Container.Resources = resources
+				handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(other)})
+				if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
+					t.Errorf("answer %+v of another namespace", a.Reply)
+				}
 			}
 			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
 				t.Errorf("obstacle %+v", o)
@@ -407,11 +433,11 @@ func TestForeignSetInEvents(t *testing.T) {
 		"resized":                  {kind: nri.Update, cpus: "0-1,4-7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := standing{"kubepods/podother/c": set(c.cpus), "kubepods/podwitness/c": set("1")}
+			h := standing{"kubepods/podother/c": set(c.cpus), "kubepods/podwitness/c": set("1"), "kubepods/podsecond witness/c": set("1")}
 			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-			witness := recorded(nri.PostStart, system(plainPod("witness")), "1")
-			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{witness.Pod}, Containers: []nri.Container{witness.Container}})
+			a, b := recorded(nri.PostStart, system(plainPod("witness")), "1"), recorded(nri.PostStart, system(plainPod("second witness")), "1")
+			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{a.Pod, b.Pod}, Containers: []nri.Container{a.Container, b.Container}})
 			first, second, other := pinnedPod("first", "2-3"), pinnedPod("second", "4-5"), plainPod("other")
 			n.Take(snapshot(first, other))
 			start(t, n, first)
@@ -423,12 +449,12 @@ func TestForeignSetInEvents(t *testing.T) {
 			start(t, n, second) // and narrows the other one once more
 			e := recorded(c.kind, other, c.cpus)
 			e.Requested.CPUs = set(c.requested)
-			a := handle(t, n, e)
+			updates := handle(t, n, e).Reply.Updates
 			if o := n.Obstacle(); o.Reason != c.reason {
 				t.Errorf("obstacle %+v, want %q", o, c.reason)
 			}
-			if silent := len(a.Reply.Updates) == 0; c.kind == nri.Update && silent != c.silent {
-				t.Errorf("answer %+v", a.Reply)
+			if silent := len(updates) == 0; c.kind == nri.Update && silent != c.silent {
+				t.Errorf("answer %+v", updates)
 			}
 		})
 	}
@@ -452,7 +478,7 @@ func TestDroppedAnswerIsNoConflict(t *testing.T) {
 // While the kubelet sets CPU sets every container has some. Once it does not any more, those
 // are in the way that keep a container off CPUs, until they are widened or gone.
 func TestKubeletLeavesItsSets(t *testing.T) {
-	pods := []*cluster.Pod{plainPod("p"), system(plainPod("q"))}
+	pods := []*cluster.Pod{plainPod("p"), system(plainPod("q")), system(plainPod("r"))}
 	h := standing{}
 	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
@@ -512,15 +538,16 @@ func TestListWithoutRecords(t *testing.T) {
 		return e
 	}
 	t.Run("another owner's", func(t *testing.T) {
-		theirs, also, pinned := plainPod("theirs"), system(plainPod("also")), pinnedPod("pinned", "2-3")
-		n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4"}, theirs, also)
+		theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
+		also, more := system(plainPod("also")), system(plainPod("more"))
+		n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4", "more": "4"}, theirs, also, more)
 		for range 2 {
-			handle(t, n, list(theirs, also))
+			handle(t, n, list(theirs, also, more))
 			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
 				t.Fatalf("obstacle %+v after a list", o)
 			}
 		}
-		n.Take(snapshot(theirs, also, pinned))
+		n.Take(snapshot(theirs, also, more, pinned))
 		if a := start(t, n, pinned); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
 			t.Errorf("CPU sets are set: %+v", a.Reply)
 		}

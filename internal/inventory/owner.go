@@ -26,8 +26,8 @@ const (
 // to its original, and no capability sees a workload.
 const Restoring = "Restoring"
 
-// ForeignCPUSet is the Reason of an Obstacle that sets of containers reveal, in strategy.SystemNamespace and in
-// another namespace: their writer is not known.
+// ForeignCPUSet is the Reason of an Obstacle that sets of containers reveal, of two pods in strategy.SystemNamespace
+// and of one in another namespace: their writer is not known.
 const ForeignCPUSet = "ForeignCPUSet"
 
 // Obstacle is why Berth sets no CPU sets on this node. The zero value is that it
@@ -81,20 +81,29 @@ func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
 func (o owner) known() Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
 
 // set is a set that Berth did not set, of several always the same one. That of a plugin with a name comes
-// first. A writer who is not known has to have set those of a container of strategy.SystemNamespace and of one of
-// another namespace: other lists may be an operator's, or a tenant's own in however many namespaces, and
-// keep no other pod from its CPUs (ofPod).
+// first. A writer who is not known has to have set those of two pods of strategy.SystemNamespace and of one in
+// another namespace. A tenant writes its own namespaces only, however many, and an operator gives a list to one
+// pod: the two together are no writer of the node, and must not cost all others their CPUs. A program that
+// writes the CPU sets of a node, as the kubelet does, writes those of every pod, and each node has two pods of
+// strategy.SystemNamespace as a rule. Where it has one, Berth goes on beside such a program: the pods that it wrote get
+// no CPUs of their own (ofPod), and others may share theirs with them. A second list of the operator's beside a
+// tenant's still counts for the node: to tell these from a program takes its name, which the runtime does not have.
 func (o owner) set() Obstacle {
 	var first Obstacle
-	namespaces := map[string]bool{}
+	system, elsewhere := map[string]bool{}, false // the pods of strategy.SystemNamespace, each once
 	for _, id := range slices.Sorted(maps.Keys(o.sets)) {
 		one := o.sets[id]
 		if one.Reason == otherPlugin {
 			return one.Obstacle
 		}
-		first, namespaces[one.namespace] = cmp.Or(first, one.Obstacle), true
+		first = cmp.Or(first, one.Obstacle)
+		if one.namespace == strategy.SystemNamespace {
+			system[one.pod] = true
+		} else {
+			elsewhere = true
+		}
 	}
-	if !namespaces[strategy.SystemNamespace] || len(namespaces) == 1 {
+	if len(system) < 2 || !elsewhere {
 		return Obstacle{}
 	}
 	return first
