@@ -38,3 +38,31 @@ func TestSharedPoolWithoutGroup(t *testing.T) {
 		}
 	})
 }
+
+// TestFewerCPUsAtOnce: a workload that has fewer CPUs after the shared ones changed, in the same second or once
+// systemd has moved it, is not raised for the rest of five seconds by the CPUs that it had.
+func TestFewerCPUsAtOnce(t *testing.T) {
+	for name, late := range map[string]time.Duration{"with the shared CPUs": 0, "through systemd": 1500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				const full = "100000 100000"
+				m.workload(policy20)
+				m.addGroup(app, full)
+				m.boot()
+				m.run(11*time.Second, 0.1) // read in full every five seconds
+				wantQuota(t, m, "300000 100000")
+				m.write("sys/devices/system/cpu/online", "0-2\n")
+				if late > 0 {
+					m.run(late, 0.1)
+				}
+				wantQuota(t, m, "300000 100000")
+				m.write("sys/fs/cgroup/"+app+"/cpuset.cpus.effective", "0\n")
+				m.run(2200*time.Millisecond, 0.1)
+				wantQuota(t, m, full)
+				if err := m.stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

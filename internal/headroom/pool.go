@@ -16,9 +16,9 @@ import (
 type Pool struct {
 	// Threshold is the use, 0 to 1, below which every group has its full ceiling.
 	Threshold float64
-	// CPUs is how many there are, Online which CPUs the node has online.
-	CPUs   int
-	Online cpuset.Set
+	// CPUs is how many there are, shared which; Online is which CPUs the node has online.
+	CPUs           int
+	shared, Online cpuset.Set
 	// ofFile is the threshold of the agent's file.
 	ofFile   float64
 	reserved cpuset.Set
@@ -50,10 +50,12 @@ func (p *Pool) Follow(percent int64, said bool) {
 	}
 }
 
-// Take takes over which CPUs are shared.
-func (p *Pool) Take(n *capability.Node) {
-	p.Online = n.Online
-	p.CPUs = max(n.Online.Difference(p.reserved).Difference(n.Isolated).Difference(n.Exclusive).Size(), 1)
+// Take takes over which CPUs are shared, and reports whether they are others than before.
+func (p *Pool) Take(n *capability.Node) (moved bool) {
+	before := p.shared
+	p.Online, p.shared = n.Online, n.Online.Difference(p.reserved).Difference(n.Isolated).Difference(n.Exclusive)
+	p.CPUs = max(p.shared.Size(), 1)
+	return p.shared != before
 }
 
 // Sample takes how busy all CPUs of the machine were since it started, and how much of

@@ -49,8 +49,8 @@ type Groups struct {
 	writer    *reconcile.Quotas
 	pool      headroom.Pool
 	scheduler kernel.Scheduler
-	// worst is how much later than planned a look came at most.
-	worst time.Duration
+	// worst is how much later than planned a look came at most, moved when the shared CPUs changed last.
+	worst, moved time.Duration
 }
 
 // New returns the Groups of the workloads of a roster, which knows none yet.

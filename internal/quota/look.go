@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/unit"
@@ -66,8 +67,8 @@ func (q *Groups) Look(m *Group) {
 }
 
 // readBack reads as little as is due: the throttling counters when the group
-// may have been throttled, the quota every second, everything now and then or
-// when one of the two moved.
+// may have been throttled, the quota every second, and the CPUs with it for a while after the shared ones changed,
+// everything now and then or when throttling or quota moved.
 func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
@@ -79,6 +80,9 @@ func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error 
 	}
 	if !due && now >= m.quotaDue {
 		m.quotaDue = now + quotaEvery
+		if now-q.moved < rereadEvery { // systemd may take seconds to move a group to its new CPUs
+			m.takeCPUs(q.pool.Online)
+		}
 		stands, err := m.Group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
 		if err != nil {
 			return fmt.Errorf("read quota: %w", err)
@@ -161,7 +165,13 @@ func (m *Group) readThrottling() error {
 // kernel doubles a period its timer cannot follow, with quota and burst.
 func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
 	m.takeBandwidth(b)
-	m.law.Facts.CPUs = q.pool.Online.Size()
+	m.takeCPUs(q.pool.Online)
+}
+
+// takeCPUs puts how many CPUs the group may run on into the facts: what it may use besides its quota, and what a quota
+// can come to, goes by them.
+func (m *Group) takeCPUs(online cpuset.Set) {
+	m.law.Facts.CPUs = online.Size()
 	if cpus, err := m.Group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
 		m.law.Facts.CPUs = cpus.Size()
 	}

@@ -32,7 +32,12 @@ func (*Groups) Describe() capability.Info { return burst.Info() }
 // Decide implements capability.Decider. The settings of burst go by the writer, at the moment
 // at which they are paid for, and not by a Decision.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
-	q.pool.Take(n)
+	if q.pool.Take(n) {
+		q.moved = n.Now
+		for _, m := range q.order {
+			m.quotaDue = n.Now // with the CPUs, which are written before the next look
+		}
+	}
 	q.unlimited, q.reserved = n.Unlimited, n.Reserved
 	q.follow(n.Now)
 	for _, m := range q.order {
