@@ -19,6 +19,10 @@ import (
 // is tried again.
 const restoreAgain = 10 * time.Second
 
+// waitsLong is how long a value may wait for its way back until the log says so: systemd, or a look at the pages
+// of a group, takes its time.
+const waitsLong = time.Minute
+
 // Unrestored are the values that could not be put back. Each is reported once, as long
 // as it stays the same, and tried again. The zero value is ready for use.
 type Unrestored struct{ targets map[plan.Target]unrestored }
@@ -31,6 +35,9 @@ type unrestored struct {
 	again   time.Duration
 	// unit is what systemd is to be asked for it, the one of the journal, "" for none.
 	unit string
+	// waits says that it is put off (apply.ErrDeferred), since when, and said that the log has it.
+	waits, said bool
+	since       time.Duration
 }
 
 // Due says that an entry may be tried. Another object of its name was not tried yet.
@@ -50,6 +57,9 @@ func (u *Unrestored) Take(r apply.Restored, now time.Duration) bool {
 	switch {
 	case errors.Is(r.Err, apply.ErrDeferred): // no failure, and no end of one: the next try has the answer
 		one.outcome, one.found, one.again, one.unit = before.outcome, before.found, now, cgroupfile.Unit(r.Entry.Target)
+		if one.waits, one.since, one.said = true, now, before.said; before.waits {
+			one.since = before.since
+		}
 		u.set(r.Entry.Target, one)
 		return false
 	case r.Outcome == apply.OutcomeDormant || r.Outcome == apply.OutcomePartly: // what is missing nobody could have put back
@@ -68,6 +78,18 @@ func (u *Unrestored) set(t plan.Target, one unrestored) {
 		u.targets = map[plan.Target]unrestored{}
 	}
 	u.targets[t] = one
+}
+
+// overdue says that a value has waited for long, once, and how long.
+func (u *Unrestored) overdue(t plan.Target, now time.Duration) (waited time.Duration, isNew bool) {
+	one := u.targets[t]
+	waited = now - one.since
+	if !one.waits || one.said || waited < waitsLong {
+		return 0, false
+	}
+	one.said = true
+	u.set(t, one)
+	return waited, true
 }
 
 // Forget lets a target be tried at once.
@@ -135,6 +157,10 @@ func (r *Reconciler) takeRestored(res apply.Restored) {
 		r.report.Restored++
 	}
 	isNew := r.unrestored.Take(res, r.now)
+	if waited, isNew := r.unrestored.overdue(res.Entry.Target, r.now); isNew {
+		r.opts.Log.Warn("not back yet", "target", res.Entry.Target.String(), "original", string(res.Entry.Original),
+			"waited", waited, "error", res.Err)
+	}
 	failed := res.Outcome == apply.OutcomeDrifted || res.Outcome == apply.OutcomeFailed
 	if res.Err != nil && (isNew || !failed) && !errors.Is(res.Err, apply.ErrDeferred) {
 		r.fail(res.Err)

@@ -1,6 +1,9 @@
 package reconcile
 
 import (
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +66,47 @@ func TestUnrestored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnrestoredSaysWhatWaits: a value whose way back is put off is in the log once, after a minute, and again where it
+// is put off anew later.
+func TestUnrestoredSaysWhatWaits(t *testing.T) {
+	var log strings.Builder
+	r := &Reconciler{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	res := apply.Restored{
+		Entry:   journal.Entry{Target: cgroupfile.Target("app", cgroup.KnobMems), ID: "a", Original: "0-1", Intent: "0"},
+		Outcome: apply.OutcomeFailed, Found: "0", Err: fmt.Errorf("%w: a memory policy would be rebound", apply.ErrDeferred),
+	}
+	said := func(at time.Duration, outcome apply.Outcome, err error) string {
+		log.Reset()
+		r.now, res.Outcome, res.Err = at, outcome, err
+		r.takeRestored(res)
+		return log.String()
+	}
+	putOff := res.Err
+	for _, c := range []struct {
+		at      time.Duration
+		outcome apply.Outcome
+		err     error
+		said    bool
+	}{
+		{0, apply.OutcomeFailed, putOff, false},
+		{time.Minute - 1, apply.OutcomeFailed, putOff, false},
+		{time.Minute, apply.OutcomeFailed, putOff, true},
+		{time.Hour, apply.OutcomeFailed, putOff, false},
+		{time.Hour, apply.OutcomeRestored, nil, false},
+		{2 * time.Hour, apply.OutcomeFailed, putOff, false},
+		{2*time.Hour + time.Minute, apply.OutcomeFailed, putOff, true},
+	} {
+		text := said(c.at, c.outcome, c.err)
+		is := strings.Contains(text, "level=WARN") && strings.Contains(text, "app cpuset.mems") && strings.Contains(text, "rebound")
+		if is != c.said || !c.said && text != "" {
+			t.Errorf("at %s: %q", c.at, text)
+		}
+	}
+	if len(r.report.Errors)+len(r.report.Events) > 0 {
+		t.Errorf("counts as a failure: %+v", r.report)
 	}
 }
 
