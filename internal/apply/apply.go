@@ -166,8 +166,14 @@ func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 		return current, false, nil
 	}
 	c.From = current
+	original := current
 	_, known := a.journal.Entry(c.Target)
-	unrecorded := a.record(c)
+	if !known {
+		if original, err = call.original(c.Target, current); err != nil {
+			return current, false, err
+		}
+	}
+	unrecorded := a.record(c, original)
 	if !known && unrecorded == nil {
 		if err := a.alone(c.Target); err != nil {
 			return current, false, err
@@ -239,10 +245,10 @@ func (a *Applier) classify(t plan.Target, err error) error {
 }
 
 // record brings original and intent of a change into the journal.
-func (a *Applier) record(c plan.Change) error {
+func (a *Applier) record(c plan.Change, original plan.Value) error {
 	if _, known := a.journal.Entry(c.Target); !known {
 		err := a.journal.Begin(journal.Entry{
-			Target: c.Target, ID: c.ID, Original: c.From,
+			Target: c.Target, ID: c.ID, Original: original,
 			Owner: c.Owner, Workload: c.Workload, Why: c.Why, Since: a.now(),
 		})
 		if err != nil {

@@ -34,6 +34,13 @@ type Attainer interface {
 	Attainable(t plan.Target, v plan.Value) (write, stands plan.Value)
 }
 
+// Originator is a Driver of values that may stand for another one, which is what goes back.
+type Originator interface {
+	// Original returns what is to be put back where found stands before the first write. The error
+	// matches ErrDeferred while that is not known yet.
+	Original(t plan.Target, found plan.Value) (plan.Value, error)
+}
+
 // Locator is a Driver whose values are in files.
 type Locator interface {
 	// Locate returns the file that has the value v of a target, "" for none.
@@ -161,6 +168,14 @@ func (c *call) attainable(t plan.Target, v plan.Value) (write, stands plan.Value
 		return a.Attainable(t, v)
 	}
 	return v, v
+}
+
+// original is Originator.Original, also for drivers whose values stand for themselves.
+func (c *call) original(t plan.Target, found plan.Value) (plan.Value, error) {
+	if o, ok := offers[Originator](c, t); ok {
+		return o.Original(t, found)
+	}
+	return found, nil
 }
 
 func (c *call) note(t plan.Target) error {

@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -21,16 +22,24 @@ func (a *Applier) Record(changes []plan.Change) error {
 	return nil
 }
 
-// Claim does the same before changes of one's own. The error may be that of Options.Held, too: then
-// nothing of it is on record.
+// Claim does the same before changes of one's own, whose drivers say what the originals are
+// (Originator). The error may be that of a driver or of Options.Held, too: then nothing of it is on record.
 func (a *Applier) Claim(changes []plan.Change) error {
+	call := a.open()
+	defer call.close()
+	claims := slices.Clone(changes)
 	var fresh []plan.Target
-	for _, c := range changes {
-		if e, known := a.journal.Entry(c.Target); !known || !e.IsOf(a.values, c.ID, c.From) {
-			fresh = append(fresh, c.Target)
+	for i, c := range changes {
+		if e, known := a.journal.Entry(c.Target); known && e.IsOf(a.values, c.ID, c.From) {
+			continue
+		}
+		fresh = append(fresh, c.Target)
+		var err error
+		if claims[i].From, err = call.original(c.Target, c.From); err != nil {
+			return fmt.Errorf("original of %s: %w", c.Target, err)
 		}
 	}
-	if err := a.Record(changes); err != nil {
+	if err := a.Record(claims); err != nil {
 		return err
 	}
 	return a.alone(fresh...)

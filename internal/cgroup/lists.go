@@ -191,6 +191,13 @@ func (g *Group) Unlimited(k Knob) Value {
 	return ListValue(set)
 }
 
+// IsUnlimited says that a list which stands in the group is as good as Inherit, and is not Inherit. On v1
+// no list is.
+func IsUnlimited(g *Group, k Knob, v Value) bool {
+	all := g.Unlimited(k)
+	return g.host.controllers[CPUSet].Version == 2 && v != Inherit && all != Inherit && Same(k, v, all)
+}
+
 // Obstacles says in words what keeps a value of KnobCPUs or KnobMems from being
 // taken or from being in effect, as far as the host shows it: what of it is not
 // online, what the group above lacks, and on v1 the groups below that have more. It

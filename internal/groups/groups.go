@@ -186,6 +186,9 @@ func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
 		if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs)); known && isOf(e, group, list) {
 			list = cgroup.Value(e.Original)
 		}
+		if cgroup.IsUnlimited(group, cgroup.KnobCPUs, list) { // what a group with processes has where it was to inherit again
+			list = cgroup.Inherit
+		}
 		return nil
 	})
 	return list, err

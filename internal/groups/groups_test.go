@@ -112,8 +112,11 @@ func TestCPUs(t *testing.T) {
 	h.group("free", "", "0-5")
 	h.group("given", "2-3", "2-3")
 	h.group("shrunk", "0-1", "0-1")
+	h.group("slice/pod/named", "0-7", "0-3") // it went back to what it inherits while processes ran
+	h.group("slice/again", "2", "2")
 	h.journals("given", plan.Value(cgroup.Inherit), plan.OwnerPlace)
 	h.journals("shrunk", "0-4", plan.OwnerBurst)
+	h.journals("slice/again", "0-7", plan.OwnerPlace)
 	for _, test := range []struct{ group, effective, original string }{
 		{"slice", "0-3", "0-3"},
 		{"slice/pod", "0-3", "0-3"},
@@ -122,6 +125,8 @@ func TestCPUs(t *testing.T) {
 		{"given", "2-3", "0-7"},
 		{"shrunk", "0-1", "0-4"},
 		{"slice/gone", "", "0-3"},
+		{"slice/pod/named", "0-3", "0-3"},
+		{"slice/again", "2", "0-3"},
 	} {
 		wants(t, "effective CPUs of "+test.group, h.EffectiveCPUs(test.group), test.effective)
 		wants(t, "original CPUs of "+test.group, h.OriginalCPUs(test.group), test.original)

@@ -11,11 +11,20 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Ask is one list, or the precedence, of a unit that systemd is to be asked for.
+// Ask is one list, or the precedence, of a unit that systemd is to be asked for. With a group it is a
+// question: what is on record for the list of that group.
 type Ask struct {
 	Unit  string
 	Knob  cgroup.Knob
 	Value cgroup.Value
+	Group string
+}
+
+// answer is what systemd said: that it set a value, or which one it has on record.
+type answer struct {
+	value    cgroup.Value
+	recorded bool
+	err      error
 }
 
 // Later is cgroupfile.Units for a loop that must not wait for systemd during a pass: it
@@ -31,13 +40,13 @@ type Later struct {
 	atOnce bool
 	asks   []Ask
 	// answers are those since the last Take.
-	answers map[Ask]error
+	answers map[Ask]answer
 }
 
 // NewLater returns a Later that asks units.
 func NewLater(units cgroupfile.Units) *Later {
 	properties, _ := units.(cgroupfile.Properties)
-	return &Later{units: units, properties: properties, answers: map[Ask]error{}}
+	return &Later{units: units, properties: properties, answers: map[Ask]answer{}}
 }
 
 // AtOnce ends the deferring: from now on SetList waits for systemd.
@@ -49,20 +58,29 @@ func (l *Later) AtOnce() {
 
 // SetList is cgroupfile.Units.
 func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
-	return l.ask(Ask{unit, k, v})
+	return l.ask(Ask{Unit: unit, Knob: k, Value: v}).err
 }
 
 // SetWeight is cgroupfile.Weights.
 func (l *Later) SetWeight(unit string, v cgroup.Value) error {
-	return l.ask(Ask{unit, cgroup.KnobPrecedence, v})
+	return l.ask(Ask{Unit: unit, Knob: cgroup.KnobPrecedence, Value: v}).err
 }
 
-func (l *Later) ask(a Ask) error {
+// Origin is cgroupfile.Origins.
+func (l *Later) Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
+	if !l.MayRecord(group, k) {
+		return "", false, nil
+	}
+	got := l.ask(Ask{Unit: UnitOf(group), Knob: k, Group: group})
+	return got.value, got.recorded, got.err
+}
+
+func (l *Later) ask(a Ask) answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err, answered := l.answers[a]; answered {
+	if got, answered := l.answers[a]; answered {
 		delete(l.answers, a)
-		return err
+		return got
 	}
 	if l.atOnce {
 		return l.put(a)
@@ -70,19 +88,23 @@ func (l *Later) ask(a Ask) error {
 	if !slices.Contains(l.asks, a) { // two looks may come before it is asked
 		l.asks = append(l.asks, a)
 	}
-	return fmt.Errorf("%w until systemd is asked: unit %s", apply.ErrDeferred, a.Unit)
+	return answer{err: fmt.Errorf("%w until systemd is asked: unit %s", apply.ErrDeferred, a.Unit)}
 }
 
 // put asks systemd, and waits.
-func (l *Later) put(a Ask) error {
+func (l *Later) put(a Ask) (got answer) {
+	if a.Group != "" {
+		got.value, got.recorded, got.err = l.properties.Property(a.Group, a.Knob)
+		return got
+	}
 	if a.Knob != cgroup.KnobPrecedence {
-		return l.units.SetList(a.Unit, a.Knob, a.Value)
+		return answer{err: l.units.SetList(a.Unit, a.Knob, a.Value)}
 	}
 	weights, ok := l.units.(cgroupfile.Weights)
 	if !ok {
-		return fmt.Errorf("unit %s: %w", a.Unit, cgroupfile.ErrNoUnits)
+		return answer{err: fmt.Errorf("unit %s: %w", a.Unit, cgroupfile.ErrNoUnits)}
 	}
-	return weights.SetWeight(a.Unit, a.Value)
+	return answer{err: weights.SetWeight(a.Unit, a.Value)}
 }
 
 // MayRecord is cgroupfile.Properties.
@@ -130,16 +152,19 @@ func (l *Later) Rest() bool {
 
 // Do asks systemd, and keeps the answer until the next Take.
 func (l *Later) Do(a Ask) {
-	err := l.put(a)
+	got := l.put(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answers[a] = err
+	l.answers[a] = got
 }
 
 // StillAsks says that the last look at the unit asked for this, and that nothing else is
 // desired of it since. More than one group may be taken for the unit's: another slice may
-// have a group of its name.
+// have a group of its name. A question changes nothing.
 func (r *Reconciler) StillAsks(a Ask) bool {
+	if a.Group != "" {
+		return true
+	}
 	for path, o := range r.objects {
 		kn := o.knobs[a.Knob]
 		if r.way.unitFor(path, a.Knob) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {

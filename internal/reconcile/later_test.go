@@ -203,6 +203,32 @@ func TestUnitsBetweenPasses(t *testing.T) {
 	h.asked()
 }
 
+// A unit that went back to all CPUs by name has no list on record: systemd is asked, before it gets one again, and is
+// to forget that one then.
+func TestUnitWithAllByName(t *testing.T) {
+	h := newUnitHost(t, "x.scope")
+	h.write("sys/devices/system/cpu/possible", "0-3\n")
+	h.has("x.scope", "0-3")
+	h.reconciler.Want(Of(Group{Group: "x.scope", CPUs: set("2-3"), Pinned: true}))
+	h.pass()
+	h.asked("property of x.scope")
+	h.pass()
+	h.asked("x.scope 2-3")
+	if r := h.settles(); states(r) != "applied" || len(r.Errors) > 0 || h.originals() != "x.scope inherit" {
+		t.Errorf("%s %v, the original is %s", states(r), r.Errors, h.originals())
+	}
+	h.reconciler.Want(nil)
+	for range 3 {
+		if r := h.pass(); len(r.Errors) > 0 {
+			t.Error(r.Errors)
+		}
+	}
+	h.asked("x.scope inherit")
+	if got := h.originals(); got != "" {
+		t.Errorf("left is %q", got)
+	}
+}
+
 // A systemd that fails, or does nothing, is a failure like others: reported once, and tried
 // again less and less often.
 func TestUnitsThatFail(t *testing.T) {

@@ -85,6 +85,11 @@ func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorde
 	return cgroup.MaxValue(unit.Micros(quota)*period/second, period), true, nil
 }
 
+// Origin is cgroupfile.Origins.
+func (s *Systemd) Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
+	return s.Property(group, k)
+}
+
 // isGroupOf says that a group is that of the unit with these properties, or would be if the
 // unit ran.
 func isGroupOf(group string, properties map[string]any) bool {

@@ -323,6 +323,60 @@ func TestRollbackOfListThatSystemdForgot(t *testing.T) {
 	}
 }
 
+// A service that went back to all CPUs by name, as the kernel has it while processes run, has no list on systemd's
+// record, and none after a host profile, whose originals are claimed first, or a single change came and went. A list
+// on record stays there.
+func TestListByNameIsNoneOnRecord(t *testing.T) {
+	const unit, group = "cron.service", "system.slice/cron.service"
+	for name, c := range map[string]struct {
+		stands   string
+		record   []byte
+		original plan.Value
+	}{
+		"all by name":          {"0-3", []byte{}, plan.Value(cgroup.Inherit)},
+		"all, of an owner":     {"0-3", []byte{0b1111}, "0-3"},
+		"some, of nobody":      {"0-2", []byte{}, "0-2"},
+		"none":                 {"", []byte{}, plan.Value(cgroup.Inherit)},
+		"another than on file": {"0-3", []byte{0b11}, "0-3"},
+	} {
+		for _, claimed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, claimed %t", name, claimed), func(t *testing.T) {
+				r, host, j := newReloader(t)
+				r.scope(unit, group, false)
+				r.units[unit]["AllowedCPUs"] = c.record
+				r.write("sys/fs/cgroup/"+group+"/cpuset.cpus", c.stands)
+				r.write("sys/fs/cgroup/"+group+"/cpuset.cpus.effective", cmp.Or(c.stands, "0-3"))
+				s := NewSystemd()
+				s.dial = func() (bus, error) { return r, nil }
+				a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel})
+				target := cgroupfile.UnitTarget(group, cgroup.KnobCPUs)
+				found := a.Read([]plan.Target{target})[0]
+				change := plan.Change{Setting: plan.Setting{Target: target, ID: found.ID, Value: "2", Owner: plan.OwnerPool, Workload: "w"}, From: found.Value}
+				if claimed {
+					if err := a.Claim([]plan.Change{change}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if res := a.Apply([]plan.Change{change})[0]; res.Err != nil {
+					t.Fatal(res.Err)
+				}
+				if e, _ := j.Entry(target); e.Original != c.original {
+					t.Errorf("the original is %q, want %q", e.Original, c.original)
+				}
+				for _, one := range a.Restore(func(e journal.Entry) bool { return e.Target == target }, false) {
+					if one.Outcome != apply.OutcomeRestored || one.Err != nil {
+						t.Errorf("%s: %s %v", one.Entry.Target, one.Outcome, one.Err)
+					}
+				}
+				set, _, err := cgroup.Value(c.original).List()
+				if has := r.units[unit]["AllowedCPUs"].([]byte); err != nil || setOf(has) != set {
+					t.Errorf("systemd has %s on record, want %s", setOf(has), set)
+				}
+			})
+		}
+	}
+}
+
 // What systemd does not take back stays in the journal, and is done by the next rollback.
 func TestRollbackWithoutSystemd(t *testing.T) {
 	r, host, j := newReloader(t)

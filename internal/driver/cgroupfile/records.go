@@ -25,6 +25,36 @@ type Properties interface {
 	SetProperty(group string, k cgroup.Knob, v cgroup.Value) error
 }
 
+// Origins are Units that are asked, before a list of a group is changed, what systemd has on record
+// for it: see Properties.Property. The error may be apply.ErrDeferred as well.
+type Origins interface {
+	Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
+}
+
+// Original is apply.Originator. A unit that was to inherit again has all CPUs or memory nodes by name,
+// since the kernel takes no empty list from a group with processes (ENOSPC of validate_change in
+// kernel/cgroup/cpuset.c). That is no list of systemd's; put back through systemd it would become one.
+func (s *groups) Original(t plan.Target, found plan.Value) (plan.Value, error) {
+	origins, ok := s.units.(Origins)
+	if k := Knob(t); !ok || t.Driver != UnitDriver || k.Controller() != cgroup.CPUSet {
+		return found, nil
+	}
+	g, err := s.get(t.Object)
+	if err != nil {
+		return found, classify(err)
+	}
+	if !cgroup.IsUnlimited(g, Knob(t), cgroup.Value(found)) {
+		return found, nil
+	}
+	switch v, recorded, err := origins.Origin(t.Object, Knob(t)); {
+	case err != nil:
+		return found, fmt.Errorf("what systemd has on record: %w", err)
+	case recorded && v == cgroup.Inherit:
+		return plan.Value(cgroup.Inherit), nil
+	}
+	return found, nil
+}
+
 // Recorded is apply.Recorder. Without a quota systemd knows no period either: it is that
 // of like. A systemd that cannot be reached is not asked again in the same call: it may be one
 // that hangs, and every question would wait for it.
