@@ -131,8 +131,13 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 	if !kn.conflict.mayReplace(r.now, plan.Value(stands), foreign, expected, original) {
 		return false
 	}
-	if foreign && !expected {
+	switch {
+	case !foreign:
+	case !expected:
 		kn.overwritten = stands
+	case !kn.refused && kn.fight.again(r.now): // else it is still there because Berth cannot write
+		r.opts.Log.Warn("another program writes it again and again", "target", fmt.Sprintf("%s of %s", name, o.path),
+			"writes", string(stands), "times", kn.fight.times)
 	}
 	return true
 }

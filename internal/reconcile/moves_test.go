@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,39 @@ func TestMovingQuota(t *testing.T) {
 		h.quota(3)
 	}
 	h.expect("five minutes later", "300000 100000")
+}
+
+// TestFightOverAnOriginal: a program that puts a quota back again and again is in the log from the tenth time on, with
+// how often. Some daemon-reloads, and one now and then, are not.
+func TestFightOverAnOriginal(t *testing.T) {
+	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
+	var log strings.Builder
+	h.reconciler.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	puts := func(times int, every time.Duration) {
+		for range times {
+			h.write("sys/fs/cgroup/be.slice/cpu.max", "max 100000\n")
+			h.quota(2)
+			h.now += every - time.Second
+		}
+	}
+	h.quota(2)
+	puts(9, 10*time.Second)
+	h.now += 2 * time.Minute
+	puts(9, time.Minute)
+	h.now += 2 * time.Minute
+	puts(20, 3*time.Minute)
+	if log.Len() > 0 {
+		t.Errorf("log %s", &log)
+	}
+	h.now += 2 * time.Minute
+	puts(150, time.Minute)
+	const text = `level=WARN msg="another program writes it again and again" target="cpu.max of be.slice" writes="max 100000" times=`
+	if got := log.String(); strings.Count(got, text) != 2 || !strings.Contains(got, text+"10\n") || !strings.Contains(got, text+"100\n") {
+		t.Errorf("log %s", got)
+	}
+	if len(h.events) > 0 {
+		t.Errorf("events %q", h.events)
+	}
 }
 
 // The limit that the group has without Berth bounds the quota: nothing raises it. A lower one that

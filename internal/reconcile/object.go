@@ -67,6 +67,7 @@ type knob struct {
 	refused  bool
 	problem  error
 	conflict Conflict
+	fight    fight
 }
 
 func newObject(path string, w wanted) *object {
