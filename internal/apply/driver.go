@@ -41,6 +41,13 @@ type Originator interface {
 	Original(t plan.Target, found plan.Value) (plan.Value, error)
 }
 
+// Waiter is a Driver of values that the host does not take at times.
+type Waiter interface {
+	// Waits returns nil where the host takes v at this moment, else an error that matches
+	// ErrNotInForce.
+	Waits(t plan.Target, v plan.Value) error
+}
+
 // Locator is a Driver whose values are in files.
 type Locator interface {
 	// Locate returns the file that has the value v of a target, "" for none.
@@ -176,6 +183,14 @@ func (c *call) original(t plan.Target, found plan.Value) (plan.Value, error) {
 		return o.Original(t, found)
 	}
 	return found, nil
+}
+
+// waits is Waiter.Waits, also for drivers of values that are always taken.
+func (c *call) waits(t plan.Target, v plan.Value) error {
+	if w, ok := offers[Waiter](c, t); ok {
+		return w.Waits(t, v)
+	}
+	return nil
 }
 
 func (c *call) note(t plan.Target) error {

@@ -155,11 +155,15 @@ func compare(call *call, e journal.Entry) Restored {
 	if r.Outcome != OutcomeRestored { // what is to be written is asked for only where something is
 		return r
 	}
-	if write, part := part(call, e); part && values.Same(e.Target, found, write) {
+	write, part := part(call, e)
+	if part && values.Same(e.Target, found, write) {
 		r.Outcome = OutcomePartly
-	} else {
-		r.Part = part
+		return r
 	}
+	if err := call.waits(e.Target, write); err != nil {
+		return r.failed(err)
+	}
+	r.Part = part
 	return r
 }
 

@@ -136,9 +136,18 @@ func (i *interrupts) online() (cpuset.Set, bool) {
 	return cpus, err == nil && !cpus.IsEmpty()
 }
 
+// Waits is apply.Waiter: the kernel refuses CPUs of which none is online (write_irq_affinity and
+// default_affinity_write in kernel/irq/proc.c).
+func (i *interrupts) Waits(t plan.Target, v plan.Value) error {
+	online, known := i.online()
+	if cpus, err := parse(t, v); known && err == nil && !cpus.Intersects(online) {
+		return fmt.Errorf("CPUs %s are offline: %w", cpus, apply.ErrNotInForce)
+	}
+	return nil
+}
+
 // write writes a file that the kernel lets be written: root may open any of an ordinary file
-// system. The kernel refuses CPUs of which none is online (write_irq_affinity and default_affinity_write
-// in kernel/irq/proc.c): they wait for one.
+// system.
 func (i *interrupts) write(d *hostfs.Dir, c plan.Change) error {
 	_, mode, err := d.Stat(c.Knob)
 	if err != nil {
@@ -147,10 +156,8 @@ func (i *interrupts) write(d *hostfs.Dir, c plan.Change) error {
 	if mode&0o222 == 0 {
 		return fmt.Errorf("%s/%s has mode %v: %w", d.Path(), c.Knob, mode, ErrManaged)
 	}
-	if online, known := i.online(); known {
-		if cpus, err := parse(c.Target, c.Value); err == nil && !cpus.Intersects(online) {
-			return fmt.Errorf("CPUs %s are offline: %w", cpus, apply.ErrNotInForce)
-		}
+	if err := i.Waits(c.Target, c.Value); err != nil {
+		return err
 	}
 	return hostwrite.Existing(d, c.Knob, string(c.Value))
 }

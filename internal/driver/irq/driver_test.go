@@ -186,6 +186,9 @@ func TestOffline(t *testing.T) {
 			m.write(tt.file, tt.original, 0o644)
 			must(t, m.a.Apply([]plan.Change{m.change("/"+tt.file, tt.changed)})[0].Err)
 			m.write(online, "0-1\n", 0o444)
+			if r := m.a.Restore(nil, true); len(r) != 1 || r[0].Outcome != apply.OutcomeDormant || r[0].Err != nil || string(r[0].Found) != tt.changed {
+				t.Errorf("a dry run: %+v", r)
+			}
 			if r := m.a.Restore(nil, false); len(r) != 1 || r[0].Outcome != apply.OutcomeDormant || r[0].Err != nil || m.content(tt.file) != tt.changed {
 				t.Errorf("%+v; the file has %s", r, m.content(tt.file))
 			}
