@@ -34,8 +34,8 @@ type Order struct {
 type Result struct {
 	// Writes counts the files that were written.
 	Writes int
-	// Left are settings that this kernel turned out not to take, and that an apply goes on
-	// without.
+	// Left are settings that this kernel turned out not to take, or whose CPUs went offline since the plan, and
+	// that an apply goes on without.
 	Left []tune.Setting
 	// Partly are those that the kernel took in part, each with what it has.
 	Partly []tune.Setting
@@ -53,7 +53,7 @@ type one struct {
 // ErrUndone where something had been written and was put back, ErrLeft too where that was not
 // possible. The others are ErrApplied, ErrHeld, ErrKeeper, and what reads and disk say.
 func (t *Tuner) Apply(o Order) (Result, error) {
-	all, err := t.look(o)
+	all, asleep, err := t.look(o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -63,30 +63,32 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	}
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
-		Phase: Applying, Settings: settings(all), Args: args,
+		Phase: Applying, Settings: settings(all), Dormant: settings(asleep), Args: args,
 	}
+	done := Result{Left: reported(asleep)}
 	all = append(all, files...)
 	standing := t.is && t.record.Stands(t.host.Boot)
 	switch {
 	case standing && t.record.Phase == Undoing:
 		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
-	case standing && !t.record.isOf(next.Profile.Name, next.Settings, args):
+	case standing && !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), args):
 		return Result{}, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	case standing:
 		next.Left, next.Former = t.record.Left, t.record.Former
 		all = slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) })
+		next.keep(t.record.Settings)
 	case t.is: // of an earlier boot only what was committed is left
 		former := t.record
 		next.Former = &former
 	}
 	changes := t.changes(all)
 	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
-		return Result{}, t.stands(next)
+		return done, t.stands(next)
 	}
 	if err := t.begin(next, changes, o.Confirm > 0); err != nil {
 		return Result{}, err
 	}
-	return t.carryOut(next, all, o.phase())
+	return t.carryOut(done, next, all, o.phase())
 }
 
 // phase is how far the apply has come when all is written.
@@ -104,20 +106,20 @@ func (o Order) phase() Phase {
 // nothing to undo, or that was committed.
 func (t *Tuner) stands(next Applied) error {
 	next.Phase, next.Deadline, next.Former = Committed, 0, nil
-	next.Settings = slices.DeleteFunc(next.Settings, func(s Setting) bool { return slices.Contains(next.Left, s) })
+	next.drop()
 	next.Fired = t.record.Fired
 	t.record, t.is = next, true
 	return next.save(t.host.Dir)
 }
 
-// look reads what stands at the settings' targets.
-func (t *Tuner) look(o Order) ([]one, error) {
+// look reads what stands at the settings' targets. Asleep are those whose CPUs went offline since the plan.
+func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
 	for _, s := range o.Settings {
 		at, value, err := t.host.target(s)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name(), err)
+			return nil, nil, fmt.Errorf("%s: %w", s.Name(), err)
 		}
 		all = append(all, one{s, plan.Change{Setting: plan.Setting{
 			Target: at, Value: value, Owner: Owner, Workload: o.Profile.Name, Why: "profile " + o.Profile.Name,
@@ -125,21 +127,22 @@ func (t *Tuner) look(o Order) ([]one, error) {
 		targets = append(targets, at)
 	}
 	if err := t.free(targets); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	awake := all[:0]
 	for i, stands := range t.applier.Read(targets) {
 		s := all[i]
-		if errors.Is(stands.Err, apply.ErrNotInForce) { // its CPUs went offline since the plan
-			continue
+		switch {
+		case errors.Is(stands.Err, apply.ErrNotInForce):
+			s.Why = stands.Err.Error()
+			asleep = append(asleep, s)
+		case stands.Err != nil:
+			return nil, nil, fmt.Errorf("%s: %w", s.Name(), stands.Err)
+		default:
+			s.change.ID, s.change.From = stands.ID, stands.Value
+			awake = append(awake, s)
 		}
-		if stands.Err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name(), stands.Err)
-		}
-		s.change.ID, s.change.From = stands.ID, stands.Value
-		awake = append(awake, s)
 	}
-	return awake, nil
+	return awake, asleep, nil
 }
 
 // free refuses targets that the agent's journal has.
@@ -236,9 +239,7 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 }
 
 // carryOut writes one setting after the other, and the record of what the host then has.
-func (t *Tuner) carryOut(next Applied, all []one, phase Phase) (Result, error) {
-	var done Result
-	var kept []one
+func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Result, error) {
 	for _, s := range all {
 		wrote, err := t.write(s)
 		if wrote {
@@ -246,21 +247,24 @@ func (t *Tuner) carryOut(next Applied, all []one, phase Phase) (Result, error) {
 		}
 		switch {
 		case err == nil:
-			kept = append(kept, s)
 		case errors.Is(err, apply.ErrPartly):
-			kept = append(kept, s)
 			s.Why = err.Error()
 			done.Partly = append(done.Partly, s.Setting)
 		case leaves(s, err):
 			s.Why = err.Error()
 			done.Left = append(done.Left, s.Setting)
-			next.Left = append(next.Left, s.setting())
+			if errors.Is(err, apply.ErrNotInForce) {
+				next.Dormant = append(next.Dormant, s.setting())
+			} else {
+				next.Left = append(next.Left, s.setting())
+			}
 			t.applier.Restore(func(e journal.Entry) bool { return e.Target == s.change.Target }, false) // nothing was written
 		default:
 			return t.failed(done, fmt.Errorf("%s: %w", s.Name(), err))
 		}
 	}
-	next.Phase, next.Settings = phase, settings(kept)
+	next.Phase = phase
+	next.drop()
 	next.Fired = fired(t.host.Root.FS(), next.Settings)
 	if phase == Committed {
 		next.Deadline, next.Former = 0, nil
@@ -321,6 +325,15 @@ func settings(all []one) []Setting {
 		if s.Phase != knob.Boot { // Arguments say what these are for
 			list = append(list, s.setting())
 		}
+	}
+	return list
+}
+
+// reported are the settings as an apply reports them.
+func reported(all []one) []tune.Setting {
+	var list []tune.Setting
+	for _, s := range all {
+		list = append(list, s.Setting)
 	}
 	return list
 }

@@ -57,6 +57,8 @@ type Applied struct {
 	Settings []Setting `json:"settings"`
 	// Left are those that the kernel did not take, and that the apply went on without.
 	Left []Setting `json:"left,omitempty"`
+	// Dormant are those whose CPUs were offline. The next apply of the same profile tries them again.
+	Dormant []Setting `json:"dormant,omitempty"`
 	// Args are the boot arguments, nil where the profile has none.
 	Args *Arguments `json:"args,omitempty"`
 	// Fired is how often each interrupt had come when it was given its CPUs, by the file of its setting: the
@@ -148,8 +150,23 @@ func (s Setting) made(entries []journal.Entry) string {
 
 // isOf says whether the record is of these settings of this profile.
 func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
-	asked := slices.Concat(a.Settings, a.Left)
+	asked := slices.Concat(a.Settings, a.Left, a.Dormant)
 	return a.Profile.Name == name && covers(asked, settings) && covers(settings, asked) && slices.Equal(a.Args.want(), args.want())
+}
+
+// keep adds settings of an apply before this one whose CPUs are offline now: the host has them still.
+func (a *Applied) keep(before []Setting) {
+	a.Dormant = slices.DeleteFunc(a.Dormant, func(s Setting) bool { return slices.Contains(before, s) })
+	for _, s := range before {
+		if !slices.ContainsFunc(a.Settings, func(now Setting) bool { return now.Target == s.Target }) {
+			a.Settings = append(a.Settings, s)
+		}
+	}
+}
+
+// drop takes off the settings what the host turned out not to have.
+func (a *Applied) drop() {
+	a.Settings = slices.DeleteFunc(a.Settings, func(s Setting) bool { return slices.Contains(a.Left, s) || slices.Contains(a.Dormant, s) })
 }
 
 // covers says whether each of some settings is among others. Frequency policies come and go with their CPUs:

@@ -142,6 +142,7 @@ func (t *Tuner) settle() error {
 			t.notes = append(t.notes, fmt.Sprintf("profile %s was not committed in time, or its apply died: it is undone", name))
 		}
 	default:
+		t.undoDormant()
 		return t.settleBoot() // a trial of an earlier boot
 	}
 	return nil

@@ -386,6 +386,85 @@ func TestDormantOriginal(t *testing.T) {
 	}
 }
 
+// TestDormantBesideAnotherProfile: what waited for its CPUs when one profile was undone goes back with the first
+// command after they are online, while another profile stands, and says so once. The other profile keeps what it
+// has.
+func TestDormantBesideAnotherProfile(t *testing.T) {
+	const interrupt, online = "/proc/irq/4/smp_affinity_list", "/sys/devices/system/cpu/online"
+	h := newHost(t)
+	h.write(interrupt, "2")
+	h.write(online, "0-3")
+	before := h.files()
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(0, map[string]string{interrupt: "0-1", autogroup: "0"}))
+		must(t, err)
+	})
+	h.write(online, "0-1")
+	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	other := order(0, map[string]string{governor: "performance"})
+	other.Profile.Name = "other"
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(other); must(t, err) })
+	for i, step := range []struct{ online, interrupt, note string }{{"0-1", "0-1", ""}, {"0-2", "2", "irq 4"}, {"0-2", "2", ""}} {
+		h.write(online, step.online)
+		h.do(func(u *tuner.Tuner) {
+			a, _ := u.Applied()
+			if notes := strings.Join(u.Notes(), "; "); a.Profile.Name != "other" || (notes != "") != (step.note != "") || !strings.Contains(notes, step.note) {
+				t.Errorf("%d: profile %q, notes %q", i, a.Profile.Name, notes)
+			}
+		})
+		if now := h.files(); now[interrupt] != step.interrupt || now[governor] != "performance" {
+			t.Errorf("%d: the interrupt has %s, the governor is %s", i, now[interrupt], now[governor])
+		}
+	}
+	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	h.write(online, "0-3")
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestAsleepSincePlan: a setting whose CPUs went offline between plan and apply is left and reported, and the next
+// apply of the same profile writes it once they are online.
+func TestAsleepSincePlan(t *testing.T) {
+	const policy, cpus = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor", "/sys/devices/system/cpu/cpufreq/policy1/affected_cpus"
+	const interrupt, online = "/proc/irq/4/smp_affinity_list", "/sys/devices/system/cpu/online"
+	for file, value := range map[string]string{policy: "performance", interrupt: "3"} {
+		for _, with := range []map[string]string{{file: value}, {file: value, autogroup: "0"}} {
+			t.Run(fmt.Sprintf("%s of %d", filepath.Base(file), len(with)), func(t *testing.T) {
+				h := newHost(t)
+				h.write(policy, "schedutil")
+				h.write(interrupt, "0")
+				asleep, awake := map[string]string{cpus: "", online: "0-2"}, map[string]string{cpus: "1", online: "0-3"}
+				for i, step := range []struct {
+					files                map[string]string
+					left, writes, stands int
+				}{{asleep, 1, len(with) - 1, 0}, {asleep, 1, 0, 0}, {awake, 0, 1, 1}, {awake, 0, 0, 1}} {
+					for file, text := range step.files {
+						h.write(file, text)
+					}
+					h.do(func(u *tuner.Tuner) {
+						r, err := u.Apply(order(0, with))
+						if err != nil || len(r.Left) != step.left || r.Writes != step.writes {
+							t.Errorf("%d: %+v, %v", i, r, err)
+						}
+						for _, s := range r.Left {
+							if s.File != file || !strings.Contains(s.Why, "offline") {
+								t.Errorf("%d: left: %+v", i, s)
+							}
+						}
+						if a, _ := u.Applied(); len(a.Settings) != len(with)-step.left || len(a.Dormant) != step.left || len(a.Left) > 0 {
+							t.Errorf("%d: on record: %+v", i, a)
+						}
+					})
+					if stands := h.files()[file] == value; stands != (step.stands > 0) {
+						t.Errorf("%d: %s is %s", i, file, h.files()[file])
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestPolicyComesBack: a profile that was applied while a CPU was offline is applied again, for its policy, once the
 // CPU is online; and while another one is offline, without a rollback in between.
 func TestPolicyComesBack(t *testing.T) {
@@ -402,9 +481,13 @@ func TestPolicyComesBack(t *testing.T) {
 		writes   int
 	}{{"", one, 1}, {"1", both, 1}, {"", one, 0}, {"1", both, 0}} {
 		h.write(cpus, step.cpus)
+		h.do(func(*tuner.Tuner) {}) // takes nothing of the profile back
 		h.do(func(u *tuner.Tuner) {
 			if r, err := u.Apply(order(0, step.settings)); err != nil || r.Writes != step.writes {
 				t.Errorf("%d: %+v, %v", i, r, err)
+			}
+			if i == 2 { // the profile has it still
+				h.verify(u, other, "", tune.Dormant)
 			}
 		})
 	}
@@ -803,10 +886,10 @@ func (h *host) verify(u *tuner.Tuner, file, has string, want tune.State) {
 	originals, err := journal.Load(h.state, driver.Values())
 	must(h.t, err)
 	a, _ := u.Applied()
-	for _, row := range a.Verify(h.root.FS(), originals.Entries) {
-		if row.File == file && (row.State != want || row.Effective != has) {
-			h.t.Errorf("verify: %+v, want %s, %s", row, has, want)
-		}
+	rows := a.Verify(h.root.FS(), originals.Entries)
+	i := slices.IndexFunc(rows, func(row tune.Verified) bool { return row.File == file })
+	if i < 0 || rows[i].State != want || rows[i].Effective != has {
+		h.t.Errorf("verify: %+v, want %s of %s, %s", rows, has, file, want)
 	}
 }
 

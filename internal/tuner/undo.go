@@ -45,6 +45,24 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	return all, whole
 }
 
+// undoDormant puts back what waited for its CPUs when another profile was undone, or when the one that stands was
+// applied. No setting of that one has it.
+func (t *Tuner) undoDormant() {
+	var back []string
+	for _, phase := range way() {
+		for _, r := range t.applier.Restore(func(e journal.Entry) bool {
+			return driver.Phase(e.Target) == phase && !slices.ContainsFunc(t.record.Settings, func(s Setting) bool { return s.Target == e.Target })
+		}, false) {
+			if r.Outcome == apply.OutcomeRestored {
+				back = append(back, r.Entry.Target.String())
+			}
+		}
+	}
+	if len(back) > 0 {
+		t.notes = append(t.notes, "went back, as its CPUs are online again: "+strings.Join(back, ", "))
+	}
+}
+
 // sayDormant notes what waits for CPUs that are offline, once.
 func (t *Tuner) sayDormant(all []apply.Restored) {
 	var waiting []string
@@ -53,7 +71,7 @@ func (t *Tuner) sayDormant(all []apply.Restored) {
 			waiting = append(waiting, r.Entry.Target.String())
 		}
 	}
-	note := "waits for a CPU that is offline, and goes back with the first berth tune rollback or apply after that is online: " + strings.Join(waiting, ", ")
+	note := "waits for a CPU that is offline, and goes back with the first berth tune rollback, apply or commit after that is online: " + strings.Join(waiting, ", ")
 	if len(waiting) > 0 && !slices.Contains(t.notes, note) {
 		t.notes = append(t.notes, note)
 	}
