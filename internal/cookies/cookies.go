@@ -236,11 +236,9 @@ func (c *Offline) Saw() {
 	if c.held == nil {
 		return
 	}
-	again := sweep{left: c.lacking()}
-	if left, err := again.step(c.left, c); err != nil {
+	again, err := sweep{left: c.lacking()}, error(nil)
+	if c.left, err = again.step(c.left, c); err != nil {
 		c.next = 0 // the next round says what is wrong
-	} else {
-		c.left = left
 	}
 }
 

@@ -34,17 +34,17 @@ func (s *sweep) extend(before, now []string) {
 	s.left = append(fresh, s.left...)
 }
 
-// step looks at no more threads than budget, and returns what is left of that. A group counts as one,
-// too.
+// step looks at no more threads than budget, and returns what is left of that. A group counts as one, too. A look that
+// fails counts for what it cost until then, also below 0: who is in a group could have as many fail as there are.
 func (s *sweep) step(budget int, host looks) (left int, err error) {
 	for len(s.left) > 0 && budget > 0 {
 		p, resumed, err := s.resume(host)
 		if err != nil {
-			return budget, err
+			return budget - len(p.rest) - 1, err
 		}
-		n := min(budget, len(p.rest))
+		n, before := min(budget, len(p.rest)), p.now.Seen()
 		if err := host.see(p.rest[:n], &p.now); err != nil {
-			return budget, err
+			return budget - (p.now.Seen() - before) - 1, err
 		}
 		if budget, p.rest = budget-n-1, p.rest[n:]; len(p.rest) > 0 {
 			s.under = p

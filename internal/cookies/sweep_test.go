@@ -18,6 +18,7 @@ type crowd struct {
 	found   []string
 	err     error
 	at      string // where the error is, "" for everywhere
+	blind   int    // a thread that cannot be looked at, 0 for none
 }
 
 func (h *crowd) list(group string) ([]int, error) {
@@ -30,6 +31,9 @@ func (h *crowd) list(group string) ([]int, error) {
 func (h *crowd) see(tids []int, into *cookie.Threads) error {
 	h.asked = append(h.asked, tids...)
 	for _, tid := range tids {
+		if tid == h.blind {
+			return h.err
+		}
 		if tid%2 == 1 {
 			into.Have = append(into.Have, tid)
 		} else {
@@ -85,6 +89,30 @@ func TestSweepReturnsTheRest(t *testing.T) {
 	s := sweep{left: []string{"a", "gone"}}
 	if left, err := s.step(16, h); left != 11 || err != nil {
 		t.Errorf("%d, %v, want 11", left, err)
+	}
+}
+
+// TestSweepChargesWhatFails: a group whose threads cannot be listed, or looked at to the end, costs the budget what it
+// took.
+func TestSweepChargesWhatFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		h    crowd
+		left int
+	}{
+		"not listed":                {crowd{threads: map[string][]int{"a": from(1, 5)}, at: "a"}, 10},
+		"not listed, and large":     {crowd{threads: map[string][]int{"a": from(1, 40)}, at: "a"}, -25},
+		"a thread not looked at":    {crowd{threads: map[string][]int{"a": from(1, 5)}, at: "b", blind: 4}, 12},
+		"the first one, of a large": {crowd{threads: map[string][]int{"a": from(1, 40)}, at: "b", blind: 1}, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.h.err = errors.New("refused")
+			s := sweep{left: []string{"a"}}
+			if left, err := s.step(16, &c.h); left != c.left || err == nil {
+				t.Errorf("%d of 16 are left, %v, want %d", left, err, c.left)
+			}
+		})
 	}
 }
 

@@ -141,6 +141,9 @@ func List(host Lister, g *cgroup.Group) ([]int, error) {
 	return tids, err
 }
 
+// Seen is how many threads were looked at that are there and have this cookie or none.
+func (t *Threads) Seen() int { return len(t.Have) + len(t.Lack) }
+
 // See adds those of some threads that have a cookie, and those that have none. The error is ErrUnseen
 // where they cannot be looked at.
 func (t *Threads) See(tids []int, c coresched.Cookie) error {
