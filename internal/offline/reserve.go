@@ -1,6 +1,8 @@
 package offline
 
 import (
+	"cmp"
+
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/isolate"
@@ -24,7 +26,8 @@ type Reserve struct {
 }
 
 // leave hands on the reserve. Where cores of its own stand ready for offline work there is none:
-// online work then has its side to itself.
+// online work then has its side to itself. Nor is there one while a BPF scheduler has all threads: it chooses
+// who pulls, by no cpu.idle, and the CPUs would be lost to offline work for nothing.
 func (w *Work) leave(n *capability.Node) {
 	percent := 0
 	if n.Config != nil {
@@ -36,8 +39,10 @@ func (w *Work) leave(n *capability.Node) {
 		return
 	}
 	before := r.cpus
-	r.limit = w.opts.Inventory.Obstacle().Message
-	if w.opts.Inventory.Topology() != nil { // else it stays as it was
+	r.limit = cmp.Or(w.opts.Inventory.Obstacle().Message, w.unenforced())
+	if w.unenforced() != "" {
+		r.cpus = cpuset.Set{}
+	} else if w.opts.Inventory.Topology() != nil { // else it stays as it was
 		r.cpus = isolate.Reserve(w.movable(n), r.cpus, percent)
 	}
 	if r.cpus != before {

@@ -1,8 +1,12 @@
 package offline
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
@@ -91,6 +95,31 @@ func TestReserve(t *testing.T) {
 	w.work.End()
 	if got := w.decided(); got != "" {
 		t.Errorf("at the end of the agent: %q", got)
+	}
+}
+
+// TestReserveUnderSchedExt: a BPF scheduler that has all threads ends the reserve, and status says so, until it is gone.
+func TestReserveUnderSchedExt(t *testing.T) {
+	const narrowed, stay = "batch 1-7,9-15 isolate", "reserve: CPUs 0,8 stay free of offline work"
+	w := newWorld(t, v1alpha1.ResourceThreshold{})
+	w.asksReserve(10, true, v1alpha1.ResourceThreshold{})
+	w.with("batch")
+	for _, c := range []struct{ scheduler, settings, line string }{
+		{"", narrowed, stay},
+		{"scx_rusty", "", "reserve: none: unsupported: sched_ext scx_rusty has all threads, and the kernel holds none of them to cpu.max or cpu.idle"},
+		{"", narrowed, stay},
+	} {
+		state := map[bool]string{true: "enabled\n", false: "disabled\n"}[c.scheduler != ""]
+		for name, text := range map[string]string{"state": state, "switch_all": "1\n", "root/ops": c.scheduler + "\n"} {
+			name = filepath.Join(w.dir, "sys/kernel/sched_ext", name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.now += 10 * time.Second // the kernel is asked that often
+		if got := w.decided(); got != c.settings || w.line() != c.line {
+			t.Errorf("under %q: %q, %q", c.scheduler, got, w.line())
+		}
 	}
 }
 
