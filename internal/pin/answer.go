@@ -33,6 +33,9 @@ func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
 	if err != nil {
 		return nri.Reply{}, err
 	}
+	if e.Kind == nri.Create || e.Kind == nri.Update {
+		inventory.Renew(s.inventory, &a, e, s.asked.containers)
+	}
 	s.touch(e)
 	if e.Kind == nri.Start || e.Kind == nri.PostUpdate {
 		s.overtaken(e.Container.CgroupPath)

@@ -10,10 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/groups"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
@@ -193,5 +197,65 @@ func TestAnswerNarrowsNoMems(t *testing.T) {
 		if known := s.inventory.Answers("db")["db"].Mems; !slices.Contains(known, a.Changes[0].Mems) {
 			t.Errorf("answered %v, remembered %v", a.Changes[0].Mems, known)
 		}
+	}
+}
+
+// The runtime's record of memory nodes follows those of a container that was made with fewer: at a daemon-reload PID 1
+// writes what was answered last, and the kernel moves all pages off the other nodes. It is answered once, and only what
+// the group has by now.
+func TestRecordFollowsMems(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has, cpus string // in effect
+		recorded  []string
+		want      string
+		may       bool // the group may be narrowed
+	}{
+		"as it was made":         {"0", "0-1", []string{"0"}, "", false},
+		"wider":                  {"0-1", "0-1", []string{"0"}, "0-1", false},
+		"wider, in the record":   {"0-1", "0-1", []string{"0", "0-1"}, "", false},
+		"narrower again":         {"0", "0-1", []string{"0", "0-1"}, "0", false},
+		"without those to come":  {"1", "0-1", []string{"0"}, "", false},
+		"about to be narrowed":   {"0-1", "0-1", []string{"1"}, "", true},
+		"never answered":         {"0-1", "0-1", nil, "", false},
+		"with CPUs to come":      {"0-1", "0", []string{"0"}, "", false},
+		"nodes that are unknown": {"", "0-1", []string{"0"}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pinned(t, c.has)
+			all := s.opts.Groups.(*groups.Groups)
+			s.ReconcileBy(reconcile.New(reconcile.Options{
+				Host: s.opts.Host, Journal: all.Journal, Applier: apply.New(cgroupfile.Kinds(s.opts.Host, nil), all.Journal, apply.Options{}),
+			}))
+			if !c.may {
+				s.opts.MayNarrow = func(string, cpuset.Set) error { return errors.New("a policy would be rebound") }
+			}
+			answered := inventory.Answered{Pod: "u", CPUs: []cpuset.Set{list(t, "0-1")}}
+			for _, one := range c.recorded {
+				answered.Mems = append(answered.Mems, list(t, one))
+			}
+			s.inventory.Recall(map[string]inventory.Answered{"db": answered})
+			s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, CPUs: list(t, c.cpus)}})
+			mems(s, false)
+			for round, want := range []string{c.want, ""} {
+				got := ""
+				a, err := s.Answer(nri.Event{
+					Kind: nri.Create, Pod: nri.Pod{ID: "new-box", UID: "new", Namespace: "ns", Name: "new", CgroupParent: "new"},
+					Container: nri.Container{ID: fmt.Sprint("new-", round), PodID: "new-box", Name: "new"},
+				}, true)
+				for _, u := range a.Updates {
+					if u.ContainerID == "db" {
+						got = u.Mems.String()
+						if u.CPUs.String() != "0-1" || !u.NoQuota {
+							t.Errorf("answered %+v", u)
+						}
+					}
+				}
+				if err != nil || got != want {
+					t.Errorf("answer %d has memory nodes %q, want %q; %v", round, got, want, err)
+				}
+			}
+		})
 	}
 }
