@@ -99,7 +99,7 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	if d.Offline {
 		d.Why = o.pool.Part() + ", " + o.cores.Why
 		if d.Bound = !d.CPUs.Intersects(o.pool.Side(true)); d.Bound {
-			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", outside the cores of offline work: Berth never widens a bound container"
+			d.Why = "it is bound to CPUs " + d.CPUs.String() + ", outside the CPUs that offline work has: Berth never widens a bound container"
 		}
 	}
 	if why, _ := p.refused(c); why != "" {

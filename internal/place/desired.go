@@ -32,7 +32,7 @@ type Desired struct {
 	// Offline says that the CPUs are those of offline work.
 	Offline bool
 	// Bound says that it is offline and that others, such as an administrator, bound it to
-	// CPUs outside the cores of offline work: there it stays.
+	// CPUs outside those that offline work has: there it stays.
 	Bound bool
 	// NoQuota says that the container runs without CFS quota.
 	NoQuota bool

@@ -188,9 +188,23 @@ func TestBoundOfflineContainerStays(t *testing.T) {
 	}
 	equal(t, "offline containers", has(n), "bound 3,11; free 7,15; partly 7")
 	for _, row := range n.Snapshot().Rows {
-		if row.Bound != (row.PodUID == "bound") || row.Bound && row.Why != "it is bound to CPUs 3,11, outside the cores of offline work: Berth never widens a bound container" {
+		if row.Bound != (row.PodUID == "bound") || row.Bound && row.Why != "it is bound to CPUs 3,11, outside the CPUs that offline work has: Berth never widens a bound container" {
 			t.Errorf("%s: %v, %q", row.PodUID, row.Bound, row.Why)
 		}
+	}
+}
+
+// TestBoundBesideAReserve: where offline work has no cores of its own, the text of a container that is bound to the
+// reserve speaks of none.
+func TestBoundBesideAReserve(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.SetOffline(capability.Offline{Reserve: set(t, "0,8"), Why: "which stay free"})
+	n.PutPod(batch("bound", 1))
+	n.Observe(place.Container{ID: "bound", PodUID: "bound", Name: "app", Phase: place.Running, CPUs: set(t, "0,8"), Bound: set(t, "0,8")})
+	d := n.Desired()[0]
+	equal(t, "why", d.Why, "it is bound to CPUs 0,8, outside the CPUs that offline work has: Berth never widens a bound container")
+	if !d.Bound {
+		t.Error("it is not shown as bound")
 	}
 }
 
