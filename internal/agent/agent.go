@@ -149,12 +149,12 @@ func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reco
 	}
 	kinds := driver.Kinds(host, asked)
 	maps.Copy(kinds, aside.Kinds(host, asked))
-	profiles := drift.Held(opts.Config.StateDir, opts.BootID)
+	profiles := drift.Held(opts.Config.StateDir, opts.BootID, func(error) {}) // who looks before it is recorded tells
 	held := func(t plan.Target) error {
 		if err := profiles(t); errors.Is(err, drift.ErrHeld) {
 			return err
 		}
-		return nil // a journal that cannot be read keeps lists back before they are recorded
+		return nil // what is not known keeps lists back before they are recorded
 	}
 	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: held})
 }

@@ -1,16 +1,21 @@
 package agent
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tuner"
 )
@@ -39,6 +44,46 @@ func TestWriterLooksAtProfiles(t *testing.T) {
 		r := a.Apply([]plan.Change{change})[0]
 		if _, known := c.journal.Entry(at); known || !errors.Is(r.Err, drift.ErrHeld) || errors.Is(r.Err, apply.ErrJournal) || r.Wrote {
 			t.Errorf("%+v; on record: %t", r, known)
+		}
+	})
+}
+
+// TestUnreadableProfiles: an agent that cannot read the journal of host profiles leaves alone what the profile on
+// record has, goes on with all else, and says so once.
+func TestUnreadableProfiles(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.boot()
+		m.end()
+		m.joins()
+		c := m.controls
+		dir := filepath.Join(c.opts.Config.StateDir, tuner.Subdir)
+		record := tuner.Applied{Boot: c.opts.BootID, Phase: tuner.Committed, Settings: []tuner.Setting{{Target: cgroupfile.UnitTarget("a.scope", cgroup.KnobCPUs)}}}
+		record.Profile.Name = "database"
+		text, err := json.Marshal(record)
+		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, "journal"), 0o700), os.WriteFile(filepath.Join(dir, "applied"), text, 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var settings []plan.Desired
+		for cpu, name := range []string{"a.scope", "b.scope"} {
+			m.addGroup(name, "max 100000")
+			m.write("sys/fs/cgroup/"+name+"/cpuset.cpus", "\n")
+			settings = append(settings, place.Desired{Group: name, CPUs: cpuset.Set{}.Add(cpu)}.Settings()...)
+		}
+		c.reconciler.Want(settings)
+		for range 3 {
+			report, _ := c.reconciler.Pass(c.opts.Clock())
+			for _, s := range report.Groups {
+				if held := strings.Contains(s.Reason, drift.ErrHeld.Error()+": database"); held != (s.Group == "a.scope") {
+					t.Errorf("%+v", s)
+				}
+			}
+		}
+		if a, b := m.read("sys/fs/cgroup/a.scope/cpuset.cpus"), m.read("sys/fs/cgroup/b.scope/cpuset.cpus"); strings.TrimSpace(a) != "" || strings.TrimSpace(b) != "1" {
+			t.Errorf("a has %q, b has %q", a, b)
+		}
+		if n := strings.Count(m.log.String(), "not all lists may be written"); n != 1 {
+			t.Errorf("said %d times", n)
 		}
 	})
 }

@@ -125,7 +125,11 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
 		},
-		Held:   drift.Held(c.opts.Config.StateDir, c.opts.BootID),
+		Held: drift.Held(c.opts.Config.StateDir, c.opts.BootID, func(err error) {
+			if c.reported.isNew("the journal of host profiles", err) {
+				c.opts.Log.Warn("not all lists may be written", "reason", err)
+			}
+		}),
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
 	c.pins.ReconcileBy(c.reconciler)

@@ -108,6 +108,14 @@ func (a Applied) Due(boot string, now time.Duration) bool {
 // Stands says whether the host still has what was applied: it is of this boot.
 func (a Applied) Stands(boot string) bool { return a.Boot == boot }
 
+// Has says whether the record names a target, whichever way leads to it, as one that an apply of this boot may
+// have written.
+func (a Applied) Has(t plan.Target, boot string) bool {
+	return a.Stands(boot) && slices.ContainsFunc(slices.Concat(a.Settings, a.Left, a.Dormant), func(s Setting) bool {
+		return s.Target.Place() == t.Place()
+	})
+}
+
 // Moment is the deadline by the wall clock, given both clocks now.
 func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 	return now.Add(a.Deadline - boottime).Round(time.Second)
