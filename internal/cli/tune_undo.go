@@ -337,8 +337,8 @@ func (g *globals) settle(cmd *cobra.Command) {
 
 // settles says whether a command may undo what is due: not one that a shell runs while its user
 // types, nor one that promises to change nothing, nor those of a pod, whose name spaces show
-// other values than the host's, nor the agent, whose unit may not write all of them: it starts
-// another keeper.
+// other values than the host's, nor the agent and what its unit runs after it (rollback --owner): the
+// unit may not write all of them, and its next agent starts another keeper.
 func settles(cmd *cobra.Command) bool {
 	switch cmd.Name() {
 	case "agent", "deadline", "help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
@@ -347,7 +347,7 @@ func settles(cmd *cobra.Command) bool {
 	if cmd.HasParent() && cmd.Parent().Name() == "completion" {
 		return false
 	}
-	for _, flag := range []string{"dry-run", "check-health", "node-name"} {
+	for _, flag := range []string{"dry-run", "check-health", "node-name", "owner"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/orphans"
 	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/test/patience"
 )
@@ -35,6 +36,25 @@ func TestNextCommandUndoes(t *testing.T) {
 		}
 		if said := strings.Contains(errs, "was not committed in time"); said == stays {
 			t.Errorf("boot %s: %q", boot, errs)
+		}
+	}
+}
+
+// TestUnitLeavesAProfileToItsKeeper: what the agent's unit runs when an agent has ended may not write all that a
+// profile has set. It undoes none: half of an undo would be refused there.
+func TestUnitLeavesAProfileToItsKeeper(t *testing.T) {
+	here := strings.TrimSpace(content(t, "/proc/sys/kernel/random/boot_id"))
+	dir := t.TempDir()
+	write(t, dir, "agent.yaml", "workloadDir: "+dir+"\nstateDir: "+dir+"\n")
+	record, err := json.Marshal(tuner.Applied{Boot: here, Phase: tuner.Trial, Deadline: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "tune/applied", string(record))
+	for _, owner := range orphans.Movers() {
+		code, _, errs := berthRun(t, "rollback", "--owner", string(owner), "--config", filepath.Join(dir, "agent.yaml"))
+		if _, is, err := tuner.Load(filepath.Join(dir, "tune")); !is || err != nil || code != 0 || errs != "" {
+			t.Errorf("%s: exit %d; on record %t, %v; %s", owner, code, is, err, errs)
 		}
 	}
 }
