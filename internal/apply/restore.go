@@ -226,7 +226,8 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 	}
 	c.From = r.Found
 	if c.Value != r.Entry.Original {
-		_ = a.journal.Intend(c) // best effort: a crash right after finds a value that Berth knows
+		c.Value, _ = call.attainable(c.Target, c.Value) // a union of lists may have CPUs of a partition, as the original may
+		_ = a.journal.Intend(c)                         // best effort: a crash right after finds a value that Berth knows
 	} else if write, some := part(call, r.Entry); some {
 		c.Value, r.Outcome, r.Part = write, OutcomePartly, false
 		if c.Owner == plan.OwnerPlace || c.Owner == plan.OwnerIsolate {

@@ -95,8 +95,50 @@ func TestPartlyBack(t *testing.T) {
 	}
 }
 
+// TestHalfWayBackBesideAPartition: a list that goes back by way of all CPUs of both, since a group below moves to CPUs
+// of its own, has none of a partition beside it on the way either.
+func TestHalfWayBackBesideAPartition(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.write("sys/devices/system/cpu/possible", "0-3\n")
+	d.write("sys/devices/system/cpu/online", "0-3\n")
+	d.write("sys/fs/cgroup/cpuset.cpus.effective", "0-2\n")
+	d.cpus("rt", "3", "3", "root")
+	d.cpus("pod", "0-1", "0-1", "member")
+	d.cpus("pod/db", "0", "0", "member")
+	_, j := d.applier("pod", "1-3")
+	d.holds(j, "pod/db", "0", "2")
+	var all []string
+	a := apply.New(Kinds(d.host, nil), j, apply.Options{Now: time.Now, Step: func(s apply.Step, t plan.Target) {
+		if s == apply.StepRestored { // the kernel follows
+			list := d.list(t.Object)
+			all = append(all, t.Object+" "+list)
+			d.write("sys/fs/cgroup/"+t.Object+"/cpuset.cpus.effective", list+"\n")
+		}
+	}})
+	r := a.Restore(nil, false)
+	if got := strings.Join(all, ", "); got != "pod 0-2, pod/db 2, pod 1-2" {
+		t.Errorf("written: %s", got)
+	}
+	if len(r) != 2 || r[0].Outcome != apply.OutcomePartly || r[1].Outcome != apply.OutcomeRestored {
+		t.Errorf("%+v", r)
+	}
+}
+
 // applier has a journal with the CPUs of a group, which Berth has set to 0-1.
 func (d *desk) applier(group string, original plan.Value) (*apply.Applier, *journal.Journal) {
+	d.Helper()
+	j, err := journal.Open(filepath.Join(d.dir, "state"), "boot", Values())
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() { _ = j.Close() })
+	d.holds(j, group, "0-1", original)
+	return apply.New(Kinds(d.host, nil), j, apply.Options{Now: time.Now}), j
+}
+
+// holds has a journal say which CPUs Berth has set for a group.
+func (d *desk) holds(j *journal.Journal, group string, value, original plan.Value) {
 	d.Helper()
 	g, err := d.host.Group(group)
 	if err != nil {
@@ -107,12 +149,7 @@ func (d *desk) applier(group string, original plan.Value) (*apply.Applier, *jour
 	if err != nil {
 		d.Fatal(err)
 	}
-	j, err := journal.Open(filepath.Join(d.dir, "state"), "boot", Values())
-	if err != nil {
-		d.Fatal(err)
-	}
-	d.Cleanup(func() { _ = j.Close() })
-	s := plan.Setting{Target: Target(group, cgroup.KnobCPUs), ID: Identity(id), Value: "0-1", Owner: plan.OwnerPlace, Workload: "w", Why: "test"}
+	s := plan.Setting{Target: Target(group, cgroup.KnobCPUs), ID: Identity(id), Value: value, Owner: plan.OwnerPlace, Workload: "w", Why: "test"}
 	err = j.Begin(journal.Entry{Target: s.Target, ID: s.ID, Boot: "boot", Original: original, Owner: s.Owner, Workload: s.Workload, Why: s.Why, Since: time.Unix(1, 0)})
 	if err == nil {
 		err = j.Intend(plan.Change{Setting: s, From: original})
@@ -120,5 +157,4 @@ func (d *desk) applier(group string, original plan.Value) (*apply.Applier, *jour
 	if err != nil {
 		d.Fatal(err)
 	}
-	return apply.New(Kinds(d.host, nil), j, apply.Options{Now: time.Now}), j
 }
