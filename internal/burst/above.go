@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/headroom"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -229,31 +230,31 @@ func (b *Bounds) left(has unit.CPUs, above, path string) unit.CPUs {
 }
 
 // capPause is how long the groups above must leave a group more before it may have that. Workloads that come and go
-// beside it would have its quota written at each of them, and each write refills its pool.
+// beside it would have its quota written at each of them, and each write refills its pool. headroom.GuardMemory is nine
+// times as long: the use of a node moves about its threshold by itself, what groups above leave only as workloads and
+// limits do.
 const capPause = 10 * time.Second
 
-// rise is a cap that is higher than the one that counts: the least of them since then.
+// rise is a cap that is higher than the one that counts, and which group leaves the least of it.
 type rise struct {
-	cap   unit.CPUs
+	headroom.Rise
+
 	where string
-	since time.Duration
 }
 
 // TakeCap takes over what the groups above the group at path leave it, and which of them leaves least: less at once,
 // more once it was more for capPause. A group that had none takes the first.
 func (g *Group) TakeCap(now time.Duration, b *Bounds, path string) {
 	least, where := b.Of(path)
-	switch {
-	case g.Facts.Cap == 0 || least <= g.Facts.Cap:
+	if g.Facts.Cap == 0 || least <= g.Facts.Cap {
 		g.Facts.Cap, g.CapGroup, g.rise = least, where, rise{}
 		return
-	case g.rise.cap == 0:
-		g.rise = rise{cap: least, where: where, since: now}
-	case least < g.rise.cap:
-		g.rise.cap, g.rise.where = least, where
 	}
-	if now-g.rise.since >= capPause {
-		g.Facts.Cap, g.CapGroup, g.rise = g.rise.cap, g.rise.where, rise{}
+	if g.rise.See(now, least) {
+		g.rise.where = where
+	}
+	if g.rise.Lasted(now, capPause) {
+		g.Facts.Cap, g.CapGroup, g.rise = g.rise.Least, g.rise.where, rise{}
 	}
 }
 

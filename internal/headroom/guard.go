@@ -40,10 +40,8 @@ type Guard struct {
 	limit, full, granted unit.CPUs
 	at                   time.Duration
 	stepped              bool
-	// least is the least share since the moment since, from which on all of them were a step
-	// higher than granted; 0 where the last was not.
-	least unit.CPUs
-	since time.Duration
+	// rise is of shares that are a step higher than granted.
+	rise Rise
 }
 
 // Next takes the share that Share gave to d at the moment now (monotonic) and
@@ -63,28 +61,20 @@ func (g Guard) Next(now time.Duration, d Demand, share unit.CPUs) (Guard, unit.C
 		share = d.Limit
 	}
 	step := guardStep * (full - d.Limit)
-	g.remember(now, share, g.granted+step)
+	if share <= g.granted || share < g.granted+step {
+		g.rise = Rise{}
+	} else {
+		g.rise.See(now, share)
+	}
 	switch {
 	case share == d.Limit && g.granted != d.Limit,
 		share < g.granted && share <= g.granted-step && now-g.at >= GuardPause,
-		g.least > 0 && !g.stepped:
+		g.rise.Least > 0 && !g.stepped:
 		g = g.step(now, share)
-	case g.least > 0 && now-g.since >= GuardMemory:
-		g = g.step(now, g.least)
+	case g.rise.Lasted(now, GuardMemory):
+		g = g.step(now, g.rise.Least)
 	}
 	return g, g.granted
-}
-
-// remember takes a share in, which counts where it is this high.
-func (g *Guard) remember(now time.Duration, share, high unit.CPUs) {
-	switch {
-	case share <= g.granted || share < high:
-		g.least = 0
-	case g.least == 0:
-		g.least, g.since = share, now
-	default:
-		g.least = min(g.least, share)
-	}
 }
 
 // step moves the ceiling.
