@@ -24,7 +24,41 @@ var fragment []byte
 // kernel.config. The kernel cases and the nodes of test/cluster/vmnode boot it. It is built when
 // neither source nor options are in the cache, which takes about eight minutes on two cores;
 // progress goes to log.
-func Own(ctx context.Context, log io.Writer) (Kernel, error) {
+func Own(ctx context.Context, log io.Writer) (Kernel, error) { return own(ctx, log, fragment) }
+
+// OwnAt is Own with so many ticks a second, of those that the kernel knows: 100, 250, 300 or 1000.
+func OwnAt(ctx context.Context, log io.Writer, hz int) (Kernel, error) {
+	config, err := ticking(fragment, hz)
+	if err != nil {
+		return Kernel{}, err
+	}
+	return own(ctx, log, config)
+}
+
+// defaultHZ is how many ticks a second kernel.config asks for.
+const defaultHZ = 250
+
+// errHZ says that no kernel ticks so.
+var errHZ = errors.New("ticks a second")
+
+// ticking returns a fragment with another number of ticks a second.
+func ticking(fragment []byte, hz int) ([]byte, error) {
+	if !slices.Contains([]int{100, defaultHZ, 300, 1000}, hz) {
+		return nil, fmt.Errorf("%w: %d; allowed: 100, 250, 300, 1000", errHZ, hz)
+	}
+	if hz == defaultHZ {
+		return fragment, nil
+	}
+	option := fmt.Sprintf("CONFIG_HZ_%d", defaultHZ)
+	before := []byte(option + "=y\n")
+	if !bytes.Contains(fragment, before) {
+		return nil, fmt.Errorf("%w: kernel.config has no %s", errHZ, option)
+	}
+	return bytes.Replace(fragment, before, fmt.Appendf(nil, "# %s is not set\nCONFIG_HZ_%d=y\n", option, hz), 1), nil
+}
+
+// own returns the test kernel with these options.
+func own(ctx context.Context, log io.Writer, config []byte) (Kernel, error) {
 	if err := checkPackages(ctx); err != nil {
 		return Kernel{}, err
 	}
@@ -37,9 +71,9 @@ func Own(ctx context.Context, log io.Writer) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("version of %s: %w", name, err)
 	}
-	key := fmt.Sprintf("%s_%s_%.6x", name, version, sha256.Sum256(options(fragment)))
+	key := fmt.Sprintf("%s_%s_%.6x", name, version, sha256.Sum256(options(config)))
 	image, err := cached(key, func(dir string) error {
-		b := build{log: log, name: name, dir: dir, tree: filepath.Join(dir, "source")}
+		b := build{log: log, name: name, config: config, dir: dir, tree: filepath.Join(dir, "source")}
 		return b.run(ctx, tarball)
 	})
 	return Kernel{Series: series(name), Image: image}, err
@@ -66,13 +100,14 @@ func packageName(tarball string) string {
 // build is one build of a kernel, in a directory that holds nothing else.
 type build struct {
 	log             io.Writer
+	config          []byte // The fragment.
 	name, dir, tree string
 }
 
 // run unpacks, configures, compiles, keeps the image and removes the tree (2 GB).
 func (b build) run(ctx context.Context, tarball string) error {
 	config := filepath.Join(b.dir, "kernel.config")
-	if err := os.WriteFile(config, fragment, 0o644); err != nil {
+	if err := os.WriteFile(config, b.config, 0o644); err != nil {
 		return err
 	}
 	if err := os.Mkdir(b.tree, 0o755); err != nil {
@@ -134,7 +169,7 @@ func (b build) checkConfig() error {
 	for line := range strings.Lines(string(config)) {
 		have[line] = true
 	}
-	for _, line := range wanted(fragment) {
+	for _, line := range wanted(b.config) {
 		if !have[line] {
 			err = errors.Join(err, fmt.Errorf("kernel.config: %s did not survive", strings.TrimSpace(line)))
 		}
