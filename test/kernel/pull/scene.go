@@ -1,0 +1,212 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// role is on which side of the benchmark a thread is.
+type role uint8
+
+const (
+	other  role = iota // Neither: the load, the kernel, the rest of the host. Work that is not idle-class.
+	server             // The request server: online work.
+	hog                // Offline work, where there is some.
+)
+
+// shortStack is how long a thread may wait stacked before that counts as a stack.
+const shortStack = 500 * time.Microsecond
+
+// scene follows who runs on each CPU, and where threads of the server wait, during one arm of the
+// benchmark. Its zero value with roles and an arm is ready for the first event of a trace.
+//
+// A thread waits from its wakeup, or from the moment that it is preempted, until it is switched in.
+type scene struct {
+	roles   map[int]role
+	arm     *Arm
+	cpus    []processor
+	waiting map[int]*wait
+	at      time.Duration
+}
+
+// processor is what is known of one CPU.
+type processor struct {
+	known   bool
+	current int
+	stopper bool // Its current thread is the stopper.
+	ticking bool // It balances because of a tick.
+	queued  int  // How many threads of the server wait here.
+}
+
+// wait is one wait of one thread of the server.
+type wait struct {
+	cpu  int
+	time [places]time.Duration
+	by   Mover // Who moved it last, if anybody.
+}
+
+// take goes on to the next event.
+func (s *scene) take(e Event) {
+	s.pass(e.At)
+	s.runs(e)
+	cpu := s.cpu(e.CPU)
+	switch e.Kind {
+	case Switch:
+		if e.Ready {
+			s.begin(e.Current, e.CPU)
+		}
+		s.cpu(e.CPU).current, s.cpu(e.CPU).stopper = e.Thread, e.Stopper
+		s.end(e.Thread)
+		if e.Thread == 0 {
+			s.empty(e.CPU)
+		}
+	case Wakeup:
+		// A thread on its way to sleep may be woken while it is still current; it waits for nothing.
+		if !slices.ContainsFunc(s.cpus, func(c processor) bool { return c.known && c.current == e.Thread }) {
+			s.begin(e.Thread, e.To)
+		}
+	case Migrate:
+		s.move(e.Thread, e.To, mover(*cpu))
+	case TickBegin:
+		cpu.ticking = true
+	case TickEnd:
+		cpu.ticking = false
+	}
+}
+
+// runs takes the event's current thread for the one that runs there, as there may be no switch to it in
+// the trace: on one host that this was used on, a CPU recorded no switch away from a kernel thread or from
+// idle. When such a thread began to run is not known, so its wait does not count.
+func (s *scene) runs(e Event) {
+	cpu := s.cpu(e.CPU)
+	if !cpu.known || cpu.current != e.Current {
+		cpu.known, cpu.current = true, e.Current
+		cpu.stopper = e.Stopper && e.Kind != Switch
+	}
+	if w := s.waiting[e.Current]; w != nil {
+		s.leave(e.Current, w)
+		s.arm.Unclear++
+	}
+}
+
+// empty takes a CPU that goes idle for one on which nobody waits: whoever seemed to has run, unseen.
+func (s *scene) empty(cpu int) {
+	for thread, w := range s.waiting {
+		if w.cpu == cpu {
+			s.leave(thread, w)
+			s.arm.Unclear++
+		}
+	}
+}
+
+// mover says by what a CPU moves a thread now. The stopper moves one for a tick that found no other
+// way (kernel/sched/fair.c, active_load_balance_cpu_stop). What is neither is a CPU about to go idle
+// (sched_balance_newidle): a thread that wakes is moved before it waits.
+func mover(c processor) Mover {
+	switch {
+	case c.ticking:
+		return Tick
+	case c.stopper:
+		return Stopper
+	}
+	return NewIdle
+}
+
+// cpu returns a CPU, which may be a new one. It is valid until the next call.
+func (s *scene) cpu(n int) *processor {
+	for len(s.cpus) <= n {
+		s.cpus = append(s.cpus, processor{})
+	}
+	return &s.cpus[n]
+}
+
+// begin has a thread of the server wait on a CPU.
+func (s *scene) begin(thread, cpu int) {
+	if s.roles[thread] != server || s.waiting[thread] != nil {
+		return
+	}
+	if s.waiting == nil {
+		s.waiting = map[int]*wait{}
+	}
+	s.waiting[thread] = &wait{cpu: cpu}
+	s.cpu(cpu).queued++
+}
+
+// leave has a thread wait no longer.
+func (s *scene) leave(thread int, w *wait) {
+	delete(s.waiting, thread)
+	s.cpu(w.cpu).queued--
+}
+
+// end ends the wait of a thread that runs now.
+func (s *scene) end(thread int) {
+	w := s.waiting[thread]
+	if w == nil {
+		return
+	}
+	s.leave(thread, w)
+	s.arm.Waits++
+	for p, d := range w.time {
+		s.arm.Time[Place(p)] += milliseconds(d)
+	}
+	if stacked := w.time[BesideHogs]; stacked > shortStack {
+		s.arm.stacks = append(s.arm.stacks, stacked)
+		s.arm.Ended[w.by]++
+	}
+}
+
+// move has a thread that waits go on waiting elsewhere.
+func (s *scene) move(thread, to int, by Mover) {
+	w := s.waiting[thread]
+	if w == nil {
+		return
+	}
+	s.cpu(w.cpu).queued--
+	s.cpu(to).queued++
+	w.cpu, w.by = to, by
+	s.arm.Moved[by]++
+}
+
+// pass counts the time up to now for each thread that waits.
+func (s *scene) pass(now time.Duration) {
+	passed := now - s.at
+	if passed <= 0 { // The records of two CPUs may be out of order by a little.
+		return
+	}
+	s.at = now
+	if len(s.waiting) == 0 {
+		return
+	}
+	beside := s.beside()
+	for _, w := range s.waiting {
+		w.time[s.place(w, beside)] += passed
+	}
+}
+
+// place says where a thread waits, by what its own CPU runs and what else there is. Of several threads on
+// an idle CPU one is about to run, and the others wait behind it.
+func (s *scene) place(w *wait, beside Place) Place {
+	switch c := s.cpu(w.cpu); {
+	case c.known && c.current == 0 && c.queued == 1:
+		return OnIdle
+	case s.roles[c.current] == hog:
+		return BehindHog
+	}
+	return beside
+}
+
+// beside says what there is for a thread that waits behind online work. A CPU on which one waits is neither
+// idle nor with hogs only.
+func (s *scene) beside() Place {
+	beside := Busy
+	for _, c := range s.cpus {
+		switch {
+		case !c.known || c.queued > 0:
+		case c.current == 0:
+			return BesideIdle
+		case s.roles[c.current] == hog:
+			beside = BesideHogs
+		}
+	}
+	return beside
+}
