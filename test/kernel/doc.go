@@ -50,6 +50,7 @@
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run VM/6.12-v2
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|SystemdBoot'
 //	go run ./test/kernel/vm mems -bytes 1GiB     # the memory nodes of a running group, as a table
+//	go run ./test/kernel/vm pull -hz 1000        # how threads that wait come to a CPU, as a table
 //
 // Without the packages TestVM skips, except where CI or BERTH_VM=require is set: there a
 // machine without kernels must not look tested. The go command caches results and does not

@@ -30,10 +30,10 @@ func TwoNodes(mib int) Machine {
 	return m
 }
 
-// Wide returns a machine of 16 cores of one thread, which share an L3: what the scheduler balances in one
-// domain.
-func Wide() Machine {
-	return Machine{Name: "vm-wide", Sockets: 1, Dies: 1, Cores: 16, Threads: 1, Nodes: 1, MiB: 2048}
+// Wide returns a machine of so many cores of one thread, which share an L3: what the scheduler balances in
+// one domain.
+func Wide(cores int) Machine {
+	return Machine{Name: "vm-wide", Sockets: 1, Dies: 1, Cores: cores, Threads: 1, Nodes: 1, MiB: 2048}
 }
 
 // Machines returns the machines that `vm record` writes into testdata/machines.

@@ -11,6 +11,8 @@
 //	                  runs live tests of one package there, such as internal/cli TestLiveTop
 //	vm mems [-bytes 1GiB] [-kernel own|distro] [-json FILE]
 //	                  shows what narrowing the memory nodes of a running group does, and what the agent does
+//	vm pull [-cpus 2] [-hz 250] [-json FILE] [-- FLAG...]
+//	                  shows how threads that wait come to a CPU; the flags are those of test/kernel/pull
 package main
 
 import (
@@ -55,13 +57,15 @@ func run(ctx context.Context, args []string) error {
 	case "run":
 		return runBerth(ctx, kernel.Machines()[0], os.Args[2:])
 	case "wide":
-		return runBerth(ctx, kernel.Wide(), os.Args[2:])
+		return runBerth(ctx, kernel.Wide(16), os.Args[2:])
 	case "test":
 		return runTests(ctx, os.Args[2:])
 	case "mems":
 		return showMems(ctx, os.Args[2:])
+	case "pull":
+		return showPull(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test PACKAGE TEST... | mems [-bytes SIZE]; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
 }
 
 // runBerth boots a machine and runs one command of Berth there.
@@ -121,6 +125,14 @@ func capture(ctx context.Context, vm kernel.VM) ([]byte, error) {
 
 // command boots a machine with the program in it and returns what one job came to.
 func command(ctx context.Context, vm kernel.VM, j job.Job) (job.Result, error) {
+	return inGuest(ctx, vm, j.Name, func(guest *kernel.Guest) error {
+		guest.Job(j)
+		return guest.Program(ctx, "/bin/berth", "./cmd/berth")
+	})
+}
+
+// inGuest boots a machine with a guest that fill has filled, and returns what the job of that name came to.
+func inGuest(ctx context.Context, vm kernel.VM, name string, fill func(*kernel.Guest) error) (job.Result, error) {
 	dir, err := os.MkdirTemp("", "berth-vm-")
 	if err != nil {
 		return job.Result{}, err
@@ -130,13 +142,12 @@ func command(ctx context.Context, vm kernel.VM, j job.Job) (job.Result, error) {
 	if err != nil {
 		return job.Result{}, err
 	}
-	if err := guest.Program(ctx, "/bin/berth", "./cmd/berth"); err != nil {
+	if err := fill(guest); err != nil {
 		return job.Result{}, err
 	}
-	guest.Job(j)
 	if vm.Image, err = guest.Close(); err != nil {
 		return job.Result{}, err
 	}
 	results, err := vm.Run(ctx)
-	return results[j.Name], err
+	return results[name], err
 }

@@ -33,21 +33,5 @@ func runTests(ctx context.Context, args []string) error {
 
 // testsIn runs tests in a VM.
 func testsIn(ctx context.Context, vm kernel.VM, cases kernel.Cases, j job.Job) (job.Result, error) {
-	dir, err := os.MkdirTemp("", "berth-vm-")
-	if err != nil {
-		return job.Result{}, err
-	}
-	defer os.RemoveAll(dir)
-	guest, err := kernel.NewGuest(ctx, ".", dir)
-	if err != nil {
-		return job.Result{}, err
-	}
-	if err := guest.TestsWith(ctx, cases, vm.Stride, j); err != nil {
-		return job.Result{}, err
-	}
-	if vm.Image, err = guest.Close(); err != nil {
-		return job.Result{}, err
-	}
-	results, err := vm.Run(ctx)
-	return results[j.Name], err
+	return inGuest(ctx, vm, j.Name, func(guest *kernel.Guest) error { return guest.TestsWith(ctx, cases, vm.Stride, j) })
 }
