@@ -15,7 +15,8 @@ import (
 )
 
 // orphanedAfter is how long no agent must have run until the next one puts back, before anything else,
-// what the last one moved. One that comes sooner goes on with it.
+// what the last one moved. One that comes sooner goes on with it; in a cluster it lets raised quotas go before the
+// runtime has reported the containers (LetGo): nobody looks at what these use until then.
 const orphanedAfter = time.Minute
 
 // settleOrphans is putBackOrphans by an Applier that waits for systemd.
