@@ -1,6 +1,7 @@
 package narrowing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -58,13 +59,19 @@ type Looks struct {
 	wake chan struct{}
 
 	mu         sync.Mutex
-	asked      map[string]*question   // by group
+	asked      map[question]*answer
 	containers []capability.Container // that run
 }
 
-// question is whether one group may be narrowed.
+// question is whether the memory nodes of a group may become these. There may be two about one group: it may not be
+// narrowed to the nodes of its CPUs, and is to get these beside those that it has.
 type question struct {
-	to cpuset.Set
+	group string
+	to    cpuset.Set
+}
+
+// answer is what a look found.
+type answer struct {
 	// at is when it was asked last, looked when a look ended, and next when one is due.
 	at, looked, next time.Duration
 	again            time.Duration
@@ -79,7 +86,7 @@ func OnHost(root *hostfs.Root, host *cgroup.Host, clock func() time.Duration) *L
 
 // New returns Looks of which nothing was asked.
 func New(o Options) *Looks {
-	return &Looks{opts: o, wake: make(chan struct{}, 1), asked: map[string]*question{}}
+	return &Looks{opts: o, wake: make(chan struct{}, 1), asked: map[question]*answer{}}
 }
 
 // Take takes which containers run: those that are bound to memory nodes may fill these up to their limits.
@@ -102,22 +109,22 @@ func (l *Looks) May(group string, to cpuset.Set) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.opts.Clock()
-	q := l.asked[group]
-	if q == nil || q.to != to {
-		q = &question{to: to, next: now, err: errNotLooked}
-		l.asked[group] = q
+	a := l.asked[question{group, to}]
+	if a == nil {
+		a = &answer{next: now, err: errNotLooked}
+		l.asked[question{group, to}] = a
 	}
-	q.at = now
-	if q.err == nil && now-q.looked > fresh {
-		q.err, q.next = errNotLooked, now
+	a.at = now
+	if a.err == nil && now-a.looked > fresh {
+		a.err, a.next = errNotLooked, now
 	}
-	if now >= q.next {
+	if now >= a.next {
 		select {
 		case l.wake <- struct{}{}:
 		default:
 		}
 	}
-	return q.err
+	return a.err
 }
 
 // Within answers as May does for who can wait until a context ends: it looks at the group itself.
@@ -138,41 +145,44 @@ func (l *Looks) Run(ctx context.Context) error {
 			return nil
 		case <-l.wake:
 		}
-		for group, to, due := l.due(); due && ctx.Err() == nil; group, to, due = l.due() {
-			l.took(group, to, l.look(ctx, group, to))
+		for q, due := l.due(); due && ctx.Err() == nil; q, due = l.due() {
+			l.took(q, l.look(ctx, q.group, q.to))
 		}
 	}
 }
 
-// due returns the group that waits for a look, if any, and drops those that nobody asks about.
-func (l *Looks) due() (group string, to cpuset.Set, found bool) {
+// due returns the question that waits for a look, if any, and drops those that nobody asks any more.
+func (l *Looks) due() (q question, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.opts.Clock()
-	maps.DeleteFunc(l.asked, func(_ string, q *question) bool { return now-q.at > forgotten })
-	for _, path := range slices.SortedFunc(maps.Keys(l.asked), strings.Compare) {
-		if q := l.asked[path]; now >= q.next {
-			return path, q.to, true
+	maps.DeleteFunc(l.asked, func(_ question, a *answer) bool { return now-a.at > forgotten })
+	inOrder := func(a, b question) int {
+		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.to.String(), b.to.String()))
+	}
+	for _, q := range slices.SortedFunc(maps.Keys(l.asked), inOrder) {
+		if now >= l.asked[q].next {
+			return q, true
 		}
 	}
-	return "", cpuset.Set{}, false
+	return question{}, false
 }
 
 // took takes what a look found.
-func (l *Looks) took(group string, to cpuset.Set, err error) {
+func (l *Looks) took(q question, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q := l.asked[group]
-	if q == nil || q.to != to {
-		return // Another question came meanwhile.
-	}
-	q.err, q.looked = err, l.opts.Clock()
-	if err == nil {
-		q.next, q.again = q.looked+lastAgain, 0 // May asks for the next one.
+	a := l.asked[q]
+	if a == nil {
 		return
 	}
-	q.again = min(max(2*q.again, firstAgain), lastAgain)
-	q.next = q.looked + q.again
+	a.err, a.looked = err, l.opts.Clock()
+	if err == nil {
+		a.next, a.again = a.looked+lastAgain, 0 // May asks for the next one.
+		return
+	}
+	a.again = min(max(2*a.again, firstAgain), lastAgain)
+	a.next = a.looked + a.again
 }
 
 // others returns the groups besides one that may be bound to memory nodes. With each are the nodes that it
@@ -187,9 +197,9 @@ func (l *Looks) others(group string) map[string]cpuset.Set {
 		}
 	}
 	now := l.opts.Clock()
-	for path, q := range l.asked {
-		if q.err == nil && now-q.looked <= fresh {
-			all[path] = q.to
+	for q, a := range l.asked {
+		if before := all[q.group]; a.err == nil && now-a.looked <= fresh && (before.IsEmpty() || q.to.Size() < before.Size()) {
+			all[q.group] = q.to // of two answers the one that takes more of a node
 		}
 	}
 	delete(all, group)

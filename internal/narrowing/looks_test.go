@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -300,6 +299,29 @@ func TestMayCountsForAWhile(t *testing.T) {
 	})
 }
 
+// TestTwoQuestionsOfAGroup: a group that may not be narrowed to the nodes of its CPUs is to get these beside its own, so
+// that both are asked in turn. Each has its answer, and its look.
+func TestTwoQuestionsOfAGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		m.nodes = node(0)
+		m.add(9, "default "+pagesOf(900, 0))
+		l := asker(t, m)
+		for second := range 5 {
+			narrow, widen := l.May("g", node(1)), l.May("g", node(0, 1))
+			if second > 0 && (!errors.Is(narrow, ErrElsewhere) || widen != nil) {
+				t.Errorf("after %d s: to 1: %v, to 0-1: %v", second, narrow, widen)
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		if looks := m.looks(); looks > 4 {
+			t.Errorf("its processes were listed %d times in five seconds", looks)
+		}
+	})
+}
+
 // Who can wait is answered without anybody who runs the looks, as at the end of an agent, and no longer than that
 // one waits.
 func TestWithin(t *testing.T) {
@@ -389,7 +411,11 @@ func TestLooksThin(t *testing.T) {
 		about := func() []string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return slices.Collect(maps.Keys(l.asked))
+			var groups []string
+			for q := range l.asked {
+				groups = append(groups, q.group)
+			}
+			return groups
 		}
 		if got := about(); !slices.Equal(got, []string{"g"}) {
 			t.Errorf("questions about %q", got)
