@@ -42,3 +42,13 @@ func (g groups) Memory(path string) (locality.Memory, error) {
 	by, err := memory.ByNode()
 	return locality.Memory{Movable: by.Movable, File: by.File}, err
 }
+
+// threads is Options.Threads of the running host.
+func threads(host *cgroup.Host, path string) (int, error) {
+	group, err := host.Group(path)
+	if err != nil {
+		return 0, err
+	}
+	defer group.Close()
+	return host.Threads(group)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -18,6 +19,17 @@ const (
 	Slack = 64 << 20
 	// mostRounds is how many times processes are listed, since there may be new ones each time.
 	mostRounds = 4
+	// Longest is how long the kernel may be about the threads of a group, as far as that can be foreseen: whoever
+	// attaches a process to a cpuset waits for it with the lock of all control groups (cpuset_post_attach in
+	// kernel/cgroup/cpuset.c), and before Linux 6.18 each write of CPUs does (cpuset_write_resmask).
+	Longest = time.Second
+	// perThread is what each thread costs: update_tasks_nodemask (kernel/cgroup/cpuset.c; cpuset_update_tasks_nodemask
+	// since 6.12) has the memory of its process looked at for each anew, one after the other (cpuset_migrate_mm_wq is
+	// ordered). do_migrate_pages (mm/mempolicy.c) begins with lru_cache_disable (mm/swap.c), which waits for a grace
+	// period and for all CPUs, also where no page moves: 1 to 3 ms.
+	perThread = 2 * time.Millisecond
+	// perPage is what a page costs where a node is lost: queue_pages_range (mm/mempolicy.c) walks all page tables.
+	perPage = 10 * time.Nanosecond
 	// rest is how many times as long as a look at a process took it waits for the next one.
 	rest = 3
 )
@@ -37,6 +49,8 @@ var (
 	// group may still take by its limit beside others that are bound to them: it would be killed for lack of memory that
 	// other nodes have (CONSTRAINT_CPUSET in mm/oom_kill.c).
 	ErrNoRoom = errors.New("no room on the nodes that stay")
+	// ErrTooLong says that the kernel would look at the memory of the group for longer than Longest.
+	ErrTooLong = errors.New("the write would take too long")
 	// ErrGrows says that the group has new processes whenever it is looked at.
 	ErrGrows = errors.New("it starts processes faster than they can be looked at")
 )
@@ -47,12 +61,18 @@ type look struct {
 
 	group string
 	to    cpuset.Set
-	// widens says that the group keeps all nodes that it has: no page moves then (do_migrate_pages in
-	// mm/mempolicy.c), and policies alone are in the way.
-	widens    bool
+	// leaves are the nodes that the group loses. Where there are none no page moves (do_migrate_pages in
+	// mm/mempolicy.c): threads and policies alone are in the way, and policies only where places are others.
+	leaves    cpuset.Set
+	shifts    bool
 	elsewhere int64
+	threads   int
+	takes     time.Duration  // what the kernel would, as far as is known
 	seen      map[int]uint64 // the start of each process, by id
 }
+
+// widens says that the group keeps all nodes that it has.
+func (l *look) widens() bool { return l.leaves.IsEmpty() }
 
 // look returns what is in the way of narrowing a group to these memory nodes, nil for nothing.
 func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
@@ -63,12 +83,18 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", group, err)
 	}
-	one := &look{Looks: l, group: group, to: to, widens: has.IsSubsetOf(to), seen: map[int]uint64{}}
+	one := &look{Looks: l, group: group, to: to, leaves: has.Difference(to), shifts: pages.Shifts(has, to), seen: map[int]uint64{}}
+	if err := one.counted(); err != nil {
+		return err
+	}
 	if err := one.charged(); err != nil {
 		return err
 	}
 	for range mostRounds {
 		more, err := one.round(ctx)
+		if !one.rebinds() && (errors.Is(err, fs.ErrPermission) || ctx.Err() != nil) {
+			return nil // its threads were counted, and else it would stay on nodes far from its CPUs for good
+		}
 		if err != nil {
 			return err
 		}
@@ -76,12 +102,33 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 			return one.room()
 		}
 	}
+	if !one.rebinds() {
+		return nil
+	}
 	return ErrGrows
+}
+
+// counted is ErrTooLong where the group has too many threads, whatever memory they have. They count also where
+// they have no id here.
+func (l *look) counted() (err error) {
+	if l.threads, err = l.opts.Threads(l.group); err != nil {
+		return fmt.Errorf("threads of %q: %w", l.group, err)
+	}
+	l.takes = time.Duration(l.threads) * perThread
+	return l.bounded()
+}
+
+// bounded is ErrTooLong where the kernel would take too long.
+func (l *look) bounded() error {
+	if l.takes > Longest {
+		return fmt.Errorf("%d threads: %w", l.threads, ErrTooLong)
+	}
+	return nil
 }
 
 // charged is ErrElsewhere where too much of what the group is charged for is elsewhere.
 func (l *look) charged() error {
-	if l.widens {
+	if l.widens() {
 		return nil
 	}
 	charged, err := l.opts.Groups.Memory(l.group)
@@ -131,22 +178,26 @@ func (l *look) process(pid int) (isNew bool, err error) {
 	if err := l.pinned(p, mappings); err != nil {
 		return true, err
 	}
-	switch rebinds, err := p.ThreadsRebind(); {
+	threads, rebinds, err := p.Threads()
+	switch {
 	case err != nil:
 		return true, err
-	case rebinds:
+	case rebinds && l.rebinds():
 		return true, fmt.Errorf("process %d: %w", pid, ErrPolicy)
 	}
-	if err := l.mappings(p, mappings); err != nil {
+	if err := l.mappings(p, mappings, threads); err != nil {
 		return true, err
 	}
 	l.seen[pid] = p.Start
 	return true, nil
 }
 
+// rebinds says that memory policies would become others.
+func (l *look) rebinds() bool { return l.shifts || !l.widens() }
+
 // pinned is ErrPinned where a device holds memory of a process whose pages would move.
 func (l *look) pinned(p *pages.Process, mappings []pages.Mapping) error {
-	if l.widens {
+	if l.widens() {
 		return nil
 	}
 	pinned, err := p.Pinned()
@@ -159,8 +210,8 @@ func (l *look) pinned(p *pages.Process, mappings []pages.Mapping) error {
 	return nil
 }
 
-// mappings adds up what the mappings of a process have elsewhere.
-func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
+// mappings looks at the mappings of a process with so many threads.
+func (l *look) mappings(p *pages.Process, mappings []pages.Mapping, threads int) error {
 	policies, err := p.Policies(mappings)
 	if err != nil {
 		return err
@@ -172,32 +223,46 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping) error {
 		switch {
 		case err != nil:
 			return err
-		case policy.Assumed && l.widens:
+		case policy.Assumed && l.widens():
 			continue // too large to read, and nothing of it moves
 		case policy.Assumed:
 			return fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
-		case policy.Rebinds:
+		case policy.Rebinds && l.rebinds():
 			return fmt.Errorf("process %d: %w", p.PID, ErrPolicy)
 		case policy.Start == last: // It was made after the line was read.
 			continue
 		}
 		last = policy.Start
-		for node, bytes := range policy.Bytes {
-			if !l.to.Contains(node) {
-				l.elsewhere += bytes
-			}
-		}
-		if l.elsewhere > Slack {
-			return fmt.Errorf("more than %d MiB %w", Slack>>20, ErrElsewhere)
+		if err := l.count(policy, threads); err != nil {
+			return err
 		}
 	}
 	return p.Alive()
 }
 
+// count adds a mapping to what is elsewhere, and to how long the kernel takes to find that for each thread: it walks
+// the page tables once for each node that the group loses (migrate_to_node in mm/mempolicy.c).
+func (l *look) count(mapping pages.Policy, threads int) error {
+	if l.widens() {
+		return nil
+	}
+	for node, bytes := range mapping.Bytes {
+		if !l.to.Contains(node) {
+			l.elsewhere += bytes
+		}
+		walked := bytes / max(mapping.PageSize, pages.Size) * int64(threads*l.leaves.Size())
+		l.takes += time.Duration(walked) * perPage
+	}
+	if l.elsewhere > Slack {
+		return fmt.Errorf("more than %d MiB %w", Slack>>20, ErrElsewhere)
+	}
+	return l.bounded()
+}
+
 // room is ErrNoRoom where one of the nodes that stay cannot take what is elsewhere, or all of them what
 // the group may still take, besides what others may that are bound to them.
 func (l *look) room() error {
-	if l.widens {
+	if l.widens() {
 		return nil
 	}
 	own, err := l.opts.Groups.Claim(l.group)

@@ -48,6 +48,8 @@ type Groups interface {
 type Options struct {
 	Kernel pages.Kernel
 	Groups Groups
+	// Threads counts the threads in a group and below it, those with no id here as well.
+	Threads func(group string) (int, error)
 	// Clock is monotonic.
 	Clock func() time.Duration
 }
@@ -81,7 +83,10 @@ type answer struct {
 
 // OnHost returns Looks at the running host, of which nothing was asked.
 func OnHost(root *hostfs.Root, host *cgroup.Host, clock func() time.Duration) *Looks {
-	return New(Options{Kernel: pages.Live(root), Groups: groups{mover.OfHost(host), host}, Clock: clock})
+	return New(Options{
+		Kernel: pages.Live(root), Groups: groups{mover.OfHost(host), host}, Clock: clock,
+		Threads: func(group string) (int, error) { return threads(host, group) },
+	})
 }
 
 // New returns Looks of which nothing was asked.

@@ -26,6 +26,7 @@ type machine struct {
 
 	mu     sync.Mutex
 	pids   []int
+	tasks  int // threads, those of no process besides
 	memory locality.Memory
 	unused int64 // of a group that the table does not name
 	claims map[string]locality.Claim
@@ -85,6 +86,16 @@ func (m *machine) Processes(string) ([]int, error) {
 		m.listing()
 	}
 	return m.pids, m.refuse
+}
+
+func (m *machine) threads(string) (int, error) { return m.tasks, nil }
+
+// run has a process run so many threads.
+func (m *machine) run(pid, threads int) {
+	m.tasks += threads
+	for i := range threads - 1 {
+		m.write(fmt.Sprintf("proc/%d/task/%d/numa_maps", pid, 10000+i), "100000000 default\n")
+	}
 }
 
 func (m *machine) Nodes(string) (cpuset.Set, error) { return m.nodes, nil }
@@ -173,7 +184,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 			t.Parallel()
 			m := newMachine()
 			c.prepare(m)
-			l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
+			l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }})
 			if err := l.look(t.Context(), "g", node(0)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
@@ -213,7 +224,7 @@ func TestRoomForOthers(t *testing.T) {
 			t.Parallel()
 			m := newMachine()
 			m.claims = map[string]locality.Claim{"g": {Nodes: node(0, 1), Bytes: 3 << 30}, "other": c.claim}
-			l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
+			l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }})
 			l.Take(c.others)
 			if err := l.look(t.Context(), "g", node(0)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("%v, want %v", err, c.want)
@@ -253,7 +264,7 @@ func TestRoomForOneOfTwo(t *testing.T) {
 func asker(t *testing.T, m *machine) *Looks {
 	t.Helper()
 	began := time.Now()
-	l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return time.Since(began) }})
+	l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return time.Since(began) }})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- l.Run(ctx) }()
@@ -328,7 +339,7 @@ func TestWithin(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
 	m.add(9, "default "+pagesOf(1, 1))
-	l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }})
+	l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }})
 	ctx, cancel := context.WithCancel(t.Context())
 	may := l.Within(ctx)
 	if err := may("g", node(0)); err != nil {
@@ -340,6 +351,14 @@ func TestWithin(t *testing.T) {
 	}
 	if cancel(); !errors.Is(may("g", node(0)), context.Canceled) {
 		t.Error("it does not end with its context")
+	}
+	m.nodes = node(0)
+	if err := may("g", node(0, 1)); err != nil {
+		t.Errorf("to give it a node beside its own, after that: %v", err)
+	}
+	m.tasks = 501
+	if err := may("g", node(0, 1)); !errors.Is(err, ErrTooLong) {
+		t.Errorf("with 501 threads: %v", err)
 	}
 	if err := (*Looks)(nil).Within(ctx)("g", node(0)); err != nil {
 		t.Errorf("without looks: %v", err)
@@ -364,7 +383,7 @@ func TestWidening(t *testing.T) {
 			m.add(9, "default "+pagesOf(1, 1))
 			c.make(m)
 			m.nodes = node(1)
-			may := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration { return 0 }}).Within(t.Context())
+			may := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }}).Within(t.Context())
 			if err := may("g", node(0, 1)); err != nil {
 				t.Errorf("to 0-1: %v", err)
 			}
@@ -374,6 +393,50 @@ func TestWidening(t *testing.T) {
 			m.add(10, "bind:1 "+pagesOf(1, 1))
 			if err := may("g", node(0, 1)); !errors.Is(err, ErrPolicy) {
 				t.Errorf("to 0-1 with a policy: %v", err)
+			}
+		})
+	}
+}
+
+// TestThreadsTakeTheirTime: for each thread the kernel waits for all CPUs, and where a node is lost it walks the memory
+// of its process. A second of that is the most.
+func TestThreadsTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	much := "default " + pagesOf(4096, 0)
+	hidden := func(m *machine, threads int) { m.tasks, m.refuse = threads, fs.ErrPermission }
+	for name, c := range map[string]struct {
+		has, to cpuset.Set
+		prepare func(m *machine)
+		want    error
+	}{
+		"500 threads":              {node(0, 1), node(0), func(m *machine) { m.add(9, "default"); m.run(9, 500) }, nil},
+		"501 threads":              {node(0, 1), node(0), func(m *machine) { m.add(9, "default"); m.run(9, 501) }, ErrTooLong},
+		"501 of two processes":     {node(0, 1), node(0), func(m *machine) { m.add(8, "default"); m.run(8, 250); m.add(9, "default"); m.run(9, 251) }, ErrTooLong},
+		"80 threads of 4 GiB":      {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 80) }, nil},
+		"81 threads of 4 GiB":      {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 81) }, ErrTooLong},
+		"46 of 4 GiB, two nodes":   {node(0, 1, 2), node(0), func(m *machine) { m.add(9, much); m.run(9, 46) }, ErrTooLong},
+		"81 of huge pages":         {node(0, 1), node(0), func(m *machine) { m.add(9, "default huge N0=2048 kernelpagesize_kB=2048"); m.run(9, 81) }, nil},
+		"widened, 500 of 4 GiB":    {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 500) }, nil},
+		"widened, 501":             {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 501) }, ErrTooLong},
+		"widened, with a policy":   {node(0), node(0, 1), func(m *machine) { m.add(9, "bind:0 "+pagesOf(1, 0)) }, nil},
+		"widened, pages beside":    {node(0), node(0, 2), func(m *machine) { m.add(9, "default "+pagesOf(900, 1)) }, nil},
+		"widened, hidden":          {node(0), node(0, 1), func(m *machine) { hidden(m, 500) }, nil},
+		"widened, 501 are hidden":  {node(0), node(0, 1), func(m *machine) { hidden(m, 501) }, ErrTooLong},
+		"widened in front, hidden": {node(1), node(0, 1), func(m *machine) { hidden(m, 1) }, fs.ErrPermission},
+		"widened, always new ones": {node(0), node(0, 1), func(m *machine) { m.listing = func() { m.add(100+m.looked, "default") } }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine()
+			m.nodes = c.has
+			c.prepare(m)
+			l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }})
+			err := l.look(t.Context(), "g", c.to)
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if errors.Is(err, ErrTooLong) && !strings.Contains(err.Error(), fmt.Sprint(m.tasks, " threads: the write would take too long")) {
+				t.Errorf("it says %v", err)
 			}
 		})
 	}
@@ -437,7 +500,7 @@ func TestRunEnds(t *testing.T) {
 		for pid := range 100 {
 			m.add(1000+pid, "default")
 		}
-		l := New(Options{Kernel: m, Groups: m, Clock: func() time.Duration {
+		l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration {
 			calls++ // each look at a process takes an hour
 			return time.Since(began) + time.Duration(calls)*time.Hour
 		}})

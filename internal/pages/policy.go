@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/berth-project/berth/internal/cpuset"
 )
 
 // LongestHeld is the size of the largest mapping of which a policy is read: for a line of
@@ -167,20 +169,20 @@ func parseOnNodes(fields []string, size int64) ([]int64, error) {
 	return bytes, nil
 }
 
-// ThreadsRebind says whether a thread has a policy of its own that a change of cpuset.mems rebinds.
-// The first mapping of a program has none, so that it shows that of the thread.
-func (p *Process) ThreadsRebind() (bool, error) {
+// Threads returns how many threads the process has, and whether one has a policy of its own that a change of
+// cpuset.mems rebinds. The first mapping of a program has none, so that it shows that of the thread.
+func (p *Process) Threads() (n int, rebinds bool, err error) {
 	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
-		return false, fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
+		return 0, false, fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
 	}
 	for _, tid := range tids {
 		rebinds, err := p.threadRebinds(tid)
 		if rebinds || err != nil {
-			return rebinds, err
+			return len(tids), rebinds, err
 		}
 	}
-	return false, nil
+	return len(tids), false, nil
 }
 
 func (p *Process) threadRebinds(tid int) (bool, error) {
@@ -201,6 +203,22 @@ func (p *Process) threadRebinds(tid int) (bool, error) {
 	}
 	_, policy, err := parsePolicy(line)
 	return policy.Rebinds, err
+}
+
+// Shifts says that a node that a group has would have another place among those that it gets. The kernel
+// rebinds memory policies by place (mpol_rebind_nodemask in mm/mempolicy.c): one for node 1, the first of
+// the group, is one for node 0 once the group has both.
+func Shifts(has, to cpuset.Set) bool {
+	for node := range to.All() {
+		if has.IsEmpty() {
+			return false
+		}
+		if !has.Contains(node) {
+			return true
+		}
+		has = has.Remove(node)
+	}
+	return !has.IsEmpty()
 }
 
 // Blocks says which mappings have huge pages that the kernel made of base pages.

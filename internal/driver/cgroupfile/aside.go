@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/pages"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -33,8 +34,8 @@ type written struct {
 }
 
 // NewAside returns an Aside. May is nil where the memory nodes of a group may become these now, else
-// says what is in the way; it does not wait. It is asked where the group would lose nodes, and where a
-// memory policy would be rebound to others.
+// says what is in the way; it does not wait. It is asked where a write would change what the group has: to give it
+// more nodes takes the kernel as long as threads are in it, too.
 func NewAside(may func(group string, to cpuset.Set) error) *Aside {
 	return &Aside{may: may, at: map[string]*written{}}
 }
@@ -61,21 +62,25 @@ func (a *Aside) Wait() {
 	}
 }
 
-// mayChange is apply.ErrDeferred, with what is in the way, where a write would take memory nodes from a
-// group that may not lose them now, or would rebind memory policies.
+// mayChange is apply.ErrDeferred, with what is in the way, where a write would change the memory nodes that a
+// group has, and may not now. On cgroup v1 a group may get more of them at any time, where no page moves and no
+// policy is rebound to other nodes.
 func (a *Aside) mayChange(host Host, g *cgroup.Group, v cgroup.Value) error {
 	if a == nil {
 		return nil
 	}
-	has, err := g.EffectiveMems()
+	has, same, err := g.InEffect(cgroup.KnobMems, v)
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
+	}
+	if same {
+		return nil
 	}
 	to, err := nodesOf(host, g, v)
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
 	}
-	if has.IsSubsetOf(to) && !shifts(has, to) {
+	if has.IsSubsetOf(to) && !pages.Shifts(has, to) && stay(g) {
 		return nil
 	}
 	a.mu.Lock()
@@ -99,22 +104,6 @@ func nodesOf(host Host, g *cgroup.Group, v cgroup.Value) (cpuset.Set, error) {
 	}
 	defer above.Close()
 	return above.EffectiveMems()
-}
-
-// shifts says that a node that a group has would have another place among those that it gets. The kernel
-// rebinds memory policies by place (mpol_rebind_nodemask in mm/mempolicy.c): one for node 1, the first of
-// the group, is one for node 0 once the group has both.
-func shifts(has, to cpuset.Set) bool {
-	for node := range to.All() {
-		if has.IsEmpty() {
-			return false
-		}
-		if !has.Contains(node) {
-			return true
-		}
-		has = has.Remove(node)
-	}
-	return !has.IsEmpty()
 }
 
 // put writes a value beside the caller, unless one is being written to the group. The error is that of

@@ -130,58 +130,65 @@ func (d *desk) change(from, mems cgroup.Value) error {
 	return err
 }
 
-// A group that may not lose memory nodes keeps them, and the error says why. Whether it may get more
-// is not asked.
+// A group whose memory nodes may not change keeps them, and the error says why: to lose some, and to get more.
 func TestAsideNarrowsWhereItMay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.may = errors.New("a policy would be rebound")
-	err := d.asks("0")
-	if !errors.Is(err, apply.ErrDeferred) || !errors.Is(err, d.may) || !strings.Contains(err.Error(), "memory nodes stay 0-1") {
-		t.Errorf("%v", err)
+	for _, mems := range []cgroup.Value{"0", "0-2"} {
+		err := d.asks(mems)
+		if !errors.Is(err, apply.ErrDeferred) || !errors.Is(err, d.may) || !strings.Contains(err.Error(), "memory nodes stay 0-1") {
+			t.Errorf("%s: %v", mems, err)
+		}
 	}
 	if d.aside.Wait(); d.stands() != "" {
 		t.Errorf("it has %q", d.stands())
 	}
-	if err := d.asks("0-2"); !errors.Is(err, apply.ErrDeferred) || errors.Is(err, d.may) {
-		t.Errorf("to widen: %v", err)
-	}
-	if d.aside.Wait(); d.stands() != "0-2" {
-		t.Errorf("widened it has %q", d.stands())
-	}
-	if len(d.asked) != 1 || d.asked[0] != "db 0" {
-		t.Errorf("asked %q", d.asked)
+	if got := strings.Join(d.asked, ", "); got != "db 0, db 0-2" {
+		t.Errorf("asked %q", got)
 	}
 	d.may = nil
-	if err := d.asks("0"); !errors.Is(err, apply.ErrDeferred) {
-		t.Errorf("where it may: %v", err)
-	}
-	if d.aside.Wait(); d.stands() != "0" {
-		t.Errorf("narrowed it has %q", d.stands())
+	for _, mems := range []string{"0", "0-2"} {
+		if err := d.asks(cgroup.Value(mems)); !errors.Is(err, apply.ErrDeferred) {
+			t.Errorf("%s, where it may: %v", mems, err)
+		}
+		if d.aside.Wait(); d.stands() != mems {
+			t.Errorf("it has %q, want %s", d.stands(), mems)
+		}
 	}
 }
 
-// A group that gets more nodes is looked at where those that it has would have other places among them: the
-// kernel rebinds memory policies by place. The node above counts where it is to inherit.
-func TestAsideAsksWhereNodesShift(t *testing.T) {
+// TestAsideAsksOfEachChange: a group is looked at before it gets other memory nodes, also where it keeps all that it has:
+// the kernel is about each of its threads. The node above counts where it is to inherit. Where pages stay, on cgroup v1,
+// policies alone count.
+func TestAsideAsksOfEachChange(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		has   string
 		to    cgroup.Value
+		stay  bool
 		asked string
 	}{
-		{"0", "0-1", ""},
-		{"0-1", "0-2", ""},
-		{"1", "0-1", "db 0-1"},
-		{"0,2", "0-2", "db 0-2"},
-		{"0", cgroup.Inherit, ""},
-		{"1", cgroup.Inherit, "db 0-2"},
-		{"0-2", cgroup.Inherit, ""},
+		{"0", "0-1", false, "db 0-1"},
+		{"0", "0-1", true, ""},
+		{"0-1", "0-1", false, ""},
+		{"0-1", "0-2", false, "db 0-2"},
+		{"1", "0-1", false, "db 0-1"},
+		{"1", "0-1", true, "db 0-1"},
+		{"0-1", "0", true, "db 0"},
+		{"0,2", "0-2", false, "db 0-2"},
+		{"0", cgroup.Inherit, false, "db 0-2"},
+		{"1", cgroup.Inherit, false, "db 0-2"},
+		{"0-2", cgroup.Inherit, false, ""},
+		{"0-2", "0-7", false, ""},
 	} {
 		t.Run(c.has+" to "+string(c.to), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			d.write("sys/fs/cgroup/db/cpuset.mems.effective", c.has+"\n")
+			if c.stay {
+				d.write("sys/fs/cgroup/db/cpuset.memory_migrate", "0\n")
+			}
 			d.may = errors.New("a policy would be rebound")
 			if err := d.asks(c.to); errors.Is(err, d.may) != (c.asked != "") {
 				t.Errorf("%v", err)
@@ -408,7 +415,7 @@ func TestAsideAtOnce(t *testing.T) {
 	if err := d.asks("0"); !errors.Is(err, d.may) || d.stands() != "0-2" {
 		t.Errorf("it has %q, %v", d.stands(), err)
 	}
-	if got := strings.Join(d.asked, ", "); got != "at once db 0" {
+	if got := strings.Join(d.asked, ", "); got != "at once db 0-2, at once db 0" {
 		t.Errorf("asked %q", got)
 	}
 }
