@@ -41,6 +41,9 @@ var (
 	// ErrPolicy says that a process chose the nodes of its memory: the write would change the choice
 	// for good.
 	ErrPolicy = errors.New("a memory policy would be rebound for good")
+	// ErrRelative says that a process numbers the nodes of its memory among those of its group. Such a policy keeps
+	// the group from getting more nodes, too: see pages.Policy.
+	ErrRelative = errors.New("a memory policy has MPOL_F_RELATIVE_NODES, which some kernels fail to rebind")
 	// ErrPinned says that memory is pinned for a device: the kernel would try each page in vain.
 	ErrPinned = errors.New("memory is pinned for a device")
 	// ErrTooLarge says that a mapping is so large that reading its policy would hold the process up.
@@ -178,14 +181,14 @@ func (l *look) process(pid int) (isNew bool, err error) {
 	if err := l.pinned(p, mappings); err != nil {
 		return true, err
 	}
-	threads, rebinds, err := p.Threads()
-	switch {
-	case err != nil:
+	threads, err := p.Threads()
+	if err != nil {
 		return true, err
-	case rebinds && l.rebinds():
-		return true, fmt.Errorf("process %d: %w", pid, ErrPolicy)
 	}
-	if err := l.mappings(p, mappings, threads); err != nil {
+	if err := l.bound(p, threads.Rebinds, threads.Relative); err != nil {
+		return true, err
+	}
+	if err := l.mappings(p, mappings, threads.Count); err != nil {
 		return true, err
 	}
 	l.seen[pid] = p.Start
@@ -194,6 +197,17 @@ func (l *look) process(pid int) (isNew bool, err error) {
 
 // rebinds says that memory policies would become others.
 func (l *look) rebinds() bool { return l.shifts || !l.widens() }
+
+// bound is ErrRelative or ErrPolicy where a policy of a process is in the way.
+func (l *look) bound(p *pages.Process, rebinds, relative bool) error {
+	switch {
+	case relative:
+		return fmt.Errorf("process %d: %w", p.PID, ErrRelative)
+	case rebinds && l.rebinds():
+		return fmt.Errorf("process %d: %w", p.PID, ErrPolicy)
+	}
+	return nil
+}
 
 // pinned is ErrPinned where a device holds memory of a process whose pages would move.
 func (l *look) pinned(p *pages.Process, mappings []pages.Mapping) error {
@@ -227,9 +241,11 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping, threads int)
 			continue // too large to read, and nothing of it moves
 		case policy.Assumed:
 			return fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
-		case policy.Rebinds && l.rebinds():
-			return fmt.Errorf("process %d: %w", p.PID, ErrPolicy)
-		case policy.Start == last: // It was made after the line was read.
+		}
+		if err := l.bound(p, policy.Rebinds, policy.Relative); err != nil {
+			return err
+		}
+		if policy.Start == last { // It was made after the line was read.
 			continue
 		}
 		last = policy.Start

@@ -442,6 +442,41 @@ func TestThreadsTakeTheirTime(t *testing.T) {
 	}
 }
 
+// TestRelativePolicies: some kernels divide by zero where they rebind a policy with MPOL_F_RELATIVE_NODES, so that it keeps
+// a group from getting more nodes as well, of a mapping or a thread.
+func TestRelativePolicies(t *testing.T) {
+	t.Parallel()
+	for name, to := range map[string]cpuset.Set{"more nodes": node(0, 1, 2), "others beside": node(1, 2), "fewer": node(0)} {
+		for line, want := range map[string]error{
+			"bind=relative:0":                  ErrRelative,
+			"interleave=relative|balancing:0":  ErrRelative,
+			"weighted interleave=relative:0-1": ErrRelative,
+			"bind=static:0":                    nil,
+		} {
+			for _, thread := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, thread %v", name, line, thread), func(t *testing.T) {
+					t.Parallel()
+					m := newMachine()
+					m.nodes = node(0, 1)
+					if name == "others beside" {
+						m.nodes = node(1)
+					}
+					if thread {
+						m.add(9, "default")
+						m.write("proc/9/task/11/numa_maps", "100000000 "+line+"\n")
+					} else {
+						m.add(9, "default", line)
+					}
+					l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }})
+					if err := l.look(t.Context(), "g", to); !errors.Is(err, want) || (err == nil) != (want == nil) {
+						t.Errorf("%v, want %v", err, want)
+					}
+				})
+			}
+		}
+	}
+}
+
 // A group that may not be narrowed is looked at after 1, 2, 4 minutes and so on, up to an hour,
 // however often it is asked about, and not at all once nobody asks.
 func TestLooksThin(t *testing.T) {

@@ -28,6 +28,10 @@ type Policy struct {
 	// Rebinds says that the nodes of the policy become others when cpuset.mems does, and stay
 	// others when cpuset.mems is as it was again (mm/mempolicy.c, mpol_rebind_policy).
 	Rebinds bool
+	// Relative says that its nodes are numbers of those in cpuset.mems (MPOL_F_RELATIVE_NODES). Of Linux 6.1 and 6.18
+	// a change of cpuset.mems above a group without a list of its own divides by their number there, which is 0:
+	// mpol_rebind_mm(mm, &cs->mems_allowed) in kernel/cgroup/cpuset.c, bitmap_fold in mm/mempolicy.c.
+	Relative bool
 	// Bytes is how much of it is on each node, page cache included.
 	Bytes []int64
 	// PageSize is the size of its pages in bytes, and Huge that they are of a pool.
@@ -72,7 +76,7 @@ func (q *Policies) At(address uint64) (Policy, error) {
 		}
 	}
 	if q.before(address) {
-		return Policy{Own: q.first.Own, Rebinds: q.first.Rebinds, Assumed: !q.ended}, nil
+		return Policy{Own: q.first.Own, Rebinds: q.first.Rebinds, Relative: q.first.Relative, Assumed: !q.ended}, nil
 	}
 	return q.last, nil
 }
@@ -120,6 +124,7 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 	}
 	p.Start, p.Own = start, fields[1] != "default" && fields[1] != "local"
 	p.Rebinds = p.Own && !strings.Contains(modeOf(fields), "=static")
+	p.Relative = p.Own && strings.Contains(modeOf(fields), "=relative")
 	for _, f := range fields[2:] {
 		if f == "huge" {
 			p.Huge = true
@@ -169,40 +174,49 @@ func parseOnNodes(fields []string, size int64) ([]int64, error) {
 	return bytes, nil
 }
 
-// Threads returns how many threads the process has, and whether one has a policy of its own that a change of
-// cpuset.mems rebinds. The first mapping of a program has none, so that it shows that of the thread.
-func (p *Process) Threads() (n int, rebinds bool, err error) {
-	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
-	if err != nil {
-		return 0, false, fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
-	}
-	for _, tid := range tids {
-		rebinds, err := p.threadRebinds(tid)
-		if rebinds || err != nil {
-			return len(tids), rebinds, err
-		}
-	}
-	return len(tids), false, nil
+// Threads are the threads of a process, and what their own policies are like. The first mapping of a program has
+// none, so that it shows that of the thread.
+type Threads struct {
+	Count             int
+	Rebinds, Relative bool // see Policy
 }
 
-func (p *Process) threadRebinds(tid int) (bool, error) {
+// Threads returns those of the process.
+func (p *Process) Threads() (all Threads, err error) {
+	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
+	if err != nil {
+		return all, fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
+	}
+	all.Count = len(tids)
+	for _, tid := range tids {
+		policy, err := p.ofThread(tid)
+		if err != nil {
+			return all, err
+		}
+		all.Rebinds, all.Relative = all.Rebinds || policy.Rebinds, all.Relative || policy.Relative
+	}
+	return all, nil
+}
+
+// ofThread returns the policy of a thread, the zero Policy for one that ended.
+func (p *Process) ofThread(tid int) (policy Policy, err error) {
 	f, err := p.kernel.Open(fmt.Sprintf("proc/%d/task/%d/numa_maps", p.PID, tid))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // It ended.
+		return policy, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
+		return policy, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
 	}
 	defer f.Close()
 	line, err := (&lines{from: f, size: policyRead}).next()
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ESRCH) {
-		return false, nil // It ended, or has no memory.
+		return policy, nil // It ended, or has no memory.
 	}
 	if err != nil {
-		return false, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
+		return policy, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
 	}
-	_, policy, err := parsePolicy(line)
-	return policy.Rebinds, err
+	_, policy, err = parsePolicy(line)
+	return policy, err
 }
 
 // Shifts says that a node that a group has would have another place among those that it gets. The kernel
