@@ -188,9 +188,10 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	return answer, nil
 }
 
-// answer turns what is desired for containers that exist into a reply. It narrows no memory
-// nodes: on cgroup v2 that write moves all pages at once, and whoever decides next knows whether
-// that is right. What another owner gave a container stays on the runtime's record: the next pass
+// answer turns what is desired for containers that exist into a reply. It changes no memory nodes of a group
+// that has some: the kernel rebinds memory policies and is about each thread before the runtime's write ends
+// (update_tasks_nodemask in kernel/cgroup/cpuset.c), while the runtime waits. The next pass changes them, once the
+// group was looked at. What another owner gave a container stays on the runtime's record: the next pass
 // narrows the group itself.
 func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
@@ -199,7 +200,9 @@ func (inv *Inventory) answer(desired []place.Desired) Answer {
 			continue
 		}
 		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" && !d.Mems.IsEmpty() {
-			d.Mems = d.Mems.Union(inv.containers.host.EffectiveMems(c.group))
+			if has := inv.containers.host.EffectiveMems(c.group); !has.IsEmpty() {
+				d.Mems = has
+			}
 		}
 		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: d.ContainerID, Settings: settings(d)})
 		if c := inv.containers.byID[d.ContainerID]; c != nil {

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -44,6 +45,38 @@ func TestRenewInThePool(t *testing.T) {
 		}
 		if got != want || len(a.Reply.Updates) != len(a.Changes) {
 			t.Errorf("of a container with memory nodes %q: %+v, want %q", has, a, want)
+		}
+	}
+}
+
+// TestAnswersChangeNoMemoryNodes: what the runtime is answered for a container that runs has the memory nodes that its
+// group has, and the next pass changes them. One that is made gets its own at once.
+func TestAnswersChangeNoMemoryNodes(t *testing.T) {
+	for has, want := range map[string]string{"1": "1", "0-1": "0-1", "0": "0", "": "0"} {
+		n := inventory.New(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+		handle(t, n, nri.Event{Kind: nri.Synchronize})
+		app := pinnedPod("app", "2-3")
+		n.Take(snapshot(app))
+		if made := start(t, n, app).Reply.Adjust.Mems; made != set("0") {
+			t.Errorf("it is made with %s", made)
+		}
+		a := handle(t, n, event(nri.Update, app))
+		at := slices.IndexFunc(a.Reply.Updates, func(u nri.Change) bool { return u.ContainerID == "c-app" })
+		if at < 0 {
+			t.Fatalf("of a container with memory nodes %q: %+v", has, a.Reply.Updates)
+		}
+		if got := a.Reply.Updates[at].Settings; got.Mems != set(want) || got.CPUs != set("2-3") {
+			t.Errorf("of a container with memory nodes %q: %+v, want %s", has, got, want)
+		}
+		at = slices.IndexFunc(a.Changes, func(d place.Desired) bool { return d.ContainerID == "c-app" })
+		if at < 0 || a.Changes[at].Mems != set(want) {
+			t.Errorf("of a container with memory nodes %q the journal gets %+v", has, a.Changes)
+		}
+		all, _ := n.Desired(nil)
+		at = slices.IndexFunc(all, func(d place.Desired) bool { return d.ContainerID == "c-app" })
+		if at < 0 || all[at].Mems != set("0") {
+			t.Errorf("of a container with memory nodes %q the next pass is told %+v", has, all)
 		}
 	}
 }
