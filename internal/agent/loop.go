@@ -112,7 +112,7 @@ func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
 		Fail:    c.fail,
 		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
-		Awaited: func(group string) { c.asking.Urgent(group) }, MayNarrow: c.opts.narrowing.May,
+		Awaited: func(group string) { c.asking.Urgent(group) }, MayChange: c.opts.narrowing.May,
 	}, c.inventory)
 }
 

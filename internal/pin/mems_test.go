@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -145,9 +146,12 @@ func TestMemsStayWideWhereNarrowingHarms(t *testing.T) {
 			t.Parallel()
 			s := pinned(t, c.has)
 			asks, harm := 0, errors.New("a policy would be rebound")
-			s.opts.MayNarrow = func(group string, to cpuset.Set) error {
-				if asks++; group != "db" || to.String() != "0" {
-					t.Errorf("asked about %s and %s", group, to)
+			s.opts.MayChange = func(group string, to cpuset.Set) error {
+				if to.String() != "0" {
+					return nil
+				}
+				if asks++; group != "db" {
+					t.Errorf("asked about %s", group)
 				}
 				return harm
 			}
@@ -166,11 +170,49 @@ func TestMemsStayWideWhereNarrowingHarms(t *testing.T) {
 	}
 }
 
+// TestMemsStayWhereWideningHarms: a group that may not get its memory nodes beside its own either keeps what it has. That
+// is desired then: a group that waits for memory nodes would keep the CPUs that it left from others.
+func TestMemsStayWhereWideningHarms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has, to string
+		moves   bool
+		refused string // of the nodes asked about
+		want    string
+		why     string
+	}{
+		"more":                  {"0", "0-1", false, "", "", ""},
+		"more, refused":         {"0", "0-1", false, "0-1", "0", ", and not 0-1: 600 threads"},
+		"more, of a pass":       {"0", "0-1", true, "0-1", "0", ", and not 0-1: 600 threads"},
+		"others":                {"1", "0", false, "", "", ""},
+		"others, beside":        {"1", "0", false, "0", "0-1", ", and not 0: 600 threads"},
+		"others, refused":       {"1", "0", false, "0 0-1", "1", ", and not 0-1: 600 threads"},
+		"others, of a pass":     {"1", "0", true, "0", "0-1", " until its pages have moved to 0"},
+		"others, pass, refused": {"1", "0", true, "0-1", "1", ", and not 0-1: 600 threads"},
+		"fewer, refused":        {"0-1", "0", false, "0", "0-1", ", and not 0: 600 threads"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pinned(t, c.has)
+			s.opts.MayChange = func(_ string, to cpuset.Set) error {
+				if slices.Contains(strings.Fields(c.refused), to.String()) {
+					return errors.New("600 threads")
+				}
+				return nil
+			}
+			s.keepsMems = func(string, cpuset.Set) bool { return c.moves }
+			if got := s.kept(place.Desired{Group: "db", Mems: list(t, c.to)}); got.mems.String() != c.want || got.why != c.why {
+				t.Errorf("it gets %s%s, want %s%s", got.mems, got.why, c.want, c.why)
+			}
+		})
+	}
+}
+
 // What the last pass found spares a look at the group, and counts no longer once it is another one.
 func TestMemsInEffectAreNotLookedAt(t *testing.T) {
 	t.Parallel()
 	s := pinned(t, "0-1") // what a look would find
-	s.opts.MayNarrow = func(string, cpuset.Set) error { return errors.New("asked") }
+	s.opts.MayChange = func(string, cpuset.Set) error { return errors.New("asked") }
 	s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0")}})
 	if got, _ := mems(s, false); got != "0" {
 		t.Errorf("desired %q of a group that has memory node 0 alone", got)
@@ -229,7 +271,7 @@ func TestRecordFollowsMems(t *testing.T) {
 				Host: s.opts.Host, Journal: all.Journal, Applier: apply.New(cgroupfile.Kinds(s.opts.Host, nil), all.Journal, apply.Options{}),
 			}))
 			if !c.may {
-				s.opts.MayNarrow = func(string, cpuset.Set) error { return errors.New("a policy would be rebound") }
+				s.opts.MayChange = func(string, cpuset.Set) error { return errors.New("a policy would be rebound") }
 			}
 			answered := inventory.Answered{Pod: "u", CPUs: []cpuset.Set{list(t, "0-1")}}
 			for _, one := range c.recorded {

@@ -63,9 +63,9 @@ type Options struct {
 	Fail    func(what string, err error)
 	Invalid func(error)
 	Awaited func(group string)
-	// MayNarrow is nil where the memory nodes of a group that runs may be narrowed to these now, else
-	// what is in the way.
-	MayNarrow func(group string, to cpuset.Set) error
+	// MayChange is nil where the memory nodes of a group that runs may become these now, else what is in
+	// the way.
+	MayChange func(group string, to cpuset.Set) error
 }
 
 // Sets keeps the CPU sets of this node where place decides them. It is for one goroutine at
@@ -89,8 +89,8 @@ type Sets struct {
 	reserved  map[string]int
 	// exclusive are the CPUs that pods had for themselves then, or offline work.
 	exclusive cpuset.Set
-	// keepsMems says of which groups the pages move first, nil for none. wide has the groups that are
-	// not narrowed to memory nodes yet, by container, and groups what the last pass found.
+	// keepsMems says of which groups the pages move first, nil for none. wide has the groups that do
+	// not have their memory nodes yet, by container, and groups what the last pass found.
 	keepsMems func(group string, to cpuset.Set) bool
 	wide      map[string]wide
 	groups    []reconcile.Status
@@ -191,14 +191,14 @@ func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []p
 	return all
 }
 
-// wide is the memory nodes that a group keeps beside those that it gets, and why.
+// wide is the memory nodes that a group has for now, others than it is to have, and why.
 type wide struct {
 	mems cpuset.Set
 	why  string
 }
 
-// kept returns the memory nodes that a container has and gets, while it may not lose any: the write
-// that narrows them moves all that is elsewhere. Its why is empty where nothing is in the way.
+// kept returns the memory nodes that a container gets for now, where those that it is to have may not be written: to
+// lose some moves all that is elsewhere, and each write takes its time. Its why is empty where nothing is in the way.
 func (s *Sets) kept(d place.Desired) wide {
 	if d.Mems.IsEmpty() {
 		return wide{}
@@ -209,15 +209,28 @@ func (s *Sets) kept(d place.Desired) wide {
 	}
 	has := s.opts.Groups.EffectiveMems(d.Group)
 	switch {
-	case has.IsSubsetOf(d.Mems):
+	case has.IsEmpty() || has == d.Mems:
 		return wide{}
-	case moves:
-		return wide{has.Union(d.Mems), " until its pages have moved to " + d.Mems.String()}
+	case moves && !has.IsSubsetOf(d.Mems):
+		return s.beside(d, has, " until its pages have moved to "+d.Mems.String())
 	}
-	if err := s.opts.MayNarrow(d.Group, d.Mems); err != nil {
-		return wide{has.Union(d.Mems), ", and not " + d.Mems.String() + ": " + err.Error()}
+	if err := s.opts.MayChange(d.Group, d.Mems); err != nil {
+		return s.beside(d, has, ", and not "+d.Mems.String()+": "+err.Error())
 	}
 	return wide{}
+}
+
+// beside gives a container its memory nodes beside those that it has. Where that may not be written either it keeps what
+// it has: with that desired, its group has what it gets, and others do not wait for the CPUs that it left.
+func (s *Sets) beside(d place.Desired, has cpuset.Set, why string) wide {
+	both := has.Union(d.Mems)
+	if both == has {
+		return wide{has, why}
+	}
+	if err := s.opts.MayChange(d.Group, both); err != nil {
+		return wide{has, ", and not " + both.String() + ": " + err.Error()}
+	}
+	return wide{both, why}
 }
 
 // ownCPUs is what fails where the agent cannot leave CPUs.
