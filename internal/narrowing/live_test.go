@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -24,7 +25,8 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// loadEnv makes the test binary a process that has so many MiB on node 1 and a memory policy.
+// loadEnv makes the test binary a process that has so many MiB on node 1, a memory policy, and so many threads
+// more than it needs.
 const loadEnv = "BERTH_TEST_LOAD"
 
 func TestMain(m *testing.M) {
@@ -48,10 +50,20 @@ const (
 
 func load(spec string) error {
 	runtime.LockOSThread()
-	var mib, policy int
-	if _, err := fmt.Sscan(spec, &mib, &policy); err != nil {
+	var mib, policy, threads int
+	if _, err := fmt.Sscan(spec, &mib, &policy, &threads); err != nil {
 		return err
 	}
+	var ready sync.WaitGroup
+	for range threads {
+		ready.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			ready.Done()
+			select {}
+		}()
+	}
+	ready.Wait()
 	region, err := unix.Mmap(-1, 0, mib<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return err
@@ -99,7 +111,7 @@ type stage struct {
 	v2    bool
 }
 
-func newStage(t *testing.T, mib, policy int) *stage {
+func newStage(t *testing.T, mib, policy, threads int) *stage {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root makes groups; runs in the VM: make vm")
@@ -130,7 +142,7 @@ func newStage(t *testing.T, mib, policy int) *stage {
 	self, err := os.Executable()
 	must(err)
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", loadEnv, mib, policy))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d", loadEnv, mib, policy, threads))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(err)
@@ -202,7 +214,7 @@ func TestLiveWhatIsInTheWay(t *testing.T) {
 		"a policy that stays": {1, interleave | static, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, c.mib, c.policy)
+			s := newStage(t, c.mib, c.policy, 0)
 			if err := s.looks.look(t.Context(), s.group.Path(), node(0)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Fatalf("%v, want %v\n%s", err, c.want, s.maps())
 			}
@@ -213,11 +225,33 @@ func TestLiveWhatIsInTheWay(t *testing.T) {
 	}
 }
 
+// TestLiveThreads: threads of real processes count, also where the group would only get a node. What the writes cost
+// that no look allows is logged: it is by the machine.
+func TestLiveThreads(t *testing.T) {
+	for threads, want := range map[int]error{50: nil, 800: ErrTooLong} {
+		t.Run(strconv.Itoa(threads), func(t *testing.T) {
+			s := newStage(t, 1, useDefault, threads)
+			for _, mems := range []string{"0", "0-1"} {
+				to := node(0)
+				if mems != "0" {
+					to = node(0, 1)
+				}
+				if err := s.looks.look(t.Context(), s.group.Path(), to); !errors.Is(err, want) || (err == nil) != (want == nil) {
+					t.Errorf("to %s: %v, want %v", mems, err, want)
+				}
+				began := time.Now()
+				s.narrow(mems)
+				t.Logf("%d threads, cgroup v2 %v: %s took %v", threads, s.v2, mems, time.Since(began))
+			}
+		})
+	}
+}
+
 // The claims of doc.go about the kernel: on cgroup v2 the write moves what is elsewhere before it ends,
 // on both versions it rebinds a policy, widening does not give that back, and widening rebinds, too.
 func TestLiveNarrowing(t *testing.T) {
 	t.Run("moves", func(t *testing.T) {
-		s := newStage(t, 16, useDefault)
+		s := newStage(t, 16, useDefault, 0)
 		const most = 4000 // of 4,096 pages: it has some others
 		if s.elsewhere() < most {
 			t.Fatalf("16 MiB are not on node 1:\n%s", s.maps())
@@ -228,7 +262,7 @@ func TestLiveNarrowing(t *testing.T) {
 		}
 	})
 	t.Run("rebinds", func(t *testing.T) {
-		s := newStage(t, 1, interleave)
+		s := newStage(t, 1, interleave, 0)
 		policy := regexp.MustCompile(`interleave:\S+`)
 		if got := policy.FindString(s.maps()); got != "interleave:0-1" {
 			t.Fatalf("the policy is %q:\n%s", got, s.maps())
@@ -240,7 +274,7 @@ func TestLiveNarrowing(t *testing.T) {
 		}
 	})
 	t.Run("rebinds by place", func(t *testing.T) {
-		s := newStage(t, 1, interleave)
+		s := newStage(t, 1, interleave, 0)
 		policy := regexp.MustCompile(`interleave:\S+`)
 		s.narrow("1")
 		if got := policy.FindString(s.maps()); got != "interleave:1" {
@@ -252,7 +286,7 @@ func TestLiveNarrowing(t *testing.T) {
 		}
 	})
 	t.Run("leaves static policies alone", func(t *testing.T) {
-		s := newStage(t, 1, interleave|static)
+		s := newStage(t, 1, interleave|static, 0)
 		s.narrow("0")
 		s.narrow("0-1")
 		if !strings.Contains(s.maps(), "interleave=static:0-1") {
