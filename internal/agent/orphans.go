@@ -37,7 +37,7 @@ func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 		return
 	}
 	for _, owner := range orphans.Movers() {
-		restore, widen := orphans.Of(j.Entries(), owner)
+		restore, widen := orphans.Of(j.Entries(), owner, applier.Stands(j.Entries()))
 		for _, r := range applier.Apply(plan.Order(applier.Kinds(), widen)) {
 			values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
 			if !r.Applied() {

@@ -1,6 +1,11 @@
 package apply
 
-import "github.com/berth-project/berth/internal/plan"
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
 
 // Standing is what stands at a target. The identity may be known without the value, and
 // comes with the error then.
@@ -19,4 +24,37 @@ func (a *Applier) Read(targets []plan.Target) []Standing {
 		all[i].Value, all[i].ID, all[i].Err = call.read(t)
 	}
 	return all
+}
+
+// Stands returns what stands at the targets of entries, where Berth wrote it (journal.Entry.IsOurs): the
+// intent of an entry or, where the write of that did not come about, the value before it. It writes nothing.
+func Stands(kinds Kinds, entries []journal.Entry) map[plan.Target]plan.Value {
+	call := reading(kinds, entries)
+	defer call.close()
+	all := map[plan.Target]plan.Value{}
+	for _, e := range entries {
+		if v, id, err := call.read(e.Target); err == nil && e.IsOf(call.values, id, v) && e.IsOurs(call.values, v) {
+			all[e.Target] = v
+		}
+	}
+	return all
+}
+
+// Stands is the function of that name, by the kinds of the Applier.
+func (a *Applier) Stands(entries []journal.Entry) map[plan.Target]plan.Value {
+	return Stands(a.kinds, entries)
+}
+
+// reading returns a call that writes nothing.
+func reading(kinds Kinds, entries []journal.Entry) *call {
+	return newCall(kinds, kinds.Values(), Call{
+		Written: func(plan.Target) {}, Author: func(plan.Target, plan.Value) string { return "" },
+		Threads: func(t plan.Target) ([]journal.Thread, bool) {
+			i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == t })
+			if i < 0 {
+				return nil, false
+			}
+			return entries[i].Threads, true
+		},
+	})
 }

@@ -3,7 +3,6 @@ package apply
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -109,16 +108,7 @@ func wayBack(e journal.Entry, found plan.Value) plan.Change {
 // without changing anything: OutcomeRestored means that the original is to be
 // written.
 func Compare(kinds Kinds, entries []journal.Entry) []Restored {
-	call := newCall(kinds, kinds.Values(), Call{
-		Written: func(plan.Target) {}, Author: func(plan.Target, plan.Value) string { return "" },
-		Threads: func(t plan.Target) ([]journal.Thread, bool) {
-			i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == t })
-			if i < 0 {
-				return nil, false
-			}
-			return entries[i].Threads, true
-		},
-	})
+	call := reading(kinds, entries)
 	defer call.close()
 	list := make([]Restored, 0, len(entries))
 	for _, e := range entries {

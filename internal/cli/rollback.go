@@ -180,11 +180,11 @@ func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOption
 }
 
 // of says which of the entries are put back, and which get another value meanwhile.
-func (o rollbackOptions) of(entries []journal.Entry) (restore func(journal.Entry) bool, widen []plan.Change) {
+func (o rollbackOptions) of(entries []journal.Entry, kinds apply.Kinds) (restore func(journal.Entry) bool, widen []plan.Change) {
 	if o.owner == "" {
 		return func(journal.Entry) bool { return true }, nil
 	}
-	return orphans.Of(entries, o.owner)
+	return orphans.Of(entries, o.owner, apply.Stands(kinds, entries))
 }
 
 // rollback puts back what an agent of this state directory changed.
@@ -218,9 +218,10 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	defer units.Close()
 	// Of a running systemd no agent notices the next daemon-reload.
 	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
-	applier := apply.New(driver.Kinds(host, units), j, options)
+	kinds := driver.Kinds(host, units)
+	applier := apply.New(kinds, j, options)
 	entries := j.Entries()
-	restore, widen := o.of(entries)
+	restore, widen := o.of(entries, kinds)
 	lines, failed := widened(entries, applier.Apply(plan.Order(applier.Kinds(), widen)))
 	all := applier.Restore(restore, false)
 	found := j.Recovery()
@@ -302,13 +303,14 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
 	entries, dropped := snapshot.Of(boot)
-	restore, widen := o.of(entries)
+	kinds := driver.Kinds(host, nil)
+	restore, widen := o.of(entries, kinds)
 	lines := []restored{}
 	for _, c := range widen {
 		lines = append(lines, lineOf(entries, c, "would widen"))
 	}
 	entries = slices.DeleteFunc(entries, func(e journal.Entry) bool { return !restore(e) })
-	all := apply.Compare(driver.Kinds(host, nil), entries)
+	all := apply.Compare(kinds, entries)
 	notes := journal.Recovery{Torn: snapshot.Torn, Dropped: dropped}.Notes()
 	if pid, alive, err := journal.Holder(stateDir); err == nil && alive {
 		notes = append(notes, fmt.Sprintf("a Berth agent runs, process %d: a rollback is refused until it is stopped", pid))

@@ -24,10 +24,13 @@ func Movers() []plan.Owner { return []plan.Owner{plan.OwnerBurst, plan.OwnerIsol
 // The groups that shrank for offline work have the owner pool, and widen with it: else they would have
 // less than before for nothing. Beside pinned groups the boundary falls, and both sides have together
 // what each had.
-func Of(entries []journal.Entry, owner plan.Owner) (restore func(journal.Entry) bool, widen []plan.Change) {
+//
+// Stands is what stands at their targets as far as that is Berth's own (apply.Stands). It may be older than
+// the intent: systemd is asked for a value after that is journaled.
+func Of(entries []journal.Entry, owner plan.Owner, stands map[plan.Target]plan.Value) (restore func(journal.Entry) bool, widen []plan.Change) {
 	divided := owner == plan.OwnerIsolate && slices.ContainsFunc(entries, of(plan.OwnerIsolate))
 	if divided && slices.ContainsFunc(entries, of(plan.OwnerPlace)) {
-		return beside(entries)
+		return beside(entries, stands)
 	}
 	return func(e journal.Entry) bool {
 		return e.Owner == owner || divided && e.Owner == plan.OwnerPool
@@ -39,42 +42,58 @@ func of(owner plan.Owner) func(journal.Entry) bool {
 }
 
 // beside says it of offline work beside pinned groups.
-func beside(entries []journal.Entry) (restore func(journal.Entry) bool, widen []plan.Change) {
+func beside(entries []journal.Entry, stands map[plan.Target]plan.Value) (restore func(journal.Entry) bool, widen []plan.Change) {
 	var both, exclusive cpuset.Set
-	boundary, lists := false, map[plan.Target]cpuset.Set{}
+	boundary, listed := false, map[plan.Target]bool{}
 	for _, e := range entries {
-		cpus, is := listOf(e)
+		cpus, is := listsOf(e, stands)
 		switch {
 		case !is:
 		case e.Owner == plan.OwnerPlace:
 			exclusive = exclusive.Union(cpus)
 		default:
-			lists[e.Target], both = cpus, both.Union(cpus)
+			listed[e.Target], both = true, both.Union(cpus)
 			boundary = boundary || e.Owner == plan.OwnerIsolate
 		}
 	}
 	both = both.Difference(exclusive) // An agent may have died before a list left out what it pinned.
 	for _, e := range entries {
-		has, is := lists[e.Target]
-		if gets := original(e, both); boundary && is && !gets.IsEmpty() && gets != has {
-			widen = append(widen, plan.Change{From: e.Intent, Setting: plan.Setting{
+		from := standing(e, stands)
+		has, _ := listOf(e, from)
+		if gets := original(e, both); boundary && listed[e.Target] && !gets.IsEmpty() && gets != has {
+			widen = append(widen, plan.Change{From: from, Setting: plan.Setting{
 				Target: e.Target, ID: e.ID, Value: plan.Value(cgroup.ListValue(gets)),
 				Owner: plan.OwnerPool, Workload: e.Workload, Why: "no agent moves the boundary of offline work",
 			}})
 		}
 	}
-	return func(e journal.Entry) bool {
-		_, list := lists[e.Target]
-		return e.Owner == plan.OwnerIsolate && !list
-	}, widen
+	return func(e journal.Entry) bool { return e.Owner == plan.OwnerIsolate && !listed[e.Target] }, widen
 }
 
-// listOf returns the CPUs that a group was given.
-func listOf(e journal.Entry) (cpus cpuset.Set, is bool) {
+// standing is what stands of an entry, and its intent where that is not known: who writes compares.
+func standing(e journal.Entry, stands map[plan.Target]plan.Value) plan.Value {
+	if v, is := stands[e.Target]; is {
+		return v
+	}
+	return e.Intent
+}
+
+// listsOf returns the CPUs that a group has or is to have. What a pinned group had of another owner is not
+// its own.
+func listsOf(e journal.Entry, stands map[plan.Target]plan.Value) (cpus cpuset.Set, is bool) {
+	cpus, is = listOf(e, e.Intent)
+	if has, stood := listOf(e, standing(e, stands)); stood && (e.Owner != plan.OwnerPlace || e.Owned) {
+		return cpus.Union(has), true
+	}
+	return cpus, is
+}
+
+// listOf returns the CPUs of a value that a group may have.
+func listOf(e journal.Entry, v plan.Value) (cpus cpuset.Set, is bool) {
 	if cgroupfile.Knob(e.Target) != cgroup.KnobCPUs {
 		return cpuset.Set{}, false
 	}
-	cpus, inherits, err := cgroup.Value(e.Intent).List()
+	cpus, inherits, err := cgroup.Value(v).List()
 	return cpus, err == nil && !inherits
 }
 

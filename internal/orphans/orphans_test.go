@@ -20,8 +20,8 @@ func entry(group string, k cgroup.Knob, owner plan.Owner, original, stands strin
 }
 
 // show says what Of returns: a group that goes back, and what one gets otherwise.
-func show(entries []journal.Entry, owner plan.Owner) string {
-	restore, widen := Of(entries, owner)
+func show(entries []journal.Entry, owner plan.Owner, stands map[plan.Target]plan.Value) string {
+	restore, widen := Of(entries, owner, stands)
 	var all []string
 	for _, e := range entries {
 		if restore(e) {
@@ -73,7 +73,45 @@ func TestOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := show(test.entries, test.owner); got != test.want {
+			if got := show(test.entries, test.owner, nil); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// What stands counts, where the intent was journaled and not written: both sides widen from that. A CPU that a
+// pinned group is yet to get, or still has, stays out of it, and one that it never had for itself does not.
+func TestOfWhatStands(t *testing.T) {
+	t.Parallel()
+	inherit := string(cgroup.Inherit)
+	batch, web := cgroupfile.Target("batch", cgroup.KnobCPUs), cgroupfile.Target("web", cgroup.KnobCPUs)
+	db := cgroupfile.Target("db", cgroup.KnobCPUs)
+	entries := func(isolate, pool, place string) []journal.Entry {
+		return []journal.Entry{
+			entry("batch", cgroup.KnobCPUs, plan.OwnerIsolate, inherit, isolate),
+			entry("web", cgroup.KnobCPUs, plan.OwnerPool, inherit, pool),
+			entry("db", cgroup.KnobCPUs, plan.OwnerPlace, inherit, place),
+		}
+	}
+	owned := entries("4-7", "2-3", "0")
+	owned[2].Owned = true
+	for name, test := range map[string]struct {
+		entries []journal.Entry
+		stands  map[plan.Target]plan.Value
+		want    string
+	}{
+		"the boundary was to move":       {entries("6-7", "2-5", "0-1"), map[plan.Target]plan.Value{batch: "4-7", web: "2-3"}, "batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 2-3 -> 2-7"},
+		"one side was to widen":          {entries("4-7", "2-7", "0-1"), map[plan.Target]plan.Value{batch: "4-7", web: "2-3"}, "batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 2-3 -> 2-7"},
+		"it was to end":                  {entries(inherit, inherit, "0-1"), map[plan.Target]plan.Value{batch: "4-7", web: "2-3"}, "batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 2-3 -> 2-7"},
+		"it was to begin":                {entries("4-7", "2-3", "0-1"), map[plan.Target]plan.Value{batch: plan.Value(inherit), web: "2-7"}, "batch cpuset.cpus: " + inherit + " -> 2-7"},
+		"a pin was to narrow":            {owned, map[plan.Target]plan.Value{batch: "4-7", web: "2-3", db: "0-2"}, "batch cpuset.cpus: 4-7 -> 3-7; web cpuset.cpus: 2-3 -> 3-7"},
+		"a pin was to begin":             {entries("4-7", "2-3", "0-1"), map[plan.Target]plan.Value{batch: "4-7", web: "0-3", db: "0-3"}, "batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 0-3 -> 2-7"},
+		"another writer's: as journaled": {entries("4-7", "2-3", "0-1"), map[plan.Target]plan.Value{batch: "4-7"}, "batch cpuset.cpus: 4-7 -> 2-7; web cpuset.cpus: 2-3 -> 2-7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := show(test.entries, plan.OwnerIsolate, test.stands); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
@@ -115,7 +153,7 @@ func TestNobodyIsHarmed(t *testing.T) {
 				exclusive = exclusive.Union(is)
 			}
 		}
-		restore, widen := Of(entries, plan.OwnerIsolate)
+		restore, widen := Of(entries, plan.OwnerIsolate, nil)
 		pinned := slices.ContainsFunc(entries, of(plan.OwnerPlace))
 		for _, e := range entries {
 			if restore(e) && (pinned || e.Owner == plan.OwnerPlace) {
