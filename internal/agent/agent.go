@@ -71,6 +71,8 @@ type Options struct {
 	// memory nodes, nil for all.
 	mover     localize.Mover
 	narrowing *narrowing.Looks
+	// settles puts back what nobody moves. It waits for systemd.
+	settles *apply.Applier
 }
 
 // hostFacts are what the control law needs of the running kernel.
@@ -113,7 +115,10 @@ func Run(ctx context.Context, opts Options) error {
 	for _, note := range j.Recovery().Notes() {
 		opts.Log.Warn("journal", "note", note)
 	}
-	settleOrphans(opts, host, j)
+	settles, settled := settling(opts, host, j)
+	defer settled()
+	opts.settles = settles
+	putBackOrphans(opts, j, settles)
 	units := reconcile.FindSystemd()
 	opts.narrowing = narrowing.OnHost(opts.Root, host, opts.Clock)
 	aside := cgroupfile.NewAside(opts.narrowing.May)

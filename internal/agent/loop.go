@@ -61,13 +61,19 @@ type controller struct {
 	// reported has what was said of problems that are still there.
 	reported reported
 
-	woken      chan struct{} // makes the loop turn at once
-	nextSecond time.Duration
-	// nextCheckpoint is when the checkpoint is due.
-	nextCheckpoint time.Duration
+	woken chan struct{} // makes the loop turn at once
+	turns
 	windows
 	// capabilities decide in this order, and are reported, measured and remembered.
 	capabilities []capability.Capability
+}
+
+// turns is what the loop does when.
+type turns struct {
+	nextSecond time.Duration
+	// nextCheckpoint is when the checkpoint is due.
+	nextCheckpoint time.Duration
+	unmoved        unmoved
 }
 
 // beside is who writes while the loop goes on: asking is how systemd is asked, nil where that does not
@@ -277,9 +283,13 @@ func (c *controller) decide(now time.Duration) {
 			all.Add(decided)
 		}
 	}
-	if !all.Held && !c.asking.IsAsking() {
+	switch {
+	case all.Held:
+		c.unmoved.hold(c, now)
+	case !c.asking.IsAsking():
 		c.bring(now, all.Settings)
 	}
+	c.unmoved.is = all.Held
 	for _, e := range all.Events {
 		c.report(e.PodUID, e.Reason, e.Text, e.Warning)
 	}
@@ -372,6 +382,9 @@ func (c *controller) stop() error {
 		return e.Target.Knob != string(cgroup.KnobCPUs) && capability.Reverts(infos, e.Owner)
 	}
 	drifted, failed := quotas.Leave(ends)
+	if c.unmoved.is { // and the lists did not go back by what was decided
+		failed += letFall(c)
+	}
 	c.burst.End()
 	c.writeCheckpoint(c.opts.Clock()) // again: the one before is what a kill in between leaves
 	if c.opts.RestoreOnStop {

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/orphans"
 	"github.com/berth-project/berth/internal/plan"
@@ -19,11 +22,10 @@ import (
 // runtime has reported the containers (LetGo): nobody looks at what these use until then.
 const orphanedAfter = time.Minute
 
-// settleOrphans is putBackOrphans by an Applier that waits for systemd.
-func settleOrphans(opts Options, host *cgroup.Host, j *journal.Journal) {
+// settling returns an Applier that waits for systemd, and what ends it.
+func settling(opts Options, host *cgroup.Host, j *journal.Journal) (*apply.Applier, func()) {
 	units := reconcile.NewSystemd()
-	defer units.Close()
-	putBackOrphans(opts, j, apply.New(driver.Kinds(host, units), j, apply.Options{Now: opts.Now, Records: reconcile.HasSystemd()}))
+	return apply.New(driver.Kinds(host, units), j, apply.Options{Now: opts.Now, Records: reconcile.HasSystemd()}), units.Close
 }
 
 // putBackOrphans puts back raised quotas and the boundary of offline work, where the agent before this
@@ -36,26 +38,74 @@ func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 	if !orphaned(j.Entries(), silence(j.Entries(), last, opts)) {
 		return
 	}
+	log := opts.Log.With("when", "before anything else")
 	for _, owner := range orphans.Movers() {
-		restore, widen := orphans.Of(j.Entries(), owner, applier.Stands(j.Entries()))
-		for _, r := range applier.Apply(plan.Order(applier.Kinds(), widen)) {
-			values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
-			if !r.Applied() {
-				opts.Log.Warn("not widened before anything else", append(values, "error", r.Err)...)
-				continue
-			}
-			opts.Log.Info("widened before anything else", values...)
-		}
-		for _, r := range applier.Restore(restore, false) {
-			values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
-			switch r.Outcome {
-			case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
-				opts.Log.Info("put back before anything else", values...)
-			default:
-				opts.Log.Warn("not put back before anything else", append(values, "error", r.Err)...)
-			}
-		}
+		putBackOwner(log, j, applier, owner, func(journal.Entry) bool { return true })
 	}
+}
+
+// putBackOwner puts back what an owner moved, of which entries it is asked for, or widens it, and says how much
+// failed.
+func putBackOwner(log *slog.Logger, j *journal.Journal, applier *apply.Applier, owner plan.Owner, of func(journal.Entry) bool) (failed int) {
+	restore, widen := orphans.Of(j.Entries(), owner, applier.Stands(j.Entries()))
+	for _, r := range applier.Apply(plan.Order(applier.Kinds(), widen)) {
+		values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
+		if !r.Applied() {
+			if !errors.Is(r.Err, apply.ErrChanged) && !errors.Is(r.Err, apply.ErrGone) { // they are another writer's, or nobody's
+				failed++
+			}
+			log.Warn("not widened", append(values, "error", r.Err)...)
+			continue
+		}
+		log.Info("widened", values...)
+	}
+	for _, r := range applier.Restore(func(e journal.Entry) bool { return of(e) && restore(e) }, false) {
+		values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
+		switch r.Outcome {
+		case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
+			log.Info("put back", values...)
+			continue
+		case apply.OutcomeFailed:
+			failed++
+		}
+		log.Warn("not put back", append(values, "error", r.Err)...)
+	}
+	return failed
+}
+
+// unmoved is since when this agent is held, if it is: nobody moves the boundary of offline work meanwhile.
+type unmoved struct {
+	is    bool
+	since time.Duration
+}
+
+// hold is what is done where too little is known to write lists: what an agent moved goes back once that lasts
+// as long as an agent that is away. What comes next may be hours away, as with a runtime that does not report.
+func (u *unmoved) hold(c *controller, now time.Duration) {
+	if !u.is {
+		*u = unmoved{is: true, since: now}
+	}
+	if now-u.since >= orphanedAfter {
+		u.since = now // what could not go back is tried again
+		letFall(c)
+	}
+}
+
+// letFall puts back the boundary of offline work and its quota, and says how much failed. It goes by the journal,
+// in which the lists of pinned groups are, and needs no container: who is beside a pinned group gets none of its
+// CPUs. Precedence and cookies stay: they do not follow the load, and keep online work first. Where another agent
+// holds the Lease of the node, its pinned groups are in no journal here, and nothing goes back.
+func letFall(c *controller) (failed int) {
+	moves := func(e journal.Entry) bool { return e.Owner == plan.OwnerIsolate && follows(e) }
+	if !inventory.IsAlone(c.inventory) || len(c.journal.Select(moves)) == 0 {
+		return 0
+	}
+	return putBackOwner(c.opts.Log.With("when", "while nobody moves it: "+c.inventory.Obstacle().Message), c.journal, c.opts.settles, plan.OwnerIsolate, follows)
+}
+
+// follows says of an entry that its value follows the load.
+func follows(e journal.Entry) bool {
+	return e.Target.Knob == string(cgroup.KnobCPUs) || e.Target.Knob == string(cgroup.KnobMax)
 }
 
 // orphaned says that an agent moved something, and was last heard of long ago.

@@ -2,12 +2,16 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
+	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -57,6 +61,100 @@ func TestOrphanThatStays(t *testing.T) {
 		}
 		if at < 0 || !strings.Contains(lines[at], "level=WARN") || !strings.Contains(lines[at], "outcome=failed") || !strings.Contains(lines[at], `original="50000 100000"`) || !strings.Contains(lines[at], limit) {
 			t.Errorf("line %d of:\n%s", at, m.log)
+		}
+	})
+}
+
+// divides gives a group on each side of a boundary, and one that is pinned, what an agent gave them that is dead.
+func (m *machine) divides(lists map[string]plan.Owner) {
+	m.t.Helper()
+	var changes []plan.Change
+	for list, owner := range lists {
+		group := string(owner)
+		m.addGroup(group, "max 100000")
+		m.write("sys/fs/cgroup/"+group+"/cpuset.cpus", "\n")
+		target := cgroupfile.Target(group, cgroup.KnobCPUs)
+		stands := m.controls.opts.settles.Read([]plan.Target{target})[0]
+		if stands.Err != nil {
+			m.t.Fatal(stands.Err)
+		}
+		m.write("sys/fs/cgroup/"+group+"/cpuset.cpus.effective", list+"\n")
+		changes = append(changes, plan.Change{From: stands.Value, Setting: plan.Setting{Target: target, ID: stands.ID, Value: plan.Value(list), Owner: owner, Workload: group}})
+	}
+	for _, r := range m.controls.opts.settles.Apply(changes) {
+		if r.Err != nil {
+			m.t.Fatal(r.Err)
+		}
+	}
+}
+
+// lists are the CPUs of these groups.
+func (m *machine) lists(groups ...plan.Owner) string {
+	var all []string
+	for _, group := range groups {
+		all = append(all, m.read("sys/fs/cgroup/"+string(group)+"/cpuset.cpus"))
+	}
+	return strings.Join(all, " ")
+}
+
+// The boundary of a dead agent falls a minute after the next one began that does not hear of the runtime, and when
+// that one is stopped before. Nobody comes to the CPUs of a pinned group. What stood before goes back where there is none.
+func TestBoundaryFallsWhileHeld(t *testing.T) {
+	const pool, isolate, place = plan.OwnerPool, plan.OwnerIsolate, plan.OwnerPlace
+	for name, test := range map[string]struct {
+		lists                   map[string]plan.Owner
+		stands, falls, inEffect string
+	}{
+		"beside a pinned group": {map[string]plan.Owner{"0": place, "1": pool, "2-3": isolate}, "1 2-3 0", "1-3 1-3 0", "1-3"},
+		"alone":                 {map[string]plan.Owner{"0-1": pool, "2-3": isolate}, "0-1 2-3", " ", "0-3"},
+	} {
+		groups := []plan.Owner{pool, isolate, place}[:len(test.lists)]
+		for _, waits := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, stopped %t", name, !waits), func(t *testing.T) {
+				in(t, func(t *testing.T, m *machine) {
+					m.makes()
+					m.joins()
+					m.divides(test.lists)
+					m.begin()
+					m.run(50*time.Second, 0)
+					if got := m.lists(groups...); got != test.stands {
+						t.Errorf("before a minute was over the lists are %q", got)
+					}
+					for _, group := range groups { // as the kernel has it after the write
+						if group != place {
+							m.write("sys/fs/cgroup/"+string(group)+"/cpuset.cpus.effective", test.inEffect+"\n")
+						}
+					}
+					if waits {
+						m.run(20*time.Second, 0)
+					} else if err := m.stop(); err != nil {
+						t.Error(err)
+					}
+					if got := m.lists(groups...); got != test.falls {
+						t.Errorf("the lists are %q, want %q", got, test.falls)
+					}
+					if waits {
+						_ = m.stop()
+					}
+				})
+			})
+		}
+	}
+}
+
+// Another agent that holds the Lease of the node may have pinned groups that no journal here has: nothing falls.
+func TestBoundaryStaysBesideAnotherAgent(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		m.makes()
+		m.joins()
+		m.divides(map[string]plan.Owner{"0-1": plan.OwnerPool, "2-3": plan.OwnerIsolate})
+		c := m.controls
+		c.inventory.Take(&cluster.Snapshot{Generation: 1, PodsFrom: cluster.APIServer, Lease: cluster.Lease{Other: "another"}})
+		m.begin()
+		m.run(2*orphanedAfter, 0)
+		_ = m.stop()
+		if got := m.lists(plan.OwnerPool, plan.OwnerIsolate); got != "0-1 2-3" {
+			t.Errorf("the lists are %q", got)
 		}
 	})
 }

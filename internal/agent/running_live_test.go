@@ -268,7 +268,8 @@ func (b *bed) runs() {
 	b.must(err)
 	opts.narrowing = narrowing.OnHost(b.root, b.host, opts.Clock)
 	aside := cgroupfile.NewAside(opts.narrowing.May)
-	c := newController(opts, b.host, j, newApplier(opts, b.host, j, nil, aside))
+	opts.settles = newApplier(opts, b.host, j, nil, aside)
+	c := newController(opts, b.host, j, opts.settles)
 	c.aside = aside
 	client, err := cluster.New(cluster.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Node: "n", Identity: "i"})
 	b.must(err)

@@ -198,6 +198,7 @@ func (m *machine) makes() {
 		m.t.Fatal(err)
 	}
 	applier := apply.New(cgroupfile.Kinds(host, nil), m.journal, apply.Options{})
+	opts.settles = applier
 	putBackOrphans(opts, m.journal, applier)
 	m.controls = newController(opts, host, m.journal, applier)
 }

@@ -128,6 +128,9 @@ func (inv *Inventory) Obstacle() Obstacle {
 	return o
 }
 
+// IsAlone says that no other agent holds the Lease of this node, as far as the API server said.
+func IsAlone(inv *Inventory) bool { return inv.owner.agent == (Obstacle{}) }
+
 // Settled says whether enough is known to change CPU sets, or to put them back: the CPUs of
 // the node and, in a cluster, its pods and who owns CPU sets. An agent that was just started
 // knows no container yet, and must not take that for no container being there.
