@@ -21,10 +21,10 @@
 //
 // Files: inventory.go is what is known and desired, cpus.go who has which CPUs, take.go what the cluster reports, with
 // pods.go and policies.go; events.go what the runtime reports and asks, containers.go what
-// is known of containers by it; answers.go what Berth answered it, which separates Berth's
-// sets from those of other owners, which foreign.go finds, and renew.go brings up to date; owner.go whether the CPU sets of
-// this node are Berth's to set; early.go the pods that only the runtime has reported,
-// standalone.go the workloads of a host without Kubernetes, report.go the events and
-// annotations to write, burst.go the groups that may burst, facts.go the containers as every
-// capability goes by them, caps.go the rules.
+// is known of containers by it; answers.go what Berth answered it, which separates Berth's sets from
+// those of other owners, which foreign.go finds, and renew.go brings up to date; owner.go whether the
+// CPU sets of this node are Berth's to set; early.go the pods that only the runtime has reported,
+// standalone.go the workloads of a host without Kubernetes, report.go the events and annotations to
+// write, burst.go the groups that may burst, facts.go the containers as every capability goes by them,
+// caps.go the rules.
 package inventory

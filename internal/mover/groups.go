@@ -86,7 +86,7 @@ func parsePressure(text string) (time.Duration, error) {
 // ClaimOf returns what a group may still take of the memory nodes that it has: nothing where it has no
 // memory limit of its own.
 func ClaimOf(host *cgroup.Host, group string) (locality.Claim, error) {
-	g, err := host.Group(group)
+	g, err := host.Group(group, cgroup.CPUSet)
 	if err != nil {
 		return locality.Claim{}, err
 	}
@@ -96,10 +96,10 @@ func ClaimOf(host *cgroup.Host, group string) (locality.Claim, error) {
 		return locality.Claim{}, err
 	}
 	m, err := g.Memory()
-	if errors.Is(err, cgroup.ErrNoController) {
-		return locality.Claim{Nodes: nodes}, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, cgroup.ErrNoController), errors.Is(err, cgroup.ErrNoHierarchy), errors.Is(err, cgroup.ErrNoGroup):
+		return locality.Claim{Nodes: nodes}, nil // no limit of its own
+	case err != nil:
 		return locality.Claim{}, err
 	}
 	defer m.Close()

@@ -2,7 +2,6 @@ package narrowing
 
 import (
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
 )
@@ -16,16 +15,6 @@ type groups struct {
 
 // Claim is Groups.
 func (g groups) Claim(path string) (locality.Claim, error) { return mover.ClaimOf(g.host, path) }
-
-// Nodes is Groups.
-func (g groups) Nodes(path string) (cpuset.Set, error) {
-	group, err := g.host.Group(path, cgroup.CPUSet)
-	if err != nil {
-		return cpuset.Set{}, err
-	}
-	defer group.Close()
-	return group.EffectiveMems()
-}
 
 // Memory is Groups.
 func (g groups) Memory(path string) (locality.Memory, error) {

@@ -64,6 +64,7 @@ type look struct {
 
 	group string
 	to    cpuset.Set
+	own   locality.Claim
 	// leaves are the nodes that the group loses. Where there are none no page moves (do_migrate_pages in
 	// mm/mempolicy.c): threads and policies alone are in the way, and policies only where places are others.
 	leaves    cpuset.Set
@@ -82,11 +83,14 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err := pages.MayEnd(l.opts.Kernel); err != nil {
 		return err
 	}
-	has, err := l.opts.Groups.Nodes(group)
+	own, err := l.opts.Groups.Claim(group)
 	if err != nil {
-		return fmt.Errorf("memory nodes of %q: %w", group, err)
+		return fmt.Errorf("memory nodes and limit of %q: %w", group, err)
 	}
-	one := &look{Looks: l, group: group, to: to, leaves: has.Difference(to), shifts: pages.Shifts(has, to), seen: map[int]uint64{}}
+	has := own.Nodes
+	one := &look{
+		Looks: l, group: group, to: to, own: own, leaves: has.Difference(to), shifts: pages.Shifts(has, to), seen: map[int]uint64{},
+	}
 	if err := one.counted(); err != nil {
 		return err
 	}
@@ -281,10 +285,6 @@ func (l *look) room() error {
 	if l.widens() {
 		return nil
 	}
-	own, err := l.opts.Groups.Claim(l.group)
-	if err != nil {
-		return fmt.Errorf("memory limit of %q: %w", l.group, err)
-	}
 	nodes, all, err := l.nodes()
 	if err != nil {
 		return err
@@ -305,8 +305,8 @@ func (l *look) room() error {
 		}
 		room += max(memory.Room(taken.At(node)), 0)
 	}
-	if room < own.Bytes {
-		return fmt.Errorf("%w: %d MiB, the group may still take %d by its limit", ErrNoRoom, room>>20, own.Bytes>>20)
+	if room < l.own.Bytes {
+		return fmt.Errorf("%w: %d MiB, the group may still take %d by its limit", ErrNoRoom, room>>20, l.own.Bytes>>20)
 	}
 	return nil
 }

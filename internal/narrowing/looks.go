@@ -37,11 +37,9 @@ type Groups interface {
 	Processes(group string) ([]int, error)
 	// Memory is where the memory is that a group is charged for.
 	Memory(group string) (locality.Memory, error)
-	// Claim is what a group may still take by its limit, and of which nodes. A group that is not there
-	// any more is cgroup.ErrNoGroup.
+	// Claim is which memory nodes a group has, and what it may still take of them by its limit. A group
+	// that is not there any more is cgroup.ErrNoGroup.
 	Claim(group string) (locality.Claim, error)
-	// Nodes are the memory nodes that a group has.
-	Nodes(group string) (cpuset.Set, error)
 }
 
 // Options are what Looks work with. Every field is required.

@@ -98,8 +98,6 @@ func (m *machine) run(pid, threads int) {
 	}
 }
 
-func (m *machine) Nodes(string) (cpuset.Set, error) { return m.nodes, nil }
-
 func (m *machine) Memory(string) (locality.Memory, error) { return m.memory, nil }
 
 func (m *machine) Claim(group string) (locality.Claim, error) {
