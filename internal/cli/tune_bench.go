@@ -171,6 +171,7 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 	if err != nil {
 		return found, err
 	}
+	j.host.Keep = once(j.host.Keep)
 	err = j.with(func(u *tuner.Tuner) error {
 		if err := j.unapplied(u.Applied()); err != nil {
 			return err
@@ -198,6 +199,20 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		return applyError(err, done.Restored)
 	})
 	return found, err
+}
+
+// once has one keeper for all runs. It is there in both kinds of them, and waits for the end of this process
+// without a look at the clock: one that was started for each run with the profile would cost only these.
+func once(keep func(tuner.Applied) error) func(tuner.Applied) error {
+	kept := false
+	return func(a tuner.Applied) error {
+		if kept {
+			return nil
+		}
+		err := keep(a)
+		kept = err == nil
+		return err
+	}
 }
 
 // unapplied refuses a host that has a profile.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -81,6 +82,33 @@ func Holder(stateDir string) (pid int, alive bool, err error) {
 		return 0, false, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return readPID(f), false, nil
+}
+
+// Released waits until nobody holds the state directory, at once where nobody does, and looks at no clock
+// meanwhile. The error is that of ctx, or the file system's.
+func Released(ctx context.Context, stateDir string) error {
+	_, held, err := Holder(stateDir)
+	if !held {
+		return err
+	}
+	f, err := os.Open(filepath.Join(stateDir, lockName))
+	if err != nil {
+		return fmt.Errorf("open lock: %w", err)
+	}
+	released := make(chan error, 1)
+	go func() { // which a process that ends does not wait for
+		defer f.Close()
+		released <- flock(f, unix.LOCK_SH)
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the caller's own
+	case err := <-released:
+		if err != nil {
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		return nil
+	}
 }
 
 func flock(f *os.File, how int) error {

@@ -112,7 +112,7 @@ const (
 
 // Await waits until nothing is left to be committed or undone: it undoes what is due, and ends
 // when the record is committed or gone. Another command may hold the directory meanwhile: an
-// apply under way looks due, and keeps its lock. What a rollback left waits for the deadline: its
+// apply under way looks due, and keeps its lock; Await waits then until that is given back. What a rollback left waits for the deadline: its
 // user is there, and the next command finds the directory free. An undo that the kernel or the disk
 // refuses is tried again, for as long as it takes. Of a damaged journal goes back what can be read.
 // What Open says of an undo is returned. The error is that of the context, of the record, ErrLeft
@@ -122,28 +122,55 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 	retry := firstRetry
 	for {
 		wait := pause
-		a, is, err := Load(h.Dir)
-		if err != nil {
+		switch notes, how, err := attend(h); how {
+		case over:
+			return notes, err
+		case refused:
+			wait, retry = retry, min(2*retry, lastRetry)
+		case busy:
+			wait = 0
+		case early:
+		}
+		if err := rest(ctx, h.Dir, wait); err != nil {
 			return nil, err
 		}
-		if !is || a.Phase == Committed || !a.Stands(h.Boot) {
-			return nil, nil
+	}
+}
+
+// attend looks at the record once, and has Open undo what is due. Where none is to be undone while another command
+// works there, that may be a comparison, which has the profile again and again.
+func attend(h Host) (notes []string, how end, err error) {
+	a, is, err := Load(h.Dir)
+	switch {
+	case err != nil:
+		return nil, over, err
+	case !is || a.Phase == Committed || !a.Stands(h.Boot):
+		_, held, err := journal.Holder(h.Dir)
+		if held {
+			return nil, busy, nil
 		}
-		if a.awaited(h.Boot, h.Boottime()) {
-			notes, end, err := finish(h)
-			switch end {
-			case over:
-				return notes, err
-			case refused:
-				wait, retry = retry, min(2*retry, lastRetry)
-			case busy:
-			}
+		return nil, over, err
+	case !a.awaited(h.Boot, h.Boottime()):
+		return nil, early, nil
+	}
+	return finish(h)
+}
+
+// rest waits for a time, or without one until nobody works in the directory: without a look at the clock, which
+// would cost what is being measured there.
+func rest(ctx context.Context, dir string, wait time.Duration) error {
+	if wait == 0 {
+		err := journal.Released(ctx, dir)
+		if err == nil || ctx.Err() != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err() //nolint:wrapcheck // the caller's own
-		case <-time.After(wait):
-		}
+		wait = pause
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the caller's own
+	case <-time.After(wait):
+		return nil
 	}
 }
 
@@ -159,6 +186,7 @@ const (
 	busy    end = iota // Another command works there.
 	refused            // Something could not be put back, or read, that another try may.
 	over               // Nothing is left to be done here.
+	early              // The deadline is to come.
 )
 
 // finish has Open undo what is due.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -971,6 +972,45 @@ func TestAwaitLeavesTheLockToItsHolder(t *testing.T) {
 		h.awaitsWithoutLock()
 	}
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+}
+
+// TestAwaitLooksAtNoClock: who keeps the deadline of a comparison waits for the end of its process, through runs
+// with the profile and runs without it, and looks neither at the clock nor at the record meanwhile. It undoes what
+// that process left.
+func TestAwaitLooksAtNoClock(t *testing.T) {
+	for start, name := range []string{"started with the profile", "started without it"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			before := h.files()
+			var looks atomic.Int32
+			keeper := h.host()
+			keeper.Boottime = func() time.Duration { looks.Add(1); return time.Hour }
+			held := order(time.Second, some())
+			held.Held = true
+			ended := make(chan error, 1)
+			u := h.tuner()
+			for run := range 3 {
+				if run%2 == 0 {
+					_, err := u.Apply(held)
+					must(t, err)
+				} else {
+					u.Undo()
+				}
+				if run == start {
+					go func() { _, err := tuner.Await(t.Context(), keeper); ended <- err }()
+				}
+				time.Sleep(300 * time.Millisecond) // of one that polls these are two looks
+				if n := looks.Load(); n > 1 || len(ended) > 0 {
+					t.Fatalf("run %d: %d looks; ended: %d", run, n, len(ended))
+				}
+			}
+			must(t, u.Close())
+			must(t, <-ended)
+			if d := cmp.Diff(before, h.files()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
 }
 
 // TestAwaitLeavesARollbackToItsUser: who rolled back and was told what is not as before gives the
