@@ -228,14 +228,19 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		}
 	} else {
 		c.Value = write
-		if a.mayStop(c) {
-			_ = a.journal.Intend(c) // best effort, as above: of a crash on the way
-		}
+		a.mayBeKilled(c)
 	}
 	if _, _, err := a.write(call, c, StepRestored, StepRestoreVerified); err != nil {
 		return r.failed(err)
 	}
 	return r
+}
+
+// mayBeKilled records the way back where a kill may leave it half done.
+func (a *Applier) mayBeKilled(c plan.Change) {
+	if a.mayStop(c) {
+		_ = a.journal.Intend(c) // best effort, as for the half way of a list
+	}
 }
 
 // forget drops the entry of a target that needs nothing any more.
