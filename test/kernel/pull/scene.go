@@ -167,12 +167,10 @@ func (s *scene) move(thread, to int, by Mover) {
 	s.arm.Moved[by]++
 }
 
-// pass counts the time up to now for each thread that waits.
+// pass counts the time up to now for each thread that waits. The records of two CPUs may be out of order by a
+// little: then now is earlier, and what was counted too much is taken off again.
 func (s *scene) pass(now time.Duration) {
 	passed := now - s.at
-	if passed <= 0 { // The records of two CPUs may be out of order by a little.
-		return
-	}
 	s.at = now
 	if len(s.waiting) == 0 {
 		return

@@ -115,8 +115,8 @@ func TestScene(t *testing.T) {
 			return s
 		}, result{waits: 1, time: map[Place]float64{Busy: 0.8}, left: 1}},
 		"an idle CPU beats one with hogs only": {func() *script {
-			s := began(burns)
-			s.ticks(0, 2, 0, TickEnd)
+			s := began(0)
+			s.ticks(0, 2, burns, TickEnd)
 			s.switches(800, 0, runner, stacked, false)
 			return s
 		}, result{waits: 1, time: map[Place]float64{BesideIdle: 0.8}}},
@@ -189,11 +189,11 @@ func TestScene(t *testing.T) {
 		}, result{unclear: 1}},
 		"events out of order": {func() *script {
 			s := began(burns)
-			s.ticks(600, 1, burns, TickEnd)
-			s.ticks(-20, 0, runner, TickEnd)
-			s.switches(20, 0, runner, stacked, false)
+			s.ticks(600, 0, runner, TickEnd)
+			s.switches(-20, 1, burns, load, true)
+			s.switches(100, 0, runner, stacked, false)
 			return s
-		}, result{waits: 1, stacks: 1, time: map[Place]float64{BesideHogs: 0.6}, ended: map[Mover]int{OwnCPU: 1}}},
+		}, result{waits: 1, stacks: 1, time: map[Place]float64{BesideHogs: 0.58, Busy: 0.1}, ended: map[Mover]int{OwnCPU: 1}}},
 		"waits of others and of hogs": {func() *script {
 			s := &script{}
 			s.switches(1, 0, runner, load, false)
