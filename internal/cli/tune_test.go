@@ -322,7 +322,7 @@ func BenchmarkTunePlan(b *testing.B) {
 	var threads strings.Builder
 	for tid := 10_000; tid < 11_000; tid++ {
 		fmt.Fprintln(&threads, tid)
-		write(b, dir, fmt.Sprintf("proc/%d/stat", tid), fmt.Sprintf("%d (db) S%s\n", tid, strings.Repeat(" 0", 49)))
+		write(b, dir, fmt.Sprintf("proc/%d/task/%[1]d/stat", tid), fmt.Sprintf("%d (db) S%s\n", tid, strings.Repeat(" 0", 49)))
 	}
 	write(b, dir, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
 	write(b, dir, group+"cpuset.cpus", "0-511\n")

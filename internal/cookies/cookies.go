@@ -25,6 +25,9 @@ const (
 	againAfter = time.Minute
 	// budget is how many threads are looked at in a round: about ten milliseconds.
 	budget = 16384
+	// starts is of how many threads without the cookie it is asked in a round when they were started: about as long,
+	// since that is a file of each.
+	starts = 512
 )
 
 // Host opens groups and lists their threads. *cgroup.Host is one.
@@ -52,6 +55,9 @@ type Offline struct {
 	// sweep is the look at all of them that is under way, and left what is left of the round's budget.
 	sweep sweep
 	left  int
+	// start returns when a thread was started, and starts is how often it may be asked in this round.
+	start  func(tid int) (uint64, error)
+	starts int
 	// until is when looks become rare, next when the next one is due.
 	until, next time.Duration
 	// failure is why no cookie could be given, until it is tried again a minute later.
@@ -68,7 +74,9 @@ type found struct {
 }
 
 // New returns Offline without a cookie. touch has the next pass look at a group.
-func New(host Host, touch func(group string)) Offline { return Offline{host: host, touch: touch} }
+func New(host Host, touch func(group string)) Offline {
+	return Offline{host: host, touch: touch, start: kernel.ThreadStart}
+}
 
 // Drop lets the cookie go: who has it keeps it until that is put back.
 func (c *Offline) Drop() {
@@ -127,7 +135,7 @@ func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 		}
 		c.held = held
 	}
-	c.left = budget
+	c.left, c.starts = budget, starts
 	if !slices.Equal(groups, c.groups) {
 		c.change(groups)
 		c.until, c.next = now+lookFor, now
@@ -153,7 +161,7 @@ func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 
 // look goes on with the sweep, past groups that cannot be looked at: a thread that may not be asked
 // (ptrace_may_access in sched_core_share_pid, kernel/sched/core_sched.c) costs the others no cookie. It returns why
-// where none of the groups can.
+// where none of the groups can. A group of too many threads is no such reason: others may get the cookie yet.
 func (c *Offline) look(host looks) (reason string) {
 	for {
 		var err error
@@ -162,7 +170,7 @@ func (c *Offline) look(host looks) (reason string) {
 		}
 		group := c.sweep.skip()
 		c.found[group] = found{have: c.found[group].have, unseen: err.Error()}
-		if !slices.ContainsFunc(c.groups, func(group string) bool { return c.found[group].unseen == "" }) {
+		if !errors.Is(err, cookie.ErrTooMany) && !slices.ContainsFunc(c.groups, func(group string) bool { return c.found[group].unseen == "" }) {
 			return err.Error()
 		}
 	}
@@ -192,11 +200,15 @@ func (c *Offline) change(groups []string) {
 	}
 }
 
-// list implements looks.
+// list implements looks. A group that has too many threads for the driver is not looked at: who is in it would have
+// the agent do nothing else.
 func (c *Offline) list(group string) ([]int, error) {
 	tids, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) ([]int, error) { return cookie.List(c.host, g) })
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		return nil, nil
+	}
+	if err == nil && len(tids) > cookie.Most {
+		err = fmt.Errorf("%w: it has %d", cookie.ErrTooMany, len(tids))
 	}
 	return tids, err
 }
@@ -206,7 +218,7 @@ func (c *Offline) see(tids []int, into *cookie.Threads) error { return into.See(
 
 // seen implements looks.
 func (c *Offline) seen(group string, now cookie.Threads) {
-	lack := joiners(now.Lack)
+	lack := c.joiners(now.Lack)
 	c.joins.See(kernel.Boottime(), group, lack)
 	c.found[group] = found{have: len(now.Have), lacks: len(lack) > 0}
 }
@@ -216,13 +228,20 @@ func (c *Offline) lacking() []string {
 	return slices.DeleteFunc(slices.Clone(c.groups), func(group string) bool { return !c.found[group].lacks })
 }
 
-// joiners returns those of the threads that are still there.
-func joiners(tids []int) []isolate.Joiner {
+// joiners returns those of the threads that are still there, and all of which that is not asked any more.
+func (c *Offline) joiners(tids []int) []isolate.Joiner {
 	all := make([]isolate.Joiner, 0, len(tids))
 	for _, tid := range tids {
-		if start, err := kernel.ThreadStart(tid); err == nil {
-			all = append(all, isolate.Joiner{TID: tid, Start: time.Duration(start) * tick}) //nolint:gosec // since boot
+		one := isolate.Joiner{TID: tid}
+		if c.starts > 0 {
+			c.starts--
+			start, err := c.start(tid)
+			if err != nil {
+				continue
+			}
+			one.Start = time.Duration(start) * tick //nolint:gosec // since boot
 		}
+		all = append(all, one)
 	}
 	return all
 }

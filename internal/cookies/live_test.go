@@ -138,7 +138,9 @@ func (s *storm) lacking() (lack []isolate.Joiner, have int) {
 	s.Helper()
 	now, err := cookie.Look(s.host, s.offline.Handle(), s.cookies.held.ID())
 	must(s.T, err)
-	return joiners(now.Lack), len(now.Have)
+	c := New(s.host, nil)
+	c.starts = len(now.Lack)
+	return c.joiners(now.Lack), len(now.Have)
 }
 
 // pass is one of the agent: it looks, writes where threads have no cookie, and looks again there.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cookie"
 )
 
@@ -162,6 +163,55 @@ func TestSweepStopsAtAnError(t *testing.T) {
 	h.err = nil
 	if _, err := s.step(16, h); err != nil || !slices.Equal(h.found, []string{"a 1 1"}) {
 		t.Errorf("%v, %q", err, h.found)
+	}
+}
+
+// TestStartsAreWithinABudget: when threads were started is asked of no more than a round has time for, of all groups
+// together. The others lack the cookie as well.
+func TestStartsAreWithinABudget(t *testing.T) {
+	t.Parallel()
+	c := New(nil, nil)
+	asked := 0
+	c.start = func(int) (uint64, error) {
+		asked++
+		return 1, nil
+	}
+	c.change([]string{"a", "b"})
+	c.starts = starts
+	c.joins.Round(0, func(string) bool { return true })
+	for _, group := range c.groups {
+		c.seen(group, cookie.Threads{Lack: from(1, 20_000)})
+	}
+	if s := c.joins.Lacking; asked != starts || s != 40_000 || len(c.lacking()) != 2 {
+		t.Errorf("%d starts were asked, %d lack the cookie, groups %q; want %d, 40000, two", asked, s, c.lacking(), starts)
+	}
+}
+
+// listed is a host on which every group has these threads.
+type listed struct{ tids []int }
+
+func (h listed) Group(string, ...cgroup.Controller) (*cgroup.Group, error) {
+	return &cgroup.Group{}, nil
+}
+
+func (h listed) ThreadIDs(*cgroup.Group) (tids []int, foreign int, err error) { return h.tids, 0, nil }
+
+// TestTooManyThreadsAreNotSwept: a group of more threads than the driver gives a cookie is listed, and no thread of it
+// is looked at. It is named, and ends nobody's cookie.
+func TestTooManyThreadsAreNotSwept(t *testing.T) {
+	t.Parallel()
+	c := New(listed{from(1<<30, cookie.Most+1)}, nil) // no thread has such an id
+	c.left = budget
+	c.change([]string{"large"})
+	c.sweep = sweep{left: []string{"large"}}
+	if reason := c.look(&c); reason != "" || c.left > 0 {
+		t.Errorf("%q, %d of the budget are left", reason, c.left)
+	}
+	if got, want := c.Problem(), "core scheduling: group large: more than 65536 threads: it has 65537"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(c.lacking()) > 0 || c.Isolates() {
+		t.Errorf("%q lack it, isolates %t", c.lacking(), c.Isolates())
 	}
 }
 

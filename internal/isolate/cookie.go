@@ -37,7 +37,7 @@ func (s Sharing) Refused() (reason string, needless bool) {
 // forked it.
 type Joiner struct {
 	TID int
-	// Start is when it was started, in time since boot.
+	// Start is when it was started, in time since boot, 0 where that was not asked.
 	Start time.Duration
 }
 
@@ -56,9 +56,16 @@ type Joins struct {
 
 // joined are the threads of one group that have no cookie.
 type joined struct {
-	at    time.Duration // of the last look
-	since map[Joiner]time.Duration
+	at   time.Duration // of the last look
+	lack map[int]lack  // by thread
 }
+
+// lack is a thread without the cookie: when it was started, 0 for unknown, and since when it lacks it.
+type lack struct{ start, since time.Duration }
+
+// same says that it is the thread that has its id now, as far as is known: a gap that two threads share is
+// reported too long, never too short.
+func (l lack) same(one Joiner) bool { return l.start == 0 || one.Start == 0 || l.start == one.Start }
 
 // Round begins a round of looks, of which one had all groups that are offline work's. It forgets
 // all groups but those that are still there.
@@ -69,7 +76,7 @@ func (j *Joins) Round(now time.Duration, still func(group string) bool) {
 	j.before, j.round = j.round, now
 	for group, g := range j.groups {
 		if !still(group) {
-			j.Lacking -= len(g.since)
+			j.Lacking -= len(g.lack)
 			delete(j.groups, group)
 		}
 	}
@@ -87,20 +94,19 @@ func (j *Joins) See(now time.Duration, group string, lacking []Joiner) {
 		g = &joined{at: j.before}
 		j.groups[group] = g
 	}
-	since := make(map[Joiner]time.Duration, len(lacking))
+	for _, had := range g.lack { // until now, also if it has the cookie by now, or ended
+		j.Longest = max(j.Longest, now-had.since)
+	}
+	lacks := make(map[int]lack, len(lacking))
 	for _, one := range lacking {
-		from, known := g.since[one]
-		if !known {
-			from = min(max(one.Start, g.at), now)
+		had, known := g.lack[one.TID]
+		if !known || !had.same(one) {
+			had = lack{since: min(max(one.Start, g.at), now)}
 		}
-		since[one] = from
-		j.Longest = max(j.Longest, now-from)
+		had.start = max(had.start, one.Start)
+		lacks[one.TID] = had
+		j.Longest = max(j.Longest, now-had.since)
 	}
-	for one, from := range g.since { // it has the cookie now, or ended
-		if _, still := since[one]; !still {
-			j.Longest = max(j.Longest, now-from)
-		}
-	}
-	j.Lacking += len(since) - len(g.since)
-	g.at, g.since = now, since
+	j.Lacking += len(lacks) - len(g.lack)
+	g.at, g.lack = now, lacks
 }

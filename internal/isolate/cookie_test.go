@@ -66,3 +66,19 @@ func TestJoins(t *testing.T) {
 		t.Errorf("%d without after the group went", j.Lacking)
 	}
 }
+
+// A thread of which the start was not asked at one look is the same at the next one: its gap goes on.
+func TestJoinsWithoutStart(t *testing.T) {
+	t.Parallel()
+	var j Joins
+	const s = time.Second
+	j.Round(100*s, func(string) bool { return true })
+	for _, step := range []struct {
+		at, start, longest time.Duration
+	}{{100 * s, 3 * s, 0}, {101 * s, 0, s}, {102 * s, 3 * s, 2 * s}, {103 * s, 103 * s, 3 * s}, {105 * s, 0, 3 * s}} {
+		j.See(step.at, "a", []Joiner{{7, step.start}})
+		if j.Lacking != 1 || j.Longest != step.longest {
+			t.Errorf("at %s: %d without, longest %s, want 1, %s", step.at, j.Lacking, j.Longest, step.longest)
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Where /proc/<tid>/stat has the flags and the start of a thread, counted from the state, which
+// Where ThreadStat has the flags and the start of a thread, counted from the state, which
 // is the first field after the name.
 const (
 	flagsField = 6
@@ -51,9 +51,15 @@ func ThreadIsBound(tid int) bool {
 	return err == nil && flags&noSetAffinity != 0
 }
 
-// threadStat returns a number of /proc/<tid>/stat.
+// ThreadStat is the file of a thread's state under a /proc. It is not /proc/<tid>/stat: that one is of the whole
+// process, whichever thread it is asked of, and the kernel walks all threads for it (do_task_stat with whole=1 in
+// fs/proc/array.c), before Linux 6.8 with interrupts off. Whoever asked it of each thread would wait for the square of
+// their number. Both files have the same fields, and those of the thread where a thread has them.
+func ThreadStat(tid string) string { return "/proc/" + tid + "/task/" + tid + "/stat" }
+
+// threadStat returns a number of that file.
 func threadStat(tid, field int) (uint64, error) {
-	name := fmt.Sprintf("/proc/%d/stat", tid)
+	name := ThreadStat(strconv.Itoa(tid))
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return 0, err //nolint:wrapcheck // the callers say what they want, and the error names the file

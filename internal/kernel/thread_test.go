@@ -6,6 +6,9 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A thread is known by its id and its start, and its affinity is never empty.
@@ -28,5 +31,32 @@ func TestThread(t *testing.T) {
 	}
 	if _, err := ThreadStart(none); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the start of no thread: %v", err)
+	}
+}
+
+// TestThreadStat: the state of a thread is read where the kernel looks at that thread alone, of one that leads its
+// process, of another one, and of one that ended.
+func TestThreadStat(t *testing.T) {
+	if got, want := ThreadStat("7"), "/proc/7/task/7/stat"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	leader, err := ThreadStart(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other int
+	var start uint64
+	OnThread(func() {
+		other = unix.Gettid()
+		start, err = ThreadStart(other)
+	})
+	if err != nil || start < leader || other == os.Getpid() {
+		t.Errorf("thread %d started at %d, %v; its process at %d", other, start, err, leader)
+	}
+	for ; err == nil; time.Sleep(time.Millisecond) {
+		_, err = ThreadStart(other)
+	}
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the start of a thread that ended: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ const (
 	ThreadsFileV1 = "tasks" // cgroup v1
 )
 
-// Where /proc/TID/stat has the priority and the policy, counted from the state, which is the first
+// Where kernel.ThreadStat has the priority and the policy, counted from the state, which is the first
 // field after the name.
 const (
 	priorityField = 37
@@ -57,7 +57,7 @@ func (h *Host) Slices(group string) []string {
 
 // policy is that of a thread, unknown of one that is gone.
 func (h *Host) policy(tid string) (class kernel.Class, priority string, known bool) {
-	text := h.Text("/proc/" + tid + "/stat")
+	text := h.Text(kernel.ThreadStat(tid))
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // a name may hold anything
 	if len(fields) <= policyField {
 		return 0, "", false

@@ -165,8 +165,8 @@ func TestUnitsOfV1(t *testing.T) {
 		"usr/lib/systemd/system/idle.service":               {},
 		group + "/tasks":                                    {Data: []byte("7\n")},
 		group + "/inner/tasks":                              {Data: []byte("8\n")},
-		"proc/7/stat":                                       {Data: []byte("7 (a) S" + strings.Repeat(" 0", 36) + " 5 1 0\n")},
-		"proc/8/stat":                                       {Data: []byte("8 (b) S" + strings.Repeat(" 0", 36) + " 0 3 0\n")},
+		"proc/7/task/7/stat":                                {Data: []byte("7 (a) S" + strings.Repeat(" 0", 36) + " 5 1 0\n")},
+		"proc/8/task/8/stat":                                {Data: []byte("8 (b) S" + strings.Repeat(" 0", 36) + " 0 3 0\n")},
 	})
 	facts := host.Facts()
 	if facts.Unified != "" || facts.CPU != "/sys/fs/cgroup/cpu,cpuacct" || facts.Scheduled("db.service") != "/"+group || facts.Scheduled("idle.service") != "" || !facts.HasUnit("db.service") {

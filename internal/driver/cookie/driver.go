@@ -34,14 +34,14 @@ const (
 	// rounds bounds how often the threads are listed: those that one makes before its turn have what
 	// it had.
 	rounds = 10
-	// most is how many threads get the cookie in one write, and how many looks at threads it takes
+	// Most is how many threads get the cookie in one write, and how many looks at threads it takes
 	// beside the first of each: about 50 ms, in which the agent does nothing else.
-	most = 65536
+	Most = 65536
 )
 
 // ErrTooMany says that a group has so many threads that giving them a cookie would hold the agent up.
 // Who is in a group chooses how many there are.
-var ErrTooMany = fmt.Errorf("more than %d threads", most)
+var ErrTooMany = fmt.Errorf("more than %d threads", Most)
 
 // Target is a cookie of the group at a path, as cgroup.Group.Path returns it.
 func Target(group string, c coresched.Cookie) plan.Target {
@@ -222,7 +222,7 @@ func (w *write) run() (plan.Value, error) {
 // refuses is ErrTooMany where a group has too many threads to give them the cookie. It is taken from any
 // number.
 func (w *write) refuses(threads int) error {
-	if w.all && threads > most {
+	if w.all && threads > Most {
 		return fmt.Errorf("%w: %s has %d", ErrTooMany, w.group.Path(), threads)
 	}
 	return nil
@@ -240,7 +240,7 @@ func (w *write) todo(now Threads) []int {
 // none. One that is not listed in the group afterwards left it, or ended before its turn and gave
 // its id to another: it gets back what it had.
 func (w *write) rounds(now Threads) (Threads, error) {
-	for round, looks := 0, 0; round < rounds && (looks < most || !w.all); round, looks = round+1, looks+now.size() {
+	for round, looks := 0, 0; round < rounds && (looks < Most || !w.all); round, looks = round+1, looks+now.size() {
 		todo := w.todo(now)
 		if len(todo) == 0 {
 			break

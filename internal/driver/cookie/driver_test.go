@@ -48,9 +48,9 @@ func TestRefusesTooMany(t *testing.T) {
 		want    error
 	}{
 		"few":             {true, 2, nil},
-		"most":            {true, most, nil},
-		"many":            {true, most + 1, ErrTooMany},
-		"taken from many": {false, most + 1, nil},
+		"most":            {true, Most, nil},
+		"many":            {true, Most + 1, ErrTooMany},
+		"taken from many": {false, Most + 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
