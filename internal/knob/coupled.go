@@ -1,6 +1,9 @@
 package knob
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // coupled names the sysctls of which the kernel keeps one of two: a write of one makes the
 // other one 0.
@@ -43,10 +46,38 @@ func lasts(file, value string) bool {
 	return false
 }
 
+// destroys says what is gone for good once a sysctl has this value, "" for nothing.
+func destroys(file, value string) string {
+	switch {
+	case value != "1":
+	case ofInterface(file, "disable_ipv6"):
+		// addrconf_disable_ipv6 -> dev_disable_change -> addrconf_ifdown in net/ipv6/addrconf.c; with 0 again the kernel
+		// makes the link-local address only.
+		return "undo would lose the interface's IPv6 addresses and routes, and with them who is connected by these"
+	case file == sysctls+"/kernel/shm_rmid_forced":
+		// proc_ipc_dointvec_minmax_orphans in ipc/ipc_sysctl.c -> shm_destroy_orphaned.
+		return "undo would lose the shared memory that no process is attached to"
+	}
+	return ""
+}
+
+// forwards says whether a write of 1 to a sysctl takes the default routes that routers advertised, of all interfaces
+// (addrconf_fixup_forwarding -> rt6_purge_dflt_routers).
+func forwards(file string) bool { return ofInterface(file, "forwarding") }
+
+// ofInterface says whether a file is a sysctl of IPv6 of one interface, not that of those to come.
+func ofInterface(file, name string) bool {
+	is, err := path.Match(sysctls+"/net/ipv6/conf/*/"+name, file)
+	return err == nil && is && !spreads(file) && !strings.HasPrefix(file, sysctls+"/net/ipv6/conf/default/")
+}
+
 // LossOf says what a write of this value would change that no undo puts back, "" for nothing.
 func (f Found) LossOf(value string) string {
 	if f.Loss == "" && lasts(f.File, value) {
 		return "undo would be refused: the kernel keeps " + value + " until the next boot"
+	}
+	if f.Loss == "" {
+		return destroys(f.File, value)
 	}
 	return f.Loss
 }
@@ -54,6 +85,9 @@ func (f Found) LossOf(value string) string {
 // loss says what a write of a file would change elsewhere that no undo puts back, "" for
 // nothing.
 func (h *Host) loss(file string) string {
+	if file == sysctls+"/net/ipv6/conf/all/disable_ipv6" {
+		return "undo would lose the interfaces' own values, and 1 their IPv6 addresses and routes"
+	}
 	if spreads(file) {
 		return "undo would lose the interfaces' own values: set each interface"
 	}

@@ -30,6 +30,10 @@ func sysctl(key string) (Knob, bool) {
 		k.Class = Lossy
 		k.Trap = "the kernel takes as many pages as it has memory for; an undo asks for the number that there was, and the kernel chooses their NUMA nodes again"
 	}
+	if forwards(file) {
+		k.Class, k.Risk = Lossy, High
+		k.Trap = "1 takes the default routes that routers advertised, of all interfaces: no undo brings them back, only the routers' next advertisement"
+	}
 	return k, true
 }
 

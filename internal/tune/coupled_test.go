@@ -26,7 +26,9 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		"vm/dirty_bytes": "0", "vm/dirty_ratio": "20", "vm/dirty_background_bytes": "4096", "vm/dirty_background_ratio": "0",
 		"vm/overcommit_kbytes": "0", "vm/overcommit_ratio": "50", "vm/swappiness": "60",
 		"net/ipv4/ip_forward": "0", "net/ipv4/conf/all/forwarding": "0", "net/ipv4/conf/all/rp_filter": "0",
-		"net/ipv6/conf/all/disable_ipv6": "0",
+		"net/ipv6/conf/all/disable_ipv6": "0", "net/ipv6/conf/default/disable_ipv6": "0", "net/ipv6/conf/all/forwarding": "0",
+		"net/ipv6/conf/eth0/disable_ipv6": "0", "net/ipv6/conf/eth1.7/disable_ipv6": "1", "net/ipv6/conf/eth0/forwarding": "0",
+		"kernel/shm_rmid_forced": "0",
 		"kernel/modules_disabled":        "0", "kernel/kexec_load_disabled": "1", "kernel/unprivileged_bpf_disabled": "0",
 		"kernel/yama/ptrace_scope": "1", "kernel/kexec_load_limit_panic": "-1",
 	})
@@ -43,6 +45,16 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		{"net.ipv4.conf.all.rp_filter", "1", ""},
 		{"net.ipv6.conf.all.disable_ipv6", "1", "undo would lose the interfaces' own values"},
 		{"net.ipv6.conf.all.disable_ipv6", "0", ""},
+		{"net.ipv6.conf.all.disable_ipv6", "1", "and 1 their IPv6 addresses and routes"},
+		{"net.ipv6.conf.all.forwarding", "1", "set each interface"},
+		{"net.ipv6.conf.default.disable_ipv6", "1", ""}, // of interfaces to come
+		{"net.ipv6.conf.eth0.disable_ipv6", "1", "undo would lose the interface's IPv6 addresses and routes"},
+		{"net.ipv6.conf.eth0.disable_ipv6", "0", ""},
+		{"net.ipv6.conf.eth1/7.disable_ipv6", "1", ""}, // stands
+		{"net.ipv6.conf.eth1/7.disable_ipv6", "0", ""},
+		{"net.ipv6.conf.eth0.forwarding", "1", ""}, // lossy: the routers bring back what it takes
+		{"kernel.shm_rmid_forced", "1", "undo would lose the shared memory"},
+		{"kernel.shm_rmid_forced", "0", ""},
 		{"kernel.modules_disabled", "1", "undo would be refused: the kernel keeps 1 until the next boot"},
 		{"kernel.modules_disabled", "0", ""},
 		{"kernel.kexec_load_disabled", "1", ""}, // stands
@@ -68,6 +80,20 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		})
+	}
+}
+
+// TestForwardingIsLossy: a plan says what an interface that forwards loses; one to come loses nothing.
+func TestForwardingIsLossy(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]knob.Class{
+		"net.ipv6.conf.eth0.forwarding": knob.Lossy, "net/ipv6/conf/eth1.7/forwarding": knob.Lossy,
+		"net.ipv6.conf.default.forwarding": knob.Exact, "net.ipv4.conf.eth0.forwarding": knob.Exact,
+	} {
+		k, known := knob.Lookup(knob.Prefix + key)
+		if !known || k.Class != want || (k.Trap != "") != (want == knob.Lossy) {
+			t.Errorf("%s: %t, %s, %q, want %s", key, known, k.Class, k.Trap, want)
+		}
 	}
 }
 
