@@ -46,6 +46,34 @@ func lasts(file, value string) bool {
 	return false
 }
 
+// watchdog says why a switch of the lockup detectors may not come back, "" where it does. The switches are
+// kernel.watchdog for all, and one for each detector; a detector is on where both are. What a switch shows is whether
+// detectors are on, and until it was mended proc_watchdog_common in kernel/watchdog.c stored that at each read: while
+// all are off, whoever reads a switch sets it to 0.
+func (h *Host) watchdog(file string) string {
+	other := ""
+	switch file {
+	case sysctls + "/kernel/watchdog":
+		return "undo may fail: a kernel with all lockup detectors off sets each of their switches to 0 that is read; set kernel.nmi_watchdog or kernel.soft_watchdog"
+	case sysctls + "/kernel/nmi_watchdog":
+		other = "soft_watchdog"
+	case sysctls + "/kernel/soft_watchdog":
+		other = "nmi_watchdog"
+	}
+	if other == "" || strings.TrimSpace(h.Text(sysctls+"/kernel/"+other)) != "0" || strings.TrimSpace(h.Text(file)) == "0" {
+		return ""
+	}
+	return LastWatchdog
+}
+
+// LastWatchdog says why the last lockup detector stays on.
+const LastWatchdog = "undo may fail: with this one all lockup detectors are off, and a kernel then sets kernel.watchdog to 0 when that is read"
+
+// IsWatchdog says whether a file is the switch of one lockup detector.
+func IsWatchdog(file string) bool {
+	return file == sysctls+"/kernel/nmi_watchdog" || file == sysctls+"/kernel/soft_watchdog"
+}
+
 // destroys says what is gone for good once a sysctl has this value, "" for nothing.
 func destroys(file, value string) string {
 	switch {
@@ -90,6 +118,9 @@ func (h *Host) loss(file string) string {
 	}
 	if spreads(file) {
 		return "undo would lose the interfaces' own values: set each interface"
+	}
+	if why := h.watchdog(file); why != "" {
+		return why
 	}
 	other := coupled(file)
 	if other == "" {

@@ -28,8 +28,8 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		"net/ipv4/ip_forward": "0", "net/ipv4/conf/all/forwarding": "0", "net/ipv4/conf/all/rp_filter": "0",
 		"net/ipv6/conf/all/disable_ipv6": "0", "net/ipv6/conf/default/disable_ipv6": "0", "net/ipv6/conf/all/forwarding": "0",
 		"net/ipv6/conf/eth0/disable_ipv6": "0", "net/ipv6/conf/eth1.7/disable_ipv6": "1", "net/ipv6/conf/eth0/forwarding": "0",
-		"kernel/shm_rmid_forced": "0",
-		"kernel/modules_disabled":        "0", "kernel/kexec_load_disabled": "1", "kernel/unprivileged_bpf_disabled": "0",
+		"kernel/shm_rmid_forced": "0", "kernel/watchdog": "1", "kernel/nmi_watchdog": "0", "kernel/soft_watchdog": "1",
+		"kernel/modules_disabled": "0", "kernel/kexec_load_disabled": "1", "kernel/unprivileged_bpf_disabled": "0",
 		"kernel/yama/ptrace_scope": "1", "kernel/kexec_load_limit_panic": "-1",
 	})
 	for _, tt := range []struct{ key, value, why string }{
@@ -55,6 +55,11 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		{"net.ipv6.conf.eth0.forwarding", "1", ""}, // lossy: the routers bring back what it takes
 		{"kernel.shm_rmid_forced", "1", "undo would lose the shared memory"},
 		{"kernel.shm_rmid_forced", "0", ""},
+		{"kernel.watchdog", "0", "set kernel.nmi_watchdog or kernel.soft_watchdog"},
+		{"kernel.watchdog", "1", ""}, // stands
+		{"kernel.nmi_watchdog", "0", ""},
+		{"kernel.nmi_watchdog", "1", ""},
+		{"kernel.soft_watchdog", "0", "with this one all lockup detectors are off"},
 		{"kernel.modules_disabled", "1", "undo would be refused: the kernel keeps 1 until the next boot"},
 		{"kernel.modules_disabled", "0", ""},
 		{"kernel.kexec_load_disabled", "1", ""}, // stands
@@ -80,6 +85,26 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		})
+	}
+}
+
+// TestOneWatchdogStays: a profile may switch off one lockup detector, not both.
+func TestOneWatchdogStays(t *testing.T) {
+	t.Parallel()
+	tree := sysctls(map[string]string{"kernel/nmi_watchdog": "1", "kernel/soft_watchdog": "1"})
+	bound, survey := profile.Bound{Name: "test"}, knob.Survey{}
+	for _, key := range []string{"kernel.nmi_watchdog", "kernel.soft_watchdog"} {
+		k, _ := knob.Lookup(knob.Prefix + key)
+		value, err := k.Parse("0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound.Settings = append(bound.Settings, profile.Setting{Knob: k, Value: value})
+		survey[k.Name] = knob.Open(tree).Probe(k)
+	}
+	d := tune.Make(bound, tune.Host{Survey: survey}, nil).Divide()
+	if len(d.Write) != 1 || len(d.Blocked) != 1 || d.Blocked[0].Knob != "sysctl.kernel.soft_watchdog" || d.Blocked[0].Why != knob.LastWatchdog {
+		t.Errorf("%+v", d)
 	}
 }
 

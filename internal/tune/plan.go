@@ -95,6 +95,7 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 			p.Settings = append(p.Settings, setting(s, f, h))
 		}
 	}
+	keepWatchdog(p.Settings)
 	p.Settings = append(p.Settings, budgets(b.Units, h)...)
 	for _, u := range b.Units {
 		p.Settings = append(p.Settings, unit(u, b.Units, h)...)
@@ -140,6 +141,21 @@ func names(settings []Setting) []string {
 		}
 	}
 	return all
+}
+
+// keepWatchdog blocks the second of the lockup detectors that a profile switches off.
+func keepWatchdog(all []Setting) {
+	one := false
+	for i := range all {
+		s := &all[i]
+		if s.Support != knob.Settable || s.Stands() || !knob.IsWatchdog(s.File) || s.Want != "0" {
+			continue
+		}
+		if one {
+			s.Support, s.Why = knob.ReadOnly, knob.LastWatchdog
+		}
+		one = true
+	}
 }
 
 func setting(s profile.Setting, f knob.Found, h Host) Setting {
