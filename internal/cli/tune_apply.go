@@ -220,7 +220,7 @@ func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) e
 		}
 		args = append(args, "--config", file)
 	}
-	keeper := tuner.Keeper{Program: args, Systemd: g.Root == "/" && reconcile.HasSystemd()}
+	keeper := tuner.Keeper{Program: args, Final: exitDiffers, Systemd: g.Root == "/" && reconcile.HasSystemd()}
 	return keeper.Keep, nil
 }
 

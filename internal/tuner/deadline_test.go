@@ -197,6 +197,30 @@ func TestDeadlineOutlivesItsApply(t *testing.T) {
 	}
 }
 
+// TestDeadlineOutlivesItsRecord: while the record cannot be read who keeps the deadline waits, and undoes what is due
+// once it can.
+func TestDeadlineOutlivesItsRecord(t *testing.T) {
+	h := newHost(t)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+	h.boottime += confirm
+	file, away := filepath.Join(h.state, "applied"), filepath.Join(t.TempDir(), "away")
+	must(t, os.Rename(file, away))
+	must(t, os.Mkdir(file, 0o755)) // Like a record on a disk with an error it cannot be read.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := tuner.Await(ctx, h.host()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it waits no more: %v", err)
+	}
+	must(t, os.Remove(file))
+	must(t, os.Rename(away, file))
+	_, err := tuner.Await(t.Context(), h.host())
+	must(t, err)
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestDeadlineTriesAgain: a file that nobody can write at the deadline, and everybody a moment later,
 // has its original in the end.
 func TestDeadlineTriesAgain(t *testing.T) {

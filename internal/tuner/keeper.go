@@ -19,9 +19,14 @@ import (
 type Keeper struct {
 	// Program is the command line that calls Await: an absolute path, and arguments.
 	Program []string
+	// Final is its exit code for ErrLeft, after which it is not started again.
+	Final int32
 	// Systemd says that systemd runs this host.
 	Systemd bool
 }
+
+// exits are ways in which a program ends, as systemd takes them.
+type exits struct{ Codes, Signals []int32 }
 
 // Keep starts the program, which waits for the deadline: as a transient service of systemd, which
 // outlives the session of whoever applies, or as a detached process. A timer of systemd would not
@@ -83,15 +88,20 @@ func (k Keeper) startService(deadline time.Duration, realTime bool) error {
 
 // service are the properties of the service. Of type exec it has started when the program is
 // executed (systemd 240 and newer; an older one refuses the type). The kernel kills it last for
-// memory, and systemd starts it again after a signal; with realTime it goes before every other
-// thread, since the profile that it guards may have given real-time threads all of a CPU.
+// memory, and systemd starts it again for as long as it takes, after an exit code as well: a
+// program of Go that the kernel gives no memory exits with one. Only values of other programs are
+// left for a person. With realTime it goes before every other thread, since the profile that it
+// guards may have given real-time threads all of a CPU.
 func (k Keeper) service(realTime bool) []systemd.Property {
 	properties := []systemd.Property{
 		systemd.PropDescription("undo the host profile unless it is committed"),
 		systemd.PropType("exec"),
 		systemd.PropExecStart(k.Program, true),
 		{Name: "CollectMode", Value: dbus.MakeVariant("inactive-or-failed")},
-		{Name: "Restart", Value: dbus.MakeVariant("on-abnormal")},
+		{Name: "Restart", Value: dbus.MakeVariant("on-failure")},
+		{Name: "RestartUSec", Value: dbus.MakeVariant(uint64(firstRetry.Microseconds()))},
+		{Name: "StartLimitIntervalUSec", Value: dbus.MakeVariant(uint64(0))},
+		{Name: "RestartPreventExitStatus", Value: dbus.MakeVariant(k.final())},
 		{Name: "OOMScoreAdjust", Value: dbus.MakeVariant(int32(-1000))},
 	}
 	if realTime {
@@ -100,6 +110,17 @@ func (k Keeper) service(realTime bool) []systemd.Property {
 			systemd.Property{Name: "CPUSchedulingPriority", Value: dbus.MakeVariant(int32(process.Highest))})
 	}
 	return properties
+}
+
+// final are the ways to end after which it is not started again. Those of a service that systemd could not execute
+// (systemd.exec(5), "Process Exit Codes") are: it has no such keeper, and who asked for it tries another one.
+func (k Keeper) final() exits {
+	const first, last = 200, 245
+	e := exits{Codes: []int32{k.Final}, Signals: []int32{}}
+	for code := int32(first); code <= last; code++ {
+		e.Codes = append(e.Codes, code)
+	}
+	return e
 }
 
 const (
@@ -112,11 +133,12 @@ const (
 
 // Await waits until nothing is left to be committed or undone: it undoes what is due, and ends
 // when the record is committed or gone. Another command may hold the directory meanwhile: an
-// apply under way looks due, and keeps its lock; Await waits then until that is given back. What a rollback left waits for the deadline: its
-// user is there, and the next command finds the directory free. An undo that the kernel or the disk
-// refuses is tried again, for as long as it takes. Of a damaged journal goes back what can be read.
-// What Open says of an undo is returned. The error is that of the context, of the record, ErrLeft
-// where only values of other programs are left, or journal.ErrDamaged.
+// apply under way looks due, and keeps its lock; Await waits then until that is given back. What a
+// rollback left waits for the deadline: its user is there, and the next command finds the directory
+// free. An undo that the kernel or the disk
+// refuses is tried again, for as long as it takes, and so is a record that cannot be read. Of a damaged
+// journal goes back what can be read. What Open says of an undo is returned. The error is that of the
+// context, ErrLeft where only values of other programs are left, or journal.ErrDamaged.
 func Await(ctx context.Context, h Host) ([]string, error) {
 	h.Salvage = true
 	retry := firstRetry
@@ -128,8 +150,9 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 		case refused:
 			wait, retry = retry, min(2*retry, lastRetry)
 		case busy:
-			wait = 0
+			wait, retry = 0, firstRetry
 		case early:
+			retry = firstRetry
 		}
 		if err := rest(ctx, h.Dir, wait); err != nil {
 			return nil, err
@@ -143,7 +166,7 @@ func attend(h Host) (notes []string, how end, err error) {
 	a, is, err := Load(h.Dir)
 	switch {
 	case err != nil:
-		return nil, over, err
+		return nil, refused, err
 	case !is || a.Phase == Committed || !a.Stands(h.Boot):
 		_, held, err := journal.Holder(h.Dir)
 		if held {
