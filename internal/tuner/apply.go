@@ -74,7 +74,7 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	case standing && !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), args):
 		return Result{}, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	case standing:
-		next.Left, next.Former = t.record.Left, t.record.Former
+		next.Left, next.Former = t.record.Left, t.record.former()
 		all = slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) })
 		next.keep(t.record.Settings)
 	case t.is: // of an earlier boot only what was committed is left

@@ -46,7 +46,8 @@ const (
 type Applied struct {
 	// Profile is the profile with what it inherited.
 	Profile v1alpha1.Profile `json:"profile"`
-	// Boot is the id of the boot in which it was applied.
+	// Boot is the id of the boot in which it was applied, "" where that was undone and what was committed is
+	// remembered.
 	Boot string `json:"boot"`
 	// Since is when, by the wall clock.
 	Since time.Time `json:"since"`
@@ -64,8 +65,8 @@ type Applied struct {
 	// Fired is how often each interrupt had come when it was given its CPUs, by the file of its setting: the
 	// kernel moves it when it fires next.
 	Fired map[string]uint64 `json:"fired,omitempty"`
-	// Former is what was committed in an earlier boot: it is remembered until this is
-	// committed or rolled back.
+	// Former is what was committed before, in an earlier boot or by the same profile: it is remembered until
+	// this is committed or rolled back.
 	Former *Applied `json:"former,omitempty"`
 }
 
@@ -154,6 +155,16 @@ func (s Setting) made(entries []journal.Entry) string {
 		return s.Want
 	}
 	return string(entries[i].Made)
+}
+
+// former is what remains on record where the next apply of this profile is undone: a profile that was committed, which
+// the host then has no more, as after a boot.
+func (a Applied) former() *Applied {
+	if a.Phase != Committed {
+		return a.Former
+	}
+	a.Boot, a.Former = "", nil
+	return &a
 }
 
 // isOf says whether the record is of these settings of this profile.

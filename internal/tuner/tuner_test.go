@@ -1067,6 +1067,72 @@ func TestDeadlineOfADamagedJournal(t *testing.T) {
 	}
 }
 
+// TestCommittedProfileOutlivesItsNextApply: a committed profile that is applied again in the same boot is on record
+// where that apply is undone, and not in force, as after a boot. A rollback forgets it.
+func TestCommittedProfileOutlivesItsNextApply(t *testing.T) {
+	again := order(confirm, map[string]string{slice: "5000000", autogroup: "0"})
+	for name, tt := range map[string]struct {
+		then  func(h *host)
+		stays bool
+	}{
+		"failed": {func(h *host) {
+			h.step = func(step string) {
+				if step == "the originals are journaled" {
+					must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+				}
+			}
+			h.do(func(u *tuner.Tuner) {
+				if _, err := u.Apply(again); !errors.Is(err, tuner.ErrUndone) || errors.Is(err, tuner.ErrLeft) {
+					t.Error(err)
+				}
+			})
+		}, true},
+		"not committed": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(again); must(t, err) })
+			h.boottime += confirm
+			_, err := tuner.Await(t.Context(), h.host())
+			must(t, err)
+		}, true},
+		"another boot": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(again); must(t, err) })
+			h.boot = "another"
+			h.do(func(*tuner.Tuner) {})
+		}, true},
+		"rolled back": {func(h *host) {
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(again); must(t, err); u.Rollback() })
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.do(func(u *tuner.Tuner) {
+				_, err := u.Apply(order(0, map[string]string{slice: "5000000", autogroup: "0"}))
+				must(t, err)
+			})
+			want, _, err := tuner.Load(h.state)
+			must(t, err)
+			h.write(autogroup, "1") // as who restarts a unit, or brings a CPU back
+			tt.then(h)
+			got, is, err := tuner.Load(h.state)
+			must(t, err)
+			if want.Boot = ""; is != tt.stays || is && !cmp.Equal(want, got) || got.Stands(h.boot) {
+				t.Fatalf("a record: %v, %s", is, cmp.Diff(want, got))
+			}
+			if h.files()[slice] != "2800000" && h.boot == boot {
+				t.Errorf("the slice is %s", h.files()[slice])
+			}
+			h.step = nil
+			h.write(autogroup, "1")
+			h.do(func(u *tuner.Tuner) {
+				_, err := u.Apply(order(0, map[string]string{slice: "5000000", autogroup: "0"}))
+				must(t, err)
+			})
+			if now, _, err := tuner.Load(h.state); err != nil || !now.Stands(h.boot) || now.Phase != tuner.Committed || now.Former != nil {
+				t.Errorf("applied again it is %+v, %v", now, err)
+			}
+		})
+	}
+}
+
 // TestCommittedProfileOutlivesWhatFails: what was committed in an earlier boot is remembered
 // until another profile is committed or it is rolled back.
 func TestCommittedProfileOutlivesWhatFails(t *testing.T) {
