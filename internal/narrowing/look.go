@@ -99,13 +99,12 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	}
 	for range mostRounds {
 		more, err := one.round(ctx)
-		if !one.rebinds() && (errors.Is(err, fs.ErrPermission) || ctx.Err() != nil) {
-			return nil // its threads were counted, and else it would stay on nodes far from its CPUs for good
-		}
-		if err != nil {
+		switch {
+		case one.suffices(ctx, err):
+			return nil
+		case err != nil:
 			return err
-		}
-		if !more {
+		case !more:
 			return one.room()
 		}
 	}
@@ -113,6 +112,12 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 		return nil
 	}
 	return ErrGrows
+}
+
+// suffices says that a look which ended early is enough: where the write rebinds nothing, its threads were counted,
+// and the group would else stay on nodes far from its CPUs for good.
+func (l *look) suffices(ctx context.Context, err error) bool {
+	return !l.rebinds() && (errors.Is(err, fs.ErrPermission) || ctx.Err() != nil)
 }
 
 // counted is ErrTooLong where the group has too many threads, whatever memory they have. They count also where
