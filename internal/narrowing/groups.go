@@ -34,7 +34,7 @@ func (g groups) Memory(path string) (locality.Memory, error) {
 
 // threads is Options.Threads of the running host.
 func threads(host *cgroup.Host, path string) (int, error) {
-	group, err := host.Group(path)
+	group, err := host.Group(path, cgroup.CPUSet)
 	if err != nil {
 		return 0, err
 	}

@@ -97,27 +97,24 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err := one.charged(); err != nil {
 		return err
 	}
-	for range mostRounds {
-		more, err := one.round(ctx)
-		switch {
-		case one.suffices(ctx, err):
-			return nil
-		case err != nil:
-			return err
-		case !more:
-			return one.room()
-		}
+	if err = one.rounds(ctx); !one.rebinds() && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGrows) || ctx.Err() != nil) {
+		err = nil // its threads were counted, and else it would stay on nodes far from its CPUs for good
 	}
-	if !one.rebinds() {
-		return nil
-	}
-	return ErrGrows
+	return err
 }
 
-// suffices says that a look which ended early is enough: where the write rebinds nothing, its threads were counted,
-// and the group would else stay on nodes far from its CPUs for good.
-func (l *look) suffices(ctx context.Context, err error) bool {
-	return !l.rebinds() && (errors.Is(err, fs.ErrPermission) || ctx.Err() != nil)
+// rounds looks at processes until none is new, and then at the room.
+func (l *look) rounds(ctx context.Context) error {
+	for range mostRounds {
+		more, err := l.round(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return l.room()
+		}
+	}
+	return ErrGrows
 }
 
 // counted is ErrTooLong where the group has too many threads, whatever memory they have. They count also where
