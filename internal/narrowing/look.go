@@ -97,7 +97,7 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err := one.charged(); err != nil {
 		return err
 	}
-	if err = one.rounds(ctx); !one.rebinds() && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGrows) || ctx.Err() != nil) {
+	if err = one.rounds(ctx); !one.rebinds() && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGrows) || errors.Is(err, ctx.Err())) {
 		err = nil // its threads were counted, and else it would stay on nodes far from its CPUs for good
 	}
 	return err

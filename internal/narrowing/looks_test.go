@@ -354,6 +354,11 @@ func TestWithin(t *testing.T) {
 	if err := may("g", node(0, 1)); err != nil {
 		t.Errorf("to give it a node beside its own, after that: %v", err)
 	}
+	m.add(8, "bind=relative:0")
+	m.pids = []int{8}
+	if err := may("g", node(0, 1)); !errors.Is(err, ErrRelative) {
+		t.Errorf("with a relative policy: %v", err)
+	}
 	m.tasks = 501
 	if err := may("g", node(0, 1)); !errors.Is(err, ErrTooLong) {
 		t.Errorf("with 501 threads: %v", err)
