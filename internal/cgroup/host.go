@@ -70,7 +70,7 @@ func Open(root *hostfs.Root) (*Host, error) {
 	}
 	h := &Host{
 		root: root, controllers: map[Controller]Hierarchy{}, tops: map[string]*hostfs.Dir{},
-		allSeen: root.Path() == "/" && kernel.SeesAllThreads(),
+		allSeen: root.Path() == "/" && kernel.SeesEachThread(),
 	}
 	h.find(mounts, Controllers())
 	unified, ok := choose(mounts, "")

@@ -83,7 +83,20 @@ const initialPIDNamespace = 0xEFFFFFFC
 // in the pid namespace that the kernel started with. Where that cannot be read it is
 // taken for granted.
 func SeesAllThreads() bool {
+	is, err := isInitial()
+	return err != nil || is
+}
+
+// SeesEachThread says it, too, and is false where it cannot be read.
+func SeesEachThread() bool {
+	is, err := isInitial()
+	return err == nil && is
+}
+
+func isInitial() (bool, error) {
 	var stat unix.Stat_t
-	err := unix.Stat("/proc/self/ns/pid", &stat)
-	return err != nil || stat.Ino == initialPIDNamespace
+	if err := unix.Stat("/proc/self/ns/pid", &stat); err != nil {
+		return false, fmt.Errorf("pid namespace: %w", err)
+	}
+	return stat.Ino == initialPIDNamespace, nil
 }
