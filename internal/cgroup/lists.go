@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -189,6 +190,17 @@ func (g *Group) Unlimited(k Knob) Value {
 		return Inherit
 	}
 	return ListValue(set)
+}
+
+// KeepsPages says that pages stay where they are when the memory nodes of a group change: on v1 while
+// cpuset.memory_migrate is 0, as it is by default.
+func KeepsPages(g *Group) bool {
+	dir, err := g.Dir(CPUSet)
+	if err != nil {
+		return false
+	}
+	migrate, err := dir.ReadFile("cpuset.memory_migrate")
+	return err == nil && strings.TrimSpace(string(migrate)) == "0"
 }
 
 // IsUnlimited says that a list which stands in the group is as good as Inherit, and is not Inherit. On v1

@@ -32,12 +32,16 @@ func (g groups) Memory(path string) (locality.Memory, error) {
 	return locality.Memory{Movable: by.Movable, File: by.File}, err
 }
 
-// threads is Options.Threads of the running host.
+// threads is Options.Threads of the running host. Where pages stay the kernel looks at no thread's memory
+// (update_tasks_nodemask in kernel/cgroup/cpuset.c), and none counts.
 func threads(host *cgroup.Host, path string) (int, error) {
 	group, err := host.Group(path, cgroup.CPUSet)
 	if err != nil {
 		return 0, err
 	}
 	defer group.Close()
+	if cgroup.KeepsPages(group) {
+		return 0, nil
+	}
 	return host.Threads(group)
 }

@@ -28,6 +28,11 @@ const (
 	// ordered). do_migrate_pages (mm/mempolicy.c) begins with lru_cache_disable (mm/swap.c), which waits for a grace
 	// period and for all CPUs, also where no page moves: 1 to 3 ms.
 	perThread = 2 * time.Millisecond
+	// perThreadMore is that where no node is lost: no page table is walked. In a virtual machine it was 0.44 ms.
+	perThreadMore = time.Millisecond / 2
+	// longestForRoom is Longest of a group that gets more nodes and has no room on its own: it would be killed for lack
+	// of memory that others have.
+	longestForRoom = 5 * time.Second
 	// perPage is what a page costs where a node is lost: queue_pages_range (mm/mempolicy.c) walks all page tables.
 	perPage = 10 * time.Nanosecond
 	// rest is how many times as long as a look at a process took it waits for the next one.
@@ -123,8 +128,19 @@ func (l *look) counted() (err error) {
 	if l.threads, err = l.opts.Threads(l.group); err != nil {
 		return fmt.Errorf("threads of %q: %w", l.group, err)
 	}
-	l.takes = time.Duration(l.threads) * perThread
-	return l.bounded()
+	each := perThread
+	if l.widens() {
+		each = perThreadMore
+	}
+	l.takes = time.Duration(l.threads) * each
+	long := l.bounded()
+	if long == nil || !l.widens() || l.takes > longestForRoom {
+		return long
+	}
+	if room, err := l.free(l.own.Nodes); err != nil || room >= l.own.Bytes {
+		return errors.Join(long, err)
+	}
+	return nil
 }
 
 // bounded is ErrTooLong where the kernel would take too long.
@@ -272,7 +288,7 @@ func (l *look) count(mapping pages.Policy, threads int) error {
 		if !l.to.Contains(node) {
 			l.elsewhere += bytes
 		}
-		walked := bytes / max(mapping.PageSize, pages.Size) * int64(threads*l.leaves.Size())
+		walked := bytes / max(mapping.PageSize, pages.Size) * int64(min(threads, l.threads)*l.leaves.Size())
 		l.takes += time.Duration(walked) * perPage
 	}
 	if l.elsewhere > Slack {
@@ -287,30 +303,39 @@ func (l *look) room() error {
 	if l.widens() {
 		return nil
 	}
-	nodes, all, err := l.nodes()
+	room, err := l.free(l.to)
 	if err != nil {
 		return err
-	}
-	others, err := l.claims()
-	if err != nil {
-		return err
-	}
-	taken := locality.Unused(others, all)
-	room := int64(0)
-	for node := range l.to.All() {
-		memory, has := nodes[node]
-		if !has {
-			return fmt.Errorf("node %d: %w", node, pages.ErrNode)
-		}
-		if !memory.Allows(l.elsewhere) {
-			return fmt.Errorf("node %d: %w", node, ErrNoRoom)
-		}
-		room += max(memory.Room(taken.At(node)), 0)
 	}
 	if room < l.own.Bytes {
 		return fmt.Errorf("%w: %d MiB, the group may still take %d by its limit", ErrNoRoom, room>>20, l.own.Bytes>>20)
 	}
 	return nil
+}
+
+// free is how much a group that is bound to some nodes may take there, besides what others may. The error is ErrNoRoom
+// where one of them cannot take what is elsewhere.
+func (l *look) free(of cpuset.Set) (room int64, err error) {
+	nodes, all, err := l.nodes()
+	if err != nil {
+		return 0, err
+	}
+	others, err := l.claims()
+	if err != nil {
+		return 0, err
+	}
+	taken := locality.Unused(others, all)
+	for node := range of.All() {
+		memory, has := nodes[node]
+		if !has {
+			return 0, fmt.Errorf("node %d: %w", node, pages.ErrNode)
+		}
+		if !memory.Allows(l.elsewhere) {
+			return 0, fmt.Errorf("node %d: %w", node, ErrNoRoom)
+		}
+		room += max(memory.Room(taken.At(node)), 0)
+	}
+	return room, nil
 }
 
 // nodes returns the memory of all nodes that have some.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/pages"
 )
@@ -359,9 +362,9 @@ func TestWithin(t *testing.T) {
 	if err := may("g", node(0, 1)); !errors.Is(err, ErrRelative) {
 		t.Errorf("with a relative policy: %v", err)
 	}
-	m.tasks = 501
+	m.tasks = 2001
 	if err := may("g", node(0, 1)); !errors.Is(err, ErrTooLong) {
-		t.Errorf("with 501 threads: %v", err)
+		t.Errorf("with 2001 threads: %v", err)
 	}
 	if err := (*Looks)(nil).Within(ctx)("g", node(0)); err != nil {
 		t.Errorf("without looks: %v", err)
@@ -419,12 +422,14 @@ func TestThreadsTakeTheirTime(t *testing.T) {
 		"81 threads of 4 GiB":      {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 81) }, ErrTooLong},
 		"46 of 4 GiB, two nodes":   {node(0, 1, 2), node(0), func(m *machine) { m.add(9, much); m.run(9, 46) }, ErrTooLong},
 		"81 of huge pages":         {node(0, 1), node(0), func(m *machine) { m.add(9, "default huge N0=2048 kernelpagesize_kB=2048"); m.run(9, 81) }, nil},
-		"widened, 500 of 4 GiB":    {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 500) }, nil},
-		"widened, 501":             {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 501) }, ErrTooLong},
+		"widened, 2000 of 4 GiB":   {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 2000) }, nil},
+		"widened, 2001":            {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 2001) }, ErrTooLong},
+		"widened, no room":         {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; hidden(m, 10000) }, nil},
+		"widened, none, and more":  {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; hidden(m, 10001) }, ErrTooLong},
 		"widened, with a policy":   {node(0), node(0, 1), func(m *machine) { m.add(9, "bind:0 "+pagesOf(1, 0)) }, nil},
 		"widened, pages beside":    {node(0), node(0, 2), func(m *machine) { m.add(9, "default "+pagesOf(900, 1)) }, nil},
-		"widened, hidden":          {node(0), node(0, 1), func(m *machine) { hidden(m, 500) }, nil},
-		"widened, 501 are hidden":  {node(0), node(0, 1), func(m *machine) { hidden(m, 501) }, ErrTooLong},
+		"widened, hidden":          {node(0), node(0, 1), func(m *machine) { hidden(m, 2000) }, nil},
+		"widened, 2001 are hidden": {node(0), node(0, 1), func(m *machine) { hidden(m, 2001) }, ErrTooLong},
 		"widened in front, hidden": {node(1), node(0, 1), func(m *machine) { hidden(m, 1) }, fs.ErrPermission},
 		"widened, always new ones": {node(0), node(0, 1), func(m *machine) { m.listing = func() { m.add(100+m.looked, "default") } }, nil},
 	} {
@@ -442,6 +447,37 @@ func TestThreadsTakeTheirTime(t *testing.T) {
 				t.Errorf("it says %v", err)
 			}
 		})
+	}
+}
+
+// TestThreadsWherePagesStay: on cgroup v1 the kernel looks at no thread's memory unless cpuset.memory_migrate says so.
+func TestThreadsWherePagesStay(t *testing.T) {
+	t.Parallel()
+	for migrate, want := range map[string]int{"0\n": 0, "1\n": 3} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{
+			"proc/self/mountinfo":                           "26 25 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
+			"sys/fs/cgroup/cpuset/db/cpuset.memory_migrate": migrate, "sys/fs/cgroup/cpuset/db/tasks": "1\n2\n3\n",
+		} {
+			name = filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		root, err := hostfs.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, err := cgroup.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := threads(host, "db"); n != want || err != nil {
+			t.Errorf("memory_migrate %q: %d threads, %v, want %d", migrate, n, err, want)
+		}
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

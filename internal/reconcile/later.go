@@ -79,7 +79,9 @@ func (l *Later) ask(a Ask) answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if got, answered := l.answers[a]; answered {
-		delete(l.answers, a)
+		if a.Group == "" { // an answer to a question may be asked for more than once in a pass
+			delete(l.answers, a)
+		}
 		return got
 	}
 	if l.atOnce {

@@ -31,6 +31,7 @@ type unitHost struct {
 	at         map[string]string // the path of a unit that is not at the top
 	fails      error
 	deaf       bool // systemd says yes and does nothing
+	unknown    error
 }
 
 func newUnitHost(t *testing.T, units ...string) *unitHost {
@@ -103,7 +104,7 @@ func (h *unitHost) MayRecord(group string, _ cgroup.Knob) bool { return UnitOf(g
 // Property is for an agent that ends, as SetProperty is.
 func (h *unitHost) Property(group string, _ cgroup.Knob) (cgroup.Value, bool, error) {
 	h.calls = append(h.calls, "property of "+group)
-	return cgroup.Inherit, true, nil
+	return cgroup.Inherit, true, h.unknown
 }
 
 func (h *unitHost) SetProperty(string, cgroup.Knob, cgroup.Value) error {
@@ -226,6 +227,31 @@ func TestUnitWithAllByName(t *testing.T) {
 	h.asked("x.scope inherit")
 	if got := h.originals(); got != "" {
 		t.Errorf("left is %q", got)
+	}
+}
+
+// A systemd that does not say what it has on record is a failure of each unit that is asked about, reported once.
+func TestQuestionsThatFail(t *testing.T) {
+	h := newUnitHost(t, "p.scope", "x.scope")
+	h.write("sys/devices/system/cpu/possible", "0-3\n")
+	h.has("p.scope", "0-3")
+	h.has("x.scope", "0-3")
+	h.unknown = errors.New("no")
+	h.reconciler.Want(Of([]Group{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3"), Pinned: true}}...))
+	reported, asked := 0, map[string]int{}
+	for range 120 { // of which each has time for one question
+		report, _ := h.reconciler.Pass(h.now)
+		reported += len(report.Events)
+		if asks := h.later.Take(); len(asks) > 0 {
+			h.later.Do(asks[0])
+		}
+		h.now += time.Second / 2
+	}
+	for _, call := range h.calls {
+		asked[call]++
+	}
+	if p, x := asked["property of p.scope"], asked["property of x.scope"]; reported != 2 || p < 2 || x < 2 || p > 10 || x > 10 {
+		t.Errorf("reported %d times; %v", reported, asked)
 	}
 }
 

@@ -35,8 +35,8 @@ type reloader struct {
 	loses bool
 	// then is called after a quota was set.
 	then func()
-	// asked counts the questions for properties.
-	asked int
+	// asked counts the questions for properties, and told the orders to set some.
+	asked, told int
 }
 
 func (r *reloader) GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error) {
@@ -48,7 +48,12 @@ func (r *reloader) GetAllPropertiesContext(ctx context.Context, unit string) (ma
 	return r.units[unit], r.fails
 }
 
-func (r *reloader) SetUnitPropertiesContext(_ context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+func (r *reloader) SetUnitPropertiesContext(ctx context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+	r.told++
+	if r.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if r.units[unit] == nil || !runtime {
 		return fmt.Errorf("unit %s, runtime %t", unit, runtime)
 	}
@@ -450,6 +455,37 @@ func TestRollbackWithHungSystemd(t *testing.T) {
 		if got := r.read(group + "/cpu.max"); got != "41700 100000" {
 			t.Errorf("the quota of %s is %s", group, got)
 		}
+	}
+}
+
+// A systemd that hangs costs one timeout in an Apply of several lists as well.
+func TestListsOfHungSystemd(t *testing.T) {
+	r, host, j := newReloader(t)
+	var targets []plan.Target
+	for _, unit := range []string{"a.service", "b.service", "c.service"} {
+		group := "system.slice/" + unit
+		r.scope(unit, group, false)
+		r.write("sys/fs/cgroup/"+group+"/cpuset.cpus", "0-2")
+		r.write("sys/fs/cgroup/"+group+"/cpuset.cpus.effective", "0-2")
+		targets = append(targets, cgroupfile.UnitTarget(group, cgroup.KnobCPUs))
+	}
+	r.hangs = true
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSystemd()
+		s.dial = func() (bus, error) { return r, nil }
+		a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel})
+		var changes []plan.Change
+		for i, found := range a.Read(targets) {
+			changes = append(changes, plan.Change{Setting: plan.Setting{Target: targets[i], ID: found.ID, Value: "2", Owner: plan.OwnerPool, Workload: "w"}, From: found.Value})
+		}
+		for _, one := range a.Apply(changes) {
+			if !errors.Is(one.Err, cgroupfile.ErrNoUnits) {
+				t.Errorf("%+v", one)
+			}
+		}
+	})
+	if r.asked+r.told != 1 {
+		t.Errorf("systemd was asked %d times, and told %d times", r.asked, r.told)
 	}
 }
 

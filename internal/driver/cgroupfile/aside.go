@@ -80,7 +80,7 @@ func (a *Aside) mayChange(host Host, g *cgroup.Group, v cgroup.Value) error {
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
 	}
-	if has.IsSubsetOf(to) && !pages.Shifts(has, to) && stay(g) {
+	if has.IsSubsetOf(to) && !pages.Shifts(has, to) && cgroup.KeepsPages(g) {
 		return nil
 	}
 	a.mu.Lock()

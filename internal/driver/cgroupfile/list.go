@@ -63,7 +63,7 @@ func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 		if s.units == nil {
 			return v, fmt.Errorf("unit %s: %w", unit, ErrNoUnits)
 		}
-		if err := s.units.SetList(unit, k, v); err != nil || v != cgroup.Inherit {
+		if err := s.setList(unit, k, v); err != nil || v != cgroup.Inherit {
 			return v, err
 		}
 		// systemd forgets the list and leaves it in the file, which is no writer's now.
@@ -79,6 +79,17 @@ func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 		v, err = cgroup.Inherit, nil
 	}
 	return v, err
+}
+
+// setList has systemd write a list. One that did not answer before is not asked again in the same call: it may be one
+// that hangs.
+func (s *groups) setList(unit string, k cgroup.Knob, v cgroup.Value) error {
+	if s.unreached != nil {
+		return s.unreached
+	}
+	err := s.units.SetList(unit, k, v)
+	s.noteUnreached(err)
+	return err
 }
 
 // mayPut says what is in the way of a list, nil for nothing: for CPUs, that the group has become a
@@ -101,23 +112,13 @@ func mayMove(host Host, g *cgroup.Group, v cgroup.Value) error {
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
 	}
-	if same || stay(g) {
+	if same || cgroup.KeepsPages(g) {
 		return nil
 	}
 	if err := pages.MayEnd(host.Root()); err != nil {
 		return fmt.Errorf("memory nodes of %q stay %s: %w", g.Path(), has, err)
 	}
 	return nil
-}
-
-// stay says that pages stay where they are when the memory nodes of the group change.
-func stay(g *cgroup.Group) bool {
-	dir, err := g.Dir(cgroup.CPUSet)
-	if err != nil {
-		return false
-	}
-	migrate, err := dir.ReadFile("cpuset.memory_migrate")
-	return err == nil && strings.TrimSpace(string(migrate)) == "0"
 }
 
 // putOrAll writes a value, or all CPUs or memory nodes where the kernel does not let the group inherit.
