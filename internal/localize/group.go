@@ -209,6 +209,9 @@ func (s *Groups) begin(g *group) {
 		return
 	}
 	targets := g.local.Intersect(mems)
+	if targets.IsEmpty() && g.wide {
+		return // Berth is about to give it these nodes: the next look asks again
+	}
 	if targets.IsEmpty() {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: fmt.Errorf("%w: %s has numa: %s, local numa: %s", errForeignMems, g.c.Group, mems, g.local)})
 		return

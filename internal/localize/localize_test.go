@@ -685,6 +685,27 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A pass waits for memory nodes that Berth is about to give the group.
+func TestPassWaitsForMemoryNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const mems = "sys/fs/cgroup/" + redis + "/cpuset.mems.effective"
+	w.write(mems, "1\n")
+	w.memory(redis, 100, 1000)
+	for range 30 {
+		w.pass(1)
+		w.node.KeepsMems(redis, list(t, "0")) // place asks at each decision
+	}
+	if events, _ := w.took(); events != "" || len(w.mover.orders) > 0 {
+		t.Errorf("events %s, orders %+v", events, w.mover.orders)
+	}
+	w.write(mems, "0-1\n")
+	w.pass(30)
+	if len(w.mover.orders) != 1 {
+		t.Errorf("ordered %+v", w.mover.orders)
+	}
+}
+
 // A kernel without NUMA has no target, and a mover that found nothing says so.
 func TestNothingToMove(t *testing.T) {
 	t.Parallel()
