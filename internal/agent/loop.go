@@ -372,7 +372,8 @@ const lastLooks = 10 * time.Second
 func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asking.AtOnce() // there is no next pass
+	c.asking.AtOnce()                // there is no next pass
+	c.unmoved.since = c.opts.Clock() // what it lets go of goes below, after quotas
 	if c.offline.End(); !c.opts.RestoreOnStop {
 		c.decide(c.opts.Clock())
 	}
