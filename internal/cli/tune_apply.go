@@ -116,7 +116,7 @@ changed then.`,
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().DurationVar(&confirm, "confirm", 2*time.Minute, "how long until all is undone unless it is committed")
-	cmd.Flags().BoolVar(&committed, "committed", false, "apply what was committed before the last boot")
+	cmd.Flags().BoolVar(&committed, "committed", false, "apply what was committed and is not in force, as after a boot")
 	cmd.Flags().BoolVar(&noTrial, "no-trial", false, "have all boots have the boot arguments, without a first one on trial")
 	return cmd
 }

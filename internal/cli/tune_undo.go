@@ -364,6 +364,8 @@ type inForce struct {
 	Deadline string `json:"deadline"`
 	// ThisBoot says that it was applied in this boot: a boot ends it.
 	ThisBoot bool `json:"thisBoot"`
+	// Undone says that an apply of the committed profile was undone.
+	Undone bool `json:"undone,omitempty"`
 	// Boot says of its boot arguments which boots have them: trial, permanent or over.
 	Boot string `json:"boot,omitempty"`
 	// Unknown is why it is not known what is applied.
@@ -398,7 +400,7 @@ func (g *globals) inForce(stateDir string) (*inForce, error) {
 	if err != nil {
 		return nil, g.hostError(err)
 	}
-	f := &inForce{Profile: record.Profile.Name, Phase: string(record.Phase), Since: record.Since, ThisBoot: record.Stands(boot)}
+	f := &inForce{Profile: record.Profile.Name, Phase: string(record.Phase), Since: record.Since, ThisBoot: record.Stands(boot), Undone: record.IsUndone()}
 	if record.Args != nil {
 		f.Boot = string(record.Args.Stage)
 	}
@@ -416,6 +418,8 @@ func (f *inForce) String() string {
 		return "it is not known whether a profile is applied: " + f.Unknown
 	case !f.ThisBoot && f.Boot == string(tuner.OnTrial):
 		return fmt.Sprintf("profile %s was %s before the last boot; its boot arguments are on trial: berth tune verify, then berth tune commit", f.Profile, f.Phase)
+	case f.Undone:
+		return fmt.Sprintf("profile %s is committed, and not in force since an apply of it was undone: berth tune apply --committed", f.Profile)
 	case !f.ThisBoot:
 		return fmt.Sprintf("profile %s was %s before the last boot, which ended it: berth tune apply --committed", f.Profile, f.Phase)
 	case f.Deadline != "":

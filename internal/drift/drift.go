@@ -69,8 +69,10 @@ type Report struct {
 	Profile string `json:"profile"`
 	// Since is when the profile was applied.
 	Since time.Time `json:"since"`
-	// Ended says that a boot ended the profile.
-	Ended bool `json:"ended,omitempty"`
+	// Ended says that the profile is committed and not in force: a boot ended it, or, as Undone says, an apply of it
+	// was undone.
+	Ended  bool `json:"ended,omitempty"`
+	Undone bool `json:"undone,omitempty"`
 	// Drift are the settings that the host does not have.
 	Drift []tune.Verified `json:"drift"`
 }
@@ -209,7 +211,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	if !is || record.Phase != tuner.Committed {
 		return nil, true, nil
 	}
-	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Drift: []tune.Verified{}}
+	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
 	if found.Ended {
 		return found, true, nil
 	}

@@ -67,6 +67,8 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	}
 	line := fmt.Sprintf("host profile %s: the host has it", found.Profile)
 	switch {
+	case found.Undone:
+		line = fmt.Sprintf("host profile %s: committed, and not in force since an apply of it was undone: berth tune apply --committed", found.Profile)
 	case found.Ended:
 		line = fmt.Sprintf("host profile %s: the last boot ended it: berth tune apply --committed", found.Profile)
 	case len(found.Drift) > 0:

@@ -77,7 +77,7 @@ func IsWatchdog(file string) bool {
 // destroys says what is gone for good once a sysctl has this value, "" for nothing.
 func destroys(file, value string) string {
 	switch {
-	case value != "1":
+	case value == "0": // any other number is 1 to the kernel
 	case ofInterface(file, "disable_ipv6"):
 		// addrconf_disable_ipv6 -> dev_disable_change -> addrconf_ifdown in net/ipv6/addrconf.c; with 0 again the kernel
 		// makes the link-local address only.

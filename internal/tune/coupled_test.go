@@ -49,6 +49,7 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		{"net.ipv6.conf.all.forwarding", "1", "set each interface"},
 		{"net.ipv6.conf.default.disable_ipv6", "1", ""}, // of interfaces to come
 		{"net.ipv6.conf.eth0.disable_ipv6", "1", "undo would lose the interface's IPv6 addresses and routes"},
+		{"net.ipv6.conf.eth0.disable_ipv6", "2", "undo would lose the interface's IPv6 addresses and routes"},
 		{"net.ipv6.conf.eth0.disable_ipv6", "0", ""},
 		{"net.ipv6.conf.eth1/7.disable_ipv6", "1", ""}, // stands
 		{"net.ipv6.conf.eth1/7.disable_ipv6", "0", ""},
@@ -103,6 +104,10 @@ func TestOneWatchdogStays(t *testing.T) {
 		survey[k.Name] = knob.Open(tree).Probe(k)
 	}
 	d := tune.Make(bound, tune.Host{Survey: survey}, nil).Divide()
+	got := tune.Read("x.conf", "kernel.nmi_watchdog = 0\nkernel.soft_watchdog = 0\n", knob.Open(tree), nil)
+	if l := got.Lines; l[0].Verdict != tune.Kept || l[1].Verdict != tune.Unknown || !strings.Contains(l[1].Why, knob.LastWatchdog) {
+		t.Errorf("imported: %+v", l)
+	}
 	if len(d.Write) != 1 || len(d.Blocked) != 1 || d.Blocked[0].Knob != "sysctl.kernel.soft_watchdog" || d.Blocked[0].Why != knob.LastWatchdog {
 		t.Errorf("%+v", d)
 	}

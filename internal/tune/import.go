@@ -107,6 +107,7 @@ type reader struct {
 	file     string
 	stack    []string
 	included int
+	watchdog bool // a lockup detector is switched off
 	result   Import
 }
 
@@ -206,6 +207,9 @@ func (r *reader) present(l Line, s profile.Setting, found knob.Found) Line {
 	case found.LossOf(s.Value.Text) != "" && found.Now != s.Value.Text:
 		l.Verdict, l.Why = Unknown, "berth tune apply refuses it: "+found.LossOf(s.Value.Text)
 		return l
+	case r.watchdog && found.Now != "0" && switchesOff(found, s):
+		l.Verdict, l.Why = Unknown, "berth tune apply refuses it: "+knob.LastWatchdog
+		return l
 	case found.Loss != "":
 		l.Why = "as the host has it; another value: " + found.Loss
 	default:
@@ -213,8 +217,14 @@ func (r *reader) present(l Line, s profile.Setting, found knob.Found) Line {
 		l.Why = cmp.Or(found.Why, about.Trap)
 	}
 	l.Verdict = Kept
+	r.watchdog = r.watchdog || switchesOff(found, s)
 	r.set(l.Knob, s.Value.Text)
 	return l
+}
+
+// switchesOff says whether a setting switches a lockup detector off.
+func switchesOff(found knob.Found, s profile.Setting) bool {
+	return knob.IsWatchdog(found.File) && s.Value.Text == "0"
 }
 
 // moved judges a sysctl that this kernel does not have any more.

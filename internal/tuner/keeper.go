@@ -78,6 +78,8 @@ func (k Keeper) startService(deadline time.Duration, realTime bool) error {
 	select {
 	case how := <-started:
 		if how != "done" {
+			// Else systemd goes on to start it, and its name is not to be had for the next try.
+			_, _ = conn.StopUnitContext(ctx, name, "replace", nil)
 			return fmt.Errorf("start %s: %w: %s", name, ErrKeeper, how)
 		}
 		return nil
@@ -113,12 +115,15 @@ func (k Keeper) service(realTime bool) []systemd.Property {
 }
 
 // final are the ways to end after which it is not started again. Those of a service that systemd could not execute
-// (systemd.exec(5), "Process Exit Codes") are: it has no such keeper, and who asked for it tries another one.
+// (systemd.exec(5), "Process Exit Codes") are: it has no such keeper, and who asked for it tries another one. For lack
+// of memory it may have one later.
 func (k Keeper) final() exits {
-	const first, last = 200, 245
+	const first, noMemory, last = 200, 204, 245
 	e := exits{Codes: []int32{k.Final}, Signals: []int32{}}
 	for code := int32(first); code <= last; code++ {
-		e.Codes = append(e.Codes, code)
+		if code != noMemory {
+			e.Codes = append(e.Codes, code)
+		}
 	}
 	return e
 }

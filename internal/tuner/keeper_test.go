@@ -31,6 +31,9 @@ func TestServiceAsSystemdTakesIt(t *testing.T) {
 	if found["Restart"] != "on-failure" || found["RestartUSec"] != uint64(1e6) || found["StartLimitIntervalUSec"] != uint64(0) || !slices.Contains(final.Codes, 4) || slices.Contains(final.Codes, 1) || slices.Contains(final.Codes, 2) {
 		t.Errorf("it is started again %v, after %v us, limit %v us, but for %v", found["Restart"], found["RestartUSec"], found["StartLimitIntervalUSec"], final)
 	}
+	if slices.Contains(final.Codes, 204) { // MEMORY
+		t.Error("one that systemd had no memory for is not started again")
+	}
 	for _, code := range []int32{203, 214} { // EXEC, SETSCHEDULER: the unit would stand in the way of another keeper
 		if !slices.Contains(final.Codes, code) {
 			t.Errorf("one that systemd cannot execute (%d) is started again", code)

@@ -167,6 +167,9 @@ func (a Applied) former() *Applied {
 	return &a
 }
 
+// IsUndone says that a committed profile is not in force since an apply of it was undone.
+func (a Applied) IsUndone() bool { return a.Boot == "" && a.Phase == Committed }
+
 // isOf says whether the record is of these settings of this profile.
 func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
 	asked := slices.Concat(a.Settings, a.Left, a.Dormant)

@@ -1114,7 +1114,7 @@ func TestCommittedProfileOutlivesItsNextApply(t *testing.T) {
 			tt.then(h)
 			got, is, err := tuner.Load(h.state)
 			must(t, err)
-			if want.Boot = ""; is != tt.stays || is && !cmp.Equal(want, got) || got.Stands(h.boot) {
+			if want.Boot = ""; is != tt.stays || is && !cmp.Equal(want, got) || got.Stands(h.boot) || got.IsUndone() != is {
 				t.Fatalf("a record: %v, %s", is, cmp.Diff(want, got))
 			}
 			if h.files()[slice] != "2800000" && h.boot == boot {
