@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/narrowing"
 	"github.com/berth-project/berth/internal/profile"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
@@ -151,6 +152,9 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 	host, closeHost, err := g.tuneHost(root, stateDir)
 	if err == nil {
 		host.Keep, err = g.keep(cmd, config)
+		if host.Groups != nil {
+			host.Mems = narrowing.OnHost(root, host.Groups, kernel.Monotonic).Within(cmd.Context())
+		}
 	}
 	if err != nil {
 		closeHost()

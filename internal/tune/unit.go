@@ -119,6 +119,10 @@ func beneath(u profile.Unit, all []profile.Unit, h Host) string {
 	return ""
 }
 
+// mostMoved is how many bytes may move when the memory nodes of a unit are written: systemd stands still meanwhile,
+// since the kernel moves pages before the write ends (cpuset_write_resmask in kernel/cgroup/cpuset.c).
+const mostMoved = 64 << 20
+
 // mems are the memory nodes of a unit. Its pages on others move when they are written, and what does
 // not fit there would have the kernel kill the unit for want of memory.
 func mems(u profile.Unit, h Host) Setting {
@@ -141,6 +145,10 @@ func mems(u profile.Unit, h Host) Setting {
 	case known && moves > room:
 		row.Support = knob.ReadOnly
 		row.Why = fmt.Sprintf("%s would move to NUMA nodes %s, where there is room for %s", table.Bytes(moves), u.Mems, table.Bytes(room))
+	case moves > mostMoved:
+		row.Support = knob.ReadOnly
+		row.Why = fmt.Sprintf("%s would move to NUMA nodes %s, and systemd stand still meanwhile: move them first (berth memory migrate --pid PROCESS --to %s)",
+			table.Bytes(moves), u.Mems, u.Mems)
 	default:
 		row.Why = fmt.Sprintf("%s move at once, and stay where they are at an undo", table.Bytes(moves))
 	}

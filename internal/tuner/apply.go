@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/knob"
@@ -84,6 +85,9 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	changes := t.changes(all)
 	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
 		return done, t.stands(next)
+	}
+	if err := t.mayHave(all); err != nil {
+		return Result{}, err
 	}
 	if err := t.begin(next, changes, o.Confirm > 0); err != nil {
 		return Result{}, err
@@ -207,6 +211,25 @@ func (t *Tuner) changes(all []one) []plan.Change {
 		}
 	}
 	return changes
+}
+
+// mayHave is ErrMems where memory nodes that a unit is to have would harm: systemd writes them and stands still
+// until the kernel has moved pages, and policies that the kernel rebinds stay so after an undo.
+func (t *Tuner) mayHave(all []one) error {
+	for _, s := range all {
+		c := &s.change
+		if s.Knob != tune.UnitMems || t.host.Mems == nil || t.applier.Kinds().Same(c.Target, c.From, c.Value) {
+			continue
+		}
+		to, err := cpuset.Parse(string(c.Value))
+		if err == nil {
+			err = t.host.Mems(c.Object, to)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w %s: %w", s.Name(), ErrMems, c.From, err)
+		}
+	}
+	return nil
 }
 
 // begin puts the record, with its deadline, and the originals on disk, and has the deadline

@@ -16,6 +16,8 @@ var (
 	ErrLeft = errors.New("not all is as before")
 	// ErrNoUnits says that units cannot be set here: this is no host with control groups.
 	ErrNoUnits = errors.New("units are set on a running host with control groups only")
+	// ErrMems says that a unit cannot have other memory nodes now. Nothing was written.
+	ErrMems = errors.New("its memory nodes stay")
 	// ErrNoTrial says that the boot loader takes no entry for one boot.
 	ErrNoTrial = errors.New("no boot for trial here, and --no-trial was not given")
 	// ErrChosen says that another program chose the entry of the next boot.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/boot"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
@@ -42,6 +43,9 @@ type Host struct {
 	Salvage bool
 	// Leave has an undo leave what other programs changed, and forget what it was before.
 	Leave bool
+	// Mems says what is in the way of memory nodes that a group is to have, nil for nothing; a nil Mems knows of
+	// nothing. It may wait.
+	Mems func(group string, to cpuset.Set) error
 	// Generate makes GRUB's configuration; nil is update-grub.
 	Generate boot.Generate
 }

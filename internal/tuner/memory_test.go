@@ -1,0 +1,66 @@
+package tuner_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+// TestMemoryNodesThatMayNotChange: where something is in the way of a unit's memory nodes nothing of the
+// profile is written, and a unit that has these nodes is not asked about.
+func TestMemoryNodesThatMayNotChange(t *testing.T) {
+	const service = "/sys/fs/cgroup/system.slice/db.service"
+	inTheWay := errors.New("2048 MiB of its memory are on other nodes")
+	for name, tt := range map[string]struct {
+		has, asked string
+		err        error
+	}{
+		"in the way": {"0-1", "system.slice/db.service 1", tuner.ErrMems},
+		"has them":   {"1", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.write("/proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n")
+			for _, group := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/system.slice", service} {
+				h.write(group+"/cgroup.controllers", "cpuset\n")
+				h.write(group+"/cgroup.procs", "")
+				h.write(group+"/cpuset.mems.effective", "0-1\n")
+			}
+			h.write(service+"/cpuset.mems", tt.has+"\n")
+			var err error
+			h.groups, err = cgroup.Open(h.root)
+			must(t, err)
+			asked, before := "", h.files()
+			host := h.host()
+			host.Mems = func(group string, to cpuset.Set) error {
+				asked += group + " " + to.String()
+				return inTheWay
+			}
+			u, err := tuner.Open(host)
+			must(t, err)
+			o := tuner.Order{Confirm: confirm, Settings: []tune.Setting{{
+				Knob: tune.UnitMems, Instance: "db.service", File: service + "/cpuset.mems", Want: "1", Write: "1",
+				Support: knob.Settable, Phase: knob.Units,
+			}}}
+			o.Profile.Name = "test"
+			r, err := u.Apply(o)
+			must(t, u.Close())
+			if !errors.Is(err, tt.err) || errors.Is(err, inTheWay) != (tt.err != nil) || r.Writes != 0 || asked != tt.asked {
+				t.Errorf("%+v, %v, asked about %q, want %v and %q", r, err, asked, tt.err, tt.asked)
+			}
+			if d := cmp.Diff(before[service+"/cpuset.mems"], h.files()[service+"/cpuset.mems"]); d != "" {
+				t.Error(d)
+			}
+			if _, is, err := tuner.Load(h.state); is && tt.err != nil || err != nil {
+				t.Errorf("a record is left: %v, %v", is, err)
+			}
+		})
+	}
+}
