@@ -7,7 +7,8 @@
 // mapping at a time, and not at all where nothing has to move: the kernel counts every page
 // of a mapping for a line of it, and holds the lock of the address space meanwhile
 // (policy.go). move_pages with target nodes moves (move.go). None of these takes a pidfd, so
-// a process is its id and its start time, compared before and after (process.go).
+// a process is its id and its start time, compared before and after (process.go). All of them
+// wait for the lock of its memory map, which a process may hold for good (within.go).
 //
 // The files are those of Documentation/filesystems/proc.rst, and
 // Documentation/admin-guide/mm/pagemap.rst and hugetlbpage.rst; the call is

@@ -10,6 +10,9 @@ import (
 var (
 	// ErrExited says that the process ended, or that its id is another's by now.
 	ErrExited = errors.New("process ended")
+	// ErrStuck says that a process did not answer within its time, as its memory map is locked. Whatever takes that
+	// lock, and cannot be given up, waits as long as the process keeps it.
+	ErrStuck = errors.New("does not answer: its memory map is locked")
 	// ErrRights says that this program may not look at the process, or move its pages:
 	// it needs CAP_SYS_PTRACE, and a seccomp profile that has move_pages.
 	ErrRights = errors.New("missing right: CAP_SYS_PTRACE or move_pages in the seccomp profile")

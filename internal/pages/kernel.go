@@ -35,8 +35,9 @@ const (
 	moveAll = 1 << 2
 )
 
-// Live returns the running kernel, with its files below root.
-func Live(root *hostfs.Root) Kernel { return live{root, root.FS()} }
+// Live returns the running kernel, with its files below root. It answers Within a time, and remembers which
+// processes did not: who asks again and again keeps it.
+func Live(root *hostfs.Root) Kernel { return Within(live{root, root.FS()}) }
 
 type live struct {
 	*hostfs.Root

@@ -248,7 +248,7 @@ func house() rules {
 			{
 				path: "github.com/berth-project/berth/internal/pages",
 				only: []string{"internal/bench", "internal/driver/cgroupfile", "internal/mover", "internal/narrowing"},
-				why:  "pages move through the mover, which paces the calls; the measurement has a bare loop beside it, narrowing only looks, and what writes memory nodes only asks whether the write may end",
+				why:  "pages move through the mover, which paces the calls; the measurement has a bare loop beside it, narrowing only looks, and what writes memory nodes only asks whether the write may end, and the processes whether they answer",
 			},
 			{
 				path: "unsafe",
@@ -286,6 +286,7 @@ func house() rules {
 				"internal/load":              "it measures",
 				"internal/mover":             "it waits between calls",
 				"internal/narrowing":         "between two looks at processes it rests, so that it takes a quarter of one CPU",
+				"internal/pages":             "it gives up on a process that does not answer",
 				"internal/nri":               "the runtime's time limit, and how long the connection is lost",
 				"internal/query":             "a query without a time is one of now, and an answer has its turn",
 				"internal/reconcile":         "systemd may not answer",

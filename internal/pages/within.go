@@ -1,0 +1,300 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// answerWithin is the time for opening a file about a process, and for Answers.
+	answerWithin = time.Second
+	// moveWithin is the time for the question before each call of MovePages: a fork of a large process
+	// holds the lock for seconds (dup_mmap in kernel/fork.c). It is the time for reading, too.
+	moveWithin = 5 * time.Second
+	// lineWithin is the time for a line of numa_maps or smaps, for which the kernel counts pages one by one.
+	lineWithin = 30 * time.Second
+	// mostAbandoned bounds the goroutines that wait for processes which do not answer.
+	mostAbandoned = 64
+)
+
+// Within returns a kernel that answers within a time what may wait for a process, else with ErrStuck.
+//
+// A process may hold the lock of its memory map for good: mmap(2) of a file on a mount that does not answer
+// waits with it (vm_mmap_pgoff in mm/util.c). All readers of the map wait for that, and so does opening,
+// for an execve that does not end (proc_mem_open in fs/proc/base.c).
+//
+// The goroutine that waits for the kernel is left behind then. It ends when the process answers or ends, and
+// closes its file itself. Nobody asks the process meanwhile, so that each process costs one goroutine for
+// each caller that waited when the process was found stuck. There are 64 at most: beyond, no process is asked.
+// Their waits are killable (mmap_read_lock_killable, down_read_killable), and do not keep the program from
+// exiting. move_pages(2) is not killable, and has no time: before each call the process is asked.
+func Within(k Kernel) Kernel { return &within{Kernel: k, stuck: map[int]*stuck{}} }
+
+// within is a Kernel. It is safe for concurrent use as far as the kernel below it is.
+type within struct {
+	Kernel
+
+	mu      sync.Mutex
+	running int            // goroutines, abandoned ones included
+	stuck   map[int]*stuck // processes that did not answer, by id
+}
+
+// stuck is a process for which abandoned calls wait.
+type stuck struct {
+	start uint64 // 0 where that could not be read
+	calls int
+}
+
+// Open is Kernel.
+func (w *within) Open(name string) (fs.File, error) {
+	pid, last, waits := waitsFor(name)
+	if !waits {
+		return w.Kernel.Open(name) //nolint:wrapcheck // as Kernel says
+	}
+	var f fs.File
+	var failed error
+	_, err := w.ask(pid, name, answerWithin, func() { f, failed = w.Kernel.Open(name) }, func() {
+		if failed == nil {
+			_ = f.Close() // nobody read it
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	limit := moveWithin
+	if last == "numa_maps" || last == "smaps" {
+		limit = lineWithin
+	}
+	return &answering{File: f, within: w, pid: pid, name: name, limit: limit}, nil
+}
+
+// ReadFile is Kernel.
+func (w *within) ReadFile(name string) ([]byte, error) {
+	pid, _, waits := waitsFor(name)
+	if !waits {
+		return w.Kernel.ReadFile(name) //nolint:wrapcheck // as Kernel says
+	}
+	var data []byte
+	var failed error
+	if _, err := w.ask(pid, name, moveWithin, func() { data, failed = w.Kernel.ReadFile(name) }, nil); err != nil {
+		return nil, err
+	}
+	return data, failed
+}
+
+// MovePages is Kernel. The call itself cannot be left behind: it waits for the lock, and not even a signal
+// ends that (do_pages_move, do_pages_stat_array in mm/migrate.c).
+func (w *within) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
+	if pid != 0 && len(addresses) > 0 {
+		if err := w.answers(pid, moveWithin); errors.Is(err, ErrStuck) {
+			return 0, err
+		}
+	}
+	return w.Kernel.MovePages(pid, addresses, nodes, status, flags) //nolint:wrapcheck // as Kernel says
+}
+
+// waitsFor says of a file about a process or thread that the kernel reads it with the lock of the memory
+// map. Such as stat, status and the list of threads it reads without (fs/proc/array.c).
+func waitsFor(name string) (pid int, last string, waits bool) {
+	parts := strings.Split(strings.TrimPrefix(name, "/"), "/")
+	if len(parts) < 3 || parts[0] != "proc" {
+		return 0, "", false
+	}
+	last = parts[len(parts)-1]
+	switch last {
+	case "maps", "smaps", "numa_maps", "pagemap", "cmdline", "mem":
+		pid, err := strconv.Atoi(parts[1])
+		return pid, last, err == nil
+	}
+	return 0, "", false
+}
+
+// ask runs a question on a goroutine, and returns when it was answered. After the limit the error is ErrStuck and
+// the question is left behind: what it writes is its goroutine's, which runs late, if not nil, once it is answered.
+func (w *within) ask(pid int, name string, limit time.Duration, question, late func()) (left bool, err error) {
+	if err := w.begin(pid, name); err != nil {
+		return false, err
+	}
+	done, abandoned := make(chan struct{}), (*stuck)(nil)
+	go func() {
+		question()
+		w.mu.Lock()
+		of := abandoned
+		w.returned(pid, of)
+		close(done)
+		w.mu.Unlock()
+		if of != nil && late != nil {
+			late()
+		}
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return false, nil
+	case <-timer.C:
+	}
+	s, _ := readStat(w.Kernel, statOf(pid)) // Of a process that ended the start is 0.
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-done:
+		return false, nil
+	default:
+	}
+	if abandoned = w.stuck[pid]; abandoned == nil || abandoned.start != s.start {
+		abandoned = &stuck{start: s.start}
+		w.stuck[pid] = abandoned
+	}
+	abandoned.calls++
+	return true, stuckAt(pid, name)
+}
+
+// begin counts a goroutine, unless the process is known not to answer, or too many do not.
+func (w *within) begin(pid int, name string) error {
+	w.mu.Lock()
+	before := w.stuck[pid]
+	w.mu.Unlock()
+	if before != nil { // The id may be that of another process by now.
+		if now, err := readStat(w.Kernel, statOf(pid)); err == nil && now.start == before.start {
+			return stuckAt(pid, name)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running >= mostAbandoned {
+		return fmt.Errorf("%w, or it may: it was not asked, since %d others do not", stuckAt(pid, name), mostAbandoned)
+	}
+	w.running++
+	return nil
+}
+
+// returned takes that a call came back. A process for which an abandoned call waited answers again.
+func (w *within) returned(pid int, of *stuck) {
+	w.running--
+	if of == nil {
+		return
+	}
+	if of.calls--; of.calls == 0 && w.stuck[pid] == of {
+		delete(w.stuck, pid)
+	}
+}
+
+func statOf(pid int) string { return fmt.Sprintf("proc/%d/stat", pid) }
+
+func stuckAt(pid int, name string) error { return fmt.Errorf("%s: process %d %w", name, pid, ErrStuck) }
+
+// answering is a file whose reads are answered within a time.
+type answering struct {
+	fs.File
+
+	within *within
+	pid    int
+	name   string
+	limit  time.Duration
+	left   bool // to a goroutine that waits, and closes it
+}
+
+// Read is fs.File.
+func (f *answering) Read(buf []byte) (int, error) { return f.read(buf, f.File.Read) }
+
+// ReadAt is io.ReaderAt.
+func (f *answering) ReadAt(buf []byte, off int64) (int, error) {
+	at, ok := f.File.(io.ReaderAt)
+	if !ok {
+		return 0, fmt.Errorf("read at an offset: %w", errors.ErrUnsupported)
+	}
+	return f.read(buf, func(own []byte) (int, error) { return at.ReadAt(own, off) })
+}
+
+// read reads into memory of its own: a call that is left behind may write there at any time.
+func (f *answering) read(buf []byte, from func([]byte) (int, error)) (n int, err error) {
+	if f.left {
+		return 0, stuckAt(f.pid, f.name)
+	}
+	own := make([]byte, len(buf))
+	var got int
+	var failed error
+	f.left, err = f.within.ask(f.pid, f.name, f.limit, func() { got, failed = from(own) }, func() { _ = f.File.Close() })
+	if err != nil {
+		return 0, err
+	}
+	return copy(buf, own[:got]), failed
+}
+
+// Close releases the file, once no goroutine reads it.
+func (f *answering) Close() error {
+	if f.left {
+		return nil
+	}
+	return f.File.Close() //nolint:wrapcheck // as fs.File says
+}
+
+// Answers is nil where the memory map of a process can be read now: within a second. It is ErrStuck where
+// the map is locked, and ErrExited where the process ended. What has no memory, as a kernel thread, answers.
+// It sees no lock that lets others read, and that nobody waits to write.
+func Answers(k Kernel, pid int) error {
+	w, ok := k.(*within)
+	if !ok {
+		return probe(k, pid)
+	}
+	return w.answers(pid, answerWithin)
+}
+
+func (w *within) answers(pid int, limit time.Duration) error {
+	var failed error
+	name := fmt.Sprintf("proc/%d/pagemap", pid)
+	if _, err := w.ask(pid, name, limit, func() { failed = probe(w.Kernel, pid) }, nil); err != nil {
+		return err
+	}
+	return failed
+}
+
+// probe asks the kernel for what it reads with the lock of a memory map, and may wait.
+func probe(k Kernel, pid int) error {
+	n, err := glance(k, fmt.Sprintf("proc/%d/pagemap", pid), entrySize)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		n, err = glance(k, fmt.Sprintf("proc/%d/cmdline", pid), 1) // which needs no right
+	}
+	if err == nil && n > 0 {
+		return nil
+	}
+	p, gone := Open(k, pid)
+	switch {
+	case gone != nil:
+		return gone
+	case p.tid != pid: // The leader ended, and has no memory any more.
+		return probe(k, p.tid)
+	}
+	if errors.Is(err, syscall.ESRCH) { // newer kernels, of what has no memory
+		return nil
+	}
+	return err
+}
+
+// glance reads the first bytes of a file.
+func glance(k Kernel, name string, size int) (int, error) {
+	f, err := k.Open(name)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // it is a PathError
+	}
+	defer f.Close()
+	n, err := io.ReadFull(f, make([]byte, size))
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return n, nil
+	}
+	if err != nil {
+		return n, fmt.Errorf("%s: %w", name, err)
+	}
+	return n, nil
+}
