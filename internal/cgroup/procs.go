@@ -45,8 +45,11 @@ func (g *Group) OwnProcs() ([]int, error) {
 }
 
 // Processes does what Procs does, and counts those that have no id here.
-func (g *Group) Processes() (pids []int, foreign int, err error) {
-	top, err := g.top()
+func (g *Group) Processes() (pids []int, foreign int, err error) { return ProcessesOf(g, g.home()) }
+
+// ProcessesOf is like Processes, in the hierarchy of a controller.
+func ProcessesOf(g *Group, c Controller) (pids []int, foreign int, err error) {
+	top, err := g.topOf(c)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -66,8 +69,10 @@ func (g *Group) Processes() (pids []int, foreign int, err error) {
 }
 
 // top returns the directory of the group in the hierarchy that stands for it.
-func (g *Group) top() (string, error) {
-	c := g.home()
+func (g *Group) top() (string, error) { return g.topOf(g.home()) }
+
+// topOf returns the directory of the group in the hierarchy of a controller.
+func (g *Group) topOf(c Controller) (string, error) {
 	dir, err := g.Dir(c)
 	if err != nil {
 		return "", err

@@ -105,7 +105,24 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err = one.rounds(ctx); !one.rebinds() && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGrows) || errors.Is(err, ctx.Err())) {
 		err = nil // its threads were counted, and else it would stay on nodes far from its CPUs for good
 	}
+	if err == nil {
+		err = one.answers()
+	}
 	return err
+}
+
+// answers is pages.ErrStuck where the memory map of a process is locked: the write would wait for it with the lock of
+// all cpusets (mpol_rebind_mm in mm/mempolicy.c, cpuset_write_resmask in kernel/cgroup/cpuset.c), for good. It asks
+// all processes again, also those that no look came to.
+func (l *look) answers() error {
+	all, err := l.opts.Groups.Processes(l.group)
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // Those that have no id here cannot be asked.
+		return fmt.Errorf("processes of %q: %w", l.group, err)
+	}
+	if err := pages.AllAnswer(l.opts.Kernel, all); err != nil {
+		return fmt.Errorf("processes of %q: %w", l.group, err)
+	}
+	return nil
 }
 
 // rounds looks at processes until none is new, and then at the room.
@@ -195,6 +212,9 @@ func (l *look) process(pid int) (isNew bool, err error) {
 	p, err := pages.Open(l.opts.Kernel, pid)
 	if err != nil || l.seen[pid] == p.Start {
 		return false, err
+	}
+	if err := pages.Answers(l.opts.Kernel, pid); err != nil {
+		return true, err
 	}
 	mappings, err := p.Mappings()
 	if err != nil {

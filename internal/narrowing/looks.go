@@ -140,7 +140,7 @@ func (l *Looks) Within(ctx context.Context) (may func(group string, to cpuset.Se
 	}
 }
 
-// Run looks until the context ends, and then ends within one line of numa_maps.
+// Run looks until the context ends, and then ends within one line of numa_maps, or half a minute.
 func (l *Looks) Run(ctx context.Context) error {
 	for {
 		select {

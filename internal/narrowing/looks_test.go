@@ -70,7 +70,7 @@ func (m *machine) add(pid int, lines ...string) {
 	thread := fmt.Sprintf("%stask/%d/", dir, pid)
 	for name, text := range map[string]string{
 		dir + "stat": stat, thread + "stat": stat, dir + "status": "VmPin:\t0 kB\n", dir + "maps": all.String(),
-		dir + "mountinfo": "1 1 0:1 / / rw - ext4 /dev/sda rw\n", dir + "numa_maps": policies.String(), thread + "numa_maps": policies.String(),
+		dir + "pagemap": "12345678", dir + "mountinfo": "1 1 0:1 / / rw - ext4 /dev/sda rw\n", dir + "numa_maps": policies.String(), thread + "numa_maps": policies.String(),
 	} {
 		m.write(name, text)
 	}

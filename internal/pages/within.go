@@ -251,6 +251,16 @@ func Answers(k Kernel, pid int) error {
 	return w.answers(pid, answerWithin)
 }
 
+// AllAnswer is the first error of Answers, but for processes that ended, and those that this program may not ask.
+func AllAnswer(k Kernel, pids []int) error {
+	for _, pid := range pids {
+		if err := Answers(k, pid); err != nil && !errors.Is(err, ErrExited) && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
 func (w *within) answers(pid int, limit time.Duration) error {
 	var failed error
 	name := fmt.Sprintf("proc/%d/pagemap", pid)

@@ -41,7 +41,9 @@ func NewAside(may func(group string, to cpuset.Set) error) *Aside {
 }
 
 // Kinds is like the function of that name, with memory nodes written by the Aside.
-func (a *Aside) Kinds(host Host, units Units) apply.Kinds { return kindsOf(host, units, a) }
+func (a *Aside) Kinds(host Host, units Units) apply.Kinds {
+	return kindsOf(knownHost{host, pages.Live(host.Root())}, units, a)
+}
 
 // AtOnce waits for the writes under way. From then on the caller writes, and waits, and may is asked,
 // which may wait, too.
@@ -108,7 +110,7 @@ func nodesOf(host Host, g *cgroup.Group, v cgroup.Value) (cpuset.Set, error) {
 
 // put writes a value beside the caller, unless one is being written to the group. The error is that of
 // an earlier write of the same value, else apply.ErrDeferred.
-func (a *Aside) put(host Host, id plan.Identity, group string, v cgroup.Value) error {
+func (a *Aside) put(host knownHost, id plan.Identity, group string, v cgroup.Value) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.at[group]
@@ -134,7 +136,7 @@ func (a *Aside) end(group string, w *written, err error) {
 }
 
 // write writes to the group of an identity, and to no other one of its name.
-func (a *Aside) write(host Host, id plan.Identity, group string, v cgroup.Value) error {
+func (a *Aside) write(host knownHost, id plan.Identity, group string, v cgroup.Value) error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	g, err := host.Group(group, cgroup.CPUSet)

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/hostwrite"
+	"github.com/berth-project/berth/internal/pages"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -37,9 +38,11 @@ type Weights interface {
 
 // Kinds returns the two kinds of target for the groups of a host. Without units, nil,
 // targets of the kind systemd are not written: ErrNoUnits.
-func Kinds(host Host, units Units) apply.Kinds { return kindsOf(host, units, nil) }
+func Kinds(host Host, units Units) apply.Kinds {
+	return kindsOf(knownHost{host, pages.Live(host.Root())}, units, nil)
+}
 
-func kindsOf(host Host, units Units, aside *Aside) apply.Kinds {
+func kindsOf(host knownHost, units Units, aside *Aside) apply.Kinds {
 	opener := &opener{host: host, units: units, aside: aside, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
 	kinds := apply.Kinds{}
 	for name, kind := range Values() {
@@ -48,8 +51,15 @@ func kindsOf(host Host, units Units, aside *Aside) apply.Kinds {
 	return kinds
 }
 
+// knownHost is a host, and what is known of processes that do not answer.
+type knownHost struct {
+	Host
+
+	kernel pages.Kernel
+}
+
 type opener struct {
-	host     Host
+	host     knownHost
 	units    Units
 	aside    *Aside // nil where the caller waits for every write
 	affinity affinity

@@ -104,21 +104,38 @@ func (s *groups) mayPut(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	return mayMove(s.host, g, v)
 }
 
-// mayMove is pages.ErrRealTime where a write of memory nodes may never end. Where it changes what the
-// group has, the kernel moves pages, even if it gets more nodes than before; on cgroup v1 only where
-// cpuset.memory_migrate says so.
-func mayMove(host Host, g *cgroup.Group, v cgroup.Value) error {
+// mayMove is pages.ErrRealTime or pages.ErrStuck where a write of memory nodes may never end. Where it changes what the
+// group has, the kernel takes the lock of the memory map of each process in it and below, on both versions, for more
+// nodes too, while whoever else changes or joins a cpuset waits (mpol_rebind_mm in mm/mempolicy.c). And it moves pages,
+// even if the group gets more nodes than before; on cgroup v1 only where cpuset.memory_migrate says so.
+func mayMove(host knownHost, g *cgroup.Group, v cgroup.Value) error {
 	has, same, err := g.InEffect(cgroup.KnobMems, v)
 	if err != nil {
 		return fmt.Errorf("memory nodes of %q: %w", g.Path(), err)
 	}
-	if same || cgroup.KeepsPages(g) {
+	if same {
 		return nil
 	}
-	if err := pages.MayEnd(host.Root()); err != nil {
+	if !cgroup.KeepsPages(g) {
+		err = pages.MayEnd(host.Root())
+	}
+	if err == nil {
+		err = answer(host, g)
+	}
+	if err != nil {
 		return fmt.Errorf("memory nodes of %q stay %s: %w", g.Path(), has, err)
 	}
 	return nil
+}
+
+// answer is pages.ErrStuck where a process of a group or below it does not answer. On cgroup v1 the processes are those
+// of the hierarchy of cpusets.
+func answer(host knownHost, g *cgroup.Group) error {
+	all, _, err := cgroup.ProcessesOf(g, cgroup.CPUSet) // Those of other pid namespaces cannot be asked.
+	if err != nil {
+		return err
+	}
+	return pages.AllAnswer(host.kernel, all)
 }
 
 // putOrAll writes a value, or all CPUs or memory nodes where the kernel does not let the group inherit.
