@@ -65,6 +65,8 @@ type Options struct {
 	// BootID, Slice and Tick describe the running kernel; Run fills them in.
 	BootID string
 	facts  hostFacts
+	// boottime is CLOCK_BOOTTIME, nil for the kernel's.
+	boottime func() time.Duration
 	// more are capabilities beside those of the agent: a test brings one along.
 	more []capability.Capability
 	// mover moves pages, nil for the one of package mover, and narrowing says which groups may lose
@@ -154,7 +156,7 @@ func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reco
 	}
 	kinds := driver.Kinds(host, asked)
 	maps.Copy(kinds, aside.Kinds(host, asked))
-	profiles := drift.Held(opts.Config.StateDir, opts.BootID, func(error) {}) // who looks before it is recorded tells
+	profiles := drift.Held(opts.Config.StateDir, opts.BootID, opts.boottime, func(error) {}) // who looks before it is recorded tells
 	held := func(t plan.Target) error {
 		if err := profiles(t); errors.Is(err, drift.ErrHeld) {
 			return err
@@ -174,6 +176,9 @@ func (o *Options) describeKernel() error {
 		return fmt.Errorf("describe kernel: %w", err)
 	}
 	o.facts.tick = kernel.Tick()
+	if o.boottime == nil {
+		o.boottime = kernel.Boottime
+	}
 	return nil
 }
 

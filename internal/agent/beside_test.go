@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -57,20 +58,11 @@ func TestUnreadableProfiles(t *testing.T) {
 		m.joins()
 		c := m.controls
 		dir := filepath.Join(c.opts.Config.StateDir, tuner.Subdir)
-		record := tuner.Applied{Boot: c.opts.BootID, Phase: tuner.Committed, Settings: []tuner.Setting{{Target: cgroupfile.UnitTarget("a.scope", cgroup.KnobCPUs)}}}
-		record.Profile.Name = "database"
-		text, err := json.Marshal(record)
-		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, "journal"), 0o700), os.WriteFile(filepath.Join(dir, "applied"), text, 0o600))
-		if err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, "journal"), 0o700); err != nil { // which cannot be read
 			t.Fatal(err)
 		}
-		var settings []plan.Desired
-		for cpu, name := range []string{"a.scope", "b.scope"} {
-			m.addGroup(name, "max 100000")
-			m.write("sys/fs/cgroup/"+name+"/cpuset.cpus", "\n")
-			settings = append(settings, place.Desired{Group: name, CPUs: cpuset.Set{}.Add(cpu)}.Settings()...)
-		}
-		c.reconciler.Want(settings)
+		m.commits(c.opts.BootID)
+		m.wantsLists()
 		for range 3 {
 			report, _ := c.reconciler.Pass(c.opts.Clock())
 			for _, s := range report.Groups {
@@ -86,4 +78,61 @@ func TestUnreadableProfiles(t *testing.T) {
 			t.Errorf("said %d times", n)
 		}
 	})
+}
+
+// TestListsOfACommittedProfileAfterABoot: the agent starts before berth-tune has set the committed profile again. It
+// leaves a list of that alone for ten minutes, writes all others at once, and this one after that.
+func TestListsOfACommittedProfileAfterABoot(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		uptime := time.Minute
+		m.boottime = func() time.Duration { return uptime }
+		m.boot()
+		m.end()
+		m.joins()
+		c := m.controls
+		m.commits("the boot before")
+		m.wantsLists()
+		for _, look := range []struct {
+			at       time.Duration
+			own      string
+			isReason bool
+		}{{time.Minute, "", true}, {10*time.Minute - time.Second, "", true}, {10 * time.Minute, "0", false}} {
+			uptime = look.at
+			time.Sleep(time.Minute) // within the bubble: past the wait for the next look
+			report, _ := c.reconciler.Pass(c.opts.Clock())
+			for _, s := range report.Groups {
+				if awaits := strings.Contains(s.Reason, "profile database is committed"); awaits != (look.isReason && s.Group == "a.scope") {
+					t.Errorf("%s after the boot: %+v", look.at, s)
+				}
+			}
+			if a, b := m.read("sys/fs/cgroup/a.scope/cpuset.cpus"), m.read("sys/fs/cgroup/b.scope/cpuset.cpus"); strings.TrimSpace(a) != look.own || strings.TrimSpace(b) != "1" {
+				t.Errorf("%s after the boot a has %q, b has %q", look.at, a, b)
+			}
+		}
+	})
+}
+
+// commits records a profile of a boot, which has the CPUs of a.scope.
+func (m *machine) commits(boot string) {
+	m.t.Helper()
+	dir := filepath.Join(m.controls.opts.Config.StateDir, tuner.Subdir)
+	record := tuner.Applied{Boot: boot, Phase: tuner.Committed, Settings: []tuner.Setting{{Target: cgroupfile.UnitTarget("a.scope", cgroup.KnobCPUs)}}}
+	record.Profile.Name = "database"
+	text, err := json.Marshal(record)
+	err = errors.Join(err, os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "applied"), text, 0o600))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// wantsLists has the reconciler give a.scope CPU 0, and b.scope CPU 1.
+func (m *machine) wantsLists() {
+	m.t.Helper()
+	var settings []plan.Desired
+	for cpu, name := range []string{"a.scope", "b.scope"} {
+		m.addGroup(name, "max 100000")
+		m.write("sys/fs/cgroup/"+name+"/cpuset.cpus", "\n")
+		settings = append(settings, place.Desired{Group: name, CPUs: cpuset.Set{}.Add(cpu)}.Settings()...)
+	}
+	m.controls.reconciler.Want(settings)
 }

@@ -131,7 +131,7 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
 		},
-		Held: drift.Held(c.opts.Config.StateDir, c.opts.BootID, func(err error) {
+		Held: drift.Held(c.opts.Config.StateDir, c.opts.BootID, c.opts.boottime, func(err error) {
 			if c.reported.isNew("the journal of host profiles", err) {
 				c.opts.Log.Warn("not all lists may be written", "reason", err)
 			}

@@ -39,6 +39,7 @@ type machine struct {
 	busy     time.Duration           // CPU time of the whole machine
 	more     []capability.Capability // beside those of the agent
 	mover    localize.Mover          // nil for the one that ships
+	boottime func() time.Duration    // nil for the clock of the agent
 	halt     chan struct{}
 	halted   chan struct{}
 }
@@ -184,7 +185,10 @@ func (m *machine) makes() {
 		ConfigFile: m.path("etc/agent.yaml"), Config: cfg, Version: "test", Root: root,
 		Clock: func() time.Duration { return time.Hour + time.Since(m.start) }, Now: time.Now,
 		Log:  slog.New(slog.NewTextHandler(io.MultiWriter(m.log, m.t.Output()), nil)),
-		more: m.more, mover: m.mover,
+		more: m.more, mover: m.mover, boottime: m.boottime,
+	}
+	if opts.boottime == nil {
+		opts.boottime = opts.Clock
 	}
 	if err := opts.describeKernel(); err != nil {
 		m.t.Fatal(err)

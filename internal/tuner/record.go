@@ -81,6 +81,9 @@ type Setting struct {
 	Target plan.Target `json:"target"`
 }
 
+// RecordFile returns the file of the record of a directory.
+func RecordFile(dir string) string { return filepath.Join(dir, recordFile) }
+
 // Load returns the record of a directory, and false where there is none. It takes no lock.
 func Load(dir string) (Applied, bool, error) {
 	data, err := os.ReadFile(filepath.Join(dir, recordFile))
@@ -111,8 +114,22 @@ func (a Applied) Stands(boot string) bool { return a.Boot == boot }
 
 // Has says whether the record names a target, whichever way leads to it, as one that an apply of this boot may
 // have written.
-func (a Applied) Has(t plan.Target, boot string) bool {
-	return a.Stands(boot) && slices.ContainsFunc(slices.Concat(a.Settings, a.Left, a.Dormant), func(s Setting) bool {
+func (a Applied) Has(t plan.Target, boot string) bool { return a.Stands(boot) && a.names(t) }
+
+// Returns names the committed profile that has a target and is not in force: apply --committed sets it again. It
+// is false where there is none. A profile that an apply of this boot covers counts, since the apply may be undone.
+func (a Applied) Returns(t plan.Target, boot string) (profile string, is bool) {
+	for r := &a; r != nil; r = r.Former {
+		if r.Phase == Committed && !r.Stands(boot) && r.names(t) {
+			return r.Profile.Name, true
+		}
+	}
+	return "", false
+}
+
+// names reports whether a target, whichever way leads to it, is among those that the record is about.
+func (a Applied) names(t plan.Target) bool {
+	return slices.ContainsFunc(slices.Concat(a.Settings, a.Left, a.Dormant), func(s Setting) bool {
 		return s.Target.Place() == t.Place()
 	})
 }
