@@ -30,6 +30,11 @@ const (
 	perThread = 2 * time.Millisecond
 	// perThreadMore is that where no node is lost: no page table is walked. In a virtual machine it was 0.44 ms.
 	perThreadMore = time.Millisecond / 2
+	// perMapping is what each mapping of each thread's process costs, besides those that ordinary programs have:
+	// mpol_rebind_mm (mm/mempolicy.c) goes through all of them, for more nodes too. It is a guess from its code, on the
+	// safe side, and not measured.
+	perMapping       = 50 * time.Nanosecond
+	ordinaryMappings = 1000
 	// longestForRoom is Longest of a group that gets more nodes and has no room on its own: it would be killed for lack
 	// of memory that others have.
 	longestForRoom = 5 * time.Second
@@ -77,6 +82,7 @@ type look struct {
 	elsewhere int64
 	threads   int
 	takes     time.Duration  // what the kernel would, as far as is known
+	longest   time.Duration  // that it may
 	seen      map[int]uint64 // the start of each process, by id
 }
 
@@ -94,7 +100,7 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	}
 	has := own.Nodes
 	one := &look{
-		Looks: l, group: group, to: to, own: own, leaves: has.Difference(to), shifts: pages.Shifts(has, to), seen: map[int]uint64{},
+		Looks: l, group: group, to: to, own: own, leaves: has.Difference(to), shifts: pages.Shifts(has, to), longest: Longest, seen: map[int]uint64{},
 	}
 	if err := one.counted(); err != nil {
 		return err
@@ -150,21 +156,22 @@ func (l *look) counted() (err error) {
 		each = perThreadMore
 	}
 	l.takes = time.Duration(l.threads) * each
-	long := l.bounded()
-	if long == nil || !l.widens() || l.takes > longestForRoom {
+	return l.bounded()
+}
+
+// bounded is ErrTooLong where the kernel would take too long.
+func (l *look) bounded() error {
+	if l.takes <= l.longest {
+		return nil
+	}
+	long := fmt.Errorf("%d threads: %w", l.threads, ErrTooLong)
+	if !l.widens() || l.takes > longestForRoom {
 		return long
 	}
 	if room, err := l.free(l.own.Nodes); err != nil || room >= l.own.Bytes {
 		return errors.Join(long, err)
 	}
-	return nil
-}
-
-// bounded is ErrTooLong where the kernel would take too long.
-func (l *look) bounded() error {
-	if l.takes > Longest {
-		return fmt.Errorf("%d threads: %w", l.threads, ErrTooLong)
-	}
+	l.longest = longestForRoom
 	return nil
 }
 
@@ -191,7 +198,7 @@ func (l *look) round(ctx context.Context) (more bool, err error) {
 	}
 	for _, pid := range all {
 		began := l.opts.Clock()
-		isNew, err := l.process(pid)
+		isNew, err := l.process(ctx, pid)
 		switch {
 		case errors.Is(err, pages.ErrExited):
 			continue
@@ -208,7 +215,7 @@ func (l *look) round(ctx context.Context) (more bool, err error) {
 }
 
 // process adds up what a process has elsewhere, unless it was looked at.
-func (l *look) process(pid int) (isNew bool, err error) {
+func (l *look) process(ctx context.Context, pid int) (isNew bool, err error) {
 	p, err := pages.Open(l.opts.Kernel, pid)
 	if err != nil || l.seen[pid] == p.Start {
 		return false, err
@@ -223,18 +230,37 @@ func (l *look) process(pid int) (isNew bool, err error) {
 	if err := l.pinned(p, mappings); err != nil {
 		return true, err
 	}
-	threads, err := p.Threads()
+	threads, err := l.policies(ctx, p, mappings)
 	if err != nil {
 		return true, err
 	}
-	if err := l.bound(p, threads.Rebinds, threads.Relative); err != nil {
+	l.takes += time.Duration(min(threads, l.threads)*max(0, len(mappings)-ordinaryMappings)) * perMapping
+	if err := l.bounded(); err != nil {
 		return true, err
 	}
-	if err := l.mappings(p, mappings, threads.Count); err != nil {
+	if err := l.mappings(p, mappings, threads); err != nil {
 		return true, err
 	}
 	l.seen[pid] = p.Start
 	return true, nil
+}
+
+// policies looks at those of the threads of a process, and counts them. After each it rests, as after a process: the
+// process can map nothing while the kernel counts its pages.
+func (l *look) policies(ctx context.Context, p *pages.Process, mappings []pages.Mapping) (threads int, err error) {
+	began := l.opts.Clock()
+	all, err := p.Threads(mappings, func() error {
+		err := pause(ctx, rest*(l.opts.Clock()-began))
+		began = l.opts.Clock()
+		return err
+	})
+	if bound := l.bound(p, all.Rebinds, all.Relative); bound != nil {
+		return 0, bound // which counts more than that the time is over
+	}
+	if err == nil && all.Assumed && !l.widens() {
+		err = fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
+	}
+	return all.Count, err
 }
 
 // rebinds says that memory policies would become others.

@@ -169,6 +169,11 @@ func TestWhatIsInTheWay(t *testing.T) {
 			m.add(9, "default")
 			m.write("proc/9/maps", fmt.Sprintf("100000000-%x rw-p 00000000 00:00 0 \n", 1<<32+pages.LongestHeld+pages.Size))
 		}, ErrTooLarge},
+		"a heap that is too large, of which no thread is asked": {func(m *machine) {
+			m.add(9, "default")
+			m.write("proc/9/maps", fmt.Sprintf("100000000-%x rw-p 00000000 00:00 0 \n", 1<<32+pages.LongestHeld+pages.Size))
+			m.write("proc/9/task/9/numa_maps", "it would be malformed")
+		}, ErrTooLarge},
 		"a process that ended":      {func(m *machine) { m.pids = []int{77} }, nil},
 		"processes that hide":       {func(m *machine) { m.refuse = fs.ErrPermission }, fs.ErrPermission},
 		"a process that hides":      {func(m *machine) { m.add(9, "default"); delete(m.MapFS, "proc/9/numa_maps") }, fs.ErrNotExist},
@@ -404,8 +409,11 @@ func TestWidening(t *testing.T) {
 	}
 }
 
-// TestThreadsTakeTheirTime: for each thread the kernel waits for all CPUs, and where a node is lost it walks the memory
-// of its process. A second of that is the most.
+// mapped are so many mappings.
+func mapped(n int) []string { return slices.Repeat([]string{"default"}, n) }
+
+// TestThreadsTakeTheirTime: for each thread the kernel waits for all CPUs and goes through the mappings of its process,
+// and where a node is lost it walks the memory, too. A second of that is the most.
 func TestThreadsTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	much := "default " + pagesOf(4096, 0)
@@ -415,19 +423,28 @@ func TestThreadsTakeTheirTime(t *testing.T) {
 		prepare func(m *machine)
 		want    error
 	}{
-		"500 threads":              {node(0, 1), node(0), func(m *machine) { m.add(9, "default"); m.run(9, 500) }, nil},
-		"501 threads":              {node(0, 1), node(0), func(m *machine) { m.add(9, "default"); m.run(9, 501) }, ErrTooLong},
-		"501 of two processes":     {node(0, 1), node(0), func(m *machine) { m.add(8, "default"); m.run(8, 250); m.add(9, "default"); m.run(9, 251) }, ErrTooLong},
-		"80 threads of 4 GiB":      {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 80) }, nil},
-		"81 threads of 4 GiB":      {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 81) }, ErrTooLong},
-		"46 of 4 GiB, two nodes":   {node(0, 1, 2), node(0), func(m *machine) { m.add(9, much); m.run(9, 46) }, ErrTooLong},
-		"81 of huge pages":         {node(0, 1), node(0), func(m *machine) { m.add(9, "default huge N0=2048 kernelpagesize_kB=2048"); m.run(9, 81) }, nil},
-		"widened, 2000 of 4 GiB":   {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 2000) }, nil},
-		"widened, 2001":            {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 2001) }, ErrTooLong},
-		"widened, no room":         {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; hidden(m, 10000) }, nil},
-		"widened, none, and more":  {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; hidden(m, 10001) }, ErrTooLong},
-		"widened, with a policy":   {node(0), node(0, 1), func(m *machine) { m.add(9, "bind:0 "+pagesOf(1, 0)) }, nil},
+		"500 threads":             {node(0, 1), node(0), func(m *machine) { m.add(9, "default"); m.run(9, 500) }, nil},
+		"501 threads":             {node(0, 1), node(0), func(m *machine) { m.add(9, "default"); m.run(9, 501) }, ErrTooLong},
+		"501 of two processes":    {node(0, 1), node(0), func(m *machine) { m.add(8, "default"); m.run(8, 250); m.add(9, "default"); m.run(9, 251) }, ErrTooLong},
+		"80 threads of 4 GiB":     {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 80) }, nil},
+		"81 threads of 4 GiB":     {node(0, 1), node(0), func(m *machine) { m.add(9, much); m.run(9, 81) }, ErrTooLong},
+		"46 of 4 GiB, two nodes":  {node(0, 1, 2), node(0), func(m *machine) { m.add(9, much); m.run(9, 46) }, ErrTooLong},
+		"81 of huge pages":        {node(0, 1), node(0), func(m *machine) { m.add(9, "default huge N0=2048 kernelpagesize_kB=2048"); m.run(9, 81) }, nil},
+		"widened, 2000 of 4 GiB":  {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 2000) }, nil},
+		"widened, 2001":           {node(0), node(0, 1), func(m *machine) { m.add(9, much); m.run(9, 2001) }, ErrTooLong},
+		"widened, no room":        {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; hidden(m, 10000) }, nil},
+		"widened, none, and more": {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; hidden(m, 10001) }, ErrTooLong},
+		"widened, with a policy":  {node(0), node(0, 1), func(m *machine) { m.add(9, "bind:0 "+pagesOf(1, 0)) }, nil},
+		"widened, a large heap": {node(0), node(0, 1), func(m *machine) {
+			m.add(9, "default")
+			m.write("proc/9/maps", fmt.Sprintf("100000000-%x rw-p 00000000 00:00 0 \n", 1<<32+pages.LongestHeld+pages.Size))
+			m.write("proc/9/task/9/numa_maps", "it would be malformed")
+		}, nil},
 		"widened, pages beside":    {node(0), node(0, 2), func(m *machine) { m.add(9, "default "+pagesOf(900, 1)) }, nil},
+		"450 of 3000 mappings":     {node(0, 1), node(0), func(m *machine) { m.add(9, mapped(3000)...); m.run(9, 450) }, nil},
+		"450 of 6000 mappings":     {node(0, 1), node(0), func(m *machine) { m.add(9, mapped(6000)...); m.run(9, 450) }, ErrTooLong},
+		"widened, 10000 mappings":  {node(0), node(0, 1), func(m *machine) { m.add(9, mapped(12000)...); m.run(9, 1000) }, ErrTooLong},
+		"widened, and no room":     {node(0), node(0, 1), func(m *machine) { m.unused = 8 << 30; m.add(9, mapped(12000)...); m.run(9, 1000) }, nil},
 		"widened, hidden":          {node(0), node(0, 1), func(m *machine) { hidden(m, 2000) }, nil},
 		"widened, 2001 are hidden": {node(0), node(0, 1), func(m *machine) { hidden(m, 2001) }, ErrTooLong},
 		"widened in front, hidden": {node(1), node(0, 1), func(m *machine) { hidden(m, 1) }, fs.ErrPermission},
@@ -448,6 +465,39 @@ func TestThreadsTakeTheirTime(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowly is a machine on which it takes a while to read the policy of a thread.
+type slowly struct{ *machine }
+
+func (s slowly) Open(name string) (fs.File, error) {
+	if strings.Contains(name, "/task/") && strings.HasSuffix(name, "/numa_maps") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return s.machine.Open(name)
+}
+
+// TestRestsAfterEachThread: while the kernel counts the pages of the first mapping the process can map nothing, so that
+// a look takes a quarter of its time.
+func TestRestsAfterEachThread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine()
+		m.add(9, "default")
+		m.run(9, 100)
+		began := time.Now()
+		clock := func() time.Duration { return time.Since(began) }
+		l := New(Options{Kernel: slowly{m}, Groups: m, Threads: m.threads, Clock: clock})
+		if err := l.look(t.Context(), "g", node(0)); err != nil || clock() < 4*time.Second {
+			t.Errorf("%v after %v, want 100 times 10 ms and three times as long between", err, clock())
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		before := clock()
+		if err := l.look(ctx, "g", node(0)); !errors.Is(err, context.DeadlineExceeded) || clock()-before > time.Second+40*time.Millisecond {
+			t.Errorf("%v after %v, want the end of the context", err, clock()-before)
+		}
+	})
 }
 
 // TestThreadsWherePagesStay: on cgroup v1 the kernel looks at no thread's memory unless cpuset.memory_migrate says so.

@@ -179,21 +179,32 @@ func parseOnNodes(fields []string, size int64) ([]int64, error) {
 type Threads struct {
 	Count             int
 	Rebinds, Relative bool // see Policy
+	// Assumed says that the first mapping is too large to be read, once for each thread: they are taken to have no
+	// policy of their own.
+	Assumed bool
 }
 
-// Threads returns those of the process.
-func (p *Process) Threads() (all Threads, err error) {
+// Threads returns those of the process, for its mappings. It calls rest after each one of which it read the policy:
+// for that the kernel counts the pages of the first mapping, such as the heap of a Java program. With an error of rest
+// the policies up to there count.
+func (p *Process) Threads(mappings []Mapping, rest func() error) (all Threads, err error) {
 	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
 		return all, fmt.Errorf("threads of process %d: %w", p.PID, p.classified(err))
 	}
-	all.Count = len(tids)
+	if all.Count = len(tids); tooLarge(mappings, 0) || tooLarge(mappings, 1) { // the kernel is one line ahead
+		all.Assumed = true
+		return all, nil
+	}
 	for _, tid := range tids {
 		policy, err := p.ofThread(tid)
 		if err != nil {
 			return all, err
 		}
 		all.Rebinds, all.Relative = all.Rebinds || policy.Rebinds, all.Relative || policy.Relative
+		if err := rest(); err != nil {
+			return all, err
+		}
 	}
 	return all, nil
 }
