@@ -49,7 +49,7 @@ func (g *Group) Processes() (pids []int, foreign int, err error) { return Proces
 
 // ProcessesOf is like Processes, in the hierarchy of a controller.
 func ProcessesOf(g *Group, c Controller) (pids []int, foreign int, err error) {
-	top, err := g.topOf(c)
+	top, err := topOf(g, c)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -69,10 +69,10 @@ func ProcessesOf(g *Group, c Controller) (pids []int, foreign int, err error) {
 }
 
 // top returns the directory of the group in the hierarchy that stands for it.
-func (g *Group) top() (string, error) { return g.topOf(g.home()) }
+func (g *Group) top() (string, error) { return topOf(g, g.home()) }
 
 // topOf returns the directory of the group in the hierarchy of a controller.
-func (g *Group) topOf(c Controller) (string, error) {
+func topOf(g *Group, c Controller) (string, error) {
 	dir, err := g.Dir(c)
 	if err != nil {
 		return "", err

@@ -28,3 +28,6 @@ var ErrRealTime = pages.ErrRealTime
 // ErrUnseen says that processes of the group have no id here, because this program is in a
 // pid namespace of its own.
 var ErrUnseen = errors.New("processes have no id in this pid namespace")
+
+// ErrStuck says that processes of the group do not answer.
+var ErrStuck = pages.ErrStuck

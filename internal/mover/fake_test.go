@@ -31,6 +31,7 @@ type fake struct {
 	calls     []call
 	splits    int // huge pages that the kernel would have split for want of a block
 	opened    int // files
+	hung      int // calls for a process whose memory map is locked
 	// opening is called before each file is opened, without the lock.
 	opening func(name string)
 	ownMems string            // nodes that the program itself may use, all if empty
@@ -73,6 +74,8 @@ type process struct {
 	mappings []*mapping
 	mems     func(node int) bool
 	outside  bool // of the group
+	// locked, if set, is closed when the lock of its memory map is free.
+	locked chan struct{}
 }
 
 type mapping struct {
@@ -309,7 +312,7 @@ func (f *fake) Open(name string) (fs.File, error) {
 	}
 	if kind == "maps" || kind == "mountinfo" {
 		data, err := f.about(tid, kind)
-		return &file{Reader: strings.NewReader(string(data)), p: p, f: f}, err
+		return &file{Reader: strings.NewReader(string(data)), p: p, f: f, locks: kind == "maps"}, err
 	}
 	var text strings.Builder
 	for _, m := range p.mappings {
@@ -330,7 +333,7 @@ func (f *fake) Open(name string) (fs.File, error) {
 			fmt.Fprintf(&text, "%08x-%08x %s 00000000 00:14 %d %s\nRss: 4 kB\nAnonHugePages: %d kB\n", m.start, m.end, m.rights, m.inode, m.path, kib)
 		}
 	}
-	return &file{Reader: strings.NewReader(text.String()), p: p, f: f}, nil
+	return &file{Reader: strings.NewReader(text.String()), p: p, f: f, locks: true}, nil
 }
 
 // file is an open file: text, the pages of a process, or its threads.
@@ -339,6 +342,25 @@ type file struct {
 	p    *process
 	f    *fake
 	tids []int
+	// locks says that reading it takes the lock of the memory map.
+	locks bool
+}
+
+// wait waits for the lock of the memory map.
+func (o *file) wait() {
+	o.f.mu.Lock()
+	free := o.p.locked
+	o.f.mu.Unlock()
+	if free != nil {
+		<-free
+	}
+}
+
+func (o *file) Read(buf []byte) (int, error) {
+	if o.locks {
+		o.wait()
+	}
+	return o.Reader.Read(buf) //nolint:wrapcheck // it is io.EOF
 }
 
 func (*file) Close() error               { return nil }
@@ -361,6 +383,7 @@ func (e entry) Name() string { return e.name }
 
 // ReadAt reads pagemap.
 func (o *file) ReadAt(buf []byte, off int64) (int, error) {
+	o.wait()
 	o.f.mu.Lock()
 	defer o.f.mu.Unlock()
 	if o.p.ended {
@@ -416,6 +439,10 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 	}
 	if p.zombie && tid == p.threads[0] {
 		return 0, syscall.EINVAL
+	}
+	if p.locked != nil {
+		f.hung++
+		return 0, syscall.EINTR // the call itself would not return
 	}
 	if nodes == nil {
 		defer f.pass(time.Duration(len(addresses)) * f.look)

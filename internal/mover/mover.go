@@ -57,7 +57,8 @@ func New(o Options) *Mover {
 	return &Mover{opts: o, wake: make(chan struct{}, 1)}
 }
 
-// Run carries out orders until the context ends, and then ends within one call. Orders that
+// Run carries out orders until the context ends, and then ends within one call, or within half a
+// minute where a process does not answer, as a rule five seconds. Orders that
 // are not done by then are reported as canceled.
 func (m *Mover) Run(ctx context.Context) error {
 	for ctx.Err() == nil {

@@ -19,6 +19,8 @@ const (
 	turnCalls = 128
 	// mostExits bounds the list of processes that ended, which a fork storm makes long.
 	mostExits = 100
+	// mostStuck is how many processes of a group may not answer: each costs the pass up to five seconds.
+	mostStuck = 4
 )
 
 // pass is an order that is being carried out, by the goroutine of Run.
@@ -138,11 +140,29 @@ func (p *pass) step(ctx context.Context) (bool, error) {
 	if err == nil {
 		err = p.place(ctx)
 	}
-	if errors.Is(err, pages.ErrExited) {
+	switch {
+	case errors.Is(err, pages.ErrExited):
 		p.exited(err)
 		err = nil
+	case errors.Is(err, pages.ErrStuck):
+		err = p.skip(err)
 	}
 	return more, err
+}
+
+// skip ends the walk of a process that does not answer: what was found of it and not moved stays. The error is that the
+// pass has come upon too many of them.
+func (p *pass) skip(stuck error) error {
+	for _, g := range p.batch {
+		p.report.leave(locality.LeftBusy, g.base())
+	}
+	p.batch = p.batch[:0]
+	p.report.warn("its pages stay: %v", stuck)
+	p.walk.leave()
+	if p.walk.stuck++; p.walk.stuck >= mostStuck {
+		return fmt.Errorf("%d processes of the group do not answer, the last one: %w", p.walk.stuck, stuck)
+	}
+	return nil
 }
 
 // exited ends the walk of a process that ended: what was found of it and not moved is gone.

@@ -46,6 +46,7 @@ type walk struct {
 	done   map[int]uint64 // start times of the processes that were walked, by id
 	todo   []int
 	rounds int
+	stuck  int // processes that did not answer
 
 	pid      int
 	process  *pages.Process
@@ -65,7 +66,7 @@ func (w *walk) leave() {
 	if w.policies != nil {
 		w.policies.Close()
 	}
-	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, seen: w.seen}
+	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, stuck: w.stuck, seen: w.seen}
 }
 
 // mapping returns that in which a page is.

@@ -15,7 +15,8 @@ const mostMemories = 1 << 12
 // Sole returns the shared memory, by Mapping.Memory, that members have mapped and no other
 // process of the host has at this moment. It reads the maps of all of them, those of others
 // only where members have such memory and this program may move it: if not, the error is
-// ErrNice. With more than 4,096 pieces of memory some are missing.
+// ErrNice. With more than 4,096 pieces of memory some are missing. A process of others that does not answer may have all
+// of it mapped: the error is ErrStuck. Of a member that does not only what other members have mapped is returned.
 //
 // A process may map one right afterwards. Descriptors of such memory, and the group that it
 // is charged to, do not count: neither is where a page is used.
@@ -64,7 +65,7 @@ func addMemories(k Kernel, pid int, to map[string]bool) error {
 			to[m.Memory] = true
 		}
 	}
-	if errors.Is(err, ErrExited) {
+	if errors.Is(err, ErrExited) || errors.Is(err, ErrStuck) { // Memory that only it has mapped does not move.
 		return nil
 	}
 	return err
