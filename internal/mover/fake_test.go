@@ -360,7 +360,7 @@ func (o *file) Read(buf []byte) (int, error) {
 	if o.locks {
 		o.wait()
 	}
-	return o.Reader.Read(buf) //nolint:wrapcheck // it is io.EOF
+	return o.Reader.Read(buf)
 }
 
 func (*file) Close() error               { return nil }

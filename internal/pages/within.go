@@ -56,7 +56,7 @@ type stuck struct {
 func (w *within) Open(name string) (fs.File, error) {
 	pid, last, waits := waitsFor(name)
 	if !waits {
-		return w.Kernel.Open(name) //nolint:wrapcheck // as Kernel says
+		return w.Kernel.Open(name)
 	}
 	var f fs.File
 	var failed error
@@ -82,7 +82,7 @@ func (w *within) Open(name string) (fs.File, error) {
 func (w *within) ReadFile(name string) ([]byte, error) {
 	pid, _, waits := waitsFor(name)
 	if !waits {
-		return w.Kernel.ReadFile(name) //nolint:wrapcheck // as Kernel says
+		return w.Kernel.ReadFile(name)
 	}
 	var data []byte
 	var failed error
@@ -100,7 +100,7 @@ func (w *within) MovePages(pid int, addresses []uint64, nodes, status []int32, f
 			return 0, err
 		}
 	}
-	return w.Kernel.MovePages(pid, addresses, nodes, status, flags) //nolint:wrapcheck // as Kernel says
+	return w.Kernel.MovePages(pid, addresses, nodes, status, flags)
 }
 
 // waitsFor says of a file about a process or thread that the kernel reads it with the lock of the memory
@@ -296,7 +296,7 @@ func probe(k Kernel, pid int) error {
 func glance(k Kernel, name string, size int) (int, error) {
 	f, err := k.Open(name)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // it is a PathError
+		return 0, err
 	}
 	defer f.Close()
 	n, err := io.ReadFull(f, make([]byte, size))
