@@ -1,0 +1,61 @@
+package pages_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/pages"
+)
+
+// TestAnswersLive asks the running kernel: a process that lives answers, as do its files, and one that ended is said
+// to have.
+func TestAnswersLive(t *testing.T) {
+	t.Parallel()
+	root, err := hostfs.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	k := pages.Live(root)
+	if err := pages.Answers(k, os.Getpid()); err != nil {
+		t.Errorf("this process: %v", err)
+	}
+	p, err := pages.Open(k, os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := p.Mappings(); err != nil || len(all) == 0 {
+		t.Errorf("%d mappings, %v", len(all), err)
+	}
+	child := exec.CommandContext(t.Context(), "cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pages.Answers(k, child.Process.Pid); err != nil {
+		t.Errorf("a child: %v", err)
+	}
+	if err := pages.AllAnswer(k, []int{1, child.Process.Pid, os.Getpid()}); err != nil {
+		t.Errorf("some processes: %v", err)
+	}
+	_ = in.Close()
+	if _, err := out.Read(make([]byte, 1)); err == nil {
+		t.Error("the child says something")
+	}
+	if err := child.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := pages.Answers(k, child.Process.Pid); !errors.Is(err, pages.ErrExited) {
+		t.Errorf("a child that ended: %v", err)
+	}
+}
