@@ -147,11 +147,20 @@ const (
 func Await(ctx context.Context, h Host) ([]string, error) {
 	h.Salvage = true
 	retry := firstRetry
+	var kept []string // what the tries before this say of a damaged journal: once it is set aside, no other finds it
+	var damaged error
 	for {
 		wait := pause
-		switch notes, how, err := attend(h); how {
-		case over:
+		notes, how, err := attend(h)
+		switch found := errors.Is(err, journal.ErrDamaged); {
+		case how == over && found:
 			return notes, err
+		case how == over:
+			return append(kept, notes...), errors.Join(damaged, err)
+		case found:
+			kept, damaged = notes, err
+		}
+		switch how {
 		case refused:
 			wait, retry = retry, min(2*retry, lastRetry)
 		case busy:
@@ -243,7 +252,10 @@ func finish(h Host) (notes []string, how end, err error) {
 		how, err = over, fmt.Errorf("profile %s: %w", a.Profile.Name, ErrLeft)
 	}
 	if damage := t.journal.Recovery().Damage; damage != nil {
-		how, err = over, errors.Join(err, damage)
+		err = errors.Join(err, damage)
+		if how != refused {
+			how = over
+		}
 	}
 	return t.Notes(), how, errors.Join(err, t.Close())
 }

@@ -1052,11 +1052,7 @@ func TestDeadlineOfADamagedJournal(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
-	name := filepath.Join(h.state, "journal")
-	text, err := os.ReadFile(name)
-	must(t, err)
-	lines := strings.SplitAfterN(string(text), "\n", 2)
-	must(t, os.WriteFile(name, []byte(lines[0]+"damage\n"+lines[1]), 0o600))
+	h.damages()
 	h.boottime += confirm
 	notes, err := tuner.Await(t.Context(), h.host())
 	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(strings.Join(notes, "\n"), "kept as") {

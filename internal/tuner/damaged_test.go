@@ -1,0 +1,57 @@
+package tuner_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/tuner"
+)
+
+// TestDeadlineOfADamagedJournalIsTriedAgain: what can be read of a damaged journal goes back as that of a whole one
+// does, as soon as the kernel takes it. The damage is reported at the end, with the name of the file that is kept.
+func TestDeadlineOfADamagedJournalIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		before := h.files()
+		h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
+		h.damages()
+		file, aside := filepath.Join(h.dir, slice), filepath.Join(h.dir, "aside")
+		tries := 0
+		h.step = func(step string) {
+			if step != "an undo is recorded" {
+				return
+			}
+			switch tries++; tries {
+			case 1:
+				must(t, errors.Join(os.Rename(file, aside), os.Mkdir(file, 0o700))) // which takes no value
+			case 3:
+				must(t, errors.Join(os.Remove(file), os.Rename(aside, file)))
+			}
+		}
+		h.boottime += confirm
+		notes, err := tuner.Await(t.Context(), h.host())
+		if !errors.Is(err, journal.ErrDamaged) || strings.Count(strings.Join(notes, "\n"), "kept as") != 1 || tries != 3 {
+			t.Errorf("%d tries: %v, notes %q", tries, err, notes)
+		}
+		if d := cmp.Diff(before, h.files()); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// damages has the journal begin with a line that nobody can read.
+func (h *host) damages() {
+	h.t.Helper()
+	name := filepath.Join(h.state, "journal")
+	text, err := os.ReadFile(name)
+	must(h.t, err)
+	lines := strings.SplitAfterN(string(text), "\n", 2)
+	must(h.t, os.WriteFile(name, []byte(lines[0]+"damage\n"+lines[1]), 0o600))
+}
