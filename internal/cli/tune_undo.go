@@ -213,12 +213,13 @@ func (g *globals) verify(dir string) (verified, error) {
 		return verified{}, err
 	}
 	defer root.Close()
+	tree := root.FS()
+	notes := record.Ahead(tree)
 	originals, err := journal.Load(dir, driver.Values())
 	if err != nil {
-		return verified{}, fmt.Errorf("stateDir/tune: %w", err)
+		notes = append(notes, fmt.Sprintf("stateDir/tune: %v: of how many huge pages the kernel had memory is not known, and fewer than desired are a drift", err))
 	}
-	tree := root.FS()
-	return verified{Profile: record.Profile.Name, Settings: g.readBack(record.Verify(tree, originals.Entries)), notes: record.Ahead(tree)}, nil
+	return verified{Profile: record.Profile.Name, Settings: g.readBack(record.Verify(tree, originals.Entries)), notes: notes}, nil
 }
 
 // readBack adds what the running kernel says besides its files.

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -158,6 +159,27 @@ func TestRefusalsLeaveNoState(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "var")); err == nil {
 			t.Fatalf("%q made a state directory", test.args)
+		}
+	}
+}
+
+// TestVerifyWithoutTheJournal: the record says what the host is to have. Of a journal that cannot be read a note tells.
+func TestVerifyWithoutTheJournal(t *testing.T) {
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "same.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: same}\nspec: {settings: {fair.slice: 2800us}}\n")
+	if code, _, errs := berthRun(t, "tune", "apply", filepath.Join(dir, "same.yaml"), "--root", dir); code != 0 {
+		t.Fatal(errs)
+	}
+	file := filepath.Join(dir, "var/lib/berth/tune/journal")
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil { // a directory reads as no file does
+		t.Fatal(err)
+	}
+	for now, want := range map[string]int{"2800000\n": 0, "3000000\n": 4} {
+		write(t, dir, "sys/kernel/debug/sched/base_slice_ns", now)
+		code, out, errs := berthRun(t, "tune", "verify", "--root", dir)
+		if code != want || !strings.Contains(out, "fair.slice") || !strings.Contains(out, "note: stateDir/tune: read journal") {
+			t.Errorf("%s: exit %d, want %d: %s%s", strings.TrimSpace(now), code, want, out, errs)
 		}
 	}
 }
