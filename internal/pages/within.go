@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,7 @@ func (w *within) Open(name string) (fs.File, error) {
 	if last == "numa_maps" || last == "smaps" {
 		limit = lineWithin
 	}
-	return &answering{File: f, within: w, pid: pid, name: name, limit: limit}, nil
+	return &answering{File: f, within: w, pid: pid, name: name, limit: limit, lines: limit == lineWithin}, nil
 }
 
 // ReadFile is Kernel.
@@ -202,11 +203,46 @@ type answering struct {
 	pid    int
 	name   string
 	limit  time.Duration
+	lines  bool // it is read in pieces that are shorter than a line
 	left   bool // to a goroutine that waits, and closes it
+	ahead  []byte
+	failed error // of the read after those
 }
 
-// Read is fs.File.
-func (f *answering) Read(buf []byte) (int, error) { return f.read(buf, f.File.Read) }
+// Read is fs.File. Of a file of lines one question reads a whole one, in pieces of the caller's size.
+func (f *answering) Read(buf []byte) (int, error) {
+	if !f.lines {
+		return f.read(buf, f.File.Read)
+	}
+	if len(f.ahead) == 0 && f.failed == nil {
+		line := make([]byte, longestLine/len(buf)*len(buf)+len(buf))
+		n, err := f.read(line, func(own []byte) (int, error) { return readLine(f.File, own, len(buf)) })
+		if f.left {
+			return 0, err
+		}
+		f.ahead, f.failed = line[:n], err
+	}
+	if n := copy(buf, f.ahead); n > 0 {
+		f.ahead = f.ahead[n:]
+		return n, nil
+	}
+	err := f.failed
+	f.failed = nil
+	return 0, err
+}
+
+// longestLine is about how many bytes one question reads: of a longer line the next one reads the rest.
+const longestLine = 1 << 10
+
+// readLine reads pieces until one has the end of a line.
+func readLine(from io.Reader, own []byte, piece int) (n int, err error) {
+	for err == nil && n+piece <= len(own) && !bytes.ContainsRune(own[:n], '\n') {
+		var more int
+		more, err = from.Read(own[n : n+piece])
+		n += more
+	}
+	return n, err //nolint:wrapcheck // as fs.File says
+}
 
 // ReadAt is io.ReaderAt.
 func (f *answering) ReadAt(buf []byte, off int64) (int, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -333,4 +334,49 @@ func TestIDOfAnother(t *testing.T) {
 		release()
 		synctest.Wait()
 	})
+}
+
+// pieces is a file that counts how it is read.
+type pieces struct {
+	fs.File
+	text  string
+	reads []int
+	err   error
+}
+
+func (p *pieces) Read(buf []byte) (int, error) {
+	p.reads = append(p.reads, len(buf))
+	n := copy(buf, p.text)
+	if p.text = p.text[n:]; n == 0 {
+		return 0, p.err
+	}
+	return n, nil
+}
+
+func (*pieces) Close() error { return nil }
+
+// TestLineAtOnce: a line is one question, in reads of the size that the caller asked for, and what comes after the
+// last one is told once all bytes were.
+func TestLineAtOnce(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 3*longestLine)
+	for name, text := range map[string]string{"lines": "7f00 default\n7f08 bind:0 anon=2 N0=1 N1=1\n", "a long one": long + "\n7f00 local", "none": ""} {
+		for _, end := range []error{io.EOF, syscall.ESRCH} {
+			file := &pieces{text: text, err: end}
+			f := &answering{File: file, within: &within{Kernel: newHost(), stuck: map[int]*stuck{}}, pid: 9, limit: time.Minute, lines: true}
+			var got []byte
+			var err error
+			for buf := make([]byte, policyRead); err == nil; {
+				var n int
+				n, err = f.Read(buf)
+				got = append(got, buf[:n]...)
+			}
+			if string(got) != text || !errors.Is(err, end) {
+				t.Errorf("%s: %q, %v, want %q, %v", name, got, err, text, end)
+			}
+			if i := slices.IndexFunc(file.reads, func(n int) bool { return n != policyRead }); i >= 0 {
+				t.Errorf("%s: a read of %d bytes", name, file.reads[i])
+			}
+		}
+	}
 }
