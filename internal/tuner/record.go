@@ -162,6 +162,9 @@ func (a Applied) Verify(tree fs.FS, entries []journal.Entry) []tune.Verified {
 		}
 		all = append(all, row)
 	}
+	for _, s := range a.Dormant { // nothing of them was written
+		all = append(all, tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want, State: tune.Dormant})
+	}
 	return append(all, a.verifyArgs(tree)...)
 }
 

@@ -456,6 +456,9 @@ func TestAsleepSincePlan(t *testing.T) {
 						if a, _ := u.Applied(); len(a.Settings) != len(with)-step.left || len(a.Dormant) != step.left || len(a.Left) > 0 {
 							t.Errorf("%d: on record: %+v", i, a)
 						}
+						if step.left > 0 {
+							h.verify(u, file, "", tune.Dormant)
+						}
 					})
 					if stands := h.files()[file] == value; stands != (step.stands > 0) {
 						t.Errorf("%d: %s is %s", i, file, h.files()[file])
