@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -59,23 +60,43 @@ func ThreadScheduled(tid int) (Scheduled, error) {
 }
 
 // DefaultThreadSlice returns the slice of a thread for which none was set, 0 where the kernel has no
-// slices of single threads. It asks for that on a thread of its own, which then ends.
+// slices of single threads. It asks for that on a thread of its own, which sleeps meanwhile and then ends: of a caller
+// with a real-time policy that thread has it, too, and has it back before it runs. Without it, it might never run.
 func DefaultThreadSlice() (time.Duration, error) {
-	var s Scheduled
-	var err error
-	OnThread(func() {
-		if s, err = ThreadScheduled(0); err == nil {
-			none := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: int32(s.Nice)} //nolint:gosec // -20 to 19
-			err = unix.SchedSetAttr(0, &none, 0)
-		}
-		if err == nil {
-			s, err = ThreadScheduled(0)
-		}
-	})
+	asked, answered, ended := make(chan int), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		OnThread(func() {
+			asked <- unix.Gettid()
+			<-answered
+		})
+	}()
+	s, err := withoutSlice(<-asked)
+	close(answered)
 	if err != nil {
-		return 0, fmt.Errorf("slice of a thread without one of its own: %w", err)
+		return 0, fmt.Errorf("slice of a thread without one of its own: %w", err) // whose thread may not run
 	}
+	<-ended
 	return s.Slice, nil
+}
+
+// withoutSlice returns what a thread has once it is of the default class and has no slice. A real-time policy is given
+// back.
+func withoutSlice(tid int) (Scheduled, error) {
+	had, err := unix.SchedGetAttr(tid, 0)
+	if err != nil {
+		return Scheduled{}, fmt.Errorf("sched_getattr: %w", err)
+	}
+	if err := unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: had.Nice}, 0); err != nil {
+		return Scheduled{}, fmt.Errorf("sched_setattr: %w", err)
+	}
+	s, err := ThreadScheduled(tid)
+	if c := Class(had.Policy); c == FIFO || c == RR {
+		if back := unix.SchedSetAttr(tid, had, 0); back != nil {
+			err = errors.Join(err, fmt.Errorf("sched_setattr: %w", back))
+		}
+	}
+	return s, err
 }
 
 // ThreadProcess returns the process of a thread. A thread that is gone is fs.ErrNotExist.

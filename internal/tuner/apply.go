@@ -86,9 +86,6 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
 		return done, t.stands(next)
 	}
-	if err := t.mayHave(all); err != nil {
-		return Result{}, err
-	}
 	if err := t.begin(next, changes, o.Confirm > 0); err != nil {
 		return Result{}, err
 	}
@@ -116,7 +113,7 @@ func (t *Tuner) stands(next Applied) error {
 	return next.save(t.host.Dir)
 }
 
-// look reads what stands at the settings' targets. Asleep are those whose CPUs went offline since the plan.
+// look reads what stands at the settings' targets, and is ErrMems where one may not be written. Asleep are those whose CPUs went offline since the plan.
 func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
@@ -146,7 +143,7 @@ func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 			awake = append(awake, s)
 		}
 	}
-	return awake, asleep, nil
+	return awake, asleep, t.mayHave(awake)
 }
 
 // free refuses targets that the agent's journal has.

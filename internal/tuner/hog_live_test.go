@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/internal/kernel"
 )
 
 // hogCPU has TestHogChild take a whole CPU.
@@ -98,6 +100,10 @@ func TestHogsChild(t *testing.T) {
 		hog.Env = append(os.Environ(), fmt.Sprintf("%s=%d", hogCPU, cpu))
 		must(t, hog.Start())
 		hogs = append(hogs, hog)
+	}
+	// Who puts back the policies of a unit asks for that first.
+	if _, err := kernel.DefaultThreadSlice(); err != nil {
+		t.Error(err)
 	}
 	r.undone(t)
 	for cpu, hog := range hogs {
