@@ -113,7 +113,8 @@ func (t *Tuner) stands(next Applied) error {
 	return next.save(t.host.Dir)
 }
 
-// look reads what stands at the settings' targets, and is ErrMems where one may not be written. Asleep are those whose CPUs went offline since the plan.
+// look reads what stands at the settings' targets, and is ErrMems where one may not be written. Asleep are those whose
+// CPUs went offline since the plan.
 func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target

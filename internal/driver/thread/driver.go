@@ -169,10 +169,15 @@ func (j *job) give() (plan.Value, error) {
 }
 
 // giveBack gives every thread that has what the knob names back what it had, until none has it that
-// had another one. Those of which another writer decided meanwhile keep that, and are reported.
+// had another one, also those on record that left the group. Those of which another writer decided meanwhile keep that, and are reported.
 func (j *job) giveBack() (plan.Value, error) {
 	for range rounds {
 		now, err := j.look()
+		var left []one
+		if err == nil {
+			left, err = j.elsewhere()
+		}
+		now.given = append(now.given, left...)
 		switch {
 		case err != nil:
 			return "", err

@@ -176,6 +176,38 @@ func (u *unit) restored(a *apply.Applier, want apply.Outcome) {
 	}
 }
 
+// TestLiveThreadsThatLeft: threads on record that were moved to another group get back what they had, too.
+func TestLiveThreadsThatLeft(t *testing.T) {
+	u := newUnit(t)
+	other, err := scratch.New(u.host, "", scratch.Name("test-left"))
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, u.first.Process.Kill())
+		_ = u.first.Wait() // it was killed
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	pid := u.first.Process.Pid
+	before, err := kernel.ThreadScheduled(pid)
+	must(t, err)
+	u.with(func(a *apply.Applier, _ *journal.Journal) {
+		if r := u.apply(a, thread.PolicyTarget(u.top.Path(), "idle")); r.Err != nil {
+			t.Fatalf("%+v", r)
+		}
+	})
+	must(t, other.Attach(pid))
+	if now, err := kernel.ThreadScheduled(pid); err != nil || now.Class != kernel.Idle {
+		t.Fatalf("in the other group it has %+v, %v", now, err)
+	}
+	u.with(func(a *apply.Applier, _ *journal.Journal) {
+		u.restored(a, apply.OutcomeRestored)
+	})
+	if now, err := kernel.ThreadScheduled(pid); err != nil || now != before {
+		t.Errorf("undone, it has %+v, %v; it had %+v", now, err, before)
+	}
+}
+
 // TestLivePolicy: all threads of a group get a policy; each that was there before gets back what it
 // had, with its nice value, and what was forked meanwhile begins as any thread does.
 func TestLivePolicy(t *testing.T) {

@@ -85,6 +85,37 @@ func (j *job) look() (groups, error) {
 	return all, nil
 }
 
+// elsewhere are threads on record that are in other groups by now, and have what the knob names still. Processes that
+// one of them started there are on no record.
+func (j *job) elsewhere() (all []one, err error) {
+	here, _, err := j.host.ThreadIDs(j.group)
+	if err != nil {
+		return nil, err
+	}
+	threads, _ := j.call.Threads(j.at)
+	record, err := recordOf(threads)
+	if err != nil {
+		return nil, err
+	}
+	is := map[int]bool{}
+	for _, tid := range here {
+		is[tid] = true
+	}
+	for i, on := range threads {
+		if is[on.TID] || j.done[on.TID] {
+			continue
+		}
+		t, there, err := seen(on.TID)
+		if err != nil {
+			return nil, err
+		}
+		if t.had = record.had[i]; there && t.isOf(on) && j.aim.concerns(t.now) && j.aim.isMet(t.now) && !j.aim.wasMet(t.had) {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
 // seen looks at one thread, and says false of one that is gone.
 func seen(tid int) (one, bool, error) {
 	start, err := kernel.ThreadStart(tid)
