@@ -37,6 +37,30 @@ type Facts struct {
 	RTRoot int64
 	// Cmdline is the running kernel's command line.
 	Cmdline []string
+	Memory  Memory
+}
+
+// Memory is that of the host in bytes, 0 where it is not known.
+type Memory struct {
+	Total, Available int64
+	// Page is one page of the pool of vm.nr_hugepages.
+	Page int64
+}
+
+// memory reads what /proc/meminfo says.
+func (h *Host) memory() Memory {
+	var m Memory
+	into := map[string]*int64{"MemTotal:": &m.Total, "MemAvailable:": &m.Available, "Hugepagesize:": &m.Page}
+	for line := range strings.Lines(h.Text("/proc/meminfo")) {
+		f := strings.Fields(line)
+		if len(f) < 2 || into[f[0]] == nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+			*into[f[0]] = n << 10
+		}
+	}
+	return m
 }
 
 // SysctlLine is a line that sets a sysctl at every boot.
@@ -50,6 +74,7 @@ type SysctlLine struct {
 func (h *Host) Facts() Facts {
 	f := Facts{HZ: h.HZ, Units: map[string]bool{}, Groups: map[string]string{}, CPUGroups: map[string]string{}, NICs: map[string]int{}, Sysctls: map[string]SysctlLine{}}
 	f.Cmdline = strings.Fields(h.Text("/proc/cmdline"))
+	f.Memory = h.memory()
 	f.RTGroups = h.rtGroups(f.Cmdline)
 	h.units(&f)
 	f.RTRoot = h.rtRoot(f)

@@ -26,7 +26,7 @@ func sysctl(key string) (Knob, bool) {
 		Effective: "the file", Class: Exact, Risk: Medium, Phase: Plain,
 		Places: []Place{{Kernels: anyLinux, File: file}},
 	}
-	if isPool(file) {
+	if IsPool(file) {
 		k.Class = Lossy
 		k.Trap = "the kernel takes as many pages as it has memory for; an undo asks for the number that there was, and the kernel chooses their NUMA nodes again"
 	}
@@ -37,8 +37,8 @@ func sysctl(key string) (Knob, bool) {
 	return k, true
 }
 
-// isPool reports whether a file is the number of persistent huge pages.
-func isPool(file string) bool {
+// IsPool reports whether a file is the number of persistent huge pages.
+func IsPool(file string) bool {
 	return file == sysctls+"/vm/nr_hugepages" || file == sysctls+"/vm/nr_hugepages_mempolicy"
 }
 
@@ -47,7 +47,7 @@ func isPool(file string) bool {
 // is no error where there is memory for fewer, or where a signal ends it, as when the writer is killed. The file
 // shows how many there are once the write ends (set_max_huge_pages in mm/hugetlb.c).
 func OnTheWay(file, v, from, to string) bool {
-	if !isPool(file) {
+	if !IsPool(file) {
 		return false
 	}
 	is, errIs := strconv.ParseUint(v, 10, 64)

@@ -1,0 +1,42 @@
+package tune
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/table"
+)
+
+const (
+	sparedShare = 20 // one part of so many of the host's memory stays available: 5 per cent
+	sparedLeast = 512 << 20
+)
+
+// noRoom says why the host has no memory for a number of huge pages, "" where it has, or where that is not known.
+// The kernel reclaims until it has the pages: other programs would be killed for want of memory, and no undo
+// brings them back (alloc_pool_huge_folio in mm/hugetlb.c).
+func noRoom(s Setting, m knob.Memory) string {
+	if !knob.IsPool(s.File) || m.Page <= 0 || m.Total <= 0 {
+		return ""
+	}
+	now, errNow := strconv.ParseInt(s.Now, 10, 64)
+	want, errWant := strconv.ParseInt(s.Want, 10, 64)
+	spared := max(m.Total/sparedShare, sparedLeast)
+	room := max(m.Available-spared, 0)
+	if errNow != nil || errWant != nil || want <= now || want-now <= room/m.Page {
+		return ""
+	}
+	return fmt.Sprintf("%d more pages of %s each, where the host has room for %d: %s is available, of which %s is spared",
+		want-now, table.Bytes(m.Page), room/m.Page, table.Bytes(m.Available), table.Bytes(spared))
+}
+
+// noOriginal says why a sysctl that is empty cannot be set, "" where it is not: an empty write changes nothing, so
+// that no undo would empty it again (proc_do_large_bitmap in kernel/sysctl.c).
+func noOriginal(s Setting) string {
+	if s.Now != "" || !strings.HasPrefix(s.Knob, knob.Prefix) {
+		return ""
+	}
+	return "it is empty now, which no undo can put back: set it in /etc/sysctl.d instead"
+}
