@@ -179,8 +179,8 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		row.Support, row.Why = knob.ReadOnly, f.LossOf(s.Value.Text)
 	case row.Support == knob.Settable && belowRoot(row, h.Facts):
 		row.Support, row.Why = knob.ReadOnly, fmt.Sprintf(refusedBelow, span(h.Facts.RTRoot))
-	case row.Support == knob.Settable && noOriginal(row)+noRoom(row, h.Facts.Memory) != "":
-		row.Support, row.Why = knob.ReadOnly, noOriginal(row)+noRoom(row, h.Facts.Memory)
+	case row.Support == knob.Settable && harm(row, h.Facts.Memory) != "":
+		row.Support, row.Why = knob.ReadOnly, harm(row, h.Facts.Memory)
 	case row.Support == knob.Settable:
 		row.Why = s.Knob.Trap
 	case row.Support == knob.Absent && f.File == "":
