@@ -16,6 +16,9 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
+// mostDied is how many boots may die in an apply of what was committed.
+const mostDied = 2
+
 // Order is what to apply.
 type Order struct {
 	Profile  v1alpha1.Profile
@@ -80,6 +83,12 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 		next.keep(t.record.Settings)
 	case t.is: // of an earlier boot only what was committed is left
 		former := t.record
+		if o.Again {
+			if former.Died >= mostDied {
+				return Result{}, fmt.Errorf("profile %s: %w", former.Profile.Name, ErrDied)
+			}
+			former.Died++ // stays where the host dies
+		}
 		next.Former = &former
 	}
 	changes := t.changes(all)

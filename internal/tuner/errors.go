@@ -24,6 +24,9 @@ var (
 	ErrChosen = errors.New("another entry is chosen for the next boot")
 	// ErrPending says that the running kernel was not booted with the boot arguments.
 	ErrPending = errors.New("the boot arguments wait for a boot")
+	// ErrDied says that the host died in two boots in a row while what was committed was applied. Nothing was
+	// written.
+	ErrDied = errors.New("the host died twice while it was applied after a boot, so it is left off: look at it (berth tune plan), then apply it by hand (berth tune apply PROFILE) or end it (berth tune rollback)")
 	// ErrKeeper says that nothing could be started that keeps the deadline. Nothing was
 	// written.
 	ErrKeeper = errors.New("nothing keeps the deadline")

@@ -68,6 +68,8 @@ type Applied struct {
 	// Former is what was committed before, in an earlier boot or by the same profile: it is remembered until
 	// this is committed or rolled back.
 	Former *Applied `json:"former,omitempty"`
+	// Died is in how many boots in a row the host died while this was applied once more.
+	Died int `json:"died,omitempty"`
 }
 
 // Setting is one setting of an applied profile.

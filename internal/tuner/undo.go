@@ -36,6 +36,9 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	t.sayDormant(all)
 	whole = isWhole(all)
 	if whole && t.is {
+		if t.record.Former != nil { // the host lives
+			t.record.Former.Died = 0
+		}
 		if err := t.forget(); err != nil {
 			t.notes = append(t.notes, err.Error())
 			whole = false
