@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -175,14 +176,11 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		row.Support, row.Why = knob.Absent, misfit
 	}
 	switch {
-	case row.Support == knob.Settable && f.LossOf(s.Value.Text) != "" && !row.Stands():
-		row.Support, row.Why = knob.ReadOnly, f.LossOf(s.Value.Text)
-	case row.Support == knob.Settable && belowRoot(row, h.Facts):
-		row.Support, row.Why = knob.ReadOnly, fmt.Sprintf(refusedBelow, span(h.Facts.RTRoot))
-	case row.Support == knob.Settable && harm(row, h.Facts.Memory) != "":
-		row.Support, row.Why = knob.ReadOnly, harm(row, h.Facts.Memory)
 	case row.Support == knob.Settable:
 		row.Why = s.Knob.Trap
+		if why := harm(row, f.LossOf(s.Value.Text), h.Facts); why != "" {
+			row.Support, row.Why = knob.ReadOnly, why
+		}
 	case row.Support == knob.Absent && f.File == "":
 		row.Why = gone(s, f, h)
 	}
@@ -190,6 +188,17 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 		row.Why = "optional: " + row.Why
 	}
 	return row
+}
+
+// harm says why a setting that the kernel takes is left alone, "" for no reason. Loss is what is lost with the value.
+func harm(row Setting, loss string, facts knob.Facts) string {
+	switch {
+	case loss != "" && !row.Stands():
+		return loss
+	case belowRoot(row, facts):
+		return fmt.Sprintf(refusedBelow, span(facts.RTRoot))
+	}
+	return cmp.Or(noOriginal(row), noRoom(row, facts.Memory))
 }
 
 // gone says what became of a knob that this kernel lacks.

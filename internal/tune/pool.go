@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,9 +13,6 @@ const (
 	sparedShare = 20 // one part of so many of the host's memory stays available: 5 per cent
 	sparedLeast = 512 << 20
 )
-
-// harm says what no undo would put right, "" for nothing.
-func harm(s Setting, m knob.Memory) string { return cmp.Or(noOriginal(s), noRoom(s, m)) }
 
 // noRoom says why the host has no memory for a number of huge pages, "" where it has, or where that is not known.
 // The kernel reclaims until it has the pages: other programs would be killed for want of memory, and no undo

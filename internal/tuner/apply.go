@@ -81,15 +81,10 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 		next.Left, next.Former = t.record.Left, t.record.former()
 		all = slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) })
 		next.keep(t.record.Settings)
+	case t.is && o.Again && t.record.Died >= mostDied:
+		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrDied)
 	case t.is: // of an earlier boot only what was committed is left
-		former := t.record
-		if o.Again {
-			if former.Died >= mostDied {
-				return Result{}, fmt.Errorf("profile %s: %w", former.Profile.Name, ErrDied)
-			}
-			former.Died++ // stays where the host dies
-		}
-		next.Former = &former
+		next.Former = t.record.before(o)
 	}
 	changes := t.changes(all)
 	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
@@ -99,6 +94,15 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 		return Result{}, err
 	}
 	return t.carryOut(done, next, all, o.phase())
+}
+
+// before is the record of an earlier boot while an apply is under way. Who applies it again counts as having died, until
+// the apply ends.
+func (a Applied) before(o Order) *Applied {
+	if o.Again {
+		a.Died++
+	}
+	return &a
 }
 
 // phase is how far the apply has come when all is written.
