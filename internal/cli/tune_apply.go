@@ -252,7 +252,12 @@ func (j *tuneJob) again() error {
 			return none
 		}
 		whole := profile.Document{Profile: record.Profile}
-		plan, parts, err := j.divide(whole)
+		plan, err := j.g.plan(whole, j.root.FS())
+		if err != nil {
+			return err
+		}
+		plan.Settings = j.leaveOut(plan.Settings)
+		parts, err := j.divided(plan)
 		if err != nil {
 			return err
 		}
@@ -322,21 +327,39 @@ func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, erro
 	if err != nil {
 		return plan, tune.Division{}, err
 	}
+	parts, err := j.divided(plan)
+	return plan, parts, err
+}
+
+// leaveOut drops what needs memory that the host or a unit does not have at the moment, and says so: after a boot the
+// rest of a profile does not wait for that.
+func (j *tuneJob) leaveOut(all []tune.Setting) []tune.Setting {
+	return slices.DeleteFunc(all, func(s tune.Setting) bool {
+		out := s.Support == knob.ReadOnly && (s.Knob == tune.UnitMems || knob.IsPool(s.File))
+		if out {
+			_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s is left out: %s\n", s.Name(), s.Why)
+		}
+		return out
+	})
+}
+
+// divided is what to do with the settings of a plan.
+func (j *tuneJob) divided(plan tune.Plan) (tune.Division, error) {
 	parts := plan.Divide()
 	if err := errors.Join(blocked(parts.Blocked), j.noUnits(parts.Write)); err != nil {
-		return plan, parts, err
+		return parts, err
 	}
 	ban, err := j.ban(parts.Write)
 	if err != nil {
-		return plan, parts, err
+		return parts, err
 	}
 	if err := j.peers(parts.Write, ban != nil); err != nil {
-		return plan, parts, err
+		return parts, err
 	}
 	if at := slices.IndexFunc(parts.Write, isInterrupt); ban != nil { // before what it is to leave alone
 		parts.Write = slices.Insert(parts.Write, at, *ban)
 	}
-	return plan, parts, nil
+	return parts, nil
 }
 
 // irqAffinity is the knob of the CPUs of each interrupt.

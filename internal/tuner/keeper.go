@@ -145,7 +145,7 @@ const (
 // journal goes back what can be read. What Open says of an undo is returned. The error is that of the
 // context, ErrLeft where only values of other programs are left, or journal.ErrDamaged.
 func Await(ctx context.Context, h Host) ([]string, error) {
-	h.Salvage = true
+	h.Salvage, h.made = true, h.Kinds()
 	retry := firstRetry
 	var kept []string // what the tries before this say of a damaged journal: once it is set aside, no other finds it
 	var damaged error

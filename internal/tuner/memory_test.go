@@ -14,16 +14,19 @@ import (
 )
 
 // TestMemoryNodesThatMayNotChange: where something is in the way of a unit's memory nodes nothing of the
-// profile is written, and a unit that has these nodes is not asked about.
+// profile is written, but after a boot what else is in it. A unit that has these nodes is not asked about.
 func TestMemoryNodesThatMayNotChange(t *testing.T) {
 	const service = "/sys/fs/cgroup/system.slice/db.service"
 	inTheWay := errors.New("2048 MiB of its memory are on other nodes")
 	for name, tt := range map[string]struct {
 		has, asked string
+		again      bool // after a boot
 		err        error
+		left       int
 	}{
-		"in the way": {"0-1", "system.slice/db.service 1", tuner.ErrMems},
-		"has them":   {"1", "", nil},
+		"in the way":               {has: "0-1", asked: "system.slice/db.service 1", err: tuner.ErrMems},
+		"in the way, after a boot": {has: "0-1", asked: "system.slice/db.service 1", again: true, left: 1},
+		"has them":                 {has: "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
@@ -45,21 +48,21 @@ func TestMemoryNodesThatMayNotChange(t *testing.T) {
 			}
 			u, err := tuner.Open(host)
 			must(t, err)
-			o := tuner.Order{Confirm: confirm, Settings: []tune.Setting{{
+			o := tuner.Order{Again: tt.again, Settings: []tune.Setting{{
 				Knob: tune.UnitMems, Instance: "db.service", File: service + "/cpuset.mems", Want: "1", Write: "1",
 				Support: knob.Settable, Phase: knob.Units,
 			}}}
 			o.Profile.Name = "test"
 			r, err := u.Apply(o)
 			must(t, u.Close())
-			if !errors.Is(err, tt.err) || errors.Is(err, inTheWay) != (tt.err != nil) || r.Writes != 0 || asked != tt.asked {
+			if !errors.Is(err, tt.err) || errors.Is(err, inTheWay) != (tt.err != nil) || r.Writes != 0 || len(r.Left) != tt.left || asked != tt.asked {
 				t.Errorf("%+v, %v, asked about %q, want %v and %q", r, err, asked, tt.err, tt.asked)
 			}
 			if d := cmp.Diff(before[service+"/cpuset.mems"], h.files()[service+"/cpuset.mems"]); d != "" {
 				t.Error(d)
 			}
-			if _, is, err := tuner.Load(h.state); is && tt.err != nil || err != nil {
-				t.Errorf("a record is left: %v, %v", is, err)
+			if record, is, err := tuner.Load(h.state); is && tt.err != nil || len(record.Dormant) != tt.left || err != nil {
+				t.Errorf("a record is left: %v, %+v, %v", is, record, err)
 			}
 		})
 	}

@@ -48,10 +48,15 @@ type Host struct {
 	Mems func(group string, to cpuset.Set) error
 	// Generate makes GRUB's configuration; nil is update-grub.
 	Generate boot.Generate
+	// made are the Kinds of all tries of one keeper: they remember the processes that do not answer.
+	made apply.Kinds
 }
 
 // Kinds are the kinds of target that can be written here.
 func (h Host) Kinds() apply.Kinds {
+	if h.made != nil {
+		return h.made
+	}
 	kinds := driver.OfHost(h.Root)
 	if h.Groups != nil {
 		kinds = driver.Kinds(h.Groups, h.Units)
