@@ -237,34 +237,6 @@ func (j *tuneJob) first(name string, o tuner.Order) error {
 	return j.apply(whole, o)
 }
 
-// again applies what was committed before the last boot.
-func (j *tuneJob) again() error {
-	none := fmt.Errorf("apply --committed: %w: nothing was committed", tuner.ErrNotApplied)
-	switch _, is, err := tuner.Load(j.host.Dir); {
-	case err != nil:
-		return err
-	case !is:
-		return none
-	}
-	return j.with(func(u *tuner.Tuner) error {
-		record, is := u.Applied()
-		if !is || record.Phase != tuner.Committed {
-			return none
-		}
-		whole := profile.Document{Profile: record.Profile}
-		plan, err := j.g.plan(whole, j.root.FS())
-		if err != nil {
-			return err
-		}
-		plan.Settings = j.leaveOut(plan.Settings)
-		parts, err := j.divided(plan)
-		if err != nil {
-			return err
-		}
-		return j.write(u, tuner.Order{Profile: whole.Profile, Again: true}, plan, parts)
-	})
-}
-
 // with works while it holds stateDir/tune.
 func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 	u, err := tuner.Open(j.host)
@@ -329,18 +301,6 @@ func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, erro
 	}
 	parts, err := j.divided(plan)
 	return plan, parts, err
-}
-
-// leaveOut drops what needs memory that the host or a unit does not have at the moment, and says so: after a boot the
-// rest of a profile does not wait for that.
-func (j *tuneJob) leaveOut(all []tune.Setting) []tune.Setting {
-	return slices.DeleteFunc(all, func(s tune.Setting) bool {
-		out := s.Support == knob.ReadOnly && (s.Knob == tune.UnitMems || knob.IsPool(s.File))
-		if out {
-			_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s is left out: %s\n", s.Name(), s.Why)
-		}
-		return out
-	})
 }
 
 // divided is what to do with the settings of a plan.
