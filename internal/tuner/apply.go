@@ -72,19 +72,13 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	done := Result{Left: reported(asleep)}
 	all = append(all, files...)
 	standing := t.is && t.record.Stands(t.host.Boot)
-	switch {
-	case standing && t.record.Phase == Undoing:
-		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
-	case standing && !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), args):
-		return Result{}, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
-	case standing:
-		next.Left, next.Former = t.record.Left, t.record.former()
-		all = slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) })
-		next.keep(t.record.Settings)
-	case t.is && o.Again && t.record.Died >= mostDied:
-		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrDied)
-	case t.is: // of an earlier boot only what was committed is left
-		next.Former = t.record.before(o)
+	if standing {
+		all, err = t.over(&next, all)
+	} else if t.is {
+		next.Former, err = t.record.before(o)
+	}
+	if err != nil {
+		return Result{}, err
 	}
 	changes := t.changes(all)
 	if len(changes) == 0 && (!standing || t.record.Phase == Committed || o.Confirm == 0) {
@@ -96,13 +90,29 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	return t.carryOut(done, next, all, o.phase())
 }
 
-// before is the record of an earlier boot while an apply is under way. Who applies it again counts as having died, until
-// the apply ends.
-func (a Applied) before(o Order) *Applied {
+// over is what an apply writes where a profile is in force: only the same one may be applied again.
+func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
+	switch {
+	case t.record.Phase == Undoing:
+		return nil, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
+	case !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), next.Args):
+		return nil, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
+	}
+	next.Left, next.Former = t.record.Left, t.record.former()
+	next.keep(t.record.Settings)
+	return slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) }), nil
+}
+
+// before is the record of an earlier boot, of which only what was committed is left, while an apply is under way. Who
+// applies that again counts as having died, until the apply ends.
+func (a Applied) before(o Order) (*Applied, error) {
+	if o.Again && a.Died >= mostDied {
+		return nil, fmt.Errorf("profile %s: %w", a.Profile.Name, ErrDied)
+	}
 	if o.Again {
 		a.Died++
 	}
-	return &a
+	return &a, nil
 }
 
 // phase is how far the apply has come when all is written.
