@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
@@ -243,8 +244,8 @@ func TestDeadlineTriesAgain(t *testing.T) {
 		}
 		return ""
 	}))
-	must(t, os.Remove(file))
-	must(t, os.Rename(away, file))
+	// At once: without a file for a moment, an undo would take the setting for gone.
+	must(t, unix.Renameat2(unix.AT_FDCWD, away, unix.AT_FDCWD, file, unix.RENAME_EXCHANGE))
 	must(t, <-ended)
 	if d := cmp.Diff(before, h.files()); d != "" {
 		t.Error(d)
