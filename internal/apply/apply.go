@@ -128,7 +128,7 @@ func (a *Applier) Apply(changes []plan.Change) []Result {
 // open begins a call: it learns what is written, and says by whom.
 func (a *Applier) open() *call {
 	return newCall(a.kinds, a.values, Call{
-		Author: a.author, Threads: a.threads, KeepThreads: a.keepThreads,
+		Author: a.author, Threads: a.threads, IsOf: a.isOf, KeepThreads: a.keepThreads,
 		Written: func(t plan.Target) {
 			a.wrote = true
 			a.step(a.written, t)
@@ -196,9 +196,12 @@ func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
 	current, id, err := call.read(c.Target)
 	if err != nil {
-		return "", a.classify(c.Target, err)
+		return "", a.classify(call, c.Target, err)
 	}
 	if entry, known := a.journal.Entry(c.Target); known && !entry.IsOf(a.values, id, current) {
+		if err := a.release(call, entry); err != nil {
+			return "", err
+		}
 		_ = a.journal.Forget(c.Target) // best effort: the identity shows it again next time
 	}
 	if id != c.ID {
@@ -227,7 +230,7 @@ func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan
 	} else if effective != "" && a.mayStop(c) {
 		_ = a.journal.Made(c.Target, effective) // best effort: until it is known, all on the way count
 	}
-	return effective, a.wrote, a.classify(c.Target, err)
+	return effective, a.wrote, a.classify(call, c.Target, err)
 }
 
 // mayStop says whether the host may leave a change on the way.
@@ -236,12 +239,27 @@ func (a *Applier) mayStop(c plan.Change) bool {
 }
 
 // classify forgets the entry of what vanished: its identity never comes back, though
-// its value may.
-func (a *Applier) classify(t plan.Target, err error) error {
-	if errors.Is(err, ErrGone) && !a.values.Recurs(t) {
+// its value may, or parts of it may live on.
+func (a *Applier) classify(call *call, t plan.Target, err error) error {
+	if !errors.Is(err, ErrGone) || a.values.Recurs(t) {
+		return err
+	}
+	if _, survives, unknown := call.survives(t); !survives && unknown == nil {
 		_ = a.journal.Forget(t) // best effort: the identity shows it again next time
 	}
 	return err
+}
+
+// release gives back what parts of a target have, before its entry is forgotten since another one has its
+// name.
+func (a *Applier) release(call *call, e journal.Entry) error {
+	r := call.survivors(Restored{Entry: e, Outcome: OutcomeGone})
+	if r.Outcome == OutcomeRestored {
+		if _, _, err := a.write(call, wayBack(e, r.Found), StepRestored, StepRestoreVerified); err != nil {
+			r = r.failed(err)
+		}
+	}
+	return r.Err
 }
 
 // record brings original and intent of a change into the journal.

@@ -23,6 +23,9 @@
 // they gave themselves. The driver has what it costs journaled before the write (Note) and
 // gives it back after it (GiveBack), see SideEffects.
 //
+// Parts of a target may outlive it with what they were given, as threads do that left their
+// group: they are put back before its entry is forgotten (Survivor).
+//
 // Where the host does not take an original to the letter, or has changed it itself, the
 // driver says what is as good now (Attainer), and that counts as the original.
 //

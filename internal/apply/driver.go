@@ -83,6 +83,14 @@ type Recorder interface {
 	SetRecorded(t plan.Target, v plan.Value) (stands bool, err error)
 }
 
+// Survivor is a Driver of targets parts of which may outlive them with what they were given, as
+// threads do that left their group.
+type Survivor interface {
+	// Survives returns the value that parts of a target still have, and false where none has. The target
+	// itself is gone, or another one has its name. A Write of the original gives the parts what they had.
+	Survives(t plan.Target) (v plan.Value, survives bool, err error)
+}
+
 // Limiter is an Opener that may find out that side effects of its writes last on this
 // host.
 type Limiter interface {
@@ -99,6 +107,8 @@ type Call struct {
 	// Threads returns those that are journaled with a target, and false where the journal
 	// does not have the target.
 	Threads func(plan.Target) ([]journal.Thread, bool)
+	// IsOf says whether a target is journaled, with this identity.
+	IsOf func(plan.Target, plan.Identity) bool
 	// KeepThreads replaces them. The error is ErrJournal.
 	KeepThreads func(plan.Target, []journal.Thread) error
 }
@@ -204,6 +214,14 @@ func (c *call) giveBack(t plan.Target) {
 	if s, ok := offers[SideEffects](c, t); ok {
 		s.GiveBack(t)
 	}
+}
+
+// survives is Survivor.Survives, also for drivers of values that end with their target.
+func (c *call) survives(t plan.Target) (plan.Value, bool, error) {
+	if s, ok := offers[Survivor](c, t); ok {
+		return s.Survives(t)
+	}
+	return "", false, nil
 }
 
 func (c *call) locate(t plan.Target, v plan.Value) string {

@@ -47,14 +47,22 @@ func (a *Applier) Stands(entries []journal.Entry) map[plan.Target]plan.Value {
 
 // reading returns a call that writes nothing.
 func reading(kinds Kinds, entries []journal.Entry) *call {
+	entry := func(t plan.Target) (journal.Entry, bool) {
+		i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == t })
+		if i < 0 {
+			return journal.Entry{}, false
+		}
+		return entries[i], true
+	}
 	return newCall(kinds, kinds.Values(), Call{
 		Written: func(plan.Target) {}, Author: func(plan.Target, plan.Value) string { return "" },
 		Threads: func(t plan.Target) ([]journal.Thread, bool) {
-			i := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == t })
-			if i < 0 {
-				return nil, false
-			}
-			return entries[i].Threads, true
+			e, known := entry(t)
+			return e.Threads, known
+		},
+		IsOf: func(t plan.Target, id plan.Identity) bool {
+			e, known := entry(t)
+			return known && e.ID == id
 		},
 	})
 }

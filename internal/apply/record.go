@@ -32,6 +32,10 @@ func (a *Applier) Claim(changes []plan.Change) error {
 	for i, c := range changes {
 		if e, known := a.journal.Entry(c.Target); known && e.IsOf(a.values, c.ID, c.From) {
 			continue
+		} else if known { // its own entry comes in the place of this one
+			if err := a.release(call, e); err != nil {
+				return fmt.Errorf("what had the name %s before: %w", c.Target, err)
+			}
 		}
 		fresh = append(fresh, c.Target)
 		var err error
@@ -119,6 +123,11 @@ func (a *Applier) Limits() string {
 func (a *Applier) threads(t plan.Target) ([]journal.Thread, bool) {
 	e, known := a.journal.Entry(t)
 	return e.Threads, known
+}
+
+func (a *Applier) isOf(t plan.Target, id plan.Identity) bool {
+	e, known := a.journal.Entry(t)
+	return known && e.ID == id
 }
 
 func (a *Applier) keepThreads(t plan.Target, threads []journal.Thread) error {

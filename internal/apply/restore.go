@@ -24,7 +24,7 @@ const (
 	// back in part only: the original is forgotten.
 	OutcomeLeft Outcome = "left"
 	// OutcomeGone says that the target, or its identity, is gone and there is
-	// nothing left to restore. Where its value may come back (plan.Kind.Recurs), the entry
+	// nothing left to restore, of parts that outlive it neither (Survivor). Where its value may come back (plan.Kind.Recurs), the entry
 	// is kept until that is out of the other program's record.
 	OutcomeGone Outcome = "gone"
 	// OutcomeDormant says that nothing of the value is in force, and that it cannot be changed
@@ -122,10 +122,10 @@ func compare(call *call, e journal.Entry) Restored {
 	found, id, err := call.read(e.Target)
 	switch {
 	case err != nil && (id == "" || id == e.ID):
-		return r.failed(err)
+		return call.survivors(r.failed(err))
 	case !e.IsOf(call.values, id, found):
 		r.Outcome = OutcomeGone
-		return r
+		return call.survivors(r)
 	}
 	r.Found, r.File = found, call.locate(e.Target, found)
 	r.Texts = call.encode(e.Target, found, e.Original)
@@ -154,6 +154,21 @@ func compare(call *call, e journal.Entry) Restored {
 		return r.failed(err)
 	}
 	r.Part = part
+	return r
+}
+
+// survivors has parts put back of a target that is gone, where there are any.
+func (c *call) survivors(r Restored) Restored {
+	if r.Outcome != OutcomeGone {
+		return r
+	}
+	found, survives, err := c.survives(r.Entry.Target)
+	switch {
+	case err != nil:
+		return r.failed(err)
+	case survives:
+		r.Outcome, r.Found = OutcomeRestored, found
+	}
 	return r
 }
 

@@ -44,6 +44,23 @@ func ThreadStart(tid int) (uint64, error) {
 	return start, nil
 }
 
+// ProcessThreads returns the ids of the threads of a process. A process that is gone is fs.ErrNotExist.
+func ProcessThreads(pid int) ([]int, error) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, fmt.Errorf("threads of process %d: %w", pid, err)
+	}
+	tids := make([]int, 0, len(tasks))
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(task.Name())
+		if err != nil {
+			return nil, fmt.Errorf("threads of process %d: %q: %w", pid, task.Name(), ErrMalformed)
+		}
+		tids = append(tids, tid)
+	}
+	return tids, nil
+}
+
 // ThreadIsBound says that the kernel lets no program change the affinity of a thread: it is one
 // of its own, and made for these CPUs. Of a thread that is gone it says false.
 func ThreadIsBound(tid int) bool {

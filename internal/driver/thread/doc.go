@@ -17,6 +17,10 @@
 // record that has neither was given another one meanwhile, by itself or by another program: it
 // keeps that, and the value of the target then says what it has and had.
 //
+// A thread on record gets it wherever it is by then: in another group, and also where its own is gone or
+// another one has the name. Threads that a process on record started in another group get what its first
+// thread had; processes that it started there are on no record, and keep what they have.
+//
 // A slice that was set reads like the default one. One that equals the default counts as none, and
 // none is given back, so that the thread follows the default again. A thread that has slept since
 // the default changed still shows the old one, which then counts as its own.

@@ -57,7 +57,9 @@ func (d *threads) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 type job struct {
 	*threads
 
+	// group is nil where it is gone, or another one has its name by now.
 	group *cgroup.Group
+	id    plan.Identity
 	at    plan.Target
 	aim   aim
 	// base is the slice of a thread that has none of its own.
@@ -66,18 +68,27 @@ type job struct {
 	done map[int]bool
 }
 
-// in opens the group of a target.
-func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
+// job begins the work on a target without its group.
+func (d *threads) job(t plan.Target) (*job, error) {
 	aim, err := aimOf(t)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	base, err := kernel.DefaultThreadSlice()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if aim.policy == nil && base == 0 {
-		return "", fmt.Errorf("slices of single threads, which Linux 6.12 and newer have: %w", kernel.ErrNotSupported)
+		return nil, fmt.Errorf("slices of single threads, which Linux 6.12 and newer have: %w", kernel.ErrNotSupported)
+	}
+	return &job{threads: d, at: t, aim: aim, base: base, done: map[int]bool{}}, nil
+}
+
+// in opens the group of a target.
+func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
+	j, err := d.job(t)
+	if err != nil {
+		return "", err
 	}
 	g, err := d.host.Group(t.Object)
 	if err != nil {
@@ -88,21 +99,41 @@ func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
 	if err != nil {
 		return "", classify(err)
 	}
-	j := &job{threads: d, group: g, at: t, aim: aim, base: base, done: map[int]bool{}}
-	return plan.Identity(id.String()), classify(f(j))
+	j.group, j.id = g, plan.Identity(id.String())
+	return j.id, classify(f(j))
+}
+
+// Survives is apply.Survivor: threads on record live on in other groups.
+func (d *threads) Survives(t plan.Target) (plan.Value, bool, error) {
+	j, err := d.job(t)
+	if err != nil {
+		return "", false, err
+	}
+	now, err := j.look()
+	return All, len(now.given) > 0, err
 }
 
 // Write has all threads of the group have what the knob names, or gives them back what they had.
 func (d *threads) Write(c plan.Change) (effective plan.Value, err error) {
 	_, err = d.in(c.Target, func(j *job) (err error) {
-		if c.Value == All {
+		switch {
+		case j.id != c.ID:
+			return fmt.Errorf("%s: %w: it is %s, the change is for %s", c.Object, apply.ErrGone, j.id, c.ID)
+		case c.Value == All:
 			effective, err = j.give()
-		} else {
+		default:
 			effective, err = j.giveBack()
 		}
 		return err
 	})
-	return effective, err
+	if c.Value == All || !errors.Is(err, apply.ErrGone) {
+		return effective, err
+	}
+	gone, err := d.job(c.Target)
+	if err != nil {
+		return "", err
+	}
+	return gone.giveBack()
 }
 
 // Note is apply.SideEffects: it journals what the threads of the group have.
@@ -126,7 +157,7 @@ func (d *threads) GiveBack(plan.Target) {}
 // note journals what threads have that are not on record: at first of all, then of those that were
 // started since and have not what the knob names, for the others have it from a thread on record.
 func (j *job) note(now groups) error {
-	threads, journaled := j.call.Threads(j.at)
+	threads, journaled := j.recorded()
 	if !journaled {
 		return nil
 	}
@@ -141,7 +172,7 @@ func (j *job) note(now groups) error {
 		}
 	}
 	if len(threads) > mostThreads {
-		return fmt.Errorf("%s: more than %d threads: %w", j.group.Path(), mostThreads, apply.ErrRefused)
+		return fmt.Errorf("%s: more than %d threads: %w", j.at.Object, mostThreads, apply.ErrRefused)
 	}
 	return j.call.KeepThreads(j.at, threads)
 }
@@ -165,26 +196,21 @@ func (j *job) give() (plan.Value, error) {
 			}
 		}
 	}
-	return Some, fmt.Errorf("%s: threads are started faster than they are given a policy or slice: %w", j.group.Path(), apply.ErrNotEffective)
+	return Some, fmt.Errorf("%s: threads are started faster than they are given a policy or slice: %w", j.at.Object, apply.ErrNotEffective)
 }
 
 // giveBack gives every thread that has what the knob names back what it had, until none has it that
-// had another one, also those on record that left the group. Those of which another writer decided meanwhile keep that, and are reported.
+// had another one. Those of which another writer decided meanwhile keep that, and are reported.
 func (j *job) giveBack() (plan.Value, error) {
 	for range rounds {
 		now, err := j.look()
-		var left []one
-		if err == nil {
-			left, err = j.elsewhere()
-		}
-		now.given = append(now.given, left...)
 		switch {
 		case err != nil:
 			return "", err
 		case len(now.given) == 0 && len(now.another) == 0:
 			return None, nil
 		case len(now.given) == 0:
-			return now.value(j.base), fmt.Errorf("%s: %w, and keep it: %s: %w", j.group.Path(), errAnother, now.others(j.base), apply.ErrChanged)
+			return now.value(j.base), fmt.Errorf("%s: %w, and keep it: %s: %w", j.at.Object, errAnother, now.others(j.base), apply.ErrChanged)
 		}
 		for _, t := range now.given {
 			j.done[t.id] = true
@@ -193,7 +219,7 @@ func (j *job) giveBack() (plan.Value, error) {
 			}
 		}
 	}
-	return Some, fmt.Errorf("%s: threads are started faster than they are given back what they had: %w", j.group.Path(), apply.ErrNotEffective)
+	return Some, fmt.Errorf("%s: threads are started faster than they are given back what they had: %w", j.at.Object, apply.ErrNotEffective)
 }
 
 // set changes one thread, and reads back what the kernel made of that. One that ended is passed over,

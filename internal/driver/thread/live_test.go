@@ -73,7 +73,14 @@ func newUnit(t *testing.T) *unit {
 }
 
 // TestChild is a process of a unit.
-func TestChild(t *testing.T) { child.Serve(t, func(string) error { return nil }) }
+func TestChild(t *testing.T) {
+	child.Serve(t, func(what string) error {
+		if what == "threads" {
+			startThreads()
+		}
+		return nil
+	})
+}
 
 func (u *unit) start(g *scratch.Group) *child.Child {
 	u.t.Helper()

@@ -58,17 +58,14 @@ func (g groups) others(base time.Duration) string {
 	return strings.Join(parts, "; ")
 }
 
-// look lists the threads of the group, by what the journal has of them.
+// look lists the threads of the group, and those that left it, by what the journal has of them.
 func (j *job) look() (groups, error) {
 	var all groups
-	tids, foreign, err := j.host.ThreadIDs(j.group)
-	switch {
-	case err != nil:
+	tids, err := j.listed()
+	if err != nil {
 		return all, err
-	case foreign > 0:
-		return all, fmt.Errorf("%s: %w", j.group.Path(), ErrUnseen)
 	}
-	threads, _ := j.call.Threads(j.at)
+	threads, _ := j.recorded()
 	record, err := recordOf(threads)
 	if err != nil {
 		return all, err
@@ -82,38 +79,107 @@ func (j *job) look() (groups, error) {
 			j.sort(&all, record, t)
 		}
 	}
-	return all, nil
+	left, err := j.elsewhere(record, tids)
+	all.given = append(all.given, left...)
+	return all, err
 }
 
-// elsewhere are threads on record that are in other groups by now, and have what the knob names still. Processes that
-// one of them started there are on no record.
-func (j *job) elsewhere() (all []one, err error) {
-	here, _, err := j.host.ThreadIDs(j.group)
-	if err != nil {
-		return nil, err
+// listed are the threads of the group, none where it is gone.
+func (j *job) listed() ([]int, error) {
+	if j.group == nil {
+		return nil, nil
 	}
-	threads, _ := j.call.Threads(j.at)
-	record, err := recordOf(threads)
-	if err != nil {
-		return nil, err
+	tids, foreign, err := j.host.ThreadIDs(j.group)
+	if err == nil && foreign > 0 {
+		err = fmt.Errorf("%s: %w", j.at.Object, ErrUnseen)
 	}
-	is := map[int]bool{}
+	return tids, err
+}
+
+// recorded are the threads on record, and says false where the journal does not have the target: its
+// entry may be of a group that had the name before.
+func (j *job) recorded() ([]journal.Thread, bool) {
+	if j.group != nil && !j.call.IsOf(j.at, j.id) {
+		return nil, false
+	}
+	return j.call.Threads(j.at)
+}
+
+// elsewhere are the threads outside of the group that have what the knob names from Berth: those on record,
+// and those that processes on record started since. Processes that these started there are on no record.
+func (j *job) elsewhere(r record, here []int) (all []one, err error) {
+	passed := make(map[int]bool, len(here))
 	for _, tid := range here {
-		is[tid] = true
+		passed[tid] = true
 	}
-	for i, on := range threads {
-		if is[on.TID] || j.done[on.TID] {
+	var left []one
+	for i, on := range r.threads {
+		if passed[on.TID] {
 			continue
 		}
 		t, there, err := seen(on.TID)
 		if err != nil {
 			return nil, err
 		}
-		if t.had = record.had[i]; there && t.isOf(on) && j.aim.concerns(t.now) && j.aim.isMet(t.now) && !j.aim.wasMet(t.had) {
+		if there && t.isOf(on) {
+			t.had, passed[t.id] = r.had[i], true
+			left = append(left, t)
+		}
+	}
+	for _, t := range left {
+		if j.isGiven(t) {
+			all = append(all, t)
+		}
+		more, err := j.startedBy(t, passed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// startedBy are the threads of a process, by its first thread, that are on no record: they have what they
+// have from one that is.
+func (j *job) startedBy(first one, passed map[int]bool) (all []one, err error) {
+	tids, err := threadsOf(first)
+	if err != nil {
+		return nil, err
+	}
+	for _, tid := range tids {
+		if passed[tid] {
+			continue
+		}
+		t, there, err := seen(tid)
+		if err != nil {
+			return nil, err
+		}
+		if t.had = first.had; there && j.isGiven(t) {
 			all = append(all, t)
 		}
 	}
 	return all, nil
+}
+
+// isGiven says whether a thread has what the knob names, and had something else.
+func (j *job) isGiven(t one) bool {
+	return !j.done[t.id] && j.aim.concerns(t.now) && j.aim.isMet(t.now) && !j.aim.wasMet(t.had)
+}
+
+// threadsOf lists the threads of a process by its first thread, and none by another one, or where it is
+// gone.
+func threadsOf(first one) ([]int, error) {
+	if pid, err := kernel.ThreadProcess(first.id); err != nil || pid != first.id {
+		return nil, nil //nolint:nilerr // it is gone
+	}
+	tids, err := kernel.ProcessThreads(first.id)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil, nil
+	}
+	if start, gone := kernel.ThreadStart(first.id); gone != nil || start != first.start { // another process has its id
+		return nil, nil //nolint:nilerr // it is gone
+	}
+	return tids, err
 }
 
 // seen looks at one thread, and says false of one that is gone.

@@ -1,0 +1,193 @@
+package thread_test
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver/thread"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/test/child"
+)
+
+// startThreads starts threads that stay until the process ends.
+func startThreads() {
+	const more = 16 // than the Go runtime has idle
+	var started sync.WaitGroup
+	for range more {
+		started.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			started.Done()
+			select {}
+		}()
+	}
+	started.Wait()
+}
+
+// left is a unit that has a policy, and whose processes are all in another group by now.
+type left struct {
+	*unit
+
+	target plan.Target
+	before map[int]kernel.Scheduled
+}
+
+func newLeft(t *testing.T) *left {
+	t.Helper()
+	u := newUnit(t)
+	l := &left{u, thread.PolicyTarget(u.top.Path(), "idle"), u.has()}
+	other, err := scratch.New(u.host, "", scratch.Name("test-left"))
+	must(t, err)
+	t.Cleanup(func() {
+		for _, c := range l.processes() {
+			must(t, c.Process.Kill())
+			_ = c.Wait() // it was killed
+		}
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l.with(func(a *apply.Applier, _ *journal.Journal) {
+		if r := l.apply(a, l.target); r.Err != nil {
+			t.Fatalf("%+v", r)
+		}
+	})
+	for _, c := range l.processes() {
+		must(t, other.Attach(c.Process.Pid))
+		c.Tell("threads")
+	}
+	if all := l.elsewhere(); len(all) < len(l.before) {
+		t.Errorf("%d threads, and before %d", len(all), len(l.before))
+	}
+	for tid, s := range l.elsewhere() {
+		if s.Class != kernel.Idle {
+			t.Errorf("in the other group thread %d has %+v", tid, s)
+		}
+	}
+	return l
+}
+
+func (l *left) processes() []*child.Child { return []*child.Child{l.first, l.second} }
+
+// elsewhere is what every thread of the processes that left has.
+func (l *left) elsewhere() map[int]kernel.Scheduled {
+	l.t.Helper()
+	all := map[int]kernel.Scheduled{}
+	for _, c := range l.processes() {
+		tids, err := kernel.ProcessThreads(c.Process.Pid)
+		must(l.t, err)
+		for _, tid := range tids {
+			s, err := kernel.ThreadScheduled(tid)
+			if errors.Is(err, syscall.ESRCH) {
+				continue
+			}
+			must(l.t, err)
+			all[tid] = s
+		}
+	}
+	return all
+}
+
+// end removes the group of the unit.
+func (l *left) end() {
+	l.t.Helper()
+	must(l.t, l.top.Close())
+}
+
+// again makes another group of its name, which the end of the test removes.
+func (l *left) again() {
+	l.t.Helper()
+	var err error
+	l.top, err = scratch.New(l.host, "", scratch.Name("test-thread"))
+	must(l.t, err)
+}
+
+// asBefore says that all threads that left have what they had, and those that were started there what the first
+// thread of their process had.
+func (l *left) asBefore() {
+	l.t.Helper()
+	for tid, s := range l.elsewhere() {
+		was, known := l.before[tid]
+		if !known {
+			was.Class, was.Nice, was.Slice = l.before[l.process(tid)].Class, s.Nice, s.Slice
+		}
+		if s != was {
+			l.t.Errorf("undone, thread %d has %+v, want %+v (on record: %v)", tid, s, was, known)
+		}
+	}
+}
+
+// TestLiveAllThreadsLeft: a unit all of whose threads are in another group has them put back, also where its own
+// group is gone, or another one has its name.
+func TestLiveAllThreadsLeft(t *testing.T) {
+	for name, becomes := range map[string]func(*left){
+		"empty":      func(*left) {},
+		"gone":       func(l *left) { l.end() },
+		"made again": func(l *left) { l.end(); l.again() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeft(t)
+			becomes(l)
+			l.with(func(a *apply.Applier, j *journal.Journal) {
+				if dry := apply.Compare(thread.Kinds(l.host), j.Entries()); len(dry) != 1 || dry[0].Outcome != apply.OutcomeRestored {
+					t.Errorf("a dry run: %+v", dry)
+				}
+				l.restored(a, apply.OutcomeRestored)
+				l.asBefore()
+				if len(j.Entries()) > 0 {
+					t.Errorf("entries %v", j.Entries())
+				}
+			})
+			if name == "gone" {
+				l.again()
+			}
+		})
+	}
+}
+
+// TestLiveLeftAndStartedAnew: an apply to a unit that was started anew first gives back what threads have that left
+// its former group, since their record ends with it.
+func TestLiveLeftAndStartedAnew(t *testing.T) {
+	for name, claims := range map[string]bool{"claimed": true, "repeated": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeft(t)
+			l.end()
+			l.again()
+			leaf, err := l.top.Sub("leaf")
+			must(t, err)
+			next := l.start(leaf)
+			l.with(func(a *apply.Applier, j *journal.Journal) {
+				now := a.Read([]plan.Target{l.target})[0]
+				if now.Value != thread.None || now.Err != nil {
+					t.Errorf("the new group: %+v", now)
+				}
+				c := plan.Change{Setting: plan.Setting{Target: l.target, ID: now.ID, Value: thread.All, Owner: "tune", Workload: "p"}, From: now.Value}
+				if claims {
+					must(t, a.Claim([]plan.Change{c}))
+				}
+				if r := a.Apply([]plan.Change{c})[0]; r.Err != nil || !r.Wrote {
+					t.Errorf("%+v", r)
+				}
+				l.asBefore()
+				if s, err := kernel.ThreadScheduled(next.Process.Pid); err != nil || s.Class != kernel.Idle {
+					t.Errorf("the new process has %+v, %v", s, err)
+				}
+				l.restored(a, apply.OutcomeRestored)
+				if s, err := kernel.ThreadScheduled(next.Process.Pid); err != nil || s.Class != kernel.Other {
+					t.Errorf("undone, the new process has %+v, %v", s, err)
+				}
+				l.asBefore()
+				if len(j.Entries()) > 0 {
+					t.Errorf("entries %v", j.Entries())
+				}
+			})
+		})
+	}
+}
