@@ -31,10 +31,11 @@ func startThreads() {
 	started.Wait()
 }
 
-// left is a unit that has a policy, and whose processes are all in another group by now.
+// left is a unit whose processes leave it for another group.
 type left struct {
 	*unit
 
+	other  *scratch.Group
 	target plan.Target
 	before map[int]kernel.Scheduled
 }
@@ -42,36 +43,48 @@ type left struct {
 func newLeft(t *testing.T) *left {
 	t.Helper()
 	u := newUnit(t)
-	l := &left{u, thread.PolicyTarget(u.top.Path(), "idle"), u.has()}
-	other, err := scratch.New(u.host, "", scratch.Name("test-left"))
+	l := &left{unit: u, target: thread.PolicyTarget(u.top.Path(), "idle"), before: u.has()}
+	var err error
+	l.other, err = scratch.New(u.host, "", scratch.Name("test-left"))
 	must(t, err)
 	t.Cleanup(func() {
 		for _, c := range l.processes() {
 			must(t, c.Process.Kill())
 			_ = c.Wait() // it was killed
 		}
-		if err := other.Close(); err != nil {
+		if err := l.other.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	l.with(func(a *apply.Applier, _ *journal.Journal) {
-		if r := l.apply(a, l.target); r.Err != nil {
-			t.Fatalf("%+v", r)
-		}
-	})
+	return l
+}
+
+// leave moves the processes into the other group, where they start threads.
+func (l *left) leave() {
+	l.t.Helper()
 	for _, c := range l.processes() {
-		must(t, other.Attach(c.Process.Pid))
+		must(l.t, l.other.Attach(c.Process.Pid))
 		c.Tell("threads")
 	}
+}
+
+// applied gives the unit a policy, after which all its processes leave.
+func (l *left) applied() {
+	l.t.Helper()
+	l.with(func(a *apply.Applier, _ *journal.Journal) {
+		if r := l.apply(a, l.target); r.Err != nil {
+			l.t.Fatalf("%+v", r)
+		}
+	})
+	l.leave()
 	if all := l.elsewhere(); len(all) < len(l.before) {
-		t.Errorf("%d threads, and before %d", len(all), len(l.before))
+		l.t.Errorf("%d threads, and before %d", len(all), len(l.before))
 	}
 	for tid, s := range l.elsewhere() {
 		if s.Class != kernel.Idle {
-			t.Errorf("in the other group thread %d has %+v", tid, s)
+			l.t.Errorf("in the other group thread %d has %+v", tid, s)
 		}
 	}
-	return l
 }
 
 func (l *left) processes() []*child.Child { return []*child.Child{l.first, l.second} }
@@ -134,6 +147,7 @@ func TestLiveAllThreadsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLeft(t)
+			l.applied()
 			becomes(l)
 			l.with(func(a *apply.Applier, j *journal.Journal) {
 				if dry := apply.Compare(thread.Kinds(l.host), j.Entries()); len(dry) != 1 || dry[0].Outcome != apply.OutcomeRestored {
@@ -158,6 +172,7 @@ func TestLiveLeftAndStartedAnew(t *testing.T) {
 	for name, claims := range map[string]bool{"claimed": true, "repeated": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newLeft(t)
+			l.applied()
 			l.end()
 			l.again()
 			leaf, err := l.top.Sub("leaf")
@@ -190,4 +205,30 @@ func TestLiveLeftAndStartedAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLiveLeftDuringTheApply: where all threads leave a group and it ends while they are given a policy, the entry
+// stays, and a rollback puts them back.
+func TestLiveLeftDuringTheApply(t *testing.T) {
+	l := newLeft(t)
+	ended := false
+	a, j := l.applier(func(s apply.Step, _ plan.Target) {
+		if s == apply.StepWritten && !ended {
+			ended = true
+			l.leave()
+			l.end()
+		}
+	})
+	if r := l.apply(a, l.target); !errors.Is(r.Err, apply.ErrGone) || !r.Wrote {
+		t.Errorf("%+v", r)
+	}
+	must(t, j.Close())
+	l.again()
+	l.with(func(a *apply.Applier, j *journal.Journal) {
+		l.restored(a, apply.OutcomeRestored)
+		l.asBefore()
+		if len(j.Entries()) > 0 {
+			t.Errorf("entries %v", j.Entries())
+		}
+	})
 }
