@@ -27,6 +27,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/irqbalance"
 	"github.com/berth-project/berth/internal/driver/thread"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -36,7 +37,7 @@ import (
 func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 	kinds := cgroupfile.Kinds(host, units)
 	maps.Copy(kinds, cookie.Kinds(host))
-	maps.Copy(kinds, thread.Kinds(host))
+	maps.Copy(kinds, thread.Kinds(host, kernel.DefaultThreadSlice))
 	maps.Copy(kinds, OfHost(host.Root()))
 	return kinds
 }

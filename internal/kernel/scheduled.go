@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -59,25 +60,81 @@ func ThreadScheduled(tid int) (Scheduled, error) {
 	return s, nil
 }
 
+// ErrStarved says that a thread of this process did not run in time.
+var ErrStarved = errors.New("a new thread does not run: other threads have all CPUs")
+
+// answersIn is how long a new thread may take until it runs.
+const answersIn = time.Second
+
 // DefaultThreadSlice returns the slice of a thread for which none was set, 0 where the kernel has no
 // slices of single threads. It asks for that on a thread of its own, which sleeps meanwhile and then ends: of a caller
-// with a real-time policy that thread has it, too, and has it back before it runs. Without it, it might never run.
+// with a real-time policy that thread has it, too, and has it back before it runs. Without it, it might never run: after
+// a second the error is ErrStarved, and the thread ends once it runs.
 func DefaultThreadSlice() (time.Duration, error) {
-	asked, answered, ended := make(chan int), make(chan struct{}), make(chan struct{})
+	s, err := onSleeper(answersIn, OnThread, func(late context.Context, tid int) (Scheduled, error) {
+		if err := sleeps(late, tid, threadState); err != nil {
+			return Scheduled{}, err
+		}
+		return withoutSlice(tid)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("slice of a thread without one of its own: %w", err)
+	}
+	return s.Slice, nil
+}
+
+// onSleeper asks something of a thread that is made for it, and that goes to sleep meanwhile.
+func onSleeper(within time.Duration, onThread func(func()), ask func(late context.Context, tid int) (Scheduled, error)) (s Scheduled, err error) {
+	made, answered, ended := make(chan int, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		OnThread(func() {
-			asked <- unix.Gettid()
+		onThread(func() {
+			made <- unix.Gettid()
 			<-answered
 		})
 	}()
-	s, err := withoutSlice(<-asked)
+	late, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	select {
+	case tid := <-made:
+		s, err = ask(late, tid)
+	case <-late.Done():
+		select {
+		case tid := <-made: // all of this process stood still meanwhile
+			s, err = ask(late, tid)
+		default:
+			err = ErrStarved
+		}
+	}
 	close(answered)
 	if err != nil {
-		return 0, fmt.Errorf("slice of a thread without one of its own: %w", err) // whose thread may not run
+		return s, err // the thread may not run
 	}
-	<-ended
-	return s.Slice, nil
+	select {
+	case <-ended:
+	case <-late.Done(): // what it was made for is done
+	}
+	return s, nil
+}
+
+// sleeps waits until a thread sleeps. One that still runs may hold a lock of the Go runtime, and would keep it for
+// good where an ordinary thread does not run.
+func sleeps(late context.Context, tid int, stateOf func(tid int) (string, error)) error {
+	const pause = 50 * time.Microsecond
+	for {
+		over := late.Err() != nil // before the look, which counts all the same
+		switch state, err := stateOf(tid); {
+		case err != nil:
+			return err
+		case state == sleeping:
+			return nil
+		case over:
+			return ErrStarved
+		}
+		rest, cancel := context.WithTimeout(late, pause)
+		<-rest.Done()
+		cancel()
+	}
 }
 
 // withoutSlice returns what a thread has once it is of the default class and has no slice. A real-time policy is given

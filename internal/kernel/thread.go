@@ -76,20 +76,35 @@ func ThreadStat(tid string) string { return "/proc/" + tid + "/task/" + tid + "/
 
 // threadStat returns a number of that file.
 func threadStat(tid, field int) (uint64, error) {
+	text, err := threadField(tid, field)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: field %q: %w", ThreadStat(strconv.Itoa(tid)), text, ErrMalformed)
+	}
+	return n, nil
+}
+
+// sleeping is the state of a thread that waits, and is woken by signals too.
+const sleeping = "S"
+
+// threadState returns the state of a thread, by its letter.
+func threadState(tid int) (string, error) { return threadField(tid, 0) }
+
+// threadField returns a field of that file.
+func threadField(tid, field int) (string, error) {
 	name := ThreadStat(strconv.Itoa(tid))
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // the callers say what they want, and the error names the file
+		return "", err //nolint:wrapcheck // the callers say what they want, and the error names the file
 	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]) // a name may hold anything
 	if len(fields) <= field {
-		return 0, fmt.Errorf("%s: %d fields: %w", name, len(fields), ErrMalformed)
+		return "", fmt.Errorf("%s: %d fields: %w", name, len(fields), ErrMalformed)
 	}
-	n, err := strconv.ParseUint(string(fields[field]), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: field %q: %w", name, fields[field], ErrMalformed)
-	}
-	return n, nil
+	return string(fields[field]), nil
 }
 
 // initialPIDNamespace is the inode of the pid namespace that the kernel starts with

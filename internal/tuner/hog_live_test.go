@@ -101,7 +101,7 @@ func TestHogsChild(t *testing.T) {
 		must(t, hog.Start())
 		hogs = append(hogs, hog)
 	}
-	// Who puts back the policies of a unit asks for that first.
+	// Who puts back the slices of a unit asks for that first.
 	if _, err := kernel.DefaultThreadSlice(); err != nil {
 		t.Error(err)
 	}

@@ -24,19 +24,27 @@ const mostThreads = 16384
 // it had.
 const rounds = 10
 
+// Slice returns the slice of a thread that has none of its own, 0 where the kernel has no slices of single
+// threads, as kernel.DefaultThreadSlice does.
+type Slice func() (time.Duration, error)
+
 // Kinds returns the kind of target for the groups of a host.
-func Kinds(host *cgroup.Host) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: opener{host}}}
+func Kinds(host *cgroup.Host, base Slice) apply.Kinds {
+	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{host, base}}}
 }
 
-type opener struct{ host *cgroup.Host }
+type opener struct {
+	host *cgroup.Host
+	base Slice
+}
 
 // Open returns a driver for one call.
-func (o opener) Open(call apply.Call) apply.Driver { return &threads{host: o.host, call: call} }
+func (o *opener) Open(call apply.Call) apply.Driver { return &threads{opener: o, call: call} }
 
 // threads is the driver.
 type threads struct {
-	host *cgroup.Host
+	*opener
+
 	call apply.Call
 }
 
@@ -46,7 +54,7 @@ func (d *threads) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	id, err := d.in(t, func(j *job) error {
 		now, err := j.look()
 		if err == nil {
-			v = now.value(j.base)
+			v = now.value(j.aim, j.slice)
 		}
 		return err
 	})
@@ -62,8 +70,11 @@ type job struct {
 	id    plan.Identity
 	at    plan.Target
 	aim   aim
-	// base is the slice of a thread that has none of its own.
-	base time.Duration
+	// slice is that of a thread that has none of its own. It is asked for where it counts: for a slice, or before a
+	// policy is given. The way back of a policy goes without it, since who asks may wait where threads of that very
+	// policy have all CPUs.
+	slice time.Duration
+	asked bool
 	// done are the threads that were given back what they had, by their ids.
 	done map[int]bool
 }
@@ -74,14 +85,29 @@ func (d *threads) job(t plan.Target) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := kernel.DefaultThreadSlice()
-	if err != nil {
+	j := &job{threads: d, at: t, aim: aim, done: map[int]bool{}}
+	if aim.policy != nil {
+		return j, nil
+	}
+	if err := j.ask(); err != nil {
 		return nil, err
 	}
-	if aim.policy == nil && base == 0 {
+	if j.slice == 0 {
 		return nil, fmt.Errorf("slices of single threads, which Linux 6.12 and newer have: %w", kernel.ErrNotSupported)
 	}
-	return &job{threads: d, at: t, aim: aim, base: base, done: map[int]bool{}}, nil
+	return j, nil
+}
+
+// ask finds out the slice of a thread that has none of its own.
+func (j *job) ask() (err error) {
+	if j.asked {
+		return nil
+	}
+	if j.slice, err = j.base(); err != nil {
+		return err
+	}
+	j.asked = true
+	return nil
 }
 
 // in opens the group of a target.
@@ -136,24 +162,6 @@ func (d *threads) Write(c plan.Change) (effective plan.Value, err error) {
 	return gone.giveBack()
 }
 
-// Note is apply.SideEffects: it journals what the threads of the group have.
-func (d *threads) Note(t plan.Target) error {
-	_, err := d.in(t, func(j *job) error {
-		now, err := j.look()
-		if err != nil {
-			return err
-		}
-		return j.note(now)
-	})
-	if errors.Is(err, apply.ErrGone) {
-		return nil // the change itself says so
-	}
-	return err
-}
-
-// GiveBack is apply.SideEffects: Write has given back all that was noted.
-func (d *threads) GiveBack(plan.Target) {}
-
 // note journals what threads have that are not on record: at first of all, then of those that were
 // started since and have not what the knob names, for the others have it from a thread on record.
 func (j *job) note(now groups) error {
@@ -168,7 +176,7 @@ func (j *job) note(now groups) error {
 	threads = slices.Clone(threads)
 	for _, t := range todo {
 		if !slices.ContainsFunc(threads, t.isOf) {
-			threads = append(threads, journal.Thread{TID: t.id, Start: t.start, Had: has(t.now, j.base).String()})
+			threads = append(threads, journal.Thread{TID: t.id, Start: t.start, Had: has(t.now, j.slice).String()})
 		}
 	}
 	if len(threads) > mostThreads {
@@ -187,11 +195,15 @@ func (j *job) give() (plan.Value, error) {
 		case len(now.lack) == 0:
 			return All, nil
 		}
-		if err := j.note(now); err != nil {
+		err = j.ask()
+		if err == nil {
+			err = j.note(now)
+		}
+		if err != nil {
 			return "", err
 		}
 		for _, t := range now.lack {
-			if err := j.set(t, j.aim.with(t.now, j.base)); err != nil {
+			if err := j.set(t, j.aim.with(t.now, j.slice)); err != nil {
 				return "", err
 			}
 		}
@@ -210,7 +222,7 @@ func (j *job) giveBack() (plan.Value, error) {
 		case len(now.given) == 0 && len(now.another) == 0:
 			return None, nil
 		case len(now.given) == 0:
-			return now.value(j.base), fmt.Errorf("%s: %w, and keep it: %s: %w", j.at.Object, errAnother, now.others(j.base), apply.ErrChanged)
+			return now.value(j.aim, j.slice), fmt.Errorf("%s: %w, and keep it: %s: %w", j.at.Object, errAnother, now.others(j.aim, j.slice), apply.ErrChanged)
 		}
 		for _, t := range now.given {
 			j.done[t.id] = true
@@ -244,8 +256,8 @@ func (j *job) set(t one, to kernel.Scheduled) error {
 		return nil
 	case err != nil:
 		return err
-	case !j.aim.same(has(now, j.base), has(to, j.base)):
-		return fmt.Errorf("thread %d: gave it %s, the kernel has %s: %w", t.id, has(to, j.base), has(now, j.base), apply.ErrNotEffective)
+	case !j.aim.same(has(now, j.slice), has(to, j.slice)):
+		return fmt.Errorf("thread %d: gave it %s, the kernel has %s: %w", t.id, j.aim.named(has(to, j.slice)), j.aim.named(has(now, j.slice)), apply.ErrNotEffective)
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func TestLiveAllThreadsLeft(t *testing.T) {
 			l.applied()
 			becomes(l)
 			l.with(func(a *apply.Applier, j *journal.Journal) {
-				if dry := apply.Compare(thread.Kinds(l.host), j.Entries()); len(dry) != 1 || dry[0].Outcome != apply.OutcomeRestored {
+				if dry := apply.Compare(thread.Kinds(l.host, kernel.DefaultThreadSlice), j.Entries()); len(dry) != 1 || dry[0].Outcome != apply.OutcomeRestored {
 					t.Errorf("a dry run: %+v", dry)
 				}
 				l.restored(a, apply.OutcomeRestored)

@@ -151,9 +151,15 @@ func (u *unit) asBefore(when string, before map[int]kernel.Scheduled, begins ker
 
 func (u *unit) applier(step func(apply.Step, plan.Target)) (*apply.Applier, *journal.Journal) {
 	u.t.Helper()
+	return u.asking(kernel.DefaultThreadSlice, step)
+}
+
+// asking is an applier that asks for the slice of a thread that has none of its own.
+func (u *unit) asking(base thread.Slice, step func(apply.Step, plan.Target)) (*apply.Applier, *journal.Journal) {
+	u.t.Helper()
 	j, err := journal.Open(u.dir, boot, thread.Values())
 	must(u.t, err)
-	return apply.New(thread.Kinds(u.host), j, apply.Options{Step: step}), j
+	return apply.New(thread.Kinds(u.host, base), j, apply.Options{Step: step}), j
 }
 
 // with works with an applier as a command does.
@@ -231,7 +237,7 @@ func TestLivePolicy(t *testing.T) {
 		if now := a.Read([]plan.Target{target})[0]; now.Value != thread.All || now.Err != nil {
 			t.Errorf("%+v", now)
 		}
-		if dry := apply.Compare(thread.Kinds(u.host), j.Entries()); len(dry) != 1 || dry[0].Outcome != apply.OutcomeRestored {
+		if dry := apply.Compare(thread.Kinds(u.host, kernel.DefaultThreadSlice), j.Entries()); len(dry) != 1 || dry[0].Outcome != apply.OutcomeRestored {
 			t.Errorf("a dry run: %+v", dry)
 		}
 	})

@@ -31,14 +31,14 @@ type groups struct {
 	lack, given, have, another []one
 }
 
-func (g groups) value(base time.Duration) plan.Value {
+func (g groups) value(a aim, base time.Duration) plan.Value {
 	switch {
 	case len(g.given) > 0 && len(g.lack) > 0:
 		return Some
 	case len(g.given) > 0:
 		return All
 	case len(g.another) > 0:
-		return plan.Value(g.others(base))
+		return plan.Value(g.others(a, base))
 	case len(g.lack) > 0 || len(g.have) == 0:
 		return None
 	}
@@ -46,11 +46,11 @@ func (g groups) value(base time.Duration) plan.Value {
 }
 
 // others says of the threads that were given something else what they have and had, of the first.
-func (g groups) others(base time.Duration) string {
+func (g groups) others(a aim, base time.Duration) string {
 	const named = 3
 	var parts []string
 	for _, t := range g.another[:min(len(g.another), named)] {
-		parts = append(parts, fmt.Sprintf("thread %d has %s, had %s", t.id, has(t.now, base), t.had))
+		parts = append(parts, fmt.Sprintf("thread %d has %s, had %s", t.id, a.named(has(t.now, base)), a.named(t.had)))
 	}
 	if more := len(g.another) - named; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
@@ -203,7 +203,7 @@ func seen(tid int) (one, bool, error) {
 func (j *job) sort(all *groups, r record, t one) {
 	met := j.aim.isMet(t.now)
 	if len(r.threads) == 0 {
-		if met && (j.aim.policy != nil || j.aim.slice != j.base) {
+		if met && (j.aim.policy != nil || j.aim.slice != j.slice) {
 			all.have = append(all.have, t)
 		} else {
 			all.lack = append(all.lack, t)
@@ -215,7 +215,7 @@ func (j *job) sort(all *groups, r record, t one) {
 	switch {
 	case j.done[t.id] || !met:
 		all.lack = append(all.lack, t)
-		if on && !j.done[t.id] && !j.aim.same(has(t.now, j.base), t.had) {
+		if on && !j.done[t.id] && !j.aim.same(has(t.now, j.slice), t.had) {
 			all.another = append(all.another, t)
 		}
 	case j.aim.wasMet(t.had):

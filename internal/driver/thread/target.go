@@ -131,6 +131,14 @@ func (a aim) same(x, y had) bool {
 	return x.slice == y.slice
 }
 
+// named is what a thread has as far as it is told: of a policy not the slice.
+func (a aim) named(h had) had {
+	if a.policy != nil {
+		h.slice = 0
+	}
+	return h
+}
+
 // has is what a thread has, in the words of the record.
 func has(s kernel.Scheduled, base time.Duration) had {
 	h := had{class: s.Class, priority: s.Priority}
