@@ -11,13 +11,14 @@ import (
 )
 
 // Run runs a program of the system by its path, without a shell and without the environment of this
-// process, until it ends. The error has the end of what it printed.
+// process, until it ends. It has an ordinary priority, and counts for the kernel out of memory, also where this process
+// runs before all others and is killed last. The error has the end of what it printed.
 func Run(ctx context.Context, file string, args ...string) error {
 	var printed bytes.Buffer
 	cmd := exec.Command(file, args...) //nolint:noctx // the whole group is killed, not the program alone
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	p, err := Start(cmd, syscall.SIGKILL)
+	p, err := start(cmd, syscall.SIGKILL, true)
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,14 @@ type Process struct {
 
 // Start starts cmd, and sets its SysProcAttr. The process gets the signal death when this
 // process dies. A pipe of cmd must not be read from: it closes when the process ends.
-func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
+func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) { return start(cmd, death, false) }
+
+// start starts cmd, ordinary or with the priority of the caller.
+func start(cmd *exec.Cmd, death syscall.Signal, ordinary bool) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
 	p := &Process{done: make(chan struct{})}
 	started := make(chan error)
-	go p.run(cmd, started)
+	go p.run(cmd, started, ordinary)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
@@ -43,14 +46,21 @@ func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) {
 
 // run starts the process and waits for it on one thread: the kernel sends the death signal
 // when the thread that forked ends, not the process.
-func (p *Process) run(cmd *exec.Cmd, started chan<- error) {
+func (p *Process) run(cmd *exec.Cmd, started chan<- error, ordinary bool) {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if ordinary {
+		resetOnFork() // the thread ends with this function, and that with it
+	} else {
+		defer runtime.UnlockOSThread()
+	}
 	if err := cmd.Start(); err != nil {
 		started <- err
 		return
 	}
 	p.pid = cmd.Process.Pid
+	if ordinary {
+		exposeToOOM(p.pid)
+	}
 	started <- nil
 	p.end = cmd.Wait()
 	close(p.done)
