@@ -21,6 +21,10 @@ const (
 	messageLimit = 16 << 20
 	// requestLimit is how long one request may take.
 	requestLimit = 5 * time.Second
+	// statusLimit is how long that of one container may take, whose shim the runtime asks, and atOnce how many are
+	// asked at once.
+	statusLimit = time.Second
+	atOnce      = 8
 	// dialLimit is how long a try to connect may take, and longestWait the time
 	// between two of them.
 	dialLimit   = 2 * time.Second

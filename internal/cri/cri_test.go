@@ -39,7 +39,9 @@ type fake struct {
 	info       map[string]string // verbose information by id
 	asked      []string          // ids whose status was asked for
 	refusal    error
-	events     chan struct{} // nil: not implemented
+	statuses   map[string]error // refusals by id
+	hangs      string           // an id whose status never comes
+	events     chan struct{}    // nil: not implemented
 }
 
 func (f *fake) Version(context.Context, *runtime.VersionRequest) (*runtime.VersionResponse, error) {
@@ -58,10 +60,17 @@ func (f *fake) ListContainers(context.Context, *runtime.ListContainersRequest) (
 	return &runtime.ListContainersResponse{Containers: f.containers}, nil
 }
 
-func (f *fake) status(id string, verbose bool) (map[string]string, error) {
+func (f *fake) status(ctx context.Context, id string, verbose bool) (map[string]string, error) {
+	if id == f.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, id)
+	if err := f.statuses[id]; err != nil {
+		return nil, err
+	}
 	info, ok := f.info[id]
 	if !ok || !verbose {
 		return nil, status.Error(codes.NotFound, "no such thing")
@@ -69,13 +78,13 @@ func (f *fake) status(id string, verbose bool) (map[string]string, error) {
 	return map[string]string{"info": info}, nil
 }
 
-func (f *fake) ContainerStatus(_ context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
-	info, err := f.status(r.GetContainerId(), r.GetVerbose())
+func (f *fake) ContainerStatus(ctx context.Context, r *runtime.ContainerStatusRequest) (*runtime.ContainerStatusResponse, error) {
+	info, err := f.status(ctx, r.GetContainerId(), r.GetVerbose())
 	return &runtime.ContainerStatusResponse{Info: info}, err
 }
 
-func (f *fake) PodSandboxStatus(_ context.Context, r *runtime.PodSandboxStatusRequest) (*runtime.PodSandboxStatusResponse, error) {
-	info, err := f.status(r.GetPodSandboxId(), r.GetVerbose())
+func (f *fake) PodSandboxStatus(ctx context.Context, r *runtime.PodSandboxStatusRequest) (*runtime.PodSandboxStatusResponse, error) {
+	info, err := f.status(ctx, r.GetPodSandboxId(), r.GetVerbose())
 	return &runtime.PodSandboxStatusResponse{Info: info}, err
 }
 
@@ -206,6 +215,63 @@ func TestList(t *testing.T) {
 	f.mu.Unlock()
 	if _, err := c.List(t.Context()); err != nil || len(c.known) != 0 {
 		t.Errorf("remembers %v of what is gone, %v", c.known, err)
+	}
+}
+
+// TestStatusOfOne has a runtime that says nothing of one pod: the others are listed all the same.
+func TestStatusOfOne(t *testing.T) {
+	info := func(id string) string {
+		return `{"pid":11,"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/podu-1/` + id + `"}}}`
+	}
+	for _, c := range []struct {
+		name  string
+		of    error // nil: it hangs
+		class error
+	}{
+		{"a shim that hangs", nil, ErrAway},
+		{"a shim that the runtime gave up", status.Error(codes.DeadlineExceeded, "failed to get task status"), ErrAway},
+		{"a shim that is gone", status.Error(codes.Unknown, "ttrpc: closed"), ErrAnswer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fake{info: map[string]string{}, statuses: map[string]error{}}
+			for _, id := range []string{"s1", "s2", "s3"} {
+				f.pods = append(f.pods, &runtime.PodSandbox{Id: id})
+				f.info[id] = info(id)
+			}
+			f.containers = append(f.containers, container("c1", "nginx", runtime.ContainerState_CONTAINER_RUNNING))
+			f.info["c1"] = info("c1")
+			if c.of == nil {
+				f.hangs = "s2"
+			} else {
+				f.statuses["s2"] = c.of
+			}
+			list, err := serve(t, f).List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var paths []string
+			for _, p := range list.Pods {
+				paths = append(paths, p.CgroupPath)
+			}
+			paths = append(paths, list.Containers[0].CgroupPath)
+			if diff := cmp.Diff([]string{"kubepods/podu-1/s1", "", "kubepods/podu-1/s3", "kubepods/podu-1/c1"}, paths); diff != "" {
+				t.Errorf("groups (-want +got):\n%s", diff)
+			}
+			if len(list.Problems) != 1 || !errors.Is(list.Problems[0], c.class) || !strings.Contains(list.Problems[0].Error(), "status of s2") {
+				t.Errorf("problems %v, want one of s2: %v", list.Problems, c.class)
+			}
+		})
+	}
+}
+
+// TestAwayMeanwhile has a runtime that goes away while it is asked: there is no listing.
+func TestAwayMeanwhile(t *testing.T) {
+	f := &fake{
+		pods:     []*runtime.PodSandbox{{Id: "s1"}},
+		statuses: map[string]error{"s1": status.Error(codes.Unavailable, "shutting down")},
+	}
+	if list, err := serve(t, f).List(t.Context()); !errors.Is(err, ErrAway) || len(list.Pods) != 0 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

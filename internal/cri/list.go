@@ -3,10 +3,10 @@ package cri
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -82,8 +82,8 @@ type Pod struct {
 type Listing struct {
 	Pods       []Pod
 	Containers []Container
-	// Problems say of which Ready and Running ones the group is not known
-	// because the runtime's information is not understood (ErrMalformed).
+	// Problems say of which Ready and Running ones process and group are not known: the runtime gives no answer of
+	// this one (ErrAway, ErrAnswer), as where its shim hangs, or its answer is not understood (ErrMalformed).
 	Problems []error
 }
 
@@ -101,15 +101,12 @@ func (c *Client) List(ctx context.Context) (Listing, error) {
 	}
 	var list Listing
 	present := map[string]bool{}
+	var asked []question
 	for _, from := range sandboxes {
 		pod := podOf(from)
 		present[pod.ID] = true
 		if pod.Ready {
-			at, err := c.place(ctx, pod.ID, c.askSandbox)
-			if err := list.problem(err); err != nil {
-				return Listing{}, err
-			}
-			pod.PID, pod.CgroupPath = at.pid, at.path
+			asked = append(asked, question{id: pod.ID, ask: c.askSandbox})
 		}
 		list.Pods = append(list.Pods, pod)
 	}
@@ -117,25 +114,40 @@ func (c *Client) List(ctx context.Context) (Listing, error) {
 		container := containerOf(from)
 		present[container.ID] = true
 		if container.State == Running {
-			at, err := c.place(ctx, container.ID, c.askContainer)
-			if err := list.problem(err); err != nil {
-				return Listing{}, err
-			}
-			container.PID, container.CgroupPath = at.pid, at.path
+			asked = append(asked, question{id: container.ID, ask: c.askContainer})
 		}
 		list.Containers = append(list.Containers, container)
 	}
+	if err := c.places(ctx, asked); err != nil {
+		return Listing{}, err
+	}
+	list.take(asked)
 	c.keep(present)
 	return list, nil
 }
 
-// problem keeps an error that concerns one of many, and returns any other.
-func (l *Listing) problem(err error) error {
-	if errors.Is(err, ErrMalformed) {
-		l.Problems = append(l.Problems, err)
-		return nil
+// take takes over what became of the questions, which are in the order of the list.
+func (l *Listing) take(asked []question) {
+	next := func() place {
+		q := asked[0]
+		asked = asked[1:]
+		if q.problem != nil {
+			l.Problems = append(l.Problems, q.problem)
+		}
+		return q.at
 	}
-	return err
+	for i := range l.Pods {
+		if pod := &l.Pods[i]; pod.Ready {
+			at := next()
+			pod.PID, pod.CgroupPath = at.pid, at.path
+		}
+	}
+	for i := range l.Containers {
+		if container := &l.Containers[i]; container.State == Running {
+			at := next()
+			container.PID, container.CgroupPath = at.pid, at.path
+		}
+	}
 }
 
 func (c *Client) sandboxes(ctx context.Context) ([]*runtime.PodSandbox, error) {
@@ -188,6 +200,33 @@ func containerOf(from *runtime.Container) Container {
 	}
 }
 
+// question asks where something runs. What the runtime does not answer concerns this one only.
+type question struct {
+	id      string
+	ask     func(context.Context, string) (string, error)
+	at      place
+	problem error
+}
+
+// places answers all questions, several at once: the runtime asks the shim of each, and one that hangs keeps none of
+// the others waiting. The error is that the runtime itself is away, or that ctx ended.
+func (c *Client) places(ctx context.Context, asked []question) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range asked {
+		q := &asked[i]
+		group.Go(func() (err error) {
+			q.at, err = c.place(ctx, q.id, q.ask)
+			if err == nil || ctx.Err() != nil || status.Code(err) == codes.Unavailable {
+				return err
+			}
+			q.problem = err
+			return nil
+		})
+	}
+	return group.Wait() //nolint:wrapcheck // place says of what
+}
+
 // place returns where something runs, asked once.
 func (c *Client) place(ctx context.Context, id string, ask func(context.Context, string) (string, error)) (place, error) {
 	c.mu.Lock()
@@ -196,7 +235,7 @@ func (c *Client) place(ctx context.Context, id string, ask func(context.Context,
 	if ok {
 		return at, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, statusLimit)
 	defer cancel()
 	info, err := ask(ctx, id)
 	if status.Code(err) == codes.NotFound {
