@@ -49,7 +49,7 @@ func eventOf(l cri.Listing) nri.Event {
 		if p.Ready {
 			e.Pods = append(e.Pods, nri.Pod{
 				ID: p.ID, Namespace: p.Namespace, Name: p.Name, UID: p.UID, RuntimeHandler: p.RuntimeHandler,
-				CgroupParent: path.Dir(p.CgroupPath), CgroupPath: p.CgroupPath, PID: p.PID,
+				CgroupParent: parentOf(p.CgroupPath), CgroupPath: p.CgroupPath, PID: p.PID,
 				Labels: p.Labels, Annotations: p.Annotations,
 			})
 		}
@@ -63,4 +63,12 @@ func eventOf(l cri.Listing) nri.Event {
 		}
 	}
 	return e
+}
+
+// parentOf returns the group of a pod by that of its sandbox, "" where that is not known.
+func parentOf(group string) string {
+	if group == "" {
+		return ""
+	}
+	return path.Dir(group)
 }

@@ -139,7 +139,7 @@ func TestWaitsForNRI(t *testing.T) {
 	})
 }
 
-// What runs is reported as NRI reports it; what has ended is not.
+// What runs is reported as NRI reports it, without a group where that is not known; what has ended is not.
 func TestListingIsAnEvent(t *testing.T) {
 	problem := errors.New("problem")
 	labels, annotations := map[string]string{"l": "1"}, map[string]string{"a": "2"}
@@ -150,6 +150,7 @@ func TestListingIsAnEvent(t *testing.T) {
 				PID: 7, CgroupPath: "kubepods/podu/box", Labels: labels, Annotations: annotations,
 			},
 			{ID: "ended", UID: "v"},
+			{ID: "unplaced", UID: "w", Ready: true},
 		},
 		Containers: []cri.Container{
 			{ID: "c", PodID: "box", Name: "main", State: cri.Running, PID: 8, CgroupPath: "kubepods/podu/c"},
@@ -163,7 +164,7 @@ func TestListingIsAnEvent(t *testing.T) {
 		Pods: []nri.Pod{{
 			ID: "box", Namespace: "ns", Name: "p", UID: "u", RuntimeHandler: "h", PID: 7,
 			CgroupParent: "kubepods/podu", CgroupPath: "kubepods/podu/box", Labels: labels, Annotations: annotations,
-		}},
+		}, {ID: "unplaced", UID: "w"}},
 		Containers: []nri.Container{{ID: "c", PodID: "box", Name: "main", State: nri.Running, PID: 8, CgroupPath: "kubepods/podu/c", Unrecorded: true}},
 	}
 	r := &Runtime{opts: Options{Listed: func(e nri.Event, problems []error, err error) {
