@@ -272,3 +272,21 @@ func TestHeldGroupWithOldFiles(t *testing.T) {
 		t.Errorf("what fails anew as well: %v", err)
 	}
 }
+
+// TestHasProcesses looks at groups with a process, with one below, with none, and at one that is gone. What cannot be
+// read may have one.
+func TestHasProcesses(t *testing.T) {
+	h := newHost(t)
+	for _, group := range []string{"busy", "above", "above/below", "idle", "unread"} {
+		h.write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu\n")
+		h.write("sys/fs/cgroup/"+group+"/cgroup.procs", "")
+	}
+	h.write("sys/fs/cgroup/busy/cgroup.procs", "7\n")
+	h.write("sys/fs/cgroup/above/below/cgroup.procs", "8\n")
+	h.write("sys/fs/cgroup/unread/cgroup.procs", "no process\n")
+	for group, want := range map[string]bool{"busy": true, "above": true, "idle": false, "unread": true, "gone": false} {
+		if got := h.HasProcesses(group); got != want {
+			t.Errorf("%s: %v, want %v", group, got, want)
+		}
+	}
+}

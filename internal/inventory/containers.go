@@ -37,6 +37,9 @@ type Host interface {
 	// Journaled says for whom the journal has the CPUs of the group, "" for nobody, and which they
 	// are, none where Berth has written none yet.
 	Journaled(group string) (owner plan.Owner, given cpuset.Set)
+	// HasProcesses says whether a process is in the group or below it, also where that cannot be read of a group
+	// that is there.
+	HasProcesses(group string) bool
 }
 
 // containers are the sandboxes and containers as the runtime reports them, with what the
@@ -45,13 +48,14 @@ type containers struct {
 	host      Host
 	answers   answers
 	sandboxes map[string]nri.Pod // by sandbox
+	unlisted  map[string]bool    // sandboxes that the runtime did not list last
 	byID      map[string]*container
 	arrivals  int // how many containers came so far
 	looks     int // how often it was asked what is desired
 }
 
 func newContainers(host Host) containers {
-	return containers{host: host, answers: newAnswers(), sandboxes: map[string]nri.Pod{}, byID: map[string]*container{}}
+	return containers{host: host, answers: newAnswers(), sandboxes: map[string]nri.Pod{}, unlisted: map[string]bool{}, byID: map[string]*container{}}
 }
 
 // container is one container as the runtime reports it.
@@ -69,6 +73,8 @@ type container struct {
 	most cpuset.Set
 	// desired is the look at which something was desired of it last.
 	desired int
+	// unlisted says that it runs although the runtime did not list it last.
+	unlisted bool
 }
 
 // own is a pod without annotations of others: a user may write a lot there.

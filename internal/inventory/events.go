@@ -72,10 +72,11 @@ func (inv *Inventory) runPod(box nri.Pod) {
 }
 
 // synchronize replaces everything that the runtime has reported. What is on record for a
-// container stays as it was last reported where this list does not say it.
+// container stays as it was last reported where this list does not say it. What is not listed stays while it runs.
 func (inv *Inventory) synchronize(e nri.Event) {
 	cs := &inv.containers
-	before := cs.byID
+	before, sandboxes := cs.byID, cs.sandboxes
+	cs.unlisted = map[string]bool{}
 	cs.sandboxes = make(map[string]nri.Pod, len(e.Pods))
 	cs.byID = make(map[string]*container, len(e.Containers))
 	clear(cs.answers.attempts)
@@ -85,6 +86,9 @@ func (inv *Inventory) synchronize(e nri.Event) {
 		all = append(all, cs.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
+		if box, known := sandboxes[c.PodID]; known { // its sandbox has ended, and it runs on
+			cs.keepSandbox(c.PodID, box)
+		}
 		if old := before[c.ID]; old != nil && c.Unrecorded {
 			cs.byID[c.ID] = old
 		}
@@ -94,6 +98,7 @@ func (inv *Inventory) synchronize(e nri.Event) {
 		}
 		all = append(all, kept.Container)
 	}
+	all = append(all, cs.keepUnlisted(before, sandboxes)...)
 	inv.takePods()
 	inv.node.SetContainers(all)
 	inv.started = true
@@ -122,8 +127,10 @@ func (inv *Inventory) observe(c *container) *container {
 	return kept
 }
 
-// Saw takes over which CPUs groups were found to run on, none where that is not known.
+// Saw takes over which CPUs groups were found to run on, none where that is not known, and what has ended of which the
+// runtime reports nothing.
 func (inv *Inventory) Saw(effective func(group string) cpuset.Set) {
+	forgetEnded(inv)
 	for _, c := range inv.containers.saw(effective) {
 		inv.running.made = false
 		inv.node.Observe(c)
@@ -192,11 +199,11 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 // that has some: the kernel rebinds memory policies and is about each thread before the runtime's write ends
 // (update_tasks_nodemask in kernel/cgroup/cpuset.c), while the runtime waits. The next pass changes them, once the
 // group was looked at. What another owner gave a container stays on the runtime's record: the next pass
-// narrows the group itself.
+// narrows the group itself, and that of a container whose shim gives the runtime no answer.
 func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
-		if inv.owner.of(d.ContainerID) {
+		if inv.owner.of(d.ContainerID) || inv.containers.isUnlisted(d.ContainerID) {
 			continue
 		}
 		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" && !d.Mems.IsEmpty() {

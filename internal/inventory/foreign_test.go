@@ -64,6 +64,8 @@ func (s standing) OriginalCPUs(group string) cpuset.Set { return s.EffectiveCPUs
 
 func (standing) OriginalLimit(string) unit.CPUs { return 0 }
 
+func (standing) HasProcesses(string) bool { return false }
+
 // Where another one owns the CPU sets, an update that the kubelet asks for is not
 // answered: the answer would replace the kubelet's exclusive set.
 func TestObstacleAnswersNoUpdate(t *testing.T) {
@@ -255,6 +257,8 @@ func (journaledHost) Journaled(string) (plan.Owner, cpuset.Set) { return plan.Ow
 func (h journaledHost) OriginalCPUs(string) cpuset.Set { return h.original }
 
 func (journaledHost) OriginalLimit(string) unit.CPUs { return 0 }
+
+func (journaledHost) HasProcesses(string) bool { return false }
 
 // A record that keeps no container off any CPU is no owner, and not Berth's to widen either.
 func TestRecordOutOfForce(t *testing.T) {

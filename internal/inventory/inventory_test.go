@@ -51,6 +51,8 @@ func (host) OriginalCPUs(string) cpuset.Set { return set("0-7") }
 
 func (host) OriginalLimit(string) unit.CPUs { return 0 }
 
+func (host) HasProcesses(string) bool { return false }
+
 func set(list string) cpuset.Set {
 	s, err := cpuset.Parse(list)
 	if err != nil {
@@ -530,6 +532,8 @@ func (*narrowAgain) EffectiveMems(string) cpuset.Set { return cpuset.Set{} }
 func (*narrowAgain) OriginalCPUs(string) cpuset.Set { return cpuset.Set{} }
 
 func (*narrowAgain) OriginalLimit(string) unit.CPUs { return 0 }
+
+func (*narrowAgain) HasProcesses(string) bool { return false }
 
 // While the owner of CPU sets is only not known yet, no event reports pods that have none;
 // one does once it stays so, and no other event is lost.

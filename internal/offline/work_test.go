@@ -42,7 +42,9 @@ func (g groups) OriginalCPUs(group string) cpuset.Set {
 	return g.all
 }
 
-func (groups) OriginalLimit(string) unit.CPUs            { return 0 }
+func (groups) OriginalLimit(string) unit.CPUs { return 0 }
+
+func (groups) HasProcesses(string) bool                  { return false }
 func (groups) EffectiveMems(string) cpuset.Set           { return cpuset.Set{} }
 func (groups) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set{} }
 

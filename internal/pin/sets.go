@@ -98,6 +98,8 @@ type Sets struct {
 	asked     asked
 	// decided are the placements to write once the CPUs are.
 	decided []place.Event
+	// unlisted are the groups that run without the runtime listing them, as the log has them.
+	unlisted string
 }
 
 // New returns Sets for what an Inventory has. What an agent of the same boot answered the
@@ -254,6 +256,17 @@ func (s *Sets) Saw(groups []reconcile.Status) {
 		}
 		return at.CPUs
 	})
+	s.tellUnlisted()
+}
+
+// tellUnlisted has the log say which containers run that the runtime does not list, once.
+func (s *Sets) tellUnlisted() {
+	if now := strings.Join(inventory.Unlisted(s.inventory), ", "); now != s.unlisted {
+		s.unlisted = now
+		if now != "" {
+			s.opts.Log.Warn("the runtime does not list containers whose processes run: they keep their CPUs until these end", "groups", now)
+		}
+	}
 }
 
 // statusOf returns what the last pass found of a group, if it saw it.
