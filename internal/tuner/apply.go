@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -137,7 +138,8 @@ func (t *Tuner) stands(next Applied) error {
 }
 
 // look reads what stands at the settings' targets, and is ErrMems where one may not be written. Asleep are those whose
-// CPUs went offline since the plan; and, after a boot, what may not be written.
+// CPUs went offline since the plan; and, after a boot, what may not be written or the agent has by now. Else what the
+// agent has is ErrHeld.
 func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
@@ -151,18 +153,15 @@ func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 		}}})
 		targets = append(targets, at)
 	}
-	if err := t.free(targets); err != nil {
-		return nil, nil, err
-	}
 	for i, stands := range t.applier.Read(targets) {
 		s := all[i]
 		s.change.ID, s.change.From = stands.ID, stands.Value
-		err := stands.Err
+		err := cmp.Or(t.held(s.change.Target), stands.Err)
 		if err == nil {
 			err = t.mayHave(s)
 		}
 		switch {
-		case errors.Is(err, apply.ErrNotInForce), o.Again && errors.Is(err, ErrMems):
+		case errors.Is(err, apply.ErrNotInForce), o.Again && (errors.Is(err, ErrMems) || errors.Is(err, ErrHeld)):
 			s.Why = err.Error()
 			asleep = append(asleep, s)
 		case err != nil:

@@ -584,7 +584,8 @@ func TestAnotherWritersValueStays(t *testing.T) {
 	}
 }
 
-// TestAgentsTargets: what the agent's journal holds is not written.
+// TestAgentsTargets: what the agent's journal holds is not written, and nothing of the profile, but after a boot what
+// else is in it.
 func TestAgentsTargets(t *testing.T) {
 	h := newHost(t)
 	j, err := journal.Open(filepath.Dir(h.state), boot, driver.Values())
@@ -593,11 +594,26 @@ func TestAgentsTargets(t *testing.T) {
 	must(t, err)
 	must(t, j.Begin(journal.Entry{Target: at, ID: "x", Original: "1", Owner: "place", Workload: "w"}))
 	must(t, j.Close())
+	before := h.files()
 	h.do(func(u *tuner.Tuner) {
 		if r, err := u.Apply(order(confirm, some())); !errors.Is(err, tuner.ErrHeld) || r.Writes != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
+	h.do(func(u *tuner.Tuner) {
+		o := order(0, some())
+		o.Again = true
+		r, err := u.Apply(o)
+		if err != nil || r.Writes == 0 || len(r.Left) != 1 || !strings.Contains(r.Left[0].Why, `for workload "w"`) {
+			t.Errorf("after a boot: %+v, %v", r, err)
+		}
+		if record, is := u.Applied(); !is || len(record.Dormant) != 1 || record.Phase != tuner.Committed {
+			t.Errorf("on record after a boot: %+v, %v", record, is)
+		}
+	})
+	if now := h.files()[autogroup]; now != before[autogroup] {
+		t.Errorf("%s is %q, and was %q", autogroup, now, before[autogroup])
+	}
 }
 
 // TestAgentRecordsMeanwhile: what the agent brings to its journal between the look and the record of an apply is
