@@ -58,6 +58,8 @@
 // directory. Appending a record never does that, because it is done between two
 // writes to the host and must not wait for the disk. A rewrite that fails
 // leaves the old file in use.
+// A damaged file gets a second name right before a new one takes its place. Until
+// there is room for that, nothing of it is cut off.
 //
 // Writers exclude each other by flock(2) on stateDir/lock, which holds the
 // writer's process id; a killed writer's lock is gone with it. Load never locks.

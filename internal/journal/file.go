@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,8 @@ type journalFile struct {
 	file     *os.File
 	size     int64
 	reserved int64
+	// ends is what ends a line that was cut off, before the next record; nil where there is none.
+	ends []byte
 	// write, flush and allocate are the file's; tests put others in.
 	write    func(data []byte, at int64) (int, error)
 	flush    func() error
@@ -41,6 +44,20 @@ func openFile(name string, sound int64) (*journalFile, error) {
 	return jf, nil
 }
 
+// openWhole opens the existing journal of so many bytes and cuts nothing off, although its last line may be partial.
+func openWhole(name string, size int64, partial bool) (*journalFile, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	jf := wrapFile(f, size)
+	jf.reserved = size
+	if partial {
+		jf.ends = []byte("#\n") // with its newline alone the line might become a good one
+	}
+	return jf, nil
+}
+
 func wrapFile(f *os.File, size int64) *journalFile {
 	return &journalFile{
 		file:  f,
@@ -57,9 +74,10 @@ func wrapFile(f *os.File, size int64) *journalFile {
 }
 
 // createFile replaces the journal in the directory by one with these records,
-// so that a crash leaves the old one or the new one, complete. It returns with
+// so that a crash leaves the old one or the new one, complete. aside is called once there is
+// a new one, right before it takes the place of the old one. It returns with
 // the space reserved; on an error the old file is untouched.
-func createFile(dir string, records []record, spare int64) (*journalFile, error) {
+func createFile(dir string, records []record, spare int64, aside func() error) (*journalFile, error) {
 	content, err := encodeAll(records)
 	if err != nil {
 		return nil, err
@@ -70,33 +88,37 @@ func createFile(dir string, records []record, spare int64) (*journalFile, error)
 		return nil, fmt.Errorf("create journal: %w", err)
 	}
 	jf := wrapFile(f, 0)
-	if err := jf.fill(content, spare, filepath.Join(dir, fileName)); err != nil {
+	err = jf.fill(content, spare)
+	if err == nil {
+		err = aside()
+	}
+	if err == nil {
+		err = os.Rename(temporary, filepath.Join(dir, fileName))
+	}
+	if err != nil {
 		_ = f.Close()            // the first error is the one to report
 		_ = os.Remove(temporary) // likewise
-		return nil, err
+		return nil, fmt.Errorf("replace journal: %w", err)
 	}
 	return jf, durable.SyncDir(dir)
 }
 
-// fill writes the first content of a new file and gives it its name.
-func (f *journalFile) fill(content []byte, spare int64, name string) error {
+// fill writes the first content of a new file.
+func (f *journalFile) fill(content []byte, spare int64) error {
 	if err := f.reserve(int64(len(content)) + spare); err != nil {
 		return err
 	}
 	if err := f.append(content); err != nil {
 		return err
 	}
-	if err := f.sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.file.Name(), name); err != nil {
-		return fmt.Errorf("rename journal: %w", err)
-	}
-	return nil
+	return f.sync()
 }
 
 // append writes data at the end. When that fails, the file ends where it did.
 func (f *journalFile) append(data []byte) error {
+	if f.ends != nil {
+		data = slices.Concat(f.ends, data)
+	}
 	n, err := f.write(data, f.size)
 	if err != nil {
 		if n > 0 {
@@ -105,6 +127,7 @@ func (f *journalFile) append(data []byte) error {
 		return fmt.Errorf("append %d bytes to journal: %w", len(data), err)
 	}
 	f.size += int64(n)
+	f.ends = nil
 	return nil
 }
 

@@ -172,8 +172,13 @@ func (j *Journal) Select(match func(Entry) bool) []Entry {
 	return j.entries.sorted(match)
 }
 
-// Recovery says what Open or Salvage found and did.
-func (j *Journal) Recovery() Recovery { return j.recovery }
+// Recovery says what Open or Salvage found and did. A later Tidy that had room for a new file adds where it kept the
+// damaged one.
+func (j *Journal) Recovery() Recovery {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.recovery
+}
 
 // Close closes the journal and gives the state directory back. Entries stay
 // in the file for the next Open.
@@ -288,7 +293,7 @@ func (j *Journal) replace() error {
 	for _, e := range j.entries.sorted(nil) {
 		records = append(records, originalRecord(e))
 	}
-	file, err := createFile(j.dir, records, j.spare())
+	file, err := createFile(j.dir, records, j.spare(), j.keepDamaged)
 	if file == nil {
 		return err
 	}

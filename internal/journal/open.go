@@ -20,7 +20,8 @@ type Recovery struct {
 	Dropped int
 	// Damage is the damage that Salvage read past, as a *DamageError.
 	Damage error
-	// Kept is the copy of the damaged file, "" when none was needed or possible.
+	// Kept is the copy of the damaged file, "" when none was needed or possible. Where NoRoom kept the journal from
+	// being replaced, the damaged file itself stays in use, with all that it holds, and the next rewrite keeps it.
 	Kept string
 	// NoRoom is why the journal could not be rewritten or its space not be
 	// reserved, most often a full disk. It takes no new originals then, but
@@ -43,6 +44,9 @@ func (r Recovery) Notes() []string {
 	}
 	if r.Kept != "" {
 		notes = append(notes, "the damaged journal is kept as "+r.Kept)
+	}
+	if r.Damage != nil && r.Kept == "" {
+		notes = append(notes, "the damaged journal stays in use, and what it holds stays in it, until there is room for a new one")
 	}
 	if r.NoRoom != nil {
 		notes = append(notes, fmt.Sprintf("the journal takes no new originals, only the way back: %v", r.NoRoom))
@@ -115,10 +119,7 @@ func (j *Journal) adopt(salvage bool) error {
 func (j *Journal) settle(s Snapshot) error {
 	clean := s.version == version && s.Boot == j.boot && s.Damage == nil && !s.Torn && s.records == len(j.entries)+1
 	if !clean {
-		err := j.keepDamaged(s)
-		if err == nil {
-			err = j.replace()
-		}
+		err := j.replace()
 		if err == nil {
 			return nil
 		}
@@ -135,15 +136,16 @@ func (j *Journal) settle(s Snapshot) error {
 	return nil
 }
 
-// keepDamaged gives a damaged file a second name before it is replaced. A link
-// takes no data space.
-func (j *Journal) keepDamaged(s Snapshot) error {
-	if j.recovery.Damage == nil {
+// keepDamaged gives a damaged file a second name right before it is replaced: a file in use is no copy, since records
+// are appended to it. A link takes no data space.
+func (j *Journal) keepDamaged() error {
+	if j.recovery.Damage == nil || j.recovery.Kept != "" {
 		return nil
 	}
+	file := filepath.Join(j.dir, fileName)
 	for n := 1; ; n++ {
-		name := s.File + ".damaged-" + strconv.Itoa(n)
-		err := os.Link(s.File, name)
+		name := file + ".damaged-" + strconv.Itoa(n)
+		err := os.Link(file, name)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -159,12 +161,11 @@ func (j *Journal) keepDamaged(s Snapshot) error {
 // one. Of a file without any entry of this boot nothing is worth keeping, and
 // its space is what a new header needs.
 func (j *Journal) reopen(s Snapshot) error {
-	name := filepath.Join(j.dir, fileName)
 	worthless := len(j.entries) == 0 && (s.Boot != "" && s.Boot != j.boot || s.Boot == "" && s.Damage == nil)
 	if worthless {
 		s.sound = 0
 	}
-	file, err := openFile(name, s.sound)
+	file, err := j.openOld(s)
 	if err != nil {
 		return err
 	}
@@ -182,4 +183,12 @@ func (j *Journal) reopen(s Snapshot) error {
 	}
 	j.file = file
 	return nil
+}
+
+// openOld opens the old file. What follows its last good line is cut off, but of a damaged file, of which there is no copy.
+func (j *Journal) openOld(s Snapshot) (*journalFile, error) {
+	if j.recovery.Damage != nil {
+		return openWhole(s.File, s.size, s.partial)
+	}
+	return openFile(s.File, s.sound)
 }

@@ -36,6 +36,8 @@ type Snapshot struct {
 	version int   // of the header
 	records int   // good lines
 	sound   int64 // bytes up to the end of the last good line
+	size    int64 // all bytes
+	partial bool  // the last line has no end
 }
 
 // Of returns the entries that mean something in the given boot, in order, and how
@@ -65,11 +67,12 @@ func Load(stateDir string, kinds plan.Kinds) (Snapshot, error) {
 
 // replay reads the lines one after the other.
 func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
-	s := Snapshot{File: file, kinds: kinds, entries: make(entries)}
+	s := Snapshot{File: file, kinds: kinds, entries: make(entries), size: int64(len(data))}
 	offset := 0
 	for number := 1; offset < len(data); number++ {
 		line, _, complete := bytes.Cut(data[offset:], []byte("\n"))
 		end := min(offset+len(line)+1, len(data))
+		s.partial = !complete
 		r, reason := record{}, "cut off"
 		if complete {
 			r, reason = decode(line)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,4 +170,63 @@ func TestFailedRewrite(t *testing.T) {
 		t.Errorf("the next rewrite is due at %d, the file has %d", j.rewrite, j.file.size)
 	}
 	reread(t, j)
+}
+
+// A damaged journal that a full disk keeps from being replaced loses nothing: it has no copy until there is room, and
+// then that holds all of it.
+func TestFullDiskWithDamage(t *testing.T) {
+	for name, tail := range map[string]string{
+		"whole lines": "garbage\n\x00\x00\n", "a part of a line": "garbage\nmore\n{\"crc\":\"12", "all of a line but its end": "garbage\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := disk.Small(t)
+			j := mustOpen(t, dir)
+			must(t, j.Begin(entry("a", "100000 100000")))
+			must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+			must(t, j.Close())
+			file := filepath.Join(dir, fileName)
+			content, err := os.ReadFile(file)
+			must(t, err)
+			content = append(content, tail...)
+			if name == "all of a line but its end" {
+				line, err := encode(targetRecord(kindForget, target("a")))
+				must(t, err)
+				content = append(content, line[:len(line)-1]...)
+			}
+			must(t, os.WriteFile(file, content, 0o600))
+			disk.Fill(t, dir)
+
+			j, err = Salvage(dir, boot, nil)
+			must(t, err)
+			t.Cleanup(func() { must(t, j.Close()) })
+			r := j.Recovery()
+			if r.Damage == nil || !errors.Is(r.NoRoom, unix.ENOSPC) || r.Kept != "" {
+				t.Errorf("recovery %+v", r)
+			}
+			if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "stays in use") {
+				t.Errorf("notes %q", notes)
+			}
+			must(t, j.Intend(change("a", "300000 100000", "100000 100000")))
+			s, err := Load(dir, nil)
+			must(t, err)
+			if d := cmp.Diff(j.Entries(), s.Entries); d != "" {
+				t.Errorf("memory and file differ (-memory +file):\n%s", d)
+			}
+			now, err := os.ReadFile(file)
+			must(t, err)
+			if !bytes.HasPrefix(now, content) {
+				t.Errorf("the file was\n%q, and is\n%q", content, now)
+			}
+
+			must(t, os.Remove(filepath.Join(dir, "ballast")))
+			j.rewrite = 0
+			must(t, j.Tidy())
+			reread(t, j)
+			kept, err := os.ReadFile(file + ".damaged-1")
+			must(t, err)
+			if !bytes.Equal(kept, now) || j.Recovery().Kept != file+".damaged-1" {
+				t.Errorf("kept as %q:\n%q, want\n%q", j.Recovery().Kept, kept, now)
+			}
+		})
+	}
 }
