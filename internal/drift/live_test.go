@@ -1,6 +1,7 @@
 package drift_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,8 +66,9 @@ func TestLiveRepeated(t *testing.T) {
 	h.node = capability.Node{Config: config, Online: cpuset.Set{}.Add(0)}
 	w := drift.New(drift.Options{Root: root, Boot: "boot", Groups: groups, Now: time.Now})
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = w.Run(t.Context()) }()
-	t.Cleanup(func() { <-ended })
+	running, end := context.WithCancel(t.Context())
+	go func() { defer close(ended); _ = w.Run(running) }()
+	t.Cleanup(func() { end(); <-ended })
 	var said string
 	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
 		h.node.Now += time.Minute
@@ -85,6 +87,8 @@ func TestLiveRepeated(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(h.state, tuner.Subdir, "applied")); err != nil {
 		t.Error(err)
 	}
+	end()
+	<-ended // the look after that one has the state directory, if it has begun
 	h.tuner(func(u *tuner.Tuner) { u.Rollback() })
 	if s, err := kernel.ThreadScheduled(pid); err != nil || s.Class != kernel.Other {
 		t.Errorf("rolled back: %+v, %v", s, err)
