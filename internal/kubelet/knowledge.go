@@ -64,7 +64,9 @@ func (k *Knowledge) Take(r Reading, now, brief time.Duration) (changed bool) {
 	switch {
 	case r.Err == nil:
 		if !r.Whole {
-			r.Config.ReservedSystemCPUs = k.Config.ReservedSystemCPUs
+			if r.Config.ReservedSystemCPUs.IsEmpty() {
+				r.Config.ReservedSystemCPUs = k.Config.ReservedSystemCPUs
+			}
 			r.Config.MemoryManagerPolicy = cmp.Or(r.Config.MemoryManagerPolicy, k.Config.MemoryManagerPolicy)
 		}
 		k.Config, k.err, k.silent = r.Config, nil, false

@@ -55,6 +55,14 @@ func TestKnowledgeStays(t *testing.T) {
 	if owner := k.MemsOwner(); !strings.Contains(owner, "memoryManagerPolicy is Static") {
 		t.Errorf("memory nodes: %q", owner)
 	}
+	flags := kubeletDir(t, map[string]string{
+		"config.yaml":       "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
+		"cpu_manager_state": `{"policyName":"none","defaultCpuSet":""}`,
+	})
+	k.Take(Source{Dir: flags}.Read(t.Context()), 2*time.Second, time.Minute)
+	if got := k.Config.ReservedSystemCPUs; got != reserved {
+		t.Errorf("a file without reserved CPUs, which a flag may name, leaves %q", got)
+	}
 	var next Knowledge
 	next.Recall(nil)
 	next.Recall(&Said{ReservedCPUs: "no list"})

@@ -23,7 +23,7 @@ type Source struct {
 // Reading is what the kubelet's configuration says at one moment.
 type Reading struct {
 	Config Config
-	// Whole is false where only the kubelet's state said something.
+	// Whole is false where the kubelet's files said it: flags, defaults and drop-ins are not in them.
 	Whole bool
 	// Err is why nothing is known. ErrReplaced is one that stays.
 	Err error
@@ -88,5 +88,5 @@ func (s Source) readConfig(ctx context.Context) Reading {
 	}
 	config.CPUManagerPolicy = state.Policy // what it runs with; the file may be newer
 	config.MemoryManagerPolicy = cmp.Or(state.MemoryPolicy, config.MemoryManagerPolicy)
-	return Reading{Config: config, Whole: err == nil}
+	return Reading{Config: config} // flags, defaults and drop-ins are not in the file
 }

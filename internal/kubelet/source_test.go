@@ -41,7 +41,7 @@ func TestKubeletFiles(t *testing.T) {
 		whole    bool
 		err      error
 	}{
-		"both":       {map[string]string{"config.yaml": kubeletConfig, "cpu_manager_state": kubeletState}, "none", "0-1", true, nil},
+		"both":       {map[string]string{"config.yaml": kubeletConfig, "cpu_manager_state": kubeletState}, "none", "0-1", false, nil},
 		"the state":  {map[string]string{"cpu_manager_state": kubeletState}, "none", "", false, nil},
 		"the static": {map[string]string{"cpu_manager_state": `{"policyName":"static","defaultCpuSet":"0-3"}`}, "static", "", false, nil},
 		"neither":    {nil, "", "", false, ErrNoState},
@@ -102,7 +102,7 @@ func TestMemoryManagerOfFiles(t *testing.T) {
 				}
 				return
 			}
-			if got.Err != nil || !got.Whole || got.Config.MemoryManagerPolicy != c.want || got.Config.CPUManagerPolicy != "none" {
+			if got.Err != nil || got.Whole || got.Config.MemoryManagerPolicy != c.want || got.Config.CPUManagerPolicy != "none" {
 				t.Errorf("%+v", got)
 			}
 		})
