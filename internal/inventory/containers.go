@@ -20,6 +20,9 @@ type Effective interface {
 	EffectiveCPUs(group string) cpuset.Set
 	// EffectiveMems are the memory nodes that they may use, empty where that cannot be read.
 	EffectiveMems(group string) cpuset.Set
+	// HasProcesses says whether there are any in the group or below it, also where that cannot be read of a group that
+	// is there.
+	HasProcesses(group string) bool
 }
 
 // Original is what a group would have without Berth.
@@ -37,9 +40,6 @@ type Host interface {
 	// Journaled says for whom the journal has the CPUs of the group, "" for nobody, and which they
 	// are, none where Berth has written none yet.
 	Journaled(group string) (owner plan.Owner, given cpuset.Set)
-	// HasProcesses says whether a process is in the group or below it, also where that cannot be read of a group
-	// that is there.
-	HasProcesses(group string) bool
 }
 
 // containers are the sandboxes and containers as the runtime reports them, with what the

@@ -46,9 +46,7 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Stop:
 		inv.put(e.Pod, e.Container, place.Stopped)
 	case nri.Remove:
-		inv.forget(e.Container.ID)
-		inv.containers.answers.drop(func(id string, _ Answered) bool { return id == e.Container.ID })
-		inv.forgetForeign(func(id string, _ foreignOwner) bool { return id == e.Container.ID })
+		removed(inv, e.Container.ID)
 	case nri.Foreign:
 		inv.hasOwner(e.Container.ID, otherPluginOf(e))
 	case nri.PostCreate:
@@ -107,9 +105,22 @@ func (inv *Inventory) synchronize(e nri.Event) {
 	inv.forgetGone()
 }
 
+// removed forgets a container that has ended.
+func removed(inv *Inventory, id string) {
+	if inv.containers.outlives(id) {
+		return
+	}
+	inv.forget(id)
+	inv.containers.answers.drop(func(answered string, _ Answered) bool { return answered == id })
+	inv.forgetForeign(func(set string, _ foreignOwner) bool { return set == id })
+}
+
 // put takes over how far a container is. It forgets one that ended after its pod's last
 // sandbox: the runtime might never report that it was removed.
 func (inv *Inventory) put(p nri.Pod, c nri.Container, phase place.Phase) {
+	if phase == place.Stopped && inv.containers.outlives(c.ID) {
+		return
+	}
 	if phase == place.Stopped && !inv.containers.hasSandbox(p.UID) {
 		inv.forget(c.ID)
 		return
@@ -142,8 +153,13 @@ func (inv *Inventory) removePod(p nri.Pod) {
 	inv.forget(p.ID)
 	delete(inv.containers.sandboxes, p.ID)
 	if !inv.containers.hasSandbox(p.UID) {
+		run := inv.containers.outliving(p.UID)
 		inv.node.RemovePod(p.UID)
 		maps.DeleteFunc(inv.containers.byID, func(_ string, c *container) bool { return c.PodUID == p.UID })
+		for _, c := range run {
+			inv.containers.byID[c.ID] = c
+			inv.node.Observe(c.Container)
+		}
 		inv.containers.answers.end(p.UID)
 		if _, early := inv.early[p.UID]; early {
 			inv.node.DropPod(p.UID) // the API server never reported it

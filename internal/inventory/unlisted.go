@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/internal/nri"
@@ -13,10 +14,15 @@ import (
 // in its group: its CPUs are still in use, and its list keeps it off those of others.
 
 // keepUnlisted keeps those that ran before and are not listed now while processes are in their groups, and returns them.
+// A group of one that is listed is no longer theirs.
 func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[string]nri.Pod) []place.Container {
 	var all []place.Container
+	listed := map[string]bool{"": true}
+	for _, c := range cs.byID {
+		listed[c.group] = true
+	}
 	for id, c := range byID {
-		if cs.byID[id] != nil || c.Phase != place.Running || c.group == "" || !cs.host.HasProcesses(c.group) {
+		if cs.byID[id] != nil || listed[c.group] || c.Phase != place.Running || !cs.host.HasProcesses(c.group) {
 			continue
 		}
 		c.unlisted = true
@@ -43,6 +49,18 @@ func (cs *containers) keepSandbox(id string, p nri.Pod) {
 func (cs *containers) isUnlisted(id string) bool {
 	c := cs.byID[id]
 	return c != nil && c.unlisted
+}
+
+// outlives says that the end of a container is not to be believed: the runtime did not list it, and it has processes.
+func (cs *containers) outlives(id string) bool {
+	return cs.isUnlisted(id) && cs.host.HasProcesses(cs.byID[id].group)
+}
+
+// outliving returns the containers that run on without their pod's last sandbox.
+func (cs *containers) outliving(uid string) []*container {
+	return slices.DeleteFunc(slices.Collect(maps.Values(cs.byID)), func(c *container) bool {
+		return c.PodUID != uid || c.Sandbox || !cs.outlives(c.ID)
+	})
 }
 
 // Unlisted returns the groups of containers that run although the runtime did not list them last, sorted.
@@ -74,7 +92,11 @@ func forgetEnded(inv *Inventory) {
 		}
 	}
 	for id := range cs.unlisted {
-		if p := cs.sandboxes[id]; !runs[p.UID] {
+		p, is := cs.sandboxes[id]
+		switch {
+		case !is: // its end was reported
+			delete(cs.unlisted, id)
+		case !runs[p.UID]:
 			delete(cs.unlisted, id)
 			inv.running.made = false
 			inv.removePod(p)

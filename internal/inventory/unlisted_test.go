@@ -157,3 +157,40 @@ func TestContainerThatOutlivesItsSandbox(t *testing.T) {
 		t.Errorf("it has ended, and %q is desired", got)
 	}
 }
+
+// TestEndOfAnUnlistedContainer has the runtime report the end of containers whose shims give no answer: they end with
+// their processes.
+func TestEndOfAnUnlistedContainer(t *testing.T) {
+	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
+	n, h := withProcesses(t, pinned, plain)
+	handle(t, n, listOf())
+	n.Take(snapshot())
+	for _, e := range []nri.Event{
+		event(nri.Stop, plain), event(nri.Remove, plain), event(nri.Stop, pinned),
+		{Kind: nri.StopPod, Pod: sandbox(pinned)},
+		{Kind: nri.RemovePod, Pod: sandbox(pinned)},
+	} {
+		handle(t, n, e)
+		n.Saw(nothing)
+		if got := desiredOf(n); n.Exclusive().String() != "2-3" || got["pinned"] != "2-3" || got["plain"] != "0-1,4-7" {
+			t.Fatalf("after %s of %s: exclusive %s, desired %v", e.Kind, e.Pod.UID, n.Exclusive(), got)
+		}
+	}
+	clear(h.groups)
+	n.Saw(nothing)
+	if containers, sandboxes := n.Known(); containers+sandboxes > 0 || !n.Exclusive().IsEmpty() || len(inventory.Unlisted(n)) > 0 {
+		t.Errorf("%d containers, %d sandboxes, exclusive %s", containers, sandboxes, n.Exclusive())
+	}
+}
+
+// TestGroupOfAnUnlistedContainer has the runtime list another container with its group.
+func TestGroupOfAnUnlistedContainer(t *testing.T) {
+	plain := plainPod("plain")
+	n, _ := withProcesses(t, plain)
+	e := listOf(plain)
+	e.Containers[0].ID = "next"
+	handle(t, n, e)
+	if got := inventory.Unlisted(n); len(got) > 0 {
+		t.Errorf("unlisted %v", got)
+	}
+}
