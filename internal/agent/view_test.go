@@ -42,7 +42,7 @@ func TestView(t *testing.T) {
 		if len(v.Workloads) != 1 || v.Workloads[0].Status == nil || v.Workloads[0].Quota == nil {
 			t.Fatalf("workloads %+v", v.Workloads)
 		}
-		if q := v.Workloads[0].Quota; q.Limit != 0.5 || q.Now != 1.5 || q.Capacity != 20 || q.Periods != 10 {
+		if q := v.Workloads[0].Quota; q.Limit != 0.5 || q.Now != 1.49998 || q.Capacity != 20 || q.Periods != 10 {
 			t.Errorf("quota %+v", q)
 		}
 		if _, remembered := v.Node["ledgers"]; remembered {

@@ -58,7 +58,7 @@ func TestDivideKeepsNothingForThoseThatAreNeverRaised(t *testing.T) {
 		"a credit that pays nothing": {func(g *burst.Group) { g.Policy.PeriodSeconds = 0 }, 1},
 		"a limit of all its CPUs":    {func(g *burst.Group) { g.Facts.LimitQuota, g.Facts.CPUs = 100000, 1 }, 1},
 		"a group above with no more": {func(g *burst.Group) { g.Facts.Cap = 0.5 }, 1},
-		"a group above with little":  {func(g *burst.Group) { g.Facts.Cap = 0.6 }, 0.9},
+		"a group above with little":  {func(g *burst.Group) { g.Facts.Cap = 0.6 }, 0.90002},
 		"a BPF scheduler":            {func(g *burst.Group) { g.Facts.SchedExt = "scx_rusty" }, 1},
 	} {
 		app, other := container("app", 50000), container("other", 50000)

@@ -25,12 +25,13 @@ type Extra struct {
 	Workload, Why string
 }
 
-// With returns the quota and the burst of the group with e. Its own quota bounds the
-// burst, since that is the lowest that stands.
+// With returns the quota and the burst of the group with e. A raised quota is none that the
+// kubelet means (credit.Apart): it must not take it for its own at a resize. Its own quota
+// bounds the burst, since that is the lowest that stands.
 func (o Own) With(e Extra) (quota, burst unit.Micros) {
 	quota, burst = o.Quota, o.Burst
 	if e.Quota > 0 {
-		quota += e.Quota.Quota(o.Period)
+		quota = credit.Apart(o.Quota, o.Quota+e.Quota.Quota(o.Period), o.Period)
 	}
 	if e.Burst > 0 {
 		burst = max(burst, min(e.Burst.Quota(o.Period), o.Quota))

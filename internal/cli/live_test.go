@@ -124,7 +124,7 @@ func (q *quay) agent() *exec.Cmd {
 		q.t.Fatal(err)
 	}
 	q.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	q.eventually("150000/100000 burst 50000")
+	q.eventually("149998/100000 burst 50000")
 	return cmd
 }
 
@@ -179,7 +179,7 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 	out, code := q.run("rollback")
 	q.want(out, code, 4, fmt.Sprint("process ", cmd.Process.Pid), "stop it")
 	out, code = q.run("explain", "w")
-	q.want(out, code, 0, "w is Active", "credit", "150000 us in every 100000 us")
+	q.want(out, code, 0, "w is Active", "credit", "149998 us in every 100000 us")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 	q.want(out, code, 0, "\nnext: berth agent --config ", " starts it; berth rollback --config ", "agent.yaml puts back what is applied\n")
 	out, code = q.run("rollback", "--dry-run")
 	q.want(out, code, 0, "would restore", "dry run")
-	if got := q.bandwidth(); got != "150000/100000 burst 50000" {
+	if got := q.bandwidth(); got != "149998/100000 burst 50000" {
 		t.Errorf("a dry run changed the host: %s", got)
 	}
 	out, code = q.run("rollback")
@@ -238,7 +238,7 @@ func TestLiveRefusedFilePutsBack(t *testing.T) {
 	out, code = q.run("rollback", "--dry-run")
 	q.want(out, code, 0, "slip", "looking in "+filepath.Join(q.dir, "state")+" all the same", "would restore")
 	out, code = q.run("agent")
-	q.want(out, code, 2, "slip", "note: cpu.max of "+q.group.Path()+" was 150000 100000 and is 50000 100000: restored")
+	q.want(out, code, 2, "slip", "note: cpu.max of "+q.group.Path()+" was 149998 100000 and is 50000 100000: restored")
 	if got := q.bandwidth(); got != before {
 		t.Errorf("after the agent refused its file %s, before %s", got, before)
 	}
@@ -320,7 +320,7 @@ func TestLiveSignals(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	q.eventually("150000/100000 burst 50000")
+	q.eventually("149998/100000 burst 50000")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

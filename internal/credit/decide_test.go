@@ -38,21 +38,21 @@ func TestDecide(t *testing.T) {
 		change func(p *credit.Policy, f *facts, l *credit.Ledger)
 		want   want
 	}{
-		{"full credit", nil, want{600_000, true, credit.AtCeiling}},
-		{"standing already", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Standing = 600_000 }, want{600_000, false, credit.AtCeiling}},
+		{"full credit", nil, want{599_998, true, credit.AtCeiling}},
+		{"standing already", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Standing = 599_998 }, want{599_998, false, credit.AtCeiling}},
 		{"credit just enough to stand", func(_ *credit.Policy, f *facts, l *credit.Ledger) {
-			f.Standing, l.Raised, l.Credit = 600_000, true, 1.945
-		}, want{600_000, false, credit.AtCeiling}},
+			f.Standing, l.Raised, l.Credit = 599_998, true, 1.945
+		}, want{599_998, false, credit.AtCeiling}},
 		{"credit just too little", func(_ *credit.Policy, f *facts, l *credit.Ledger) {
-			f.Standing, l.Raised, l.Credit = 600_000, true, 1.943
+			f.Standing, l.Raised, l.Credit = 599_998, true, 1.943
 		}, want{200_000, true, credit.NoCredit}},
 		{"a debt", func(_ *credit.Policy, _ *facts, l *credit.Ledger) { l.Credit = -3 }, want{200_000, false, credit.NoCredit}},
 		{"recovering", func(_ *credit.Policy, _ *facts, l *credit.Ledger) { l.Credit, l.Lowered = 25.9, true }, want{200_000, false, credit.Recovering}},
-		{"recovered", func(_ *credit.Policy, _ *facts, l *credit.Ledger) { l.Credit, l.Lowered = 26, true }, want{600_000, true, credit.AtCeiling}},
+		{"recovered", func(_ *credit.Policy, _ *facts, l *credit.Ledger) { l.Credit, l.Lowered = 26, true }, want{599_998, true, credit.AtCeiling}},
 		{"put to the limit by a stranger while armed", func(_ *credit.Policy, _ *facts, l *credit.Ledger) {
 			l.Credit, l.Raised = 2, true
-		}, want{600_000, true, credit.AtCeiling}},
-		{"lifted by a stranger", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Standing = unit.NoLimit }, want{600_000, true, credit.AtCeiling}},
+		}, want{599_998, true, credit.AtCeiling}},
+		{"lifted by a stranger", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Standing = unit.NoLimit }, want{599_998, true, credit.AtCeiling}},
 		{"put below the limit by a stranger", func(_ *credit.Policy, f *facts, l *credit.Ledger) {
 			f.Standing, l.Credit = 100_000, 0.5
 		}, want{200_000, true, credit.NoCredit}},
@@ -61,25 +61,25 @@ func TestDecide(t *testing.T) {
 		}, want{200_000, false, credit.NoCredit}},
 		{"no credit limit", func(p *credit.Policy, _ *facts, l *credit.Ledger) {
 			p.PeriodSeconds, l.Credit = -1, -100
-		}, want{600_000, true, credit.NoLimitOnCredit}},
+		}, want{599_998, true, credit.NoLimitOnCredit}},
 		{"no credit at all", func(p *credit.Policy, _ *facts, _ *credit.Ledger) { p.PeriodSeconds = 0 }, want{200_000, false, credit.CreditTooSmall}},
 		{"policy off", func(p *credit.Policy, _ *facts, _ *credit.Ledger) { p.Quota = false }, want{200_000, false, credit.Off}},
-		{"policy went off", func(p *credit.Policy, f *facts, _ *credit.Ledger) { p.Quota, f.Standing = false, 600_000 }, want{200_000, true, credit.Off}},
+		{"policy went off", func(p *credit.Policy, f *facts, _ *credit.Ledger) { p.Quota, f.Standing = false, 599_998 }, want{200_000, true, credit.Off}},
 		{"a BPF scheduler", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.SchedExt = "scx_rusty" }, want{200_000, false, credit.Unenforced}},
 		{"a BPF scheduler came", func(_ *credit.Policy, f *facts, _ *credit.Ledger) {
-			f.SchedExt, f.Standing = "scx_rusty", 600_000
+			f.SchedExt, f.Standing = "scx_rusty", 599_998
 		}, want{200_000, true, credit.Unenforced}},
 		{"hundred percent", func(p *credit.Policy, _ *facts, _ *credit.Ledger) { p.QuotaPercent = 100 }, want{200_000, false, credit.NothingToGain}},
 		{"limit of all CPUs", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.CPUs = 2 }, want{200_000, false, credit.NothingToGain}},
 		{"no limit", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.LimitQuota, f.Standing = -1, -1 }, want{-1, false, credit.Incomplete}},
 		{"no CPUs known", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.CPUs = 0 }, want{200_000, false, credit.Incomplete}},
 		{"ancestor with less", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Cap = 1 }, want{200_000, false, credit.AncestorCap}},
-		{"ancestor in between", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Cap = 2.5 }, want{250_000, true, credit.AncestorCapped}},
+		{"ancestor in between", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Cap = 2.5 }, want{249_998, true, credit.AncestorCapped}},
 		{"guard leaves nothing", func(_ *credit.Policy, f *facts, _ *credit.Ledger) {
-			f.Ceiling, f.Standing = 2, 600_000
+			f.Ceiling, f.Standing = 2, 599_998
 		}, want{200_000, true, credit.GuardFull}},
-		{"guard leaves some", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Ceiling = 3.5 }, want{350_000, true, credit.GuardCapped}},
-		{"guard leaves all", func(p *credit.Policy, f *facts, _ *credit.Ledger) { f.Ceiling = p.Ceiling(f.Limit()) }, want{600_000, true, credit.AtCeiling}},
+		{"guard leaves some", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.Ceiling = 3.5 }, want{349_998, true, credit.GuardCapped}},
+		{"guard leaves all", func(p *credit.Policy, f *facts, _ *credit.Ledger) { f.Ceiling = p.Ceiling(f.Limit()) }, want{599_998, true, credit.AtCeiling}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, f := usual()
@@ -137,7 +137,7 @@ func TestNextLook(t *testing.T) {
 		l := credit.Open(p, f, false)
 		l.Credit = c.credit
 		_, d := credit.Decide(p, l, f, c.cadence)
-		if off := d.Next - c.expect; off < -time.Microsecond || off > time.Microsecond {
+		if off := d.Next - c.expect; off < -5*time.Microsecond || off > 5*time.Microsecond {
 			t.Errorf("credit %v, cadence %v: next look in %v, want %v", c.credit, c.cadence, d.Next, c.expect)
 		}
 	}
@@ -156,7 +156,7 @@ func TestNumbers(t *testing.T) {
 	}
 	near("C", d.Capacity, 240)
 	near("R", d.Reserve, 0.4+0.2+0.072)
-	near("E", d.Exposure, 0.6+1.2+0.2+0.072)
+	near("E", d.Exposure, 0.599998+1.199996+0.2+0.072)
 	f.CPUs = 5
 	_, d = credit.Decide(p, credit.Open(p, f, false), f, 100*time.Millisecond)
 	near("E of a quota above all CPUs", d.Exposure, 0.5+0.045)
@@ -206,7 +206,7 @@ func TestTargetRange(t *testing.T) {
 		if got < f.LimitQuota || got > f.LimitQuota && float64(got) > most*(1+1e-12)+1e-6 || got+f.Burst > 1<<44-1 {
 			t.Fatalf("target %d of at most %v, limit %d", got, most, f.LimitQuota)
 		}
-		if got > f.LimitQuota && float64(got) < most-1.001 {
+		if got > f.LimitQuota && float64(got) < most-5.001 {
 			t.Fatalf("target %d of %v", got, most)
 		}
 	})
@@ -302,7 +302,7 @@ func TestLedgerAtTheEdges(t *testing.T) {
 // above it.
 func TestSilence(t *testing.T) {
 	p, f := usual()
-	for _, standing := range []unit.Micros{200_000, 600_000} {
+	for _, standing := range []unit.Micros{200_000, 599_998} {
 		l := credit.Open(p, f, false)
 		f.At, f.Usage, f.Standing = time.Hour, 1.8*3600e9, standing
 		if got := l.Advance(f, p).Credit; got < 0 || standing == 200_000 && got < 239 {

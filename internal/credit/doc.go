@@ -45,6 +45,8 @@
 //	E = n x D + e                     if Q >= n
 //	E = Q x D + 2 x Q x P + B + e     if Q < n
 //
+// where a Q counts as n that stands below it by no more than Apart takes.
+//
 // A quota above L stands only while credit + L x D >= E + R. After it has been
 // lowered for lack of credit it is raised again only when credit exceeds that by
 // a tenth of C, so that writes are few. D is as long as the caller likes, at most

@@ -33,6 +33,6 @@ func ExampleDecide() {
 		facts.Usage += rate.Over(time.Second).Time()
 	}
 	// Output:
-	// 0 s: AtCeiling, quota 600000 us in 100000 us, credit 240 CPU-seconds
+	// 0 s: AtCeiling, quota 599998 us in 100000 us, credit 240 CPU-seconds
 	// 60 s: NoCredit, quota 200000 us in 100000 us, credit -2 CPU-seconds
 }

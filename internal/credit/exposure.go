@@ -39,11 +39,10 @@ func (f Facts) exposureAt(quota unit.Micros) exposure {
 	if f.Beside.CPUs > 0 { // no quota of the group's holds what is beside it
 		return exposure{once: f.spill() + f.spillBeside(), rate: unit.CPUs(max(f.CPUs, f.Beside.CPUs))}
 	}
-	rate := unit.Rate(quota, f.Period)
-	if n := unit.CPUs(f.CPUs); rate >= n {
+	if n := unit.CPUs(f.CPUs); unit.Rate(quota+mostTaken, f.Period) >= n { // all of them but for what Apart took
 		return exposure{once: f.spill(), rate: n}
 	}
-	return exposure{once: 2*quota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill(), rate: rate}
+	return exposure{once: 2*quota.CPUSeconds() + f.Burst.CPUSeconds() + f.spill(), rate: unit.Rate(quota, f.Period)}
 }
 
 // within returns E: the most that can be used in d.

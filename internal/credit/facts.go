@@ -72,21 +72,21 @@ func (f Facts) Limit() unit.CPUs {
 
 // Target returns the highest quota that the policy, the ancestors and the node
 // guard together allow, in microseconds in a period, never below the limit's
-// own; and which of them bounds it: AtCeiling for the policy, AncestorCapped or
-// GuardCapped above the limit, AncestorCap or GuardFull when that one leaves
-// nothing above it.
+// own, and above that no other limit's (Apart); and which of them bounds it:
+// AtCeiling for the policy, AncestorCapped or GuardCapped above the limit,
+// AncestorCap or GuardFull when that one leaves nothing above it.
 func (f Facts) Target(p Policy) (unit.Micros, Reason) {
 	full := f.LimitQuota * unit.Micros(max(p.QuotaPercent, 100)) / 100
-	full = min(full, maxBandwidth-max(f.Burst, 0))
+	full = f.apart(min(full, maxBandwidth-max(f.Burst, 0)))
 	target, reason := full, AtCeiling
-	if q := quotaUnder(f.Cap, f.Period); q < target {
+	if q := f.apart(quotaUnder(f.Cap, f.Period)); q < target {
 		target, reason = q, AncestorCapped
 		if q <= f.LimitQuota {
 			reason = AncestorCap
 		}
 	}
 	if f.Ceiling < p.Ceiling(f.Limit()) {
-		if q := quotaUnder(f.Ceiling, f.Period); q < target {
+		if q := f.apart(quotaUnder(f.Ceiling, f.Period)); q < target {
 			target, reason = q, GuardCapped
 			if q <= f.LimitQuota {
 				reason = GuardFull
@@ -95,6 +95,8 @@ func (f Facts) Target(p Policy) (unit.Micros, Reason) {
 	}
 	return max(target, f.LimitQuota), reason
 }
+
+func (f Facts) apart(quota unit.Micros) unit.Micros { return Apart(f.LimitQuota, quota, f.Period) }
 
 // quotaUnder returns the largest quota that does not exceed the rate c. A rate
 // within a millionth of a microsecond below a whole quota counts as that quota:

@@ -49,7 +49,7 @@ func (v variant) exposure(f credit.Facts, quota unit.Micros, d time.Duration) fl
 	if v.lookOnly {
 		return min(n*d.Seconds(), q*(2+math.Floor(d.Seconds()/p))+f.Burst.Seconds()) + v.spill(f)
 	}
-	if quota >= unit.Micros(f.CPUs)*f.Period { // in whole numbers: 0.3/0.1 is less than 3
+	if quota+4 >= unit.Micros(f.CPUs)*f.Period { // in whole numbers: 0.3/0.1 is less than 3
 		return n*d.Seconds() + v.spill(f)
 	}
 	return q*(2+d.Seconds()/p) + f.Burst.Seconds() + v.spill(f)

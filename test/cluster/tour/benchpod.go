@@ -189,9 +189,9 @@ func (p *podOutcome) watch(ctx context.Context, m *bench.Meter) error {
 	}
 }
 
-// ceiling is how far the default policy lets a quota go.
+// ceiling is how far the default policy lets a quota go, but for the microseconds that it stays below that.
 func ceiling(limit unit.CPUs) unit.CPUs {
-	return limit * unit.CPUs(bench.DefaultBurst().QuotaPercent) / 100
+	return limit*unit.CPUs(bench.DefaultBurst().QuotaPercent)/100 - 0.001
 }
 
 // raised waits until the quota stands at its ceiling. One that does not is no error: the machine

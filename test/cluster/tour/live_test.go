@@ -156,7 +156,7 @@ func (t *tour) bursts(ctx context.Context, b batch) error {
 	if !slices.Contains(b.files, "apache-demo.yaml") {
 		return nil
 	}
-	const limit, ceiling = "400000 100000", "1200000 100000"
+	const limit, ceiling = "400000 100000", "1199998 100000"
 	return patience.Until(ctx, time.Second, func() string {
 		pod, err := t.client.CoreV1().Pods(namespace).Get(ctx, "apache-demo", metav1.GetOptions{})
 		if err != nil {
