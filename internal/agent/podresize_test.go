@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -98,4 +99,70 @@ func TestPodLimitedByItsUserResizedToItsCeiling(t *testing.T) {
 		}
 		wantPodFile(t, m, "300000 100000")
 	})
+}
+
+// inV1 are those of cgroup v1, whose kernel refuses a quota above that of the group above.
+type inV1 struct{ *machine }
+
+func (inV1) file(group, name string) string { return "sys/fs/cgroup/cpu/" + group + "/cpu." + name }
+
+func (m inV1) add(group string, quota unit.Micros) {
+	m.write(m.file(group, "cfs_quota_us"), fmt.Sprintln(quota))
+	m.write(m.file(group, "cfs_period_us"), "100000\n")
+	m.write(m.file(group, "cfs_burst_us"), "0\n")
+	m.write(m.file(group, "stat"), "nr_periods 10\nnr_throttled 0\nthrottled_time 0\n")
+	m.write("sys/fs/cgroup/cpu/"+group+"/cpuacct.usage", "0\n")
+	m.write("sys/fs/cgroup/cpu/"+group+"/cgroup.procs", "")
+}
+
+func (m inV1) set(group string, quota unit.Micros) {
+	m.t.Helper()
+	if pod := m.of(podPath); group != podPath && quota > pod {
+		m.t.Fatalf("%d to %s below %d: invalid argument", quota, group, pod)
+	}
+	m.write(m.file(group, "cfs_quota_us"), fmt.Sprintln(quota))
+}
+
+func (m inV1) of(group string) unit.Micros {
+	m.t.Helper()
+	quota, err := strconv.ParseInt(m.read(m.file(group, "cfs_quota_us")), 10, 64)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return unit.Micros(quota)
+}
+
+// A kubelet that finds the pod raised takes more than its limit for less, and has the runtime write the container first:
+// the pod must let that through, although the container goes back to its limit before.
+func TestResizeOfARaisedPodInV1(t *testing.T) {
+	for name, quota := range map[string]unit.Micros{"up": 200000, "down": 60000, "far up": 700000} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				m.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n")
+				v1, group := inV1{m}, podPath+"/c1"
+				v1.add("kubepods", unit.NoLimit)
+				v1.add(podPath, 100000)
+				v1.add(group, 100000)
+				m.boot()
+				c := container(app, group)
+				c.Limit, c.InForce = 1, true
+				m.tenants(c)
+				m.run(4*time.Second, 0)
+				if a, b := v1.of(podPath), v1.of(group); a != 599998 || b != 299998 {
+					t.Fatalf("raised to %d below %d", b, a)
+				}
+
+				m.resizes(v1, quota)
+				c.Limit = unit.Rate(quota, 100000)
+				m.tenants(c)
+				m.run(8*time.Second, 0)
+				if err := m.stop(); err != nil {
+					t.Fatal(err)
+				}
+				if a, b := v1.of(podPath), v1.of(group); a != quota || b != quota {
+					t.Errorf("put back to %d below %d, want %d", b, a, quota)
+				}
+			})
+		})
+	}
 }

@@ -157,6 +157,10 @@ func TestYield(t *testing.T) {
 		if !quota || !kernel || g.Decision.Quota != 50000 || g.KernelBurst() != 0 || g.Facts.Ceiling != 0.5 {
 			t.Fatalf("%s: %v, %v, %+v", end, quota, kernel, g.Decision)
 		}
+		g.Facts.Standing = 50000
+		g.Yield(time.Hour - 1) // once more: the runtime asks for each container
+		g.Yield(time.Hour)
+		pod := burst.Pod{Groups: []*burst.Group{g}}
 		pool := headroom.Pool{Threshold: 1, CPUs: 8} // no guard
 		burst.Divide(&pool, time.Hour+burst.YieldFor-1, []*burst.Group{g})
 		if g.Facts.Ceiling != 0.5 || g.Saves() {
@@ -166,19 +170,32 @@ func TestYield(t *testing.T) {
 		if got := g.Limited(&pool); got != "the pod is being resized" {
 			t.Errorf("%s: limited by %q", end, got)
 		}
+		if e := pod.Extra(g, 50000); e.Quota != 2.5 || e.Burst != 0 || !pod.Raised() {
+			t.Errorf("%s: the pod has %+v more, raised %v, while it is resized", end, e, pod.Raised())
+		}
 		now := time.Hour + burst.YieldFor
 		if end == "the new limit stands" {
 			g.Resized()
-			now = time.Hour + 1
+			now--
 		}
 		burst.Divide(&pool, now, []*burst.Group{g})
 		if g.Facts.Ceiling != 1.5 || !g.Saves() {
 			t.Errorf("%s: ceiling %v afterwards", end, g.Facts.Ceiling)
 		}
+		if pod.Raised() != (end == "the new limit stands") {
+			t.Errorf("%s: the pod is raised: %v; other containers of it may still be resized", end, pod.Raised())
+		}
+		burst.Divide(&pool, time.Hour+burst.YieldFor, []*burst.Group{g})
+		if e := pod.Extra(nil, 0); e.Quota != 0 || pod.Raised() {
+			t.Errorf("%s: the pod has %+v more afterwards", end, e)
+		}
 	}
 	low := container("low", 50000)
 	if quota, kernel := low.Yield(time.Hour); quota || kernel {
 		t.Errorf("a group at its limit has to be written: %v, %v", quota, kernel)
+	}
+	if pod := (burst.Pod{Groups: []*burst.Group{low}}); pod.Raised() || pod.Extra(nil, 0).Quota != 0 {
+		t.Error("the pod of a group at its limit is raised for a resize")
 	}
 }
 

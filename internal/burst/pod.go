@@ -65,7 +65,7 @@ func (g *Group) Below(own unit.CPUs, quota unit.Micros) Extra {
 // they saved otherwise. That is no more than its own quota, so that a container which
 // saved a whole quota, and whose period begins in the middle of the pod's, may still be
 // throttled once. Before a resize it shrinks with theirs, since the kernel refuses the
-// kubelet a quota below the burst.
+// kubelet a quota below the burst. Its quota stays while that goes on (Group.Yield).
 //
 // A container that kubectl debug starts has no limit, although the pod has one. While
 // the pod stands raised its quota does not hold such a container to the pod's limit, so
@@ -85,10 +85,11 @@ type Pod struct {
 	paid      time.Duration
 }
 
-// Raised says whether a container of the pod stands above its limit.
+// Raised says whether a container of the pod stands above its limit, or did before its owner
+// announced a resize that may not be over.
 func (p *Pod) Raised() bool {
 	for _, g := range p.Groups {
-		if g.Raised() {
+		if g.Raised() || g.resize.keeps {
 			return true
 		}
 	}
@@ -116,7 +117,7 @@ func (p *Pod) Extra(changing *Group, quota unit.Micros) Extra {
 		if g == changing {
 			standing = quota
 		}
-		if standing > g.Facts.LimitQuota && g.Facts.LimitQuota > 0 {
+		if g.Facts.LimitQuota > 0 && (standing > g.Facts.LimitQuota || g.resize.keeps) {
 			e.Quota += 2*g.Ceiling() - g.Facts.Limit()
 			e.Workload = g.Name
 		}
