@@ -84,7 +84,7 @@ func parsePressure(text string) (time.Duration, error) {
 }
 
 // ClaimOf returns what a group may still take of the memory nodes that it has: nothing where it has no
-// memory limit of its own.
+// memory limit of its own. With an error the claim has the nodes, if these could be read.
 func ClaimOf(host *cgroup.Host, group string) (locality.Claim, error) {
 	g, err := host.Group(group, cgroup.CPUSet)
 	if err != nil {
@@ -100,7 +100,7 @@ func ClaimOf(host *cgroup.Host, group string) (locality.Claim, error) {
 	case errors.Is(err, cgroup.ErrNoController), errors.Is(err, cgroup.ErrNoHierarchy), errors.Is(err, cgroup.ErrNoGroup):
 		return locality.Claim{Nodes: nodes}, nil // no limit of its own
 	case err != nil:
-		return locality.Claim{}, err
+		return locality.Claim{Nodes: nodes}, err
 	}
 	defer m.Close()
 	limit, limited, err := m.Limit()

@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/locality"
 )
 
 const unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -56,6 +58,33 @@ func TestStalled(t *testing.T) {
 	} {
 		tt.files["sys/fs/cgroup/cgroup.controllers"] = "cpu memory"
 		if got, err := (groups{hostOf(t, tt.files)}).Stalled("g"); got != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// TestClaimOf: which memory nodes a group has is known, too, where its limit is not.
+func TestClaimOf(t *testing.T) {
+	t.Parallel()
+	var none cpuset.Set
+	nodes := none.Add(1)
+	for name, tt := range map[string]struct {
+		limit, current string
+		want           locality.Claim
+		err            error
+	}{
+		"limited":            {"300\n", "100\n", locality.Claim{Nodes: nodes, Bytes: 200}, nil},
+		"above its limit":    {"100\n", "300\n", locality.Claim{Nodes: nodes}, nil},
+		"not limited":        {"max\n", "100\n", locality.Claim{Nodes: nodes}, nil},
+		"malformed":          {"much\n", "100\n", locality.Claim{Nodes: nodes}, cgroup.ErrMalformed},
+		"its use, malformed": {"300\n", "much\n", locality.Claim{Nodes: nodes, Bytes: 300}, cgroup.ErrMalformed},
+	} {
+		host := hostOf(t, map[string]string{
+			"proc/self/mountinfo": unified, "sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory",
+			"sys/fs/cgroup/g/cpuset.mems.effective": "1\n", "sys/fs/cgroup/g/memory.max": tt.limit, "sys/fs/cgroup/g/memory.current": tt.current,
+			"sys/fs/cgroup/g/memory.numa_stat": "anon N0=0\n",
+		})
+		if got, err := ClaimOf(host, "g"); got != tt.want || !errors.Is(err, tt.err) {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, tt.want, tt.err)
 		}
 	}

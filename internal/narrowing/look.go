@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -360,16 +361,14 @@ func (l *look) room() error {
 }
 
 // free is how much a group that is bound to some nodes may take there, besides what others may. The error is ErrNoRoom
-// where one of them cannot take what is elsewhere.
+// where one of them cannot take what is elsewhere. Where the room is enough by the claims that are known, it says which
+// are not.
 func (l *look) free(of cpuset.Set) (room int64, err error) {
 	nodes, all, err := l.nodes()
 	if err != nil {
 		return 0, err
 	}
-	others, err := l.claims()
-	if err != nil {
-		return 0, err
-	}
+	others, unknown := l.claims(of, all)
 	taken := locality.Unused(others, all)
 	for node := range of.All() {
 		memory, has := nodes[node]
@@ -380,6 +379,9 @@ func (l *look) free(of cpuset.Set) (room int64, err error) {
 			return 0, fmt.Errorf("node %d: %w", node, ErrNoRoom)
 		}
 		room += max(memory.Room(taken.At(node)), 0)
+	}
+	if l.own.Bytes > 0 && room >= l.own.Bytes {
+		return room, unknown
 	}
 	return room, nil
 }
@@ -402,22 +404,24 @@ func (l *look) nodes() (nodes map[int]locality.NodeMemory, all cpuset.Set, err e
 	return nodes, all, nil
 }
 
-// claims are what others may take that are bound to memory nodes.
-func (l *look) claims() ([]locality.Claim, error) {
-	var all []locality.Claim
-	for group, to := range l.others(l.group) {
+// claims returns what other groups may take of the memory nodes that they are bound to. The error names those that may be
+// bound to a node of this set, and whose claim cannot be read; all are the nodes that have memory.
+func (l *look) claims(of, all cpuset.Set) (known []locality.Claim, unknown error) {
+	others := l.others(l.group)
+	for _, group := range slices.Sorted(maps.Keys(others)) {
 		claim, err := l.opts.Groups.Claim(group)
-		switch {
-		case errors.Is(err, cgroup.ErrNoGroup): // It ended.
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("memory limit of %q: %w", group, err)
-		case !to.IsEmpty():
+		if to := others[group]; !to.IsEmpty() {
 			claim.Nodes = to
 		}
-		all = append(all, claim)
+		switch {
+		case errors.Is(err, cgroup.ErrNoGroup): // It ended.
+		case err == nil:
+			known = append(known, claim)
+		case claim.Nodes.IsEmpty(), !claim.Nodes.Intersect(of).IsEmpty() && !all.IsSubsetOf(claim.Nodes):
+			unknown = errors.Join(unknown, fmt.Errorf("memory limit of %q: %w", group, err))
+		}
 	}
-	return all, nil
+	return known, unknown
 }
 
 // pause waits, and says whether the context ended: of no time at all either, when both channels are ready.

@@ -38,7 +38,7 @@ type Groups interface {
 	// Memory is where the memory is that a group is charged for.
 	Memory(group string) (locality.Memory, error)
 	// Claim is which memory nodes a group has, and what it may still take of them by its limit. A group
-	// that is not there any more is cgroup.ErrNoGroup.
+	// that is not there any more is cgroup.ErrNoGroup. With another error it has the nodes, if they are known.
 	Claim(group string) (locality.Claim, error)
 }
 

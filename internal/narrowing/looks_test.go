@@ -110,6 +110,9 @@ func (m *machine) Claim(group string) (locality.Claim, error) {
 		return claim, nil
 	case strings.HasPrefix(group, "gone"):
 		return locality.Claim{}, cgroup.ErrNoGroup
+	case strings.HasPrefix(group, "hidden on"):
+		on, err := cpuset.Parse(strings.TrimPrefix(group, "hidden on "))
+		return locality.Claim{Nodes: on}, errors.Join(err, fs.ErrPermission)
 	case strings.HasPrefix(group, "hidden"):
 		return locality.Claim{}, fs.ErrPermission
 	}
@@ -234,6 +237,48 @@ func TestRoomForOthers(t *testing.T) {
 			l.Take(c.others)
 			if err := l.look(t.Context(), "g", node(0)); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// TestUnknownClaim: what one group may take cannot be read. That is in the way of another one only where it could leave
+// that one too little.
+func TestUnknownClaim(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		other   string
+		unused  int64 // of the group itself
+		threads int
+		has, to cpuset.Set
+		want    []error
+	}{
+		"needs room":                     {"hidden", 3 << 30, 1, node(0, 1), node(0), []error{fs.ErrPermission}},
+		"needs none":                     {"hidden", 0, 1, node(0, 1), node(0), nil},
+		"the other one is there":         {"hidden on 0", 3 << 30, 1, node(0, 1), node(0), []error{fs.ErrPermission}},
+		"the other one is elsewhere":     {"hidden on 1", 3 << 30, 1, node(0, 1), node(0), nil},
+		"the other one is bound to none": {"hidden on 0-1", 3 << 30, 1, node(0, 1), node(0), nil},
+		"has too little anyway":          {"hidden", 5 << 30, 1, node(0, 1), node(0), []error{ErrNoRoom}},
+		"widened":                        {"hidden", 3 << 30, 1, node(0), node(0, 1), nil},
+		"widened, with room":             {"hidden", 3 << 30, 2001, node(0), node(0, 1), []error{ErrTooLong, fs.ErrPermission}},
+		"widened, without room":          {"hidden", 5 << 30, 2001, node(0), node(0, 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine()
+			m.claims = map[string]locality.Claim{"g": {Nodes: c.has, Bytes: c.unused}}
+			m.add(9, "default")
+			m.run(9, c.threads)
+			l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration { return 0 }})
+			l.Take(running(c.other, "gone"))
+			err := l.look(t.Context(), "g", c.to)
+			if (err == nil) != (c.want == nil) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			for _, want := range c.want {
+				if !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
 			}
 		})
 	}
