@@ -384,6 +384,7 @@ func (c *controller) stop() error {
 	}
 	drifted, failed := quotas.Leave(ends)
 	if c.unmoved.is { // and the lists did not go back by what was decided
+		c.reported.forget(notBack, nil) // the end names all that stays
 		failed += letFall(c)
 	}
 	c.burst.End()

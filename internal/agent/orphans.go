@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -22,6 +24,12 @@ import (
 // runtime has reported the containers (LetGo): nobody looks at what these use until then.
 const orphanedAfter = time.Minute
 
+// notBack begins the keys in controller.reported of values that do not go back while the agent is held.
+const notBack = "not back: "
+
+// errStays says that a value stays though nothing failed: another program wrote it.
+var errStays = errors.New("it stays")
+
 // settling returns an Applier that waits for systemd, and what ends it.
 func settling(opts Options, host *cgroup.Host, j *journal.Journal) (*apply.Applier, func()) {
 	units := reconcile.NewSystemd()
@@ -38,37 +46,68 @@ func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 	if !orphaned(j.Entries(), silence(j.Entries(), last, opts)) {
 		return
 	}
-	log := opts.Log.With("when", "before anything else")
+	back := putBack{
+		log: opts.Log.With("when", "before anything else"), journal: j, applier: applier,
+		isNew: func(_ string, err error) bool { return err != nil },
+	}
 	for _, owner := range orphans.Movers() {
-		putBackOwner(log, j, applier, owner, func(journal.Entry) bool { return true })
+		back.owner(owner, func(journal.Entry) bool { return true })
 	}
 }
 
-// putBackOwner puts back what an owner moved, of which entries it is asked for, or widens it, and says how much
-// failed.
-func putBackOwner(log *slog.Logger, j *journal.Journal, applier *apply.Applier, owner plan.Owner, of func(journal.Entry) bool) (failed int) {
-	restore, widen := orphans.Of(j.Entries(), owner, applier.Stands(j.Entries()))
-	for _, r := range applier.Apply(plan.Order(applier.Kinds(), widen)) {
-		values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
-		if !r.Applied() {
-			if !errors.Is(r.Err, apply.ErrChanged) && !errors.Is(r.Err, apply.ErrGone) { // they are another writer's, or nobody's
-				failed++
-			}
-			log.Warn("not widened", append(values, "error", r.Err)...)
-			continue
-		}
-		log.Info("widened", values...)
+// putBack puts back what another agent moved, and logs each value.
+type putBack struct {
+	log     *slog.Logger
+	journal *journal.Journal
+	applier *apply.Applier
+	// isNew reports whether a problem with a value was not logged yet. A nil error ends that problem.
+	isNew func(what string, err error) bool
+}
+
+// owner puts back or widens what an owner moved, among the entries for which of is true. It returns how much failed.
+func (b putBack) owner(owner plan.Owner, of func(journal.Entry) bool) (failed int) {
+	restore, widen := orphans.Of(b.journal.Entries(), owner, b.applier.Stands(b.journal.Entries()))
+	for _, r := range b.applier.Apply(plan.Order(b.applier.Kinds(), widen)) {
+		failed += b.widened(r)
 	}
-	for _, r := range applier.Restore(func(e journal.Entry) bool { return of(e) && restore(e) }, false) {
-		values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
-		switch r.Outcome {
-		case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
-			log.Info("put back", values...)
-			continue
-		case apply.OutcomeFailed:
-			failed++
-		}
-		log.Warn("not put back", append(values, "error", r.Err)...)
+	for _, r := range b.applier.Restore(func(e journal.Entry) bool { return of(e) && restore(e) }, false) {
+		failed += b.restored(r)
+	}
+	return failed
+}
+
+// widened logs what became of a list that was to be widened.
+func (b putBack) widened(r apply.Result) (failed int) {
+	what := notBack + "widen " + r.Change.Target.String()
+	values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
+	if r.Applied() {
+		b.isNew(what, nil)
+		b.log.Info("widened", values...)
+		return 0
+	}
+	if !errors.Is(r.Err, apply.ErrChanged) && !errors.Is(r.Err, apply.ErrGone) { // they are another writer's, or nobody's
+		failed++
+	}
+	if b.isNew(what, fmt.Errorf("to %s: %w", r.Change.Value, r.Err)) {
+		b.log.Warn("not widened", append(values, "error", r.Err)...)
+	}
+	return failed
+}
+
+// restored logs what became of an entry.
+func (b putBack) restored(r apply.Restored) (failed int) {
+	what := notBack + "restore " + r.Entry.Target.String()
+	values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
+	switch r.Outcome {
+	case apply.OutcomeRestored, apply.OutcomeAlready, apply.OutcomeGone:
+		b.isNew(what, nil)
+		b.log.Info("put back", values...)
+		return 0
+	case apply.OutcomeFailed:
+		failed++
+	}
+	if b.isNew(what, fmt.Errorf("%s: found %q: %w", r.Outcome, r.Found, cmp.Or(r.Err, errStays))) {
+		b.log.Warn("not put back", append(values, "error", r.Err)...)
 	}
 	return failed
 }
@@ -84,6 +123,7 @@ type unmoved struct {
 func (u *unmoved) hold(c *controller, now time.Duration) {
 	if !u.is {
 		*u = unmoved{is: true, since: now}
+		c.reported.forget(notBack, nil)
 	}
 	if now-u.since >= orphanedAfter {
 		u.since = now // what could not go back is tried again
@@ -100,7 +140,11 @@ func letFall(c *controller) (failed int) {
 	if !inventory.IsAlone(c.inventory) || len(c.journal.Select(moves)) == 0 {
 		return 0
 	}
-	return putBackOwner(c.opts.Log.With("when", "while nobody moves it: "+c.inventory.Obstacle().Message), c.journal, c.opts.settles, plan.OwnerIsolate, follows)
+	back := putBack{
+		log:     c.opts.Log.With("when", "while nobody moves it: "+c.inventory.Obstacle().Message),
+		journal: c.journal, applier: c.opts.settles, isNew: c.reported.isNew,
+	}
+	return back.owner(plan.OwnerIsolate, follows)
 }
 
 // follows says of an entry that its value follows the load.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,57 @@ func TestBoundaryFallsWhileHeld(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// What cannot go back while the agent is held is tried each minute. It is one warning until the problem is another one, the
+// agent is held again, or it ends.
+func TestBoundaryThatStaysIsSaidOnce(t *testing.T) {
+	const pool, isolate, place = plan.OwnerPool, plan.OwnerIsolate, plan.OwnerPlace
+	for text, lists := range map[string]map[string]plan.Owner{
+		"not put back": {"0-1": pool, "2-3": isolate},
+		"not widened":  {"0": place, "1": pool, "2-3": isolate},
+	} {
+		t.Run(text, func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				m.makes()
+				m.joins()
+				m.divides(lists)
+				list := m.path("sys/fs/cgroup/" + string(isolate) + "/cpuset.cpus")
+				if err := errors.Join(os.Remove(list), os.Mkdir(list, 0o755)); err != nil {
+					t.Fatal(err)
+				}
+				warned := func(when string, want int) {
+					t.Helper()
+					got := 0
+					for line := range strings.Lines(m.log.String()) {
+						if strings.Contains(line, "level=WARN msg="+strconv.Quote(text)) && strings.Contains(line, "nobody moves it") && strings.Contains(line, list) {
+							got++
+						}
+					}
+					if got != want {
+						t.Errorf("%s: %d warnings, want %d", when, got, want)
+					}
+				}
+				m.begin()
+				m.run(3*orphanedAfter, 0)
+				warned("after three minutes", 1)
+				if err := os.Remove(list); err != nil {
+					t.Fatal(err)
+				}
+				m.run(2*orphanedAfter, 0)
+				warned("of another problem", 2)
+				m.controls.mu.Lock()
+				m.controls.unmoved.is = false // as if the runtime had been heard for a moment
+				m.controls.mu.Unlock()
+				m.run(2*orphanedAfter, 0)
+				warned("held again", 3)
+				if err := m.stop(); !errors.Is(err, ErrNotRestored) {
+					t.Errorf("stop: %v, want %v", err, ErrNotRestored)
+				}
+				warned("at the end", 4)
+			})
+		})
 	}
 }
 
