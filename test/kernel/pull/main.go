@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilStopped(context.Background())
 	defer stop()
 	err := run(ctx, os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
@@ -38,6 +38,16 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+// untilStopped returns a context that ends with a signal to stop, a terminal that goes away included: the trace has to be
+// turned off. Where nohup ignores that, it stays ignored.
+func untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, ends...)
 }
 
 func run(ctx context.Context, args []string) error {
