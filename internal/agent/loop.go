@@ -74,6 +74,7 @@ type turns struct {
 	// nextCheckpoint is when the checkpoint is due.
 	nextCheckpoint time.Duration
 	unmoved        unmoved
+	ended          bool // by stop: nothing is decided or written any more
 }
 
 // beside is who writes while the loop goes on: asking is how systemd is asked, nil where that does not
@@ -372,6 +373,7 @@ const lastLooks = 10 * time.Second
 func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.ended = true
 	c.asking.AtOnce()                // there is no next pass
 	c.unmoved.since = c.opts.Clock() // what it lets go of goes below, after quotas
 	if c.offline.End(); !c.opts.RestoreOnStop {

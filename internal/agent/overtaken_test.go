@@ -2,6 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -159,6 +162,42 @@ func TestPinnedStartsWhereItShould(t *testing.T) {
 		}
 		m.closeJournal()
 	})
+}
+
+// TestAnswerAfterTheEnd: an event that waited while the agent put everything back writes nothing any more. A container with
+// exclusive CPUs is not made without an answer.
+func TestAnswerAfterTheEnd(t *testing.T) {
+	for _, restores := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restores %t", restores), func(t *testing.T) {
+			in(t, func(t *testing.T, m *machine) {
+				m.boot()
+				m.end()
+				_, event := m.overtaken("podx/c")
+				m.controls.opts.RestoreOnStop = restores
+				if err := m.controls.stop(); err != nil {
+					t.Error(err)
+				}
+				list, entries := m.read("sys/fs/cgroup/podx/c/cpuset.cpus"), m.journal.Entries()
+				for _, kind := range []nri.Kind{nri.Start, nri.PostStart, nri.Update, nri.PostUpdate, nri.Create, nri.Stop} {
+					if reply := m.answers(event(kind, "x", "podx/c")); !reflect.DeepEqual(reply, nri.Reply{}) {
+						t.Errorf("%v is answered %v", kind, reply)
+					}
+				}
+				pins := event(nri.Create, "p", "podp/c")
+				pins.Pod.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}
+				if reply, err := m.controls.answer(pins, true); !errors.Is(err, errEnded) {
+					t.Errorf("a container with exclusive CPUs: %v, %v", reply, err)
+				}
+				if got := m.read("sys/fs/cgroup/podx/c/cpuset.cpus"); got != list {
+					t.Errorf("its list was %q, and is %q", list, got)
+				}
+				if got := m.journal.Entries(); !reflect.DeepEqual(got, entries) {
+					t.Errorf("the journal had %v, and has %v", entries, got)
+				}
+				m.closeJournal()
+			})
+		})
+	}
 }
 
 // Where systemd writes it, the container waits until it was asked, ahead of all else; but

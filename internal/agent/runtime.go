@@ -8,7 +8,11 @@ import (
 
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/pin"
 )
+
+// errEnded is the answer to the runtime about containers that ask for exclusive CPUs once the agent has ended.
+var errEnded = errors.New("the agent is ending")
 
 // settleFor bounds how long an event of the runtime may wait for a pod to be known.
 const settleFor = 350 * time.Millisecond
@@ -38,10 +42,17 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 }
 
 // answer decides, by what the cluster says now. A container that the kubelet is about to
-// resize has its own limit before.
+// resize has its own limit before. An event that waited for the end of the agent changes nothing, as if the connection
+// had ended before it: what was put back would be written again, with nobody left to put it back.
 func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case c.ended && pin.MustAnswer(e):
+		return nri.Reply{}, errEnded
+	case c.ended:
+		return nri.Reply{}, nil
+	}
 	c.inventory.Now(c.opts.Clock())
 	c.takeCluster()
 	if e.Kind == nri.Update {
