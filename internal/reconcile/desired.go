@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -75,15 +76,39 @@ func (w wanted) first() plan.Desired {
 }
 
 // below is what the groups below get of it.
-func (w wanted) below(path string) wanted {
+func (w wanted) below(group string) wanted {
 	all := wanted{}
 	for k, d := range w {
 		if d.Below {
-			d.Object, d.Below, d.Writers.Limits = path, false, [2]unit.CPUs{}
+			d.Object, d.Below, d.Writers.Limits = group, false, [2]unit.CPUs{}
 			all[k] = d
 		}
 	}
 	return all
+}
+
+// withBelow returns what is desired, and what those of these groups get that are below a desired one.
+func withBelow(desired map[string]wanted, groups []string) map[string]wanted {
+	all := maps.Clone(desired)
+	for _, group := range groups {
+		if _, own := desired[group]; own {
+			continue
+		}
+		if w := inherited(desired, group); len(w) > 0 {
+			all[group] = w
+		}
+	}
+	return all
+}
+
+// inherited is what a group gets of the nearest one above that gives some. Nothing is taken for made with it.
+func inherited(desired map[string]wanted, group string) wanted {
+	for above := path.Dir(group); above != "." && above != "/"; above = path.Dir(above) {
+		if w := desired[above].below(group); len(w) > 0 {
+			return w
+		}
+	}
+	return nil
 }
 
 // differs says that other values are desired, or another's: the reason may change.

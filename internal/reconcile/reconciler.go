@@ -117,11 +117,17 @@ func New(opts Options) *Reconciler {
 // back what is in the journal and not desired.
 func (r *Reconciler) Want(desired []plan.Desired) {
 	r.given = given{settings: desired}
+	var kept []string // of groups below, what is known of other writers; expand drops those that ended
+	for path := range r.objects {
+		if _, own := r.desired[path]; !own {
+			kept = append(kept, path)
+		}
+	}
 	files, others := split(desired)
 	r.desired = byGroup(files)
 	r.singles.want(others)
 	r.stale = true
-	r.settle(r.desired)
+	r.settle(withBelow(r.desired, kept))
 }
 
 // Touch says that another program has just written to a group, or is about to: the next
@@ -167,14 +173,11 @@ func (r *Reconciler) expand() {
 	if r.way.version != 1 || r.now < r.expandAt {
 		return
 	}
-	all := maps.Clone(r.desired)
+	var found []string
 	for above, w := range r.desired {
-		for _, path := range below(r.opts.Host, above, w) {
-			if _, own := r.desired[path]; !own {
-				all[path] = w.below(path) // of which nothing is taken for made with it
-			}
-		}
+		found = append(found, below(r.opts.Host, above, w)...)
 	}
+	all := withBelow(r.desired, found)
 	if len(all) > len(r.desired) || len(r.objects) > len(all) {
 		r.settle(all)
 	}
