@@ -107,7 +107,7 @@ func isolationChecks() []Check {
 		{find: isolationLeak, rates: true, Files: []string{threads, statFile, uptimeFile, "[" + interruptsFile + "]"}, About: About{
 			Code: "isolation-leak", Severity: Warning, Title: "Isolated CPUs do other work", Symptom: "packets are lost, latency has spikes",
 			Formula: "d run / dt of threads that may run elsewhere; d wait / dt of two on one CPU; d LOC / dt where nohz_full", Threshold: ">= 0.5 %; > 10 %; > 10 ticks/s (H)", Source: "kernel: cpu-isolation.rst; 1 tick/s is normal",
-			Remedy: "Move them away (an isolated partition; workqueue.cpus without these CPUs in a profile, then berth tune apply); pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU, and while a runtime is 0 Berth moves no memory",
+			Remedy: "Move them away (an isolated partition; workqueue.cpus without these CPUs in a profile, then berth tune apply); pin one thread a CPU; set fair_server/cpuN/runtime to 0 where nohz_full ticks.", Risk: "a busy loop there can starve the fair tasks of its CPU. While a runtime is 0 Berth moves no memory, unless its agent is in a pod: that sees no runtime and moves on, except where kernel.sched_rt_runtime_us is -1",
 		}},
 		{find: splitCore, Files: []string{"[sys/devices/system/cpu/isolated]", partitions}, About: About{
 			Code: "split-core", Severity: Warning, Title: "An isolated set has one thread of a core and not the other", Symptom: "isolated tasks are slowed down by their sibling",

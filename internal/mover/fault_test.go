@@ -735,7 +735,11 @@ func TestRealTime(t *testing.T) {
 		"each server has a budget":       {"6.11.0-9-generic", "-1", []string{"50000000", "50000000"}, false, false, ""},
 		"a limit":                        {"6.11.0-9-generic", "950000", nil, false, false, ""},
 		"servers that are hidden":        {"7.2.0", "1000000", nil, false, false, ""},
-		"the first kernel with servers":  {"6.12.1", "-1", nil, false, false, ""},
+		"the first kernel with servers":  {"6.12.1", "950000", nil, false, false, ""},
+		"hidden servers, no limit":       {"6.12.1", "-1", nil, false, true, "sched_rt_runtime_us is \"-1\", and the runtimes of fair servers are hidden"},
+		"hidden servers, limit unknown":  {"6.12.1", "", nil, false, true, "sched_rt_runtime_us is \"\""},
+		"one hidden server, no limit":    {"6.12.1", "-1", []string{"50000000"}, false, true, "are hidden"},
+		"servers of 6.12, no limit":      {"6.12.1", "-1", []string{"50000000", "50000000"}, false, false, ""},
 		"a server of two":                {"6.11.0-9-generic", "-1", []string{"50000000"}, false, true, "sched_rt_runtime_us is \"-1\""},
 	} {
 		t.Run(name, func(t *testing.T) {

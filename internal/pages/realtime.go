@@ -16,7 +16,8 @@ var ErrRealTime = errors.New("real-time processes may keep the kernel from movin
 // MayEnd is ErrRealTime where a call that moves pages may never end. The call waits for a kernel thread
 // of every CPU (mm/swap.c, lru_add_drain_all), isolated or not, and a real-time thread that never sleeps
 // keeps that one from running. From Linux 6.12 on the fair server of a CPU prevents that, unless its runtime
-// is 0. Before, sched_rt_runtime_us does, if it is less than the period.
+// is 0. Before, sched_rt_runtime_us does, if it is less than the period. An unknown budget counts as none
+// where the administrator took the limit of real-time threads away.
 func MayEnd(k Files) error {
 	online, err := cpuset.Parse(line(k, "sys/devices/system/cpu/online"))
 	if err == nil && online.IsEmpty() {
@@ -35,19 +36,32 @@ func MayEnd(k Files) error {
 			hidden = true
 		}
 	}
-	if !hidden || hasServers(k) {
+	switch {
+	case !hidden:
 		return nil
+	case hasServers(k):
+		return limited(k)
 	}
 	return throttled(k)
 }
 
 // hasServers says that the kernel has fair servers, by its version: only debugfs shows them, which
-// containers and lockdown hide. There they count as having the budget that they came with. The limit of
-// real-time threads says nothing on such a kernel, where it may be the whole period by default.
+// containers and lockdown hide.
 func hasServers(k Files) bool {
 	var major, minor int
 	_, err := fmt.Sscanf(line(k, "proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)
 	return err == nil && (major > 6 || major == 6 && minor >= 12)
+}
+
+// limited is nil where real-time threads have some limit, as they do by default. Hidden servers count as having the
+// budget that they came with then. The limit itself may be the whole period by default on a kernel with servers.
+func limited(k Files) error {
+	const runtime = "proc/sys/kernel/sched_rt_runtime_us"
+	has, err := strconv.Atoi(line(k, runtime))
+	if err != nil || has < 0 {
+		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is %q, and the runtimes of fair servers are hidden", ErrRealTime, line(k, runtime))
+	}
+	return nil
 }
 
 // throttled is nil where real-time threads leave a part of each period to others, as far as
