@@ -70,14 +70,19 @@ another writer changed meanwhile is reported, not overwritten (exit code 4), unl
 --leave-drifted lets it stay for good. While
 an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
 and run this command again for the CPU sets. What a container runtime left with systemd
-is put back there, too, so that no daemon-reload undoes it. Last come host profiles
-(berth tune), for which an agent does not have to be stopped: berth tune rollback.
+is put back there, too, so that no daemon-reload undoes it; --dry-run does not ask
+systemd. Last come host profiles (berth tune), for which an agent does not have to be
+stopped: berth tune rollback.
 
 With --cluster the agents of a cluster do it, all of them: it sets state: restore in
 the ConfigMap berth-system/berth-config, and waits until each agent that lives is
 through. Nodes without one are named. Where agents are not through in time, they are
 named too (exit code 4), and go on. Nothing is written on any node until the key
-state is removed again.`,
+state is removed again.
+
+An agent in a pod does not reach systemd. Where the container runtime uses the systemd
+driver, the next daemon-reload without an agent brings back what Berth answered, until
+a container ends. Once the agents are gone, run berth rollback on each such node.`,
 		Example: "  berth rollback --dry-run\n  berth rollback --owner burst\n  berth rollback --cluster",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -201,8 +206,17 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if err != nil {
 		return undone{}, err
 	}
-	if nothing, err := isNothing(stateDir); nothing || err != nil {
-		return undone{lines: []restored{}}, err
+	// Of a running systemd no agent notices the next daemon-reload.
+	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
+	var answers map[string]reconcile.Answered
+	var notes []string
+	if options.Records && o.owner == "" {
+		if answers, err = answersOf(stateDir, boot); err != nil {
+			notes = append(notes, err.Error()+": containers that it names may keep Berth's answers with systemd")
+		}
+	}
+	if nothing, err := isNothing(stateDir); nothing && len(answers) == 0 || err != nil {
+		return undone{lines: []restored{}, notes: notes}, err
 	}
 	j, err := o.open(stateDir, boot)
 	if locked := new(journal.LockedError); errors.As(err, &locked) {
@@ -216,8 +230,6 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	}
 	units := reconcile.NewSystemd()
 	defer units.Close()
-	// Of a running systemd no agent notices the next daemon-reload.
-	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
 	kinds := driver.Kinds(host, units)
 	applier := apply.New(kinds, j, options)
 	entries := j.Entries()
@@ -227,7 +239,8 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	found := j.Recovery()
 	failed = errors.Join(failed, outcome(all), found.Damage)
 	found.Damage = nil // the error says it
-	return undone{append(lines, lineUp(all, false)...), found.Notes(), failed}, j.Close()
+	done := undone{append(lines, lineUp(all, false)...), append(notes, found.Notes()...), failed}
+	return done.withAnswers(reconcile.TakeBack(host, units, j, applier, answers)), j.Close()
 }
 
 // open opens the journal. A rollback of everything reads what it can of a damaged one. One of an owner,

@@ -42,7 +42,11 @@ func newClusterRollbackCommand(g *globals) *cobra.Command {
 agent that lives has put back every value that it changed. Nodes without one are
 named: run berth rollback there. Where agents are not through in time, the command
 names them too (exit code 4), and they go on. Nothing is written on any node until
-the key state is removed again.`,
+the key state is removed again.
+
+An agent in a pod does not reach systemd. Where the container runtime uses the systemd
+driver, the next daemon-reload without an agent brings back what Berth answered, until
+a container ends. Once the agents are gone, run berth rollback on each such node.`,
 		Example: "  berth rollback\n  berth rollback --timeout 10m -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd, g) },

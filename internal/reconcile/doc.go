@@ -35,6 +35,8 @@
 //
 // There is one journal. The container runtime writes what Berth answered; Record journals
 // that before the answer leaves, and the next pass adopts a group that was made that way.
+// What systemd has on record of such answers a rollback takes back by what was answered, since an agent in a pod
+// does not reach systemd (TakeBack).
 // systemd writes its own units, on cgroup v2, as properties until the next boot
 // (AllowedCPUs, AllowedMemoryNodes), so that no daemon-reload undoes them; on v1 it does not
 // touch cpusets. All else is written directly. systemd may take its time: an agent that has

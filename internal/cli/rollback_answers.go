@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/statedir"
+)
+
+// answersOf returns what agents of this boot answered the container runtime, and what of it cannot be read.
+func answersOf(stateDir, boot string) (map[string]reconcile.Answered, error) {
+	all, err := statedir.NewAnswers(stateDir, boot).Recall()
+	answers := make(map[string]reconcile.Answered, len(all))
+	for id, a := range all {
+		answers[id] = reconcile.Answered{Pod: a.Pod, CPUs: a.CPUs, Mems: a.Mems, NoQuota: a.NoQuota}
+	}
+	return answers, err
+}
+
+// withAnswers adds what became of the answers that systemd had on record.
+func (u undone) withAnswers(t reconcile.TakenBack) undone {
+	u.lines = append(u.lines, lineUp(t.Restored, false)...)
+	if len(t.Restored) > 0 {
+		u.notes = append(u.notes, fmt.Sprintf("answers to the container runtime that systemd had on record, and would have written again: %d", len(t.Restored)))
+	}
+	for _, group := range t.Lost {
+		u.notes = append(u.notes, group+" has no quota: systemd wrote that again, and what it had before is not known; end the container, or write its limit yourself")
+	}
+	u.failed = errors.Join(u.failed, outcome(t.Restored), t.Err)
+	return u
+}
