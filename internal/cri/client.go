@@ -21,9 +21,11 @@ const (
 	messageLimit = 16 << 20
 	// requestLimit is how long one request may take.
 	requestLimit = 5 * time.Second
-	// statusLimit is how long that of one container may take, whose shim the runtime asks, and atOnce how many are
-	// asked at once.
-	statusLimit = time.Second
+	// statusLimit is how long that of one container may take, whose shim the runtime asks, lateLimit how long the next
+	// ones may where it failed, and atOnce how many are asked at once. A runtime whose disk is busy takes its time, and
+	// a shim that hangs must not keep each list waiting.
+	statusLimit = requestLimit
+	lateLimit   = time.Second
 	atOnce      = 8
 	// dialLimit is how long a try to connect may take, and longestWait the time
 	// between two of them.
@@ -45,6 +47,7 @@ type Client struct {
 
 	mu    sync.Mutex
 	known map[string]place // by id of the container or sandbox
+	late  map[string]bool  // ids whose status failed last
 }
 
 // place is what does not change while a container runs.
@@ -73,7 +76,7 @@ func Open(endpoint string, groups Groups) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", ErrEndpoint, endpoint, err)
 	}
-	return &Client{conn: conn, service: runtime.NewRuntimeServiceClient(conn), groups: groups, known: map[string]place{}}, nil
+	return &Client{conn: conn, service: runtime.NewRuntimeServiceClient(conn), groups: groups, known: map[string]place{}, late: map[string]bool{}}, nil
 }
 
 // backoffUpTo returns how long to wait between two tries to connect.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -213,8 +214,8 @@ func TestList(t *testing.T) {
 	f.mu.Lock()
 	f.asked, f.pods, f.containers = nil, nil, nil
 	f.mu.Unlock()
-	if _, err := c.List(t.Context()); err != nil || len(c.known) != 0 {
-		t.Errorf("remembers %v of what is gone, %v", c.known, err)
+	if _, err := c.List(t.Context()); err != nil || len(c.known)+len(c.late) != 0 {
+		t.Errorf("remembers %v and %v of what is gone, %v", c.known, c.late, err)
 	}
 }
 
@@ -245,7 +246,9 @@ func TestStatusOfOne(t *testing.T) {
 			} else {
 				f.statuses["s2"] = c.of
 			}
-			list, err := serve(t, f).List(t.Context())
+			client := serve(t, f)
+			client.late["s2"] = true // a first question takes longer
+			list, err := client.List(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -262,6 +265,49 @@ func TestStatusOfOne(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStatusIsGivenTime has a runtime that is slow with the status of one container: the first question may take as long
+// as any other, those after a failure must not keep each list waiting.
+func TestStatusIsGivenTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{groups: paths{}, known: map[string]place{}, late: map[string]bool{}}
+		const info = `{"pid":11,"runtimeSpec":{"linux":{"cgroupsPath":"/kubepods/podu-1/c1"}}}`
+		const never = time.Hour
+		for i, step := range []struct {
+			takes, waits time.Duration
+			path         string
+		}{
+			{never, requestLimit, ""},
+			{never, time.Second, ""},
+			{900 * time.Millisecond, 900 * time.Millisecond, "kubepods/podu-1/c1"},
+			{never, 0, "kubepods/podu-1/c1"}, // it is known
+			{never, requestLimit, ""},        // another one after it was gone
+			{never, time.Second, ""},
+			{never, requestLimit, ""},
+			{4 * time.Second, time.Second, ""},
+			{4 * time.Second, 4 * time.Second, "kubepods/podu-1/c1"},
+		} {
+			if i == 4 || i == 6 || i == 8 {
+				c.keep(map[string]bool{"c2": true})
+			}
+			began := time.Now()
+			at, err := c.place(t.Context(), "c1", func(ctx context.Context, _ string) (string, error) {
+				select {
+				case <-time.After(step.takes):
+					return info, nil
+				case <-ctx.Done():
+					return "", status.FromContextError(ctx.Err()).Err()
+				}
+			})
+			if waited := time.Since(began); waited != step.waits || at.path != step.path || (err != nil) != (step.path == "") {
+				t.Errorf("question %d waited for %s: %+v, %v; want %s, %q", i, waited, at, err, step.waits, step.path)
+			}
+			if err != nil && !errors.Is(err, ErrAway) {
+				t.Errorf("question %d: %v", i, err)
+			}
+		}
+	})
 }
 
 // TestAwayMeanwhile has a runtime that goes away while it is asked: there is no listing.

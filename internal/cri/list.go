@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -227,21 +228,22 @@ func (c *Client) places(ctx context.Context, asked []question) error {
 	return group.Wait() //nolint:wrapcheck // place says of what
 }
 
-// place returns where something runs, asked once.
+// place returns where something runs, asked until there is an answer.
 func (c *Client) place(ctx context.Context, id string, ask func(context.Context, string) (string, error)) (place, error) {
-	c.mu.Lock()
-	at, ok := c.known[id]
-	c.mu.Unlock()
+	at, ok, limit := c.recall(id)
 	if ok {
 		return at, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, statusLimit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	info, err := ask(ctx, id)
 	if status.Code(err) == codes.NotFound {
 		return place{}, nil
 	}
 	if err != nil {
+		c.mu.Lock()
+		c.late[id] = true
+		c.mu.Unlock()
 		return place{}, failed("status of "+id, err)
 	}
 	at, err = c.read(info)
@@ -251,9 +253,21 @@ func (c *Client) place(ctx context.Context, id string, ask func(context.Context,
 	if at.pid > 0 && at.path != "" {
 		c.mu.Lock()
 		c.known[id] = at
+		delete(c.late, id)
 		c.mu.Unlock()
 	}
 	return at, nil
+}
+
+// recall returns where something runs if that is known, and else how long the runtime may take to say so.
+func (c *Client) recall(id string) (at place, known bool, limit time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, known = c.known[id]
+	if c.late[id] {
+		return at, known, lateLimit
+	}
+	return at, known, statusLimit
 }
 
 func (c *Client) askContainer(ctx context.Context, id string) (string, error) {
@@ -294,9 +308,7 @@ func (c *Client) read(info string) (place, error) {
 func (c *Client) keep(present map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id := range c.known {
-		if !present[id] {
-			delete(c.known, id)
-		}
-	}
+	gone := func(id string) bool { return !present[id] }
+	maps.DeleteFunc(c.known, func(id string, _ place) bool { return gone(id) })
+	maps.DeleteFunc(c.late, func(id string, _ bool) bool { return gone(id) })
 }
