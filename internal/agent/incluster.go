@@ -103,6 +103,7 @@ func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 		c.fail("CRI", err)
 		return
 	}
+	recallGroups(&e, c.journal)
 	if _, err := c.inventory.Handle(e, true); err != nil {
 		c.fail("CRI", err)
 	}
