@@ -111,13 +111,14 @@ func (j *Journal) adopt(salvage bool) error {
 		j.recovery.Damage = snapshot.Damage
 	}
 	j.recovery.Torn = snapshot.Torn && !foreign
-	return j.settle(snapshot)
+	return j.settle(snapshot, salvage)
 }
 
 // settle opens the file, rewritten if it holds anything but header and entries of
-// this boot in the format of today.
-func (j *Journal) settle(s Snapshot) error {
-	clean := s.version == version && s.Boot == j.boot && s.Damage == nil && !s.Torn && s.records == len(j.entries)+1
+// this boot in the format of today. Who only goes back does not wait for that where the file serves as it is: the disk
+// waits for threads of the kernel, which what is to be undone may keep from running.
+func (j *Journal) settle(s Snapshot, salvage bool) error {
+	clean := s.version == version && s.Boot == j.boot && s.Damage == nil && !s.Torn && (salvage || s.records == len(j.entries)+1)
 	if !clean {
 		err := j.replace()
 		if err == nil {

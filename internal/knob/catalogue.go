@@ -151,7 +151,7 @@ func realtime() []Knob {
 			Name: "rt.runtime", About: "how much of a period (1 s by default) real-time tasks may take",
 			Unit: Duration, Low: milli, High: second, Step: micro, SafeLow: 500 * milli, SafeHigh: second,
 			Words:     []Word{{"unlimited", "-1"}},
-			Effective: "the file; on Linux 6.12 and newer the fair server of each CPU protects other tasks", Class: Exact, Risk: High, Phase: Plain,
+			Effective: "the file; on Linux 6.12 and newer the fair server of each CPU protects other tasks", Class: Exact, Risk: High, Phase: RealTime,
 			Harm:   "one real-time task that does not sleep takes its CPU for good",
 			Places: []Place{{Kernels: anyLinux, File: sysctls + "/kernel/sched_rt_runtime_us", Scale: micro}},
 		},

@@ -72,6 +72,9 @@ const (
 	Slices
 	// Boot is what the next boot brings about.
 	Boot
+	// RealTime is what real-time threads leave to all others: given last and taken back first. Where they have all,
+	// no disk and nothing else that waits for a thread of the kernel may answer.
+	RealTime
 )
 
 // Word is a value in the catalogue's words and as the file has it.

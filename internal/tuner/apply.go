@@ -68,10 +68,11 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	}
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
-		Phase: Applying, Settings: settings(all), Dormant: settings(asleep), Args: args,
+		Phase: Applying, Held: o.Held, Settings: settings(all), Dormant: settings(asleep), Args: args,
 	}
 	done := Result{Left: reported(asleep)}
 	all = append(all, files...)
+	slices.SortStableFunc(all, func(a, b one) int { return cmp.Compare(a.Phase, b.Phase) })
 	standing := t.is && t.record.Stands(t.host.Boot)
 	if standing {
 		all, err = t.over(&next, all)
@@ -170,7 +171,33 @@ func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 			awake = append(awake, s)
 		}
 	}
+	if o.Again {
+		awake, asleep = withLists(awake, asleep)
+	}
 	return awake, asleep, nil
+}
+
+// withLists leaves out what is made of a list of CPUs that is left out: all partitions, since one takes the CPUs that
+// its group has then, and the memory nodes of that group.
+func withLists(awake, asleep []one) (rest, out []one) {
+	var why string
+	left := map[string]bool{} // by group
+	for _, s := range asleep {
+		if s.Phase == knob.Exclusives || s.Knob == tune.UnitCPUs {
+			why = fmt.Sprintf("is left out with %s: %s", s.Name(), s.Why)
+			left[s.change.Object] = true
+		}
+	}
+	for _, s := range awake {
+		made := s.Phase == knob.Exclusives || s.Phase == knob.Partitions || s.Knob == tune.UnitMems && left[s.change.Object]
+		if len(left) == 0 || !made {
+			rest = append(rest, s)
+			continue
+		}
+		s.Why = why
+		asleep = append(asleep, s)
+	}
+	return rest, asleep
 }
 
 // free refuses targets that the agent's journal has.
@@ -285,7 +312,14 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 
 // carryOut writes one setting after the other, and the record of what the host then has.
 func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Result, error) {
+	recorded := false
 	for _, s := range all {
+		if s.Phase == knob.RealTime && phase == Trial && !recorded { // once it is written, the disk may not answer
+			if err := t.complete(next, phase); err != nil {
+				return t.failed(done, err)
+			}
+			recorded = true
+		}
 		wrote, err := t.write(s)
 		if wrote {
 			done.Writes++
@@ -296,6 +330,7 @@ func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Res
 			s.Why = err.Error()
 			done.Partly = append(done.Partly, s.Setting)
 		case leaves(s, err):
+			recorded = false
 			s.Why = err.Error()
 			done.Left = append(done.Left, s.Setting)
 			if errors.Is(err, apply.ErrNotInForce) {
@@ -308,18 +343,28 @@ func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Res
 			return t.failed(done, fmt.Errorf("%s: %w", s.Name(), err))
 		}
 	}
-	next.Phase = phase
+	if !recorded {
+		if err := t.complete(next, phase); err != nil {
+			return t.failed(done, err)
+		}
+	}
+	return done, nil
+}
+
+// complete records what the host has when all is written.
+func (t *Tuner) complete(next Applied, phase Phase) error {
+	next.Phase, next.Settings = phase, slices.Clone(next.Settings)
 	next.drop()
 	next.Fired = fired(t.host.Root.FS(), next.Settings)
 	if phase == Committed {
 		next.Deadline, next.Former = 0, nil
 	}
 	if err := next.save(t.host.Dir); err != nil {
-		return t.failed(done, err)
+		return err
 	}
 	t.record = next
 	t.host.Step("the apply is recorded")
-	return done, nil
+	return nil
 }
 
 // failed puts all back.

@@ -94,6 +94,21 @@ func TestHogsChild(t *testing.T) {
 	if score, err := os.ReadFile(filepath.Join(keeper, "oom_score_adj")); err != nil || strings.TrimSpace(string(score)) != "-1000" {
 		t.Errorf("the kernel may kill what keeps the deadline for memory: oom_score_adj %q, %v", score, err)
 	}
+	hogs := startHogs(t)
+	// Who puts back the slices of a unit asks for that first.
+	if _, err := kernel.DefaultThreadSlice(); err != nil {
+		t.Error(err)
+	}
+	r.undone(t)
+	endHogs(t, hogs)
+	if d := cmp.Diff(before, kernelFiles(t, settings)); d != "" {
+		t.Errorf("(-before +after):\n%s", d)
+	}
+}
+
+// startHogs has a real-time thread compute on each CPU.
+func startHogs(t *testing.T) []*exec.Cmd {
+	t.Helper()
 	var hogs []*exec.Cmd
 	for cpu := range runtime.NumCPU() {
 		hog := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHogChild$") //nolint:gosec // this test's own binary
@@ -101,11 +116,12 @@ func TestHogsChild(t *testing.T) {
 		must(t, hog.Start())
 		hogs = append(hogs, hog)
 	}
-	// Who puts back the slices of a unit asks for that first.
-	if _, err := kernel.DefaultThreadSlice(); err != nil {
-		t.Error(err)
-	}
-	r.undone(t)
+	return hogs
+}
+
+// endHogs ends them, none of which may have ended before.
+func endHogs(t *testing.T, hogs []*exec.Cmd) {
+	t.Helper()
 	for cpu, hog := range hogs {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", hog.Process.Pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
@@ -114,6 +130,20 @@ func TestHogsChild(t *testing.T) {
 		must(t, hog.Process.Kill())
 		_ = hog.Wait()
 	}
+}
+
+// TestLiveApplyThatStarvesItself: real-time threads take what they may of each CPU, and a profile lets them have all.
+// Its apply then gets no CPU any more, and holds the lock. At the deadline its keeper has it end, and undoes it.
+func TestLiveApplyThatStarvesItself(t *testing.T) {
+	inGuest(t)
+	settings := guest(t)
+	settings["/proc/sys/kernel/sched_rt_runtime_us"] = "-1"
+	before := kernelFiles(t, settings)
+	hogs := startHogs(t)
+	r := trial{root: "/", state: filepath.Join(t.TempDir(), "tune"), settings: settings, confirm: 15 * time.Second}
+	r.apply(t, never)
+	r.undone(t)
+	endHogs(t, hogs)
 	if d := cmp.Diff(before, kernelFiles(t, settings)); d != "" {
 		t.Errorf("(-before +after):\n%s", d)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -165,10 +166,10 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 			wait, retry = retry, min(2*retry, lastRetry)
 		case busy:
 			wait, retry = 0, firstRetry
-		case early:
+		case early, starved:
 			retry = firstRetry
 		}
-		if err := rest(ctx, h.Dir, wait); err != nil {
+		if err := rest(ctx, h.Dir, wait, untilDeadline(h)); err != nil {
 			return nil, err
 		}
 	}
@@ -190,16 +191,39 @@ func attend(h Host) (notes []string, how end, err error) {
 	case !a.awaited(h.Boot, h.Boottime()):
 		return nil, early, nil
 	}
-	return finish(h)
+	return finish(h, a)
 }
 
-// rest waits for a time, or without one until nobody works in the directory: without a look at the clock, which
-// would cost what is being measured there.
-func rest(ctx context.Context, dir string, wait time.Duration) error {
+// untilDeadline is how long a command may go on, 0 for one without a deadline ahead.
+func untilDeadline(h Host) time.Duration {
+	a, is, err := Load(h.Dir)
+	if err != nil || !is || !a.limited(h.Boot) {
+		return 0
+	}
+	return max(a.Deadline-h.Boottime(), 0)
+}
+
+// limited says whether a command that works there has to end by the deadline.
+func (a Applied) limited(boot string) bool {
+	return a.Stands(boot) && a.Phase != Committed && !a.Held && a.Deadline > 0
+}
+
+// rest waits for a time, or without one until nobody works in the directory, or the limit is over where there is one:
+// without a look at the clock, which would cost what is being measured there.
+func rest(ctx context.Context, dir string, wait, limit time.Duration) error {
 	if wait == 0 {
-		err := journal.Released(ctx, dir)
+		within := ctx
+		if limit > 0 {
+			var cancel context.CancelFunc
+			within, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		err := journal.Released(within, dir)
 		if err == nil || ctx.Err() != nil {
 			return err
+		}
+		if within.Err() != nil {
+			return nil
 		}
 		wait = pause
 	}
@@ -224,12 +248,20 @@ const (
 	refused            // Something could not be put back, or read, that another try may.
 	over               // Nothing is left to be done here.
 	early              // The deadline is to come.
+	starved            // A command works there past the deadline.
 )
 
-// finish has Open undo what is due.
-func finish(h Host) (notes []string, how end, err error) {
-	_, held, err := journal.Holder(h.Dir)
-	if held {
+// finish has Open undo what is due. What a command has applied so far may keep it from its end: past the deadline it
+// goes before all other threads, as its keeper does.
+func finish(h Host, a Applied) (notes []string, how end, err error) {
+	pid, held, err := journal.Holder(h.Dir)
+	switch {
+	case held && a.limited(h.Boot) && h.Boottime() >= a.Deadline:
+		if pid != os.Getpid() {
+			_ = process.Prefer(pid) // best effort: it may have ended
+		}
+		return nil, starved, nil
+	case held:
 		return nil, busy, nil
 	}
 	if err != nil {

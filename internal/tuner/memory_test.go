@@ -2,12 +2,16 @@ package tuner_test
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
@@ -65,5 +69,49 @@ func TestMemoryNodesThatMayNotChange(t *testing.T) {
 				t.Errorf("a record is left: %v, %+v, %v", is, record, err)
 			}
 		})
+	}
+}
+
+// TestPartitionOfAHeldList: after a boot the agent has the CPUs of a unit. Nothing is made of those: no partition, and
+// memory nodes stay, too. The rest of the profile is applied.
+func TestPartitionOfAHeldList(t *testing.T) {
+	const service = "/sys/fs/cgroup/system.slice/db.service"
+	h := newHost(t)
+	h.write("/proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n")
+	for _, group := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/system.slice", service} {
+		for file, text := range map[string]string{
+			"cgroup.controllers": "cpuset", "cgroup.procs": "", "cpuset.cpus": "2-3", "cpuset.cpus.effective": "2-3",
+			"cpuset.cpus.partition": "member", "cpuset.mems": "0-1", "cpuset.mems.effective": "0-1",
+		} {
+			h.write(group+"/"+file, text+"\n")
+		}
+	}
+	var err error
+	h.groups, err = cgroup.Open(h.root)
+	must(t, err)
+	j, err := journal.Open(filepath.Dir(h.state), boot, driver.Values())
+	must(t, err)
+	held := cgroupfile.Target("system.slice/db.service", cgroup.KnobCPUs)
+	must(t, j.Begin(journal.Entry{Target: held, ID: "x", Original: "0-3", Owner: "place", Workload: "w"}))
+	must(t, j.Close())
+	unit := func(knobOf, file, want string, phase knob.Phase) tune.Setting {
+		return tune.Setting{Knob: knobOf, Instance: "db.service", File: service + "/" + file, Want: want, Write: want, Support: knob.Settable, Phase: phase}
+	}
+	o := order(0, map[string]string{autogroup: "0"})
+	o.Again = true
+	o.Settings = append([]tune.Setting{
+		unit(tune.UnitCPUs, "cpuset.cpus", "8-9", knob.Exclusives), unit(tune.Partition, "cpuset.cpus.partition", "isolated", knob.Partitions),
+		unit(tune.UnitMems, "cpuset.mems", "1", knob.Units),
+	}, o.Settings...)
+	before := h.files()
+	h.do(func(u *tuner.Tuner) {
+		r, err := u.Apply(o)
+		if err != nil || r.Writes != 1 || len(r.Left) != 3 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	before[autogroup] = "0"
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
 	}
 }

@@ -13,19 +13,19 @@ import (
 // way is the order in which phases are undone.
 func way() []knob.Phase {
 	return []knob.Phase{
-		knob.Plain, knob.Governors, knob.Preferences, knob.Partitions, knob.Exclusives, knob.Units, knob.Budgets,
+		knob.RealTime, knob.Plain, knob.Governors, knob.Preferences, knob.Partitions, knob.Exclusives, knob.Units, knob.Budgets,
 		knob.Interrupts, knob.Workqueues, knob.Slices,
 	}
 }
 
 // undo puts the originals back, phase by phase, and forgets the record when all are, which it
-// returns. The record says before it that an undo is under way: a commit meanwhile would commit
-// what is no longer there. A full disk does not hold up an undo.
+// returns. The record says before it that an undo is under way: a commit after a kill would commit
+// what is no longer there. A full disk does not hold up an undo, and neither does a disk that waits for
+// threads of the kernel: where the record is due anyway, it is written once the originals are back.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
-	if t.is {
-		t.record.Phase = Undoing
-		_ = t.record.save(t.host.Dir) // best effort
-		t.host.Step("an undo is recorded")
+	due := t.is && t.record.Due(t.host.Boot, t.host.Boottime())
+	if t.is && !due {
+		t.recordUndo()
 	}
 	all, again := t.pass()
 	for again {
@@ -45,7 +45,17 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 		}
 		t.host.Step("the record is gone")
 	}
+	if due && !whole {
+		t.recordUndo()
+	}
 	return all, whole
+}
+
+// recordUndo is best effort.
+func (t *Tuner) recordUndo() {
+	t.record.Phase = Undoing
+	_ = t.record.save(t.host.Dir)
+	t.host.Step("an undo is recorded")
 }
 
 // undoDormant puts back what waited for its CPUs when another profile was undone, or when the one that stands was

@@ -53,7 +53,8 @@ func timed() []string {
 func unsettling() []string {
 	return []string{
 		"internal/agent.TestLiveSidesKeepToTheirCores", "internal/agent.TestLiveSidesShareNoCore",
-		"internal/tuner.TestLiveDeadlineUnderRealTimeHogs", "internal/driver/cookie.TestLiveCookieWithoutSiblings",
+		"internal/tuner.TestLiveDeadlineUnderRealTimeHogs", "internal/tuner.TestLiveApplyThatStarvesItself",
+		"internal/driver/cookie.TestLiveCookieWithoutSiblings",
 		"internal/agent.TestLiveMemsOfARunningGroup",
 	}
 }

@@ -1,0 +1,38 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Prefer gives each thread of a process that has an ordinary policy the policy of a detached process, so that it goes
+// on where real-time threads of others starve it. A thread, or a process, that is gone is no error.
+func Prefer(pid int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("list threads of process %d: %w", pid, err)
+	}
+	var errs []error
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		if err == nil {
+			err = prefer(tid)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("prefer thread %s of process %d: %w", thread.Name(), pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func prefer(tid int) error {
+	attr, err := unix.SchedGetAttr(tid, 0)
+	if err != nil || attr.Policy != unix.SCHED_NORMAL {
+		return err //nolint:wrapcheck // Prefer does
+	}
+	return unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: RoundRobin, Priority: Highest}, 0) //nolint:wrapcheck // likewise
+}
