@@ -19,20 +19,10 @@ func (s *second) offline(t *testing.T) {
 	s.start(t, "held", 4)
 	s.start(t, "neighbour", 0)
 	s.settled(t)
-	before := s.given(t, "held")
-	lost, _ := before.Max()
-	file := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", lost)
-	s.sh(t, "echo 0 > "+file)
-	s.eventually(t, "held has other CPUs", func() string {
-		if now := s.given(t, "held"); now.Contains(lost) || now.Size() != 4 {
-			return "it has " + now.String()
-		}
-		return ""
+	lost := s.moves(t, "held", func() {
+		s.start(t, "later", 4)
+		s.settled(t)
 	})
-	s.settled(t)
-	s.start(t, "later", 4)
-	s.settled(t)
-	s.sh(t, "echo 1 > "+file)
 	s.remove(t, "later")
 	s.eventually(t, "the neighbour may use the CPU again", func() string {
 		for _, r := range s.residents(t) {

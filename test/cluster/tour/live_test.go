@@ -85,6 +85,7 @@ func TestSecondNode(t *testing.T) {
 	t.Run("Isolation", other.isolation)
 	other.clean(t)
 	t.Run("CPUOffline", other.offline)
+	t.Run("DaemonReload", other.reload)
 	t.Run("PowerCut", other.cut)
 	other.clean(t)
 	t.Run("MemoryLocality", other.locality)

@@ -61,6 +61,7 @@ func TestHostOfSystemd(t *testing.T) {
 	h := newHost(t)
 	t.Run("Install", h.install)
 	t.Run("Killed", h.killed)
+	t.Run("Reload", h.reload)
 	t.Run("Deadline", h.deadline)
 	t.Run("PowerCut", h.cut)
 	t.Run("Rollback", h.rollback)
@@ -198,6 +199,9 @@ metadata: {name: burner, annotations: {koordinator.sh/cpuBurst: '{"policy": "aut
 spec: {systemdUnit: burner.service}
 `
 
+// files is where the administrator has the workloads.
+const files = "/etc/berth/workloads"
+
 const pinned = `apiVersion: berth.dev/v1alpha1
 kind: Workload
 metadata: {name: work, annotations: {cpuset-scheduler: "true"}}
@@ -212,7 +216,6 @@ func (h *host) killed(t *testing.T) {
 		cpus  = "systemctl show -P AllowedCPUs work"
 		unit  = "systemctl show -P ActiveState berth-agent; systemctl show -P ExecStopPost berth-agent | grep -c 'code=exited ; status=0'"
 		once  = "/etc/systemd/system/berth-agent.service.d"
-		files = "/etc/berth/workloads"
 	)
 	h.write(once+"/once.conf", "[Service]\nRestart=no\n")
 	h.write("/etc/systemd/system/burner.service", burner)
@@ -235,6 +238,32 @@ func (h *host) killed(t *testing.T) {
 	h.sh(t, "rm "+files+"/work.yaml")
 	h.eventually(t, "the CPUs are back", cpus, "")
 	h.sh(t, "systemctl restart work") // a group with processes is left with all CPUs by name
+}
+
+// reload has systemd read its units again five times while a service is pinned, and once after a rollback:
+// its thread stays on the CPU that it was given, and then on all of them.
+func (h *host) reload(t *testing.T) {
+	const (
+		again = "systemctl daemon-reload && sleep 3"
+		mask  = "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID work)/status"
+		all   = "0-3"
+	)
+	h.expect(t, "in the beginning", mask, all)
+	h.write(files+"/work.yaml", pinned)
+	h.eventually(t, "pinned", mask+" | grep -c '^[0-9]$'", "1")
+	has := h.sh(t, mask)
+	for range 5 {
+		h.sh(t, again)
+		h.expect(t, "after a daemon-reload", mask, has)
+	}
+	h.sh(t, "systemctl stop berth-agent")
+	h.expect(t, "without the agent", mask, has)
+	h.sh(t, "rm "+files+"/work.yaml; "+berth+" rollback")
+	h.expect(t, "after the rollback", mask, all)
+	h.sh(t, again)
+	h.expect(t, "after a daemon-reload", mask, all)
+	h.sh(t, "systemctl restart work && systemctl start berth-agent")
+	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
 }
 
 // deadline applies a profile that nobody commits: a service of systemd's undoes it.
