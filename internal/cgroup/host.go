@@ -30,13 +30,15 @@ const (
 	MemoryController Controller = "memory"
 	// HugeTLB has the huge pages of pools that a group uses; as optional as memory.
 	HugeTLB Controller = "hugetlb"
+	// PIDs counts the tasks of a group and of those below it, whatever pid namespace they are in.
+	PIDs Controller = "pids"
 )
 
 // Controllers returns the controllers that make a group one of Berth's. The
-// optional ones, memory and hugetlb, are not among them.
+// optional ones, memory, hugetlb and pids, are not among them.
 func Controllers() []Controller { return []Controller{CPU, CPUAcct, CPUSet} }
 
-func optional() []Controller { return []Controller{MemoryController, HugeTLB} }
+func optional() []Controller { return []Controller{MemoryController, HugeTLB, PIDs} }
 
 const (
 	mountinfoFile   = "proc/self/mountinfo"

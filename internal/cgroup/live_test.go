@@ -33,6 +33,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(touchEnv) != "" {
 		touch()
 	}
+	if os.Getenv(waitEnv) != "" {
+		wait()
+	}
+	if os.Getenv(blindEnv) != "" {
+		lookBlind()
+	}
 	os.Exit(m.Run())
 }
 
@@ -68,6 +74,7 @@ func TestLive(t *testing.T) {
 		{"polling does not allocate", (*live).polling},
 		{"memory is counted by node", (*live).memory},
 		{"processes are found", (*live).processes},
+		{"processes of another pid namespace", (*live).omitted},
 		{"processes of a threaded group", (*live).threaded},
 		{"effective CPUs follow the cpuset", (*live).effective},
 		{"a removed group is noticed", (*live).removed},

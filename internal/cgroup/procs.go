@@ -44,7 +44,8 @@ func (g *Group) OwnProcs() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// Processes does what Procs does, and counts those that have no id here.
+// Processes does what Procs does, and counts those that have no id here. On v1, which leaves them out, it
+// counts 1 where the list is empty and there may be some.
 func (g *Group) Processes() (pids []int, foreign int, err error) { return ProcessesOf(g, g.home()) }
 
 // ProcessesOf is like Processes, in the hierarchy of a controller.
@@ -63,6 +64,9 @@ func ProcessesOf(g *Group, c Controller) (pids []int, foreign int, err error) {
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("processes of %q: %w", g.path, err)
+	}
+	if len(pids) == 0 && g.host.omits(c) && g.host.mayHaveTasks(g.path) {
+		foreign = 1
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids), foreign, nil

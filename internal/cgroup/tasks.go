@@ -7,7 +7,6 @@ import (
 	"path"
 
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/kernel"
 )
 
 // The files with the threads of a group.
@@ -42,8 +41,8 @@ func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 		if vanished(err) {
 			return nil, 0, nil
 		}
-		if len(tids) == 0 && !kernel.SeesAllThreads() {
-			foreign = 1 // v1 leaves out what has no id, and which there are is not known
+		if len(tids) == 0 && g.host.omits(CPUSet) {
+			foreign = 1 // which there are is not known
 		}
 		return []Tasks{{own, tids}}, foreign, err
 	}
@@ -76,7 +75,7 @@ func (h *Host) Threads(g *Group) (n int, err error) {
 // is 1 where there may be some.
 func (h *Host) ThreadIDs(g *Group) (tids []int, foreign int, err error) {
 	tids, foreign, err = h.listThreads(g)
-	if err == nil && len(tids) == 0 && h.controllers[g.home()].Version == 1 && !kernel.SeesAllThreads() {
+	if err == nil && len(tids) == 0 && h.omits(g.home()) {
 		foreign = 1
 	}
 	return tids, foreign, err

@@ -158,16 +158,8 @@ func (g *Groups) OriginalCPUs(path string) cpuset.Set {
 // HasProcesses says whether a process is in the group or below it, also where that cannot be read of a
 // group that is there.
 func (g *Groups) HasProcesses(path string) bool {
-	group, err := g.Host.Group(path)
-	if err != nil {
-		return !errors.Is(err, cgroup.ErrNoGroup)
-	}
-	defer group.Close()
-	pids, foreign, err := group.Processes()
-	if err != nil {
-		return !errors.Is(err, cgroup.ErrNoGroup)
-	}
-	return len(pids)+foreign > 0
+	some, err := cgroup.HasProcesses(g.Host, path)
+	return some || err != nil
 }
 
 // OriginalLimit is the limit of the group's own without Berth, 0 for none or where that is not

@@ -39,17 +39,10 @@ func (g groups) Processes(group string) ([]int, error) {
 	}
 	defer handle.Close()
 	pids, unseen, err := handle.Processes()
-	if err == nil && (unseen > 0 || len(pids) == 0 && g.hides()) {
+	if err == nil && unseen > 0 {
 		err = fmt.Errorf("%w: group %q: %w", ErrUnseen, group, fs.ErrPermission)
 	}
 	return pids, err
-}
-
-// hides says that the kernel leaves processes out of a list that have no id here, as it does
-// on cgroup v1; on v2 it lists them as 0.
-func (g groups) hides() bool {
-	hier, err := g.host.Hierarchy(cgroup.CPU)
-	return err == nil && hier.Version == 1 && !g.SeesAll()
 }
 
 func (groups) SeesAll() bool { return kernel.SeesAllThreads() }

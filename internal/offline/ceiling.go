@@ -210,7 +210,7 @@ func (c *ceiling) alone(group string, offline []isolate.Work) (pods []string, er
 	for _, child := range children {
 		i := slices.IndexFunc(offline, func(w isolate.Work) bool { return w.Owns(child) })
 		if i < 0 && !slices.Contains(c.pods, child) {
-			if some, err := c.populated(child); err != nil {
+			if some, err := cgroup.HasProcesses(c.host, child); err != nil {
 				return nil, fmt.Errorf("group %s: %w", child, err)
 			} else if some {
 				return nil, fmt.Errorf("%w: %s has %w %s", isolate.ErrNoQuotaGroup, group, isolate.ErrUnknownGroup, path.Base(child))
@@ -220,16 +220,4 @@ func (c *ceiling) alone(group string, offline []isolate.Work) (pods []string, er
 		}
 	}
 	return pods, nil
-}
-
-// populated says whether a group, or one below it, has processes, also those that have no id here.
-func (c *ceiling) populated(group string) (bool, error) {
-	some, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (bool, error) {
-		pids, foreign, err := g.Processes()
-		return len(pids)+foreign > 0, err
-	}, cgroup.CPU)
-	if errors.Is(err, cgroup.ErrNoGroup) {
-		return false, nil
-	}
-	return some, err
 }
