@@ -39,8 +39,9 @@ func newClusterRollbackCommand(g *globals) *cobra.Command {
 		Use:   "rollback",
 		Short: "Have the agents of the cluster put every original value back",
 		Long: `Sets state: restore in the ConfigMap berth-system/berth-config, and waits until each
-agent that lives has put back every value that it changed. Nodes without one are
-named: run berth rollback there. Where agents are not through in time, the command
+agent that lives has put back every value that it changed. An agent counts as absent
+once its Lease does not change for 74 s, whatever clocks say. The command names its
+node: run berth rollback there. Where agents are not through in time, the command
 names them too (exit code 4), and they go on. Nothing is written on any node until
 the key state is removed again.
 
@@ -68,13 +69,24 @@ func (o *clusterRollback) run(cmd *cobra.Command, g *globals) error {
 		return err
 	}
 	nodes, failed := restoration.Run(cmd.Context(), restoration.Options{
-		Config: cfg, Timeout: o.timeout, Now: time.Now, Progress: progressTo(cmd.ErrOrStderr()),
+		Config: cfg, Timeout: o.timeout, Now: time.Now, Progress: changesTo(cmd.ErrOrStderr()),
 	})
 	if len(nodes) == 0 && failed != nil { // nothing was learned of any node
 		return failed
 	}
 	report := restorationReport{Nodes: append([]restoration.Node{}, nodes...)}
 	return errors.Join(show(cmd.OutOrStdout(), format, report, report.print), failed)
+}
+
+// changesTo says on w what is waited for whenever that changes: a Job's log has it, too.
+func changesTo(w io.Writer) func(string) {
+	last := ""
+	return func(what string) {
+		if what != last {
+			_, _ = fmt.Fprintln(w, what)
+		}
+		last = what
+	}
 }
 
 func (r restorationReport) print(w io.Writer) error {

@@ -17,15 +17,15 @@ import (
 // what tells sooner that a node is gone is the kubelet's own Lease.
 const (
 	leaseSeconds = 150
-	renewEvery   = time.Minute
+	renewEvery   = apiclient.LeaseRenewed
 	// lookEvery is how often it is read in between, which costs the API server no write: a
 	// server that hangs is soon known, and an agent that took the Lease.
-	lookEvery = 10 * time.Second
+	lookEvery = apiclient.LeaseLooked
 	// renewRetry is the distance after a failure, so that it is soon known whether
 	// the API server is away.
 	renewRetry = time.Second
 	// renewLimit is how long a request may take.
-	renewLimit = 4 * time.Second
+	renewLimit = apiclient.LeaseAnswered
 	// watchOther is how often an agent that is not the one of the node looks.
 	watchOther = 5 * time.Second
 )

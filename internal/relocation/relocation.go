@@ -69,7 +69,8 @@ type Options struct {
 	Node   string
 	// Timeout bounds one move.
 	Timeout time.Duration
-	// Now is the time of day, by which Leases and the end of a move are judged.
+	// Now is the time of day, by which Leases and the end of a move are judged. A Lease that seems old by it is
+	// watched until it is renewed, or for apiclient.LeaseQuiet.
 	Now func() time.Time
 	// Progress is called with what is waited for, at each move.
 	Progress func(string)
@@ -106,6 +107,7 @@ type cluster struct {
 	options Options
 	core    *apiclient.Core
 	leases  *apiclient.Kind[*coordinationv1.Lease, *coordinationv1.LeaseList]
+	seen    apiclient.Sighting // of the Lease of the node
 }
 
 func connect(o Options) (*cluster, error) {
@@ -120,7 +122,7 @@ func connect(o Options) (*cluster, error) {
 // carryOut asks for one move and waits for its end. A move that is not over when ctx ends, or in
 // time, is withdrawn.
 func (c *cluster) carryOut(ctx context.Context, s *Step) error {
-	if err := c.alive(ctx); err != nil {
+	if err := c.awake(ctx); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
@@ -139,16 +141,46 @@ func (c *cluster) carryOut(ctx context.Context, s *Step) error {
 	return err
 }
 
-// alive says whether the agent of the node lives.
-func (c *cluster) alive(ctx context.Context) error {
+// awake returns once the agent of the node seems to live: by the time of day, or since its Lease is seen to be renewed.
+func (c *cluster) awake(ctx context.Context) error {
+	for said := false; ; said = true {
+		lease, err := c.alive(ctx)
+		switch {
+		case err != nil:
+			return err
+		case lease.HolderIdentity == nil || *lease.HolderIdentity == "":
+			return fmt.Errorf("%w: node %s: its agent ended", ErrUnfinished, c.options.Node)
+		case lease.RenewTime == nil:
+			return fmt.Errorf("%w: node %s: its agent never renewed its Lease", ErrUnfinished, c.options.Node)
+		}
+		now := c.options.Now()
+		age, silent := apiclient.LeaseAge(lease.RenewTime.Time, now)
+		if !silent || c.seen.Renews(now) {
+			return nil
+		}
+		if c.options.Progress != nil && !said {
+			c.options.Progress(fmt.Sprintf("the agent of node %s renewed its Lease %v ago, if clocks agree: looking for %v whether it does",
+				c.options.Node, age.Round(time.Second), apiclient.LeaseQuiet))
+		}
+		if !apiclient.Pause(ctx, lookEvery) {
+			return ctx.Err() //nolint:wrapcheck // Run says which move it was.
+		}
+	}
+}
+
+// alive reads the Lease of the agent of the node. The error is ErrUnfinished where that does not live.
+func (c *cluster) alive(ctx context.Context) (*coordinationv1.LeaseSpec, error) {
 	lease, err := c.leases.Get(ctx, c.options.Node, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("lease %s/%s: %w", v1alpha1.DefaultLeaseNamespace, c.options.Node, err)
+		c.seen.Miss()
+		return nil, fmt.Errorf("lease %s/%s: %w", v1alpha1.DefaultLeaseNamespace, c.options.Node, err)
 	}
-	if why := apiclient.Absence(&lease.Spec, c.options.Now()); why != "" {
-		return fmt.Errorf("%w: node %s: %s", ErrUnfinished, c.options.Node, why)
+	now := c.options.Now()
+	c.seen.See(&lease.Spec, now)
+	if why := c.seen.Absence(now); why != "" {
+		return nil, fmt.Errorf("%w: node %s: %s", ErrUnfinished, c.options.Node, why)
 	}
-	return nil
+	return &lease.Spec, nil
 }
 
 // wait returns once the move is over: the agent has removed it, or said why not. What cannot be
@@ -161,7 +193,7 @@ func (c *cluster) wait(ctx context.Context, p asked, s *Step) error {
 			if over, err := c.judge(ctx, pod, s); over {
 				return err
 			}
-			err = c.alive(ctx)
+			_, err = c.alive(ctx)
 			if errors.Is(err, ErrUnfinished) {
 				return err
 			}

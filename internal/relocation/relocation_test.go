@@ -28,8 +28,10 @@ import (
 type server struct {
 	t    *testing.T
 	pods map[string]*v1.Pod // by name, all in the namespace ns
-	// renewed is how long ago the agent renewed its Lease.
+	// renewed is how long before the test the agent renewed its Lease last; by default it does every minute.
 	renewed time.Duration
+	began   time.Time
+	ahead   time.Duration // the caller's clock
 	// agent answers a move that was asked for so long ago. It is called at every request.
 	agent func(p *v1.Pod, m v1alpha1.Move, since time.Duration)
 	// fails answers some requests in the server's place.
@@ -81,7 +83,11 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	name := parts[min(5, len(parts)-1)]
 	if strings.HasSuffix(r.URL.Path, "/leases/n1") {
-		holder, at := "i", metav1.NewMicroTime(time.Now().Add(-s.renewed))
+		holder, after := "i", time.Since(s.began).Truncate(time.Minute)
+		if s.renewed != 0 {
+			after = -s.renewed
+		}
+		at := metav1.NewMicroTime(s.began.Add(after))
 		s.send(w, http.StatusOK, coordinationv1.Lease{
 			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
 			Spec:     coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at},
@@ -230,6 +236,9 @@ func TestRun(t *testing.T) {
 			s.agent = func(*v1.Pod, v1alpha1.Move, time.Duration) { delete(s.pods, "a") }
 		}, 0, ErrRefused, "Refused NotAsked", "pod ns/a is gone", []string{asksA}},
 		{"no agent", func(s *server) { s.renewed = 4 * time.Minute }, 0, ErrUnfinished, "NotAsked NotAsked", "", nil},
+		{"the caller's clock is ahead", func(s *server) { s.agent, s.ahead = after(8*time.Second), time.Hour }, 0, nil, "Moved Moved", "", []string{asksA, asksB}},
+		{"the caller's clock is behind, and there is no agent", func(s *server) { s.renewed, s.ahead = 4*time.Minute, -time.Hour }, 0, ErrUnfinished, "Asked NotAsked", "may still carry it out", []string{asksA, takesA}},
+		{"interrupted while an agent is looked for", func(s *server) { s.renewed = 4 * time.Minute }, 3 * time.Second, context.Canceled, "NotAsked NotAsked", "", nil},
 		{"the pod changes all the time", func(s *server) {
 			s.agent = after(0)
 			s.fails = func(r *http.Request) int {
@@ -322,7 +331,7 @@ func TestRun(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{t: t, pods: map[string]*v1.Pod{"a": podAt("a", "0-1"), "b": podAt("b", "2-3")}, asked: map[string]time.Time{}}
+				s := &server{t: t, pods: map[string]*v1.Pod{"a": podAt("a", "0-1"), "b": podAt("b", "2-3")}, asked: map[string]time.Time{}, began: time.Now()}
 				test.change(s)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -330,7 +339,8 @@ func TestRun(t *testing.T) {
 					time.AfterFunc(test.cancel, cancel)
 				}
 				steps, err := Run(ctx, Options{
-					Config: &rest.Config{Host: "http://api", Transport: s, QPS: -1}, Node: "n1", Timeout: time.Minute, Now: time.Now,
+					Config: &rest.Config{Host: "http://api", Transport: s, QPS: -1}, Node: "n1", Timeout: time.Minute,
+					Now: func() time.Time { return time.Now().Add(s.ahead) },
 				}, []repack.Move{planned(t, "a", "0-1", "4-5"), planned(t, "b", "2-3", "6-7")})
 				if unknown := errors.Is(test.err, errAny); unknown && err == nil || !unknown && !errors.Is(err, test.err) {
 					t.Errorf("error %v, want %v", err, test.err)
@@ -354,7 +364,7 @@ func TestRun(t *testing.T) {
 func TestLateWrite(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &server{t: t, pods: map[string]*v1.Pod{"a": podAt("a", "0-1")}, asked: map[string]time.Time{}}
+			s := &server{t: t, pods: map[string]*v1.Pod{"a": podAt("a", "0-1")}, asked: map[string]time.Time{}, began: time.Now()}
 			var late *http.Request
 			s.fails = func(r *http.Request) int {
 				if r.Method != http.MethodPatch || late != nil {

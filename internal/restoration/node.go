@@ -1,27 +1,44 @@
 package restoration
 
 import (
+	"time"
+
 	coordination "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // isAgents says that a Lease is an agent's, and none by which replicas elect their leader: only the
 // latter count their transitions.
 func isAgents(l *coordination.LeaseSpec) bool { return l.LeaseTransitions == nil }
 
-// nodeOf is how far a node is; absent is why its agent does not live, "" where it does.
-func nodeOf(t *v1alpha1.NodeTopology, absent string) Node {
+// nodeOf is how far a node is. An agent makes its Lease before it publishes anything, so where there is none no
+// agent lives.
+func (c *cluster) nodeOf(t *v1alpha1.NodeTopology) Node {
+	s, now := c.seen[t.Name], c.options.Now()
+	absent := "its agent has no Lease"
+	if s != nil {
+		absent = s.Absence(now)
+	}
 	if absent != "" {
 		return Node{t.Name, Absent, absent + ": berth rollback on the node puts back what it left"}
 	}
 	one := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionPinnable)
 	if one == nil {
-		return Node{t.Name, Waiting, "its agent has published no condition"}
+		return Node{t.Name, Waiting, "its agent has published no condition" + unsure(s, now)}
 	}
 	if one.Reason == v1alpha1.PinnableRestored {
 		return Node{t.Name, Restored, one.Message}
 	}
-	return Node{t.Name, Waiting, one.Reason + ": " + one.Message}
+	return Node{t.Name, Waiting, one.Reason + ": " + one.Message + unsure(s, now)}
+}
+
+// unsure adds to the text of a node that its agent was not seen to live.
+func unsure(s *apiclient.Sighting, now time.Time) string {
+	if s.Renews(now) {
+		return ""
+	}
+	return ", and its Lease did not change yet"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,13 +58,14 @@ type Options struct {
 	Config *rest.Config
 	// Timeout bounds the waiting.
 	Timeout time.Duration
-	// Now is the time of day, by which Leases are judged.
+	// Now is the caller's clock, by which Leases are seen to change. Only its differences count.
 	Now func() time.Time
 	// Progress is called with what is waited for, after each look.
 	Progress func(string)
 }
 
-// Run returns once no agent that lives has anything left to put back. With ErrNotRestored, which
+// Run returns once no agent that lives has anything left to put back. Where a Lease does not change it takes
+// apiclient.LeaseQuiet until the agent counts as absent. With ErrNotRestored, which
 // names the nodes, the time was over before; other errors are requests that failed for long, or to
 // the end. The nodes are as they were seen last, by name.
 func Run(ctx context.Context, o Options) ([]Node, error) {
@@ -109,6 +111,8 @@ type cluster struct {
 
 	nodes []Node
 	asked bool // the state is set
+	// seen is what was seen of the Leases, by node.
+	seen map[string]*apiclient.Sighting
 }
 
 func connect(o Options) (*cluster, error) {
@@ -121,22 +125,28 @@ func connect(o Options) (*cluster, error) {
 	namespace, name := strategy.BerthConfig.Split()
 	return &cluster{
 		options: o, config: core.ConfigMaps(namespace), name: name,
-		leases: leases, topologies: topologies,
+		leases: leases, topologies: topologies, seen: map[string]*apiclient.Sighting{},
 	}, nil
 }
 
 // step looks at the nodes, and sets the state where that is to be done.
 func (c *cluster) step(ctx context.Context) error {
-	if err := c.look(ctx); err != nil || c.asked {
+	if err := c.look(ctx); err != nil {
+		for _, s := range c.seen {
+			s.Miss()
+		}
 		return err
 	}
+	if c.asked {
+		return nil
+	}
 	found, err := c.config.Get(ctx, c.name, metav1.GetOptions{})
-	switch waiting := c.waiting(); {
-	case apierrors.IsNotFound(err) && len(waiting) == 0: // an uninstall that stopped later is tried again
-		c.asked = true
+	switch renewing := c.renewing(); {
+	case apierrors.IsNotFound(err) && len(renewing) == 0: // an uninstall that stopped later is tried again
+		c.asked = len(c.waiting()) == 0
 		return nil
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("ask the agents on %s by ConfigMap %s: %w", strings.Join(waiting, ", "), strategy.BerthConfig, err)
+		return fmt.Errorf("ask the agents on %s by ConfigMap %s: %w", strings.Join(renewing, ", "), strategy.BerthConfig, err)
 	case err != nil:
 		return fmt.Errorf("ConfigMap %s: %w", strategy.BerthConfig, err)
 	}
@@ -176,29 +186,39 @@ func (c *cluster) look(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list leases in %s: %w", v1alpha1.DefaultLeaseNamespace, err)
 	}
-	absent := map[string]string{}
-	for i := range leases.Items {
-		if l := &leases.Items[i]; isAgents(&l.Spec) {
-			absent[l.Name] = apiclient.Absence(&l.Spec, c.options.Now())
-		}
-	}
+	c.see(leases.Items)
 	c.nodes = make([]Node, 0, len(topologies.Items))
+	published := map[string]bool{}
 	for i := range topologies.Items {
 		t := &topologies.Items[i]
-		why, leased := absent[t.Name]
-		if !leased {
-			why = "its agent has no Lease"
-		}
-		c.nodes = append(c.nodes, nodeOf(t, why))
-		delete(absent, t.Name)
+		published[t.Name] = true
+		c.nodes = append(c.nodes, c.nodeOf(t))
 	}
-	for name, why := range absent {
-		if why == "" {
-			c.nodes = append(c.nodes, Node{name, Waiting, "its agent has published no NodeTopology"})
+	now := c.options.Now()
+	for name, s := range c.seen {
+		if !published[name] && s.Absence(now) == "" {
+			c.nodes = append(c.nodes, Node{name, Waiting, "its agent has published no NodeTopology" + unsure(s, now)})
 		}
 	}
 	slices.SortFunc(c.nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// see takes in the Leases of the agents.
+func (c *cluster) see(leases []coordinationv1.Lease) {
+	now, there := c.options.Now(), map[string]bool{}
+	for i := range leases {
+		l := &leases[i]
+		if !isAgents(&l.Spec) {
+			continue
+		}
+		there[l.Name] = true
+		if c.seen[l.Name] == nil {
+			c.seen[l.Name] = &apiclient.Sighting{}
+		}
+		c.seen[l.Name].See(&l.Spec, now)
+	}
+	maps.DeleteFunc(c.seen, func(name string, _ *apiclient.Sighting) bool { return !there[name] })
 }
 
 // waiting names the nodes that are waited for.
@@ -212,9 +232,21 @@ func (c *cluster) waiting() []string {
 	return names
 }
 
+// renewing names the nodes that are waited for, and whose agents were seen to live.
+func (c *cluster) renewing() []string {
+	now := c.options.Now()
+	return slices.DeleteFunc(c.waiting(), func(name string) bool { return !c.seen[name].Renews(now) })
+}
+
 // report says what is waited for.
 func (c *cluster) report() {
-	if c.options.Progress != nil {
-		c.options.Progress(fmt.Sprintf("%d of %d nodes are to put everything back", len(c.waiting()), len(c.nodes)))
+	if c.options.Progress == nil {
+		return
 	}
+	waiting := c.waiting()
+	text := fmt.Sprintf("%d of %d nodes are to put everything back", len(waiting), len(c.nodes))
+	if n := len(waiting) - len(c.renewing()); n > 0 {
+		text += fmt.Sprintf("; whether %d of their agents live is known after %v at most", n, apiclient.LeaseQuiet)
+	}
+	c.options.Progress(text)
 }

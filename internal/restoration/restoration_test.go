@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 // server is an API server with agents, whose clock is that of the test.
@@ -27,10 +28,13 @@ type server struct {
 	// says is what the agents publish at a time since the state was set, of which before is
 	// negative. A node without a reason has a NodeTopology without conditions.
 	says func(since time.Duration) map[string]string
-	// renewed is how long ago the Lease of a node was renewed, by default just now; ended has the
-	// nodes whose agent gave it back.
+	// renewed is how long before the test the Lease of a node was renewed last; the others are every minute, or as
+	// renews says, which has the holder, too. ended has the nodes whose agent gave it back.
 	renewed map[string]time.Duration
 	ended   map[string]bool
+	renews  func(since time.Duration) (at time.Duration, holder string)
+	began   time.Time
+	ahead   time.Duration // the caller's clock
 	// silent has the nodes without a NodeTopology. Without a kind there are none at all, and
 	// without the ConfigMap there is no state.
 	silent        map[string]bool
@@ -99,10 +103,16 @@ func (s *server) leases(since time.Duration) coordination.LeaseList {
 		if name == "unleased" {
 			continue
 		}
-		holder, at := "i", metav1.NewMicroTime(time.Now().Add(-s.renewed[name]))
-		if s.ended[name] {
-			holder = ""
+		holder, after := "i", time.Since(s.began).Truncate(time.Minute)
+		switch ago, fixed := s.renewed[name]; {
+		case s.ended[name]:
+			holder, after = "", 0
+		case fixed:
+			after = -ago
+		case s.renews != nil:
+			after, holder = s.renews(time.Since(s.began))
 		}
+		at := metav1.NewMicroTime(s.began.Add(after))
 		list.Items = append(list.Items, coordination.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{HolderIdentity: &holder, RenewTime: &at},
 		})
@@ -118,12 +128,12 @@ func (s *server) leases(since time.Duration) coordination.LeaseList {
 // run is Run against a server, and how long it took.
 func run(t *testing.T, s *server) (nodes []Node, took time.Duration, err error) {
 	t.Helper()
-	s.t = t
-	began := time.Now()
+	s.t, s.began = t, time.Now()
 	nodes, err = Run(t.Context(), Options{
-		Config: &rest.Config{Host: "http://api", Transport: s, QPS: -1}, Timeout: 4 * time.Minute, Now: time.Now,
+		Config: &rest.Config{Host: "http://api", Transport: s, QPS: -1}, Timeout: 4 * time.Minute,
+		Now: func() time.Time { return time.Now().Add(s.ahead) },
 	})
-	return nodes, time.Since(began), err
+	return nodes, time.Since(s.began), err
 }
 
 // TestRun: agents that live are waited for, until each says that it is through; those that do not
@@ -131,7 +141,7 @@ func run(t *testing.T, s *server) (nodes []Node, took time.Duration, err error) 
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{
-			renewed: map[string]time.Duration{"down": time.Hour, "slow": time.Minute}, ended: map[string]bool{"over": true},
+			renewed: map[string]time.Duration{"down": time.Hour}, ended: map[string]bool{"over": true},
 			says: func(since time.Duration) map[string]string {
 				all := map[string]string{"down": "Working", "over": "Working", "unleased": "Working", "fast": "Working", "slow": "Working"}
 				if since > 5*time.Second {
@@ -144,12 +154,12 @@ func TestRun(t *testing.T) {
 			},
 		}
 		nodes, took, err := run(t, s)
-		if err != nil || s.patches != 1 || took < 30*time.Second || took > time.Minute {
+		if err != nil || s.patches != 1 || took < apiclient.LeaseQuiet || took > apiclient.LeaseQuiet+lookEvery {
 			t.Errorf("after %v, with %d patches: %v", took, s.patches, err)
 		}
 		const left = ": berth rollback on the node puts back what it left"
 		want := []Node{
-			{"down", Absent, "its agent renewed its Lease 1h0m0s ago" + left},
+			{"down", Absent, "its agent did not renew its Lease for 1m14s" + left},
 			{"fast", Restored, "m"},
 			{"over", Absent, "its agent ended" + left},
 			{"slow", Restored, "m"},
@@ -240,13 +250,56 @@ func TestAgain(t *testing.T) {
 		ended := func(time.Duration) map[string]string { return map[string]string{"a": "Restored"} }
 		for _, noKind := range []bool{false, true} {
 			s := &server{says: ended, ended: map[string]bool{"a": true}, noMap: true, noKind: noKind}
-			if nodes, took, err := run(t, s); err != nil || took > 0 {
+			most := time.Duration(0)
+			if noKind { // no agent says that it is through: that none lives is seen by the Lease
+				most = apiclient.LeaseQuiet + lookEvery
+			}
+			if nodes, took, err := run(t, s); err != nil || took > most {
 				t.Errorf("without the kind %t after %v: %+v, %v", noKind, took, nodes, err)
 			}
 		}
 		lives := &server{says: func(time.Duration) map[string]string { return map[string]string{"a": "Working"} }, noMap: true}
-		if _, took, err := run(t, lives); err == nil || !strings.Contains(err.Error(), "berth-config") || !strings.Contains(err.Error(), "agents on a by ") || took > time.Minute {
+		if _, took, err := run(t, lives); err == nil || !strings.Contains(err.Error(), "berth-config") || !strings.Contains(err.Error(), "agents on a by ") || took > 2*time.Minute {
 			t.Errorf("beside an agent after %v: %v", took, err)
 		}
 	})
+}
+
+// TestOtherClocks: agents that live are waited for, whatever the caller's clock says, and where no renewal is seen
+// for a while: between two lives of an agent, and while the API server is away.
+func TestOtherClocks(t *testing.T) {
+	const restoredAt = 100 * time.Second
+	away := func(since time.Duration) bool { return since > 50*time.Second && since < 75*time.Second }
+	for name, s := range map[string]*server{
+		"an hour ahead":  {ahead: time.Hour},
+		"an hour behind": {ahead: -time.Hour},
+		"between two lives": {renews: func(since time.Duration) (time.Duration, string) {
+			if since < 70*time.Second {
+				return 0, ""
+			}
+			return since.Truncate(time.Minute), "next"
+		}},
+		"the API server is away": {renews: func(since time.Duration) (time.Duration, string) {
+			if since < 90*time.Second {
+				return 0, "i"
+			}
+			return 90 * time.Second, "i"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s.says = func(time.Duration) map[string]string {
+					if time.Since(s.began) < restoredAt {
+						return map[string]string{"a": "Working", "b": "Restoring"}
+					}
+					return map[string]string{"a": "Restored", "b": "Restored"}
+				}
+				s.fails = func() bool { return name == "the API server is away" && away(time.Since(s.began)) }
+				nodes, took, err := run(t, s)
+				if diff := cmp.Diff([]Node{{"a", Restored, "m"}, {"b", Restored, "m"}}, nodes); err != nil || took < restoredAt || s.patches != 1 || diff != "" {
+					t.Errorf("after %v, with %d patches: %v (-want +got):\n%s", took, s.patches, err, diff)
+				}
+			})
+		})
+	}
 }
