@@ -51,6 +51,9 @@ type lessee struct {
 	// was first seen, by this host's clock.
 	lease *coordinationv1.Lease
 	seen  time.Time
+	// renewedAt is when this agent renewed it last, by a clock that nobody sets: others
+	// watch whether it goes on.
+	renewedAt time.Time
 
 	mu    sync.Mutex
 	state Lease
@@ -114,15 +117,16 @@ func (l *lessee) step(ctx context.Context) time.Duration {
 func (l *lessee) try(ctx context.Context) error {
 	held := l.current()
 	if held.Held && l.lease != nil {
-		if time.Since(held.Renewed) < renewEvery {
+		if time.Since(l.renewedAt) < renewEvery {
 			return l.look(ctx)
 		}
 		return l.take(ctx)
 	}
 	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
+		began := time.Now()
 		made, err := l.client.Create(ctx, l.renewed(nil), metav1.CreateOptions{})
-		return l.took(made, err)
+		return l.took(made, began, err)
 	}
 	if err != nil {
 		return err
@@ -135,8 +139,9 @@ func (l *lessee) try(ctx context.Context) error {
 }
 
 func (l *lessee) take(ctx context.Context) error {
+	began := time.Now()
 	taken, err := l.client.Update(ctx, l.renewed(l.lease), metav1.UpdateOptions{})
-	return l.took(taken, err)
+	return l.took(taken, began, err)
 }
 
 // look reads the Lease, from the API server's cache, and has it looked at again where it is not this
@@ -152,11 +157,11 @@ func (l *lessee) look(ctx context.Context) error {
 	return nil
 }
 
-func (l *lessee) took(lease *coordinationv1.Lease, err error) error {
+func (l *lessee) took(lease *coordinationv1.Lease, began time.Time, err error) error {
 	if err != nil {
 		return err
 	}
-	l.lease = lease
+	l.lease, l.renewedAt = lease, began
 	l.set(Lease{Held: true, Renewed: lease.Spec.RenewTime.Time})
 	return nil
 }

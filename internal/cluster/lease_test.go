@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/apiclient"
 )
 
 func lesseeOf(client leaseClient, identity string) *lessee {
@@ -102,6 +103,28 @@ func TestLeaseCostsFewWrites(t *testing.T) {
 		}
 		if late := 2*renewEvery + renewLimit; late >= v1alpha1.DefaultStaleAfterSeconds*time.Second {
 			t.Errorf("after one failure the renewal comes after %v", late)
+		}
+	})
+}
+
+// TestLeaseOfAClockSetBack is renewed in time: an hour that the clock of the node loses does not count.
+func TestLeaseOfAClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := fake.NewClientset()
+		writes := 0
+		failing(clients, "update", "leases", func() error {
+			writes++
+			return nil
+		})
+		l := lesseeOf(clients.CoordinationV1().Leases("berth-system"), "n")
+		defer start(t, l.run)()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		l.set(Lease{Held: true, Renewed: time.Now().Add(time.Hour)})
+		time.Sleep(apiclient.LeaseQuiet)
+		synctest.Wait()
+		if writes == 0 {
+			t.Errorf("not renewed for %v", apiclient.LeaseQuiet)
 		}
 	})
 }
