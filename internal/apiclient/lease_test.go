@@ -35,7 +35,7 @@ func TestSighting(t *testing.T) {
 	}{
 		"at first": {func(int) *coordinationv1.LeaseSpec { return lease("a", 0) }, 0, "", false},
 		"for long": {func(int) *coordinationv1.LeaseSpec { return lease("a", 0) }, quiet - 1, "", false},
-		"too long": {func(int) *coordinationv1.LeaseSpec { return lease("a", 0) }, quiet, "its agent did not renew its Lease for 1m14s", false},
+		"too long": {func(int) *coordinationv1.LeaseSpec { return lease("a", 0) }, quiet, "its agent did not renew its Lease for 2m0s", false},
 		"is over":  {func(int) *coordinationv1.LeaseSpec { return lease("", 0) }, quiet, "its agent ended", false},
 		"nobody's": {func(int) *coordinationv1.LeaseSpec { return &coordinationv1.LeaseSpec{} }, quiet, "its agent ended", false},
 		"untouched": {func(int) *coordinationv1.LeaseSpec {
@@ -45,7 +45,7 @@ func TestSighting(t *testing.T) {
 		"ends":     {func(s int) *coordinationv1.LeaseSpec { return lease(map[bool]string{true: "a"}[s < 60], 0) }, quiet + 50, "", false},
 		"ended":    {func(s int) *coordinationv1.LeaseSpec { return lease(map[bool]string{true: "a"}[s < 60], 0) }, quiet + 60, "its agent ended", false},
 		"the next": {func(s int) *coordinationv1.LeaseSpec { return lease(map[bool]string{true: "b"}[s > 60], 0) }, quiet + 50, "", true},
-		"stopped":  {func(s int) *coordinationv1.LeaseSpec { return lease("a", min(s/60, 2)) }, 120 + quiet, "its agent did not renew its Lease for 1m14s", false},
+		"stopped":  {func(s int) *coordinationv1.LeaseSpec { return lease("a", min(s/60, 2)) }, 120 + quiet, "its agent did not renew its Lease for 2m0s", false},
 		"a failed look": {func(s int) *coordinationv1.LeaseSpec {
 			if s == quiet-1 {
 				return nil

@@ -173,6 +173,11 @@ func TestYield(t *testing.T) {
 		if e := pod.Extra(g, 50000); e.Quota != 2.5 || e.Burst != 0 || !pod.Raised() {
 			t.Errorf("%s: the pod has %+v more, raised %v, while it is resized", end, e, pod.Raised())
 		}
+		debug := burst.Pod{Groups: pod.Groups}
+		debug.SetUnlimited(time.Hour, "debug")
+		if e := debug.Extra(g, 50000); e.Quota != 0 || debug.Raised() {
+			t.Errorf("%s: a pod with a container that has no limit has %+v more while it is resized", end, e)
+		}
 		now := time.Hour + burst.YieldFor
 		if end == "the new limit stands" {
 			g.Resized()

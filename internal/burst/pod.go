@@ -89,12 +89,16 @@ type Pod struct {
 // announced a resize that may not be over.
 func (p *Pod) Raised() bool {
 	for _, g := range p.Groups {
-		if g.Raised() || g.resize.keeps {
+		if g.Raised() || p.keeps(g) {
 			return true
 		}
 	}
 	return false
 }
+
+// keeps says whether the pod lets a group through as when it is raised, while its owner resizes it. A container without
+// a limit would have that meanwhile.
+func (p *Pod) keeps(g *Group) bool { return g.resize.keeps && p.unlimited == "" }
 
 // Saves says whether a container of the pod saves in the kernel's own burst.
 func (p *Pod) Saves() bool { return p.saves() > 0 }
@@ -117,7 +121,7 @@ func (p *Pod) Extra(changing *Group, quota unit.Micros) Extra {
 		if g == changing {
 			standing = quota
 		}
-		if g.Facts.LimitQuota > 0 && (standing > g.Facts.LimitQuota || g.resize.keeps) {
+		if g.Facts.LimitQuota > 0 && (standing > g.Facts.LimitQuota || p.keeps(g)) {
 			e.Quota += 2*g.Ceiling() - g.Facts.Limit()
 			e.Workload = g.Name
 		}

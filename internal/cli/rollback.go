@@ -76,7 +76,7 @@ stopped: berth tune rollback.
 
 With --cluster the agents of a cluster do it, all of them: it sets state: restore in
 the ConfigMap berth-system/berth-config, and waits until each agent that lives is
-through. An agent counts as absent once its Lease does not change for 74 s, whatever
+through. An agent counts as absent once its Lease does not change for two minutes, whatever
 clocks say, and its node is named. Where agents are not through in time, they are
 named too (exit code 4), and go on. Nothing is written on any node until the key
 state is removed again.

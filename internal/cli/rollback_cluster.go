@@ -40,7 +40,7 @@ func newClusterRollbackCommand(g *globals) *cobra.Command {
 		Short: "Have the agents of the cluster put every original value back",
 		Long: `Sets state: restore in the ConfigMap berth-system/berth-config, and waits until each
 agent that lives has put back every value that it changed. An agent counts as absent
-once its Lease does not change for 74 s, whatever clocks say. The command names its
+once its Lease does not change for two minutes, whatever clocks say. The command names its
 node: run berth rollback there. Where agents are not through in time, the command
 names them too (exit code 4), and they go on. Nothing is written on any node until
 the key state is removed again.

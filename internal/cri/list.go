@@ -234,15 +234,17 @@ func (c *Client) place(ctx context.Context, id string, ask func(context.Context,
 	if ok {
 		return at, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	info, err := ask(ctx, id)
+	info, err := ask(within, id)
 	if status.Code(err) == codes.NotFound {
 		return place{}, nil
 	}
 	if err != nil {
 		c.mu.Lock()
-		c.late[id] = true
+		if ctx.Err() == nil { // else the list ended before
+			c.late[id] = true
+		}
 		c.mu.Unlock()
 		return place{}, failed("status of "+id, err)
 	}

@@ -91,10 +91,7 @@ func Phase(t plan.Target) knob.Phase {
 	case IsBoot(t):
 		return knob.Boot
 	}
-	if k, _, known := knob.At(t.Object + "/" + t.Knob); known {
-		return k.Phase
-	}
-	return knob.Plain
+	return knob.PhaseAt(t.Object + "/" + t.Knob)
 }
 
 // IsReadOnly says that an error is about a target that the kernel has for reading only.

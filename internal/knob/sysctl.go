@@ -23,7 +23,7 @@ func sysctl(key string) (Knob, bool) {
 	}
 	k := Knob{
 		Name: Prefix + key, About: "the kernel parameter " + key, Unit: Text,
-		Effective: "the file", Class: Exact, Risk: Medium, Phase: Plain,
+		Effective: "the file", Class: Exact, Risk: Medium, Phase: PhaseAt(file),
 		Places: []Place{{Kernels: anyLinux, File: file}},
 	}
 	if IsPool(file) {
@@ -35,6 +35,18 @@ func sysctl(key string) (Knob, bool) {
 		k.Trap = "1 takes the default routes that routers advertised, of all interfaces: no undo brings them back, only the routers' next advertisement"
 	}
 	return k, true
+}
+
+// PhaseAt is the part of an apply in which a file is written. The kernel takes no period of real-time threads that is
+// shorter than what they may take of it: both go together.
+func PhaseAt(file string) Phase {
+	if file == sysctls+"/kernel/sched_rt_period_us" {
+		return RealTime
+	}
+	if k, _, known := At(file); known {
+		return k.Phase
+	}
+	return Plain
 }
 
 // IsPool reports whether a file is the number of persistent huge pages.

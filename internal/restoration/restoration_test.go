@@ -159,7 +159,7 @@ func TestRun(t *testing.T) {
 		}
 		const left = ": berth rollback on the node puts back what it left"
 		want := []Node{
-			{"down", Absent, "its agent did not renew its Lease for 1m14s" + left},
+			{"down", Absent, "its agent did not renew its Lease for 2m0s" + left},
 			{"fast", Restored, "m"},
 			{"over", Absent, "its agent ended" + left},
 			{"slow", Restored, "m"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	}
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
-		Phase: Applying, Held: o.Held, Settings: settings(all), Dormant: settings(asleep), Args: args,
+		Phase: Applying, PID: os.Getpid(), Held: o.Held, Settings: settings(all), Dormant: settings(asleep), Args: args,
 	}
 	done := Result{Left: reported(asleep)}
 	all = append(all, files...)
@@ -310,16 +311,33 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 	return errors.Join(err, remove(t.host.Dir))
 }
 
-// carryOut writes one setting after the other, and the record of what the host then has.
+// carryOut writes one setting after the other, and the record of what the host then has. What real-time threads may
+// take comes after that in a trial: with it the disk may not answer any more.
 func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Result, error) {
-	recorded := false
+	first, last := all, []one(nil)
+	if i := slices.IndexFunc(all, func(s one) bool { return s.Phase == knob.RealTime }); i >= 0 && phase == Trial {
+		first, last = all[:i], all[i:]
+	}
+	err := t.writeAll(&done, &next, first)
+	if err == nil {
+		err = t.complete(next, phase)
+	}
+	recorded := len(done.Left)
+	if err == nil {
+		err = t.writeAll(&done, &next, last)
+	}
+	if err == nil && len(done.Left) > recorded {
+		err = t.complete(next, phase)
+	}
+	if err != nil {
+		return t.failed(done, err)
+	}
+	return done, nil
+}
+
+// writeAll writes the settings, and says what the host did not take.
+func (t *Tuner) writeAll(done *Result, next *Applied, all []one) error {
 	for _, s := range all {
-		if s.Phase == knob.RealTime && phase == Trial && !recorded { // once it is written, the disk may not answer
-			if err := t.complete(next, phase); err != nil {
-				return t.failed(done, err)
-			}
-			recorded = true
-		}
 		wrote, err := t.write(s)
 		if wrote {
 			done.Writes++
@@ -330,7 +348,6 @@ func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Res
 			s.Why = err.Error()
 			done.Partly = append(done.Partly, s.Setting)
 		case leaves(s, err):
-			recorded = false
 			s.Why = err.Error()
 			done.Left = append(done.Left, s.Setting)
 			if errors.Is(err, apply.ErrNotInForce) {
@@ -340,15 +357,10 @@ func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Res
 			}
 			t.applier.Restore(func(e journal.Entry) bool { return e.Target == s.change.Target }, false) // nothing was written
 		default:
-			return t.failed(done, fmt.Errorf("%s: %w", s.Name(), err))
+			return fmt.Errorf("%s: %w", s.Name(), err)
 		}
 	}
-	if !recorded {
-		if err := t.complete(next, phase); err != nil {
-			return t.failed(done, err)
-		}
-	}
-	return done, nil
+	return nil
 }
 
 // complete records what the host has when all is written.
@@ -369,7 +381,7 @@ func (t *Tuner) complete(next Applied, phase Phase) error {
 
 // failed puts all back.
 func (t *Tuner) failed(done Result, err error) (Result, error) {
-	restored, whole := t.undo()
+	restored, whole := t.undo(false)
 	done.Restored = restored
 	err = fmt.Errorf("%w: %w", ErrUndone, err)
 	if !whole {

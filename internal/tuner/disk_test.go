@@ -21,32 +21,52 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestDeadlineWithoutADisk: where real-time threads have every CPU, the threads of the kernel that a disk needs do not
-// run, and a sync does not end. Everything is back before the first one.
-func TestDeadlineWithoutADisk(t *testing.T) {
-	h := newHost(t)
-	h.write("/proc/sys/kernel/random/boot_id", boot)
-	before := h.files()
-	r := trial{root: h.dir, state: h.state, settings: some(), confirm: time.Second}
-	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(time.Nanosecond, some())); must(t, err) })
-	keeper := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKeeperWithoutADisk$")
-	keeper.Env = append(append(os.Environ(), r.environ(never)...), withoutDisk+"=1")
-	keeper.Stdout, keeper.Stderr = t.Output(), t.Output()
-	must(t, keeper.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- keeper.Wait() }()
-	// Once it sleeps in the first sync nothing changes any more.
-	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
-		if len(ended) > 0 || waitsToSync(t, keeper.Process.Pid) {
-			return ""
-		}
-		return "the keeper neither ended nor waits"
-	}))
-	if d := cmp.Diff(before, h.files()); d != "" {
-		t.Errorf("before the first sync (-before +after):\n%s", d)
+// TestUndoWithoutADisk: where real-time threads have every CPU, the threads of the kernel that a disk needs do not
+// run, and a sync does not end. At the deadline everything is back before the first one, and these threads run once
+// more before that of a rollback.
+func TestUndoWithoutADisk(t *testing.T) {
+	const runtime = "/proc/sys/kernel/sched_rt_runtime_us"
+	for name, tt := range map[string]struct {
+		confirm time.Duration
+		whole   bool
+	}{
+		"deadline": {time.Nanosecond, true},
+		"rollback": {1000 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.write("/proc/sys/kernel/random/boot_id", boot)
+			h.write(runtime, "950000")
+			before := h.files()
+			values := some()
+			values[runtime] = "-1"
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(tt.confirm, values)); must(t, err) })
+			r := trial{root: h.dir, state: h.state, settings: values, confirm: tt.confirm}
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestUndoWithoutADiskChild$")
+			child.Env = append(append(os.Environ(), r.environ(never)...), withoutDisk+"="+name)
+			child.Stdout, child.Stderr = t.Output(), t.Output()
+			must(t, child.Start())
+			ended := make(chan error, 1)
+			go func() { ended <- child.Wait() }()
+			// Once it sleeps in the first sync nothing changes any more.
+			must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
+				if len(ended) > 0 || waitsToSync(t, child.Process.Pid) {
+					return ""
+				}
+				return "it neither ended nor waits"
+			}))
+			now := h.files()
+			if d := cmp.Diff(before, now); tt.whole && d != "" {
+				t.Errorf("before the first sync (-before +after):\n%s", d)
+			}
+			if now[runtime] != before[runtime] {
+				t.Errorf("before the first sync %s is %s", runtime, now[runtime])
+			}
+			must(t, child.Process.Kill())
+			<-ended
+		})
 	}
-	must(t, keeper.Process.Kill())
-	<-ended
 }
 
 // waitsToSync says whether a thread of a process waits in a sync.
@@ -67,12 +87,12 @@ func waitsToSync(t *testing.T, pid int) bool {
 // syncs are the calls that wait for a disk.
 func syncs() []uint32 { return []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS} }
 
-// withoutDisk has TestKeeperWithoutADisk do its work.
+// withoutDisk has TestUndoWithoutADiskChild do its work.
 const withoutDisk = "BERTH_TEST_WITHOUT_DISK"
 
-// TestKeeperWithoutADisk keeps a deadline, and none of its syncs ends: the kernel asks whoever holds the other end of
-// a filter, and nobody answers. Without its variable it does nothing.
-func TestKeeperWithoutADisk(t *testing.T) {
+// TestUndoWithoutADiskChild keeps a deadline, or rolls back, and none of its syncs ends: the kernel asks whoever holds
+// the other end of a filter, and nobody answers. Without its variable it does nothing.
+func TestUndoWithoutADiskChild(t *testing.T) {
 	if os.Getenv(withoutDisk) == "" {
 		return
 	}
@@ -92,8 +112,16 @@ func TestKeeperWithoutADisk(t *testing.T) {
 		t.Fatal(errno)
 	}
 	h, _ := childHost(t)
-	_, err := tuner.Await(t.Context(), h)
-	t.Errorf("the keeper ended without a sync: %v", err)
+	if os.Getenv(withoutDisk) == "rollback" {
+		h.Salvage = true // as berth tune rollback
+		u, err := tuner.Open(h)
+		must(t, err)
+		u.Rollback()
+	} else {
+		_, err := tuner.Await(t.Context(), h)
+		must(t, err)
+	}
+	t.Error("it ended without a sync")
 }
 
 // TestRealTimeGoesBackFirst: whatever else is undone may wait for threads that do not run before.

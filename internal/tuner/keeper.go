@@ -200,7 +200,7 @@ func untilDeadline(h Host) time.Duration {
 	if err != nil || !is || !a.limited(h.Boot) {
 		return 0
 	}
-	return max(a.Deadline-h.Boottime(), 0)
+	return max(a.Deadline-h.Boottime(), pause)
 }
 
 // limited says whether a command that works there has to end by the deadline.
@@ -251,13 +251,23 @@ const (
 	starved            // A command works there past the deadline.
 )
 
-// finish has Open undo what is due. What a command has applied so far may keep it from its end: past the deadline it
+// isThisProgram says whether a process runs what this one does. The number may be of another pid namespace.
+func isThisProgram(pid int) bool {
+	own, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	its, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil && os.SameFile(own, its)
+}
+
+// finish has Open undo what is due. What a process has applied so far may keep it from its end: past the deadline it
 // goes before all other threads, as its keeper does.
 func finish(h Host, a Applied) (notes []string, how end, err error) {
 	pid, held, err := journal.Holder(h.Dir)
 	switch {
 	case held && a.limited(h.Boot) && h.Boottime() >= a.Deadline:
-		if pid != os.Getpid() {
+		if pid == a.PID && pid != os.Getpid() && isThisProgram(pid) {
 			_ = process.Prefer(pid) // best effort: it may have ended
 		}
 		return nil, starved, nil

@@ -54,6 +54,8 @@ type Applied struct {
 	// Deadline is when it is undone, in CLOCK_BOOTTIME, unless it is committed.
 	Deadline time.Duration `json:"deadline"`
 	Phase    Phase         `json:"phase"`
+	// PID is the process that applies it.
+	PID int `json:"pid,omitempty"`
 	// Held says that a process has it for as long as it lives (Order.Held).
 	Held bool `json:"held,omitempty"`
 	// Settings are those of the profile that the host has, in the order of the apply.

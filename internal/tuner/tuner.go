@@ -134,13 +134,13 @@ func (t *Tuner) settle() error {
 	}
 	switch {
 	case !t.is && len(t.journal.Entries()) > 0:
-		t.undo() // a record goes after its entries: someone removed it
+		t.undo(true) // a record goes after its entries: someone removed it
 	case !t.is:
 	case t.record.Boot != t.host.Boot:
 		return t.settleBoot()
 	case t.record.Due(t.host.Boot, t.host.Boottime()):
 		name, left := t.record.Profile.Name, t.record.Phase == Undoing
-		all, whole := t.undo()
+		all, whole := t.undo(true)
 		t.settled = all
 		switch {
 		case !whole:
@@ -205,6 +205,6 @@ func (t *Tuner) Rollback() []apply.Restored {
 
 // Undo does the same, and remembers what was committed in an earlier boot.
 func (t *Tuner) Undo() []apply.Restored {
-	all, _ := t.undo()
+	all, _ := t.undo(false)
 	return all
 }

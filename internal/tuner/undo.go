@@ -21,13 +21,16 @@ func way() []knob.Phase {
 // undo puts the originals back, phase by phase, and forgets the record when all are, which it
 // returns. The record says before it that an undo is under way: a commit after a kill would commit
 // what is no longer there. A full disk does not hold up an undo, and neither does a disk that waits for
-// threads of the kernel: where the record is due anyway, it is written once the originals are back.
-func (t *Tuner) undo() (all []apply.Restored, whole bool) {
-	due := t.is && t.record.Due(t.host.Boot, t.host.Boottime())
+// threads of the kernel: these may run first, and where the record on disk is due, it is written last.
+func (t *Tuner) undo(due bool) (all []apply.Restored, whole bool) {
+	first := t.back(knob.RealTime)
 	if t.is && !due {
 		t.recordUndo()
 	}
 	all, again := t.pass()
+	all = append(slices.DeleteFunc(first, func(r apply.Restored) bool {
+		return slices.ContainsFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })
+	}), all...)
 	for again {
 		var more []apply.Restored
 		more, again = t.pass()
@@ -45,7 +48,7 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 		}
 		t.host.Step("the record is gone")
 	}
-	if due && !whole {
+	if t.is && due && !whole {
 		t.recordUndo()
 	}
 	return all, whole
@@ -109,7 +112,7 @@ func isWhole(all []apply.Restored) bool {
 // later, as rt_period after rt_runtime.
 func (t *Tuner) pass() (all []apply.Restored, again bool) {
 	for _, phase := range way() {
-		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)...)
+		all = append(all, t.back(phase)...)
 	}
 	all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.IsBan(e.Target) }, false)...)
 	if former := t.record.Former; former == nil || !former.Outlives() {
@@ -119,6 +122,11 @@ func (t *Tuner) pass() (all []apply.Restored, again bool) {
 		return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
 	}
 	return all, has(apply.OutcomeFailed) && has(apply.OutcomeRestored)
+}
+
+// back tries the entries of a phase once.
+func (t *Tuner) back(phase knob.Phase) []apply.Restored {
+	return t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)
 }
 
 // latest has the lines of an earlier pass with what a later one made of those that failed, or lacked a part.
