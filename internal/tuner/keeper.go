@@ -261,20 +261,26 @@ func isThisProgram(pid int) bool {
 	return err == nil && os.SameFile(own, its)
 }
 
-// finish has Open undo what is due. What a process has applied so far may keep it from its end: past the deadline it
-// goes before all other threads, as its keeper does.
-func finish(h Host, a Applied) (notes []string, how end, err error) {
+// atWork says whether another command works there. What a process has applied so far may keep it from its end: past the
+// deadline it goes before all other threads, as its keeper does.
+func atWork(h Host, a Applied) (how end, working bool, err error) {
 	pid, held, err := journal.Holder(h.Dir)
-	switch {
-	case held && a.limited(h.Boot) && h.Boottime() >= a.Deadline:
-		if pid == a.PID && pid != os.Getpid() && isThisProgram(pid) {
-			_ = process.Prefer(pid) // best effort: it may have ended
-		}
-		return nil, starved, nil
-	case held:
-		return nil, busy, nil
+	if !held || !a.limited(h.Boot) || h.Boottime() < a.Deadline {
+		return busy, held, err
 	}
-	if err != nil {
+	if pid == a.PID && pid != os.Getpid() && isThisProgram(pid) {
+		_ = process.Prefer(pid) // best effort: it may have ended
+	}
+	return starved, true, nil
+}
+
+// finish has Open undo what is due.
+func finish(h Host, a Applied) (notes []string, how end, err error) {
+	how, working, err := atWork(h, a)
+	switch {
+	case working:
+		return nil, how, nil
+	case err != nil:
 		return nil, refused, err
 	}
 	t, err := Open(h)
