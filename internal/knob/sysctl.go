@@ -23,7 +23,7 @@ func sysctl(key string) (Knob, bool) {
 	}
 	k := Knob{
 		Name: Prefix + key, About: "the kernel parameter " + key, Unit: Text,
-		Effective: "the file", Class: Exact, Risk: Medium, Phase: PhaseAt(file),
+		Effective: "the file", Class: Exact, Risk: Medium, Phase: phaseOf(file),
 		Places: []Place{{Kernels: anyLinux, File: file}},
 	}
 	if IsPool(file) {
@@ -37,16 +37,21 @@ func sysctl(key string) (Knob, bool) {
 	return k, true
 }
 
-// PhaseAt is the part of an apply in which a file is written. The kernel takes no period of real-time threads that is
-// shorter than what they may take of it: both go together.
-func PhaseAt(file string) Phase {
-	if file == sysctls+"/kernel/sched_rt_period_us" {
+// phaseOf is when a sysctl is written, by whichever name it goes. The kernel takes no period of real-time threads that
+// is shorter than what they may take of it: both go together.
+func phaseOf(file string) Phase {
+	if file == sysctls+"/kernel/sched_rt_runtime_us" || file == sysctls+"/kernel/sched_rt_period_us" {
 		return RealTime
 	}
+	return Plain
+}
+
+// PhaseAt is the part of an apply in which a file is written.
+func PhaseAt(file string) Phase {
 	if k, _, known := At(file); known {
 		return k.Phase
 	}
-	return Plain
+	return phaseOf(file)
 }
 
 // IsPool reports whether a file is the number of persistent huge pages.
