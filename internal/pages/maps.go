@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,17 +60,20 @@ func (p *Process) Mappings() ([]Mapping, error) {
 		devices, err = parseDevices(f)
 		return err
 	})
-	if errors.Is(err, syscall.EINVAL) { // It has given its mounts back: fs/proc_namespace.c.
+	if errors.Is(err, syscall.EINVAL) {
 		err = errors.Join(ErrExited, err)
 	}
 	var all []Mapping
 	if err == nil {
 		err = p.read("maps", func(f io.Reader) (err error) {
 			all, err = parseMaps(f, devices)
+			if err == nil && len(all) == 0 {
+				err = errEmpty
+			}
 			return err
 		})
 	}
-	if err == nil && len(all) == 0 { // It is empty when the process ended.
+	if errors.Is(err, errEmpty) { // It is when the process ended, and that of a thread of the kernel always.
 		err = p.Alive()
 	}
 	if err != nil {
@@ -78,14 +82,45 @@ func (p *Process) Mappings() ([]Mapping, error) {
 	return all, nil
 }
 
-// read hands a file to a parser, piece by piece: a process decides how long it is.
+// errEmpty says that a file of a process has nothing in it.
+var errEmpty = errors.New("empty")
+
+// errBrief says that the threads of a process end one after the other.
+var errBrief = errors.New("its threads end before they are looked at")
+
+// mostSuccessors bounds how often a file is opened: each time the thread that stood for the process had ended.
+const mostSuccessors = 8
+
+// read hands a file to a parser, piece by piece: a process decides how long it is. Where the thread that stands for the
+// process ends meanwhile, it hands over that of the next one, from its beginning.
 func (p *Process) read(name string, parse func(io.Reader) error) error {
+	for range mostSuccessors {
+		tid := p.tid
+		if err := p.readOnce(name, parse); !saysEnded(err) || p.Alive() != nil || p.tid == tid {
+			return p.classified(err)
+		}
+	}
+	return fmt.Errorf("read %s: %w", name, errBrief)
+}
+
+func (p *Process) readOnce(name string, parse func(io.Reader) error) error {
 	f, err := p.kernel.Open(p.file(name))
 	if err != nil {
-		return p.classified(err)
+		return err //nolint:wrapcheck // read puts it into its class
 	}
 	defer f.Close()
-	return p.classified(parse(f))
+	return parse(f)
+}
+
+// saysEnded says whether a file answers as that of a thread does which has ended: EINVAL is that of its mounts, which it
+// has given back (fs/proc_namespace.c).
+func saysEnded(err error) bool {
+	for _, answer := range []error{fs.ErrNotExist, syscall.ESRCH, syscall.EINVAL, errEmpty} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return false
 }
 
 // mount is what is known of a mounted file system.
