@@ -37,11 +37,24 @@ func openFile(name string, sound int64) (*journalFile, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	jf := wrapFile(f, sound)
-	if err := jf.cut(); err != nil {
+	if err := jf.cutAfter(); err != nil {
 		_ = f.Close() // nothing was written
 		return nil, err
 	}
 	return jf, nil
+}
+
+// cutAfter cuts off what follows the last good line. A file that ends there is left alone, with the space that is
+// reserved behind it: a truncation is a transaction of the file system, which may wait for the disk.
+func (f *journalFile) cutAfter() error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return fmt.Errorf("look at journal: %w", err)
+	}
+	if f.reserved = f.size; info.Size() == f.size {
+		return nil
+	}
+	return f.cut()
 }
 
 // openWhole opens the existing journal of so many bytes and cuts nothing off, although its last line may be partial.

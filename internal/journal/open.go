@@ -131,6 +131,9 @@ func (j *Journal) settle(s Snapshot, salvage bool) error {
 			return errors.Join(j.recovery.NoRoom, err)
 		}
 	}
+	if clean && salvage { // what its writer reserved is reserved still
+		return nil
+	}
 	if err := j.file.reserve(j.spare()); err != nil && j.recovery.NoRoom == nil {
 		j.recovery.NoRoom = err
 	}

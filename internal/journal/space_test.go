@@ -230,3 +230,32 @@ func TestFullDiskWithDamage(t *testing.T) {
 		})
 	}
 }
+
+// TestSalvageLeavesAWholeFileAlone: who goes back while the disk does not answer asks it for nothing, and has the
+// space for the way back that was reserved before.
+func TestSalvageLeavesAWholeFileAlone(t *testing.T) {
+	dir := disk.Small(t)
+	j := mustOpen(t, dir)
+	for _, group := range []string{"a", "b", "c"} {
+		must(t, j.Begin(entry(group, "100000 100000")))
+	}
+	must(t, j.Intend(change("a", "100000 100000", "300000 100000")))
+	must(t, j.Close())
+	disk.Fill(t, dir)
+	stat := func() (s unix.Stat_t) {
+		must(t, unix.Stat(filepath.Join(dir, fileName), &s))
+		return s
+	}
+	before := stat()
+	j, err := Salvage(dir, boot, nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, j.Close()) })
+	if now := stat(); now.Ctim != before.Ctim || now.Blocks != before.Blocks {
+		t.Errorf("it was changed: %+v, was %+v", now, before)
+	}
+	for _, e := range j.Entries() {
+		must(t, j.Intend(change(e.Target.Object, "300000 100000", "100000 100000")))
+		must(t, j.Forget(e.Target))
+	}
+	reread(t, j)
+}
