@@ -54,23 +54,24 @@ func hasServers(k Files) bool {
 }
 
 // limited is nil where real-time threads have some limit, as they do by default. Hidden servers count as having the
-// budget that they came with then. The limit itself may be the whole period by default on a kernel with servers.
+// budget that they came with then. The limit itself may be the whole period by default on a kernel with servers. 0 is
+// as none.
 func limited(k Files) error {
 	const runtime = "proc/sys/kernel/sched_rt_runtime_us"
 	has, err := strconv.Atoi(line(k, runtime))
-	if err != nil || has < 0 {
+	if err != nil || has <= 0 {
 		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is %q, and the runtimes of fair servers are hidden", ErrRealTime, line(k, runtime))
 	}
 	return nil
 }
 
 // throttled is nil where real-time threads leave a part of each period to others, as far as
-// sched_rt_runtime_us says so.
+// sched_rt_runtime_us says so. With 0 the kernel stops none of them (sched_rt_runtime_exceeded in kernel/sched/rt.c).
 func throttled(k Files) error {
 	const runtime, period = "proc/sys/kernel/sched_rt_runtime_us", "proc/sys/kernel/sched_rt_period_us"
 	has, err := strconv.Atoi(line(k, runtime))
 	of, periodErr := strconv.Atoi(line(k, period))
-	if err != nil || periodErr != nil || has < 0 || has >= of {
+	if err != nil || periodErr != nil || has <= 0 || has >= of {
 		return fmt.Errorf("%w: kernel.sched_rt_runtime_us is %q, of a period of %q", ErrRealTime, line(k, runtime), line(k, period))
 	}
 	return nil
