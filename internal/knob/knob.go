@@ -57,8 +57,11 @@ type Phase int
 
 // The phases, in the order of an apply.
 const (
+	// Tightened is a limit of real-time threads that is tighter than the one before: given first, so that what comes
+	// after it starves nobody, and taken back last.
+	Tightened Phase = iota
 	// Exclusives are the CPUs that partitions are made of.
-	Exclusives Phase = iota
+	Exclusives
 	Partitions
 	Workqueues
 	Interrupts
@@ -72,8 +75,8 @@ const (
 	Slices
 	// Boot is what the next boot brings about.
 	Boot
-	// RealTime is what real-time threads leave to all others: given last and taken back first. Where they have all,
-	// no disk and nothing else that waits for a thread of the kernel may answer.
+	// RealTime is any other limit of real-time threads: given last, and taken back first where that tightens it. Where
+	// these threads have all, no disk and nothing else that waits for a thread of the kernel may answer.
 	RealTime
 )
 

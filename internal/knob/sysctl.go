@@ -40,7 +40,7 @@ func sysctl(key string) (Knob, bool) {
 // phaseOf is when a sysctl is written, by whichever name it goes. The kernel takes no period of real-time threads that
 // is shorter than what they may take of it: both go together.
 func phaseOf(file string) Phase {
-	if file == sysctls+"/kernel/sched_rt_runtime_us" || file == sysctls+"/kernel/sched_rt_period_us" {
+	if file == rtRuntime || file == rtPeriod {
 		return RealTime
 	}
 	return Plain
