@@ -106,7 +106,7 @@ func (p *Process) read(name string, parse func(io.Reader) error) error {
 func (p *Process) readOnce(name string, parse func(io.Reader) error) error {
 	f, err := p.kernel.Open(p.file(name))
 	if err != nil {
-		return err //nolint:wrapcheck // read puts it into its class
+		return err
 	}
 	defer f.Close()
 	return parse(f)
