@@ -182,7 +182,7 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		}
 		defer record.Close()
 		o.Record = record
-		result, err := switchback.Compare(j.cmd.Context(), switched{u, order}, o)
+		result, err := switchback.Compare(j.cmd.Context(), switched{u, order, kernel.Monotonic() + o.For + mostEnd}, o)
 		if errors.Is(err, context.Canceled) { // Run says no more than that
 			_, _ = fmt.Fprintln(j.cmd.ErrOrStderr(), "note: the host is as before; the comparison has no verdict")
 		}
@@ -258,14 +258,19 @@ func (j *tuneJob) recordBench(name string, o switchback.Options) (*os.File, erro
 	return file, nil
 }
 
-// switched is a profile that is switched on and off.
+// mostEnd is how long after its time a comparison may take to end. After that its keeper helps it.
+const mostEnd = time.Minute
+
+// switched is a profile that is switched on and off, until a moment of the monotonic clock.
 type switched struct {
 	u     *tuner.Tuner
 	order tuner.Order
+	until time.Duration
 }
 
 // On is switchback.Change.
 func (s switched) On() error {
+	s.order.Confirm = max(s.until-kernel.Monotonic(), leastConfirm)
 	done, err := s.u.Apply(s.order)
 	return applyError(err, done.Restored)
 }

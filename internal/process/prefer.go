@@ -29,6 +29,14 @@ func Prefer(pid int) error {
 	return errors.Join(errs...)
 }
 
+// Continue has a process go on that a signal or a terminal stopped. One that is gone is no error.
+func Continue(pid int) error {
+	if err := unix.Kill(pid, unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("continue process %d: %w", pid, err)
+	}
+	return nil
+}
+
 func prefer(tid int) error {
 	attr, err := unix.SchedGetAttr(tid, 0)
 	if err != nil || attr.Policy != unix.SCHED_NORMAL {

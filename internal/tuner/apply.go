@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -69,11 +70,10 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	}
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
-		Phase: Applying, PID: os.Getpid(), Held: o.Held, Settings: settings(all), Dormant: settings(asleep), Args: args,
+		Phase: Applying, PID: os.Getpid(), Settings: settings(all), Dormant: settings(asleep), Args: args,
 	}
 	done := Result{Left: reported(asleep)}
-	all = append(all, files...)
-	slices.SortStableFunc(all, func(a, b one) int { return cmp.Compare(a.Phase, b.Phase) })
+	all = inTurn(t.host.Root.FS(), append(all, files...))
 	standing := t.is && t.record.Stands(t.host.Boot)
 	if standing {
 		all, err = t.over(&next, all)
@@ -92,6 +92,37 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	}
 	return t.carryOut(done, next, all, o.phase())
 }
+
+// inTurn has the settings in the order in which they are written. A limit of real-time threads that is tighter than
+// what stands comes first: the disk has to answer after threads have their policies. Any other one comes last.
+func inTurn(tree fs.FS, all []one) []one {
+	stands := knob.LimitOf(tree)
+	asked := stands
+	for _, s := range all {
+		asked = asked.With(s.File, string(s.change.Value))
+	}
+	tightens, first := asked.Tightens(stands), asked.First(stands)
+	for i := range all {
+		if all[i].Phase == knob.RealTime && tightens {
+			all[i].Phase = knob.Tightened
+		}
+	}
+	slices.SortStableFunc(all, func(a, b one) int {
+		switch {
+		case a.Phase != b.Phase || !a.isLimit():
+			return cmp.Compare(a.Phase, b.Phase)
+		case a.File == first:
+			return -1
+		case b.File == first:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// isLimit says whether it is a limit of real-time threads.
+func (s one) isLimit() bool { return s.Phase == knob.Tightened || s.Phase == knob.RealTime }
 
 // over is what an apply writes where a profile is in force: only the same one may be applied again.
 func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
@@ -312,10 +343,10 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 }
 
 // carryOut writes one setting after the other, and the record of what the host then has. What real-time threads may
-// take comes after that in a trial: with it the disk may not answer any more.
+// take comes after that where there is a deadline: with it the disk may not answer any more. Commit asks for it.
 func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Result, error) {
 	first, last := all, []one(nil)
-	if i := slices.IndexFunc(all, func(s one) bool { return s.Phase == knob.RealTime }); i >= 0 && phase == Trial {
+	if i := slices.IndexFunc(all, func(s one) bool { return s.Phase == knob.RealTime }); i >= 0 && phase != Committed {
 		first, last = all[:i], all[i:]
 	}
 	err := t.writeAll(&done, &next, first)
@@ -381,7 +412,7 @@ func (t *Tuner) complete(next Applied, phase Phase) error {
 
 // failed puts all back.
 func (t *Tuner) failed(done Result, err error) (Result, error) {
-	restored, whole := t.undo(false)
+	restored, whole := t.undo()
 	done.Restored = restored
 	err = fmt.Errorf("%w: %w", ErrUndone, err)
 	if !whole {

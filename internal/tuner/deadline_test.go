@@ -30,6 +30,8 @@ const (
 	childSettings = "BERTH_TEST_TUNE_SETTINGS"
 	childStep     = "BERTH_TEST_TUNE_STEP"
 	childConfirm  = "BERTH_TEST_TUNE_CONFIRM"
+	// childStops has the child stop at its step, and not die.
+	childStops = "BERTH_TEST_TUNE_STOPS"
 )
 
 // never is a step that no child comes to.
@@ -84,15 +86,15 @@ func TestApplyChild(t *testing.T) {
 	must(t, err)
 	confirm, err := time.ParseDuration(os.Getenv(childConfirm))
 	must(t, err)
-	values := map[string]string{}
-	for line := range strings.Lines(os.Getenv(childSettings)) {
-		file, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		values[file] = value
-	}
+	values := childValues()
 	step := 0
+	signal := syscall.SIGKILL
+	if os.Getenv(childStops) != "" {
+		signal = syscall.SIGSTOP
+	}
 	h.Step = func(string) {
 		if step++; step == fatal {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			_ = syscall.Kill(os.Getpid(), signal)
 		}
 	}
 	h.Keep = tuner.Keeper{Program: []string{os.Args[0], "-test.run=^TestDeadlineChild$"}}.Keep
@@ -102,6 +104,16 @@ func TestApplyChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // after the last step
+}
+
+// childValues are the settings that a child is given.
+func childValues() map[string]string {
+	values := map[string]string{}
+	for line := range strings.Lines(os.Getenv(childSettings)) {
+		file, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		values[file] = value
+	}
+	return values
 }
 
 // TestDeadlineChild keeps a deadline.
@@ -282,4 +294,29 @@ func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
 		t.Error(d)
 	}
 	r.undone(t) // so that the child ends, too
+}
+
+// TestDeadlineOfAStoppedApply: an apply that a signal stopped holds the directory. At the deadline it goes on, ends, and
+// is undone.
+func TestDeadlineOfAStoppedApply(t *testing.T) {
+	h := newHost(t)
+	h.write("/proc/sys/kernel/random/boot_id", boot)
+	before := h.files()
+	r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 3 * time.Second}
+	t.Cleanup(func() { r.kept(t) })
+	const writing = 8
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")
+	child.Env = append(append(os.Environ(), r.environ(writing)...), childStops+"=1")
+	must(t, child.Start())
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED, nil)
+	must(t, err)
+	if !status.Stopped() || cmp.Equal(before, h.files()) {
+		t.Fatalf("it did not stop in the middle of its writes: %v", status)
+	}
+	_ = child.Wait() // it kills itself once it has gone on
+	r.undone(t)
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
 }

@@ -1,7 +1,9 @@
 package tuner_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,55 +24,103 @@ import (
 )
 
 // TestUndoWithoutADisk: where real-time threads have every CPU, the threads of the kernel that a disk needs do not
-// run, and a sync does not end. At the deadline everything is back before the first one, and these threads run once
-// more before that of a rollback.
+// run, and a sync does not end. What is due is back before the first one. Before that of another undo real-time threads
+// have their limit, be it the original or the profile's.
 func TestUndoWithoutADisk(t *testing.T) {
-	const runtime = "/proc/sys/kernel/sched_rt_runtime_us"
+	const never = 1000 * time.Hour
 	for name, tt := range map[string]struct {
-		confirm time.Duration
-		whole   bool
+		child, original, applied string
+		confirm                  time.Duration
+		torn, drifts             bool
+		limit                    string // before the first sync
+		whole                    bool   // all is as before then
 	}{
-		"deadline": {time.Nanosecond, true},
-		"rollback": {1000 * time.Hour, false},
+		"deadline of a looser limit":  {"deadline", "950000", "-1", time.Nanosecond, false, false, "950000", true},
+		"deadline of a tighter limit": {"deadline", "-1", "950000", time.Nanosecond, false, false, "-1", true},
+		// Threads may have the profile's policies still: that is on record before they have all of a CPU.
+		"deadline of a tighter limit, and not all goes back": {"deadline", "-1", "950000", time.Nanosecond, false, true, "950000", false},
+		"deadline of a looser limit, a torn journal":         {"deadline", "950000", "-1", time.Nanosecond, true, false, "-1", false},
+		"rollback of a looser limit":                         {"rollback", "950000", "-1", never, false, false, "950000", false},
+		"rollback of a tighter limit":                        {"rollback", "-1", "950000", never, false, false, "950000", false},
+		"an apply of a looser limit that failed":             {"apply", "950000", "-1", never, false, false, "950000", true},
+		"an apply of a tighter limit that failed":            {"apply", "-1", "950000", never, false, false, "-1", true},
+		"an apply of a tighter limit, before its record":     {"apply whole", "-1", "950000", never, false, false, "950000", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
-			h.write(runtime, "950000")
+			h.boottime = 0 // The child has the clock of this machine.
+			h.write(rtRuntime, tt.original)
+			h.write(rtPeriod, "1000000")
 			before := h.files()
 			values := some()
-			values[runtime] = "-1"
-			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(tt.confirm, values)); must(t, err) })
-			r := trial{root: h.dir, state: h.state, settings: values, confirm: tt.confirm}
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestUndoWithoutADiskChild$")
-			child.Env = append(append(os.Environ(), r.environ(never)...), withoutDisk+"="+name)
-			child.Stdout, child.Stderr = t.Output(), t.Output()
-			must(t, child.Start())
-			ended := make(chan error, 1)
-			go func() { ended <- child.Wait() }()
-			// Once it sleeps in the first sync nothing changes any more.
-			must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
-				if len(ended) > 0 || waitsToSync(t, child.Process.Pid) {
-					return ""
-				}
-				return "it neither ended nor waits"
-			}))
-			now := h.files()
+			values[rtRuntime] = tt.applied
+			if !strings.HasPrefix(tt.child, "apply") {
+				h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(tt.confirm, values)); must(t, err) })
+			}
+			if tt.torn {
+				h.tear()
+			}
+			if tt.drifts {
+				h.write(slice, "7")
+			}
+			now := h.untilSync(tt.child, trial{root: h.dir, state: h.state, settings: values, confirm: tt.confirm})
 			if d := cmp.Diff(before, now); tt.whole && d != "" {
 				t.Errorf("before the first sync (-before +after):\n%s", d)
 			}
-			if now[runtime] != before[runtime] {
-				t.Errorf("before the first sync %s is %s", runtime, now[runtime])
+			if now[rtRuntime] != tt.limit {
+				t.Errorf("before the first sync %s is %s, want %s", rtRuntime, now[rtRuntime], tt.limit)
 			}
-			must(t, child.Process.Kill())
-			<-ended
 		})
 	}
 }
 
+// The files of the limit of real-time threads.
+const (
+	rtRuntime = "/proc/sys/kernel/sched_rt_runtime_us"
+	rtPeriod  = "/proc/sys/kernel/sched_rt_period_us"
+)
+
+// stopped is what the name of a state directory gets for a file that says that no sync of the child ends any more.
+const stopped = ".stopped"
+
+// tear ends the journal in the middle of a record.
+func (h *host) tear() {
+	h.t.Helper()
+	f, err := os.OpenFile(filepath.Join(h.state, "journal"), os.O_WRONLY|os.O_APPEND, 0)
+	must(h.t, err)
+	_, err = f.WriteString(`{"crc":"12`)
+	must(h.t, errors.Join(err, f.Close()))
+}
+
+// untilSync runs a child none of whose syncs ends, and returns the files once it waits in one: nothing changes then.
+func (h *host) untilSync(does string, r trial) map[string]string {
+	t := h.t
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestUndoWithoutADiskChild$") //nolint:gosec // this test's own binary
+	child.Env = append(append(os.Environ(), r.environ(never)...), withoutDisk+"="+does)
+	child.Stdout, child.Stderr = t.Output(), t.Output()
+	must(t, child.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
+		if _, err := os.Stat(r.state + stopped); err != nil && len(ended) == 0 {
+			return "its syncs end"
+		}
+		if len(ended) == 0 && !waitsToSync(t, child.Process.Pid) {
+			return "it neither ended nor waits"
+		}
+		return ""
+	}))
+	now := h.files()
+	must(t, child.Process.Kill())
+	<-ended
+	return now
+}
+
 // waitsToSync says whether a thread of a process waits in a sync.
-func waitsToSync(t *testing.T, pid int) bool {
+func waitsToSync(t testing.TB, pid int) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	must(t, err)
@@ -84,18 +134,60 @@ func waitsToSync(t *testing.T, pid int) bool {
 	return false
 }
 
-// syncs are the calls that wait for a disk.
-func syncs() []uint32 { return []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS} }
+// syncs are the calls that wait for a disk, or may.
+func syncs() []uint32 {
+	return []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE}
+}
 
 // withoutDisk has TestUndoWithoutADiskChild do its work.
 const withoutDisk = "BERTH_TEST_WITHOUT_DISK"
 
-// TestUndoWithoutADiskChild keeps a deadline, or rolls back, and none of its syncs ends: the kernel asks whoever holds
-// the other end of a filter, and nobody answers. Without its variable it does nothing.
+// TestUndoWithoutADiskChild keeps a deadline, rolls back, or applies, and from some moment on none of its syncs ends.
+// Without its variable it does nothing.
 func TestUndoWithoutADiskChild(t *testing.T) {
-	if os.Getenv(withoutDisk) == "" {
+	does := os.Getenv(withoutDisk)
+	if does == "" {
 		return
 	}
+	h, _ := childHost(t)
+	var err error
+	switch does {
+	case "rollback":
+		stopSyncs(t)
+		h.Salvage = true // as berth tune rollback
+		u, failed := tuner.Open(h)
+		must(t, failed)
+		u.Rollback()
+	case "deadline":
+		stopSyncs(t)
+		_, err = tuner.Await(t.Context(), h)
+	default:
+		dir := os.Getenv(childRoot)
+		file, away := filepath.Join(dir, slice), os.Getenv(childState)+".away" // this process is killed
+		h.Step = func(step string) {
+			what, _, _ := strings.Cut(step, ": ")
+			switch {
+			case what == "the originals are journaled":
+				if does == "apply" { // and fails: a directory takes no text
+					must(t, errors.Join(os.Rename(file, away), os.Mkdir(file, 0o755)))
+				}
+				stopSyncs(t)
+			case what == string(apply.StepRestored) && does == "apply":
+				must(t, errors.Join(os.Remove(file), os.Rename(away, file)))
+				does = "apply that failed"
+			}
+		}
+		u, failed := tuner.Open(h)
+		must(t, failed)
+		_, err = u.Apply(order(confirm, childValues()))
+	}
+	t.Errorf("it ended without a sync: %v", err)
+}
+
+// stopSyncs has no sync of this process end from now on: the kernel asks whoever holds the other end of a filter, and
+// nobody answers.
+func stopSyncs(t *testing.T) {
+	t.Helper()
 	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
 	calls := syncs()
 	for i, call := range calls {
@@ -111,35 +203,187 @@ func TestUndoWithoutADiskChild(t *testing.T) {
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program))); errno != 0 {
 		t.Fatal(errno)
 	}
-	h, _ := childHost(t)
-	if os.Getenv(withoutDisk) == "rollback" {
-		h.Salvage = true // as berth tune rollback
-		u, err := tuner.Open(h)
-		must(t, err)
-		u.Rollback()
-	} else {
-		_, err := tuner.Await(t.Context(), h)
-		must(t, err)
-	}
-	t.Error("it ended without a sync")
+	must(t, os.WriteFile(os.Getenv(childState)+stopped, nil, 0o600))
 }
 
-// TestRealTimeGoesBackFirst: whatever else is undone may wait for threads that do not run before.
-func TestRealTimeGoesBackFirst(t *testing.T) {
+// TestOrderOfRealTime: a limit that leaves real-time threads more is applied last and goes back first, since with it
+// whatever else there is to do may wait for threads that do not run. One that leaves them less is applied first and
+// goes back last. The kernel takes no runtime that is longer than the period.
+func TestOrderOfRealTime(t *testing.T) {
+	const runtime, period, others = "sched_rt_runtime_us", "sched_rt_period_us", "others"
+	for name, tt := range map[string]struct {
+		before, values map[string]string
+		on, off        []string
+	}{
+		"looser": {
+			map[string]string{rtRuntime: "950000", rtPeriod: "1000000"},
+			map[string]string{rtRuntime: "-1"},
+			[]string{others, runtime},
+			[]string{runtime, others},
+		},
+		"tighter": {
+			map[string]string{rtRuntime: "-1", rtPeriod: "1000000"},
+			map[string]string{rtRuntime: "950000"},
+			[]string{runtime, others},
+			[]string{others, runtime},
+		},
+		"more by both": {
+			map[string]string{rtRuntime: "950000", rtPeriod: "1000000"},
+			map[string]string{rtRuntime: "1990000", rtPeriod: "2000000"},
+			[]string{others, period, runtime},
+			[]string{period, runtime, others},
+		},
+		"less by both": {
+			map[string]string{rtRuntime: "1990000", rtPeriod: "2000000"},
+			map[string]string{rtRuntime: "950000", rtPeriod: "1000000"},
+			[]string{runtime, period, others},
+			[]string{others, period, runtime},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			for file, text := range tt.before {
+				h.write(file, text)
+			}
+			values := some()
+			maps.Copy(values, tt.values)
+			var done []string
+			h.step = func(step string) {
+				what, at, _ := strings.Cut(step, ": ")
+				if what != string(apply.StepWritten) && what != string(apply.StepRestored) {
+					return
+				}
+				name := others
+				if _, file, _ := strings.Cut(at, " "); file == runtime || file == period {
+					name = file
+				}
+				if done = append(done, name); len(done) > 1 {
+					done = slices.Compact(done)
+				}
+			}
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
+			if d := cmp.Diff(tt.on, done); d != "" {
+				t.Errorf("applied (-want +got):\n%s", d)
+			}
+			done = nil
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+			if d := cmp.Diff(tt.off, done); d != "" {
+				t.Errorf("put back (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// TestLimitsAndAllElse: a limit that the kernel takes after something else only, and what it takes after a limit only,
+// go back all the same.
+func TestLimitsAndAllElse(t *testing.T) {
+	for name, tt := range map[string]struct{ late, after, original, applied string }{
+		"a looser limit, late":     {rtRuntime, autogroup, "-1", "950000"},
+		"a tighter limit, late":    {rtRuntime, autogroup, "950000", "-1"},
+		"after a looser limit":     {autogroup, rtRuntime, "-1", "950000"},
+		"after a tighter limit":    {autogroup, rtRuntime, "950000", "-1"},
+		"after what is undone too": {autogroup, workqueue, "950000", "-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.write(rtRuntime, tt.original)
+			h.write(rtPeriod, "1000000")
+			before := h.files()
+			values := some()
+			values[rtRuntime] = tt.applied
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
+			file, away := filepath.Join(h.dir, tt.late), filepath.Join(t.TempDir(), "away")
+			must(t, errors.Join(os.Rename(file, away), os.Mkdir(file, 0o755)))
+			h.step = func(step string) {
+				what, at, _ := strings.Cut(step, ": ")
+				if what == string(apply.StepRestored) && strings.ReplaceAll(at, " ", "/") == tt.after {
+					must(t, errors.Join(os.Remove(file), os.Rename(away, file)))
+				}
+			}
+			h.do(func(u *tuner.Tuner) {
+				for file, o := range outcomes(u.Rollback()) {
+					if o != apply.OutcomeRestored {
+						t.Errorf("%s: %s", file, o)
+					}
+				}
+				if _, is := u.Applied(); is {
+					t.Error("it is on record still")
+				}
+			})
+			if d := cmp.Diff(before, h.files()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestCommitOfWhatWasNotWritten: an apply that ends between its record and the limit of real-time threads cannot be
+// committed, and another apply of the profile brings that about.
+func TestCommitOfWhatWasNotWritten(t *testing.T) {
 	h := newHost(t)
-	const runtime = "/proc/sys/kernel/sched_rt_runtime_us"
-	h.write(runtime, "950000")
+	h.write(rtRuntime, "950000")
+	h.write(rtPeriod, "1000000")
 	values := some()
-	values[runtime] = "-1"
-	var back []string
-	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
+	values[rtRuntime] = "-1"
+	fatal, n := 0, 0
 	h.step = func(step string) {
-		if what, at, _ := strings.Cut(step, ": "); what == string(apply.StepRestored) {
-			back = append(back, at)
+		if n++; step == "the apply is recorded" {
+			fatal = n
 		}
 	}
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
 	h.do(func(u *tuner.Tuner) { u.Rollback() })
-	if len(back) < 2 || !strings.Contains(back[0], "sched_rt_runtime_us") {
-		t.Errorf("put back in the order %q", back)
+	if !h.command(fatal, func(u *tuner.Tuner) { _, _ = u.Apply(order(confirm, values)) }) {
+		t.Fatal("it did not die")
+	}
+	h.do(func(u *tuner.Tuner) {
+		if err := u.Commit(); !errors.Is(err, tuner.ErrUnwritten) {
+			t.Errorf("commit: %v, want %v", err, tuner.ErrUnwritten)
+		}
+		if a, _ := u.Applied(); a.Phase != tuner.Trial {
+			t.Errorf("it is %s now", a.Phase)
+		}
+	})
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, values))
+		must(t, errors.Join(err, u.Commit()))
+	})
+	if now := h.files()[rtRuntime]; now != "-1" {
+		t.Errorf("the limit is %s", now)
+	}
+}
+
+// TestRollbackForgetsWhatWasCommitted: a rollback that leaves something of an undo before it remembers no profile of an
+// earlier boot.
+func TestRollbackForgetsWhatWasCommitted(t *testing.T) {
+	for _, limit := range []string{"950000", "-1"} {
+		t.Run(limit, func(t *testing.T) {
+			h := newHost(t)
+			h.write(rtRuntime, "950000")
+			h.write(rtPeriod, "1000000")
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, map[string]string{autogroup: "0"})); must(t, err) })
+			h.boot = "another"
+			values := some()
+			values[rtRuntime] = limit
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
+			h.write(slice, "7") // another program's
+			h.boottime += confirm
+			h.do(func(u *tuner.Tuner) {
+				if a, _ := u.Applied(); a.Phase != tuner.Undoing || a.Former == nil {
+					t.Fatalf("on record: %+v", a)
+				}
+			})
+			a, is, err := tuner.Load(h.state)
+			must(t, err)
+			if !is || a.Phase != tuner.Undoing || a.Former == nil {
+				t.Errorf("on record after the deadline: %v %+v", is, a)
+			}
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+			a, is, err = tuner.Load(h.state)
+			must(t, err)
+			if !is || a.Former != nil {
+				t.Errorf("on record after the rollback: %v %+v", is, a)
+			}
+		})
 	}
 }

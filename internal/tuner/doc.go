@@ -9,7 +9,9 @@
 //  3. record profile, settings and deadline in stateDir/tune/applied, on disk
 //  4. have a process of its own watch the deadline (Keep)
 //  5. journal the originals of all, in one write and with one sync
-//  6. write in the order of the plan, each read back; the first failure undoes all
+//  6. write in the order of the plan, each read back; the first failure undoes all. A limit of
+//     real-time threads comes first where it is tighter than before, and else last, after the
+//     record of the trial
 //
 // # The deadline
 //
@@ -26,7 +28,8 @@
 // first; a governor goes back before the preference that it decides about. While a value fails
 // and another one went back, the undo tries again, since the kernel may take the one only after
 // the other. Slices come last
-// once more, because every change of a partition resets them. A value that another program
+// once more, because every change of a partition resets them. A limit of real-time threads goes
+// back first where that tightens it, before the disk is asked for anything, and else last. A value that another program
 // wrote meanwhile is reported and kept in the journal, and the record then says "undoing".
 //
 // # Boot arguments

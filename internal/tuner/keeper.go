@@ -106,6 +106,8 @@ func (k Keeper) service(realTime bool) []systemd.Property {
 		{Name: "StartLimitIntervalUSec", Value: dbus.MakeVariant(uint64(0))},
 		{Name: "RestartPreventExitStatus", Value: dbus.MakeVariant(k.final())},
 		{Name: "OOMScoreAdjust", Value: dbus.MakeVariant(int32(-1000))},
+		// A profile may give the threads of system.slice another policy.
+		{Name: "Slice", Value: dbus.MakeVariant("-.slice")},
 	}
 	if realTime {
 		properties = append(properties,
@@ -205,7 +207,7 @@ func untilDeadline(h Host) time.Duration {
 
 // limited says whether a command that works there has to end by the deadline.
 func (a Applied) limited(boot string) bool {
-	return a.Stands(boot) && a.Phase != Committed && !a.Held && a.Deadline > 0
+	return a.Stands(boot) && a.Phase != Committed && a.Deadline > 0
 }
 
 // rest waits for a time, or without one until nobody works in the directory, or the limit is over where there is one:
@@ -262,14 +264,17 @@ func isThisProgram(pid int) bool {
 }
 
 // atWork says whether another command works there. What a process has applied so far may keep it from its end: past the
-// deadline it goes before all other threads, as its keeper does.
+// deadline it goes before all other threads, as its keeper does. A command of this program that was stopped goes on.
 func atWork(h Host, a Applied) (how end, working bool, err error) {
 	pid, held, err := journal.Holder(h.Dir)
 	if !held || !a.limited(h.Boot) || h.Boottime() < a.Deadline {
 		return busy, held, err
 	}
-	if pid == a.PID && pid != os.Getpid() && isThisProgram(pid) {
-		_ = process.Prefer(pid) // best effort: it may have ended
+	if pid != os.Getpid() && isThisProgram(pid) { // best effort: it may have ended
+		if pid == a.PID {
+			_ = process.Prefer(pid)
+		}
+		_ = process.Continue(pid)
 	}
 	return starved, true, nil
 }

@@ -17,11 +17,14 @@ func TestServiceAsSystemdTakesIt(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Type": "s", "ExecStart": "a(sasb)", "CollectMode": "s", "Restart": "s", "RestartUSec": "t", "StartLimitIntervalUSec": "t", "RestartPreventExitStatus": "(aiai)",
-		"OOMScoreAdjust": "i", "CPUSchedulingPolicy": "i", "CPUSchedulingPriority": "i",
+		"OOMScoreAdjust": "i", "CPUSchedulingPolicy": "i", "CPUSchedulingPriority": "i", "Slice": "s",
 	} {
 		if signatures[name] != want {
 			t.Errorf("%s is %q, want %s", name, signatures[name], want)
 		}
+	}
+	if found["Slice"] != "-.slice" { // a profile may take the policy from what is in another
+		t.Errorf("the service is in %v", found["Slice"])
 	}
 	if found["Type"] != "exec" {
 		t.Errorf("the service is of type %v", found["Type"])

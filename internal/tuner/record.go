@@ -56,8 +56,6 @@ type Applied struct {
 	Phase    Phase         `json:"phase"`
 	// PID is the process that applies it.
 	PID int `json:"pid,omitempty"`
-	// Held says that a process has it for as long as it lives (Order.Held).
-	Held bool `json:"held,omitempty"`
 	// Settings are those of the profile that the host has, in the order of the apply.
 	Settings []Setting `json:"settings"`
 	// Left are those that the kernel did not take, and that the apply went on without.

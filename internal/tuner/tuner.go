@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -134,13 +135,13 @@ func (t *Tuner) settle() error {
 	}
 	switch {
 	case !t.is && len(t.journal.Entries()) > 0:
-		t.undo(true) // a record goes after its entries: someone removed it
+		t.undo() // a record goes after its entries: someone removed it
 	case !t.is:
 	case t.record.Boot != t.host.Boot:
 		return t.settleBoot()
 	case t.record.Due(t.host.Boot, t.host.Boottime()):
 		name, left := t.record.Profile.Name, t.record.Phase == Undoing
-		all, whole := t.undo(true)
+		all, whole := t.undo()
 		t.settled = all
 		switch {
 		case !whole:
@@ -176,6 +177,9 @@ func (t *Tuner) forget() error {
 // Commit makes what is applied stay until the next boot. After the boot on trial it makes the boot
 // arguments permanent, and the error is then that of a write, or ErrPending before it.
 func (t *Tuner) Commit() error {
+	if err := t.unwritten(); err != nil {
+		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, err)
+	}
 	if t.isTried() {
 		return t.makePermanent()
 	}
@@ -192,6 +196,22 @@ func (t *Tuner) Commit() error {
 	return t.record.save(t.host.Dir)
 }
 
+// unwritten is ErrUnwritten where a limit of real-time threads has its original still: it is written once the trial is
+// on record, and the apply ended in between.
+func (t *Tuner) unwritten() error {
+	for _, s := range t.record.Settings {
+		entry, is := t.journal.Entry(s.Target)
+		if t.record.Phase != Trial || !is || driver.Phase(s.Target) != knob.RealTime {
+			continue
+		}
+		now, same := t.applier.Read([]plan.Target{s.Target})[0], t.applier.Kinds().Same
+		if now.Err == nil && !same(s.Target, now.Value, s.Value) && same(s.Target, now.Value, entry.Original) {
+			return fmt.Errorf("%s: %w: it is %s", s.Knob, ErrUnwritten, now.Value)
+		}
+	}
+	return nil
+}
+
 // Rollback puts all back that was applied, and returns one line for each value. Where not
 // all is as before, the record and the entries stay. What was committed in an earlier boot
 // is forgotten too.
@@ -205,6 +225,6 @@ func (t *Tuner) Rollback() []apply.Restored {
 
 // Undo does the same, and remembers what was committed in an earlier boot.
 func (t *Tuner) Undo() []apply.Restored {
-	all, _ := t.undo(false)
+	all, _ := t.undo()
 	return all
 }

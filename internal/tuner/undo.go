@@ -1,8 +1,10 @@
 package tuner
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
@@ -10,31 +12,35 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// way is the order in which phases are undone.
+// way is the order in which phases are undone, but for the limits of real-time threads.
 func way() []knob.Phase {
 	return []knob.Phase{
-		knob.RealTime, knob.Plain, knob.Governors, knob.Preferences, knob.Partitions, knob.Exclusives, knob.Units, knob.Budgets,
+		knob.Plain, knob.Governors, knob.Preferences, knob.Partitions, knob.Exclusives, knob.Units, knob.Budgets,
 		knob.Interrupts, knob.Workqueues, knob.Slices,
 	}
 }
 
 // undo puts the originals back, phase by phase, and forgets the record when all are, which it
-// returns. The record says before it that an undo is under way: a commit after a kill would commit
-// what is no longer there. A full disk does not hold up an undo, and neither does a disk that waits for
-// threads of the kernel: these may run first, and where the record on disk is due, it is written last.
-func (t *Tuner) undo(due bool) (all []apply.Restored, whole bool) {
-	first := t.back(knob.RealTime)
-	if t.is && !due {
-		t.recordUndo()
+// returns. The record says before it that an undo is under way, unless the one on disk is due: a commit after a kill
+// would commit what is no longer there. A full disk does not hold up an undo, and neither does a disk that waits for
+// threads of the kernel: limits of real-time threads go back before the first word to the disk where that tightens
+// them, and else after all others.
+func (t *Tuner) undo() (all []apply.Restored, whole bool) {
+	tightens, record := undoTightens(t.host.Root.FS(), t.journal), sync.OnceFunc(t.recordUndo)
+	if tightens {
+		all = tries(t.limits)
 	}
-	all, again := t.pass()
-	all = append(slices.DeleteFunc(first, func(r apply.Restored) bool {
-		return slices.ContainsFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })
-	}), all...)
-	for again {
-		var more []apply.Restored
-		more, again = t.pass()
-		all = latest(all, more)
+	if !t.record.Due(t.host.Boot, t.host.Boottime()) {
+		record()
+	}
+	all = latest(all, tries(t.pass))
+	if !tightens && !isWhole(all) { // threads may have their policies still
+		record()
+	}
+	limits := tries(t.limits)
+	failed := has(all, apply.OutcomeFailed)
+	if all = latest(all, limits); failed && has(limits, apply.OutcomeRestored) {
+		all = latest(all, tries(t.pass))
 	}
 	t.sayDormant(all)
 	whole = isWhole(all)
@@ -48,17 +54,51 @@ func (t *Tuner) undo(due bool) (all []apply.Restored, whole bool) {
 		}
 		t.host.Step("the record is gone")
 	}
-	if t.is && due && !whole {
-		t.recordUndo()
+	if !whole {
+		record()
 	}
 	return all, whole
 }
 
 // recordUndo is best effort.
 func (t *Tuner) recordUndo() {
+	if !t.is {
+		return
+	}
 	t.record.Phase = Undoing
 	_ = t.record.save(t.host.Dir)
 	t.host.Step("an undo is recorded")
+}
+
+// undoTightens says whether the originals leave real-time threads less than what stands.
+func undoTightens(tree fs.FS, j *journal.Journal) bool {
+	stands := knob.LimitOf(tree)
+	back := stands
+	for _, e := range j.Select(isLimit) {
+		back = back.With(e.Target.Object+"/"+e.Target.Knob, string(e.Original))
+	}
+	return back.Tightens(stands)
+}
+
+// isLimit says whether an entry is that of a limit of real-time threads.
+func isLimit(e journal.Entry) bool { return driver.Phase(e.Target) == knob.RealTime }
+
+// limits tries the limits of real-time threads once.
+func (t *Tuner) limits() []apply.Restored { return t.applier.Restore(isLimit, false) }
+
+// tries tries entries for as long as another try may do better: the kernel may take a value only after one that comes
+// later, as rt_period after rt_runtime.
+func tries(try func() []apply.Restored) (all []apply.Restored) {
+	for again := true; again; {
+		now := try()
+		all, again = latest(all, now), has(now, apply.OutcomeFailed) && has(now, apply.OutcomeRestored)
+	}
+	return all
+}
+
+// has says whether one of these is the outcome of an entry.
+func has(all []apply.Restored, o apply.Outcome) bool {
+	return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
 }
 
 // undoDormant puts back what waited for its CPUs when another profile was undone, or when the one that stands was
@@ -107,10 +147,8 @@ func isWhole(all []apply.Restored) bool {
 	})
 }
 
-// pass tries every entry once, last what another program leaves alone until then, and says
-// whether another pass may do better: the kernel may take a value only after one that comes
-// later, as rt_period after rt_runtime.
-func (t *Tuner) pass() (all []apply.Restored, again bool) {
+// pass tries every other entry once, last what another program leaves alone until then.
+func (t *Tuner) pass() (all []apply.Restored) {
 	for _, phase := range way() {
 		all = append(all, t.back(phase)...)
 	}
@@ -118,10 +156,7 @@ func (t *Tuner) pass() (all []apply.Restored, again bool) {
 	if former := t.record.Former; former == nil || !former.Outlives() {
 		all = append(all, t.undoBoot()...)
 	}
-	has := func(o apply.Outcome) bool {
-		return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
-	}
-	return all, has(apply.OutcomeFailed) && has(apply.OutcomeRestored)
+	return all
 }
 
 // back tries the entries of a phase once.
@@ -129,11 +164,14 @@ func (t *Tuner) back(phase knob.Phase) []apply.Restored {
 	return t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)
 }
 
-// latest has the lines of an earlier pass with what a later one made of those that failed, or lacked a part.
+// latest has the lines of earlier tries with what later ones made of those that failed, or lacked a part, and of others.
 func latest(all, later []apply.Restored) []apply.Restored {
 	for _, r := range later {
 		i := slices.IndexFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })
-		if i >= 0 && (all[i].Outcome == apply.OutcomeFailed || all[i].Outcome == apply.OutcomePartly) {
+		switch {
+		case i < 0:
+			all = append(all, r)
+		case all[i].Outcome == apply.OutcomeFailed || all[i].Outcome == apply.OutcomePartly:
 			all[i] = r
 		}
 	}
