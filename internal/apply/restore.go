@@ -67,21 +67,11 @@ type Texts struct{ Found, Original string }
 func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restored {
 	call := a.open()
 	defer call.close()
-	var list []Restored
-	var changes []plan.Change
-	at := make(map[plan.Target]int)
-	for _, e := range a.journal.Select(match) {
-		r := compare(call, e)
-		if r.Outcome == OutcomeRestored {
-			at[e.Target] = len(list)
-			changes = append(changes, wayBack(e, r.Found))
-		}
-		list = append(list, r)
-	}
+	list, changes := a.waysBack(call, match)
 	if dryRun {
 		return list
 	}
-	a.putBack(call, plan.Order(a.values, changes), func(t plan.Target) *Restored { return &list[at[t]] })
+	a.putBack(call, changes, list)
 	open := a.settleRecords(call, list)
 	for i := range list {
 		if list[i].Outcome == OutcomeAlready {
@@ -92,6 +82,30 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 		}
 	}
 	return list
+}
+
+// PutBack writes originals as Restore does, and keeps the entries: until a Restore forgets them, their intent is the
+// original. So they show after a kill that the way back had begun. PutBack does not wait for the disk, unless a value
+// outlives a boot.
+func (a *Applier) PutBack(match func(journal.Entry) bool) []Restored {
+	call := a.open()
+	defer call.close()
+	list, changes := a.waysBack(call, match)
+	call.keeps = true
+	a.putBack(call, changes, list)
+	return list
+}
+
+// waysBack says what a restoration of the matching entries would do, and returns what is to be written, in order.
+func (a *Applier) waysBack(call *call, match func(journal.Entry) bool) (list []Restored, changes []plan.Change) {
+	for _, e := range a.journal.Select(match) {
+		r := compare(call, e)
+		if r.Outcome == OutcomeRestored {
+			changes = append(changes, wayBack(e, r.Found))
+		}
+		list = append(list, r)
+	}
+	return list, plan.Order(a.values, changes)
 }
 
 // wayBack is the change from what stands to the original.
@@ -201,12 +215,16 @@ func (r Restored) failed(err error) Restored {
 	return r
 }
 
-// putBack writes the originals in the order given. Each is compared once more
+// putBack writes the originals in the order given, and brings the list up to date. Each is compared once more
 // right before its write, since those before it took time.
-func (a *Applier) putBack(call *call, changes []plan.Change, line func(plan.Target) *Restored) {
+func (a *Applier) putBack(call *call, changes []plan.Change, list []Restored) {
+	at := make(map[plan.Target]*Restored, len(list))
+	for i := range list {
+		at[list[i].Entry.Target] = &list[i]
+	}
 	var failed []Result
 	for _, c := range changes {
-		r := line(c.Target)
+		r := at[c.Target]
 		entry, known := a.journal.Entry(c.Target) // with the half way of a list that moves
 		if !known {
 			entry = r.Entry
@@ -243,7 +261,7 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		}
 	} else {
 		c.Value = write
-		a.mayBeKilled(c)
+		a.mayBeKilled(call, c)
 	}
 	if _, _, err := a.write(call, c, StepRestored, StepRestoreVerified); err != nil {
 		return r.failed(err)
@@ -251,9 +269,9 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 	return r
 }
 
-// mayBeKilled records the way back where a kill may leave it half done.
-func (a *Applier) mayBeKilled(c plan.Change) {
-	if a.mayStop(c) {
+// mayBeKilled records the way back where a kill may leave it half done, or the entry stays.
+func (a *Applier) mayBeKilled(call *call, c plan.Change) {
+	if call.keeps || a.mayStop(c) {
 		_ = a.journal.Intend(c) // best effort, as for the half way of a list
 	}
 }

@@ -353,6 +353,49 @@ func TestCommitOfWhatWasNotWritten(t *testing.T) {
 	}
 }
 
+// TestRollbackKilledAtEachStep: a rollback that is killed once something is back is finished by the next command, also
+// before its record, for which a disk may keep it waiting. A trial may wait for its deadline, and cannot be committed.
+func TestRollbackKilledAtEachStep(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"committed": 0, "trial": confirm} {
+		t.Run(name, func(t *testing.T) {
+			died := 0
+			for fatal := 1; ; fatal++ {
+				h := newHost(t)
+				h.write(rtRuntime, "950000")
+				h.write(rtPeriod, "1000000")
+				before := h.files()
+				values := some()
+				values[rtRuntime] = "-1"
+				h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(wait, values)); must(t, err) })
+				applied := h.files()
+				if !h.command(fatal, func(u *tuner.Tuner) { u.Rollback() }) {
+					break
+				}
+				died++
+				if cmp.Equal(applied, h.files()) { // it may not have begun
+					continue
+				}
+				h.do(func(u *tuner.Tuner) {
+					if err := u.Commit(); err == nil {
+						t.Errorf("killed at step %d: what was undone in part is committed", fatal)
+					}
+				})
+				h.boottime += wait
+				h.do(func(*tuner.Tuner) {})
+				if d := cmp.Diff(before, h.files()); d != "" {
+					t.Errorf("killed at step %d (-want +got):\n%s", fatal, d)
+				}
+				if a, is, err := tuner.Load(h.state); is || err != nil {
+					t.Errorf("killed at step %d: on record: %+v, %v", fatal, a, err)
+				}
+			}
+			if died == 0 {
+				t.Error("it died at no step")
+			}
+		})
+	}
+}
+
 // TestRollbackForgetsWhatWasCommitted: a rollback that leaves something of an undo before it remembers no profile of an
 // earlier boot.
 func TestRollbackForgetsWhatWasCommitted(t *testing.T) {

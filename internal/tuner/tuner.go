@@ -139,8 +139,8 @@ func (t *Tuner) settle() error {
 	case !t.is:
 	case t.record.Boot != t.host.Boot:
 		return t.settleBoot()
-	case t.record.Due(t.host.Boot, t.host.Boottime()):
-		name, left := t.record.Profile.Name, t.record.Phase == Undoing
+	case t.record.Due(t.host.Boot, t.host.Boottime()), t.isBegun():
+		name, left := t.record.Profile.Name, t.record.Phase == Undoing || t.isBegun()
 		all, whole := t.undo()
 		t.settled = all
 		switch {

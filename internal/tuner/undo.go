@@ -22,22 +22,24 @@ func way() []knob.Phase {
 
 // undo puts the originals back, phase by phase, and forgets the record when all are, which it
 // returns. The record says before it that an undo is under way, unless the one on disk is due: a commit after a kill
-// would commit what is no longer there. A full disk does not hold up an undo, and neither does a disk that waits for
+// would commit what is no longer there. Entries of limits that go back before that record stay until the end, and show
+// that the undo had begun. A full disk does not hold up an undo, and neither does a disk that waits for
 // threads of the kernel: limits of real-time threads go back before the first word to the disk where that tightens
 // them, and else after all others.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	tightens, record := undoTightens(t.host.Root.FS(), t.journal), sync.OnceFunc(t.recordUndo)
+	var back []apply.Restored
 	if tightens {
-		all = tries(t.limits)
+		back = tries(func() []apply.Restored { return t.applier.PutBack(isLimit) })
 	}
 	if !t.record.Due(t.host.Boot, t.host.Boottime()) {
 		record()
 	}
-	all = latest(all, tries(t.pass))
+	all = tries(t.pass)
 	if !tightens && !isWhole(all) { // threads may have their policies still
 		record()
 	}
-	limits := tries(t.limits)
+	limits := done(back, tries(t.limits))
 	failed := has(all, apply.OutcomeFailed)
 	if all = latest(all, limits); failed && has(limits, apply.OutcomeRestored) {
 		all = latest(all, tries(t.pass))
@@ -58,6 +60,27 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 		record()
 	}
 	return all, whole
+}
+
+// done has what became of the limits, of which some were put back before.
+func done(before, now []apply.Restored) []apply.Restored {
+	for i, r := range now {
+		was := slices.ContainsFunc(before, func(b apply.Restored) bool {
+			return b.Entry.Target == r.Entry.Target && b.Outcome == apply.OutcomeRestored
+		})
+		if was && r.Outcome == apply.OutcomeAlready {
+			now[i].Outcome = apply.OutcomeRestored
+		}
+	}
+	return now
+}
+
+// isBegun says whether a rollback of what was committed was killed before that was on record: a limit of real-time
+// threads was put back, and its entry is there still.
+func (t *Tuner) isBegun() bool {
+	return t.record.Phase == Committed && slices.ContainsFunc(t.journal.Select(isLimit), func(e journal.Entry) bool {
+		return e.IsOriginal(t.applier.Kinds(), e.Intent)
+	})
 }
 
 // recordUndo is best effort.
