@@ -18,9 +18,11 @@ const (
 	startField = 19
 )
 
-// noSetAffinity is the flag of a thread of the kernel that stays on its CPUs
-// (PF_NO_SETAFFINITY, include/linux/sched.h).
-const noSetAffinity = 0x04000000
+// Flags of a thread (include/linux/sched.h).
+const (
+	exiting       = 0x00000004 // PF_EXITING
+	noSetAffinity = 0x04000000 // PF_NO_SETAFFINITY: a thread of the kernel that stays on its CPUs.
+)
 
 // ThreadAffinity returns the CPUs that a thread may run on (sched_getaffinity(2)): what it
 // asked for, as far as its group has it. The error is the kernel's, ESRCH for a thread
@@ -66,6 +68,13 @@ func ProcessThreads(pid int) ([]int, error) {
 func ThreadIsBound(tid int) bool {
 	flags, err := threadStat(tid, flagsField)
 	return err == nil && flags&noSetAffinity != 0
+}
+
+// ThreadEnds says that a thread runs no program any more, and ends. It may still have files open and locked, as others of
+// its process. Of a thread that is gone it says false.
+func ThreadEnds(tid int) bool {
+	flags, err := threadStat(tid, flagsField)
+	return err == nil && flags&exiting != 0
 }
 
 // ThreadStat is the file of a thread's state under a /proc. It is not /proc/<tid>/stat: that one is of the whole

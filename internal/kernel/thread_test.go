@@ -34,6 +34,29 @@ func TestThread(t *testing.T) {
 	}
 }
 
+// TestThreadEnds: of a process that has ended and was not waited for, the first thread ends.
+func TestThreadEnds(t *testing.T) {
+	child, err := os.StartProcess("/proc/self/exe", []string{"child", "-test.run=^$"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, child.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !ThreadEnds(child.Pid) {
+		t.Errorf("thread %d has ended", child.Pid)
+	}
+	if _, err := child.Wait(); err != nil {
+		t.Error(err)
+	}
+	if ThreadEnds(child.Pid) {
+		t.Errorf("thread %d is gone", child.Pid)
+	}
+	if ThreadEnds(os.Getpid()) {
+		t.Error("this process goes on")
+	}
+}
+
 // TestThreadStat: the state of a thread is read where the kernel looks at that thread alone, of one that leads its
 // process, of another one, and of one that ended.
 func TestThreadStat(t *testing.T) {

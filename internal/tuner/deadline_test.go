@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,8 +32,9 @@ const (
 	childSettings = "BERTH_TEST_TUNE_SETTINGS"
 	childStep     = "BERTH_TEST_TUNE_STEP"
 	childConfirm  = "BERTH_TEST_TUNE_CONFIRM"
-	// childStops has the child stop at its step, and not die.
+	// childStops has the child stop at its step, and not die; childEnds has its first thread end before the first.
 	childStops = "BERTH_TEST_TUNE_STOPS"
+	childEnds  = "BERTH_TEST_TUNE_ENDS"
 )
 
 // never is a step that no child comes to.
@@ -87,6 +90,9 @@ func TestApplyChild(t *testing.T) {
 	confirm, err := time.ParseDuration(os.Getenv(childConfirm))
 	must(t, err)
 	values := childValues()
+	if os.Getenv(childEnds) != "" {
+		endFirstThread()
+	}
 	step := 0
 	signal := syscall.SIGKILL
 	if os.Getenv(childStops) != "" {
@@ -104,6 +110,23 @@ func TestApplyChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // after the last step
+}
+
+// endFirstThread ends the first thread of this process, as a signal that kills does before another that gets no CPU.
+func endFirstThread() {
+	for {
+		go func() {
+			runtime.LockOSThread()
+			for unix.Gettid() != os.Getpid() {
+				time.Sleep(time.Hour) // and keeps its thread, so that the next one has another
+			}
+			_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+		}()
+		time.Sleep(10 * time.Millisecond)
+		if _, err := os.Stat("/proc/self/exe"); err != nil {
+			return
+		}
+	}
 }
 
 // childValues are the settings that a child is given.
@@ -296,27 +319,31 @@ func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
 	r.undone(t) // so that the child ends, too
 }
 
-// TestDeadlineOfAStoppedApply: an apply that a signal stopped holds the directory. At the deadline it goes on, ends, and
-// is undone.
+// TestDeadlineOfAStoppedApply: an apply that a signal stopped holds the directory, also one of which the first thread has
+// ended. At the deadline it goes on, ends, and is undone.
 func TestDeadlineOfAStoppedApply(t *testing.T) {
-	h := newHost(t)
-	h.write("/proc/sys/kernel/random/boot_id", boot)
-	before := h.files()
-	r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 3 * time.Second}
-	t.Cleanup(func() { r.kept(t) })
-	const writing = 8
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")
-	child.Env = append(append(os.Environ(), r.environ(writing)...), childStops+"=1")
-	must(t, child.Start())
-	var status syscall.WaitStatus
-	_, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED, nil)
-	must(t, err)
-	if !status.Stopped() || cmp.Equal(before, h.files()) {
-		t.Fatalf("it did not stop in the middle of its writes: %v", status)
-	}
-	_ = child.Wait() // it kills itself once it has gone on
-	r.undone(t)
-	if d := cmp.Diff(before, h.files()); d != "" {
-		t.Error(d)
+	for name, more := range map[string][]string{"whole": nil, "without its first thread": {childEnds + "=1"}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.write("/proc/sys/kernel/random/boot_id", boot)
+			before := h.files()
+			r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 3 * time.Second}
+			t.Cleanup(func() { r.kept(t) })
+			const writing = 8
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")
+			child.Env = slices.Concat(os.Environ(), r.environ(writing), []string{childStops + "=1"}, more)
+			must(t, child.Start())
+			var status syscall.WaitStatus
+			_, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED, nil)
+			must(t, err)
+			if !status.Stopped() || cmp.Equal(before, h.files()) {
+				t.Fatalf("it did not stop in the middle of its writes: %v", status)
+			}
+			r.undone(t)
+			_ = child.Wait() // it killed itself once it had gone on
+			if d := cmp.Diff(before, h.files()); d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }

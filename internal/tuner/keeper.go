@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/process"
 )
 
@@ -253,14 +254,18 @@ const (
 	starved            // A command works there past the deadline.
 )
 
-// isThisProgram says whether a process runs what this one does. The number may be of another pid namespace.
+// isThisProgram says whether a process runs what this one does, or ends. The number may be of another pid namespace. Of a
+// process that was killed the first thread may be gone, and others wait for a CPU: any thread answers for it.
 func isThisProgram(pid int) bool {
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {
 		return false
 	}
-	its, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
-	return err == nil && os.SameFile(own, its)
+	threads, err := kernel.ProcessThreads(pid)
+	return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(tid int) bool {
+		its, err := os.Stat(fmt.Sprintf("/proc/%d/exe", tid))
+		return !kernel.ThreadEnds(tid) && (err != nil || !os.SameFile(own, its))
+	})
 }
 
 // atWork says whether another command works there. What a process has applied so far may keep it from its end: past the
