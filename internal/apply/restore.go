@@ -273,6 +273,7 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 func (a *Applier) mayBeKilled(call *call, c plan.Change) {
 	if call.keeps || a.mayStop(c) {
 		_ = a.journal.Intend(c) // best effort, as for the half way of a list
+		a.step(StepIntended, c.Target)
 	}
 }
 

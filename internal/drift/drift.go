@@ -119,7 +119,7 @@ const grace = 10 * time.Second
 // started.
 func (w *Watch) guard(dir string) error {
 	record, is, err := tuner.Load(dir)
-	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) {
+	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) && !record.Begun(dir, w.opts.Boot) {
 		return err
 	}
 	seen := guarded{since: record.Since, phase: record.Phase, at: w.opts.Boottime()}
@@ -214,6 +214,9 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
 	if found.Ended {
 		return found, true, nil
+	}
+	if record.Begun(dir, w.opts.Boot) { // a rollback, which its keeper finishes
+		return nil, false, nil
 	}
 	originals, err := journal.Load(dir, driver.Values())
 	if err != nil {

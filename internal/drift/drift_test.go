@@ -337,3 +337,61 @@ func TestOverdueProfileIsGuarded(t *testing.T) {
 		}
 	})
 }
+
+// TestKilledRollbackIsFinished: the agent has a keeper finish a rollback that was killed before the record said so, and
+// writes nothing itself.
+func TestKilledRollbackIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		const limit, autogroup = "/proc/sys/kernel/sched_rt_runtime_us", "/proc/sys/kernel/sched_autogroup_enabled"
+		h.write(limit, "950000")
+		h.write("/proc/sys/kernel/sched_rt_period_us", "1000000")
+		h.write("/proc/self/mountinfo", "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+		h.write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids")
+		groups, err := cgroup.Open(h.root)
+		must(t, err)
+		kept := 0
+		h.watch = drift.New(drift.Options{
+			Root: h.root, Boot: "boot", Groups: groups, Now: time.Now, Boottime: func() time.Duration { return time.Hour },
+			Keep: func(tuner.Applied) error { kept++; return nil },
+		})
+		h.run()
+		var o tuner.Order
+		o.Profile.Name = "quick"
+		for file, value := range map[string][2]string{limit: {"unlimited", "-1"}, autogroup: {"off", "0"}} {
+			k, _, _ := knob.At(file)
+			o.Settings = append(o.Settings, tune.Setting{
+				Knob: k.Name, File: file, Want: value[0], Write: value[1], Support: knob.Settable, Phase: knob.PhaseAt(file),
+			})
+		}
+		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+		h.want(h.minute(), 0, 0)
+		if kept != 0 {
+			t.Fatalf("%d keepers while the profile is in force", kept)
+		}
+		type killed struct{}
+		h.step = func(step string) {
+			if strings.HasPrefix(step, "the original was read back") {
+				panic(killed{})
+			}
+		}
+		h.tuner(func(u *tuner.Tuner) {
+			defer func() {
+				if _, is := recover().(killed); !is {
+					t.Error("the rollback was not killed")
+				}
+			}()
+			u.Rollback()
+		})
+		h.step = nil
+		h.want(h.minute(), 0, 0)
+		if kept != 1 {
+			t.Errorf("%d keepers, want 1", kept)
+		}
+		for file, want := range map[string]string{limit: "950000", autogroup: "0"} {
+			if text, err := os.ReadFile(filepath.Join(h.dir, file)); strings.TrimSpace(string(text)) != want || err != nil {
+				t.Errorf("%s is %s, %v, want %s", file, text, err, want)
+			}
+		}
+	})
+}

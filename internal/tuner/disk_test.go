@@ -373,7 +373,16 @@ func TestRollbackKilledAtEachStep(t *testing.T) {
 				}
 				died++
 				if cmp.Equal(applied, h.files()) { // it may not have begun
+					var commit error
+					h.do(func(u *tuner.Tuner) { commit = u.Commit() })
+					h.do(func(*tuner.Tuner) {})
+					if commit == nil && !cmp.Equal(applied, h.files()) {
+						t.Errorf("killed at step %d: what was committed since is undone", fatal)
+					}
 					continue
+				}
+				if a, is, err := tuner.Load(h.state); is && !a.Due(h.boot, h.boottime) && !a.Begun(h.state, h.boot) || err != nil {
+					t.Errorf("killed at step %d: no command sees that it is undone in part: %+v, %v", fatal, a, err)
 				}
 				h.do(func(u *tuner.Tuner) {
 					if err := u.Commit(); err == nil {
@@ -393,6 +402,31 @@ func TestRollbackKilledAtEachStep(t *testing.T) {
 				t.Error("it died at no step")
 			}
 		})
+	}
+}
+
+// TestKeeperFinishesARollback: a keeper that is started once a rollback of what was committed was killed finishes it.
+func TestKeeperFinishesARollback(t *testing.T) {
+	h := newHost(t)
+	h.write(rtRuntime, "950000")
+	h.write(rtPeriod, "1000000")
+	before := h.files()
+	values := some()
+	values[rtRuntime] = "-1"
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, values)); must(t, err) })
+	for fatal := 1; h.files()[rtRuntime] == "-1"; fatal++ {
+		if !h.command(fatal, func(u *tuner.Tuner) { u.Rollback() }) {
+			t.Fatal("it did not die")
+		}
+	}
+	if a, _, err := tuner.Load(h.state); a.Phase != tuner.Committed || err != nil {
+		t.Fatalf("on record: %+v, %v", a, err)
+	}
+	if _, err := tuner.Await(t.Context(), h.host()); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -28,20 +28,24 @@ func way() []knob.Phase {
 // them, and else after all others.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	tightens, record := undoTightens(t.host.Root.FS(), t.journal), sync.OnceFunc(t.recordUndo)
+	isDue := t.record.Due(t.host.Boot, t.host.Boottime())
 	var back []apply.Restored
-	if tightens {
+	switch {
+	case tightens && isDue:
+		back = tries(t.limits)
+	case tightens:
 		back = tries(func() []apply.Restored { return t.applier.PutBack(isLimit) })
 	}
-	if !t.record.Due(t.host.Boot, t.host.Boottime()) {
+	if !isDue {
 		record()
 	}
 	all = tries(t.pass)
 	if !tightens && !isWhole(all) { // threads may have their policies still
 		record()
 	}
-	limits := done(back, tries(t.limits))
-	failed := has(all, apply.OutcomeFailed)
-	if all = latest(all, limits); failed && has(limits, apply.OutcomeRestored) {
+	limits := tries(t.limits)
+	again := has(all, apply.OutcomeFailed) && has(limits, apply.OutcomeRestored)
+	if all = latest(all, done(back, limits)); again {
 		all = latest(all, tries(t.pass))
 	}
 	t.sayDormant(all)
@@ -62,25 +66,49 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	return all, whole
 }
 
-// done has what became of the limits, of which some were put back before.
+// done returns one line for each limit, given those of the tries before the record of the undo and after it.
 func done(before, now []apply.Restored) []apply.Restored {
-	for i, r := range now {
-		was := slices.ContainsFunc(before, func(b apply.Restored) bool {
-			return b.Entry.Target == r.Entry.Target && b.Outcome == apply.OutcomeRestored
-		})
-		if was && r.Outcome == apply.OutcomeAlready {
+	for _, b := range before {
+		i := slices.IndexFunc(now, func(r apply.Restored) bool { return r.Entry.Target == b.Entry.Target })
+		switch {
+		case i < 0: // its entry is forgotten
+			now = append(now, b)
+		case b.Outcome == apply.OutcomeRestored && now[i].Outcome == apply.OutcomeAlready:
 			now[i].Outcome = apply.OutcomeRestored
 		}
 	}
 	return now
 }
 
-// isBegun says whether a rollback of what was committed was killed before that was on record: a limit of real-time
-// threads was put back, and its entry is there still.
+// Begun reports whether a rollback of a committed profile, or of a trial, was killed before the record said so. The
+// journal beside the record shows it: a limit of real-time threads goes back first, and its entry has the original for
+// its intent until the end. A journal that cannot be read shows no rollback.
+func (a Applied) Begun(dir, boot string) bool {
+	if !a.mayBeBegun(boot) {
+		return false
+	}
+	s, err := journal.Load(dir, driver.Values())
+	if err != nil {
+		return false
+	}
+	entries, _ := s.Of(boot)
+	return returns(entries)
+}
+
+// isBegun is Begun for the record and the journal of an open directory.
 func (t *Tuner) isBegun() bool {
-	return t.record.Phase == Committed && slices.ContainsFunc(t.journal.Select(isLimit), func(e journal.Entry) bool {
-		return e.IsOriginal(t.applier.Kinds(), e.Intent)
-	})
+	return t.record.mayBeBegun(t.host.Boot) && returns(t.journal.Entries())
+}
+
+// mayBeBegun reports whether the record says that the profile is in force.
+func (a Applied) mayBeBegun(boot string) bool {
+	return a.Stands(boot) && (a.Phase == Committed || a.Phase == Trial)
+}
+
+// returns reports whether a limit of real-time threads was to get its original back.
+func returns(entries []journal.Entry) bool {
+	kinds := driver.Values()
+	return slices.ContainsFunc(entries, func(e journal.Entry) bool { return isLimit(e) && e.IsOriginal(kinds, e.Intent) })
 }
 
 // recordUndo is best effort.
