@@ -19,7 +19,7 @@ func metrics() []capability.Metric {
 	all := []capability.Metric{
 		{Name: metricUse, Help: "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."},
 		{Name: metricPool, Help: "CPUs of the shared pool."},
-		{Name: metricLateness, Help: "Largest lateness of a look since the agent started: S in the bound of the burst law."},
+		{Name: metricLateness, Help: "Largest lateness of an observation since the agent started: S in the bound of the burst law."},
 		{Name: metricState, Help: "1 for the state each workload is in.", Labels: append(capability.WorkloadLabels(), "state")},
 	}
 	for _, m := range groupMetrics() {
@@ -51,7 +51,7 @@ func groupMetrics() []groupMetric {
 			func(g *Group, _ *Status) float64 {
 				return float64(g.Facts.Standing) / float64(max(g.Facts.Period, 1))
 			}),
-		metric("cpu_ceiling_cpus", "What the node guard allows the quota to be, in CPUs.",
+		metric("cpu_ceiling_cpus", "The highest quota that the node guard allows, in CPUs.",
 			func(g *Group, _ *Status) float64 { return float64(g.Facts.Ceiling) }),
 		metric("burst_credit_cpu_seconds", "Credit left for running above the limit; negative is a debt.",
 			func(g *Group, _ *Status) float64 { return float64(g.Ledger.Credit) }),
@@ -63,7 +63,7 @@ func groupMetrics() []groupMetric {
 			func(_ *Group, s *Status) float64 { return float64(s.AncestorThrottled) }),
 		counter("writes_total", "Writes to the group's files.",
 			func(_ *Group, s *Status) float64 { return float64(s.Writes) }),
-		counter("write_errors_total", "Writes that were refused or did not take effect.",
+		counter("write_errors_total", "Writes that the kernel refused or that had no effect.",
 			func(_ *Group, s *Status) float64 { return float64(s.Refused) }),
 	}
 }

@@ -78,10 +78,10 @@ func newAgentCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the node agent until a signal stops it",
-		Long: `Runs the node agent in the foreground. It reads workloads from workloadDir, picks
-up changed files by itself (SIGHUP does it at once) and serves /metrics, /healthz,
-/readyz and the page that berth web names. On SIGTERM or Ctrl-C quotas and bursts
-above the limits go back.`,
+		Long: `Runs the node agent in the foreground. The agent reads workloads from workloadDir,
+notices changed files (at once with SIGHUP) and serves /metrics, /healthz, /readyz
+and the page that berth web links to. On SIGTERM or Ctrl-C the agent puts back quotas
+and bursts that are above the limits.`,
 		Example: `  berth agent --print-config | sudo tee /etc/berth/agent.yaml
   berth agent --config /etc/berth/agent.yaml`,
 		Args: noArgs,
@@ -104,7 +104,7 @@ above the limits go back.`,
 	configFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.hostIP, "host-ip", "", "in a cluster: the address of this node, where its kubelet listens")
 	cmd.Flags().StringVar(&f.node, "node-name", "", "in a cluster: the name of the Node object, instead of cluster.nodeName of the file")
-	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) if the value of another writer stood in the way")
+	cmd.Flags().BoolVar(&f.restore, "restore", false, "put everything back on stop, and fail (exit 4) where another program changed a value")
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the agent's file with all defaults and comments, and exit")
 	cmd.Flags().BoolVar(&checkHealth, "check-health", false, "ask the agent that runs with this file whether its loop turns, and exit: 0 if so, 1 if not")
 	cmd.Flags().StringVar(&stateDir, "state-dir", "", "with --check-health: the state directory of that agent, instead of reading the file")

@@ -23,7 +23,7 @@ import (
 func newBenchCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what Berth does here, side by side with what it is compared to",
+		Short: "Measure what Berth does on this host, side by side with the alternatives",
 	}
 	var threshold int
 	thresholdFlag(cmd.PersistentFlags(), &threshold)
@@ -133,12 +133,12 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
 	flags.IntVar(&o.Neighbours, "neighbours", 0, "servers beside the measured one, each with a quarter of its limit and load, treated alike")
-	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run, "+bench.GoDefault+" only where it is named; all are compared with unlimited")
+	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run ("+bench.GoDefault+" runs only if named); each is compared with unlimited")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
 	flags.StringVar(&f.peer, "peer-command", "", "another agent to run as an arm: a program and arguments between blanks, without a shell; "+
 		bench.PeerGroup+" stands for the server's group")
 	flags.DurationVar(&o.Peer.Settle, "peer-settle", defaultSettle, "how long the peer runs before it is measured")
-	flags.BoolVar(&f.saved, "cores-saved", false, "search for the smallest limits that would do, instead of comparing arms at one")
+	flags.BoolVar(&f.saved, "cores-saved", false, "search for the smallest sufficient limits, instead of comparing arms at one limit")
 }
 
 // checkGiven refuses 0 where it was given and does not stand for not given, and arms

@@ -20,15 +20,15 @@ func newBenchInterference(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "interference",
 		Short: "Request latency beside work that takes all CPUs, with each way to keep it off",
-		Long: `Runs a request server alone, and beside a thread for every CPU that only burns:
-with default shares, with the lowest weight (what the kubelet gives BestEffort
-pods), with a quota of 80 % of the machine, idle (cpu.idle), idle and off a
-few CPUs of each L3 (a pull reserve), and on cores of its own, where the law of
-the boundary puts them; then alone again. All arms have the same arrivals, and
-their order rotates.
+		Long: `Measures a request server alone, and beside one busy thread for each CPU. The arms treat
+these threads differently: default shares; the lowest weight (as the kubelet gives
+BestEffort pods); a quota of 80 % of the machine; idle (cpu.idle); idle and kept off a few
+CPUs of each L3 (a pull reserve); and cores of their own, as the law of the boundary
+chooses them. One more arm is the server alone again. All arms have the same arrivals,
+and their order rotates.
 
-The full run takes about fourteen minutes; --quick takes two minutes and
-cannot judge every goal. It needs cpu.idle (Linux 5.15).`,
+The full run takes about fourteen minutes; --quick takes two minutes and cannot judge
+every goal. The command needs cpu.idle (Linux 5.15).`,
 		Example: `  berth bench interference --quick
   berth bench interference --out DIR`,
 		Args: noArgs,

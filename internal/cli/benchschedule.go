@@ -44,7 +44,7 @@ hour on two CPUs, and 2 GiB of memory. Interrupted, it prints what it has so far
 	f.given = flags
 	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw data, the logs and summary.json")
-	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s in which etcd, kube-apiserver, berth-scheduler and benchschedule are")
+	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s that have etcd, kube-apiserver, berth-scheduler and benchschedule")
 	flags.IntSliceVar(&o.Nodes, "nodes", nil, "sizes of the cluster (default 1000,5000, quick 1000)")
 	flags.IntSliceVar(&o.Percentages, "percentages", nil, "values of percentageOfNodesToScore, 0 is its default (default 0,100, quick 0)")
 	flags.IntVar(&o.Pods, "pods", 0, "pods of one run (default 1000, quick 300)")

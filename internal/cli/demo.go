@@ -26,7 +26,7 @@ func newDemoCommand(g *globals) *cobra.Command {
 	duration, threshold := 90*time.Second, bench.DefaultThreshold
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run the main job on this host with real workloads, then prove that the host is as it was",
+		Short: "Run Berth on this host with real workloads, then prove that the host is as before",
 		Long: `Starts a request server of its own under bursty load, without a limit, with a CPU
 limit, and with the same limit and Berth's agent, and compares them in one table.
 Then it kills the agent, rolls back, and shows that every file reads as before.

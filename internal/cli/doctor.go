@@ -41,13 +41,13 @@ func newDoctorCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say why this host is slow: symptom, evidence, remedy",
-		Long: `Reads the kernel's counters twice and says what is wrong with CPUs, memory nodes,
-quotas, interrupts and settings of this host, the gravest finding first, each with
-the values that it was found by. What could not be checked is listed with the reason.
+		Long: `Reads the kernel's counters twice and reports what is wrong with CPUs, memory nodes,
+quotas, interrupts and settings of this host. The gravest finding comes first. Each
+finding shows its evidence. Checks that were not possible are listed with the reason.
 
-It writes nothing to the host and needs no root; as root it sees more. It exits with 0
-whatever it finds. --bundle records both samples in one file, without command lines,
-environment or host names; --root reads such a file.`,
+The command writes nothing to the host and needs no root, but root sees more. The exit
+code is 0 whatever the findings are. --bundle records both samples in one file, without
+command lines, environment or host names; --root reads such a file.`,
 		Example: `  berth doctor
   berth doctor --interval 30s -o json
   berth doctor --bundle host.txtar

@@ -62,17 +62,17 @@ func newExplainCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain WORKLOAD | pod/NAME",
 		Short: "Say why a workload has this quota now, or a pod these CPUs",
-		Long: `Says what Berth sees of one workload, which rule decides its quota with the
-numbers in it, and what was written. Of a workload whose quota moves it names the
-processes that follow it: of Go, and Java virtual machines. It only reads.
+		Long: `Shows what Berth observes of one workload, which rule decides its quota, with the
+figures, and what the agent wrote. If the quota moves, the output names the processes
+that adapt to it: Go programs and Java virtual machines. The command only reads.
 
 A container of this node has the name namespace/pod/container.
 
-With pod/NAME it asks a Kubernetes cluster, with one list request for nodes,
-NodeTopologies, pods and the agents' Leases each. Of a bound pod it says which CPUs and memory nodes
-its containers have, and how they compare with what a new placement would get;
-of a pending one what each node says to it now. Where a copy of this program is
-called kubectl-berth, "kubectl berth explain pod/NAME" is the same.`,
+With pod/NAME the command asks a Kubernetes cluster: one list request each for nodes,
+NodeTopologies, pods and the agents' Leases. For a bound pod it shows the CPUs and memory
+nodes of its containers, and compares them with a new placement. For a pending pod it
+shows why each node refuses it now, or which node would take it. If a copy of this
+program is called kubectl-berth, "kubectl berth explain pod/NAME" does the same.`,
 		Example: "  berth explain redis\n  berth explain pod/go-demo-7d9f-x2x4z -n shop\n  kubectl berth explain pod/go-demo-7d9f-x2x4z",
 		Args:    explainArgs,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {

@@ -111,12 +111,12 @@ func newMemoryShowCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [WORKLOAD | --pid PROCESS]",
 		Short: "Show on which NUMA nodes the pages of workloads are",
-		Long: `Shows for each workload that the agent knows, or without an agent each one in
-workloadDir, how many bytes it has on each NUMA node, how much of that is on the
-nodes of its CPUs (the ratio, in per cent, rounded down), and what the last pass
-left elsewhere and why. Anonymous, shared and huge pages count, page cache does
-not: it is never moved. Above that each node's free memory, and how much of it
-may be filled by moving pages (room). It only reads.`,
+		Long: `Shows the memory of each workload: bytes on each NUMA node, the share on the nodes of
+its CPUs (the ratio, in per cent, rounded down), and the pages that the last pass left
+elsewhere, with the reason. It asks the agent; without an agent it reads workloadDir.
+The figures include anonymous, shared and huge pages. They exclude page cache, which
+Berth never moves. A first table has the free memory of each node, and how much of it
+moved pages may fill (room). The command only reads.`,
 		Example: `  berth memory show
   berth memory show redis -o json
   berth memory show --pid 4711

@@ -70,15 +70,16 @@ func newMemoryMigrateCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate WORKLOAD | --pid PROCESS",
 		Short: "Move the pages of one workload to the NUMA nodes of its CPUs, once",
-		Long: `Walks the processes of one workload and moves their anonymous, shared and huge
-pages from other NUMA nodes to those of its CPUs, or to those of --to. It moves as
-much as the target has room for, and not faster than --rate. Page cache stays, and
-so do pages that processes of other groups have mapped, pages under a memory
-policy, and pages that the kernel cannot move: they are counted by reason.
+		Long: `Moves anonymous, shared and huge pages of one workload from other NUMA nodes to those
+of its CPUs, or to those of --to. It moves as many pages as the target has room for,
+not faster than --rate. It leaves page cache. It also leaves pages that processes of other
+groups have mapped, pages under a memory policy, and pages that the kernel cannot move;
+the output counts these by reason.
 
-With --pid it is the group that the process has to itself. Ctrl-C stops within one
-call; what was moved stays moved, and nothing has to be put back. It needs root, or
-CAP_SYS_PTRACE. While the agent moves the same group it is refused (exit code 4).`,
+With --pid it moves the pages of the process's group, which may hold no other process.
+Ctrl-C stops it within one system call. Moved pages stay moved; there is nothing to put
+back. The command needs root or CAP_SYS_PTRACE. It refuses a group whose pages the agent
+is moving (exit code 4).`,
 		Example: `  berth memory migrate redis --dry-run
   berth memory migrate redis --rate 1024
   berth memory migrate --pid 4711 --to 0`,
@@ -97,7 +98,7 @@ CAP_SYS_PTRACE. While the agent moves the same group it is refused (exit code 4)
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&f.to, "to", "", "move to these `NODES`, as 0 or 0-1, instead of those of its CPUs")
-	cmd.Flags().Int64Var(&f.rate, "rate", 0, "move at most so many `MIB` a second, 0 for no limit (default: maxBandwidthMiBps of the agent's file)")
+	cmd.Flags().Int64Var(&f.rate, "rate", 0, "move at most `MIB` a second, 0 for no limit (default: maxBandwidthMiBps of the agent's file)")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count what would move, and move nothing")
 	return cmd
 }

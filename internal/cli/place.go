@@ -53,17 +53,18 @@ func newPlaceCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "place --cpus N",
 		Short: "Choose CPUs on this machine, or on a described one",
-		Long: `Chooses CPUs for one container, with the functions that the scheduler uses, and
-says why these. It only computes: nothing is pinned and nothing is remembered.
+		Long: `Chooses CPUs for one container, with the functions of the scheduler, and gives the
+reasons. The command only computes: it pins nothing and remembers nothing.
 
-Policies are preferences: where they cannot be had, the next best answer is
-given and the reasons say so. With --required they are conditions.
---taken are CPUs that others have for themselves, --reserved are kept for the
-system; both may be repeated. One whole core always stays free for everything
-that is not pinned, unless --whole-machine is given. mems are the NUMA nodes of the answer that have memory: how much memory
-the container needs is not known here, so it is never widened for lack of it.
+Policies are preferences. If a policy cannot be met, the command gives the next best
+answer and says so in the reasons. With --required, policies are conditions. --taken
+names CPUs that other containers have exclusively, --reserved names CPUs kept for the
+system; both may be repeated. One whole core always stays free for containers that are
+not pinned, unless --whole-machine is given. The mems of the answer are its NUMA nodes
+that have memory. The command does not know how much memory the container needs, so it
+adds no nodes for lack of memory.
 
-Exit code 1 says that it does not fit, and why.`,
+Exit code 1 says that the container does not fit, and why.`,
 		Example: `  berth place --cpus 4
   berth place --cpus 8 --taken 0-3,32-35 --numa-policy SingleNUMANode --required
   berth topology -o json >machine.json
@@ -92,7 +93,7 @@ Exit code 1 says that it does not fit, and why.`,
 func (f *placeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.IntVar(&f.cpus, "cpus", 0, "how many CPUs, 1 or more")
-	fs.StringArrayVar(&f.taken, "taken", nil, "CPUs that others have for themselves, a `LIST` such as 0-3,8; may be repeated")
+	fs.StringArrayVar(&f.taken, "taken", nil, "CPUs that other containers have exclusively, a `LIST` such as 0-3,8; may be repeated")
 	fs.StringArrayVar(&f.reserved, "reserved", nil, "CPUs kept for the system, a `LIST`; may be repeated")
 	fs.StringVar(&f.policy, "policy", string(v1alpha1.CPUBindFullPCPUs), "how the CPUs lie on cores: "+joined(bindPolicies()))
 	fs.StringVar(&f.exclusive, "exclusive", string(v1alpha1.CPUExclusiveNone), "what is not shared with others: "+joined(v1alpha1.CPUExclusivePolicies()))
@@ -100,7 +101,7 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.strategy, "strategy", string(v1alpha1.NUMAMostAllocated), "which of equally near CPUs: "+joined(v1alpha1.NUMAAllocateStrategies()))
 	fs.BoolVar(&f.efficiency, "efficiency-cores", false, "also use efficiency cores")
 	fs.BoolVar(&f.required, "required", false, "the policies are conditions, not preferences")
-	fs.BoolVar(&f.whole, "whole-machine", false, "also give out the last whole core, which the scheduler keeps for all that is not pinned")
+	fs.BoolVar(&f.whole, "whole-machine", false, "also give out the last whole core, which the scheduler keeps for containers that are not pinned")
 	fs.StringVar(&f.file, "topology", "", "the machine in this `FILE`, in any form that berth topology writes, instead of the host; - is standard input")
 	for name, allowed := range map[string][]string{
 		"policy": texts(bindPolicies()), "exclusive": texts(v1alpha1.CPUExclusivePolicies()),

@@ -28,29 +28,30 @@ func newRepackCommand(g *globals) *cobra.Command {
 	var o repackOptions
 	cmd := &cobra.Command{
 		Use:   "repack NODE",
-		Short: "Make room on a node by the fewest moves of running pods",
+		Short: "Make room on a node with the fewest moves of running pods",
 		Long: `Gives running pods other CPUs of their node, so that a pod which is pending because of
-fragmentation finds room there, or where none is so that more L3 domains are free as
-a whole. No container restarts. With --dry-run it says which moves these are, for
-each pending pod and for L3 domains, and changes nothing; without it the first of
-these plans is carried out. Run it again for the next one.
+fragmentation finds room there. If no plan helps such a pod, it frees more whole L3
+domains instead. No container restarts. With --dry-run the command shows these plans, for
+each such pod and for L3 domains, and changes nothing. Without it the command carries out
+the first plan. Run it again for the next plan.
 
-A plan moves only pods with the annotation berth.dev/movable: "true". It has the fewest
-moves that there can be. They come one after the other: the CPUs of each are free when
-it begins. No pod is worse off than before: not in more NUMA nodes, sockets or L3
-domains, not on more cores that it has partly, not farther from memory or devices.
-On a large node the search may end early; the output says so.
+A plan moves only pods with the annotation berth.dev/movable: "true", and has the fewest
+moves possible. Moves come one after the other: the CPUs of a move are free when it
+begins. No pod is worse off than at first: it spans no more NUMA nodes, sockets or L3
+domains, holds no more cores in part, and is no farther from its memory or devices. On a
+large node the search may end early; the output says so.
 
-The agent of the node moves the pods, and refuses a move that is not possible any more.
-The command ends with the first move that is not carried out, and says how far each
-one is: exit code 1 where it was refused, 4 where the agent is away or did not answer
-in time, or where the answer of the API server is lost: the move may be asked for then,
-and is withdrawn like one that takes too long. At Ctrl-C the move under way is withdrawn: it comes to its end if it began.
-What was moved stays.
+The agent of the node moves the pods. It refuses a move that is no longer possible. The
+command ends at the first move that fails, and reports the progress of each move. Exit
+code 1: the move was refused, by the agent or because the pod has changed. Exit code 4:
+the agent is away or did not answer in time, or the API server's answer was lost. After a
+lost answer the move may have been requested: the command withdraws it, as it withdraws a
+move that takes too long. Ctrl-C withdraws the current move, which completes if it has
+begun. Completed moves stay.
 
-The cluster is asked as by berth explain pod/NAME, and the moves are written into the
-status of the pods. With -f it is that of manifests, as with berth simulate; waiting
-pods are placed first, as far as they find room.`,
+The command queries the cluster as berth explain pod/NAME does, and writes the moves
+into the status of the pods. With -f it reads manifests instead, as berth simulate does,
+and first places the pods that wait, as far as there is room.`,
 		Example: `  kubectl berth repack node-a --dry-run
   kubectl berth repack node-a --max-moves 1
   berth repack node-a --dry-run -f nodes.yaml -f pods.yaml -o json`,
@@ -60,7 +61,7 @@ pods are placed first, as far as they find room.`,
 	}
 	o.registerCluster(cmd)
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "with --dry-run, manifests instead of a cluster: a `FILE`, a directory, or - for standard input; may be repeated")
-	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "say which moves there are, and change nothing")
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show the moves, and change nothing")
 	cmd.Flags().IntVar(&o.moves, "max-moves", simulate.MostMoves, "the most moves of a plan, 1 to 8")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "how long one move may take, at most 1h")
 	return cmd

@@ -65,25 +65,26 @@ func newRollbackCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback",
 		Short: "Put every original value back, also after a crash",
-		Long: `Puts back every value that Berth changed, as its journal recorded it. A value that
-another writer changed meanwhile is reported, not overwritten (exit code 4), unless
---leave-drifted lets it stay for good. While
-an agent runs nothing is done (exit code 4): stop it, it puts raised quotas back itself,
-and run this command again for the CPU sets. What a container runtime left with systemd
-is put back there, too, so that no daemon-reload undoes it; --dry-run does not ask
-systemd. Last come host profiles (berth tune), for which an agent does not have to be
-stopped: berth tune rollback.
+		Long: `Puts back every value that Berth changed, from the originals in its journal. It reports
+a value that another program has changed since, and does not overwrite it (exit code 4);
+with --leave-drifted such a value stays for good. While an agent runs, the command does
+nothing (exit code 4): stop the agent, which puts raised quotas back itself, and run the
+command again for the CPU sets.
 
-With --cluster the agents of a cluster do it, all of them: it sets state: restore in
-the ConfigMap berth-system/berth-config, and waits until each agent that lives is
-through. An agent counts as absent once its Lease does not change for two minutes, whatever
-clocks say, and its node is named. Where agents are not through in time, they are
-named too (exit code 4), and go on. Nothing is written on any node until the key
-state is removed again.
+The command also puts back what a container runtime recorded in systemd, so that no
+daemon-reload undoes the rollback; --dry-run does not ask systemd. Host profiles come
+last (see berth tune rollback, which does not need a stopped agent).
 
-An agent in a pod does not reach systemd. Where the container runtime uses the systemd
-driver, the next daemon-reload without an agent brings back what Berth answered, until
-a container ends. Once the agents are gone, run berth rollback on each such node.`,
+With --cluster all agents of a cluster put everything back. The command sets
+state: restore in the ConfigMap berth-system/berth-config, and waits until each live
+agent is done. An agent counts as absent once its Lease has not changed for two minutes,
+whatever the clocks say; the command names its node. It also names agents that are not
+done in time (exit code 4); these go on. No agent writes to its node until you remove
+the key state.
+
+An agent in a pod does not reach systemd. If the container runtime uses the systemd
+driver, the next daemon-reload without an agent brings back Berth's answers, until the
+container ends. Once the agents are gone, run berth rollback on each such node.`,
 		Example: "  berth rollback --dry-run\n  berth rollback --owner burst\n  berth rollback --cluster",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -155,7 +156,7 @@ type rollbackOptions struct {
 // flags are those that both commands have.
 func (o *rollbackOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be done and change nothing")
-	cmd.Flags().BoolVar(&o.leave, "leave-drifted", false, "let values stay that other programs changed, and forget their originals")
+	cmd.Flags().BoolVar(&o.leave, "leave-drifted", false, "leave values that other programs changed, and forget their originals")
 }
 
 // rollbackAll puts back what the agent changed, and what host profiles did, which have a

@@ -24,7 +24,7 @@ type clusterRollback struct {
 // flags registers them; when says in which case they count.
 func (o *clusterRollback) flags(cmd *cobra.Command, when string) {
 	o.kube.add(cmd, when)
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 4*time.Minute, when+"how long the agents are waited for")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 4*time.Minute, when+"how long to wait for the agents")
 }
 
 // restorationReport is the output of a rollback by the agents of a cluster; its JSON is a stable
@@ -39,15 +39,14 @@ func newClusterRollbackCommand(g *globals) *cobra.Command {
 		Use:   "rollback",
 		Short: "Have the agents of the cluster put every original value back",
 		Long: `Sets state: restore in the ConfigMap berth-system/berth-config, and waits until each
-agent that lives has put back every value that it changed. An agent counts as absent
-once its Lease does not change for two minutes, whatever clocks say. The command names its
-node: run berth rollback there. Where agents are not through in time, the command
-names them too (exit code 4), and they go on. Nothing is written on any node until
-the key state is removed again.
+live agent has put back every value that it changed. An agent counts as absent once its
+Lease has not changed for two minutes, whatever the clocks say. The command names its
+node: run berth rollback there. It also names agents that are not done in time (exit
+code 4); these go on. No agent writes to its node until you remove the key state.
 
-An agent in a pod does not reach systemd. Where the container runtime uses the systemd
-driver, the next daemon-reload without an agent brings back what Berth answered, until
-a container ends. Once the agents are gone, run berth rollback on each such node.`,
+An agent in a pod does not reach systemd. If the container runtime uses the systemd
+driver, the next daemon-reload without an agent brings back Berth's answers, until the
+container ends. Once the agents are gone, run berth rollback on each such node.`,
 		Example: "  berth rollback\n  berth rollback --timeout 10m -o json",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd, g) },

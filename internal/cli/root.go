@@ -109,8 +109,9 @@ func newRoot(s Streams, p Program, capabilities []capability.Info) *cobra.Comman
 		Long: `Berth gives every CPU-sensitive workload its place on a Linux host, proves what
 it did and can undo it.
 
-Exit codes: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this
-kernel or node, or not permitted to this user; 4 the host differs from what was applied, or a live agent holds it.`,
+Exit codes: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this kernel
+or node, or not permitted to this user; 4 the host differs from what was applied, or a
+live agent holds it.`,
 		Version:          p.Version,
 		SilenceErrors:    true,
 		SilenceUsage:     true,

@@ -42,23 +42,22 @@ func newRunCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [--cpus N|LIST] [--mems LIST] [--policy POLICY] [--slice DURATION] -- COMMAND [ARGS...]",
 		Short: "Run one command on its own CPUs and memory nodes, with its own scheduling policy",
-		Long: `Gives itself the CPUs, the memory nodes, the scheduling policy and the slice, then
-becomes COMMAND: same process id, and exit code and signals are those of COMMAND.
-What COMMAND starts has the same. Nothing of the host is changed, and nothing is
-to be undone.
+		Long: `Sets its own CPUs, memory nodes, scheduling policy and slice, then becomes COMMAND, with
+the same process id. Exit code and signals are those of COMMAND. Programs that COMMAND
+starts inherit the settings. Nothing on the host changes, so there is nothing to undo.
 
---cpus N chooses N CPUs as berth place does: whole cores in one cache first, of
-the NUMA nodes of --mems if given; not those that Berth gave a workload
-exclusively, that are isolated, reserved or outside of this control group or of
-what taskset left, nor, as long as there are others, those that other programs
-confine themselves to. --cpus LIST takes exactly those CPUs; the one CPU 4 is 4-4.
---mems binds strictly: memory comes from these NUMA nodes, or not at all. What no
-flag names stays as berth run was started: CPUs, memory policy, policy and slice.
+--cpus N chooses N CPUs as berth place does: whole cores in one cache first, on the NUMA
+nodes of --mems if given. It never chooses a CPU that a workload has exclusively, that is
+isolated or reserved, or that is outside this control group or the current affinity. It
+avoids CPUs to which other programs confine themselves, as long as there are others.
+--cpus LIST uses exactly these CPUs; write 4-4 for CPU 4 alone. --mems binds strictly:
+memory comes from these NUMA nodes or not at all. CPUs, memory policy, scheduling policy
+and slice stay as berth run was started, unless a flag sets them.
 
-Exit code 2 is a CPU or node that this machine or control group does not have, 3 a
-kernel without memory policies or slices of single threads (Linux 6.12), or a
-privilege that is missing (real-time policies need CAP_SYS_NICE), 4 a CPU that a
-workload has exclusively, 1 that N CPUs do not fit; all before COMMAND starts.`,
+All errors come before COMMAND starts. Exit code 1: N CPUs do not fit. 2: the machine or
+the control group lacks a CPU or node that you named. 3: the kernel has no memory
+policies, or no slices of single threads (Linux 6.12), or a privilege is missing
+(real-time policies need CAP_SYS_NICE). 4: a workload has a CPU of the list exclusively.`,
 		Example: `  berth run --cpus 4 --mems 1 -- ./server
   berth run --cpus 2-3 --policy fifo:40 -- ./poller
   berth run --policy batch --slice 20ms -- make -j8`,
@@ -89,9 +88,9 @@ workload has exclusively, 1 that N CPUs do not fit; all before COMMAND starts.`,
 	}
 	cmd.Flags().SetInterspersed(false) // What follows the command is the command's.
 	cmd.Flags().StringVar(&f.cpus, "cpus", "", "how many CPUs, `N`, or which, a LIST such as 0-3,8")
-	cmd.Flags().StringVar(&f.mems, "mems", "", "NUMA nodes of which memory is taken, a `LIST`")
+	cmd.Flags().StringVar(&f.mems, "mems", "", "NUMA nodes that memory comes from, a `LIST`")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "scheduling `POLICY`: "+profile.PolicyRange)
-	cmd.Flags().StringVar(&f.slice, "slice", "", "how long it runs before an equal one, a `DURATION` of 100us to 100ms")
+	cmd.Flags().StringVar(&f.slice, "slice", "", "how long it runs before an equal thread, a `DURATION` of 100us to 100ms")
 	configFlag(cmd, &f.config)
 	_ = cmd.RegisterFlagCompletionFunc("policy", // fails only for a flag that is not there
 		cobra.FixedCompletions([]string{"other", "batch", "idle", "fifo:", "rr:"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))

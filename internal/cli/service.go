@@ -46,15 +46,16 @@ func newServiceCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install-systemd",
 		Short: "Run the agent of this host as a service of systemd",
-		Long: `Writes the unit of the packages for this program to
-/etc/systemd/system/berth-agent.service, and has systemd start it now and at every
-boot. Where there is no agent's file, it makes /etc/berth/agent.yaml, which touches
-no workload. Called again it replaces the unit that it wrote, and starts the agent
-anew, which unpins nothing. It replaces and removes no unit of another hand
-(exit code 4): not yours, and not that of a package. A program that another user
-than root could replace is refused (exit code 2).
-With --remove it stops the agent, removes the unit and puts every original value
-back, as berth rollback does; the agent's file stays.`,
+		Long: `Writes the unit file of the packages for this program to
+/etc/systemd/system/berth-agent.service. systemd then starts the agent now and at every
+boot. If the agent's file is missing, the command creates /etc/berth/agent.yaml, which
+changes no workload. A second call replaces the unit and restarts the agent; pinned
+workloads stay pinned.
+
+The command never replaces or removes a unit that it did not write, such as yours or
+that of a package (exit code 4). It refuses a program that a user other than root could
+replace (exit code 2). With --remove it stops the agent, removes the unit and puts back
+every original value, as berth rollback does. The agent's file stays.`,
 		Example: "  berth install-systemd --dry-run\n  berth install-systemd --remove",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

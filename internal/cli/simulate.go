@@ -23,27 +23,25 @@ func newSimulateCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE...",
 		Short: "Schedule a whole cluster on paper",
-		Long: `Reads manifests and says where the scheduler would put each pod, which CPUs and
-memory nodes each container would get and why, which pods stay pending and what
-each node says to them, and how fragmented the nodes are before and after.
-Nothing is changed anywhere, and no cluster is asked.
+		Long: `Reads manifests and shows where the scheduler would put each pod, which CPUs and memory
+nodes each container would get and why, which pods stay pending and why each node refuses
+them, and how fragmented the nodes are before and after. The command changes nothing and
+asks no cluster.
 
-Read are NodeTopology, Node, Pod, Deployment, StatefulSet, Job and lists of them,
-as YAML or JSON streams; what berth topology writes (-o json, -o yaml, --capture)
-counts as a node named after its file. A directory stands for the .yaml, .yml and .json files in
-it. Other kinds are counted and ignored; a bad document is an error. A node needs
-a NodeTopology (berth topology -o json will do); its Node adds labels, taints
-and what is allocatable.
+It reads NodeTopology, Node, Pod, Deployment, StatefulSet, Job and lists of these, as YAML
+or JSON streams. Output of berth topology (-o json, -o yaml, --capture) is a node named
+after its file. For a directory the command reads its .yaml, .yml and .json files. It
+counts and ignores other kinds; a bad document is an error. A node needs a NodeTopology
+(berth topology -o json will do); its Node adds labels, taints and what is allocatable.
 
-Pods of a workload are numbered from 0. Pods that have a node and a status hold
-what their annotation berth.dev/placement says; all others are placed in the
-order of the files, those with a higher spec.priority first. A node must pass
-requests, nodeSelector and required node affinity, taints, and the accounting of
-pinned CPUs; then the scheduler's own score decides, and among equals the first
-name.
+Pods of a workload are numbered from 0. Pods with a node and a status hold the CPUs of
+their annotation berth.dev/placement. The command places all other pods in the order of
+the files, those with a higher spec.priority first. A node must pass requests,
+nodeSelector and required node affinity, taints, and the accounting of pinned CPUs. Then
+the scheduler's own score decides, and among equal nodes the first name.
 
-With --repack a pod that stays pending because of fragmentation says which running
-pods would have to get other CPUs of their node, at most 3 of them, see berth repack.
+With --repack the output names, for a pod that stays pending because of fragmentation, the
+running pods that would need other CPUs of their node: at most 3 (see berth repack).
 
 Not simulated:
 ` + gapsText(simulate.Gaps()) + `

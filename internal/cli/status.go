@@ -94,14 +94,14 @@ func newStatusCommand(g *globals) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what is applied now, by whom and since when",
-		Long: `Shows every workload and every value that Berth has written, compared with what
-the kernel has now. It only reads, whether or not an agent runs. Exit code 4 says
-that another writer changed a value, exit code 1 that the journal is damaged.
+		Short: "Show every value that Berth applied, by whom and since when",
+		Long: `Shows every workload, and compares every value that Berth has written with the kernel's
+value now. The command only reads, with or without an agent. Exit code 4 says that
+another program changed a value, exit code 1 that the journal is damaged.
 
---watch -o json prints instead what the agent shows, once a second until Ctrl-C: a line
-with all of it, then lines with what changed, see docs/view.md. berth web --replay
-FILE plays them.`,
+--watch -o json prints the agent's view instead, once a second until Ctrl-C: first a line
+with all of it, then lines with the changes (docs/view.md). berth web --replay FILE plays
+such a recording.`,
 		Example: "  berth status\n  berth status -o json\n  sudo berth status --watch -o json > node.jsonl",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -37,16 +37,16 @@ func newTopCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [NODE]",
 		Short: "Show live who has which CPU, and the credit and throttling of workloads",
-		Long: `Asks the agent of this host once a second, and shows in the terminal the cores by
-NUMA node and L3 domain, with a letter for each workload that has exclusive CPUs
-and their load, and each workload with quota, credit and throttling: its own, and
-that of the groups above it. It only reads; it needs root, as the agent's socket does.
+		Long: `Asks the agent of this host once a second, and shows two parts in the terminal: the cores
+by NUMA node and L3 domain, with their load and a letter for each workload that has
+exclusive CPUs; and each workload with quota, credit and throttling, its own and that of
+the groups above. The command only reads. It needs root, as the agent's socket does.
 
-With --kubeconfig or --context it shows the nodes of a cluster and the pods that wait, and
-with NODE one of its nodes: kubectl berth top does the same, and says more of it.
+With --kubeconfig or --context it shows the nodes of a cluster and the pods that wait,
+and with NODE a single node. kubectl berth top does the same; its help has more.
 
-Without a terminal, and where TERM is dumb, it prints one plain frame, of one second.
-NO_COLOR leaves colours out. -o json prints what the agent shows, see docs/view.md.`,
+Without a terminal, or if TERM is dumb, it prints one plain frame of one second.
+NO_COLOR turns colours off. -o json prints the agent's view (docs/view.md).`,
 		Example:           "  sudo berth top\n  sudo berth top | head\n  sudo berth top -o json\n  berth top --kubeconfig ~/.kube/config",
 		Args:              nodeAtMost,
 		ValidArgsFunction: kube.completeNode,
@@ -82,12 +82,13 @@ func newClusterTopCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [NODE]",
 		Short: "Show what is free on the nodes of the cluster and which pods wait, or one node",
-		Long: `Shows each node with its free CPUs, the L3 domains that are free as a whole, and why
-no pod is pinned on some, those with the most room first; then the pods without
-a node, and what each waits for. It reads NodeTopologies, nodes, pods and Leases by your rights.
+		Long: `Shows each node with its free CPUs, its wholly free L3 domains and, if Berth pins no pod
+there, the reason. Nodes with the most room come first. Below are the pods without a
+node, and what each pod waits for. The command reads NodeTopologies, nodes, pods and
+Leases with your rights.
 
-With NODE it shows the cores and workloads of one node, by its agent, as berth top does on a
-host; that needs the rights of kubectl berth web NODE.
+With NODE it shows the cores and workloads of one node, through its agent, as berth top
+does on a host. That needs the rights of kubectl berth web NODE.
 
 -o json prints both as documented in docs/view.md.`,
 		Example:           "  berth top\n  berth top node-a\n  berth top -o json",

@@ -23,15 +23,14 @@ func newTopologyCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topology",
 		Short: "Show sockets, NUMA nodes, caches and cores of a machine",
-		Long: `Shows the machine as a tree, as a table with a line per core (-o table), or as
-JSON or YAML with every set as a CPU list, or as an image (-o svg). What the kernel's tables leave open or
-contradict is said in warnings. With -o nodetopology --name NODE it is the
+		Long: `Shows the machine as a tree, as a table with a line per core (-o table), as JSON or YAML
+with every set as a CPU list, or as an image (-o svg). Warnings name what the kernel's
+tables leave open or contradict. With -o nodetopology --name NODE the command prints the
 NodeTopology of a cluster's node, as YAML.
 
---root names a recorded tree, or one file made with --capture. Such a file holds
-the few files that were read and the kernel settings that berth tune knows,
-without host name, serial numbers or addresses: attach it to a bug report and it
-becomes a test.`,
+--root reads a recorded tree, or a file made with --capture. Such a file has the few
+files that were read, and the kernel settings that berth tune knows. It has no host name,
+serial numbers or addresses: attach it to a bug report, and it becomes a test.`,
 		Example: `  berth topology
   berth topology -o json
   berth topology --capture machine.txtar

@@ -26,10 +26,10 @@ const profileDir = "/etc/berth/profiles"
 func newTuneCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "Host profiles: what they would change, apply and undo, and what another tool's file means today",
-		Long: `A host profile sets the kernel's knobs, CPU sets and units of one host. What an
-apply changes is undone after 2 minutes unless it is committed. All but apply, bench
-and rollback only read the host, or a recorded tree (--root).`,
+		Short: "Host profiles: plan, apply, measure, undo; translate files of other tools",
+		Long: `A host profile sets the kernel's knobs, CPU sets and units of one host. An apply is undone
+after 2 minutes unless you commit it. All commands except apply, commit, bench and
+rollback only read the host, or a recorded tree (--root).`,
 	}
 	cmd.AddCommand(newTuneListCommand(g), newTunePlanCommand(g), newTuneImportCommand(g), newTuneApplyCommand(g),
 		newTuneCommitCommand(g), newTuneVerifyCommand(g), newTuneRollbackCommand(g), newTuneBenchCommand(g), newTuneDeadlineCommand(g))

@@ -61,23 +61,22 @@ func newTuneApplyCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply PROFILE",
 		Short: "Apply a profile; it is undone after 2 minutes unless you commit it",
-		Long: `Writes what berth tune plan shows, each value read back. What stands already is
-not written. The originals and the deadline are on disk before the first write,
-and the first failure undoes all. At the deadline all is undone, also when this
-process or the session that it runs in was killed: berth tune commit keeps it.
-
-Boot arguments come with the next boot, which is a trial: an entry of its own,
-booted once. berth tune commit after it makes them permanent, and else the boot
-after it is the old one. --no-trial writes them for all boots at once, which a
-boot loader needs that takes no entry for one boot.
-
---committed applies again, after a boot, what was committed before it; it has no
+		Long: `Writes the settings that berth tune plan shows, and reads each value back. It skips
+values that are in effect already. The originals and the deadline are on disk before the
+first write, and the first failure undoes everything. At the deadline everything is
+undone, even if this process or its session was killed. berth tune commit removes the
 deadline.
 
-Exit code 3 says that this kernel lacks a setting that is not optional, or that
-it cannot be set from here; 4 that another program or the agent sets the same,
-that another profile is applied, or that a value changed meanwhile. Nothing is
-changed then.`,
+Boot arguments take effect at the next boot, which is a trial: an entry that boots once.
+berth tune commit after that boot makes them permanent; without it the following boot is
+the old one. --no-trial writes them for all boots at once, which a boot loader without
+one-time entries needs.
+
+--committed applies again, after a boot, what you committed before. It has no deadline.
+
+Exit code 3: this kernel lacks a required setting, or it cannot be set from here. Exit
+code 4: another program or the agent sets the same setting, another profile is applied,
+or a value changed while the command ran. The command changes nothing then.`,
 		Example: `  berth tune apply low-latency
   berth tune apply ./db.yaml --confirm 10m
   berth tune apply --committed`,
@@ -116,9 +115,9 @@ changed then.`,
 		},
 	}
 	configFlag(cmd, &config)
-	cmd.Flags().DurationVar(&confirm, "confirm", 2*time.Minute, "how long until all is undone unless it is committed")
-	cmd.Flags().BoolVar(&committed, "committed", false, "apply what was committed and is not in force, as after a boot")
-	cmd.Flags().BoolVar(&noTrial, "no-trial", false, "have all boots have the boot arguments, without a first one on trial")
+	cmd.Flags().DurationVar(&confirm, "confirm", 2*time.Minute, "how long until everything is undone unless you commit it")
+	cmd.Flags().BoolVar(&committed, "committed", false, "apply the committed profile that is not in force, as after a boot")
+	cmd.Flags().BoolVar(&noTrial, "no-trial", false, "set the boot arguments for all boots, without a trial boot")
 	return cmd
 }
 

@@ -62,23 +62,21 @@ func newTuneBenchCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench PROFILE [--metric REGEX] [--better lower|higher] [--keep] -- COMMAND [ARGS...]",
 		Short: "Run a command with and without a profile, and say whether it helps",
-		Long: `Runs COMMAND in pairs, one run with the profile and one without, in an order that a
-coin decides, until the runs say whether the profile helps: after 60 pairs at
-most, or --for. What does nothing is called better in at most one of a hundred
-comparisons, however the host drifts.
+		Long: `Runs COMMAND in pairs, once with the profile and once without, in random order, until the
+runs show whether the profile helps: for 60 pairs at most, or for the time of --for. At
+most one in a hundred comparisons calls a profile without effect better, however the host
+drifts.
 
-The value is the time of a run, or what --metric finds in its output: a number in
-the only group of the expression, at the last match. A pair in which other
-machines of the hypervisor took more than 1 % of the CPU time, and at least
-20 ms, does not count.
+The value is the time of a run, or the number that --metric finds in its output: the only
+group of the expression, at the last match. The command discards a pair in which other
+machines of the hypervisor took more than 1 % of the CPU time, and at least 20 ms.
 
-VERDICT is better, worse, noDifference (a gain is below 5 %, if there is one), or
-noisy (not known after all pairs). --keep applies and commits the profile if it is
-better. Otherwise the host is as before, also after Ctrl-C and when this process
-is killed.
+VERDICT is better, worse, noDifference (any gain is below 5 %), or noisy (not known after
+all pairs). --keep applies and commits the profile if it is better. Otherwise the host is
+as before, also after Ctrl-C and if this process is killed.
 
-Exit code 0 is any verdict, 1 a command that fails, 3 and 4 as for berth tune
-apply, before the first run.`,
+Exit code 0 is any verdict, 1 a command that fails. 3 and 4 are those of berth tune apply,
+before the first run.`,
 		Example: `  berth tune bench throughput -- make -j8 -B
   berth tune bench low-latency --metric 'p99: ([0-9.]+) ms' -- ./load.sh
   berth tune bench ./db.yaml --metric 'tps = ([0-9.]+)' --better higher --keep -- pgbench -T 20 shop`,
@@ -114,8 +112,8 @@ apply, before the first run.`,
 	cmd.Flags().StringVar(&f.metric, "metric", "", "`REGEX` that finds the value in the output; without it the value is the time")
 	cmd.Flags().StringVar(&f.better, "better", "lower", "which values of --metric are better, `lower|higher`")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "apply and commit the profile if it is better")
-	cmd.Flags().DurationVar(&f.limit, "for", 2*time.Hour, "how long it lasts at most")
-	cmd.Flags().DurationVar(&f.pause, "pause", time.Second, "how long to wait before each run, so that what the switch disturbs is over")
+	cmd.Flags().DurationVar(&f.limit, "for", 2*time.Hour, "the longest time for all runs")
+	cmd.Flags().DurationVar(&f.pause, "pause", time.Second, "how long to wait before each run, so that the switch itself is not measured")
 	_ = cmd.RegisterFlagCompletionFunc("better", // fails only for a flag that is not there
 		cobra.FixedCompletions([]string{"lower", "higher"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

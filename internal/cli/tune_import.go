@@ -21,14 +21,14 @@ func newTuneImportCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
 		Short: "Say what each line of a sysctl.d or tuned.conf file means today",
-		Long: `Reads a file for sysctl.d or a profile of TuneD, and says of every line whether
-this kernel still has what it sets (kept), what sets it today (translated),
-since when nothing does and what to do instead (dead), that it does harm
-(harmful), or that Berth does not know it (unknown). Below stands the profile
-of what counts. FILE - is standard input.
+		Long: `Reads a sysctl.d file or a TuneD profile, and says of every line whether this kernel
+still has the setting (kept), which setting replaces it (translated), since when nothing
+reads it and what to do instead (dead), whether it does harm (harmful), or that Berth
+does not know it (unknown). The output ends with a profile of the valid settings. FILE -
+is standard input.
 
-Included profiles of TuneD are read from this host or --root. Nothing is
-executed and nothing is written.`,
+The command reads included TuneD profiles from this host or --root. It executes nothing
+and writes nothing.`,
 		Example: `  berth tune import /etc/sysctl.d/95-scheduler.conf
   berth tune import /etc/tuned/my-profile/tuned.conf -o json
   sysctl -a | berth tune import - --root machine.txtar`,

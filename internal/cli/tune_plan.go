@@ -28,15 +28,15 @@ func newTunePlanCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan PROFILE",
 		Short: "Show what a profile would change on this host",
-		Long: `Shows for every setting of a profile the value now and then, the file, whether
-this kernel has it and it can be set, how exactly it can be undone, and the
-risk; and what is doubtful about the profile on this machine. PROFILE is a name
-that berth tune list shows, or a path. Nothing is written.
+		Long: `Shows every setting of a profile: the value now and then, the file, whether this kernel
+has it and it can be set, how exactly it can be undone, and the risk. It also says what is
+doubtful about the profile on this machine. PROFILE is a name that berth tune list shows,
+or a path. The command writes nothing.
 
-Exit code 0 says that the plan could be made, also where the kernel lacks
-settings or the agent holds some: SUPPORT says so, and a line says for which of
-them berth tune apply would refuse the profile. 2 is a profile that means nothing
-on this machine, such as one with CPUs that it does not have.`,
+Exit code 0 says that the plan could be made, even if the kernel lacks settings or the
+agent holds some. SUPPORT shows that, and a line names the settings for which berth tune
+apply would refuse the profile. Exit code 2 says that the profile has no meaning on this
+machine, for example because it names CPUs that the machine does not have.`,
 		Example: `  berth tune plan low-latency
   berth tune plan ./db.yaml -o json
   berth tune plan hpc-sched --root machine.txtar`,

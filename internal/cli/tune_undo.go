@@ -25,11 +25,11 @@ func newTuneCommitCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "commit",
 		Short: "Keep what was applied, until the next boot or a rollback",
-		Long: `Takes the deadline away from what berth tune apply did. After the deadline all is
-undone already, and the exit code is 4.
+		Long: `Removes the deadline of berth tune apply. After the deadline everything is undone
+already, and the exit code is 4.
 
-In a boot on trial it makes the boot arguments permanent. Before it they still
-wait for that boot.`,
+In a trial boot it makes the boot arguments permanent. Before that boot the boot
+arguments stay pending.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			job, closeJob, err := g.tuneJob(cmd, config)
@@ -69,12 +69,11 @@ func newTuneRollbackCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback",
 		Short: "Put back what was before the profile that is applied",
-		Long: `Puts every original value back, in the reverse order of the apply, also after a
-crash and after a commit. A value that another program changed meanwhile is
-reported, not overwritten (exit code 4): its original stays on record, and so
-does the profile, until the original stands again or --leave-drifted says that
-the other value is to stay. An agent may run meanwhile; berth rollback does the
-same besides what the agent changed.`,
+		Long: `Puts back every original value, in the reverse order of the apply, also after a crash or a
+commit. It reports a value that another program has changed since, and does not overwrite
+it (exit code 4). The original and the profile stay on record until the value is the
+original again, or until --leave-drifted accepts the other value. The agent may run at
+the same time. berth rollback does the same, and also puts back the agent's changes.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
@@ -166,14 +165,19 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the host with the profile that is applied",
-		Long: `Shows for each setting of the applied profile what the host has: ok; drift, where
-another program wrote; ignored, where the file has the value and the kernel does
-something else, such as an interrupt that is served elsewhere; pending, where an
-interrupt moves when it fires next; dormant, where the CPUs are offline; partial,
-where the kernel had no memory for all huge pages; pendingReboot, for
-boot arguments that the next boot brings; absent; unreadable. Exit code 4 says
-that not all is ok, pending or dormant, or that no profile is applied. Nothing is
-written.`,
+		Long: `Compares each setting of the applied profile with the host. Its state is one of:
+  - ok: the host has the value
+  - drift: another program changed the value
+  - ignored: the file has the value, but the kernel does something else: an interrupt, for
+    example, fires on another CPU
+  - pending: an interrupt moves when it fires next
+  - dormant: the CPUs are offline
+  - partial: the kernel had no memory for all huge pages
+  - pendingReboot: the next boot brings the boot argument
+  - absent, unreadable: the file is missing, or cannot be read
+
+Exit code 4 says that a setting is not ok, pending or dormant, or that no profile is
+applied. The command writes nothing.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := g.format("table", "json", "yaml")
@@ -272,7 +276,7 @@ func newTuneDeadlineCommand(g *globals) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
 		Use:    "deadline",
-		Short:  "Wait for the deadline of what is applied, and undo it then",
+		Short:  "Wait for the deadline of the applied profile, then undo it",
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -36,16 +36,16 @@ func newWebCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web [NODE]",
 		Short: "Print the link to the page of this host, or show a cluster or a recording",
-		Long: `Prints the link to the page that the agent of this host serves: who has which CPU
-and how busy it is, quota, credit and throttling of each workload, events, and
-each value that Berth changed. Programs of this host alone reach it: from another one
-forward the port, as with ssh -L 9316:127.0.0.1:9316 HOST. An agent of a cluster
-shows it to who has a token with the role berth-viewer.
+		Long: `Prints the link to the page of this host's agent. The page shows who has which CPU and how
+busy it is, quota, credit and throttling of each workload, events, and each value that
+Berth changed. Only programs of this host reach it. From another host forward the port,
+as with ssh -L 9316:127.0.0.1:9316 HOST. The agent of a cluster shows the page to anyone
+who has a token with the role berth-viewer.
 
-With --kubeconfig or --context it shows the nodes of a cluster and the pods that wait, and
-with NODE one of its nodes: kubectl berth web does the same, and says more of it.
+With --kubeconfig or --context the page shows the nodes of a cluster and the pods that
+wait, and with NODE a single node. kubectl berth web does the same; its help has more.
 
---replay FILE shows what berth status --watch -o json recorded, with the same page, at a
+--replay FILE plays a recording of berth status --watch -o json in the same page, at a
 port of the loopback address until Ctrl-C. It needs no agent and no root.`,
 		Example: "  berth web\n  berth web --kubeconfig ~/.kube/config\n  sudo berth status --watch -o json > node.jsonl\n  berth web --replay node.jsonl",
 		Args:    nodeAtMost,
@@ -78,10 +78,11 @@ func newClusterWebCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web [NODE]",
 		Short: "Show the page of the cluster, of a node, or a recording",
-		Long: `Shows a page at a port of the loopback address until Ctrl-C: the nodes with their free
-CPUs, the L3 domains that are free as a whole, and why no pod is pinned on some; the
-pods without a node, and what each waits for. You need the rights to list and watch
-nodes, pods and nodetopologies, and leases in berth-system. A node opens its page.
+		Long: `Serves a page at a port of the loopback address until Ctrl-C. The page shows the nodes
+with their free CPUs, wholly free L3 domains and, if Berth pins no pod there, the reason.
+It also shows the pods without a node, and what each pod waits for. A node opens its own
+page. You need the rights to list and watch nodes, pods and nodetopologies, and leases in
+berth-system.
 
 With NODE it shows the page of that node only: who has which CPU and how busy it is, quota,
 credit and throttling of each workload, events, and each value that Berth changed.
@@ -89,7 +90,7 @@ Requests go through the API server's port-forward to the agent's pod, with a tok
 the account berth-viewer. You need the rights to list pods, to get and create
 pods/portforward, and to create serviceaccounts/token of berth-viewer, all in berth-system.
 
---replay FILE shows what berth status --watch -o json recorded, with the same page. It
+--replay FILE plays a recording of berth status --watch -o json in the same page. It
 needs no cluster.`,
 		Example: "  berth web\n  berth web node-a\n  berth web --replay node.jsonl",
 		Args:    nodeAtMost,

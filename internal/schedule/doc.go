@@ -170,5 +170,5 @@
 //	                                           "cores", "l3", "numa", "exclusive", "pool"
 //	berth_scheduler_fragmented_missing_cpus{constraint}
 //	                                           what they lack where they need it
-//	berth_scheduler_pods{state}                "reserved", "ghost" (ambiguous binds), "unknown", "waiting"
+//	berth_scheduler_pods{state}                "reserved", "ambiguous" (binds), "unknown", "waiting"
 package schedule

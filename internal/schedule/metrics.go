@@ -43,28 +43,28 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 		refusals: counterVec("refusals_total",
 			"Pods refused in a scheduling cycle, by reason; a pod counts once a cycle and reason.", "reason"),
 		decisions: counterVec("decisions_total",
-			"Placements decided, by what became of them: reserved, bound.", "result"),
+			"Placements decided, by result: reserved, bound.", "result"),
 		races: counter("lost_races_total",
-			"Pods tried again because their CPUs were taken, or their node changed, after the choice."),
+			"Pods tried again because another pod got their CPUs, or their node changed, after the choice."),
 		ambiguous: counter("ambiguous_binds_total",
-			"Bindings that failed in a way which leaves open whether they went through."),
+			"Bindings with an unknown result: the call failed, but the API server may have carried it out."),
 		overlaps: counter("overlaps_total",
-			"Bound pods seen with CPUs that another bound pod of the node holds."),
+			"Bound pods observed with CPUs of another bound pod of the node."),
 		invalids: counter("invalid_policies_total",
-			"Pods scheduled like ordinary ones because what they say about their CPUs is not valid."),
+			"Pods scheduled as ordinary pods because their CPU keys are not valid."),
 		bypassed: counter("bypassed_total",
 			"Pinned pods that another binder bound without their CPUs: the profile lacks Berth in bind."),
 		memo: counterVec("memo_lookups_total",
-			"Answers of nodes asked for, by whether they were remembered: hit, miss.", "result"),
+			"Answers of nodes, by cache result: hit, miss.", "result"),
 		narrowed: counterVec("narrowed_total",
-			"Cycles in which a pod was shown some nodes only, by which: best, open.", "result"),
+			"Cycles in which the plugin offered some nodes only, by kind: best, open.", "result"),
 		pods: gaugeVec("pods",
-			"Pods by state: reserved (on their way to be bound), ghost (an ambiguous bind), "+
-				"unknown (pinned without a believable placement), waiting (refused in their last cycle).", "state"),
+			"Pods by state: reserved (not bound yet), ambiguous (an ambiguous bind), "+
+				"unknown (pinned without a valid placement), waiting (refused in their last cycle).", "state"),
 		shortPods: gaugeVec("fragmented_pods",
-			"Pods that wait although a node has enough free CPUs for them, by what these do not meet: cores, l3, numa, exclusive, pool.", "constraint"),
+			"Pods that wait although a node has enough free CPUs, by unmet constraint: cores, l3, numa, exclusive, pool.", "constraint"),
 		shortCPUs: gaugeVec("fragmented_missing_cpus",
-			"CPUs that these pods need more in the right places, of the node that lacks least for each.", "constraint"),
+			"CPUs that these pods lack in the right places, on the node that lacks the fewest for each pod.", "constraint"),
 	}
 	for _, one := range []metrics.Registerable{
 		m.refusals, m.decisions, m.races, m.ambiguous, m.overlaps, m.invalids, m.bypassed, m.memo, m.narrowed, m.pods,
@@ -111,7 +111,7 @@ func (m *meters) count(t tally) {
 	m.memo.WithLabelValues("miss").Add(t.misses)
 	m.pods.WithLabelValues("unknown").Set(float64(t.unknown))
 	m.pods.WithLabelValues("reserved").Set(float64(t.reserved))
-	m.pods.WithLabelValues("ghost").Set(float64(t.ambiguous))
+	m.pods.WithLabelValues("ambiguous").Set(float64(t.ambiguous))
 	m.pods.WithLabelValues("waiting").Set(float64(t.waiting))
 	for _, constraint := range placement.Constraints() {
 		m.shortPods.WithLabelValues(string(constraint)).Set(float64(t.fragmented[constraint].pods))

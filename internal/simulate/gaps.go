@@ -38,8 +38,8 @@ func Gaps() []Gap {
 // than kube-scheduler looks at, between equal nodes, for a higher priority.
 func choiceGaps() []Gap {
 	return []Gap{
-		{What: "percentageOfNodesToScore", Effect: "kube-scheduler looks at a part of the nodes only; here all are looked at"},
-		{What: "choice among equal nodes", Effect: "kube-scheduler lets its other scores (LeastAllocated, BalancedAllocation, ImageLocality, …) and then chance decide; here the first name wins"},
+		{What: "percentageOfNodesToScore", Effect: "kube-scheduler checks only some of the nodes; the simulation checks all"},
+		{What: "choice among equal nodes", Effect: "in kube-scheduler other scores decide (LeastAllocated, BalancedAllocation, ImageLocality, …) and then chance; here the first name wins"},
 		{What: "preemption", Effect: "a pending pod could evict pods of lower priority"},
 	}
 }
@@ -59,7 +59,7 @@ func chosen(counts [3]int) []Gap {
 func runningGaps() []Gap {
 	return []Gap{
 		{What: "namespace caps", Effect: "the scheduler's arguments may keep a namespace from pinning, or cap what it pins"},
-		{What: "liveness of the agents", Effect: "the scheduler pins nothing on a node whose agent let its Lease run out"},
+		{What: "liveness of the agents", Effect: "the scheduler pins nothing on a node whose agent did not renew its Lease"},
 	}
 }
 
@@ -74,22 +74,22 @@ func (c *Cluster) runningGaps() []Gap {
 // gaps are the ones that a manifest shows by itself.
 func gaps() []gap {
 	return []gap{
-		{Gap: Gap{What: "preferred node affinity", Effect: "only a score: among the nodes that fit, another one may win"}, pod: prefersNodes},
-		{Gap: Gap{What: "inter-pod affinity and anti-affinity", Effect: "nodes that it excludes count as available here"}, pod: hasPodAffinity},
-		{Gap: Gap{What: "topology spread constraints", Effect: "nodes that they exclude count as available here"}, pod: func(p *v1.Pod) bool {
+		{Gap: Gap{What: "preferred node affinity", Effect: "only a score: another node that fits may win"}, pod: prefersNodes},
+		{Gap: Gap{What: "inter-pod affinity and anti-affinity", Effect: "nodes that it excludes are available here"}, pod: hasPodAffinity},
+		{Gap: Gap{What: "topology spread constraints", Effect: "nodes that they exclude are available here"}, pod: func(p *v1.Pod) bool {
 			return len(p.Spec.TopologySpreadConstraints) > 0
 		}},
 		{Gap: Gap{What: "volumes", Effect: "claims may bind a pod to a node or a zone"}, pod: hasClaims},
 		{Gap: Gap{What: "host ports", Effect: "two pods with the same port may share a node here"}, pod: hasHostPorts},
-		{Gap: Gap{What: "extended resources and ephemeral storage", Effect: "taken as plenty on every node"}, pod: hasOtherResources},
-		{Gap: Gap{What: "resource claims (DRA)", Effect: "devices, and their NUMA node, are not looked at"}, pod: func(p *v1.Pod) bool {
+		{Gap: Gap{What: "extended resources and ephemeral storage", Effect: "every node has plenty here"}, pod: hasOtherResources},
+		{Gap: Gap{What: "resource claims (DRA)", Effect: "the simulation ignores devices and their NUMA node"}, pod: func(p *v1.Pod) bool {
 			return len(p.Spec.ResourceClaims) > 0
 		}},
-		{Gap: Gap{What: "PreferNoSchedule taints", Effect: "only a score: among the nodes that fit, another one may win"}, node: hasSoftTaint},
-		{Gap: Gap{What: "priorityClassName without priority", Effect: "the pod counts with priority 0: write spec.priority"}, pod: func(p *v1.Pod) bool {
+		{Gap: Gap{What: "PreferNoSchedule taints", Effect: "only a score: another node that fits may win"}, node: hasSoftTaint},
+		{Gap: Gap{What: "priorityClassName without priority", Effect: "the pod has priority 0 here: write spec.priority"}, pod: func(p *v1.Pod) bool {
 			return p.Spec.PriorityClassName != "" && p.Spec.Priority == nil
 		}},
-		{Gap: Gap{What: "runtime classes", Effect: "their overhead and their node selector do not count unless the pod carries them"}, pod: func(p *v1.Pod) bool {
+		{Gap: Gap{What: "runtime classes", Effect: "the simulation ignores their overhead and node selector unless the pod has them"}, pod: func(p *v1.Pod) bool {
 			return p.Spec.RuntimeClassName != nil && len(p.Spec.Overhead) == 0
 		}},
 		{Gap: Gap{What: "scheduling groups", Effect: "pods are placed one by one, not all or none"}, pod: func(p *v1.Pod) bool {
