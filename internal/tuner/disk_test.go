@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/test/patience"
 )
@@ -427,6 +429,55 @@ func TestKeeperFinishesARollback(t *testing.T) {
 	}
 	if d := cmp.Diff(before, h.files()); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestRollbackThatCannotBeRecorded: what a rollback left behind on a full disk, beside a value of another program, is no
+// committed profile.
+func TestRollbackThatCannotBeRecorded(t *testing.T) {
+	for name, tt := range map[string]struct{ original, applied string }{
+		"a tighter limit": {"950000", "-1"}, "a looser limit": {"-1", "950000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.write(rtRuntime, tt.original)
+			h.write(rtPeriod, "1000000")
+			before := h.files()
+			values := some()
+			values[rtRuntime] = tt.applied
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, values)); must(t, err) })
+			h.write(slice, "7") // another program's
+			full := filepath.Join(h.state, "applied.new")
+			must(t, os.Mkdir(full, 0o700))
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+			if now := h.files()[rtRuntime]; now != tt.original {
+				t.Errorf("the limit is %s", now)
+			}
+			a, is, err := tuner.Load(h.state)
+			if !is || err != nil || a.Phase != tuner.Committed || !a.Begun(h.state, h.boot) {
+				t.Errorf("on record: %+v, %v", a, err)
+			}
+			must(t, os.Remove(full))
+			h.do(func(u *tuner.Tuner) {
+				if err := u.Commit(); err == nil {
+					t.Error("what was undone in part is committed")
+				}
+			})
+			h.write(slice, before[slice])
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+			if d := cmp.Diff(before, h.files()); d != "" {
+				t.Error(d)
+			}
+			h.do(func(u *tuner.Tuner) {
+				if _, is := u.Applied(); is {
+					t.Error("it is on record still")
+				}
+			})
+			snapshot, err := journal.Load(h.state, driver.Values())
+			if err != nil || len(snapshot.Entries) > 0 {
+				t.Errorf("the journal has %+v, %v", snapshot.Entries, err)
+			}
+		})
 	}
 }
 

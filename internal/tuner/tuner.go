@@ -133,14 +133,15 @@ func (t *Tuner) settle() error {
 	if t.record, t.is, err = Load(t.host.Dir); err != nil {
 		return err
 	}
+	isBegun := t.record.mayBeBegun(t.host.Boot) && t.record.returns(t.journal.Entries())
 	switch {
 	case !t.is && len(t.journal.Entries()) > 0:
 		t.undo() // a record goes after its entries: someone removed it
 	case !t.is:
 	case t.record.Boot != t.host.Boot:
 		return t.settleBoot()
-	case t.record.Due(t.host.Boot, t.host.Boottime()), t.isBegun():
-		name, left := t.record.Profile.Name, t.record.Phase == Undoing || t.isBegun()
+	case t.record.Due(t.host.Boot, t.host.Boottime()), isBegun:
+		name, left := t.record.Profile.Name, t.record.Phase == Undoing || isBegun
 		all, whole := t.undo()
 		t.settled = all
 		switch {

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/driver"
@@ -23,18 +22,16 @@ func way() []knob.Phase {
 // undo puts the originals back, phase by phase, and forgets the record when all are, which it
 // returns. The record says before it that an undo is under way, unless the one on disk is due: a commit after a kill
 // would commit what is no longer there. Entries of limits that go back before that record stay until the end, and show
-// that the undo had begun. A full disk does not hold up an undo, and neither does a disk that waits for
+// that the undo had begun; where the disk takes no record they stay as long as anything else does. A full disk does not hold up an undo, and neither does a disk that waits for
 // threads of the kernel: limits of real-time threads go back before the first word to the disk where that tightens
 // them, and else after all others.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
-	tightens, record := undoTightens(t.host.Root.FS(), t.journal), sync.OnceFunc(t.recordUndo)
-	isDue := t.record.Due(t.host.Boot, t.host.Boottime())
+	isDue, isRecorded := t.record.Due(t.host.Boot, t.host.Boottime()), false
+	record := func() { isRecorded = isRecorded || t.recordUndo() }
+	tightens := undoTightens(t.host.Root.FS(), t.journal)
 	var back []apply.Restored
-	switch {
-	case tightens && isDue:
-		back = tries(t.limits)
-	case tightens:
-		back = tries(func() []apply.Restored { return t.applier.PutBack(isLimit) })
+	if tightens {
+		back = tries(t.limits(!isDue))
 	}
 	if !isDue {
 		record()
@@ -43,27 +40,34 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	if !tightens && !isWhole(all) { // threads may have their policies still
 		record()
 	}
-	limits := tries(t.limits)
+	limits := tries(t.limits(!isDue && !isRecorded && !isWhole(all)))
 	again := has(all, apply.OutcomeFailed) && has(limits, apply.OutcomeRestored)
 	if all = latest(all, done(back, limits)); again {
 		all = latest(all, tries(t.pass))
 	}
 	t.sayDormant(all)
-	whole = isWhole(all)
-	if whole && t.is {
-		if t.record.Former != nil { // the host lives
-			t.record.Former.Died = 0
-		}
-		if err := t.forget(); err != nil {
-			t.notes = append(t.notes, err.Error())
-			whole = false
-		}
-		t.host.Step("the record is gone")
-	}
+	whole = isWhole(all) && t.forgetUndo()
 	if !whole {
 		record()
 	}
 	return all, whole
+}
+
+// forgetUndo forgets what an undo that is whole has left on record, and reports whether that is gone.
+func (t *Tuner) forgetUndo() bool {
+	tries(t.limits(false)) // whose entries were kept
+	if !t.is {
+		return true
+	}
+	if t.record.Former != nil { // the host lives
+		t.record.Former.Died = 0
+	}
+	err := t.forget()
+	if err != nil {
+		t.notes = append(t.notes, err.Error())
+	}
+	t.host.Step("the record is gone")
+	return err == nil
 }
 
 // done returns one line for each limit, given those of the tries before the record of the undo and after it.
@@ -92,12 +96,7 @@ func (a Applied) Begun(dir, boot string) bool {
 		return false
 	}
 	entries, _ := s.Of(boot)
-	return returns(entries)
-}
-
-// isBegun is Begun for the record and the journal of an open directory.
-func (t *Tuner) isBegun() bool {
-	return t.record.mayBeBegun(t.host.Boot) && returns(t.journal.Entries())
+	return a.returns(entries)
 }
 
 // mayBeBegun reports whether the record says that the profile is in force.
@@ -105,20 +104,25 @@ func (a Applied) mayBeBegun(boot string) bool {
 	return a.Stands(boot) && (a.Phase == Committed || a.Phase == Trial)
 }
 
-// returns reports whether a limit of real-time threads was to get its original back.
-func returns(entries []journal.Entry) bool {
+// returns reports whether a limit of real-time threads that the profile changed was to get its original back.
+func (a Applied) returns(entries []journal.Entry) bool {
 	kinds := driver.Values()
-	return slices.ContainsFunc(entries, func(e journal.Entry) bool { return isLimit(e) && e.IsOriginal(kinds, e.Intent) })
+	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
+		return isLimit(e) && e.IsOriginal(kinds, e.Intent) && slices.ContainsFunc(a.Settings, func(s Setting) bool {
+			return s.Target == e.Target && !e.IsOriginal(kinds, s.Value)
+		})
+	})
 }
 
-// recordUndo is best effort.
-func (t *Tuner) recordUndo() {
+// recordUndo is best effort, and reports whether the disk has it.
+func (t *Tuner) recordUndo() bool {
 	if !t.is {
-		return
+		return true
 	}
 	t.record.Phase = Undoing
-	_ = t.record.save(t.host.Dir)
+	err := t.record.save(t.host.Dir)
 	t.host.Step("an undo is recorded")
+	return err == nil
 }
 
 // undoTightens says whether the originals leave real-time threads less than what stands.
@@ -134,8 +138,15 @@ func undoTightens(tree fs.FS, j *journal.Journal) bool {
 // isLimit says whether an entry is that of a limit of real-time threads.
 func isLimit(e journal.Entry) bool { return driver.Phase(e.Target) == knob.RealTime }
 
-// limits tries the limits of real-time threads once.
-func (t *Tuner) limits() []apply.Restored { return t.applier.Restore(isLimit, false) }
+// limits returns a try of the limits of real-time threads, which may keep their entries.
+func (t *Tuner) limits(keeps bool) func() []apply.Restored {
+	return func() []apply.Restored {
+		if keeps {
+			return t.applier.PutBack(isLimit)
+		}
+		return t.applier.Restore(isLimit, false)
+	}
+}
 
 // tries tries entries for as long as another try may do better: the kernel may take a value only after one that comes
 // later, as rt_period after rt_runtime.
