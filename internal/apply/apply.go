@@ -14,8 +14,7 @@ type Step string
 
 // The steps, in the order in which they are reached. A change passes those
 // from StepRead to StepVerified, without StepBegun when its target has an
-// entry already. A restoration passes the others, and StepIntended before
-// StepRestored where it journals its intent.
+// entry already; a restoration passes the others.
 const (
 	StepRead     Step = "the value in force was read"
 	StepBegun    Step = "the original is journaled"

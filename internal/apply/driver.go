@@ -143,7 +143,6 @@ type call struct {
 	values plan.Kinds
 	told   Call
 	open   map[Opener]Driver
-	keeps  bool // The entries of what is put back stay.
 }
 
 func newCall(kinds Kinds, values plan.Kinds, told Call) *call {

@@ -84,14 +84,12 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 	return list
 }
 
-// PutBack writes originals as Restore does, and keeps the entries: until a Restore forgets them, their intent is the
-// original. So they show after a kill that the way back had begun. PutBack does not wait for the disk, unless a value
-// outlives a boot.
+// PutBack writes originals as Restore does, and keeps the entries for a Restore to forget. It asks nothing of the disk
+// before it writes a value that the host takes at once.
 func (a *Applier) PutBack(match func(journal.Entry) bool) []Restored {
 	call := a.open()
 	defer call.close()
 	list, changes := a.waysBack(call, match)
-	call.keeps = true
 	a.putBack(call, changes, list)
 	return list
 }
@@ -261,7 +259,7 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		}
 	} else {
 		c.Value = write
-		a.mayBeKilled(call, c)
+		a.mayBeKilled(c)
 	}
 	if _, _, err := a.write(call, c, StepRestored, StepRestoreVerified); err != nil {
 		return r.failed(err)
@@ -269,11 +267,10 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 	return r
 }
 
-// mayBeKilled records the way back where a kill may leave it half done, or the entry stays.
-func (a *Applier) mayBeKilled(call *call, c plan.Change) {
-	if call.keeps || a.mayStop(c) {
+// mayBeKilled records the way back where a kill may leave it half done.
+func (a *Applier) mayBeKilled(c plan.Change) {
+	if a.mayStop(c) {
 		_ = a.journal.Intend(c) // best effort, as for the half way of a list
-		a.step(StepIntended, c.Target)
 	}
 }
 

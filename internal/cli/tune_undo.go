@@ -297,8 +297,7 @@ func newTuneDeadlineCommand(g *globals) *cobra.Command {
 }
 
 // settle undoes a profile whose deadline passed while nothing kept it, and finishes a rollback that was killed. It
-// comes before every command on the host itself, holds none of them up, and reads the record, and the journal beside
-// that, where nothing is due.
+// comes before every command on the host itself, holds none of them up, and looks at one file where nothing is due.
 func (g *globals) settle(cmd *cobra.Command) {
 	if g.Root != "/" || os.Geteuid() != 0 || !settles(cmd) {
 		return
@@ -322,7 +321,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 	defer root.Close()
 	host, closeHost, err := g.tuneHost(root, stateDir)
 	defer closeHost()
-	if err != nil || !record.Due(host.Boot, kernel.Boottime()) && !record.Begun(host.Dir, host.Boot) {
+	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}
 	host.Salvage = true // of a damaged journal goes back what can be read

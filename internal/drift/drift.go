@@ -119,7 +119,7 @@ const grace = 10 * time.Second
 // started.
 func (w *Watch) guard(dir string) error {
 	record, is, err := tuner.Load(dir)
-	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) && !isBegun(record, dir, w.opts.Boot) {
+	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) {
 		return err
 	}
 	seen := guarded{since: record.Since, phase: record.Phase, at: w.opts.Boottime()}
@@ -131,14 +131,6 @@ func (w *Watch) guard(dir string) error {
 	}
 	w.guarded = seen
 	return w.opts.Keep(record)
-}
-
-// errBegun says that a rollback of a committed profile was killed. A keeper finishes it, or the next command.
-var errBegun = errors.New("a rollback was killed: berth tune rollback finishes it")
-
-// isBegun reports whether a rollback of a committed profile was killed. That of a trial has its keeper.
-func isBegun(record tuner.Applied, dir, boot string) bool {
-	return record.Phase == tuner.Committed && record.Begun(dir, boot)
 }
 
 // guarded is a record for which a keeper was started.
@@ -222,9 +214,6 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
 	if found.Ended {
 		return found, true, nil
-	}
-	if isBegun(record, dir, w.opts.Boot) {
-		return nil, false, fmt.Errorf("profile %s: %w", record.Profile.Name, errBegun)
 	}
 	originals, err := journal.Load(dir, driver.Values())
 	if err != nil {

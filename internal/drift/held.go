@@ -109,7 +109,7 @@ func (r *returning) refresh() error {
 	if err != nil {
 		return fmt.Errorf("read what is applied: %w", err)
 	}
-	if was := r.read; was != nil && os.SameFile(was, now) && was.Size() == now.Size() && was.ModTime().Equal(now.ModTime()) {
+	if was := r.read; was != nil && os.SameFile(was, now) && was.Size() == now.Size() && was.Mode() == now.Mode() && was.ModTime().Equal(now.ModTime()) {
 		return nil
 	}
 	record, is, err := tuner.Load(r.dir)

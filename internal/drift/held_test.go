@@ -124,6 +124,25 @@ func TestHeldAfterABoot(t *testing.T) {
 	}
 }
 
+// TestHeldSeesAnUndo: a rollback that has begun gives the lists free that it puts back.
+func TestHeldSeesAnUndo(t *testing.T) {
+	state := t.TempDir()
+	file := filepath.Join(state, tuner.Subdir, "applied")
+	target := cgroupfile.Target("db.service", cgroup.KnobCPUs)
+	text, err := json.Marshal(tuner.Applied{
+		Boot: "another", Phase: tuner.Committed, Settings: []tuner.Setting{{Target: cgroupfile.UnitTarget("db.service", cgroup.KnobCPUs)}},
+	})
+	must(t, errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, text, 0o600)))
+	ask := drift.Held(state, "boot", func() time.Duration { return time.Minute }, func(error) {})
+	if err := ask(target); !errors.Is(err, drift.ErrHeld) {
+		t.Errorf("committed: %v", err)
+	}
+	must(t, os.Chmod(file, os.ModeSticky|0o600))
+	if err := ask(target); err != nil {
+		t.Errorf("being undone: %v", err)
+	}
+}
+
 // TestHeldFollowsTheRecord: a rollback within the first minutes gives the lists free, a commit takes them.
 func TestHeldFollowsTheRecord(t *testing.T) {
 	state := t.TempDir()

@@ -60,6 +60,9 @@ type one struct {
 // ErrUndone where something had been written and was put back, ErrLeft too where that was not
 // possible. The others are ErrApplied, ErrHeld, ErrKeeper, and what reads and disk say.
 func (t *Tuner) Apply(o Order) (Result, error) {
+	if t.is && (t.record.Phase == Undoing || !isWhole(t.settled)) { // or its boot arguments are undone in part
+		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
+	}
 	all, asleep, err := t.look(o)
 	if err != nil {
 		return Result{}, err
@@ -126,10 +129,7 @@ func (s one) isLimit() bool { return s.Phase == knob.Tightened || s.Phase == kno
 
 // over is what an apply writes where a profile is in force: only the same one may be applied again.
 func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
-	switch {
-	case t.record.Phase == Undoing:
-		return nil, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
-	case !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), next.Args):
+	if !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), next.Args) {
 		return nil, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	}
 	next.Left, next.Former = t.record.Left, t.record.former()
@@ -402,6 +402,7 @@ func (t *Tuner) complete(next Applied, phase Phase) error {
 	if phase == Committed {
 		next.Deadline, next.Former = 0, nil
 	}
+	t.record.Phase = phase // also where the disk has it and did not say so
 	if err := next.save(t.host.Dir); err != nil {
 		return err
 	}

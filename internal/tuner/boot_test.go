@@ -544,6 +544,74 @@ func TestUpdateGRUBFails(t *testing.T) {
 	}
 }
 
+// TestHalfUndoneBootArguments: while boot arguments of an earlier boot are undone in part, no apply takes them over and
+// none are committed.
+func TestHalfUndoneBootArguments(t *testing.T) {
+	for name, commits := range map[string]bool{"by a rollback": true, "as they were not committed": false} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "debian-grub")
+			before := m.disk()
+			m.do(func(u *tuner.Tuner) {
+				_, err := u.Apply(bootOrder(true))
+				if must(t, err); commits {
+					must(t, u.Commit())
+				}
+			})
+			m.reboots()
+			m.generate = func(string) error { return os.ErrInvalid }
+			if commits {
+				m.do(func(u *tuner.Tuner) { u.Rollback() })
+			}
+			m.do(func(u *tuner.Tuner) {
+				if _, err := u.Apply(bootOrder(true)); !errors.Is(err, tuner.ErrLeft) {
+					t.Errorf("apply: %v, want %v", err, tuner.ErrLeft)
+				}
+				if err := u.Commit(); !errors.Is(err, tuner.ErrLeft) {
+					t.Errorf("commit: %v, want %v", err, tuner.ErrLeft)
+				}
+			})
+			m.generate = m.updateGRUB
+			m.do(func(u *tuner.Tuner) { u.Rollback() })
+			m.same("rolled back", before)
+		})
+	}
+}
+
+// TestLastRecordFails: where the record of a profile that is applied again cannot be written, what was committed in an
+// earlier boot stays, and so do its boot arguments.
+func TestLastRecordFails(t *testing.T) {
+	m := newMachine(t, "debian-grub")
+	m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(true)); must(t, err); must(t, u.Commit()) })
+	m.reboots()
+	committed := m.files()
+	full := filepath.Join(m.state, "applied.new")
+	m.step = func(step string) {
+		if step == "the originals are journaled" {
+			must(t, os.Mkdir(full, 0o700))
+		}
+	}
+	o := bootOrder(false)
+	o.Boot, o.Confirm, o.Again = nil, 0, true
+	m.do(func(u *tuner.Tuner) {
+		if _, err := u.Apply(o); !errors.Is(err, tuner.ErrUndone) {
+			t.Errorf("apply: %v, want %v", err, tuner.ErrUndone)
+		}
+	})
+	m.step = nil
+	must(t, os.Remove(full))
+	if d := cmp.Diff(committed, m.files()); d != "" {
+		t.Error(d)
+	}
+	m.do(func(u *tuner.Tuner) {
+		a, is := u.Applied()
+		if !is || a.Phase != tuner.Committed || a.Args == nil || a.Args.Stage != tuner.Permanent {
+			t.Fatalf("on record: %+v", a)
+		}
+		_, err := u.Apply(o)
+		must(t, err)
+	})
+}
+
 // TestKernelUpdate: what came between the apply and the boot is said.
 func TestKernelUpdate(t *testing.T) {
 	m := newMachine(t, "rhel-bls")

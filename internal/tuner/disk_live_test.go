@@ -56,3 +56,41 @@ func TestFullDisk(t *testing.T) {
 		t.Error("a record is left")
 	}
 }
+
+// TestRollbackOnAFullDisk: what a rollback leaves beside a value of another program is on record as being undone, for
+// which the disk needs no room. It remembers nothing that was committed in an earlier boot.
+func TestRollbackOnAFullDisk(t *testing.T) {
+	h := newHost(t)
+	small := disk.Small(t)
+	h.state = filepath.Join(small, "tune")
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, map[string]string{autogroup: "0"})); must(t, err) })
+	h.write(autogroup, "1")
+	h.boot = "another"
+	before, _ := h.applies(confirm, "", "")
+	if a, _, err := tuner.Load(h.state); a.Former == nil || err != nil {
+		t.Fatalf("on record: %+v, %v", a, err)
+	}
+	h.write(slice, "7") // another program's
+	disk.Fill(t, small)
+	for range 2 {
+		h.do(func(u *tuner.Tuner) { u.Rollback() })
+		if a, is, err := tuner.Load(h.state); !is || err != nil || a.Phase != tuner.Undoing || a.Former != nil {
+			t.Errorf("on record: %s, remembers %v, %v", a.Phase, a.Former, err)
+		}
+	}
+	must(t, os.Remove(filepath.Join(small, "ballast")))
+	h.do(func(u *tuner.Tuner) {
+		if err := u.Commit(); !errors.Is(err, tuner.ErrLeft) {
+			t.Errorf("commit: %v, want %v", err, tuner.ErrLeft)
+		}
+	})
+	h.write(slice, before[slice])
+	h.do(func(u *tuner.Tuner) {
+		if a, is := u.Applied(); is {
+			t.Errorf("on record still: %+v", a)
+		}
+	})
+	if d := cmp.Diff(before, h.files()); d != "" {
+		t.Error(d)
+	}
+}

@@ -74,6 +74,9 @@ func TestUndoWithoutADisk(t *testing.T) {
 			if now[rtRuntime] != tt.limit {
 				t.Errorf("before the first sync %s is %s, want %s", rtRuntime, now[rtRuntime], tt.limit)
 			}
+			if a, _, err := tuner.Load(h.state); tt.child == "rollback" && a.Phase != tuner.Undoing || err != nil {
+				t.Errorf("before the first sync the record says %s, %v", a.Phase, err)
+			}
 		})
 	}
 }
@@ -355,44 +358,46 @@ func TestCommitOfWhatWasNotWritten(t *testing.T) {
 	}
 }
 
-// TestRollbackKilledAtEachStep: a rollback that is killed once something is back is finished by the next command, also
-// before its record, for which a disk may keep it waiting. A trial may wait for its deadline, and cannot be committed.
+// TestRollbackKilledAtEachStep: a rollback that is killed once something is back is finished by the next command. Only a
+// limit of real-time threads goes back before the record says so, and the disk is asked for nothing in between: killed
+// there, a rollback leaves what another rollback puts back whole, and what cannot be committed.
 func TestRollbackKilledAtEachStep(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"committed": 0, "trial": confirm} {
 		t.Run(name, func(t *testing.T) {
-			died := 0
+			died, marked := 0, 0
 			for fatal := 1; ; fatal++ {
 				h := newHost(t)
-				h.write(rtRuntime, "950000")
-				h.write(rtPeriod, "1000000")
-				before := h.files()
-				values := some()
-				values[rtRuntime] = "-1"
-				h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(wait, values)); must(t, err) })
-				applied := h.files()
+				before, applied := h.applies(wait, "950000", "-1")
 				if !h.command(fatal, func(u *tuner.Tuner) { u.Rollback() }) {
 					break
 				}
 				died++
-				if cmp.Equal(applied, h.files()) { // it may not have begun
-					var commit error
-					h.do(func(u *tuner.Tuner) { commit = u.Commit() })
+				now, limited := h.files(), h.files()
+				limited[rtRuntime] = before[rtRuntime]
+				a, is, err := tuner.Load(h.state)
+				must(t, err)
+				if begun := !is || a.Due(h.boot, h.boottime); begun {
+					marked++
+				} else if !cmp.Equal(applied, now) && !cmp.Equal(limited, now) {
+					t.Errorf("killed at step %d: no command sees that it is undone in part: %+v", fatal, a)
+				} else {
+					isWhole := cmp.Equal(applied, now)
+					h.do(func(u *tuner.Tuner) {
+						if err := u.Commit(); (err == nil) != isWhole {
+							t.Errorf("killed at step %d: commit: %v", fatal, err)
+						}
+					})
 					h.do(func(*tuner.Tuner) {})
-					if commit == nil && !cmp.Equal(applied, h.files()) {
+					if !cmp.Equal(now, h.files()) {
 						t.Errorf("killed at step %d: what was committed since is undone", fatal)
 					}
-					continue
-				}
-				if a, is, err := tuner.Load(h.state); is && !a.Due(h.boot, h.boottime) && !a.Begun(h.state, h.boot) || err != nil {
-					t.Errorf("killed at step %d: no command sees that it is undone in part: %+v, %v", fatal, a, err)
+					h.do(func(u *tuner.Tuner) { u.Rollback() })
 				}
 				h.do(func(u *tuner.Tuner) {
 					if err := u.Commit(); err == nil {
 						t.Errorf("killed at step %d: what was undone in part is committed", fatal)
 					}
 				})
-				h.boottime += wait
-				h.do(func(*tuner.Tuner) {})
 				if d := cmp.Diff(before, h.files()); d != "" {
 					t.Errorf("killed at step %d (-want +got):\n%s", fatal, d)
 				}
@@ -400,29 +405,47 @@ func TestRollbackKilledAtEachStep(t *testing.T) {
 					t.Errorf("killed at step %d: on record: %+v, %v", fatal, a, err)
 				}
 			}
-			if died == 0 {
-				t.Error("it died at no step")
+			if marked == 0 || marked == died {
+				t.Errorf("killed %d times, %d of them once it was on record", died, marked)
 			}
 		})
 	}
 }
 
-// TestKeeperFinishesARollback: a keeper that is started once a rollback of what was committed was killed finishes it.
+// applies applies a profile with a limit of real-time threads, "" for one without, and returns the files before and
+// after.
+func (h *host) applies(wait time.Duration, original, applied string) (before, after map[string]string) {
+	h.t.Helper()
+	values := some()
+	if applied != "" {
+		h.write(rtRuntime, original)
+		h.write(rtPeriod, "1000000")
+		values[rtRuntime] = applied
+	}
+	before = h.files()
+	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(wait, values)); must(h.t, err) })
+	return before, h.files()
+}
+
+// TestKeeperFinishesARollback: a keeper that is started once a rollback of what was committed was killed finishes it,
+// also where that died while it waited for the disk.
 func TestKeeperFinishesARollback(t *testing.T) {
 	h := newHost(t)
-	h.write(rtRuntime, "950000")
-	h.write(rtPeriod, "1000000")
-	before := h.files()
-	values := some()
-	values[rtRuntime] = "-1"
-	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, values)); must(t, err) })
-	for fatal := 1; h.files()[rtRuntime] == "-1"; fatal++ {
+	before, _ := h.applies(0, "950000", "-1")
+	died := func(fatal int) tuner.Phase {
 		if !h.command(fatal, func(u *tuner.Tuner) { u.Rollback() }) {
 			t.Fatal("it did not die")
 		}
+		a, _, err := tuner.Load(h.state)
+		must(t, err)
+		return a.Phase
 	}
-	if a, _, err := tuner.Load(h.state); a.Phase != tuner.Committed || err != nil {
-		t.Fatalf("on record: %+v, %v", a, err)
+	fatal := 1
+	for died(fatal) == tuner.Committed {
+		fatal++
+	}
+	if h.files()[autogroup] != "0" {
+		t.Fatal("more than the limit is back")
 	}
 	if _, err := tuner.Await(t.Context(), h.host()); err != nil {
 		t.Error(err)
@@ -432,52 +455,50 @@ func TestKeeperFinishesARollback(t *testing.T) {
 	}
 }
 
-// TestRollbackThatCannotBeRecorded: what a rollback left behind on a full disk, beside a value of another program, is no
+// TestRollbackThatCannotBeRecorded: what rollbacks left behind on a full disk, beside a value of another program, is no
 // committed profile.
 func TestRollbackThatCannotBeRecorded(t *testing.T) {
 	for name, tt := range map[string]struct{ original, applied string }{
-		"a tighter limit": {"950000", "-1"}, "a looser limit": {"-1", "950000"},
+		"a tighter limit": {"950000", "-1"}, "a looser limit": {"-1", "950000"}, "no limit": {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHost(t)
-			h.write(rtRuntime, tt.original)
-			h.write(rtPeriod, "1000000")
-			before := h.files()
-			values := some()
-			values[rtRuntime] = tt.applied
-			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(0, values)); must(t, err) })
-			h.write(slice, "7") // another program's
-			full := filepath.Join(h.state, "applied.new")
-			must(t, os.Mkdir(full, 0o700))
-			h.do(func(u *tuner.Tuner) { u.Rollback() })
-			if now := h.files()[rtRuntime]; now != tt.original {
-				t.Errorf("the limit is %s", now)
-			}
-			a, is, err := tuner.Load(h.state)
-			if !is || err != nil || a.Phase != tuner.Committed || !a.Begun(h.state, h.boot) {
-				t.Errorf("on record: %+v, %v", a, err)
-			}
-			must(t, os.Remove(full))
-			h.do(func(u *tuner.Tuner) {
-				if err := u.Commit(); err == nil {
-					t.Error("what was undone in part is committed")
+		for times := 1; times <= 2; times++ {
+			t.Run(fmt.Sprintf("%s, %d", name, times), func(t *testing.T) {
+				h := newHost(t)
+				before, _ := h.applies(0, tt.original, tt.applied)
+				h.write(slice, "7") // another program's
+				full := filepath.Join(h.state, "applied.new")
+				must(t, os.Mkdir(full, 0o700))
+				for range times {
+					h.do(func(u *tuner.Tuner) { u.Rollback() })
+				}
+				if now := h.files(); now[rtRuntime] != tt.original || now[autogroup] != before[autogroup] {
+					t.Errorf("the limit is %s, autogroup %s", now[rtRuntime], now[autogroup])
+				}
+				if a, is, err := tuner.Load(h.state); !is || err != nil || a.Phase != tuner.Undoing {
+					t.Errorf("on record: %s, %v", a.Phase, err)
+				}
+				must(t, os.Remove(full))
+				h.do(func(u *tuner.Tuner) {
+					if err := u.Commit(); !errors.Is(err, tuner.ErrLeft) {
+						t.Errorf("commit: %v, want %v", err, tuner.ErrLeft)
+					}
+				})
+				h.write(slice, before[slice])
+				h.do(func(u *tuner.Tuner) { u.Rollback() })
+				if d := cmp.Diff(before, h.files()); d != "" {
+					t.Error(d)
+				}
+				h.do(func(u *tuner.Tuner) {
+					if _, is := u.Applied(); is {
+						t.Error("it is on record still")
+					}
+				})
+				snapshot, err := journal.Load(h.state, driver.Values())
+				if err != nil || len(snapshot.Entries) > 0 {
+					t.Errorf("the journal has %+v, %v", snapshot.Entries, err)
 				}
 			})
-			h.write(slice, before[slice])
-			h.do(func(u *tuner.Tuner) { u.Rollback() })
-			if d := cmp.Diff(before, h.files()); d != "" {
-				t.Error(d)
-			}
-			h.do(func(u *tuner.Tuner) {
-				if _, is := u.Applied(); is {
-					t.Error("it is on record still")
-				}
-			})
-			snapshot, err := journal.Load(h.state, driver.Values())
-			if err != nil || len(snapshot.Entries) > 0 {
-				t.Errorf("the journal has %+v, %v", snapshot.Entries, err)
-			}
-		})
+		}
 	}
 }
 

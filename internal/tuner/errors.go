@@ -27,8 +27,9 @@ var (
 	// ErrDied says that the host died in two boots in a row while what was committed was applied. Nothing was
 	// written.
 	ErrDied = errors.New("the host died twice while it was applied after a boot, so it is left off: look at it (berth tune plan), then apply it by hand (berth tune apply PROFILE) or end it (berth tune rollback)")
-	// ErrUnwritten says that an apply ended before its last write. Nothing was committed.
-	ErrUnwritten = errors.New("was not written, as the apply ended before: apply the profile again, or roll it back")
+	// ErrUnwritten says that a limit of real-time threads has its original: an apply ended before its last write, a
+	// rollback after its first one, or another program wrote it. Nothing was committed.
+	ErrUnwritten = errors.New("has its original: apply the profile again, or roll it back")
 	// ErrKeeper says that nothing could be started that keeps the deadline. Nothing was
 	// written.
 	ErrKeeper = errors.New("nothing keeps the deadline")

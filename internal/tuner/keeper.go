@@ -185,7 +185,6 @@ func attend(h Host) (notes []string, how end, err error) {
 	switch {
 	case err != nil:
 		return nil, refused, err
-	case a.Phase == Committed && a.Begun(h.Dir, h.Boot):
 	case !is || a.Phase == Committed || !a.Stands(h.Boot):
 		_, held, err := journal.Holder(h.Dir)
 		if held {

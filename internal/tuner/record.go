@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,7 +91,7 @@ func RecordFile(dir string) string { return filepath.Join(dir, recordFile) }
 
 // Load returns the record of a directory, and false where there is none. It takes no lock.
 func Load(dir string) (Applied, bool, error) {
-	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	data, mode, err := read(RecordFile(dir))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return Applied{}, false, nil
 	}
@@ -99,9 +100,30 @@ func Load(dir string) (Applied, bool, error) {
 	}
 	var a Applied
 	if err := json.Unmarshal(data, &a); err != nil {
-		return Applied{}, false, fmt.Errorf("read %s: it is damaged (%w): move it away, and berth tune rollback puts back what the journal beside it has", filepath.Join(dir, recordFile), err)
+		return Applied{}, false, fmt.Errorf("read %s: it is damaged (%w): move it away, and berth tune rollback puts back what the journal beside it has", RecordFile(dir), err)
+	}
+	if mode&fs.ModeSticky != 0 { // mark's
+		a.Phase = Undoing
+		if mode&remembering == 0 {
+			a.Former = nil
+		}
 	}
 	return a, true, nil
+}
+
+// read returns the text and the mode of one file: another may take its name meanwhile.
+func read(name string) ([]byte, fs.FileMode, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err //nolint:wrapcheck // Load's words
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err //nolint:wrapcheck // Load's words
+	}
+	data, err := io.ReadAll(f)
+	return data, info.Mode(), err
 }
 
 // Due says whether the record must be undone at this moment of this boot, given that nobody
@@ -235,7 +257,24 @@ func (a Applied) save(dir string) error {
 }
 
 // ownerOnly is the mode of the record.
-const ownerOnly = 0o600
+const ownerOnly fs.FileMode = 0o600
+
+// remembering is a bit of the mode: without it a record whose undo has begun remembers no profile of before.
+const remembering fs.FileMode = 0o200
+
+// mark has the record on disk say that its undo has begun, by the sticky bit of its mode, whatever its text says. A mode
+// needs no room on a full disk, and a kill that comes while it waits for the disk does not stop it: a text that is
+// written in place would have both against it.
+func (a Applied) mark(dir string) error {
+	mode := ownerOnly | fs.ModeSticky
+	if a.Former == nil {
+		mode &^= remembering
+	}
+	if err := os.Chmod(RecordFile(dir), mode); err != nil {
+		return fmt.Errorf("mark what is applied: %w", err)
+	}
+	return nil
+}
 
 // remove forgets the record.
 func remove(dir string) error {

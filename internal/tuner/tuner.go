@@ -133,15 +133,14 @@ func (t *Tuner) settle() error {
 	if t.record, t.is, err = Load(t.host.Dir); err != nil {
 		return err
 	}
-	isBegun := t.record.mayBeBegun(t.host.Boot) && t.record.returns(t.journal.Entries())
 	switch {
 	case !t.is && len(t.journal.Entries()) > 0:
 		t.undo() // a record goes after its entries: someone removed it
 	case !t.is:
 	case t.record.Boot != t.host.Boot:
 		return t.settleBoot()
-	case t.record.Due(t.host.Boot, t.host.Boottime()), isBegun:
-		name, left := t.record.Profile.Name, t.record.Phase == Undoing || isBegun
+	case t.record.Due(t.host.Boot, t.host.Boottime()):
+		name, left := t.record.Profile.Name, t.record.Phase == Undoing
 		all, whole := t.undo()
 		t.settled = all
 		switch {
@@ -181,6 +180,9 @@ func (t *Tuner) Commit() error {
 	if err := t.unwritten(); err != nil {
 		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, err)
 	}
+	if t.is && !isWhole(t.settled) {
+		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
+	}
 	if t.isTried() {
 		return t.makePermanent()
 	}
@@ -197,12 +199,13 @@ func (t *Tuner) Commit() error {
 	return t.record.save(t.host.Dir)
 }
 
-// unwritten is ErrUnwritten where a limit of real-time threads has its original still: it is written once the trial is
-// on record, and the apply ended in between.
+// unwritten is ErrUnwritten where a limit of real-time threads has its original: it is written once the trial is on
+// record, and the apply ended in between; or a rollback was killed as soon as it had put that back.
 func (t *Tuner) unwritten() error {
+	inForce := t.record.Phase == Trial || t.record.Phase == Committed
 	for _, s := range t.record.Settings {
 		entry, is := t.journal.Entry(s.Target)
-		if t.record.Phase != Trial || !is || driver.Phase(s.Target) != knob.RealTime {
+		if !inForce || !is || driver.Phase(s.Target) != knob.RealTime {
 			continue
 		}
 		now, same := t.applier.Read([]plan.Target{s.Target})[0], t.applier.Kinds().Same
@@ -217,7 +220,11 @@ func (t *Tuner) unwritten() error {
 // all is as before, the record and the entries stay. What was committed in an earlier boot
 // is forgotten too.
 func (t *Tuner) Rollback() []apply.Restored {
+	remembers := t.record.Former != nil
 	t.record.Former = nil
+	if remembers && t.record.Phase == Undoing { // Open has tried, limits first; else undo says so
+		_ = t.recordUndo() // what is left is told below
+	}
 	if all := t.Undo(); len(all) > 0 {
 		return all
 	}

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -19,43 +20,50 @@ func way() []knob.Phase {
 	}
 }
 
-// undo puts the originals back, phase by phase, and forgets the record when all are, which it
-// returns. The record says before it that an undo is under way, unless the one on disk is due: a commit after a kill
-// would commit what is no longer there. Entries of limits that go back before that record stay until the end, and show
-// that the undo had begun; where the disk takes no record they stay as long as anything else does. A full disk does not hold up an undo, and neither does a disk that waits for
-// threads of the kernel: limits of real-time threads go back before the first word to the disk where that tightens
-// them, and else after all others.
+// undo puts the originals back, phase by phase, and forgets the record when all are, which it returns. The record says
+// before it that an undo is under way, unless it is due: a commit after a kill would commit what is no longer there. A
+// full disk does not hold up an undo, and neither does a disk that waits for threads of the kernel: limits of real-time
+// threads go back before the first word to the disk where that tightens them, and else after all others.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
-	isDue, isRecorded := t.record.Due(t.host.Boot, t.host.Boottime()), false
-	record := func() { isRecorded = isRecorded || t.recordUndo() }
 	tightens := undoTightens(t.host.Root.FS(), t.journal)
+	var unrecorded error
+	recorded := false
+	record := func() {
+		if !recorded {
+			unrecorded = t.recordUndo()
+			recorded = unrecorded == nil
+		}
+	}
 	var back []apply.Restored
 	if tightens {
-		back = tries(t.limits(!isDue))
+		back = tries(func() []apply.Restored { return t.applier.PutBack(isLimit) })
 	}
-	if !isDue {
+	if !t.record.Due(t.host.Boot, t.host.Boottime()) {
 		record()
 	}
 	all = tries(t.pass)
 	if !tightens && !isWhole(all) { // threads may have their policies still
 		record()
 	}
-	limits := tries(t.limits(!isDue && !isRecorded && !isWhole(all)))
+	limits := done(back, tries(t.limits))
 	again := has(all, apply.OutcomeFailed) && has(limits, apply.OutcomeRestored)
-	if all = latest(all, done(back, limits)); again {
+	if all = latest(all, limits); again {
 		all = latest(all, tries(t.pass))
 	}
 	t.sayDormant(all)
-	whole = isWhole(all) && t.forgetUndo()
-	if !whole {
-		record()
+	if isWhole(all) {
+		return all, t.forgetUndo()
 	}
-	return all, whole
+	record()
+	if unrecorded != nil {
+		t.notes = append(t.notes, fmt.Sprintf("the record of profile %s does not say that it is not wholly undone: %v", t.record.Profile.Name, unrecorded))
+	}
+	return all, false
 }
 
-// forgetUndo forgets what an undo that is whole has left on record, and reports whether that is gone.
+// forgetUndo forgets the record of an undo that is whole, and reports whether that is gone. Else it is due on disk, or is
+// that of what was committed before.
 func (t *Tuner) forgetUndo() bool {
-	tries(t.limits(false)) // whose entries were kept
 	if !t.is {
 		return true
 	}
@@ -64,65 +72,41 @@ func (t *Tuner) forgetUndo() bool {
 	}
 	err := t.forget()
 	if err != nil {
+		t.record.Phase = Undoing
 		t.notes = append(t.notes, err.Error())
 	}
 	t.host.Step("the record is gone")
 	return err == nil
 }
 
-// done returns one line for each limit, given those of the tries before the record of the undo and after it.
+// done has what became of the limits, of which some were put back before.
 func done(before, now []apply.Restored) []apply.Restored {
-	for _, b := range before {
-		i := slices.IndexFunc(now, func(r apply.Restored) bool { return r.Entry.Target == b.Entry.Target })
-		switch {
-		case i < 0: // its entry is forgotten
-			now = append(now, b)
-		case b.Outcome == apply.OutcomeRestored && now[i].Outcome == apply.OutcomeAlready:
+	for i, r := range now {
+		was := slices.ContainsFunc(before, func(b apply.Restored) bool {
+			return b.Entry.Target == r.Entry.Target && b.Outcome == apply.OutcomeRestored
+		})
+		if was && r.Outcome == apply.OutcomeAlready {
 			now[i].Outcome = apply.OutcomeRestored
 		}
 	}
 	return now
 }
 
-// Begun reports whether a rollback of a committed profile, or of a trial, was killed before the record said so. The
-// journal beside the record shows it: a limit of real-time threads goes back first, and its entry has the original for
-// its intent until the end. A journal that cannot be read shows no rollback.
-func (a Applied) Begun(dir, boot string) bool {
-	if !a.mayBeBegun(boot) {
-		return false
-	}
-	s, err := journal.Load(dir, driver.Values())
-	if err != nil {
-		return false
-	}
-	entries, _ := s.Of(boot)
-	return a.returns(entries)
-}
-
-// mayBeBegun reports whether the record says that the profile is in force.
-func (a Applied) mayBeBegun(boot string) bool {
-	return a.Stands(boot) && (a.Phase == Committed || a.Phase == Trial)
-}
-
-// returns reports whether a limit of real-time threads that the profile changed was to get its original back.
-func (a Applied) returns(entries []journal.Entry) bool {
-	kinds := driver.Values()
-	return slices.ContainsFunc(entries, func(e journal.Entry) bool {
-		return isLimit(e) && e.IsOriginal(kinds, e.Intent) && slices.ContainsFunc(a.Settings, func(s Setting) bool {
-			return s.Target == e.Target && !e.IsOriginal(kinds, s.Value)
-		})
-	})
-}
-
-// recordUndo is best effort, and reports whether the disk has it.
-func (t *Tuner) recordUndo() bool {
+// recordUndo has the record say that an undo is under way: at once, for a kill and a full disk, and then in its text. The
+// error is that of a disk that has neither.
+func (t *Tuner) recordUndo() error {
 	if !t.is {
-		return true
+		return nil
 	}
 	t.record.Phase = Undoing
-	err := t.record.save(t.host.Dir)
+	marked := t.record.mark(t.host.Dir)
+	t.host.Step("an undo is marked")
+	saved := t.record.save(t.host.Dir)
 	t.host.Step("an undo is recorded")
-	return err == nil
+	if marked == nil || saved == nil {
+		return nil
+	}
+	return saved
 }
 
 // undoTightens says whether the originals leave real-time threads less than what stands.
@@ -138,15 +122,8 @@ func undoTightens(tree fs.FS, j *journal.Journal) bool {
 // isLimit says whether an entry is that of a limit of real-time threads.
 func isLimit(e journal.Entry) bool { return driver.Phase(e.Target) == knob.RealTime }
 
-// limits returns a try of the limits of real-time threads, which may keep their entries.
-func (t *Tuner) limits(keeps bool) func() []apply.Restored {
-	return func() []apply.Restored {
-		if keeps {
-			return t.applier.PutBack(isLimit)
-		}
-		return t.applier.Restore(isLimit, false)
-	}
-}
+// limits tries the limits of real-time threads once.
+func (t *Tuner) limits() []apply.Restored { return t.applier.Restore(isLimit, false) }
 
 // tries tries entries for as long as another try may do better: the kernel may take a value only after one that comes
 // later, as rt_period after rt_runtime.
