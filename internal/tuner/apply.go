@@ -60,7 +60,7 @@ type one struct {
 // ErrUndone where something had been written and was put back, ErrLeft too where that was not
 // possible. The others are ErrApplied, ErrHeld, ErrKeeper, and what reads and disk say.
 func (t *Tuner) Apply(o Order) (Result, error) {
-	if t.is && (t.record.Phase == Undoing || !isWhole(t.settled)) { // or its boot arguments are undone in part
+	if t.is && t.record.isLeft(t.settled, o.Again) {
 		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
 	}
 	all, asleep, err := t.look(o)
@@ -94,6 +94,12 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 		return Result{}, err
 	}
 	return t.carryOut(done, next, all, o.phase())
+}
+
+// isLeft reports whether the profile, or its boot arguments, is undone in part. What was committed may be set again
+// beside such boot arguments: they stay what they are.
+func (a Applied) isLeft(settled []apply.Restored, again bool) bool {
+	return a.Phase == Undoing || !again && !isWhole(settled)
 }
 
 // inTurn has the settings in the order in which they are written. A limit of real-time threads that is tighter than

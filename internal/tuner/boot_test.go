@@ -831,6 +831,11 @@ func TestKernelDuringTheTrial(t *testing.T) {
 			if err := u.Commit(); err == nil {
 				t.Errorf("%s: the boot of another kernel was committed", name)
 			}
+			again := bootOrder(false)
+			again.Boot, again.Confirm, again.Again = nil, 0, true
+			if _, err := u.Apply(again); err != nil || m.files()[slice] != "6000000" {
+				t.Errorf("%s: the settings of what was committed are not set again: %v", name, err)
+			}
 		})
 		if d := m.files()[boots.entries+trialID+".conf"]; d != "" {
 			t.Errorf("%s: the entry for trial is left: %s", name, d)

@@ -222,7 +222,7 @@ func (t *Tuner) unwritten() error {
 func (t *Tuner) Rollback() []apply.Restored {
 	remembers := t.record.Former != nil
 	t.record.Former = nil
-	if remembers && t.record.Phase == Undoing { // Open has tried, limits first; else undo says so
+	if remembers && t.record.Due(t.host.Boot, t.host.Boottime()) { // Open has tried, limits first; else undo says so
 		_ = t.recordUndo() // what is left is told below
 	}
 	if all := t.Undo(); len(all) > 0 {
