@@ -2,8 +2,8 @@ package alloc
 
 import "github.com/berth-project/berth/internal/topology"
 
-// Allocate finds the best CPUs for a pod, or says why there are none. It only
-// reads t and r; the answer's slices belong to s until its next use.
+// Allocate returns the best CPUs for a pod, or why there are none. It only reads t and r; the answer's slices belong
+// to s until its next use.
 func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	n, no := m.check(t, r)
 	if no.Code != Placed {
@@ -18,8 +18,7 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	return Answer{}, no
 }
 
-// check returns how many CPUs are asked for, or why that cannot be had whatever
-// the topology.
+// check returns how many CPUs the request asks for, or why no topology could provide them.
 func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
 	n, ok := r.total()
 	if !ok {
@@ -42,7 +41,7 @@ func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
 	return n, Refusal{}
 }
 
-// attempt is a choice of the preferences to insist on.
+// attempt is the set of preferences that the search insists on.
 type attempt struct {
 	exclusive Exclusive
 	apart     bool
@@ -54,7 +53,7 @@ func firstAttempt(r *Request) (attempt, bool) {
 	return attempt{exclusive: r.Exclusive, apart: r.NUMAExclusive != NUMAShared}, true
 }
 
-// next gives up the NUMA exclusivity, then the other, then both.
+// next drops the NUMA exclusivity, then the other exclusivity instead, then both.
 func (a attempt) next(r *Request) (attempt, bool) {
 	next := a.dropped + 1
 	for ; next <= DroppedExclusive|DroppedNUMAExclusive; next++ {
@@ -75,7 +74,7 @@ func (a attempt) next(r *Request) (attempt, bool) {
 	return a, next <= DroppedExclusive|DroppedNUMAExclusive
 }
 
-// attempt solves the request with the preferences of one attempt.
+// attempt solves the request with the preferences of try.
 func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	if no := s.limit(t, r, n, try); no.Code != Placed {
 		return no
@@ -93,8 +92,7 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	return s.solve()
 }
 
-// limit states the problem of an attempt, with the number of nodes that the
-// policy allows.
+// limit prepares the problem of an attempt, with the number of nodes that the policy allows.
 func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 	most := none
 	if r.NUMA == Restricted {
@@ -111,7 +109,7 @@ func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 	return Refusal{}
 }
 
-// solve finds the best answer of the problem, or says why there is none.
+// solve finds the best answer of the problem, or returns why there is none.
 func (s *Scratch) solve() Refusal {
 	count, no := s.fewest()
 	if no.Code == Placed {
@@ -119,7 +117,7 @@ func (s *Scratch) solve() Refusal {
 			s.p.strategy = MostAllocated
 		}
 		if s.p.even && count > 1 {
-			s.p.strategy = LeastAllocated // as much room in each as there is
+			s.p.strategy = LeastAllocated // as much room as possible in each node
 		}
 		s.searchNodes(count)
 	}

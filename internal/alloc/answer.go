@@ -7,45 +7,42 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Vector is what an answer is judged by, in the order of the fields. Less is
-// better, except that SpreadByPCPUs looks at Cores instead of Split and Broken
-// and wants many, and LeastAllocated wants the three Free terms great; so
-// does DistributeEvenly across nodes.
+// Vector is the measure of an answer, in the order of the fields. Less is better, with two exceptions. SpreadByPCPUs
+// uses Cores, where more is better, instead of Split and Broken. For LeastAllocated, and for DistributeEvenly across
+// nodes, more is better in the three Free terms.
 type Vector struct {
-	// NUMANodes and L3s are how many of them the answer touches. A CPU outside
-	// any touches none.
+	// NUMANodes and L3s are how many NUMA nodes and L3 domains the answer touches. A CPU outside all domains touches
+	// none.
 	NUMANodes int
-	// Unheld is how many of Request.Amounts its NUMA nodes do not have together.
+	// Unheld is how many of Request.Amounts the answer's NUMA nodes together do not have.
 	Unheld int
-	// OffPreferred is how many of its CPUs are outside Request.PreferNodes, 0
-	// where nothing is preferred.
+	// OffPreferred is how many of its CPUs are outside Request.PreferNodes, or 0 if no node is preferred.
 	OffPreferred int
-	// Sockets is how many sockets the touched NUMA nodes are in. A node across
-	// several sockets, or in none, counts for none.
+	// Sockets is how many sockets the touched NUMA nodes are in. A node that spans several sockets, or is in none,
+	// adds none.
 	Sockets int
-	// Dies is how many dies the touched NUMA nodes are in. A node across several dies, or on a
-	// machine that shows none, counts for none: there L3 domains say what is near.
+	// Dies is how many dies the touched NUMA nodes are in. A node that spans several dies adds none. On a machine that
+	// shows no dies this is 0, and L3 domains show what is near.
 	Dies int
-	// Distance is the sum of the distances of each pair of touched NUMA nodes,
-	// of the two directions the greater one.
+	// Distance is the sum of the distances of each pair of touched NUMA nodes, using the greater of the two
+	// directions.
 	Distance int
 	L3s      int
-	// Split is how many cores it holds partly: some online threads, not all.
+	// Split is how many cores the answer holds partly: some online threads, not all.
 	Split int
-	// Broken is how many of those were wholly free.
+	// Broken is how many of the split cores were wholly free.
 	Broken int
-	// Cores is how many cores it touches.
+	// Cores is how many cores the answer touches.
 	Cores int
-	// FreeL3, FreeNUMA and FreeSocket are the free CPUs that stay in the
-	// touched domains of the kind, summed. Siblings that other pods left empty
-	// are theirs; those that the pod's own exclusivity is about to leave empty
-	// still count as free here, though Occupied has them: on cores of as many
-	// threads each, all answers of equal core terms leave as many empty.
+	// FreeL3, FreeNUMA and FreeSocket are the sums of the free CPUs that stay in the touched domains of each kind.
+	// Siblings that other pods left empty belong to those pods. Siblings that the pod's own exclusivity will leave
+	// empty still count as free here, although Occupied has them. On cores of equal numbers of threads, all answers of
+	// equal core terms leave equally many siblings empty.
 	FreeL3, FreeNUMA, FreeSocket int
 }
 
-// Compare orders vectors: negative when v is better than o, 0 when the two
-// differ in nothing that the policy and the strategy look at.
+// Compare orders vectors by the terms that the policy and the strategy use. It returns a negative number if v is
+// better than o, and 0 if these terms are equal.
 func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 	cores := cmp.Or(cmp.Compare(v.Split, o.Split), cmp.Compare(v.Broken, o.Broken))
 	if b == SpreadByPCPUs {
@@ -68,52 +65,47 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 	)
 }
 
-// Dropped says which preferences an answer had to give up.
+// Dropped is the set of preferences that an answer had to drop.
 type Dropped uint8
 
 const (
-	// DroppedExclusive is a preferred exclusivity.
+	// DroppedExclusive means that a preferred exclusivity was dropped.
 	DroppedExclusive Dropped = 1 << iota
-	// DroppedNUMAExclusive is a preferred NUMA exclusivity.
+	// DroppedNUMAExclusive means that a preferred NUMA exclusivity was dropped.
 	DroppedNUMAExclusive
 )
 
-// Answer is where a pod goes. The slices in it are the Scratch's: they are
-// valid until its next use.
+// Answer is the placement of a pod. Its slices belong to the Scratch: they are valid until its next use.
 type Answer struct {
-	// CPUs is the union of all containers.
+	// CPUs is the union of the CPUs of all containers.
 	CPUs cpuset.Set
 	// Each holds the CPUs of each container, in the order of Request.Wants.
 	Each []cpuset.Set
-	// Occupied is what no other pod may pin: CPUs, and the empty siblings of a
-	// granted PCPULevel.
+	// Occupied is what no other pod may pin: the CPUs, and the empty siblings of a granted PCPULevel.
 	Occupied cpuset.Set
 	// Nodes holds the ids of the NUMA nodes that the CPUs are in.
 	Nodes cpuset.Set
-	// L3s holds the ids of the L3 domains that the CPUs are in, in the order of
-	// the topology.
+	// L3s holds the ids of the L3 domains that the CPUs are in, in the order of the topology.
 	L3s []topology.L3ID
-	// OneL3 says that all CPUs are in L3s[0].
+	// OneL3 is true if all CPUs are in L3s[0].
 	OneL3  bool
 	Vector Vector
 	// Exclusive is the exclusivity that was granted.
 	Exclusive Exclusive
-	// NUMAExclusive says that a NUMA exclusivity was granted: what
-	// Holding.SingleNUMA becomes.
+	// NUMAExclusive is true if a NUMA exclusivity was granted. It becomes Holding.SingleNUMA.
 	NUMAExclusive bool
 	Dropped       Dropped
-	// Exact says that no better answer exists, for the union and for each
-	// container. It is false where the search ended early, after about a
-	// millisecond of work: that takes a machine of many NUMA nodes or L3 domains,
-	// fragmented in unlike ways. With DistributeEvenly the NUMA nodes are the best,
-	// and in each the best of its share.
+	// Exact is true if no better answer exists, for the union and for each container. It is false if the search ended
+	// early, after about a millisecond of work. That happens only on a machine of many NUMA nodes or L3 domains that
+	// are fragmented in different ways. With DistributeEvenly the NUMA nodes are the best, and each node's share is
+	// the best there.
 	Exact bool
 
 	machine *Machine
 	request Request
 }
 
-// Holding returns what the answer's pod holds from now on.
+// Holding returns what the pod of the answer now holds.
 func (a *Answer) Holding() Holding {
 	return Holding{CPUs: a.CPUs, Exclusive: a.Exclusive, SingleNUMA: a.NUMAExclusive}
 }

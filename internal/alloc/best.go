@@ -10,13 +10,13 @@ import (
 type best struct {
 	key  key
 	cpus mask
-	// may holds the CPUs that an answer of this key can have at all, and spare
-	// the most of those on cores that are not wholly free.
+	// may holds all CPUs that an answer with this key can have. spare is the most CPUs that such an answer has on
+	// cores that are not wholly free.
 	may   mask
 	spare int
 }
 
-// keep makes an answer the best, if it is.
+// keep remembers an answer if it is better than the best so far.
 func (s *Scratch) keep(k key, cpus mask) {
 	if order := k.compare(s.best.key); order > 0 || order == 0 && !cpus.before(&s.best.cpus) {
 		return
@@ -28,7 +28,7 @@ func (s *Scratch) keep(k key, cpus mask) {
 	}
 }
 
-// mayHold finds the CPUs that an answer as good as the best can have.
+// mayHold determines the CPUs that an answer as good as the best can have.
 func (s *Scratch) mayHold(c coreTerms) {
 	e, p, b := &s.eligible, &s.p, &s.best
 	b.may, b.spare = e.cpus, cpuset.Max
@@ -45,9 +45,8 @@ func (s *Scratch) mayHold(c coreTerms) {
 	}
 }
 
-// hopeless reports whether every answer comes after the best that has the best's
-// key, forced CPUs, others of pool, and else only CPUs from low on: even with
-// all of these it would.
+// hopeless reports whether every answer with the key of the best comes after the best. These answers have the forced
+// CPUs, CPUs of pool and otherwise only CPUs from low on. The check assumes the lowest list: all these CPUs.
 func (s *Scratch) hopeless(pool, forced *mask, low int) bool {
 	b, spare := &s.best, s.best.spare
 	for w := 0; w <= low/wordBits; w++ {

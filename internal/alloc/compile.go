@@ -9,17 +9,15 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// mostNodes bounds the NUMA nodes of a machine, as many as a nodeSet holds. Linux
-// has been built for more, but no machine of as many CPUs as a cpuset.Set holds
-// has them, and a search among them would be none.
+// mostNodes is the greatest number of NUMA nodes of a machine, limited by nodeSet. Linux has been built for more, but
+// no machine with at most cpuset.Max CPUs has more, and a search among them would not be feasible.
 const mostNodes = 64
 
-// farthest bounds a distance between nodes. The kernel's are below 256.
+// farthest is the upper limit of a distance between nodes. The kernel's distances are below 256.
 const farthest = 4095
 
-// Compile prepares a topology. Reserved, isolated and offline CPUs will never
-// be given out, efficiency cores only on request. A topology that contradicts
-// itself, or has more than 64 NUMA nodes, is ErrTopology.
+// Compile prepares a topology. Reserved, isolated and offline CPUs are never given out, efficiency cores only on
+// request. Compile returns ErrTopology if the topology contradicts itself or has more than 64 NUMA nodes.
 func Compile(t *topology.Topology) (*Machine, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: none given", ErrTopology)
@@ -88,7 +86,7 @@ func compareCells(a, b *cell) int {
 	return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.l3, b.l3), cmp.Compare(a.socket, b.socket))
 }
 
-// cellOf finds where a core lies.
+// cellOf returns the node, L3 domain and socket of a core.
 func (m *Machine) cellOf(c *topology.Core) (cell, error) {
 	at := cell{
 		node:   slices.IndexFunc(m.nodes, func(n node) bool { return n.id == c.Node }),
@@ -121,7 +119,7 @@ func (m *Machine) placeCore(c *topology.Core) error {
 	return nil
 }
 
-// addPattern adds a core to the pattern of its numbers.
+// addPattern adds a core to the pattern of its CPU numbers.
 func (m *Machine) addPattern(cpus []int16) {
 	offsets := make([]int, len(cpus))
 	for i, cpu := range cpus {
@@ -166,7 +164,7 @@ func (m *Machine) domains() {
 	}
 }
 
-// measure copies the distances.
+// measure copies the distances, using the greater of the two directions.
 func (m *Machine) measure(t *topology.Topology) error {
 	for i := range t.Nodes {
 		if len(t.Nodes[i].Distances) != len(t.Nodes) {
@@ -183,10 +181,10 @@ func (m *Machine) measure(t *topology.Topology) error {
 	return nil
 }
 
-// unset is where a domain lies of which no cell was seen yet.
+// unset is the location of a domain before its first cell.
 const unset = -2
 
-// nest finds the cells of each node, and what is inside one socket or node.
+// nest finds the cells of each node, and the domains that are inside one socket or node.
 func (m *Machine) nest() {
 	for i := range m.nodes {
 		m.nodes[i].socket = unset
@@ -214,7 +212,7 @@ func (m *Machine) nest() {
 	m.nodesInSockets = !slices.ContainsFunc(m.nodes, func(n node) bool { return n.socket == none })
 }
 
-// findDies finds the die that each node is wholly inside of.
+// findDies finds the die that each node is wholly inside.
 func (m *Machine) findDies(t *topology.Topology) {
 	all := mask(t.Online.Words())
 	for i := range m.nodes {
@@ -226,7 +224,7 @@ func (m *Machine) findDies(t *topology.Topology) {
 	}
 }
 
-// inside notes that a part of a domain lies in there.
+// inside records that a part of a domain is in there.
 func inside(where *int, there int) {
 	if *where == unset || *where == there {
 		*where = there
@@ -235,7 +233,7 @@ func inside(where *int, there int) {
 	*where = none
 }
 
-// kind says what is given out, with efficiency cores or without.
+// kind returns what is given out, with or without efficiency cores.
 func (m *Machine) kind(t *topology.Topology, efficiency bool) kind {
 	k := kind{regular: true}
 	for i := range t.Cores {
@@ -265,8 +263,8 @@ func (m *Machine) kind(t *topology.Topology, efficiency bool) kind {
 	return k
 }
 
-// isRegular reports whether a cell is in a node, in an L3 domain and a socket if
-// the machine has any, and one of the two is wholly inside the socket.
+// isRegular reports whether a cell is in a node, and in an L3 domain and a socket if the machine has any. Its node or
+// its L3 domain must also be wholly inside one socket.
 func (m *Machine) isRegular(at *cell) bool {
 	last := len(m.sockets) - 1
 	if at.node == none || at.l3 == none && len(m.l3s) > 0 || at.socket == last && last > 0 {

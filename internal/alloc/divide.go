@@ -7,18 +7,17 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// division divides what a pod gets among its containers.
+// division divides the CPUs of a pod among its containers.
 type division struct {
-	// order holds the containers, the largest first. each has their CPUs, and
-	// other those of the second way to divide.
+	// order holds the containers, the largest first. each holds their CPUs, other the CPUs of the second division.
 	order       []int
 	each, other []cpuset.Set
-	// room is what each domain of one kind has.
+	// room is the number of CPUs of each domain of one kind.
 	room []int
 }
 
-// divide gives each container its CPUs, and returns all of them. They are parts of
-// the union that was found, unless that tears containers which need not be torn.
+// divide gives each container its CPUs and returns all of them. These are parts of the union that was found, unless
+// that division splits containers needlessly across domains.
 func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	union, p := s.best.cpus, s.p
 	d.sort(r.Wants)
@@ -50,8 +49,8 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	return union
 }
 
-// asNear reports whether the one set of CPUs is as good as the other where the
-// pod as a whole is concerned: in NUMA nodes, and in siblings that stay empty.
+// asNear reports whether the first set is as good as the second for the pod as a whole: in NUMA nodes, and in siblings
+// that stay empty.
 func asNear(s *Scratch, one, other *mask, try attempt) bool {
 	v, o := s.vector(one), s.vector(other)
 	return s.p.keyOf(&v).hi <= s.p.keyOf(&o).hi && (try.exclusive != PCPULevel || v.Split <= o.Split)
@@ -68,8 +67,8 @@ func (d *division) sort(wants []Want) {
 	})
 }
 
-// take gives each container the best part of what is left of the pool, the largest
-// first, and reports whether the pool suffices.
+// take gives each container, the largest first, the best part of the remaining pool. It reports whether the pool
+// suffices.
 func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bool {
 	s.p.part(len(s.m.nodes))
 	for _, i := range d.order {
@@ -87,15 +86,15 @@ func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bo
 	return true
 }
 
-// tearing counts in how many domains the containers of a pod are, summed.
+// tearing is the number of domains that each container of a pod is in, summed over the containers.
 type tearing struct{ nodes, l3s int }
 
 func (t tearing) less(o tearing) bool {
 	return cmp.Or(cmp.Compare(t.nodes, o.nodes), cmp.Compare(t.l3s, o.l3s)) < 0
 }
 
-// least returns the fewest domains that the containers can be in, were each alone on the
-// CPUs of the pool: no way to divide these has fewer.
+// least returns a lower bound of tearing for every division of the pool: the domains that the containers need if each
+// is alone on its CPUs.
 func (d *division) least(m *Machine, wants []Want, pool *mask) (t tearing) {
 	d.room = d.room[:0]
 	for i := range m.nodes {
@@ -110,8 +109,8 @@ func (d *division) least(m *Machine, wants []Want, pool *mask) (t tearing) {
 	return t
 }
 
-// fewest returns in how many of the domains with room the containers are at least. What
-// the pool has besides is in no domain, and needs none.
+// fewest returns the least number of domains that the containers are in, given room. The remaining CPUs of the pool
+// are in no domain and need none.
 func (d *division) fewest(wants []Want, pool int) (sum int) {
 	slices.SortFunc(d.room, func(a, b int) int { return b - a })
 	for _, room := range d.room {

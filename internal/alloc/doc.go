@@ -1,71 +1,67 @@
-// Package alloc decides which CPUs of one machine a pod gets. It is pure and
-// deterministic: the scheduler, the agent and the commands get the same answer
-// for the same machine, the same taken CPUs and the same request.
+// Package alloc decides which CPUs of one machine a pod gets. It is pure and deterministic: the scheduler, the agent
+// and the commands get the same answer for the same machine, the same taken CPUs and the same request.
 //
 // # What is best
 //
-// Of all sets of free CPUs that the policies of a Request allow, the answer is
-// the one with the best Vector: the fewest NUMA nodes, these with the
-// memory that the pod needs, in few sockets and dies and near each other, then the fewest L3 domains, then whole cores (or many cores),
-// then the tightest fit; of equals the one with the lowest CPUs. Compile says what can be given
-// out at all, Hold what others hold, Allocate finds the answer or a Refusal, and
-// Answer.Why says what it was judged by.
+// The answer is the set of free CPUs with the best Vector, among all sets that the policies of a Request allow. The
+// best Vector has, in this order:
 //
-// Three words: a CPU is free if it can be given out and is not taken; it is
-// eligible if the policies allow it for this pod; a core is wholly free if all
-// its online threads are free, and split by an answer that has some of them.
+//   - the fewest NUMA nodes, and nodes that have the memory that the pod needs, in few sockets and dies and near each
+//     other;
+//   - the fewest L3 domains;
+//   - whole cores (or many cores);
+//   - the tightest fit.
 //
-// A core lies where its lowest thread does. CPUs in no node or L3 domain count
-// as none: they add nothing to the number of these or to what stays free.
+// Among equal answers, the one with the lowest CPUs wins. Compile determines which CPUs can be given out at all, Hold
+// records what other pods hold, Allocate returns the answer or a Refusal, and Answer.Why explains the answer.
+//
+// Three terms: a CPU is free if it can be given out and is not taken. It is eligible if the policies allow it for this
+// pod. A core is wholly free if all its online threads are free, and split by an answer that has some of its threads.
+//
+// A core belongs to the domains of its lowest thread. CPUs in no node or L3 domain add nothing to the number of
+// touched domains or to the CPUs that stay free.
 //
 // # How it is found
 //
-// The search is exact. It does not look at sets of CPUs but at sets of domains.
+// The search is exact. It does not enumerate sets of CPUs but sets of domains.
 //
-//   - The least number of nodes follows from what each could contribute. A set
-//     of that many nodes is touched as a whole by every answer within it (with
-//     fewer, there would be a better one), so sockets, dies, distances and free
-//     CPUs in nodes are known from the set. The same holds for the L3 domains within it.
-//   - Nodes and L3 domains are therefore chosen by branch and bound. A partial
-//     set is given up if even the best values of what is left (sums: the k
-//     greatest capacities, the k least free counts …) make a vector that is no
-//     better than the best so far.
-//   - The sets of nodes with the best bounds are searched first, best first. Where
-//     the answer is better than the next bound, no other set is looked at.
-//   - If the bound is exactly the best, only a lower CPU list can win. Sets are
-//     tried with low CPUs first, so the part of the list below the next domain
-//     is decided: if even with all that is possible there it comes later, the
-//     set is given up. Of nodes that are alike only the first ones are tried.
-//     Both together take the ties out of symmetric machines.
-//   - Within a pool of domains, the core terms follow from counts of cores
-//     (wholly free, partly free, of one thread), and the lowest answer is picked
-//     by taking the lowest of each sort. Where that does not hold (cores of
-//     unlike numbers of threads, of which some have more than two; more than
-//     eight threads; CPUs outside of nodes or L3 domains; broken tables), a
-//     knapsack over the cores that carries the sets themselves does both.
+//   - The least number of nodes follows from what each node could contribute. Every answer within a set of that many
+//     nodes touches all of them: an answer in fewer nodes would be better. Sockets, dies, distances and free CPUs in
+//     nodes are therefore known from the set. The same is true of the L3 domains within it.
+//   - Nodes and L3 domains are therefore chosen by branch and bound. The bound of a partial set uses the best values
+//     of the remaining domains (sums: the k greatest capacities, the k least free counts …). The search gives up the
+//     set if this vector is no better than the best answer so far.
+//   - The search begins with the sets of nodes that have the best bounds, best first. If an answer is better than the
+//     next bound, the search is complete.
+//   - If the bound equals the best answer, only a lower CPU list can win. The search tries sets with low CPUs first,
+//     so the part of the list below the next domain is decided. It gives up the set if the list comes later even with
+//     every possible CPU. Among equal nodes it tries only the first ones. Both rules together remove the ties of
+//     symmetric machines.
+//   - Within a pool of domains, the core terms follow from counts of cores (wholly free, partly free, of one thread).
+//     The lowest answer has the lowest cores of each sort. Where this is not true, a knapsack over the cores, which
+//     carries the sets themselves, replaces both. The causes are cores of unequal numbers of threads (some with more
+//     than two), cores of more than eight threads, CPUs outside nodes or L3 domains, and broken tables.
 //
-// A machine of eight nodes with four L3 domains each rarely needs more than a few
-// thousand steps. Many nodes or L3 domains that are fragmented in unlike ways,
-// and the knapsack on many of their sets, can be more than anyone can look at:
-// after a budget of work, about a millisecond, the best so far is the answer,
-// and Exact is false. That happens from some ten nodes or L3 domains a node on,
-// and to few requests; Compile takes no machine of more than 64 nodes.
+// A machine of eight nodes with four L3 domains each rarely needs more than a few thousand steps. The search can be
+// too large for many nodes or L3 domains that are fragmented in different ways, and for the knapsack on many of their
+// sets. After a budget of work, about a millisecond, the best answer so far is returned, and Exact is false. That
+// happens from about ten nodes, or ten L3 domains per node, and to few requests. Compile accepts no machine of more
+// than 64 nodes.
 //
 // # Several containers
 //
-// The policies hold for the union. It is found first; then the largest container
-// gets the best part of it, as if the union were all the free CPUs of the
-// machine, then the next one of what is left. Where that tears containers between
-// NUMA nodes or L3 domains, they choose in the same way among all CPUs of the
-// union's nodes instead, if that tears fewer and the nodes stay as good.
+// The policies apply to the union of the containers, which is found first. Then the largest container gets the best
+// part of the union, as if the union were all the free CPUs of the machine. The next container gets the best part of
+// the remaining CPUs. If that splits containers across NUMA nodes or L3 domains, they choose in the same way among all
+// CPUs of the union's nodes. That second division is used if the containers are then in fewer domains and the nodes
+// stay as good.
 //
-// With DistributeEvenly an answer in several nodes is divided anew among these:
-// core by core, each to the node that has the least so far.
+// With DistributeEvenly, an answer in several nodes is divided again among these nodes: core by core, each to the node
+// that has the least so far.
 //
-// # Pods that keep others out
+// # Pods that exclude others
 //
-// What a pod was granted binds all pods after it. PCPULevel takes the empty
-// siblings. NUMANodeLevel closes its nodes to pinned pods. NUMA exclusivity
-// keeps pods inside one node and pods across nodes off each other; a pod never
-// crosses nodes to avoid that, only because no single node could hold it.
+// What a pod was granted binds all later pods. PCPULevel occupies the empty siblings. NUMANodeLevel closes its nodes
+// to pinned pods. NUMA exclusivity separates the nodes of pods inside one node from the nodes of pods across nodes. A
+// pod never crosses nodes to avoid an exclusive pod, only because no single node could hold it.
 package alloc

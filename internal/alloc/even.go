@@ -1,8 +1,7 @@
 package alloc
 
-// even divides the best answer anew among its NUMA nodes, as evenly as these
-// allow, where DistributeEvenly asks for it. The nodes stay; whole cores stay
-// whole where there are enough.
+// even divides the best answer again among its NUMA nodes if DistributeEvenly asks for it, as evenly as their free
+// CPUs allow. The nodes do not change; whole cores stay whole if there are enough.
 func (s *Scratch) even() {
 	best, p := s.best.cpus, s.p
 	nodes, count := s.m.nodesOf(&best)
@@ -15,7 +14,7 @@ func (s *Scratch) even() {
 	}
 }
 
-// spanned returns the nodes of Span, none where no answer can take CPUs of each.
+// spanned returns the nodes of Span, or none if no answer can use CPUs of each.
 func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
 	count := 0
 	for i := range m.nodes {
@@ -30,8 +29,8 @@ func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
 	return nodes
 }
 
-// share finds the best answer that takes as many CPUs of each of the nodes as these
-// allow, and reports whether there is one with some of each.
+// share finds the best answer that divides its CPUs among the nodes as evenly as they allow. It reports whether there
+// is an answer with CPUs of each node.
 func share(s *Scratch, nodes nodeSet) bool {
 	s.survey()
 	p, sum, ok := s.p, mask{}, true
@@ -60,8 +59,8 @@ func share(s *Scratch, nodes nodeSet) bool {
 	return ok
 }
 
-// level gives the nodes shares of p.n CPUs, core by core to the one that has the
-// least so far, of equals the first.
+// level divides p.n CPUs among the nodes, core by core: each to the node that has the least so far, or to the first of
+// equal nodes.
 func level(shares *[mostNodes]int, room []int, nodes nodeSet, p *problem) {
 	unit := 1
 	if p.bind == FullPCPUs {
@@ -81,7 +80,7 @@ func level(shares *[mostNodes]int, room []int, nodes nodeSet, p *problem) {
 		case unit == 1:
 			return
 		default:
-			unit = 1 // what is left is parts of cores
+			unit = 1 // the remaining CPUs are parts of cores
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package alloc
 
-// fewest returns the least number of nodes that can hold the answer, or why
-// there is none.
+// fewest returns the least number of nodes that can hold the answer, or why there is none.
 func (s *Scratch) fewest() (int, Refusal) {
 	p, e := &s.p, &s.eligible
 	s.survey()
@@ -37,10 +36,9 @@ func (s *Scratch) fewest() (int, Refusal) {
 	return 0, s.refuse(s.missing(), p.scope, have)
 }
 
-// fewestNodes counts the nodes by what they can contribute, or says how many
-// CPUs there are (none) if pods that are kept apart are in the way. An answer
-// crosses nodes only because no single one could hold it, never to avoid
-// a pod that keeps others out.
+// fewestNodes returns the least number of nodes by what they can contribute. If NUMA exclusivity prevents an answer,
+// it returns none and the number of available CPUs. An answer crosses nodes only because no single node could hold it,
+// never to avoid an exclusive pod.
 func (s *Scratch) fewestNodes() (count, have int) {
 	p, e := &s.p, &s.eligible
 	s.sorted = s.sorted[:0]
@@ -80,8 +78,7 @@ func (s *Scratch) most(nodes nodeSet, count int) int {
 	return sum
 }
 
-// insert puts n into a list that is sorted from great to small, of which only
-// the first most are kept.
+// insert inserts n into a list in descending order, of which only the first most values remain.
 func insert(list []int, n, most int) []int {
 	if len(list) < most {
 		list = append(list, n)
@@ -96,7 +93,7 @@ func insert(list []int, n, most int) []int {
 	return list
 }
 
-// missing is the cause of a refusal for want of CPUs.
+// missing returns the cause of a refusal for lack of CPUs.
 func (s *Scratch) missing() RefusalCode {
 	switch p := &s.p; {
 	case p.whole:
@@ -109,7 +106,7 @@ func (s *Scratch) missing() RefusalCode {
 	return TooFewCPUs
 }
 
-// refuse counts in what the cause is about.
+// refuse returns a Refusal with figures in the unit of its cause.
 func (s *Scratch) refuse(code RefusalCode, scope Scope, have int) Refusal {
 	want := s.p.n
 	if code == TooFewWholeCores {

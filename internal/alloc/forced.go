@@ -1,21 +1,20 @@
 package alloc
 
-// forced is what every answer within a set of nodes has: all of the preferred
-// nodes, where these are not enough. The zero value is nothing.
+// forced is what every answer within a set of nodes has: all eligible CPUs of the preferred nodes, if these are not
+// enough. The zero value is nothing.
 type forced struct {
 	cpus mask
-	// terms are the core terms that this costs.
+	// terms are the core terms of these CPUs.
 	terms coreTerms
-	// l3s are the L3 domains that it touches, free the free CPUs of these.
+	// l3s are the L3 domains of these CPUs; free is the number of free CPUs in these domains.
 	l3s  []int
 	free int
 }
 
-// mandatory is the slot of a domain that forced CPUs are in: it is no item, as
-// there is nothing to choose.
+// mandatory is the slot of a domain that has forced CPUs: it is no item, because every answer touches it.
 const mandatory = -1
 
-// force takes all that a cell can contribute.
+// force adds all CPUs that a cell can contribute.
 func (s *Scratch) force(c int) {
 	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
 	f, cpus := &ls.forced, &s.eligible.cpus

@@ -1,14 +1,14 @@
 package alloc
 
-// key is a vector packed so that keys compare as numbers: less is better.
+// key is a vector packed so that keys compare as numbers: a smaller key is better.
 type key struct{ hi, lo uint64 }
 
-// The fields of a key. hi has what the set of NUMA nodes decides: their number,
-// amounts that they do not hold, CPUs off the preferred ones, sockets, dies, distance. lo has what the choice within
-// the set does: L3 domains, the two core terms, the three terms of free CPUs. A
-// machine has at most 1,024 of anything that is counted, and a core that is
-// broken has two threads; what stays free is less than all CPUs. A machine has
-// at most 64 nodes, and so fewer than 2^11 pairs, each up to farthest.
+// The fields of a key. hi has the terms that the set of NUMA nodes determines: their number, the amounts that they do
+// not have, CPUs off the preferred nodes, sockets, dies, distance. lo has the terms that the choice within the set
+// determines: L3 domains, the two core terms, the three terms of free CPUs.
+//
+// Each count is at most 1,024. A broken core has at least two threads, and fewer CPUs stay free than the machine has.
+// A machine has at most 64 nodes, and therefore fewer than 2^11 pairs, each at most farthest apart.
 const (
 	heldBits     = 3
 	heldMost     = 1<<heldBits - 1
@@ -20,12 +20,12 @@ const (
 	brokenBits   = 10
 	freeBits     = 10
 	freeMost     = 1<<freeBits - 1
-	// l3Shift and coreShift are where the L3 domains and the core terms begin.
+	// l3Shift and coreShift are the positions of the L3 domains and the core terms.
 	coreShift = 3 * freeBits
 	l3Shift   = coreShift + brokenBits + coreBits
 )
 
-// noAnswer in both words comes after every key of an answer.
+// noAnswer in both words is greater than every key of an answer.
 const noAnswer = 1<<64 - 1
 
 func (k key) compare(o key) int {
@@ -38,16 +38,16 @@ func (k key) compare(o key) int {
 	return 1
 }
 
-// nearness is how near the nodes of a set are to each other.
+// nearness describes how near the nodes of a set are to each other.
 type nearness struct{ sockets, dies, distance int }
 
-// setTerms packs what the set of nodes decides.
+// setTerms packs the terms that the set of nodes determines.
 func setTerms(nodes, unheld, off int, n nearness) uint64 {
 	first := uint64(nodes)<<heldBits | uint64(unheld)
 	return (((first<<offBits|uint64(off))<<socketBits|uint64(n.sockets))<<dieBits|uint64(n.dies))<<distanceBits | uint64(n.distance)
 }
 
-// restTerms packs what the choice within the set decides.
+// restTerms packs the terms that the choice within the set determines.
 func (s Strategy) restTerms(l3s int, c coreTerms, freeL3, freeNUMA, freeSocket int) uint64 {
 	if s == LeastAllocated {
 		freeL3, freeNUMA, freeSocket = freeMost-freeL3, freeMost-freeNUMA, freeMost-freeSocket
@@ -56,18 +56,17 @@ func (s Strategy) restTerms(l3s int, c coreTerms, freeL3, freeNUMA, freeSocket i
 	return fewestRest(l3s) | (uint64(c.first)<<brokenBits|uint64(c.second))<<coreShift | free
 }
 
-// fewestRest is no more than restTerms of anything in so many L3 domains.
+// fewestRest is a lower bound of restTerms for answers in this many L3 domains.
 func fewestRest(l3s int) uint64 { return uint64(l3s) << l3Shift }
 
-// l3s and cores are the way back.
+// l3s and cores unpack the key.
 func (k key) l3s() int { return int(k.lo >> l3Shift) }
 
 func (k key) cores() coreTerms {
 	return coreTerms{int(k.lo >> (coreShift + brokenBits) & (1<<coreBits - 1)), int(k.lo >> coreShift & (1<<brokenBits - 1))}
 }
 
-// coreTerms are Split and Broken, or for SpreadByPCPUs the CPUs that are not
-// the only ones of their core.
+// coreTerms are Split and Broken or, for SpreadByPCPUs, the number of CPUs beyond the first of each core.
 type coreTerms struct{ first, second int }
 
 // keyOf packs a vector.

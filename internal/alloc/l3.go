@@ -4,42 +4,40 @@ import "slices"
 
 // l3Search is the search for the best set of L3 domains within a set of nodes.
 type l3Search struct {
-	// items are the domains to choose from. While they are gathered, slots has
-	// their positions plus one by index of the domain, mandatory for one that
-	// any answer touches.
+	// items are the domains to choose from. During gather, slots holds for each index of a domain the position of its
+	// item plus one, or mandatory for a domain that every answer touches.
 	items []item
 	slots []int
-	// need is how many CPUs are to be found in the chosen domains and in base:
-	// what is in no domain, or in mandatory ones.
+	// need is how many CPUs the chosen domains and base together must provide. base counts the CPUs in no domain or in
+	// mandatory domains.
 	need int
 	base tally
-	// forced is what every answer has.
+	// forced is the part that every answer has.
 	forced forced
-	// ones, parts and shares are those of all items and of base.
+	// ones, parts and shares are the sums over all items and base.
 	ones, parts int
 	shares      shares
-	// set has the terms that the set of nodes decides, of which off is one. So do
-	// numa and socket, which counts unless byL3 says that it depends on the
-	// domains.
+	// set has the terms that the set of nodes determines, including off. numa and socket are FreeNUMA and FreeSocket,
+	// which the nodes determine too; socket is not valid if byL3 says that it depends on the domains.
 	set               uint64
 	off, numa, socket int
 	byL3              bool
-	// What the rest of the items can still contribute.
+	// The sums of what the remaining items can still contribute.
 	caps, good, frees, barred sums
-	// chosen holds positions of items, pools the CPUs of base and of the
-	// chosen, one entry a depth.
+	// chosen holds positions of items. pools holds the CPUs of base and of the chosen items, with one entry for each
+	// depth.
 	chosen []int
 	pools  []mask
 }
 
-// item is an L3 domain, as far as it is within the nodes.
+// item is the part of an L3 domain that is within the nodes.
 type item struct {
 	tally
 	l3, free, low int
 	cpus          mask
 }
 
-// barred counts the free CPUs of the domain that no answer takes.
+// barred returns the number of free CPUs of the domain that no answer can use.
 func (it *item) barred() int { return it.free - it.cap }
 
 // l3State is a partial set of domains.
@@ -48,8 +46,8 @@ type l3State struct {
 	tally
 }
 
-// boundNodes gathers the L3 domains of the chosen nodes and returns a key that
-// no answer within the nodes is better than.
+// boundNodes gathers the L3 domains of the chosen nodes and returns a bound: no answer within the nodes has a better
+// key.
 func (s *Scratch) boundNodes() key {
 	ls := &s.l3s
 	s.nodeTerms()
@@ -67,8 +65,8 @@ func (s *Scratch) boundNodes() key {
 	return s.boundL3s(more, ls.base.good+ls.good.best(more), ls.forced.free+ls.frees.best(more), ls.barred.best(more))
 }
 
-// fewestItems returns how many of the domains every answer needs at least. It
-// drops those that do not suffice even together with the greatest others.
+// fewestItems returns the least number of domains that every answer needs. It drops domains that are too small even
+// together with the greatest others.
 func (s *Scratch) fewestItems() int {
 	ls := &s.l3s
 	ls.caps.reset(false)
@@ -97,7 +95,7 @@ func (s *Scratch) fewestItems() int {
 	return more
 }
 
-// itemSums starts the sums over the domains.
+// itemSums collects the values of the domains for the sums.
 func (s *Scratch) itemSums() {
 	ls := &s.l3s
 	ls.caps.reset(false)
@@ -113,8 +111,8 @@ func (s *Scratch) itemSums() {
 	}
 }
 
-// boundL3s is the best key of answers with more L3 domains than the mandatory
-// ones, at most so many good CPUs and, in the domains, free and barred ones.
+// boundL3s returns a bound for answers that use more L3 domains in addition to the mandatory ones. good is the most
+// good CPUs of these answers. free and barred bound the free and the barred CPUs of the touched domains.
 func (s *Scratch) boundL3s(more, good, free, barred int) key {
 	p, ls := &s.p, &s.l3s
 	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts, shares: ls.shares})
@@ -133,7 +131,7 @@ func (s *Scratch) boundL3s(more, good, free, barred int) key {
 	return key{ls.set, p.strategy.restTerms(len(ls.forced.l3s)+more, terms, min(left, freeMost), ls.numa, socket)}
 }
 
-// nodeTerms computes the terms that depend on the nodes only.
+// nodeTerms computes the terms that depend only on the nodes.
 func (s *Scratch) nodeTerms() {
 	m, p, ls, chosen := s.m, &s.p, &s.l3s, s.nodes.chosen
 	free, preferred, distance := 0, 0, 0
@@ -183,8 +181,7 @@ func (s *Scratch) gather() {
 	})
 }
 
-// eachCell calls f for each cell of the chosen nodes, and of no node, that has
-// something to contribute.
+// eachCell calls f for each cell of the chosen nodes, and each cell of no node, that can contribute a CPU.
 func (s *Scratch) eachCell(f func(c int)) {
 	for c := range s.m.homeless {
 		if s.eligible.cells[c].cap > 0 {
@@ -200,7 +197,7 @@ func (s *Scratch) eachCell(f func(c int)) {
 	}
 }
 
-// gatherCell adds what a cell can contribute to its domain's item or to base.
+// gatherCell adds the contribution of a cell to the item of its domain, or to base.
 func (s *Scratch) gatherCell(c int) {
 	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
 	if at.l3 == none || ls.slots[at.l3] == mandatory {
@@ -218,9 +215,8 @@ func (s *Scratch) gatherCell(c int) {
 	at.cpus.addTo(&it.cpus)
 }
 
-// searchL3s finds the best answer within the chosen nodes, of which bound is
-// the bound. So many domains are tried that an answer must touch each: with
-// fewer, there would be a better one.
+// searchL3s finds the best answer within the chosen nodes; bound is their bound. It tries the smallest sets of domains
+// first, so every answer touches all domains of its set: an answer in fewer domains would be better.
 func (s *Scratch) searchL3s(bound key) {
 	ls := &s.l3s
 	start := l3State{tally: ls.base, free: ls.forced.free}
@@ -245,15 +241,15 @@ func (s *Scratch) searchL3s(bound key) {
 	}
 }
 
-// What steps of the search for L3 domains cost, in units of the budget.
+// The costs of the steps of the search for L3 domains, in units of the budget.
 const (
 	workL3   = 8
-	workItem = 20 // for each domain of a set of nodes, to sort and add up
+	workItem = 20 // to sort and sum, for each domain of a set of nodes
 	workPick = 30 // and, with many threads a core, for each CPU
 )
 
-// chooseL3s tries every set that has the domains chosen so far and others from
-// position i on, those with lower CPUs first.
+// chooseL3s tries every set that has the chosen domains and more domains from position i on. Sets with lower CPUs come
+// first.
 func (s *Scratch) chooseL3s(i int, st l3State) {
 	ls := &s.l3s
 	if !s.spend(workL3) {
@@ -285,8 +281,7 @@ func (s *Scratch) chooseL3s(i int, st l3State) {
 	s.chooseL3s(i+1, st)
 }
 
-// tryL3s finds the best answer within a pool of CPUs and keeps it if it is the
-// best of all.
+// tryL3s finds the best answer within a pool of CPUs and remembers it if it is the best of all.
 func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	if st.cap < s.l3s.need {
 		return

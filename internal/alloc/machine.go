@@ -5,73 +5,71 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// none is the index of no node, no L3 domain, no core, no CPU.
+// none is the index that means no node, no L3 domain, no core or no CPU.
 const none = -1
 
-// Machine is a topology compiled for allocation. It is immutable: nodes of one
-// kind and all goroutines may share one.
+// Machine is a topology compiled for allocation. It is immutable: nodes of the same kind and all goroutines may share
+// it.
 type Machine struct {
 	topo *topology.Topology
-	// kinds says what may be given out: without efficiency cores, with them.
+	// kinds holds what may be given out: index 0 without efficiency cores, index 1 with them.
 	kinds [2]kind
 	// cores are sorted by cell, then by lowest CPU.
 	cores    []core
 	coreOf   [cpuset.Max]int16
 	patterns []pattern
-	// cells are sorted by node; those in no node come first.
+	// cells are sorted by node; the cells in no node come first.
 	cells []cell
-	// homeless is the number of cells in no node, nowhere their CPUs.
+	// homeless is the number of cells in no node; nowhere holds their CPUs.
 	homeless int
 	nowhere  mask
 	nodes    []node
 	l3s      []domain
-	// sockets has the packages and, last, what is in none.
+	// sockets holds the packages and, as the last element, the CPUs in no package.
 	sockets []domain
-	// nodesInSockets says that no node has cores of several sockets.
+	// nodesInSockets is true if no node has cores of several sockets.
 	nodesInSockets bool
-	// distance has a row for each node, of two directions the greater one.
+	// distance has a row for each node. Each value is the greater of the two directions.
 	distance [][]int
 }
 
-// kind is what the machine gives out to requests that want efficiency cores, or
-// do not.
+// kind is what the machine gives out to requests with or without efficiency cores.
 type kind struct {
 	cpus mask
-	// threads is the most of a core wholly in cpus; wide is the most online
-	// threads of a core that has a CPU in it.
+	// threads is the greatest number of threads of a core that is wholly in cpus. wide is the greatest number of
+	// online threads of a core that has a CPU in cpus.
 	threads, wide int
-	// uniform says that all these cores have wide threads, at most widest.
+	// uniform is true if all these cores have wide threads, at most widest.
 	uniform bool
-	// regular says that nodes, L3 domains and sockets are all there and nested
-	// so that the nodes and L3 domains of an answer give its sockets.
+	// regular is true if nodes, L3 domains and sockets all exist and are nested so that the nodes and L3 domains of an
+	// answer determine its sockets.
 	regular bool
 }
 
-// core is one physical core. It lies where its lowest thread does, as the
-// topology says: tables that scatter one core are wrong about it.
+// core is one physical core. The topology places it where its lowest thread is, so tables that scatter one core are
+// wrong about it.
 type core struct {
 	cpus []int16 // online threads, ascending
 	cell int
 }
 
-// pattern is what cores have in common that are numbered alike: the distance of
-// each thread from the lowest, which is in leads. Most machines have one pattern,
-// which makes the cores that are wholly free a matter of a few words.
+// pattern describes cores whose threads are numbered alike: the distance of each thread from the lowest thread, which
+// is in leads. Most machines have one pattern, so finding the wholly free cores takes a few word operations.
 type pattern struct {
 	offsets []int
 	leads   mask
 }
 
-// cell holds the cores that share NUMA node, L3 domain and socket.
+// cell holds the cores that have the same NUMA node, L3 domain and socket.
 type cell struct {
-	node, l3, socket int // indices, none if in none (socket: the last one)
-	lo, hi           int // its cores
+	node, l3, socket int // indices; none if there is none (socket: the last index)
+	lo, hi           int // range of its cores
 	cpus             sparse
 }
 
 type node struct {
 	id     topology.NodeID
-	lo, hi int // its cells
+	lo, hi int // range of its cells
 	socket int // none: several
 	die    int // none: several, or the machine has none
 	cpus   sparse
@@ -84,14 +82,13 @@ type domain struct {
 	cpus         sparse
 }
 
-// Topology returns what the machine was compiled from.
+// Topology returns the topology that the machine was compiled from.
 func (m *Machine) Topology() *topology.Topology { return m.topo }
 
-// Pinnable returns the CPUs that may be given out: online, not reserved, not
-// isolated. Efficiency cores are among them.
+// Pinnable returns the CPUs that may be given out: online, not reserved, not isolated. It includes efficiency cores.
 func (m *Machine) Pinnable() cpuset.Set { return m.kinds[1].cpus.set() }
 
-// nodesOf returns the indices of the nodes that the CPUs are in.
+// nodesOf returns the indices of the nodes that the CPUs are in, and their number.
 func (m *Machine) nodesOf(cpus *mask) (nodes nodeSet, count int) {
 	for i := range m.nodes {
 		if m.nodes[i].cpus.in(cpus) > 0 {

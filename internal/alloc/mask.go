@@ -11,7 +11,7 @@ const (
 	wordBits  = 64
 )
 
-// mask is a set of CPUs, or of indices, that is changed in place.
+// mask is a set of CPUs, or of indices, that is modified in place.
 type mask [maskWords]uint64
 
 func (m *mask) has(i int) bool { return m[uint(i)/wordBits]>>(uint(i)%wordBits)&1 != 0 }
@@ -56,7 +56,7 @@ func (m *mask) size() int {
 	return n
 }
 
-// up returns the mask with every member greater by n.
+// up returns the mask with every member increased by n.
 func (m *mask) up(n int) (up mask) {
 	words, shift := n/wordBits, uint(n)%wordBits
 	for i := words; i < maskWords; i++ {
@@ -68,7 +68,7 @@ func (m *mask) up(n int) (up mask) {
 	return up
 }
 
-// down returns the mask with every member less by n.
+// down returns the mask with every member decreased by n.
 func (m *mask) down(n int) (down mask) {
 	words, shift := n/wordBits, uint(n)%wordBits
 	for i := words; i < maskWords; i++ {
@@ -83,7 +83,7 @@ func (m *mask) down(n int) (down mask) {
 // nodeSet is a set of NUMA nodes, by index or by position in an order.
 type nodeSet uint64
 
-// allNodes are as many as a machine can have.
+// allNodes holds every possible node.
 const allNodes = ^nodeSet(0)
 
 func (n nodeSet) has(i int) bool { return n>>uint(i)&1 != 0 }
@@ -92,7 +92,7 @@ func (n *nodeSet) add(i int) { *n |= 1 << uint(i) }
 
 func (n *nodeSet) remove(i int) { *n &^= 1 << uint(i) }
 
-// sparse is a mask without its empty words: most domains are in few.
+// sparse is a mask without its empty words: most domains occupy few words.
 type sparse []chunk
 
 type chunk struct {
@@ -118,7 +118,7 @@ func (s sparse) in(m *mask) int {
 	return n
 }
 
-// lowest returns the lowest member that both have, none if there is none.
+// lowest returns the lowest common member, or none.
 func (s sparse) lowest(m *mask) int {
 	for _, c := range s {
 		if w := c.bits & m[c.word]; w != 0 {
@@ -135,7 +135,7 @@ func (s sparse) addTo(m *mask) {
 	}
 }
 
-// next returns the lowest member from i on, none if there is none.
+// next returns the lowest member that is at least i, or none.
 func (m *mask) next(i int) int {
 	for w := i / wordBits; w < maskWords; w++ {
 		word := m[w]
@@ -149,7 +149,7 @@ func (m *mask) next(i int) int {
 	return none
 }
 
-// greatest returns the highest member, none of an empty mask.
+// greatest returns the highest member, or none for an empty mask.
 func (m *mask) greatest() int {
 	for w := maskWords - 1; w >= 0; w-- {
 		if m[w] != 0 {
@@ -159,7 +159,7 @@ func (m *mask) greatest() int {
 	return none
 }
 
-// keep drops all but the n lowest members.
+// keep removes all members except the n lowest.
 func (m *mask) keep(n int) {
 	for i, w := range m {
 		m[i] = lowestBits(w, n)
@@ -167,7 +167,7 @@ func (m *mask) keep(n int) {
 	}
 }
 
-// lowestBits returns the n lowest bits that are set.
+// lowestBits returns the n lowest set bits of w.
 func lowestBits(w uint64, n int) uint64 {
 	for drop := bits.OnesCount64(w) - max(n, 0); drop > 0; drop-- {
 		w &^= 1 << (bits.Len64(w) - 1)
@@ -175,8 +175,7 @@ func lowestBits(w uint64, n int) uint64 {
 	return w
 }
 
-// before reports whether m comes before o: it has the lowest member in which
-// the two differ.
+// before reports whether m comes before o: m has the lowest member in which the two differ.
 func (m *mask) before(o *mask) bool {
 	for i := range m {
 		if diff := m[i] ^ o[i]; diff != 0 {

@@ -1,6 +1,6 @@
 package alloc
 
-// nodeSums adds up what is left of the order from each position on.
+// nodeSums prepares the sums over the nodes from each position of the order on.
 func (s *Scratch) nodeSums(count int) {
 	ns := &s.nodes
 	ns.caps.reset(false)
@@ -23,7 +23,7 @@ func (s *Scratch) nodeSums(count int) {
 	ns.sumAmounts(s.p.amounts, count)
 }
 
-// sumAmounts adds up what the rest of the order has of each amount.
+// sumAmounts prepares the sums of each amount over the nodes from each position of the order on.
 func (ns *nodeSearch) sumAmounts(amounts []Amount, count int) {
 	ns.amounts = growKeep(ns.amounts, len(amounts))
 	for a := range amounts {
@@ -40,8 +40,8 @@ func (ns *nodeSearch) sumAmounts(amounts []Amount, count int) {
 	}
 }
 
-// unheldBound: Unheld >= the amounts that the chosen nodes do not have together with
-// the best left others from position i on.
+// unheldBound: Unheld >= the number of amounts that the chosen nodes do not have together with the best left nodes
+// from position i on.
 func (ns *nodeSearch) unheldBound(amounts []Amount, i, left int) int {
 	count := 0
 	for a := range amounts {
@@ -54,8 +54,8 @@ func (ns *nodeSearch) unheldBound(amounts []Amount, i, left int) int {
 	return count
 }
 
-// l3Free bounds the free CPUs of the L3 domains in a node that an answer which
-// touches the node touches: at least the fullest, at most all of them.
+// l3Free bounds the free CPUs of the L3 domains that an answer touches in a node that it uses. For LeastAllocated it
+// is the upper bound, the sum of all domains; otherwise it is the lower bound, the fullest domain.
 func (s *Scratch) l3Free(node int) int {
 	least, sum := none, 0
 	for c := s.m.nodes[node].lo; c < s.m.nodes[node].hi; c++ {
@@ -80,8 +80,7 @@ func (s *Scratch) l3Free(node int) int {
 	return least
 }
 
-// preferredCap returns what a node of the order can contribute, if it is a
-// preferred one.
+// preferredCap returns how many CPUs a node of the order can contribute, or 0 if it is not preferred.
 func (s *Scratch) preferredCap(k int) int {
 	if s.p.picky && !s.p.prefer.has(s.nodes.order[k]) {
 		return 0
@@ -89,8 +88,8 @@ func (s *Scratch) preferredCap(k int) int {
 	return s.nodes.tallies[k].cap
 }
 
-// nodeBounds finds what holds for every set of nodes: the L3 domains that the
-// greatest ones of all suffice for, and the least distance of a pair.
+// nodeBounds computes bounds for every set of nodes: the fewest L3 domains, if the greatest of all are used, and the
+// least distance of a pair.
 func (s *Scratch) nodeBounds() {
 	m, ns := s.m, &s.nodes
 	s.capL3s = resize(s.capL3s, len(m.l3s))
@@ -115,7 +114,7 @@ func (s *Scratch) nodeBounds() {
 	ns.fewestL3s = fewestOf(s.sorted, s.p.n-ns.outside)
 }
 
-// addCapL3 adds what a cell can contribute to its L3 domain, or to outside.
+// addCapL3 adds the contribution of a cell to its L3 domain, or to outside.
 func (s *Scratch) addCapL3(c int) {
 	t, l3 := &s.eligible.cells[c], s.m.cells[c].l3
 	if l3 == none {
@@ -127,7 +126,7 @@ func (s *Scratch) addCapL3(c int) {
 	s.goodL3s[l3] += t.good
 }
 
-// fewestOf returns how many of the values, greatest first, add up to n.
+// fewestOf returns how many of the values, greatest first, are needed to reach n.
 func fewestOf(sorted []int, n int) int {
 	count := 0
 	for n > 0 && count < len(sorted) {
@@ -137,8 +136,7 @@ func fewestOf(sorted []int, n int) int {
 	return count
 }
 
-// promising reports whether a partial set of nodes can still lead to something
-// better than the best.
+// promising reports whether a partial set of nodes can still lead to an answer better than the best.
 func (s *Scratch) promising(i int, st nodeState) bool {
 	ns, left, against := &s.nodes, st.left, s.against()
 	if against.hi == noAnswer {
@@ -162,7 +160,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	return !ns.listing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
 }
 
-// against is the key that a set of nodes has to reach.
+// against returns the key that a set of nodes has to reach.
 func (s *Scratch) against() key {
 	switch ns := &s.nodes; {
 	case !ns.listing:
@@ -174,10 +172,10 @@ func (s *Scratch) against() key {
 	}
 }
 
-// Each bound below holds for every answer in a set of nodes, given the most (or,
-// of free CPUs with MostAllocated, the least) that the nodes of the set can have.
+// Each bound below is valid for every answer in a set of nodes. Its argument is the most that the nodes of the set can
+// have or, for free CPUs with MostAllocated, the least.
 
-// offBound: OffPreferred >= n - what the preferred nodes can contribute.
+// offBound: OffPreferred >= n - the CPUs that the preferred nodes can contribute.
 func (s *Scratch) offBound(preferred int) int {
 	if !s.p.picky {
 		return 0
@@ -185,23 +183,21 @@ func (s *Scratch) offBound(preferred int) int {
 	return max(0, s.p.n-preferred)
 }
 
-// coreBound: the core terms >= those of n CPUs of so many good ones and of all
-// other cores that there are.
+// coreBound: the core terms >= the terms of n CPUs out of this many good CPUs and all other cores.
 func (s *Scratch) coreBound(good int) coreTerms {
 	all := &s.nodes.all
 	return s.terms(s.p.n, &tally{good: good, ones: all.ones, parts: all.parts, shares: all.shares})
 }
 
-// freeNUMABound: FreeNUMA >= free - n, as no more than n of the free CPUs are
-// taken; for LeastAllocated FreeNUMA <= free - n + the CPUs that are in no node.
+// freeNUMABound: FreeNUMA >= free - n, because the answer uses at most n of the free CPUs. For LeastAllocated,
+// FreeNUMA <= free - n + the CPUs that are in no node.
 func (s *Scratch) freeNUMABound(free int) int {
 	return min(max(0, free-s.p.n+s.slack(s.eligible.home)), freeMost)
 }
 
-// freeL3Bound: the same for FreeL3. For LeastAllocated it hopes for all where
-// there are CPUs in no node, which may lie in any domain. They may lie in any
-// socket, too, which socketBound leaves out: no answer has as good a FreeL3, so
-// that the terms after it do not matter then.
+// freeL3Bound: the same for FreeL3. For LeastAllocated it is freeMost if there are CPUs in no node, which may be in
+// any L3 domain. They may also be in any socket, which socketBound ignores: no answer reaches this FreeL3, so the
+// later terms do not matter.
 func (s *Scratch) freeL3Bound(free int) int {
 	free = max(0, free-s.p.n+s.slack(s.nodes.outside))
 	if free > freeMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
@@ -210,8 +206,8 @@ func (s *Scratch) freeL3Bound(free int) int {
 	return free
 }
 
-// slack is how much the CPUs outside of all domains of a sort can add to what
-// stays free in the domains: only LeastAllocated hopes for it.
+// slack is the most that CPUs outside all domains of a kind can add to the CPUs that stay free in the domains. It is 0
+// except for LeastAllocated.
 func (s *Scratch) slack(outside int) int {
 	if s.p.strategy == LeastAllocated {
 		return min(s.p.n, outside)
@@ -219,10 +215,9 @@ func (s *Scratch) slack(outside int) int {
 	return 0
 }
 
-// socketBound: Sockets >= those touched already, and as few more as can hold left
-// more nodes from position i on. FreeSocket >= what is free in these, of the more
-// ones in the fullest, - n. For LeastAllocated: <= the same with a socket of its
-// own for each of these nodes.
+// socketBound: Sockets >= the touched sockets + the fewest more sockets that can have left more nodes from position i
+// on. FreeSocket >= the free CPUs of all these sockets - n, if the additional sockets are the fullest. For
+// LeastAllocated, FreeSocket <= the same with one additional socket for each of these nodes.
 func (s *Scratch) socketBound(i, left int) (count, free int) {
 	ns, p := &s.nodes, &s.p
 	count = s.m.socketsOf(ns.chosen)
@@ -248,8 +243,7 @@ func (s *Scratch) socketBound(i, left int) (count, free int) {
 	return count, min(max(0, sum+s.freeOf(more)-p.n+s.slack(outside)), freeMost)
 }
 
-// socketsFor returns how many sockets it takes for so many nodes, of which each has
-// some.
+// socketsFor returns the least number of sockets that have this many nodes; perSocket has the nodes of each socket.
 func socketsFor(perSocket []int, nodes int) int {
 	var room [mostNodes]int
 	sorted := room[:0]
@@ -261,8 +255,8 @@ func socketsFor(perSocket []int, nodes int) int {
 	return fewestOf(sorted, nodes)
 }
 
-// freeOf returns what the free CPUs of so many sockets with nodes add up to: the
-// fullest, or for LeastAllocated the emptiest.
+// freeOf returns the sum of the free CPUs of this many sockets with nodes: the fullest sockets, or the emptiest for
+// LeastAllocated.
 func (s *Scratch) freeOf(sockets int) int {
 	sign := -1
 	if s.p.strategy == LeastAllocated {
@@ -281,8 +275,7 @@ func (s *Scratch) freeOf(sockets int) int {
 	return sum
 }
 
-// touchedSockets adds up the free CPUs of the sockets that chosen nodes are
-// wholly inside of.
+// touchedSockets returns the sum of the free CPUs of the sockets that chosen nodes are wholly inside.
 func (s *Scratch) touchedSockets() int {
 	s.seen = mask{}
 	sum := 0
@@ -292,7 +285,7 @@ func (s *Scratch) touchedSockets() int {
 	return sum
 }
 
-// touch returns the free CPUs of a socket the first time.
+// touch returns the free CPUs of a socket at its first call, and 0 after that.
 func (s *Scratch) touch(socket int) int {
 	if socket == none || s.seen.has(socket) {
 		return 0
@@ -301,9 +294,8 @@ func (s *Scratch) touch(socket int) int {
 	return s.freeSockets[socket]
 }
 
-// distanceBound: the rest of the set, left nodes from position i on, adds at
-// least what the nearest of them have to those chosen, and for each pair among
-// them the least distance that there is.
+// distanceBound returns the least distance that left more nodes from position i on add. It consists of the distances
+// of the nearest of these nodes to the chosen nodes, and of the least distance for each pair among them.
 func (s *Scratch) distanceBound(i, left int) int {
 	ns := &s.nodes
 	s.sorted = s.sorted[:0]

@@ -4,50 +4,47 @@ import "slices"
 
 // nodeSearch is the search for the best set of NUMA nodes.
 type nodeSearch struct {
-	// order holds the nodes that may be used, by lowest eligible CPU; the
-	// slices after it are parallel to it.
+	// order holds the nodes that may be used, by lowest eligible CPU; the slices after it are parallel to it.
 	order   []int
 	low     []int
 	tallies []tally
 	rest
-	// all is the tally of everything, outside what could come from no L3 domain,
-	// fewestL3s how many domains the rest needs, nearest the least distance.
+	// all is the tally of all nodes and cells. outside is the number of CPUs that could come from no L3 domain.
+	// fewestL3s is how many domains the other CPUs need. nearest is the least distance of a pair.
 	all     tally
 	outside int
-	// outsideGood are those of outside that are good, ranks the domains.
+	// outsideGood is the number of good CPUs in outside; ranks lists the domains.
 	outsideGood int
 	ranks       ranks
 	fewestL3s   int
 	nearest     int
-	// twin is the earlier position that stands in for a node, none if none does;
-	// in marks the positions that are chosen.
+	// twin is the earlier position that can replace a node, or none. in holds the chosen positions.
 	twin []int
 	in   nodeSet
-	// chosen holds the nodes of the set, pools what they and the cells in no
-	// node contain, one entry a depth.
+	// chosen holds the nodes of the set. pools holds their CPUs and the CPUs in no node, with one entry for each
+	// depth.
 	chosen []int
 	pools  []mask
-	// While listing, sets are not searched but noted: listed has those with the
-	// least bounds, best first.
+	// While listing is true, sets are recorded instead of searched. listed has the sets with the least bounds, best
+	// first.
 	listing bool
 	listed  []listedSet
 }
 
-// rest is what the rest of the order can still contribute.
+// rest has the sums of what the remaining nodes of the order can still contribute.
 type rest struct {
 	caps, good, frees, l3Frees, preferred sums
-	// amounts are the problem's.
+	// amounts are the sums of the problem's amounts.
 	amounts []sums
 }
 
-// listedSet is a set of nodes, by position in the order, and a key that no answer
-// in it is better than.
+// listedSet is a set of nodes, by position in the order, and its bound: no answer in it has a better key.
 type listedSet struct {
 	bound key
 	nodes nodeSet
 }
 
-// mostListed is how many sets are listed.
+// mostListed is the greatest number of listed sets.
 const mostListed = 32
 
 // nodeState is a partial set of nodes.
@@ -55,8 +52,8 @@ type nodeState struct {
 	left, cap, good, free, l3Free, preferred, distance int
 }
 
-// searchNodes finds the best answer in exactly count nodes, the fewest that can
-// hold it: so an answer within a set touches each of its nodes.
+// searchNodes finds the best answer in exactly count nodes. These are the fewest that can hold it, so an answer within
+// a set touches each node of the set.
 func (s *Scratch) searchNodes(count int) {
 	ns := &s.nodes
 	s.best = best{key: key{noAnswer, noAnswer}}
@@ -73,8 +70,8 @@ func (s *Scratch) searchNodes(count int) {
 	}
 }
 
-// searchListed searches the most promising sets first. Mostly their answers rule
-// out all others: it reports whether they do.
+// searchListed searches the most promising sets first. It reports whether their answers rule out all other sets, as
+// they usually do.
 func (s *Scratch) searchListed(start nodeState) bool {
 	ns := &s.nodes
 	saved := s.budget - s.budget/4
@@ -99,7 +96,7 @@ func (s *Scratch) searchListed(start nodeState) bool {
 	return listed && len(ns.listed) < mostListed
 }
 
-// list notes the chosen nodes, of equally good sets those with lower CPUs first.
+// list records the chosen nodes. Among equally good sets, sets with lower CPUs come first.
 func (s *Scratch) list(bound key) {
 	ns := &s.nodes
 	if len(ns.listed) == mostListed {
@@ -115,7 +112,7 @@ func (s *Scratch) list(bound key) {
 	ns.listed[i] = listedSet{bound, ns.in}
 }
 
-// prepareNodes lists the nodes of the search and adds up bounds.
+// prepareNodes lists the nodes of the search and prepares its bounds.
 func (s *Scratch) prepareNodes(count int) {
 	m, e, ns := s.m, &s.eligible, &s.nodes
 	allowed := s.p.single
@@ -123,7 +120,7 @@ func (s *Scratch) prepareNodes(count int) {
 		allowed = s.p.across
 	}
 	ns.order, ns.all, ns.in = ns.order[:0], tally{}, 0
-	least := max(1, s.p.n-s.most(allowed, count-1)) // Less does not suffice with any others.
+	least := max(1, s.p.n-s.most(allowed, count-1)) // A smaller node is too small for any set.
 	for i, n := range e.nodes {
 		if n >= least && count > 0 && allowed.has(i) {
 			ns.order = append(ns.order, i)
@@ -161,14 +158,14 @@ func (s *Scratch) lowOf(node int) int {
 	return low
 }
 
-// What steps of the search for nodes cost, in units of the budget.
+// The costs of the steps of the search for nodes, in units of the budget.
 const (
 	workNode  = 8
 	workCells = 4 // for each cell and L3 domain of a set
 )
 
-// chooseNodes tries every set that has the nodes chosen so far and others from
-// position i on, those with lower CPUs first.
+// chooseNodes tries every set that has the chosen nodes and more nodes from position i on. Sets with lower CPUs come
+// first.
 func (s *Scratch) chooseNodes(i int, st nodeState) {
 	ns := &s.nodes
 	if !s.spend(workNode) {

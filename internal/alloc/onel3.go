@@ -5,26 +5,24 @@ import "cmp"
 // oneL3 is an L3 domain that could hold the whole answer.
 type oneL3 struct {
 	l3 int
-	// bound is a key that no answer in it is better than, low its lowest
-	// eligible CPU.
+	// bound is a key that no answer in the domain is better than; low is the lowest eligible CPU of the domain.
 	bound key
 	low   int
 }
 
-// lowTally is what a domain can contribute, and its lowest eligible CPU.
+// lowTally is the contribution of a domain and its lowest eligible CPU.
 type lowTally struct {
 	tally
 	low int
 }
 
-// before says which of two domains is tried first: the one that may have the
-// better answer, at the same bound the lower one.
+// before reports whether domain a is tried before b: it has the better bound or, with equal bounds, the lower CPU.
 func (a *oneL3) before(b *oneL3) bool {
 	return cmp.Or(a.bound.compare(b.bound), a.low-b.low) < 0
 }
 
-// solveOneL3 finds the best answer in a single L3 domain, if there is one. All
-// domains are counted at once; what remains of most is that they cannot win.
+// solveOneL3 finds the best answer in a single L3 domain, and reports whether there is one. All domains are counted at
+// once; most of them cannot win and need no search.
 func (s *Scratch) solveOneL3() bool {
 	s.boundSingles()
 	found := best{key: key{noAnswer, noAnswer}}
@@ -36,9 +34,8 @@ func (s *Scratch) solveOneL3() bool {
 			}
 		}
 		try, last := s.single[first], len(s.single)-1
-		// Domains have no CPU in common. So an answer whose domain begins above
-		// the lowest CPU of another answer comes after that, and so do, at the
-		// same bound, all later domains.
+		// Domains have no CPU in common. An answer whose domain begins above the lowest CPU of another answer
+		// therefore comes after that answer. With equal bounds, so do all later domains.
 		switch order := try.bound.compare(found.key); {
 		case order > 0, order == 0 && try.low > found.cpus.next(0):
 			s.single = s.single[:0]
@@ -82,9 +79,8 @@ func (s *Scratch) boundSingles() {
 	}
 }
 
-// boundSingle returns a key that no answer in the domain is better than: all
-// its terms but those of the cores are known where the domain lies in one node
-// and socket, and nothing where it does not.
+// boundSingle returns a key that no answer in the domain is better than. If the domain is in one node and one socket,
+// all its terms except the core terms are exact. Otherwise nothing is known, and the key is zero.
 func (s *Scratch) boundSingle(l3 int, in *tally) key {
 	d, p := &s.m.l3s[l3], &s.p
 	if d.node == none || d.socket == none {

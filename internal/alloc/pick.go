@@ -1,9 +1,8 @@
 package alloc
 
-// terms returns the core terms of the best n CPUs out of cores of which the
-// tally counts those that matter: good, ones and parts. More of any never make
-// them worse, so with counts that are too great it is a bound. Where the search
-// is not a fast one it is a bound in any case.
+// terms returns the core terms of the best n CPUs out of the cores that the tally counts: good, ones and parts.
+// Greater counts never make the terms worse, so counts that are too great give a bound. If the search is not fast, the
+// result is only a bound.
 func (s *Scratch) terms(n int, t *tally) coreTerms {
 	switch missing := max(0, n-t.good); {
 	case s.p.whole:
@@ -26,8 +25,7 @@ func (s *Scratch) terms(n int, t *tally) coreTerms {
 	}
 }
 
-// pick returns the lowest of the best answers within a pool, with the forced
-// CPUs.
+// pick returns the lowest of the best answers within a pool, with the forced CPUs.
 func (s *Scratch) pick(pool *mask, t *tally) mask {
 	var cpus mask
 	n, e := s.l3s.need, &s.eligible
@@ -50,7 +48,7 @@ func (s *Scratch) pick(pool *mask, t *tally) mask {
 	return cpus
 }
 
-// pickFull takes whole cores where it can.
+// pickFull uses whole cores where possible.
 func (s *Scratch) pickFull(pool *mask, t *tally, n int) mask {
 	e := &s.eligible
 	if s.p.kind.wide > 2 && !s.p.whole {
@@ -77,7 +75,7 @@ func (s *Scratch) pickFull(pool *mask, t *tally, n int) mask {
 	return s.pickMixed(&lead, t, n)
 }
 
-// pickPairs takes cores of one size: of two threads, or with p.whole of any.
+// pickPairs picks cores of one size: of two threads or, with p.whole, of any number.
 func (s *Scratch) pickPairs(pool, lead *mask, n int) mask {
 	e := &s.eligible
 	size := len(s.m.cores[s.m.coreOf[lead.next(0)]].cpus)
@@ -101,8 +99,8 @@ func (s *Scratch) pickPairs(pool, lead *mask, n int) mask {
 	return cpus
 }
 
-// pickMixed takes cores of one thread and of two. Of the ones that are left, as
-// many are needed as make the rest even and the pairs suffice.
+// pickMixed picks cores of one thread and of two, the lowest first. It uses a core if the later cores can still
+// provide exactly the remaining CPUs. An odd number needs at least one core of one thread.
 func (s *Scratch) pickMixed(lead *mask, t *tally, n int) mask {
 	var cpus mask
 	ones, pairs := t.ones, (t.good-t.ones)/2

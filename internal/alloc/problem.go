@@ -1,39 +1,39 @@
 package alloc
 
-// problem is one exact search: the best n CPUs of those that may be given out.
+// problem is one exact search for the best n CPUs among the CPUs that may be given out.
 type problem struct {
 	n    int
 	kind *kind
-	// free holds every free CPU; not all of them need be eligible.
+	// free holds every free CPU, whether eligible or not.
 	free mask
 	bind Bind
-	// strategy decides the three terms of free CPUs.
+	// strategy decides how the three terms of free CPUs are compared.
 	strategy Strategy
-	// even: what needs several nodes is divided evenly among them.
+	// even: an answer that needs several nodes is divided evenly among them.
 	even bool
-	// clean: wholly free cores only. whole: each core is taken wholly or not at
-	// all. one: at most one CPU of a core.
+	// clean: only wholly free cores are eligible. whole: each core is used wholly or not at all. one: at most one CPU
+	// of each core is used.
 	clean, whole, one bool
-	// prefer holds the preferred nodes; picky says that there are any.
+	// prefer holds the preferred nodes; picky is true if there are any.
 	prefer nodeSet
 	picky  bool
-	// amounts are to be held by the nodes.
+	// amounts are what the nodes should have together.
 	amounts []Amount
-	// open holds the nodes that may be used at all, single and across those
-	// that an answer of one node, and of several, may use.
+	// open holds the nodes that may be used at all. single holds the nodes that an answer in one node may use; across
+	// holds the nodes that an answer in several nodes may use.
 	open, single, across nodeSet
-	// home: CPUs that are in no node may be used, too.
+	// home: CPUs that are in no node may be used too.
 	home bool
-	// alone: only nodes without another pod are open.
+	// alone: only nodes without other pods are open.
 	alone bool
-	// only is the L3 domain that everything must be in, none for any.
+	// only is the L3 domain that must hold the whole answer, or none for any domain.
 	only int
-	// most is the greatest number of nodes allowed, scope its reason.
+	// most is the greatest number of nodes allowed; scope is its reason.
 	most  int
 	scope Scope
 }
 
-// byCore says that it depends on the cores which free CPUs are eligible.
+// byCore reports whether a free CPU's eligibility depends on its core.
 func (p *problem) byCore() bool { return p.clean || p.one }
 
 // prefers reports whether the request prefers the CPUs of the cell.
@@ -41,7 +41,7 @@ func (p *problem) prefers(at *cell) bool {
 	return !p.picky || at.node != none && p.prefer.has(at.node)
 }
 
-// unheld counts the amounts that the nodes do not have together.
+// unheld returns how many amounts the nodes together do not have.
 func (p *problem) unheld(nodes []int) int {
 	count := 0
 	for i := range p.amounts {
@@ -52,7 +52,7 @@ func (p *problem) unheld(nodes []int) int {
 	return count
 }
 
-// pose states what an attempt has to solve.
+// pose prepares the problem that an attempt has to solve.
 func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 	m, p, k := s.m, &s.p, s.m.kindFor(r)
 	*p = problem{
@@ -64,7 +64,7 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 		even:  r.Strategy == DistributeEvenly && r.Domain == AnyDomain,
 	}
 	if r.Strategy == DistributeEvenly {
-		p.strategy = MostAllocated // solve knows better where several nodes are needed
+		p.strategy = MostAllocated // solve changes it if several nodes are needed
 	}
 	p.free.andNot(&t.cpus)
 	p.free.andNot(&t.withheld)
@@ -84,7 +84,7 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 	p.openNodes(m, t, try)
 }
 
-// openNodes finds out what the nodes may be used for.
+// openNodes determines what the nodes may be used for.
 func (p *problem) openNodes(m *Machine, t *Taken, try attempt) {
 	p.open = allNodes &^ t.closed
 	if p.alone {
@@ -106,13 +106,13 @@ func (m *Machine) kindFor(r *Request) *kind {
 	return &m.kinds[0]
 }
 
-// inOneNode makes it a problem of one node.
+// inOneNode restricts the problem to one node.
 func (p *problem) inOneNode(scope Scope) {
 	p.only, p.home, p.most, p.scope = none, false, 1, scope
 }
 
-// part makes it the problem of one container of a pod: all policies are met
-// that concern other pods or the number of nodes.
+// part makes it the problem of one container of a pod. The union already meets the policies about other pods and the
+// number of nodes.
 func (p *problem) part(nodes int) {
 	p.open, p.single, p.across = allNodes, allNodes, allNodes
 	p.clean, p.alone, p.home = p.whole, false, true

@@ -6,23 +6,20 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// ranks lists the L3 domains with eligible CPUs by what each could add, for
-// bounds of whole sets of nodes: the best few of a set are found by going down
-// a list and leaving out what lies in other nodes.
+// ranks lists the L3 domains with eligible CPUs by what each could contribute, to bound whole sets of nodes. The best
+// domains of a set are the first ones of a list that are in its nodes.
 type ranks struct {
 	caps, good, frees, barred ranking
-	// nodes has for each domain the position of its node in the order, all
-	// positions for a domain in several nodes.
+	// nodes has for each domain the position of its node in the order, or all positions for a domain in several nodes.
 	nodes []nodeSet
-	// exact says that the counts of domains are: no domain is in several nodes,
-	// and none is forced. enough is then the least key of a set of nodes and the
-	// fewest domains in it that hold an answer so far.
+	// exact is true if the counts of domains are exact: no domain is in several nodes, and none is forced. In that
+	// case enough is the least key so far of a set of nodes and the fewest domains in it that hold an answer.
 	exact  bool
 	enough key
 }
 
-// ranking is a list of domains, best first. An element is a value, less being
-// better, times cpuset.Max, plus the index of the domain: it sorts as a number.
+// ranking is a list of domains, best first. An element is a value (a smaller value is better) times cpuset.Max, plus
+// the index of the domain, so that elements sort as numbers.
 type ranking []int
 
 func (l *ranking) add(value, l3 int) { *l = append(*l, value*cpuset.Max+l3) }
@@ -65,8 +62,8 @@ func (s *Scratch) rankL3s() {
 	s.budget -= workItem * len(rs.caps)
 }
 
-// fewestL3sFor returns how many domains in the chosen nodes it takes for n CPUs,
-// and the fewest CPUs that one of only so many domains can contribute.
+// fewestL3sFor returns the least number of domains in the chosen nodes that hold n CPUs. least is the number of CPUs
+// that each domain of a set of that size must be able to contribute.
 func (s *Scratch) fewestL3sFor(n int) (count, least int) {
 	rs := &s.nodes.ranks
 	for i := 0; n > 0 && i < len(rs.caps); i++ {
@@ -79,8 +76,8 @@ func (s *Scratch) fewestL3sFor(n int) (count, least int) {
 	return count, least
 }
 
-// rankSum adds up the first count values of domains in the chosen nodes that can
-// contribute at least so many CPUs.
+// rankSum returns the sum of the first count values of domains in the chosen nodes that can contribute at least this
+// many CPUs.
 func (s *Scratch) rankSum(list ranking, count, least int) int {
 	total := 0
 	for i := 0; count > 0 && i < len(list); i++ {
@@ -92,14 +89,13 @@ func (s *Scratch) rankSum(list ranking, count, least int) int {
 	return total
 }
 
-// rankBound returns a key that no answer in the chosen nodes is better than, as
-// known by the lists, before the domains are gathered; false if there is a better
-// answer elsewhere, or if the key is surely worse than against.
+// rankBound returns a bound from the lists, before the domains are gathered: no answer in the chosen nodes has a
+// better key. It returns false if there is a better answer elsewhere, or if the key is certainly worse than against.
 func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	ns, p, rs := &s.nodes, &s.p, &s.nodes.ranks
 	s.budget -= len(rs.caps)
-	// Every answer has at least so many domains; one with more is worse, and one
-	// with as many has at most the best values of so many.
+	// Every answer has at least l3s domains. An answer with more is worse; an answer with exactly l3s domains has at
+	// most the best l3s values.
 	l3s, least := s.fewestL3sFor(p.n - ns.outside)
 	near := nearness{s.m.socketsOf(ns.chosen), s.m.diesOf(ns.chosen), st.distance}
 	fewest := key{setTerms(len(ns.chosen), p.unheld(ns.chosen), s.offBound(st.preferred), near), fewestRest(l3s)}

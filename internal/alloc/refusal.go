@@ -2,41 +2,37 @@ package alloc
 
 import "fmt"
 
-// RefusalCode is why a machine cannot take a pod.
+// RefusalCode is the cause of a refusal.
 type RefusalCode uint8
 
 const (
 	// Placed is no refusal.
 	Placed RefusalCode = iota
-	// BadRequest is a request without containers, or one with fewer than one
-	// CPU.
+	// BadRequest is a request without containers, or with a container of fewer than one CPU.
 	BadRequest
-	// NotWholeCores is required FullPCPUs with a container whose count is no
-	// multiple of the threads of a core. Want is the count, Have the threads.
+	// NotWholeCores is a container whose CPU count is not a multiple of the threads of a core, where FullPCPUs is
+	// required. Want is the count, Have the threads.
 	NotWholeCores
-	// TooFewCPUs is for want of free CPUs. Want and Have are CPUs.
+	// TooFewCPUs is a lack of free CPUs. Want and Have are CPUs.
 	TooFewCPUs
-	// TooFewWholeCores is for want of wholly free cores, where FullPCPUs is
-	// required. Want and Have are cores.
+	// TooFewWholeCores is a lack of wholly free cores, where FullPCPUs is required. Want and Have are cores.
 	TooFewWholeCores
-	// TooFewCores is for want of cores with a free CPU, where SpreadByPCPUs is
-	// required. Want and Have are cores.
+	// TooFewCores is a lack of cores with a free CPU, where SpreadByPCPUs is required. Want and Have are cores.
 	TooFewCores
-	// TooFewExclusive is for want of cores without another pod, for PCPULevel.
-	// Want and Have are their CPUs, with required SpreadByPCPUs the cores.
+	// TooFewExclusive is a lack of cores without another pod, for PCPULevel. Want and Have are the CPUs of such cores,
+	// or the cores if SpreadByPCPUs is required.
 	TooFewExclusive
-	// TooFewExclusiveNodes is for want of NUMA nodes without another pod, for
-	// NUMANodeLevel. Want and Have are their CPUs.
+	// TooFewExclusiveNodes is a lack of NUMA nodes without another pod, for NUMANodeLevel. Want and Have are their
+	// CPUs.
 	TooFewExclusiveNodes
-	// NodesHeldAlone is for NUMA nodes that pods hold alone. Want and Have are
-	// CPUs of the others.
+	// NodesHeldAlone means that pods hold NUMA nodes alone. Want and Have are CPUs of the other nodes.
 	NodesHeldAlone
-	// KeptApart is for NUMA exclusivity: pods that stay in one NUMA node and pods
-	// that cross nodes are kept apart. Want and Have are CPUs.
+	// KeptApart means that NUMA exclusivity leaves too few CPUs: it separates pods inside one NUMA node from pods that
+	// cross nodes. Want and Have are CPUs.
 	KeptApart
 )
 
-// Word returns the code as one word, for machines; "" where there is no refusal.
+// Word returns the code as one machine-readable word, or "" for Placed.
 func (c RefusalCode) Word() string {
 	return [...]string{
 		BadRequest: "BadRequest", NotWholeCores: "NotWholeCores", TooFewCPUs: "TooFewCPUs", TooFewWholeCores: "TooFewWholeCores",
@@ -45,7 +41,7 @@ func (c RefusalCode) Word() string {
 	}[c]
 }
 
-// Scope is where the CPUs of a refused pod had to be.
+// Scope is the part of the machine in which the CPUs of a refused pod had to be.
 type Scope uint8
 
 const (
@@ -53,24 +49,22 @@ const (
 	Anywhere Scope = iota
 	// InOneNode is one NUMA node.
 	InOneNode
-	// InFewNodes is as few NUMA nodes as the empty machine needs.
+	// InFewNodes is as few NUMA nodes as the request needs on the empty machine.
 	InFewNodes
-	// InOneDomain is one L3 or one NUMA node.
+	// InOneDomain is one L3 domain or one NUMA node.
 	InOneDomain
 )
 
-// Refusal says why a machine cannot take a pod; the zero value is none. It is a
-// value that can be compared.
+// Refusal is why a machine cannot place a pod; the zero value means that it can. Refusals can be compared with ==.
 type Refusal struct {
 	Code  RefusalCode
 	Scope Scope
-	// Want is what was asked for, Have the most that there is within Scope.
+	// Want is what the request needs, Have the most that is available within Scope.
 	Want, Have int
 }
 
-// String returns what the machine lacks, equal on all machines
-// that refuse for the same cause, "" for no refusal. Want counted in cores
-// depends on the threads of a core.
+// String returns what the machine lacks, or "" for no refusal. The text is equal on all machines that refuse for the
+// same cause, except that a Want counted in cores depends on the threads of a core.
 func (r Refusal) String() string {
 	switch r.Code {
 	case Placed:

@@ -2,7 +2,7 @@ package alloc
 
 import "github.com/berth-project/berth/internal/cpuset"
 
-// Bind says how the CPUs of an answer lie on cores.
+// Bind determines how the CPUs of an answer are arranged on cores.
 type Bind uint8
 
 const (
@@ -12,17 +12,17 @@ const (
 	SpreadByPCPUs
 )
 
-// Strength separates a preference from a condition.
+// Strength distinguishes a preference from a requirement.
 type Strength uint8
 
 const (
-	// Preferred is given up where it cannot be had.
+	// Preferred is dropped if it cannot be met.
 	Preferred Strength = iota
-	// Required is a reason to refuse.
+	// Required refuses the pod if it cannot be met.
 	Required
 )
 
-// Exclusive says what an answer shares with no other pod.
+// Exclusive determines what an answer shares with no other pod.
 type Exclusive uint8
 
 const (
@@ -34,57 +34,55 @@ const (
 	NUMANodeLevel
 )
 
-// NUMAPolicy bounds the number of NUMA nodes of an answer.
+// NUMAPolicy limits the number of NUMA nodes of an answer.
 type NUMAPolicy uint8
 
 const (
-	// BestEffort takes as few as there can be now.
+	// BestEffort uses as few nodes as are possible now.
 	BestEffort NUMAPolicy = iota
-	// Restricted takes as few as the same request needs on the empty machine.
+	// Restricted uses as few nodes as the same request needs on the empty machine.
 	Restricted
-	// SingleNUMANode takes one.
+	// SingleNUMANode uses one node.
 	SingleNUMANode
 )
 
-// NUMAExclusive keeps pods that stay inside one NUMA node and pods that cross
-// nodes off each other's nodes.
+// NUMAExclusive separates pods that stay inside one NUMA node from pods that cross nodes: neither uses the other's
+// nodes.
 type NUMAExclusive uint8
 
 const (
-	// NUMAShared does not mind.
+	// NUMAShared asks for no separation.
 	NUMAShared NUMAExclusive = iota
-	// NUMAExclusivePreferred minds, and gives it up rather than be refused.
+	// NUMAExclusivePreferred asks for separation, and drops it rather than be refused.
 	NUMAExclusivePreferred
-	// NUMAExclusiveRequired minds.
+	// NUMAExclusiveRequired asks for separation, and is refused without it.
 	NUMAExclusiveRequired
 )
 
-// Domain is the smallest thing that must hold the whole answer.
+// Domain is the smallest domain that must hold the whole answer.
 type Domain uint8
 
 const (
 	// AnyDomain is the machine.
 	AnyDomain Domain = iota
-	// OneL3ElseNUMA is one L3 domain, or if none can, one NUMA node.
+	// OneL3ElseNUMA is one L3 domain or, if no L3 domain can hold the answer, one NUMA node.
 	OneL3ElseNUMA
 )
 
-// Strategy says which domains to use first, of those that are equally good for
-// the pod itself.
+// Strategy determines which domains are used first, among domains that are equally good for the pod itself.
 type Strategy uint8
 
 const (
-	// MostAllocated fills what is fullest, so that whole domains stay free.
+	// MostAllocated fills the fullest domains first, so that whole domains stay free.
 	MostAllocated Strategy = iota
-	// LeastAllocated takes what is emptiest.
+	// LeastAllocated uses the emptiest domains first.
 	LeastAllocated
-	// DistributeEvenly divides what needs several NUMA nodes evenly among them,
-	// of the emptiest ones. What one node can hold it treats as MostAllocated does.
+	// DistributeEvenly divides an answer that needs several NUMA nodes evenly among the emptiest ones. An answer that
+	// fits in one node is treated as with MostAllocated.
 	DistributeEvenly
 )
 
-// Spreads reports whether an answer in so many NUMA nodes is better if much stays
-// free in its domains, and not little.
+// Spreads reports whether an answer in this many NUMA nodes is better if more CPUs stay free in its domains.
 func (s Strategy) Spreads(nodes int) bool {
 	return s == LeastAllocated || s == DistributeEvenly && nodes > 1
 }
@@ -93,18 +91,18 @@ func (s Strategy) Spreads(nodes int) bool {
 type Want struct {
 	// Name breaks ties between containers of one size.
 	Name string
-	// CPUs is how many, 1 or more.
+	// CPUs is the number of CPUs, 1 or more.
 	CPUs int
 }
 
-// Amount is what a pod needs of its NUMA nodes together, such as memory.
+// Amount is what a pod needs from all its NUMA nodes together, such as memory.
 type Amount struct {
 	Want int64
-	// Free is what each node can give, in the order of the topology's nodes.
+	// Free is what each node can provide, in the order of the topology's nodes.
 	Free []int64
 }
 
-// heldBy reports whether the nodes have the amount.
+// heldBy reports whether the nodes together have the amount.
 func (a *Amount) heldBy(nodes []int) bool {
 	sum := int64(0)
 	for _, i := range nodes {
@@ -115,8 +113,8 @@ func (a *Amount) heldBy(nodes []int) bool {
 	return sum >= a.Want
 }
 
-// Request is what one pod asks of one machine. The policies hold for the union
-// of its containers, except that required FullPCPUs holds for each as well.
+// Request is what one pod asks of one machine. The policies apply to the union of its containers; required FullPCPUs
+// also applies to each container.
 type Request struct {
 	// Wants has one entry for each container, at least one.
 	Wants             []Want
@@ -130,21 +128,18 @@ type Request struct {
 	Strategy          Strategy
 	// EfficiencyCores allows the efficiency cores of a hybrid machine.
 	EfficiencyCores bool
-	// PreferNodes holds ids of NUMA nodes, such as those of devices. It is a
-	// preference only, after the number of nodes. Empty: none.
+	// PreferNodes holds ids of NUMA nodes, such as the nodes of devices. It is only a preference, ranked after the
+	// number of nodes. Empty means no preference.
 	PreferNodes cpuset.Set
-	// Span holds ids of NUMA nodes, two or more, that the answer takes CPUs of, of each
-	// as many as these allow, whatever that costs in nodes; where it can have none of one
-	// the rest decides alone. It outranks Restricted, but no preference that can be
-	// dropped, nor one domain. Empty: none.
+	// Span holds ids of two or more NUMA nodes. The answer divides its CPUs among all of them as evenly as their free
+	// CPUs allow, even if that needs more nodes. If a node can contribute no CPU, the other fields decide alone. Span
+	// outranks Restricted, but no preference that can be dropped and not a single domain. Empty means none.
 	Span cpuset.Set
-	// Amounts are preferences too, which come first after the number of nodes. At
-	// most 7 count.
+	// Amounts are preferences too, ranked first after the number of nodes. Only the first 7 are used.
 	Amounts []Amount
 }
 
-// total returns the CPUs of all containers, and false for a request that asks
-// for nothing, or for a container without CPUs.
+// total returns the CPUs of all containers, and false if the request has no containers or a container has no CPUs.
 func (r *Request) total() (int, bool) {
 	n := 0
 	for _, want := range r.Wants {
@@ -156,5 +151,5 @@ func (r *Request) total() (int, bool) {
 	return n, n > 0
 }
 
-// tooMany is more CPUs than any machine has; sums stop there.
+// tooMany is more CPUs than any machine has; sums are capped at it.
 const tooMany = 1 << 30

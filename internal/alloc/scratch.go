@@ -2,33 +2,32 @@ package alloc
 
 import "github.com/berth-project/berth/internal/topology"
 
-// Scratch is the memory of Allocate, kept from call to call so that a call
-// allocates none. The zero value is ready. It belongs to one goroutine at a
-// time.
+// Scratch is the memory of Allocate, reused from call to call so that a call allocates none. The zero value is ready.
+// One goroutine at a time may use it.
 type Scratch struct {
 	m        *Machine
 	p        problem
 	eligible eligible
-	// free CPUs of each domain, eligible or not.
+	// Free CPUs of each domain, eligible or not.
 	freeNodes, freeL3s, freeSockets []int
 
 	nodes nodeSearch
 	l3s   l3Search
 	best  best
-	// budget is what is left of the work that a decision may take; inexact says
-	// that a search ended for want of it.
+	// budget is the remaining work that a decision may do. inexact is true if a search ended because the budget was
+	// spent.
 	budget  int
 	inexact bool
 
-	// single are the L3 domains that could hold everything.
+	// single are the L3 domains that could hold the whole answer.
 	single []oneL3
 	inL3   []lowTally
 
-	// fast: the core terms follow from counts of cores.
+	// fast: counts of cores determine the core terms.
 	fast  bool
 	table table
 	seen  mask // sockets
-	// What each L3 domain could contribute, and how much of it is good.
+	// How many CPUs each L3 domain could contribute, and how many of them are good.
 	capL3s, goodL3s []int
 	// perSocket counts nodes.
 	perSocket []int
@@ -40,8 +39,7 @@ type Scratch struct {
 	ids      []topology.L3ID
 }
 
-// resize returns a cleared slice of n elements, in the memory of s if it is
-// large enough.
+// resize returns a cleared slice of n elements. It reuses the memory of s if that is large enough.
 func resize[T any](s []T, n int) []T {
 	s = grow(s, n)
 	clear(s)
@@ -56,7 +54,7 @@ func grow[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// growKeep returns a slice of at least n elements with those of s.
+// growKeep returns a slice of at least n elements that begins with the elements of s.
 func growKeep[T any](s []T, n int) []T {
 	for len(s) < n {
 		var zero T
@@ -65,15 +63,14 @@ func growKeep[T any](s []T, n int) []T {
 	return s
 }
 
-// budget is how much work one decision may take, all its searches together: a
-// unit is some 5 ns, so that it ends after about a millisecond on any machine.
-// Each step is charged by the loops that it runs. Machines of up to eight NUMA
-// nodes with four L3 domains each stay far below; many nodes or L3 domains that
-// are fragmented in unlike ways can have more sets than anyone can look at.
+// budget is the work that one decision may do in all its searches together. A unit is about 5 ns, so a decision ends
+// after about a millisecond on any machine. Each step is charged by the loops that it runs. Machines of up to eight
+// NUMA nodes with four L3 domains each stay far below the budget. Many nodes or L3 domains that are fragmented in
+// different ways can have too many sets to search.
 const budget = 200_000
 
-// spend takes work off the budget and reports whether the search may go on: it
-// may until it has found some answer.
+// spend subtracts work from the budget and reports whether the search may continue. A search with an empty budget
+// continues until it has found an answer.
 func (s *Scratch) spend(work int) bool {
 	s.budget -= work
 	if s.budget >= 0 {

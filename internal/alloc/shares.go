@@ -1,12 +1,11 @@
 package alloc
 
-// shares counts cores that are not wholly free by how many CPUs they can
-// contribute, 1 to widest-1. Only machines of more than two threads a core ask
-// for it: with two, such a core contributes one.
+// shares counts the cores that are not wholly free, by how many CPUs they can contribute: 1 to widest-1. It is used
+// only on machines of more than two threads per core: with two, such a core contributes one CPU.
 type shares [2]uint64
 
 const (
-	// widest is the most threads of a core that are counted this way.
+	// widest is the greatest number of threads of a core that is counted this way.
 	widest    = 8
 	shareBits = 16
 	perWord   = 64 / shareBits
@@ -17,18 +16,18 @@ func (h *shares) add(o *shares) {
 	h[1] += o[1]
 }
 
-// one is a single core with so many CPUs.
+// one returns the word that has the counter of cores with this many CPUs.
 func (h *shares) one(cpus int) *uint64 { return &h[(cpus-1)/perWord] }
 
 func (h *shares) put(cpus int)  { *h.one(cpus) += 1 << ((cpus - 1) % perWord * shareBits) }
 func (h *shares) take(cpus int) { *h.one(cpus) -= 1 << ((cpus - 1) % perWord * shareBits) }
 
-// count returns how many cores have so many CPUs.
+// count returns how many cores have this many CPUs.
 func (h *shares) count(cpus int) int {
 	return int(*h.one(cpus) >> ((cpus - 1) % perWord * shareBits) & (1<<shareBits - 1))
 }
 
-// fewest returns how many cores n CPUs take at least, all if they are too few.
+// fewest returns the least number of cores that provide n CPUs, or the number of all cores if these are too few.
 func (h *shares) fewest(n int) int {
 	cores := 0
 	for cpus := widest - 1; cpus > 0 && n > 0; cpus-- {
@@ -39,7 +38,7 @@ func (h *shares) fewest(n int) int {
 	return cores
 }
 
-// atLeast says whether one core has n CPUs.
+// atLeast reports whether one core has n CPUs or more.
 func (h *shares) atLeast(n int) bool {
 	for cpus := n; cpus < widest; cpus++ {
 		if h.count(cpus) > 0 {
@@ -49,7 +48,7 @@ func (h *shares) atLeast(n int) bool {
 	return false
 }
 
-// most returns the most CPUs of exactly so many cores, none if there are fewer.
+// most returns the most CPUs that exactly this many cores have, or none if there are fewer cores.
 func (h *shares) most(cores int) int {
 	sum := 0
 	for cpus := widest - 1; cpus > 0; cpus-- {
@@ -63,10 +62,9 @@ func (h *shares) most(cores int) int {
 	return sum
 }
 
-// wideTerms are the core terms of the best n CPUs out of cores of more than two
-// threads, all of as many. Cores that are not wholly free come first for what
-// is no whole core; one that is wholly free is broken only where none of them
-// has enough.
+// wideTerms returns the core terms of the best n CPUs, where all cores have the same number of threads, more than two.
+// A remainder below a whole core comes from a core that is not wholly free. A wholly free core is broken only if no
+// other core has enough CPUs.
 func (s *Scratch) wideTerms(n int, t *tally) coreTerms {
 	if missing := n - t.good; missing > 0 {
 		return coreTerms{first: t.shares.fewest(missing)}
@@ -81,7 +79,7 @@ func (s *Scratch) wideTerms(n int, t *tally) coreTerms {
 	}
 }
 
-// pickWide returns the lowest answer that has these terms.
+// pickWide returns the lowest answer that has the terms of wideTerms.
 func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 	e, wide := &s.eligible, s.p.kind.wide
 	lead, part := e.lead, e.part
@@ -94,8 +92,8 @@ func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 		s.pickParts(&cpus, &part, rest, t.shares)
 		return cpus
 	}
-	// Whichever core is broken, its lowest CPUs stay; best is the one whose
-	// others are the highest.
+	// The broken core contributes its lowest CPUs. Breaking the core whose dropped CPUs are the highest gives the
+	// lowest answer.
 	lead.keep(n/wide + 1)
 	cpus := s.m.withSiblings(&lead)
 	var broken []int16
@@ -110,9 +108,9 @@ func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 	return cpus
 }
 
-// pickParts adds the n lowest CPUs of as few cores as have them, none of which
-// is wholly free. CPU by CPU, it takes what leaves a way to go on: later are the
-// cores not come to yet, open what is left of those begun.
+// pickParts adds the n lowest CPUs of cores that are not wholly free, on as few cores as possible. It goes through the
+// CPUs in order and adds a CPU if the remaining CPUs can still complete the answer. later counts the cores not reached
+// yet; open counts the remaining CPUs of cores already used.
 func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 	cores, open := later.fewest(n), 0
 	for cpu := part.next(0); cpu != none && n > 0; cpu = part.next(cpu + 1) {
@@ -137,8 +135,8 @@ func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 	}
 }
 
-// neighbours returns the CPU of the same core before one that is in the mask, none
-// if it is the first, and how many come after it.
+// neighbours returns the previous CPU of the same core in the mask (none for the first), and the number of later CPUs
+// of that core in the mask.
 func (s *Scratch) neighbours(in *mask, cpu int) (before, after int) {
 	before = none
 	for _, other := range s.m.cores[s.m.coreOf[cpu]].cpus {

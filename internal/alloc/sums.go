@@ -2,8 +2,8 @@ package alloc
 
 import "slices"
 
-// sums answers, for a list of values, what the k greatest (or least) values
-// from position i on add up to: how good the rest of a search can still be.
+// sums returns the sum of the k greatest (or least) values of a list from position i on. It bounds the remaining part
+// of a search.
 type sums struct {
 	width  int
 	rows   []int
@@ -52,8 +52,8 @@ func (t *sums) build(most int) {
 	}
 }
 
-// sort returns the most best values, best first, as they were appended. The
-// result is valid until the next call.
+// sort returns the best values in the order of the list's sums, best first, at most most of them. The result is valid
+// until the next call.
 func (t *sums) sort(most int) []int {
 	t.sorted = t.sorted[:0]
 	for _, v := range t.values {
@@ -74,8 +74,7 @@ func (t *sums) best(k int) int {
 	return sum
 }
 
-// of returns the sum of the k best values from position i on, of all of them
-// if there are fewer.
+// of returns the sum of the k best values from position i on, or of all of them if there are fewer.
 func (t *sums) of(i, k int) int {
 	sum := t.rows[i*t.width+k]
 	if t.least {

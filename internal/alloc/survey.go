@@ -1,17 +1,17 @@
 package alloc
 
-// tally counts what some cores can contribute to an answer.
+// tally counts what a group of cores can contribute to an answer.
 type tally struct {
 	// cap is the number of CPUs.
 	cap int
-	// good is the number of CPUs without a cost in the core terms: those of
-	// wholly free cores, or for SpreadByPCPUs one of each core.
+	// good is the number of CPUs without a cost in the core terms: the CPUs of wholly free cores or, for
+	// SpreadByPCPUs, one CPU of each core.
 	good  int
 	cores int
-	// ones are wholly free cores of one thread, parts those that are not wholly
-	// free. SpreadByPCPUs does not ask for them.
+	// ones counts the wholly free cores of one thread, parts the cores that are not wholly free. SpreadByPCPUs does
+	// not use them.
 	ones, parts int
-	// shares are the parts by size, where cores have more than two threads.
+	// shares counts the parts by size, if cores have more than two threads.
 	shares shares
 }
 
@@ -24,15 +24,15 @@ func (t *tally) add(o *tally) {
 	t.shares.add(&o.shares)
 }
 
-// eligible is what the survey finds: the CPUs that may be given out.
+// eligible is the result of the survey: the CPUs that may be given out.
 type eligible struct {
-	// cpus holds all; lead the lowest of each wholly free core, part those of
-	// the other cores, first the lowest of each core.
+	// cpus holds all eligible CPUs. lead holds the lowest CPU of each wholly free core, part the CPUs of the other
+	// cores, first the lowest CPU of each core.
 	cpus, lead, part, first mask
 	ones                    mask // wholly free cores of one thread
-	// mixed says that the wholly free cores have different numbers of threads.
+	// mixed is true if the wholly free cores have different numbers of threads.
 	mixed bool
-	// nodes has the CPUs that each node could contribute, home those in none.
+	// nodes has the number of CPUs that each node could contribute, home the number of CPUs in no node.
 	nodes []int
 	home  int
 	// cells has a tally for each cell, and low its lowest CPU.
@@ -40,9 +40,8 @@ type eligible struct {
 	low   []int
 }
 
-// survey finds the eligible CPUs and counts what each node can contribute. A
-// refusal needs no more: the cores are looked at only if they decide what is
-// eligible, else by surveyCells.
+// survey finds the eligible CPUs and counts how many each node can contribute, which is enough for a refusal. It
+// examines the cores only if they determine eligibility; otherwise surveyCells does.
 func (s *Scratch) survey() {
 	m, p, e := s.m, &s.p, &s.eligible
 	e.cpus = s.reach()
@@ -66,7 +65,7 @@ func (s *Scratch) survey() {
 	s.fast = p.kind.regular && s.countable()
 }
 
-// countable reports whether counts of cores give the core terms.
+// countable reports whether counts of cores determine the core terms.
 func (s *Scratch) countable() bool {
 	switch p := &s.p; {
 	case p.bind == SpreadByPCPUs:
@@ -76,12 +75,12 @@ func (s *Scratch) countable() bool {
 	case !s.eligible.mixed:
 		return true
 	default:
-		// What the preferred nodes have may not add up to whole cores.
+		// The CPUs of the preferred nodes may not add up to whole cores.
 		return p.kind.wide <= 2 && !p.picky
 	}
 }
 
-// surveyCells counts what each cell can contribute.
+// surveyCells counts how many CPUs each cell can contribute.
 func (s *Scratch) surveyCells() {
 	m, e := s.m, &s.eligible
 	if !s.p.byCore() {
@@ -133,7 +132,7 @@ func (s *Scratch) surveyShares(t *tally, at *cell) {
 	}
 }
 
-// reach returns the free CPUs that are where the answer may be.
+// reach returns the free CPUs in the domains that the answer may use.
 func (s *Scratch) reach() mask {
 	free := s.p.free
 	if s.p.only != none {
@@ -147,7 +146,7 @@ func (s *Scratch) reach() mask {
 	return free
 }
 
-// surveyCores sorts the eligible CPUs by what is free of their cores.
+// surveyCores sorts the eligible CPUs by how much of their core is free.
 func (s *Scratch) surveyCores() {
 	m, p, e := s.m, &s.p, &s.eligible
 	free := e.cpus
@@ -176,8 +175,7 @@ func (s *Scratch) surveyCores() {
 	e.cpus = free
 }
 
-// addWhole adds the cores of a pattern that are wholly free, and reports whether
-// there are any.
+// addWhole adds the cores of a pattern that are wholly free, and reports whether there are any.
 func (e *eligible) addWhole(p *pattern, free *mask) bool {
 	whole := p.leads
 	for _, off := range p.offsets {
@@ -210,10 +208,9 @@ func (e *eligible) addFirst(p *pattern, free *mask) {
 	}
 }
 
-// fills reports whether whole cores of n threads can, together with any others
-// of which the same is true, fill up every multiple of threads that they have
-// the CPUs for: then there is no search for a sum that fits. A core with, say,
-// 3 of 4 threads online cannot.
+// fills reports whether whole cores of n threads, combined with other cores for which fills is true, can add up to
+// every multiple of threads within their total. A sum that fits then needs no search. A core with, for example, 3 of 4
+// threads online does not qualify.
 func fills(n, threads int) bool {
 	return n == threads || threads%n == 0 && n&(n-1) == 0
 }

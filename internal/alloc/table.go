@@ -1,7 +1,7 @@
 package alloc
 
-// cost is what a part of an answer costs in those terms that are sums over
-// cores, packed so that costs add up field by field and compare as numbers.
+// cost is the cost of a part of an answer in the terms that are sums over cores. It is packed so that costs add field
+// by field and compare as numbers.
 type cost struct{ hi, lo uint64 }
 
 // costBits is the width of a field, wide enough for any sum.
@@ -18,8 +18,7 @@ type entry struct {
 	cpus mask
 }
 
-// offer replaces e by from and cpus if that is better: cheaper, or lower at the
-// same cost.
+// offer replaces e by from plus cpus if the result costs less, or costs the same and is lower.
 func (e *entry) offer(from *entry, c cost, cpus *mask) {
 	if !from.ok {
 		return
@@ -39,17 +38,16 @@ func (e *entry) offer(from *entry, c cost, cpus *mask) {
 	}
 }
 
-// table is the memory of tryTable. low has for each size the best set of the
-// sockets so far, high the best that touches the current one.
+// table is the memory of tryTable. low has for each size the best set in the sockets so far, high the best set that
+// touches the current socket.
 type table struct {
 	low, high []entry
 }
 
-// tryTable finds the best answer within a pool where no formula does: cores of
-// unlike numbers of threads, CPUs outside of L3 domains or nodes, sockets that neither nodes
-// nor L3 domains show. It is a knapsack over the cores that carries the sets
-// themselves. That is exact: of two sets of one size the lower one stays the
-// lower when both are joined with a third.
+// tryTable finds the best answer within a pool if no formula does. The causes are cores of unequal numbers of threads,
+// CPUs outside L3 domains or nodes, and sockets that neither nodes nor L3 domains determine. It is a knapsack over the
+// cores that carries the sets themselves. It is exact: the lower of two sets of one size stays the lower after both
+// are joined with a third.
 func (s *Scratch) tryTable(pool *mask) {
 	t := &s.table
 	t.low = resize(t.low, s.p.n+1)
@@ -87,10 +85,10 @@ func (s *Scratch) tableSocket(socket int, pool *mask) {
 	}
 }
 
-// workTable is what one size of one core costs, in units of the budget.
+// workTable is the cost of one size of one core, in units of the budget.
 const workTable = 12
 
-// tableCore adds a core: the lowest j CPUs of it, for every j that there can be.
+// tableCore adds a core: its lowest j CPUs, for every possible j.
 func (s *Scratch) tableCore(c int, touched cost) {
 	p, t, avail := &s.p, &s.table, 0
 	for _, cpu := range s.m.cores[c].cpus {
@@ -143,7 +141,7 @@ func (s *Scratch) coreCost(c, avail, j int) cost {
 			k.hi++
 		}
 	}
-	// A CPU outside of a domain leaves one more free in the touched ones.
+	// A CPU outside a domain leaves one more CPU free in the touched domains.
 	if (at.l3 == none) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j) << (2 * costBits)
 	}

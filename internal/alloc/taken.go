@@ -7,30 +7,27 @@ type Holding struct {
 	CPUs cpuset.Set
 	// Exclusive is the exclusivity that it was granted.
 	Exclusive Exclusive
-	// SingleNUMA says that it was granted NUMA exclusivity: while it is inside
-	// one node, no pod that crosses nodes may use that node; while it crosses
-	// nodes, no pod that is inside one may use them.
+	// SingleNUMA is true if the pod was granted NUMA exclusivity. If the pod is inside one node, no pod that crosses
+	// nodes may use that node. If it crosses nodes, no pod inside one node may use them.
 	SingleNUMA bool
 }
 
-// Taken is what the pods of one machine hold. The zero value is the empty
-// machine. It is a value: a copy is independent. Nothing can be taken out of
-// it again: occupancy is a function of the pods that are there.
+// Taken is what the pods of one machine hold. The zero value is the empty machine. A copy is independent. A pod cannot
+// be removed from a Taken: it is built from the pods that exist.
 type Taken struct {
-	// cpus holds the CPUs of all pods and the siblings left empty.
+	// cpus holds the CPUs of all pods and the siblings that exclusivity leaves empty.
 	cpus mask
 	// withheld holds CPUs that are not given out although no pod has them.
 	withheld mask
 	// closed holds the nodes that a pod holds alone (NUMANodeLevel).
 	closed nodeSet
-	// inside and across: nodes of pods that stay in one node, that cross nodes.
+	// inside has the nodes of pods in one node, across the nodes of pods that cross nodes.
 	inside, across nodeSet
-	// keepInside and keepAcross: those of pods that are to be kept apart.
+	// keepInside and keepAcross have the same for pods with NUMA exclusivity.
 	keepInside, keepAcross nodeSet
 }
 
-// Hold adds one pod to t. CPUs that the machine does not have count as taken
-// and are in no node.
+// Hold adds one pod to t. CPUs that the machine does not have are taken and are in no node.
 func (m *Machine) Hold(t *Taken, h Holding) {
 	cpus := mask(h.CPUs.Words())
 	nodes, count := m.nodesOf(&cpus)
@@ -52,13 +49,12 @@ func (m *Machine) Hold(t *Taken, h Holding) {
 	t.cpus.or(&cpus)
 }
 
-// Withhold takes CPUs out of what Allocate gives out, for a while: no pod has
-// them, so they count as no neighbour where a pod wants to be alone.
+// Withhold excludes CPUs from what Allocate gives out for a time. No pod has them, so they do not make a node or core
+// occupied for a pod that must be alone.
 func (t *Taken) Withhold(cpus cpuset.Set) {
 	add := mask(cpus.Words())
 	t.withheld.or(&add)
 }
 
-// CPUs returns what pods hold, not what is withheld: the CPUs of all pods and
-// the siblings that exclusivity leaves empty.
+// CPUs returns the CPUs of all pods and the siblings that exclusivity leaves empty. It does not include withheld CPUs.
 func (t *Taken) CPUs() cpuset.Set { return t.cpus.set() }

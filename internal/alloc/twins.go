@@ -1,9 +1,8 @@
 package alloc
 
-// findTwins notes for each node of the order an earlier one that can stand in
-// for it: it makes the vector no worse and the CPU list lower. A set with the
-// later of the two and without the earlier one need not be looked at, which is
-// what keeps machines of many equal nodes in hand.
+// findTwins records for each node of the order an earlier node that can replace it. The earlier node makes the vector
+// no worse and the CPU list lower, so a set with only the later node need not be searched. This keeps the search small
+// on machines of many equal nodes.
 func (s *Scratch) findTwins() {
 	ns := &s.nodes
 	ns.twin = grow(ns.twin, len(ns.order))
@@ -20,7 +19,7 @@ func (s *Scratch) findTwins() {
 	}
 }
 
-// alikeAmounts reports whether two nodes have as much of all that is counted by node.
+// alikeAmounts reports whether two nodes have equal free amounts.
 func (p *problem) alikeAmounts(a, b int) bool {
 	for i := range p.amounts {
 		if free := p.amounts[i].Free; max(a, b) < len(free) && free[a] != free[b] {
@@ -30,7 +29,7 @@ func (p *problem) alikeAmounts(a, b int) bool {
 	return true
 }
 
-// alikeDistances reports whether two nodes are as far from each other one.
+// alikeDistances reports whether two nodes have equal distances to every other node.
 func (m *Machine) alikeDistances(a, b int) bool {
 	for i := range m.nodes {
 		if i != a && i != b && m.distance[a][i] != m.distance[b][i] {
@@ -40,7 +39,7 @@ func (m *Machine) alikeDistances(a, b int) bool {
 	return true
 }
 
-// alike reports whether two nodes are interchangeable but for their CPUs.
+// alike reports whether two nodes are interchangeable except for the numbers of their CPUs.
 func (s *Scratch) alike(a, b int) bool {
 	m := s.m
 	x, y := &m.nodes[a], &m.nodes[b]
@@ -59,8 +58,7 @@ func (s *Scratch) alike(a, b int) bool {
 	return true
 }
 
-// alikeL3 reports whether the L3 domains of two cells are inside their nodes and
-// have as many free CPUs.
+// alikeL3 reports whether the L3 domains of two cells are inside their nodes and have equally many free CPUs.
 func (s *Scratch) alikeL3(a, b *cell) bool {
 	if a.l3 == none || b.l3 == none {
 		return a.l3 == b.l3
@@ -69,8 +67,7 @@ func (s *Scratch) alikeL3(a, b *cell) bool {
 	return x.node == a.node && y.node == b.node && s.freeL3s[a.l3] == s.freeL3s[b.l3]
 }
 
-// lower reports whether the cores of the first of two nodes that are alike can
-// be matched with those of the second such that each CPU is lower.
+// lower reports whether the cores of two alike nodes can be matched so that each CPU of the first node is lower.
 func (s *Scratch) lower(a, b int) bool {
 	x, y := &s.m.nodes[a], &s.m.nodes[b]
 	for i := range x.hi - x.lo {
@@ -81,7 +78,7 @@ func (s *Scratch) lower(a, b int) bool {
 	return true
 }
 
-// lowerCell does it for those cores of two cells that have CPUs in the mask.
+// lowerCell is lower for the cores of two cells that have CPUs in the mask.
 func (s *Scratch) lowerCell(a, b int, of *mask) bool {
 	m := s.m
 	i, j := m.cells[a].lo, m.cells[b].lo
@@ -97,8 +94,7 @@ func (s *Scratch) lowerCell(a, b int, of *mask) bool {
 	}
 }
 
-// nextCore returns the first core from c on with a CPU in the mask, hi if there
-// is none.
+// nextCore returns the first core from c on with a CPU in the mask, or hi.
 func (m *Machine) nextCore(c, hi int, of *mask) int {
 	for ; c < hi; c++ {
 		for _, cpu := range m.cores[c].cpus {
@@ -110,8 +106,8 @@ func (m *Machine) nextCore(c, hi int, of *mask) int {
 	return hi
 }
 
-// lowerCore reports whether two cores have as many threads and eligible CPUs,
-// and those of the first are lower one by one.
+// lowerCore reports whether two cores have equally many threads and eligible CPUs, and each eligible CPU of the first
+// is lower.
 func (s *Scratch) lowerCore(a, b int) bool {
 	x, y, cpus := s.m.cores[a].cpus, s.m.cores[b].cpus, &s.eligible.cpus
 	if len(x) != len(y) {

@@ -28,7 +28,7 @@ func (s *Scratch) vector(cpus *mask) Vector {
 	return v
 }
 
-// socketsOf counts the sockets that nodes are wholly inside of.
+// socketsOf returns the number of sockets that nodes are wholly inside.
 func (m *Machine) socketsOf(nodes []int) int {
 	var seen mask
 	count := 0
@@ -41,7 +41,7 @@ func (m *Machine) socketsOf(nodes []int) int {
 	return count
 }
 
-// diesOf counts the dies that nodes are wholly inside of.
+// diesOf returns the number of dies that nodes are wholly inside.
 func (m *Machine) diesOf(nodes []int) int {
 	var seen mask
 	count := 0
@@ -54,10 +54,10 @@ func (m *Machine) diesOf(nodes []int) int {
 	return count
 }
 
-// isSocket says that a socket is one: not several, and not what is in none.
+// isSocket reports whether the index is a single socket: not several sockets, and not the entry for CPUs in none.
 func (m *Machine) isSocket(socket int) bool { return socket >= 0 && socket < len(m.sockets)-1 }
 
-// distanceTo adds up the distances of a node to others.
+// distanceTo returns the sum of the distances of a node to other nodes.
 func (s *Scratch) distanceTo(node int, others []int) int {
 	sum := 0
 	for _, other := range others {

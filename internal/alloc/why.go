@@ -2,22 +2,20 @@ package alloc
 
 import "fmt"
 
-// Reason is one thing that an answer was judged by.
+// Reason is one term of the assessment of an answer.
 type Reason struct {
-	// Term names it: a field of Vector in camel case, or "exclusive",
-	// "numaExclusive" and "exact" for what had to be given up.
+	// Term is the name: a field of Vector in camel case, or "exclusive", "numaExclusive" or "exact" for what was given
+	// up.
 	Term string `json:"term"`
-	// Value is the answer's, Best what the same request gets on the empty
-	// machine.
+	// Value is the value of the answer, Best the value for the same request on the empty machine.
 	Value int `json:"value"`
 	Best  int `json:"best"`
 	// Text is one plain sentence.
 	Text string `json:"text"`
 }
 
-// Why gives the reasons of an answer: the terms in the order in which they
-// decided, then what was given up. It solves the request once more, for the
-// empty machine, and allocates.
+// Why returns the reasons of an answer: the terms in the order of their weight, then what was given up. It solves the
+// request again for the empty machine, and allocates memory.
 func (a *Answer) Why() []Reason {
 	if a.machine == nil {
 		return nil
@@ -55,8 +53,7 @@ func (a *Answer) Why() []Reason {
 	return append(reasons, a.givenUp()...)
 }
 
-// of makes a reason. The text says what the empty machine would give if that
-// differs.
+// of returns a Reason. Its text adds the value on the empty machine if that differs.
 func of(term string, value, best int, format, noun string) Reason {
 	text := fmt.Sprintf(format, count(value, noun))
 	if value != best {
@@ -77,7 +74,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// givenUp lists what the answer lacks.
+// givenUp returns the reasons for what the answer lacks.
 func (a *Answer) givenUp() (reasons []Reason) {
 	if a.Dropped&DroppedExclusive != 0 {
 		reasons = append(reasons, Reason{"exclusive", 0, 1, "not exclusive: nothing free allows it, and it was only preferred"})

@@ -12,9 +12,8 @@ import (
 // Step names a moment between two steps of a change or of its restoration.
 type Step string
 
-// The steps, in the order in which they are reached. A change passes those
-// from StepRead to StepVerified, without StepBegun when its target has an
-// entry already; a restoration passes the others.
+// The steps, in the order in which they are reached. A change passes those from StepRead to StepVerified, without
+// StepBegun when its target has an entry already; a restoration passes the remaining steps.
 const (
 	StepRead     Step = "the value in force was read"
 	StepBegun    Step = "the original is journaled"
@@ -30,24 +29,24 @@ const (
 
 // Options change how an Applier works. The zero value is for production.
 type Options struct {
-	// Step is called at every Step, on the caller's goroutine, with the target
-	// at hand. The crash test kills itself in it.
+	// Step is called at every Step, on the caller's goroutine, with the current target. The crash test kills itself in
+	// it.
 	Step func(Step, plan.Target)
 	// Now is the clock for Entry.Since; time.Now when nil.
 	Now func() time.Time
-	// Held says who else in Berth has a target on record, nil for nobody. It is asked once an entry of a
-	// target is on disk that had none: who looks first and records then may do both at the same moment
-	// as the other one, but of two that look again one at least sees the other's entry.
+	// Held returns an error that names another part of Berth with a journal entry for the target, and nil for none. It
+	// is called after a target's new entry is on disk. Two parts that checked before they recorded could both record at
+	// the same moment. Because both check afterwards, at least one of them sees the other's entry.
 	Held func(plan.Target) error
-	// Records has Restore take Berth's values out of the records of other programs, too
-	// (Recorder). It waits for them.
+	// Records makes Restore also remove Berth's values from the records of other programs (Recorder). Restore waits for
+	// these programs.
 	Records bool
-	// Leave has Restore forget the originals of values that other writers changed, and of those that the
-	// host takes back in part only: what is there stays.
+	// Leave makes Restore forget the originals of values that other writers changed, and of values that the host
+	// restores only in part. The values in effect stay.
 	Leave bool
 }
 
-// Applier applies changes and restores originals. It is for one goroutine.
+// Applier applies changes and restores originals. It is not safe for concurrent use.
 type Applier struct {
 	kinds   Kinds
 	values  plan.Kinds
@@ -58,8 +57,8 @@ type Applier struct {
 	records bool
 	leave   bool
 
-	written Step // the step that a write under way comes to
-	wrote   bool // it has come to it
+	written Step // the step that the current write reaches
+	wrote   bool // the current write has reached it
 }
 
 // New returns an Applier for targets of these kinds that journals into j.
@@ -77,33 +76,31 @@ func New(kinds Kinds, j *journal.Journal, opts Options) *Applier {
 	return a
 }
 
-// Kinds returns what the Applier's kinds of target say of their values, which
-// plan.Diff and plan.Order need to know.
+// Kinds returns the value semantics of the Applier's kinds of target, which plan.Diff and plan.Order need.
 func (a *Applier) Kinds() plan.Kinds { return a.values }
 
-// Result is what became of one change.
+// Result is the outcome of one change.
 type Result struct {
-	// Change is the change as it was asked for.
+	// Change is the requested change.
 	Change plan.Change
-	// Effective is the value last read from the kernel, "" when none was.
+	// Effective is the value last read from the kernel, "" when no value was read.
 	Effective plan.Value
-	// Wrote says that the host file was written.
+	// Wrote reports whether the host was written.
 	Wrote bool
-	// Err is nil when the value is in effect and recorded. It matches
-	// ErrChanged, ErrDeferred, ErrGone, ErrJournal, ErrNotEffective, ErrPartly, ErrRefused or
-	// ErrSkipped, or is that of Options.Held or another answer of the kernel with path and content. With Wrote it may match
-	// ErrJournal: the original is in effect, only its record is missing.
+	// Err is nil when the value is in effect and recorded. It matches ErrChanged, ErrDeferred, ErrGone, ErrJournal,
+	// ErrNotEffective, ErrPartly, ErrRefused or ErrSkipped. Otherwise it is the error of Options.Held, or another
+	// answer of the kernel with path and content. With Wrote it may match ErrJournal: the original is in effect, only
+	// its record is missing.
 	Err error
 }
 
-// Applied reports whether the value is in effect, also when its record is
-// missing (see Err).
+// Applied reports whether the value is in effect, even when its record is missing (see Err).
 func (r Result) Applied() bool {
 	return r.Err == nil || r.Wrote && errors.Is(r.Err, ErrJournal)
 }
 
-// Apply makes the changes one by one in the order given, which is that of
-// plan.Order, and returns one result for each.
+// Apply makes the changes one by one in the given order, which is that of plan.Order, and returns one result for each
+// change.
 func (a *Applier) Apply(changes []plan.Change) []Result {
 	call := a.open()
 	defer call.close()
@@ -125,7 +122,7 @@ func (a *Applier) Apply(changes []plan.Change) []Result {
 	return results
 }
 
-// open begins a call: it learns what is written, and says by whom.
+// open begins a call. The call tells the Applier what is written, and asks it who wrote a value.
 func (a *Applier) open() *call {
 	return newCall(a.kinds, a.values, Call{
 		Author: a.author, Threads: a.threads, IsOf: a.isOf, KeepThreads: a.keepThreads,
@@ -136,8 +133,8 @@ func (a *Applier) open() *call {
 	})
 }
 
-// unmet is why a change is not tried: it needs one that was not made. One that drifted has
-// no error.
+// unmet returns why a change is not tried: a change that it needs was not made. A drifted target is in failed without
+// an error.
 func (a *Applier) unmet(c plan.Change, failed []Result) error {
 	for _, f := range failed {
 		switch {
@@ -151,7 +148,7 @@ func (a *Applier) unmet(c plan.Change, failed []Result) error {
 	return nil
 }
 
-// apply makes one change. It returns the value last read, and whether the host was written.
+// apply makes one change. It returns the value last read and whether the host was written.
 func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 	current, err := a.observe(call, c)
 	if err != nil {
@@ -162,7 +159,7 @@ func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 	case !a.values.Same(c.Target, current, c.From):
 		return current, false, fmt.Errorf("is %s: %w", current, ErrChanged)
 	case a.values.Same(c.Target, current, c.Value):
-		call.giveBack(c.Target) // a crash may have come between
+		call.giveBack(c.Target) // a crash may have come before that
 		return current, false, nil
 	}
 	c.From = current
@@ -189,10 +186,8 @@ func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 	return effective, wrote, err
 }
 
-// observe reads the value in force, of the very thing that the change was
-// planned for: another one of the same name has a value of its own, which the
-// plan does not know. An entry for what is not there any more is of no
-// use: it is forgotten here.
+// observe reads the value in effect of the object that the change was planned for. Another object of the same name has
+// a value that the plan does not know. observe also forgets an entry whose object is gone.
 func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
 	current, id, err := call.read(c.Target)
 	if err != nil {
@@ -210,8 +205,7 @@ func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
 	return current, nil
 }
 
-// write has the driver write c.Value over c.From, and says what is in effect and
-// whether the host was changed.
+// write makes the driver write c.Value over c.From. It returns the value in effect and whether the host was changed.
 func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan.Value, bool, error) {
 	d, err := call.driver(c.Target)
 	if err != nil {
@@ -228,18 +222,18 @@ func (a *Applier) write(call *call, c plan.Change, written, verified Step) (plan
 	if !a.wrote {
 		effective = c.From
 	} else if effective != "" && a.mayStop(c) {
-		_ = a.journal.Made(c.Target, effective) // best effort: until it is known, all on the way count
+		_ = a.journal.Made(c.Target, effective) // best effort: without it, all values on the way are treated as Berth's
 	}
 	return effective, a.wrote, a.classify(call, c.Target, err)
 }
 
-// mayStop says whether the host may leave a change on the way.
+// mayStop reports whether the host may leave a change partly made.
 func (a *Applier) mayStop(c plan.Change) bool {
 	return a.values.Part(c.Target, c.From, c.From, c.Value)
 }
 
-// classify forgets the entry of what vanished: its identity never comes back, though
-// its value may, or parts of it may live on.
+// classify forgets the entry of a target that vanished. Its identity never comes back. The entry stays where the value
+// may come back, or parts of the target survive.
 func (a *Applier) classify(call *call, t plan.Target, err error) error {
 	if !errors.Is(err, ErrGone) || a.values.Recurs(t) {
 		return err
@@ -250,8 +244,7 @@ func (a *Applier) classify(call *call, t plan.Target, err error) error {
 	return err
 }
 
-// release gives back what parts of a target have, before its entry is forgotten since another one has its
-// name.
+// release restores the surviving parts of a target before its entry is forgotten, because another object has its name.
 func (a *Applier) release(call *call, e journal.Entry) error {
 	r := call.survivors(Restored{Entry: e, Outcome: OutcomeGone})
 	if r.Outcome == OutcomeRestored {
@@ -262,7 +255,7 @@ func (a *Applier) release(call *call, e journal.Entry) error {
 	return r.Err
 }
 
-// record brings original and intent of a change into the journal.
+// record journals the original and the intent of a change.
 func (a *Applier) record(c plan.Change, original plan.Value) error {
 	if _, known := a.journal.Entry(c.Target); !known {
 		err := a.journal.Begin(journal.Entry{
@@ -281,7 +274,7 @@ func (a *Applier) record(c plan.Change, original plan.Value) error {
 	return nil
 }
 
-// author says, to follow "which", who wrote a value that stands.
+// author returns who wrote the value in effect, in words that follow "which".
 func (a *Applier) author(t plan.Target, v plan.Value) string {
 	e, known := a.journal.Entry(t)
 	switch {
@@ -293,7 +286,7 @@ func (a *Applier) author(t plan.Target, v plan.Value) string {
 	return "Berth did not write"
 }
 
-// isWayBack reports whether a change puts the journaled original back.
+// isWayBack reports whether a change restores the journaled original.
 func (a *Applier) isWayBack(c plan.Change) bool {
 	entry, known := a.journal.Entry(c.Target)
 	return known && entry.IsOriginal(a.values, c.Value)

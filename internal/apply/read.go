@@ -7,15 +7,14 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Standing is what stands at a target. The identity may be known without the value, and
-// comes with the error then.
+// Standing is the value in effect at a target. The identity may be known without the value; Err is then set.
 type Standing struct {
 	Value plan.Value
 	ID    plan.Identity
 	Err   error
 }
 
-// Read returns what stands at targets, in their order. It writes nothing.
+// Read returns the values in effect at targets, in the order of targets. It writes nothing.
 func (a *Applier) Read(targets []plan.Target) []Standing {
 	call := a.open()
 	defer call.close()
@@ -26,8 +25,8 @@ func (a *Applier) Read(targets []plan.Target) []Standing {
 	return all
 }
 
-// Stands returns what stands at the targets of entries, where Berth wrote it (journal.Entry.IsOurs): the
-// intent of an entry or, where the write of that did not come about, the value before it. It writes nothing.
+// Stands returns the values in effect at the targets of entries, where they are Berth's (journal.Entry.IsOurs). Such a
+// value is the intent of an entry or, where its write did not happen, the value before it. Stands writes nothing.
 func Stands(kinds Kinds, entries []journal.Entry) map[plan.Target]plan.Value {
 	call := reading(kinds, entries)
 	defer call.close()
@@ -40,7 +39,7 @@ func Stands(kinds Kinds, entries []journal.Entry) map[plan.Target]plan.Value {
 	return all
 }
 
-// Stands is the function of that name, by the kinds of the Applier.
+// Stands calls the function Stands with the kinds of the Applier.
 func (a *Applier) Stands(entries []journal.Entry) map[plan.Target]plan.Value {
 	return Stands(a.kinds, entries)
 }

@@ -9,12 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Record journals the originals (Change.From) and intents of changes that another
-// writer, such as the container runtime, is about to make. Nothing is read and
-// nothing is written to the host, and the journal waits for the disk once at most:
-// it is for the moment before an answer to the runtime. What the runtime then made
-// of it is seen at the next look. Note comes after it. The error is ErrJournal, and then
-// the changes must not be made.
+// Record journals the originals (Change.From) and intents of changes that another writer, such as the container
+// runtime, is about to make. It neither reads nor writes the host, and waits for the disk at most once: it is called
+// just before an answer to the runtime. The next check shows what the runtime made of the answer. Call Note after
+// Record. The error is ErrJournal; the changes must then not be made.
 func (a *Applier) Record(changes []plan.Change) error {
 	if err := a.journal.Record(changes, a.now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrJournal, err)
@@ -22,8 +20,8 @@ func (a *Applier) Record(changes []plan.Change) error {
 	return nil
 }
 
-// Claim does the same before changes of one's own, whose drivers say what the originals are
-// (Originator). The error may be that of a driver or of Options.Held, too: then nothing of it is on record.
+// Claim does the same as Record before the caller's own changes, whose drivers name the originals (Originator). The
+// error may also be that of a driver or of Options.Held; no new entry is on record then.
 func (a *Applier) Claim(changes []plan.Change) error {
 	call := a.open()
 	defer call.close()
@@ -32,7 +30,7 @@ func (a *Applier) Claim(changes []plan.Change) error {
 	for i, c := range changes {
 		if e, known := a.journal.Entry(c.Target); known && e.IsOf(a.values, c.ID, c.From) {
 			continue
-		} else if known { // its own entry comes in the place of this one
+		} else if known { // the new object gets an entry of its own
 			if err := a.release(call, e); err != nil {
 				return fmt.Errorf("what had the name %s before: %w", c.Target, err)
 			}
@@ -49,8 +47,8 @@ func (a *Applier) Claim(changes []plan.Change) error {
 	return a.alone(fresh...)
 }
 
-// alone forgets targets that were just recorded, of which nothing is written yet, where another part of
-// Berth has one of them on record by now.
+// alone forgets targets that were just recorded, and of which nothing is written yet, if another part of Berth now has
+// an entry for one of them.
 func (a *Applier) alone(fresh ...plan.Target) error {
 	if a.held == nil {
 		return nil
@@ -58,7 +56,7 @@ func (a *Applier) alone(fresh ...plan.Target) error {
 	for _, t := range fresh {
 		if err := a.held(t); err != nil {
 			for _, t := range fresh {
-				_ = a.journal.Forget(t) // best effort: the original stands, and the next restore forgets it
+				_ = a.journal.Forget(t) // best effort: the original is in effect; the next restore forgets the entry
 			}
 			return fmt.Errorf("%s: %w", t, err)
 		}
@@ -66,9 +64,8 @@ func (a *Applier) alone(fresh ...plan.Target) error {
 	return nil
 }
 
-// Note has what the changes may cost others journaled, of targets that have an entry:
-// after Record, for what another program is about to write. The error is ErrJournal, and
-// then the changes must not be made.
+// Note journals what the changes may cost, for targets that have an entry. It is called after Record, for changes that
+// another program is about to write. The error is ErrJournal; the changes must then not be made.
 func (a *Applier) Note(changes []plan.Change) error {
 	call := a.open()
 	defer call.close()
@@ -80,18 +77,17 @@ func (a *Applier) Note(changes []plan.Change) error {
 	return nil
 }
 
-// GiveBack gives back what was noted of a target, for a value that another program wrote.
+// GiveBack gives back what was noted for a target, after another program wrote a value.
 func (a *Applier) GiveBack(t plan.Target) {
 	call := a.open()
 	defer call.close()
 	call.giveBack(t)
 }
 
-// Adopt journals values that stand already in groups which were made with them, as
-// the container runtime does when it was asked to: Change.From is what the group
-// would have had otherwise, and becomes the original. A change of a group that is
-// another one by now, whose value does not stand or whose target has an entry is left out.
-// It returns how many were adopted. The error is ErrJournal, with which nothing is.
+// Adopt journals values that are already in effect in groups that were created with them, as the container runtime does
+// on request. Change.From is the value that the group would have had otherwise, and becomes the original. Adopt leaves
+// out a change if the group is now another one, if its value is not in effect or equals Change.From, or if the target
+// has an entry. It returns the number of adopted changes. The error is ErrJournal; nothing is adopted then.
 func (a *Applier) Adopt(changes []plan.Change) (int, error) {
 	call := a.open()
 	defer call.close()
@@ -108,8 +104,7 @@ func (a *Applier) Adopt(changes []plan.Change) (int, error) {
 	return len(adopted), a.Record(adopted)
 }
 
-// Limits says which side effects of writes last on this host, "" while nothing speaks for
-// any.
+// Limits returns which side effects of writes are permanent on this host, "" while there is no sign of any.
 func (a *Applier) Limits() string {
 	all := ""
 	for _, kind := range a.kinds {

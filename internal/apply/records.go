@@ -6,10 +6,10 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// settleRecords takes Berth's values out of the records of other programs. It comes after
-// the targets, and before their entries are forgotten: what a crash leaves undone is done
-// again. It returns the targets that are gone and whose value may be on record still: what is
-// made next under their names needs their entries.
+// settleRecords removes Berth's values from the records of other programs. It runs after the targets are restored and
+// before their entries are forgotten, so that a later Restore does what a crash left undone. It returns the targets
+// that are gone and whose value may still be on record: an object that is created next under such a name needs the
+// entry.
 func (a *Applier) settleRecords(call *call, list []Restored) (open map[plan.Target]bool) {
 	open = map[plan.Target]bool{}
 	for i, r := range list {
@@ -26,8 +26,8 @@ func (a *Applier) settleRecords(call *call, list []Restored) (open map[plan.Targ
 	return open
 }
 
-// settleRecord puts the original on record where a value of Berth's own is, and the target
-// right if the other program wrote another one then. It says whether that program was asked.
+// settleRecord records the original with the other program where that program has a value of Berth's on record. It then
+// corrects the target if the program wrote another value there. asked reports whether that program was asked.
 func (a *Applier) settleRecord(call *call, r Restored) (settled Restored, asked bool) {
 	e := r.Entry
 	recorder, ok := offers[Recorder](call, e.Target)
@@ -54,8 +54,8 @@ func (a *Applier) settleRecord(call *call, r Restored) (settled Restored, asked 
 	return a.settleTarget(call, recorder, r), true
 }
 
-// settleTarget compares once more, since the record took time, and puts the target right.
-// What the record has may be the original as the other program rounds it.
+// settleTarget compares once more, since changing the record took time, and corrects the target. The value on record
+// may be the original as the other program rounds it.
 func (a *Applier) settleTarget(call *call, recorder Recorder, r Restored) Restored {
 	now := compare(call, r.Entry)
 	switch now.Outcome {

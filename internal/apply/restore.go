@@ -8,62 +8,61 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Outcome is what became of one journal entry.
+// Outcome is the result of restoring one journal entry.
 type Outcome string
 
 const (
-	// OutcomeRestored says that a value of Berth's own stood and the original
-	// was written back and read back. In a dry run: that it would be written.
+	// OutcomeRestored means that a value of Berth's own was in effect, and the original was written and read back. In a
+	// dry run, the original would be written.
 	OutcomeRestored Outcome = "restored"
-	// OutcomeAlready says that the original stands.
+	// OutcomeAlready means that the original is in effect.
 	OutcomeAlready Outcome = "already"
-	// OutcomeDrifted says that a value stands which is neither the original
-	// nor Berth's. It was not overwritten and the entry is kept.
+	// OutcomeDrifted means that the value in effect is neither the original nor Berth's. It was not overwritten, and
+	// the entry is retained.
 	OutcomeDrifted Outcome = "drifted"
-	// OutcomeLeft says the same of a value that is to stay (Options.Leave), or that the host took
-	// back in part only: the original is forgotten.
+	// OutcomeLeft means that the original is forgotten and the value in effect stays (Options.Leave): another writer
+	// changed it, or the host accepted the original only in part.
 	OutcomeLeft Outcome = "left"
-	// OutcomeGone says that the target, or its identity, is gone and there is
-	// nothing left to restore, of parts that outlive it neither (Survivor). Where its value may come back (plan.Kind.Recurs), the entry
-	// is kept until that is out of the other program's record.
+	// OutcomeGone means that the target, or its identity, is gone and nothing is left to restore, not even parts that
+	// outlive it (Survivor). Where its value may come back (plan.Kind.Recurs), the entry is retained until the value is
+	// out of the other program's record.
 	OutcomeGone Outcome = "gone"
-	// OutcomeDormant says that nothing of the value is in force, and that it cannot be changed
-	// before it is again: ErrNotInForce. The entry is kept.
+	// OutcomeDormant means that the host does not use the value now, and that nobody can change it until the host uses
+	// it again (ErrNotInForce). The entry is retained.
 	OutcomeDormant Outcome = "dormant"
-	// OutcomePartly says that as much of the original stands as can be had now: the rest belongs
-	// to a partition. The entry is kept.
+	// OutcomePartly means that as much of the original is in effect as is possible now: the remaining CPUs belong to a
+	// partition. The entry is retained.
 	OutcomePartly Outcome = "partly"
-	// OutcomeFailed says that the value could not be read, or the original not
-	// be written; Err has the reason and the entry is kept.
+	// OutcomeFailed means that the value could not be read, or the original could not be written. Err has the reason,
+	// and the entry is retained.
 	OutcomeFailed Outcome = "failed"
 )
 
-// Restored is what became of one journal entry.
+// Restored is the result of restoring one journal entry.
 type Restored struct {
 	// Entry is the entry before the restoration.
 	Entry journal.Entry
-	// Outcome says how it ended.
+	// Outcome is how the restoration ended.
 	Outcome Outcome
-	// Found is the value that stood, "" when it could not be read.
+	// Found is the value that was in effect, "" when it could not be read.
 	Found plan.Value
-	// File is where that is, "" when it is in no file or could not be read.
+	// File is the file that has the value, "" when the value is in no file or could not be read.
 	File string
-	// Part says that only a part of the original can be had now, where Outcome is OutcomeRestored and
-	// nothing was written yet.
+	// Part reports that only a part of the original is possible now, where Outcome is OutcomeRestored and nothing was
+	// written yet.
 	Part bool
-	// Texts are Found and the original as File takes them, nil where it takes the values.
+	// Texts are Found and the original in the notation of File, nil where File accepts the values themselves.
 	Texts *Texts
-	// Err is the reason for OutcomeFailed. With another outcome it matches
-	// ErrJournal: the host is right, only the record that it is was not taken.
+	// Err is the reason for OutcomeFailed. With another outcome it matches ErrJournal: the host is right, only the
+	// record of that is missing.
 	Err error
 }
 
-// Texts are what stood in a file, and what whoever wants the original back writes there.
+// Texts are the text that a file had, and the text that restores the original there.
 type Texts struct{ Found, Original string }
 
-// Restore puts the originals of the matching entries back, all when match is
-// nil, by compare-and-swap, and returns one line for each in the order of
-// Journal.Entries. It needs no space in the journal. A dry run only reads.
+// Restore restores the originals of the matching entries, all when match is nil, by compare-and-swap. It returns one
+// result for each entry, in the order of Journal.Entries. It needs no space in the journal. A dry run only reads.
 func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restored {
 	call := a.open()
 	defer call.close()
@@ -84,8 +83,8 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 	return list
 }
 
-// PutBack writes originals as Restore does, and keeps the entries for a Restore to forget. It asks nothing of the disk
-// before it writes a value that the host takes at once.
+// PutBack writes originals as Restore does, and retains the entries for a Restore to forget. It does not wait for the
+// disk before it writes a value that the host applies at once.
 func (a *Applier) PutBack(match func(journal.Entry) bool) []Restored {
 	call := a.open()
 	defer call.close()
@@ -94,7 +93,7 @@ func (a *Applier) PutBack(match func(journal.Entry) bool) []Restored {
 	return list
 }
 
-// waysBack says what a restoration of the matching entries would do, and returns what is to be written, in order.
+// waysBack returns what a restoration of the matching entries would do, and the changes that it would write, in order.
 func (a *Applier) waysBack(call *call, match func(journal.Entry) bool) (list []Restored, changes []plan.Change) {
 	for _, e := range a.journal.Select(match) {
 		r := compare(call, e)
@@ -106,7 +105,7 @@ func (a *Applier) waysBack(call *call, match func(journal.Entry) bool) (list []R
 	return list, plan.Order(a.values, changes)
 }
 
-// wayBack is the change from what stands to the original.
+// wayBack returns the change from the value in effect to the original.
 func wayBack(e journal.Entry, found plan.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
@@ -116,9 +115,8 @@ func wayBack(e journal.Entry, found plan.Value) plan.Change {
 	}
 }
 
-// Compare reads the host and says what a restoration of the entries would do,
-// without changing anything: OutcomeRestored means that the original is to be
-// written.
+// Compare reads the host and returns what a restoration of the entries would do, without changing anything:
+// OutcomeRestored means that the original would be written.
 func Compare(kinds Kinds, entries []journal.Entry) []Restored {
 	call := reading(kinds, entries)
 	defer call.close()
@@ -147,14 +145,14 @@ func compare(call *call, e journal.Entry) Restored {
 		r.Outcome = OutcomeAlready
 	case e.IsOurs(values, found):
 		r.Outcome = OutcomeRestored
-	case now.IsOriginal(values, found): // as good as the original, which could not be had
+	case now.IsOriginal(values, found): // equivalent to the original, which was not possible
 		r.Outcome = OutcomeAlready
 	case now.IsOurs(values, found):
 		r.Outcome = OutcomeRestored
 	default:
 		r.Outcome = OutcomeDrifted
 	}
-	if r.Outcome != OutcomeRestored { // what is to be written is asked for only where something is
+	if r.Outcome != OutcomeRestored { // the value to write is needed only where Berth writes
 		return r
 	}
 	write, part := part(call, e)
@@ -169,7 +167,7 @@ func compare(call *call, e journal.Entry) Restored {
 	return r
 }
 
-// survivors has parts put back of a target that is gone, where there are any.
+// survivors changes the outcome of a target that is gone to OutcomeRestored where parts of it have to be restored.
 func (c *call) survivors(r Restored) Restored {
 	if r.Outcome != OutcomeGone {
 		return r
@@ -184,14 +182,13 @@ func (c *call) survivors(r Restored) Restored {
 	return r
 }
 
-// part returns what is to be written of the original now, and says whether that is only a part.
+// part returns the value to write now for the original, and reports whether it is only a part of the original.
 func part(call *call, e journal.Entry) (write plan.Value, part bool) {
 	write, stands := call.attainable(e.Target, e.Original)
 	return write, !e.IsOriginal(call.values, write) && !call.values.Same(e.Target, stands, write)
 }
 
-// attainable returns the entry with its values as the host itself has changed
-// them, because of CPUs that went offline.
+// attainable returns the entry with its values as the host itself has changed them, because of CPUs that went offline.
 func attainable(call *call, e journal.Entry) journal.Entry {
 	for _, v := range []*plan.Value{&e.Original, &e.Intent, &e.Previous} {
 		_, *v = call.attainable(e.Target, *v)
@@ -199,7 +196,7 @@ func attainable(call *call, e journal.Entry) journal.Entry {
 	return e
 }
 
-// failed distinguishes a vanished group, and what is not in force, from a real failure.
+// failed distinguishes a vanished group, and a value that is not in force, from a real failure.
 func (r Restored) failed(err error) Restored {
 	if errors.Is(err, ErrGone) {
 		r.Outcome = OutcomeGone
@@ -213,8 +210,8 @@ func (r Restored) failed(err error) Restored {
 	return r
 }
 
-// putBack writes the originals in the order given, and brings the list up to date. Each is compared once more
-// right before its write, since those before it took time.
+// putBack writes the originals in the given order and updates the list. It compares each target again right before its
+// write, since the earlier writes took time.
 func (a *Applier) putBack(call *call, changes []plan.Change, list []Restored) {
 	at := make(map[plan.Target]*Restored, len(list))
 	for i := range list {
@@ -223,7 +220,7 @@ func (a *Applier) putBack(call *call, changes []plan.Change, list []Restored) {
 	var failed []Result
 	for _, c := range changes {
 		r := at[c.Target]
-		entry, known := a.journal.Entry(c.Target) // with the half way of a list that moves
+		entry, known := a.journal.Entry(c.Target) // includes the intermediate value of a list that moves
 		if !known {
 			entry = r.Entry
 		}
@@ -240,21 +237,21 @@ func (a *Applier) putBack(call *call, changes []plan.Change, list []Restored) {
 	}
 }
 
-// putBackOne makes one change of the way back: to the original, or half way there.
+// putBackOne makes one change of the way back: to the original, or halfway there.
 func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Result) Restored {
 	if err := a.unmet(c, failed); err != nil {
 		return r.failed(err)
 	}
 	c.From = r.Found
 	if c.Value != r.Entry.Original {
-		c.Value, _ = call.attainable(c.Target, c.Value) // a union of lists may have CPUs of a partition, as the original may
-		_ = a.journal.Intend(c)                         // best effort: a crash right after finds a value that Berth knows
+		c.Value, _ = call.attainable(c.Target, c.Value) // a union, like the original, may have CPUs of a partition
+		_ = a.journal.Intend(c)                         // best effort: after a crash, Berth knows the value
 	} else if write, some := part(call, r.Entry); some {
 		c.Value, r.Outcome, r.Part = write, OutcomePartly, false
 		if c.Owner == plan.OwnerPlace || c.Owner == plan.OwnerIsolate {
-			c.Owner = plan.OwnerPool // the part is nobody's own
+			c.Owner = plan.OwnerPool // the part is not exclusive to any group
 		}
-		if err := a.journal.Intend(c); err != nil { // it would be another writer's at the next look
+		if err := a.journal.Intend(c); err != nil { // the next check would treat it as another writer's
 			return r.failed(fmt.Errorf("%w: %w", ErrJournal, err))
 		}
 	} else {
@@ -267,14 +264,14 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 	return r
 }
 
-// mayBeKilled records the way back where a kill may leave it half done.
+// mayBeKilled journals the change back to an original where a kill may leave that change half done.
 func (a *Applier) mayBeKilled(c plan.Change) {
 	if a.mayStop(c) {
-		_ = a.journal.Intend(c) // best effort, as for the half way of a list
+		_ = a.journal.Intend(c) // best effort, as for the intermediate value of a list
 	}
 }
 
-// forget drops the entry of a target that needs nothing any more.
+// forget drops the entry of a target that needs no further restoration.
 func (a *Applier) forget(r *Restored) {
 	switch r.Outcome {
 	case OutcomeRestored, OutcomeAlready, OutcomeGone:

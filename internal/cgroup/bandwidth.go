@@ -18,19 +18,19 @@ const (
 	v1BurstFile  = "cpu.cfs_burst_us" // since Linux 5.14
 )
 
-// periodReads bounds how often quota and period are read again because the
-// kernel changed the period between the two files of v1.
+// periodReads bounds how often quota and period are read again after the kernel changed the period between the reads of
+// the two v1 files.
 const periodReads = 4
 
 // Bandwidth is a group's CPU bandwidth limit in force.
 type Bandwidth struct {
-	// Quota is the CPU time granted in each period, unit.NoLimit for none.
+	// Quota is the CPU time granted in each period, or unit.NoLimit.
 	Quota unit.Micros
 	// Period is the length of a period, 1 ms to 1 s.
 	Period unit.Micros
-	// Burst is how much unused quota may pile up; 0 without HasBurst.
+	// Burst is how much unused quota may accumulate; 0 without HasBurst.
 	Burst unit.Micros
-	// HasBurst says whether the kernel has the burst file.
+	// HasBurst is true if the kernel has the burst file.
 	HasBurst bool
 }
 
@@ -40,11 +40,11 @@ func (b Bandwidth) Max() Value { return MaxValue(b.Quota, b.Period) }
 // BurstValue returns the burst as a value of KnobBurst.
 func (b Bandwidth) BurstValue() Value { return BurstValue(b.Burst, b.Period) }
 
-// Limit returns the rate that the quota grants, +Inf without one.
+// Limit returns the rate that the quota grants, +Inf without a quota.
 func (b Bandwidth) Limit() unit.CPUs { return unit.Rate(b.Quota, b.Period) }
 
-// Bandwidth reads quota, period and burst. A kernel without burst is not an
-// error. The errors are those of Has and ErrNoKnob (the root group).
+// Bandwidth reads quota, period and burst. A kernel without burst is not an error. The errors are those of Has, and
+// ErrNoKnob for the root group.
 func (g *Group) Bandwidth() (Bandwidth, error) {
 	quota, period, err := g.max()
 	if err != nil {
@@ -61,10 +61,9 @@ func (g *Group) Bandwidth() (Bandwidth, error) {
 	return b, nil
 }
 
-// Stands says whether the quota in force still is quota, by reading one file.
-// On v2 that file holds the period too, which must then be period; on v1 a
-// period that another writer changed alone is not noticed, while the kernel's own
-// doubling is, since it doubles the quota as well. The errors are those of
+// Stands reports whether the given quota is still in force, by reading one file. On v2 that file also contains the
+// period, which must match too. On v1 Stands does not notice when another writer changes only the period. It does
+// notice when the kernel doubles the period, because the kernel then doubles the quota as well. The errors are those of
 // Bandwidth.
 func (g *Group) Stands(quota, period unit.Micros) (bool, error) {
 	if g.host.controllers[CPU].Version == 1 {
@@ -75,9 +74,8 @@ func (g *Group) Stands(quota, period unit.Micros) (bool, error) {
 	return found == quota && foundPeriod == period, err
 }
 
-// Read returns the value of a knob that stands in its file. What the kernel makes
-// of a list is another thing: see InEffect. The errors are those of Bandwidth,
-// with ErrNoKnob also for a kernel without burst, and ErrUnset.
+// Read returns the value of a knob in its file. For the list that the kernel really uses see InEffect. The errors are
+// those of Bandwidth, ErrNoKnob also for a kernel without burst, and ErrUnset.
 func (g *Group) Read(k Knob) (Value, error) {
 	switch {
 	case k.isList():
@@ -105,12 +103,10 @@ func (g *Group) Read(k Knob) (Value, error) {
 	return BurstValue(burst, period), nil
 }
 
-// Encode says which content, written into which file of which directory, sets
-// k to v: one write. Only a part of the value is written where the version
-// keeps the period in a file of its own, and for a burst; then v is scaled to
-// the period in force if that is a power of two away, and otherwise the error
-// is ErrPeriod. A precedence may take two writes, one after the other: v stands
-// when Read returns it. The directory belongs to the group.
+// Encode returns the one write that sets k to v: directory, file and content. A burst is written without its period,
+// and so is a quota on v1, where the period has its own file. Encode then scales v to the period in force, or returns
+// ErrPeriod if the ratio is not a power of two. A precedence may need two writes, one after the other: v is set when
+// Read returns it. The directory belongs to the group.
 func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
 	switch {
 	case k.isList():
@@ -125,8 +121,9 @@ func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, 
 	return g.encodeBandwidth(k, v)
 }
 
-// InFile names the file of a knob on this host, and says what of a value is in it: on v1 a limit and a
-// burst have names of their own, without the period. It reads nothing; other knobs stay as they are.
+// InFile returns the name of a knob's file on this host, and the part of a value that the file contains. On v1 a limit
+// and a burst have their own file names, and the file lacks the period. InFile reads nothing. It returns other knobs
+// and values unchanged.
 func (h *Host) InFile(k Knob, v Value) (file, text string) {
 	n, _, err := v.Pair()
 	if err == nil && h.controllers[CPU].Version == 1 {
@@ -198,8 +195,8 @@ func (g *Group) max() (quota, period unit.Micros, err error) {
 	return quota, period, nil
 }
 
-// maxV1 reads the two files of v1 as one value: the period is read before and
-// after the quota, because the kernel doubles both at once.
+// maxV1 reads the two files of v1 as one value. It reads the period before and after the quota, because the kernel
+// doubles both together.
 func (g *Group) maxV1() (quota, period unit.Micros, err error) {
 	if period, err = g.number(v1PeriodFile); err != nil {
 		return 0, 0, err
@@ -223,7 +220,7 @@ func (g *Group) maxV1() (quota, period unit.Micros, err error) {
 	return max(quota, unit.NoLimit), period, nil
 }
 
-// number reads a file of the cpu controller that holds one number.
+// number reads a file of the cpu controller that contains one number.
 func (g *Group) number(name string) (unit.Micros, error) {
 	data, err := g.read(CPU, name)
 	if err != nil {
@@ -239,7 +236,7 @@ func (g *Group) number(name string) (unit.Micros, error) {
 	return unit.Micros(n), nil
 }
 
-// plainNumber reads a knob whose file has a number.
+// plainNumber reads a knob whose file contains a number.
 func plainNumber(g *Group, k Knob) (Value, error) {
 	data, err := g.read(CPU, string(k))
 	if err != nil {

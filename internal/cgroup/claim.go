@@ -10,19 +10,15 @@ import (
 // ID identifies a group's directory for as long as the machine runs.
 type ID = hostfs.ID
 
-// Claim makes this handle the only one that may claim the group, until Close
-// or the end of the process. Two agents with different state directories do
-// not see each other's journals: without a claim each would take the quota that
-// the other raised for the group's own limit. ErrClaimed says that another
-// handle has the claim, in this process or another one. Claiming twice through
-// one handle does nothing.
+// Claim makes this handle the only one that may claim the group, until Close or the end of the process. Two agents with
+// different state directories do not see each other's journals. Without a claim, each agent would mistake a quota that
+// the other agent raised for the group's own limit. ErrClaimed means that another handle has the claim, in this process
+// or another process. A second Claim through the same handle does nothing.
 //
-// The claim is a lock on the group's directory in the hierarchy of the cpu
-// controller, so it changes nothing that anybody reads, binds only those who
-// claim, and vanishes with the process. On a file system that knows no locks
-// every claim succeeds: nothing is lost there that a lock could have saved,
-// while refusing would keep such hosts from being managed at all. The other
-// errors are those of Dir, and ErrNoGroup for one that was removed.
+// The claim is a lock on the group's directory in the hierarchy of the cpu controller. It changes nothing that other
+// programs read, affects only programs that claim, and ends with the process. On a file system without locks every
+// claim succeeds: a refusal would only prevent Berth from managing such hosts. The other errors are those of Dir, and
+// ErrNoGroup for a removed group.
 func (g *Group) Claim() error {
 	dir, err := g.Dir(CPU)
 	if err != nil {

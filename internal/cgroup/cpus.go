@@ -8,12 +8,11 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// places says where the lists of a knob stand.
+// places names the files of a knob's lists.
 type places struct {
 	v1, v1Effective string // v1Effective is since Linux 3.17
 	v2, v2Effective string
-	// online is the file with all there is of the machine, possible the one with all
-	// there may ever be.
+	// online lists what is online on the machine, possible what the machine may ever have.
 	online, possible string
 }
 
@@ -37,24 +36,22 @@ const (
 	nodesFile  = "sys/devices/system/node/online"
 )
 
-// EffectiveCPUs returns the CPUs the group's processes may run on.
+// EffectiveCPUs returns the CPUs that the group's processes may run on.
 //
-// On v2 it is cpuset.cpus.effective of the group, or of the nearest group
-// above that has the controller. On v1 it is cpuset.effective_cpus. If the
-// cpuset hierarchy lacks the group its processes may be anywhere in it, so
-// the answer is all the CPUs its root has; if there is no such hierarchy, all
-// online ones. Affinities that threads set for themselves are not looked at.
+// On v2 it reads cpuset.cpus.effective of the group, or of the nearest group above that has the controller. On v1 it
+// reads cpuset.effective_cpus. If the cpuset hierarchy lacks the group, its processes may be anywhere in that
+// hierarchy, so the result is all CPUs of its root. Without a cpuset hierarchy the result is all online CPUs.
+// Affinities that threads set for themselves are ignored.
 //
-// The errors are those of Has, but for a controller that is not enabled.
+// The errors are those of Has, except for a controller that is not enabled.
 func (g *Group) EffectiveCPUs() (cpuset.Set, error) { return g.Effective(KnobCPUs) }
 
-// EffectiveMems returns the memory nodes the group's processes get pages from,
-// found as EffectiveCPUs finds CPUs. A machine without NUMA has node 0 only.
+// EffectiveMems returns the memory nodes that the group's processes get pages from, found as EffectiveCPUs finds CPUs.
+// A machine without NUMA has only node 0.
 func (g *Group) EffectiveMems() (cpuset.Set, error) { return g.Effective(KnobMems) }
 
-// Effective is EffectiveCPUs for KnobCPUs and EffectiveMems for KnobMems. Where
-// the group's own file answers, that is one read of a file kept open. Any other
-// knob is ErrNoKnob.
+// Effective is EffectiveCPUs for KnobCPUs and EffectiveMems for KnobMems. If the group's own file has the answer, the
+// cost is one read of a file kept open. For any other knob the error is ErrNoKnob.
 func (g *Group) Effective(k Knob) (cpuset.Set, error) {
 	if !k.isList() {
 		return cpuset.Set{}, fmt.Errorf("%w: knob %q has no effective list", ErrNoKnob, string(k))
@@ -69,11 +66,11 @@ func (g *Group) Effective(k Knob) (cpuset.Set, error) {
 	return set, err
 }
 
-// errNotPolled says that the group's own file does not answer: it is not
-// there, or it is longer than the buffer. The long way says why, or knows more.
+// errNotPolled means that the group's own file gives no answer: it is missing, or longer than the buffer. The slow path
+// then finds the answer or the reason.
 var errNotPolled = errors.New("not polled")
 
-// polled reads the group's own file, kept open: agents ask every second.
+// polled reads the group's own file, which stays open because agents read it every second.
 func (g *Group) polled(k Knob) (cpuset.Set, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {

@@ -2,16 +2,16 @@ package cgroup
 
 import "github.com/berth-project/berth/internal/unit"
 
-// systemdStep is the step in which a runtime gives systemd a quota: 10 ms of CPU time
-// in each second, a whole per cent of a CPU, rounded up so that the groups below fit.
+// systemdStep is the step in which a runtime gives systemd a quota: 10 ms of CPU time in each second, one percent of a
+// CPU. Runtimes round up so that the groups below fit.
 const systemdStep unit.Micros = 10_000
 
-// second is the time in which systemd counts a quota.
+// second is the period in which systemd expresses a quota.
 const second unit.Micros = 1_000_000
 
-// Grants says whether v is what a limit becomes in cpu.max: its quota in the period
-// of v, give or take a microsecond and at least MinQuota, or that quota as systemd
-// rounds it. A limit of 0.417 CPUs is 41700 or 42000 µs in 100 ms.
+// Grants reports whether the cpu.max value v is the result of a limit. That is the limit's quota in the period of v,
+// within a microsecond and at least MinQuota, or that quota as systemd rounds it. A limit of 0.417 CPUs is 41700 or
+// 42000 µs in 100 ms.
 func Grants(limit unit.CPUs, v Value) bool {
 	quota, period, err := v.Pair()
 	if err != nil || limit <= 0 || quota < 0 {
@@ -26,7 +26,7 @@ func Grants(limit unit.CPUs, v Value) bool {
 	return false
 }
 
-// rounded returns the quota of a limit in a period as systemd rounds it.
+// rounded returns the quota of a limit in a period, rounded as for systemd.
 func rounded(limit unit.CPUs, period unit.Micros) unit.Micros {
 	perSecond := (limit.Quota(second) + systemdStep - 1) / systemdStep * systemdStep
 	made, _ := carry(perSecond, second, period)

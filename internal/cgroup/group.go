@@ -9,24 +9,21 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// bufferSize holds any file that is polled; cpu.stat is the largest, well
-// below 1 KiB.
+// bufferSize fits any polled file; cpu.stat is the largest, well below 1 KiB.
 const bufferSize = 4096
 
-// Group is the handle of one group in every hierarchy that has it. It is for
-// one goroutine at a time.
+// Group is a handle on one group in every hierarchy that has it. It is for one goroutine at a time.
 type Group struct {
 	host *Host
 	path string
-	// usage and digits are for the one file that is read at every look. They lie
-	// beside each other because looks are a period apart: by then nothing of the
-	// group is in the caches, and every line that is not touched is time saved.
+	// usage and digits serve the one file that is read in every sample. They are adjacent because the group's memory is
+	// no longer cached after a sampling period: every untouched cache line saves time.
 	usage  *hostfs.File
 	digits [24]byte
 	// dirs has one entry for each mount point; controllers share them.
 	dirs map[string]*hostfs.Dir
 	kept map[keptFile]*hostfs.File
-	buf  []byte // made by the first read: some are only listed
+	buf  []byte // made by the first read: some groups are only listed
 }
 
 type keptFile struct {
@@ -34,11 +31,10 @@ type keptFile struct {
 	name       string
 }
 
-// Group opens the group at path, relative to each hierarchy's root, in the hierarchies of
-// the given controllers, or without any in all of them. A group
-// that none of these has is ErrNoGroup. One that only some have is returned,
-// and whatever needs the others says so; a handle does not notice that the
-// group appears there later.
+// Group opens the group at path, relative to each hierarchy's root, in the hierarchies of the given controllers, or by
+// default of all Controllers. If none of these hierarchies has the group, the error is ErrNoGroup. If only some have
+// it, Group succeeds, and operations that need the other hierarchies fail. A handle does not notice when the group
+// appears in another hierarchy later.
 func (h *Host) Group(path string, of ...Controller) (*Group, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -72,12 +68,11 @@ func (h *Host) Group(path string, of ...Controller) (*Group, error) {
 // Path returns the group's path relative to each hierarchy's root.
 func (g *Group) Path() string { return g.path }
 
-// Ancestors returns the paths above the group, from its parent up, without
-// the root.
+// Ancestors returns the paths above the group, from its parent up, without the root.
 func (g *Group) Ancestors() []string { return ancestors(g.path) }
 
-// Dir returns the group's directory in the hierarchy of c, owned by the
-// group. The error is ErrNoHierarchy or ErrNoGroup, with both names.
+// Dir returns the group's directory in the hierarchy of c, owned by the group. The error is ErrNoHierarchy or
+// ErrNoGroup, and its message names the group and the controller.
 func (g *Group) Dir(c Controller) (*hostfs.Dir, error) {
 	hier, err := g.host.Hierarchy(c)
 	if err != nil {
@@ -90,8 +85,8 @@ func (g *Group) Dir(c Controller) (*hostfs.Dir, error) {
 	return dir, nil
 }
 
-// ID returns the identity of the group's directory in the hierarchy of c. A
-// group made again under the same name has another one.
+// ID returns the identity of the group's directory in the hierarchy of c. A later group of the same name has a
+// different identity.
 func (g *Group) ID(c Controller) (hostfs.ID, error) {
 	dir, err := g.Dir(c)
 	if err != nil {
@@ -100,10 +95,9 @@ func (g *Group) ID(c Controller) (hostfs.ID, error) {
 	return dir.ID(), nil
 }
 
-// Has returns nil when the group is there with the controller. Otherwise the
-// error is ErrNoHierarchy, ErrNoGroup (also when it was removed since it was
-// opened) or ErrNoController, which says where the controller has to be
-// enabled.
+// Has returns nil if the group exists and has the controller. Otherwise the error is ErrNoHierarchy, ErrNoGroup (also
+// for a group removed since it was opened) or ErrNoController. The message of ErrNoController tells where to enable the
+// controller.
 func (g *Group) Has(c Controller) error {
 	dir, err := g.Dir(c)
 	if err != nil {
@@ -122,8 +116,8 @@ func (g *Group) Has(c Controller) error {
 	return g.missing(c, err)
 }
 
-// enabled returns nil when the group of v2 at path, held as dir, has the
-// controller, and otherwise ErrNoController or what the file system said.
+// enabled returns nil if the v2 group at path, open as dir, has the controller. Otherwise it returns ErrNoController or
+// the error of the file system.
 func enabled(dir *hostfs.Dir, c Controller, path string) error {
 	data, err := dir.ReadFile(controllersFile)
 	if err != nil {
@@ -136,7 +130,7 @@ func enabled(dir *hostfs.Dir, c Controller, path string) error {
 		ErrNoController, c, path, c)
 }
 
-// Close releases everything the handle holds.
+// Close closes all files and directories of the handle.
 func (g *Group) Close() error {
 	var errs []error
 	for key, f := range g.kept {
@@ -150,7 +144,7 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// missing turns what the file system said into this package's classes.
+// missing maps an error of the file system to this package's classes.
 func (g *Group) missing(c Controller, err error) error {
 	if errors.Is(err, hostfs.ErrGone) {
 		return fmt.Errorf("%w %q in the hierarchy of controller %s: %w", ErrNoGroup, g.path, c, err)
@@ -158,8 +152,8 @@ func (g *Group) missing(c Controller, err error) error {
 	return fmt.Errorf("group %q: %w", g.path, err)
 }
 
-// fileError explains a failed access to the controller's file name: no group,
-// no controller, or no such file on this kernel.
+// fileError explains a failed access to the controller's file name: the group is gone, it lacks the controller, or the
+// kernel lacks the file.
 func (g *Group) fileError(c Controller, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return g.missing(c, err)
@@ -170,8 +164,8 @@ func (g *Group) fileError(c Controller, name string, err error) error {
 	return fmt.Errorf("%w: %s of %q: %w", ErrNoKnob, name, g.path, err)
 }
 
-// read returns the content of a polled file, without the newline at its end.
-// It is valid until the next read of the group.
+// read returns the content of a polled file, without the newline at its end. The content is valid until the group's
+// next read.
 func (g *Group) read(c Controller, name string) ([]byte, error) {
 	f, err := g.keep(c, name)
 	if err != nil {
@@ -205,7 +199,7 @@ func (g *Group) keep(c Controller, name string) (*hostfs.File, error) {
 	return f, nil
 }
 
-// trimmed cuts the newline, and the NULs of recorded files, off the end.
+// trimmed removes the newline, and the NULs of recorded files, from the end.
 func trimmed(data []byte) []byte {
 	for len(data) > 0 && (data[len(data)-1] == '\n' || data[len(data)-1] == 0) {
 		data = data[:len(data)-1]

@@ -23,19 +23,19 @@ const (
 	CPU Controller = "cpu"
 	// CPUAcct has the usage counter. On v2 it is part of every group.
 	CPUAcct Controller = "cpuacct"
-	// CPUSet has the CPUs a group may run on.
+	// CPUSet has the CPUs that a group may run on.
 	CPUSet Controller = "cpuset"
-	// MemoryController has the memory charged to a group, by NUMA node. Not every
-	// host has it, and a group need not: see Group.Memory.
+	// MemoryController has the memory charged to a group, by NUMA node. A host or a group may lack it: see
+	// Group.Memory.
 	MemoryController Controller = "memory"
-	// HugeTLB has the huge pages of pools that a group uses; as optional as memory.
+	// HugeTLB has the huge pages of pools that a group uses. It is optional, like memory.
 	HugeTLB Controller = "hugetlb"
-	// PIDs counts the tasks of a group and of those below it, whatever pid namespace they are in.
+	// PIDs counts the tasks of a group and the groups below it, in all pid namespaces.
 	PIDs Controller = "pids"
 )
 
-// Controllers returns the controllers that make a group one of Berth's. The
-// optional ones, memory, hugetlb and pids, are not among them.
+// Controllers returns the controllers that Berth requires of a group. The optional controllers memory, hugetlb and pids
+// are not included.
 func Controllers() []Controller { return []Controller{CPU, CPUAcct, CPUSet} }
 
 func optional() []Controller { return []Controller{MemoryController, HugeTLB, PIDs} }
@@ -45,22 +45,21 @@ const (
 	controllersFile = "cgroup.controllers"
 )
 
-// Host is the set of cgroup hierarchies of one host. It is safe for
-// concurrent use. Mounts made after Open are not noticed.
+// Host is the set of cgroup hierarchies of one host. It is safe for concurrent use. It does not notice mounts made
+// after Open.
 type Host struct {
 	root        *hostfs.Root
 	controllers map[Controller]Hierarchy
 	unified     bool // a v2 hierarchy is mounted, with or without controllers
-	allSeen     bool // every process of the host has an id here; not of a recorded host
+	allSeen     bool // every process of the host has an id here; false for a recorded host
 
 	mu sync.Mutex
-	// tops are the directories of the hierarchies' roots, held since their first use.
+	// tops are the directories of the hierarchies' roots, kept open after first use.
 	tops map[string]*hostfs.Dir
 }
 
-// Open finds the hierarchies of the host below root, from
-// /proc/self/mountinfo. A host without any is ErrNoHierarchy; one that lacks
-// a controller is an error only where that controller is needed.
+// Open finds the hierarchies of the host below root, from /proc/self/mountinfo. It returns ErrNoHierarchy for a host
+// without any hierarchy. A missing controller is an error only when an operation needs it.
 func Open(root *hostfs.Root) (*Host, error) {
 	data, err := root.ReadFile(mountinfoFile)
 	if err != nil {
@@ -87,7 +86,7 @@ func Open(root *hostfs.Root) (*Host, error) {
 	return h, nil
 }
 
-// find notes the v1 hierarchies of the controllers.
+// find records the v1 hierarchies of the controllers.
 func (h *Host) find(mounts []*mountinfo.Info, controllers []Controller) {
 	for _, c := range controllers {
 		if best, ok := choose(mounts, c); ok {
@@ -96,8 +95,7 @@ func (h *Host) find(mounts []*mountinfo.Info, controllers []Controller) {
 	}
 }
 
-// claim gives the controllers that no v1 hierarchy has to the v2 one, as far
-// as it has them.
+// claim assigns to the v2 hierarchy the controllers that it has and that no v1 hierarchy has.
 func (h *Host) claim(unified Hierarchy) error {
 	data, err := h.root.ReadFile(unified.Mount + "/" + controllersFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -116,10 +114,10 @@ func contains(names []string, c Controller) bool {
 	return slices.Contains(names, string(c))
 }
 
-// Root returns the tree the host was opened with.
+// Root returns the tree that the host was opened with.
 func (h *Host) Root() *hostfs.Root { return h.root }
 
-// Hierarchy returns where the controller lives. The error is ErrNoHierarchy.
+// Hierarchy returns the hierarchy of the controller. The error is ErrNoHierarchy.
 func (h *Host) Hierarchy(c Controller) (Hierarchy, error) {
 	hier, ok := h.controllers[c]
 	if !ok {
@@ -128,7 +126,7 @@ func (h *Host) Hierarchy(c Controller) (Hierarchy, error) {
 	return hier, nil
 }
 
-// dir holds the directory of a group in the hierarchy that is mounted there.
+// dir opens the directory of a group in the hierarchy mounted at mount.
 func (h *Host) dir(mount, path string) (*hostfs.Dir, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,8 +141,8 @@ func (h *Host) dir(mount, path string) (*hostfs.Dir, error) {
 	return top.Dir(path)
 }
 
-// Layout returns "v1" when only v1 hierarchies are mounted, "v2" when none of
-// Berth's controllers is in one, and "hybrid" otherwise.
+// Layout returns "v1" if only v1 hierarchies are mounted, "v2" if no v1 hierarchy has one of Berth's controllers, and
+// "hybrid" otherwise.
 func (h *Host) Layout() string {
 	for _, c := range Controllers() {
 		if h.controllers[c].Version == 1 && h.unified {

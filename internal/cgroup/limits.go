@@ -10,16 +10,16 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// MinQuota is the smallest quota that the kernel takes, 1 ms in every period
-// (min_cfs_quota_period in kernel/sched/core.c).
+// MinQuota is the smallest quota that the kernel accepts, 1 ms in every period (min_cfs_quota_period in
+// kernel/sched/core.c).
 const MinQuota unit.Micros = 1000
 
-// LowestQuota returns the smallest quota that the kernel takes for the group at
-// the period in force: MinQuota, or the burst in force, or, on v1, what the
-// limited group below it needs that has the highest ratio of quota to period.
-// The blocker says in words what keeps it from being lower, "" for MinQuota.
-// It reads files only, on v1 those of all groups below: it is for explaining a
-// refusal, not for every look. The errors are those of Bandwidth.
+// LowestQuota returns the smallest quota that the kernel accepts for the group at the period in force. It is the
+// largest of MinQuota, the burst in force and, on v1, the quota that the groups below need. On v1 the limited group
+// below with the highest ratio of quota to period determines that need.
+//
+// The blocker names the reason in words, or is "" for MinQuota. LowestQuota only reads files, on v1 those of all groups
+// below. Use it to explain a refusal, not for every sample. The errors are those of Bandwidth.
 func (g *Group) LowestQuota() (quota unit.Micros, blocker string, err error) {
 	b, err := g.Bandwidth()
 	if err != nil {
@@ -44,11 +44,9 @@ func (g *Group) LowestQuota() (quota unit.Micros, blocker string, err error) {
 	return quota, blocker, err
 }
 
-// HighestQuota returns the largest quota that the kernel takes for the group at
-// the period in force, unit.NoLimit when there is no bound: on v1 the nearest
-// limited group above bounds the ratio of quota to period, on v2 nothing does.
-// No quota at all is always taken. The blocker names that group. The errors are
-// those of Bandwidth.
+// HighestQuota returns the largest quota that the kernel accepts for the group at the period in force, or unit.NoLimit
+// without a bound. On v1 the nearest limited group above bounds the ratio of quota to period; on v2 there is no bound.
+// The kernel always accepts an unlimited quota. The blocker names the group above. The errors are those of Bandwidth.
 func (g *Group) HighestQuota() (quota unit.Micros, blocker string, err error) {
 	_, period, err := g.max()
 	if err != nil || g.host.controllers[CPU].Version != 1 {
@@ -67,7 +65,7 @@ func (g *Group) HighestQuota() (quota unit.Micros, blocker string, err error) {
 	return unit.NoLimit, "", nil
 }
 
-// below visits every limited group below g. Groups that vanish are passed over.
+// below visits every limited group below g, and ignores groups that vanish.
 func (g *Group) below(visit func(path string, limit Bandwidth)) error {
 	mount := g.host.controllers[CPU].Mount + "/"
 	return g.host.walk(mount+g.path, func(dir string, depth int) error {
@@ -100,8 +98,8 @@ func limitedTo(path string, limit Bandwidth) string {
 	return fmt.Sprintf("%q, limited to %d µs in every %d µs", path, limit.Quota, limit.Period)
 }
 
-// carry returns n times to/from, rounded down, and whether something was lost.
-// What does not fit is the largest number.
+// carry returns n*to/from, rounded down, and whether the rounding lost something. On overflow it returns the largest
+// number.
 func carry(n, from, to unit.Micros) (carried unit.Micros, lost bool) {
 	high, low := bits.Mul64(uint64(n), uint64(to))
 	if high >= uint64(from) {

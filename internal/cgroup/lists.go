@@ -8,18 +8,16 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// Inherit is the value of KnobCPUs and KnobMems where a group of v2 has no list
-// of its own: its file is empty, and it has what the group above has. v1 knows
-// no such thing. While processes are in the group the kernel lets no process empty the
-// file of a list again (ENOSPC): see Unlimited.
+// Inherit is the value of KnobCPUs and KnobMems of a v2 group without a list of its own. The group's file is empty, and
+// the group uses the list of the group above. v1 has no equivalent. While the group contains processes the kernel
+// refuses to empty the file again (ENOSPC): see Unlimited.
 const Inherit Value = "inherit"
 
-// ListValue returns the value of KnobCPUs or KnobMems for a set. That of the
-// empty set is no value: nothing takes it.
+// ListValue returns the value of KnobCPUs or KnobMems for a set. The text of the empty set is not a valid value.
 func ListValue(s cpuset.Set) Value { return Value(s.String()) }
 
-// List returns the set that a value of KnobCPUs or KnobMems names. Inherit names
-// none, and its set is empty. The error is ErrMalformed, also for an empty list.
+// List returns the set that a value of KnobCPUs or KnobMems names. For Inherit it returns the empty set and true. The
+// error is ErrMalformed, also for an empty list.
 func (v Value) List() (set cpuset.Set, inherits bool, err error) {
 	if v == Inherit {
 		return cpuset.Set{}, true, nil
@@ -42,7 +40,7 @@ func sameLists(a, b Value) bool {
 	return aerr == nil && berr == nil && ainherits == binherits && as == bs
 }
 
-// list reads the list that was written, which is not what is in effect.
+// list reads the list that was written, which may differ from the list in effect.
 func (g *Group) list(k Knob) (Value, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {
@@ -68,8 +66,7 @@ func (g *Group) list(k Knob) (Value, error) {
 	return ListValue(set), nil
 }
 
-// encodeList is Encode for the lists. On v2 an empty line takes a list away; an
-// empty write would change nothing.
+// encodeList is Encode for the lists. On v2 an empty line removes a list; an empty write would change nothing.
 func (g *Group) encodeList(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
 	set, inherits, err := v.List()
 	if err != nil {
@@ -90,12 +87,12 @@ func (g *Group) encodeList(k Knob, v Value) (dir *hostfs.Dir, file, content stri
 	return dir, placesOf(k).v2, set.String(), nil
 }
 
-// InEffect says whether the kernel does what the value v of KnobCPUs or KnobMems
-// says, and which CPUs or nodes it really uses. On v1 they must be those of v. On
-// v2 they must be those that v and the group above have in common, or for Inherit
-// those of the group above: where nothing is in common, because of the groups
-// above or of CPUs that are offline, the kernel silently uses all that the group
-// above has. The errors are those of Effective, and ErrMalformed.
+// InEffect reports whether a value of KnobCPUs or KnobMems is in effect, and returns the CPUs or nodes that the kernel
+// really uses.
+//
+// On v1 these must equal v. On v2 they must equal the intersection of v and the group above, or all of the group above
+// for Inherit. An empty intersection, because of the groups above or offline CPUs, is not in effect: the kernel then
+// silently uses all of the group above. The errors are those of Effective, and ErrMalformed.
 func (g *Group) InEffect(k Knob, v Value) (effective cpuset.Set, ok bool, err error) {
 	want, inherits, err := v.List()
 	if err != nil {
@@ -117,7 +114,7 @@ func (g *Group) InEffect(k Knob, v Value) (effective cpuset.Set, ok bool, err er
 	return effective, !above.IsEmpty() && effective == above, nil
 }
 
-// above returns what the group above has in effect.
+// above returns the CPUs or nodes that are in effect in the group above.
 func (g *Group) above(k Knob) (cpuset.Set, error) {
 	if g.path == "" {
 		return g.host.all(k)
@@ -138,9 +135,8 @@ func parentOf(path string) string {
 	return ""
 }
 
-// Unpinned returns the value of KnobCPUs or KnobMems that a group without
-// a list of its own has: Inherit on v2, and on v1 the list of the group above,
-// which container runtimes copy. The errors are those of Read for that group.
+// Unpinned returns the value of KnobCPUs or KnobMems that a group without its own list has. That is Inherit on v2. On
+// v1 it is the list of the group above, which container runtimes copy. The errors are those of Read for that group.
 func (g *Group) Unpinned(k Knob) (Value, error) {
 	hier, err := g.host.Hierarchy(CPUSet)
 	if err != nil {
@@ -157,12 +153,13 @@ func (g *Group) Unpinned(k Knob) (Value, error) {
 	return parent.list(k)
 }
 
-// Attainable returns what a value of KnobCPUs can be at this moment. A CPU that
-// goes offline is taken out of every cpuset of v1 for good, and no cpuset takes
-// it while it is away: the value without it is then what Berth's value, or the
-// original, has become, and no drift. v2 keeps the list as it was written,
-// and for Inherit, of either list, it is Unlimited. Any other value comes back
-// unchanged, and so does one of which no CPU is online.
+// Attainable returns the form of a value that the group can have at this moment. On v1 the kernel permanently removes a
+// CPU that goes offline from every cpuset, and refuses it in new lists until it is back. Attainable therefore removes
+// offline CPUs from a KnobCPUs value, so that their absence is not drift. It leaves a value without any online CPU
+// unchanged.
+//
+// v2 keeps the list as written. For Inherit, of either list, Attainable returns Unlimited. It returns any other value
+// unchanged.
 func (g *Group) Attainable(k Knob, v Value) Value {
 	if v == Inherit && k.isList() {
 		return g.Unlimited(k)
@@ -181,9 +178,9 @@ func (g *Group) Attainable(k Knob, v Value) Value {
 	return v
 }
 
-// Unlimited returns the list that is as good as Inherit on v2: all CPUs or nodes that
-// the machine may ever have, of which the group has those of the group above. It is
-// what a group with processes goes back to. Where it is not known it is Inherit.
+// Unlimited returns the v2 list that has the same effect as Inherit: all CPUs or nodes that the machine may ever have.
+// The group then uses all of the group above. Berth restores a group with processes to this list. Where the list is
+// unknown, Unlimited returns Inherit.
 func (g *Group) Unlimited(k Knob) Value {
 	set, err := g.host.readList(placesOf(k).possible)
 	if err != nil || set.IsEmpty() {
@@ -192,8 +189,8 @@ func (g *Group) Unlimited(k Knob) Value {
 	return ListValue(set)
 }
 
-// KeepsPages says that pages stay where they are when the memory nodes of a group change: on v1 while
-// cpuset.memory_migrate is 0, as it is by default.
+// KeepsPages reports whether pages stay where they are when the memory nodes of a group change. That is so on v1 while
+// cpuset.memory_migrate is 0, the default.
 func KeepsPages(g *Group) bool {
 	dir, err := g.Dir(CPUSet)
 	if err != nil {
@@ -203,17 +200,16 @@ func KeepsPages(g *Group) bool {
 	return err == nil && strings.TrimSpace(string(migrate)) == "0"
 }
 
-// IsUnlimited says that a list which stands in the group is as good as Inherit, and is not Inherit. On v1
-// no list is.
+// IsUnlimited reports whether a group's list has the same effect as Inherit without being Inherit. On v1 it is always
+// false.
 func IsUnlimited(g *Group, k Knob, v Value) bool {
 	all := g.Unlimited(k)
 	return g.host.controllers[CPUSet].Version == 2 && v != Inherit && all != Inherit && Same(k, v, all)
 }
 
-// Obstacles says in words what keeps a value of KnobCPUs or KnobMems from being
-// taken or from being in effect, as far as the host shows it: what of it is not
-// online, what the group above lacks, and on v1 the groups below that have more. It
-// reads several groups: it is for explaining a failure.
+// Obstacles returns the reasons, in words, that keep a value of KnobCPUs or KnobMems from being accepted or in effect.
+// It checks for CPUs or nodes that are offline or that the group above lacks, and on v1 for groups below with a wider
+// list. It reads several groups, so use it only to explain a failure.
 func (g *Group) Obstacles(k Knob, v Value) []string {
 	want, inherits, err := v.List()
 	if err != nil || inherits {
@@ -232,8 +228,7 @@ func (g *Group) Obstacles(k Knob, v Value) []string {
 	return why
 }
 
-// wider names the groups right below that have more than a set, which v1 does not
-// allow.
+// wider describes the groups right below whose lists exceed the set, which v1 does not allow.
 func (g *Group) wider(k Knob, set cpuset.Set) []string {
 	dir, err := g.Dir(CPUSet)
 	if err != nil {

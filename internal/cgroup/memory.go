@@ -19,19 +19,16 @@ const (
 )
 
 const (
-	// unlimitedBytes is below what v1 prints for no limit, LONG_MAX rounded down
-	// to whole pages.
+	// unlimitedBytes is below the number that v1 prints for no limit: LONG_MAX rounded down to whole pages.
 	unlimitedBytes = 1 << 62
-	// maxMemoryFile bounds memory.numa_stat: about 40 lines with a number for
-	// each node.
+	// maxMemoryFile bounds memory.numa_stat: about 40 lines with a number for each node.
 	maxMemoryFile = 1 << 20
 )
 
-// Memory is the handle of what one group's memory files say. It keeps them open
-// and is for one goroutine at a time. A group that is removed is ErrNoGroup
-// from then on, also when one of the same name is made.
+// Memory is a handle on the memory files of one group. It keeps the files open and is for one goroutine at a time.
+// After the group is removed, reads return ErrNoGroup, also when a new group has the same name.
 type Memory struct {
-	group   *Group // for its path and its host only; it may be closed
+	group   *Group // only for its path and host; it may be closed
 	version int
 	dir     *hostfs.Dir
 	huge    *hostfs.Dir // nil where no hierarchy has the controller hugetlb
@@ -41,10 +38,9 @@ type Memory struct {
 	byNode  MemoryByNode
 }
 
-// Memory opens the memory files of the group. The handle is closed apart from
-// the group. The errors are ErrNoHierarchy on a host without the memory
-// controller, ErrNoGroup where its hierarchy does not have the group, and
-// ErrNoController on v2 where the group lacks it.
+// Memory opens the memory files of the group. The caller closes the handle, which does not depend on the group's. The
+// error is ErrNoHierarchy on a host without the memory controller and ErrNoGroup where its hierarchy lacks the group.
+// It is ErrNoController where a v2 group lacks the controller.
 func (g *Group) Memory() (*Memory, error) {
 	m := &Memory{group: g, kept: map[string]*hostfs.File{}, buf: make([]byte, bufferSize)}
 	hier, err := g.host.Hierarchy(MemoryController)
@@ -64,8 +60,8 @@ func (g *Group) Memory() (*Memory, error) {
 	return m, nil
 }
 
-// open opens the group's directory in a hierarchy that not every host has. Where
-// the group's own handle has a directory of that hierarchy it must be the same one.
+// open opens the group's directory in a hierarchy that not every host has. If the group already has a directory of that
+// hierarchy open, both must be the same directory.
 func (m *Memory) open(hier Hierarchy) (*hostfs.Dir, error) {
 	dir, err := m.group.host.root.Dir(hier.Mount + "/" + m.group.path)
 	if vanished(err) {
@@ -81,15 +77,15 @@ func (m *Memory) open(hier Hierarchy) (*hostfs.Dir, error) {
 	return dir, nil
 }
 
-// openPools keeps the files hugetlb.SIZE.numa_stat open. A host without the
-// controller, or a group that it lacks, has none.
+// openPools opens the files hugetlb.SIZE.numa_stat and keeps them open. There are none on a host without the controller
+// hugetlb, and none for a group without it.
 func (m *Memory) openPools() error {
 	hier, err := m.group.host.Hierarchy(HugeTLB)
 	if errors.Is(err, ErrNoHierarchy) {
 		return nil
 	}
 	m.huge, err = m.open(hier)
-	if errors.Is(err, ErrNoGroup) { // its hierarchy may lack groups that memory's has
+	if errors.Is(err, ErrNoGroup) { // the hugetlb hierarchy may lack groups that the memory hierarchy has
 		return nil
 	}
 	if err != nil {
@@ -130,12 +126,10 @@ func (m *Memory) Close() error {
 	return errors.Join(errs...)
 }
 
-// ByNode reads where the memory is: anon, shmem and file of memory.numa_stat on
-// v2, hierarchical_anon (which holds the shared pages), hierarchical_unevictable
-// (locked pages) and hierarchical_file on v1, and hugetlb.SIZE.numa_stat. The
-// slices are valid until the next call; once the files are open it allocates
-// nothing. The errors are those of Memory, ErrNoKnob for a kernel without NUMA,
-// and ErrMalformed.
+// ByNode returns where the memory is. On v2 it reads anon, shmem and file of memory.numa_stat. On v1 it reads
+// hierarchical_anon (including shared pages), hierarchical_unevictable (locked pages) and hierarchical_file. On both it
+// reads hugetlb.SIZE.numa_stat. The slices are valid until the next call. Once the files are open ByNode allocates
+// nothing. The errors are those of Memory, ErrNoKnob for a kernel without NUMA, and ErrMalformed.
 func (m *Memory) ByNode() (MemoryByNode, error) {
 	data, err := m.read(numaStatFile)
 	if err != nil {
@@ -160,14 +154,14 @@ func (m *Memory) ByNode() (MemoryByNode, error) {
 			return MemoryByNode{}, m.group.malformed(f.Path())
 		}
 	}
-	for i := range m.byNode.File { // the kernel's counters of file and shmem lag apart
+	for i := range m.byNode.File { // the kernel updates the counters of file and shmem at different times
 		m.byNode.File[i] = max(m.byNode.File[i], 0)
 	}
 	return m.byNode, nil
 }
 
-// Current returns how many bytes are charged to the group and those below it:
-// memory.current, or memory.usage_in_bytes on v1. The errors are those of ByNode.
+// Current returns how many bytes are charged to the group and the groups below it: memory.current, or
+// memory.usage_in_bytes on v1. The errors are those of ByNode.
 func (m *Memory) Current() (int64, error) {
 	if m.version == 1 {
 		return m.number(v1CurrentFile)
@@ -175,9 +169,8 @@ func (m *Memory) Current() (int64, error) {
 	return m.number(v2CurrentFile)
 }
 
-// Limit returns the group's own limit in bytes, and false without one: memory.max,
-// or memory.limit_in_bytes on v1. Groups above may have a lower one. The errors
-// are those of ByNode, with ErrNoKnob also for the root group of v2.
+// Limit returns the group's own limit in bytes, and false without a limit: memory.max, or memory.limit_in_bytes on v1.
+// Groups above may have a lower limit. The errors are those of ByNode; the root group of v2 also returns ErrNoKnob.
 func (m *Memory) Limit() (limit int64, limited bool, err error) {
 	name := v2MemoryMax
 	if m.version == 1 {
@@ -187,7 +180,7 @@ func (m *Memory) Limit() (limit int64, limited bool, err error) {
 	return n, err == nil && n < unlimitedBytes, err
 }
 
-// number reads a file with one number of bytes; "max" is the largest one.
+// number reads a file with one number of bytes. It returns unlimitedBytes for "max".
 func (m *Memory) number(name string) (int64, error) {
 	data, err := m.read(name)
 	if err != nil {
@@ -215,7 +208,7 @@ func (m *Memory) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// readFrom reads a whole file, into a larger buffer where it does not fit.
+// readFrom reads a whole file. It doubles the buffer until the file fits, up to maxMemoryFile.
 func (m *Memory) readFrom(f *hostfs.File) ([]byte, error) {
 	for {
 		data, err := f.Read(m.buf)
@@ -239,7 +232,7 @@ func (m *Memory) keep(name string) (*hostfs.File, error) {
 	return f, nil
 }
 
-// explain turns what the file system said of a file into this package's classes.
+// explain maps an error of the file system to this package's classes.
 func (m *Memory) explain(name string, err error) error {
 	switch {
 	case errors.Is(err, hostfs.ErrGone):

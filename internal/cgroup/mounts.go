@@ -13,19 +13,16 @@ type Hierarchy struct {
 	Version int
 	// Mount is the mount point, an absolute path on the described host.
 	Mount string
-	// Root is the path within the hierarchy that is seen at Mount: "/", or a
-	// group's own path in a container.
+	// Root is the path within the hierarchy that is visible at Mount: "/", or a group's own path in a container.
 	Root string
-	// ReadOnly says that the mount refuses writes.
+	// ReadOnly is true if the mount refuses writes.
 	ReadOnly bool
-	// Delegates says that cgroup namespaces are boundaries (nsdelegate).
+	// Delegates is true if cgroup namespaces are delegation boundaries (nsdelegate).
 	Delegates bool
 }
 
-// choose returns the mount through which the v1 hierarchy of c is best
-// reached, or, for an empty c, the v2 hierarchy: one that shows it from the
-// root before one that shows a part, then a writable one, then the one
-// mounted last.
+// choose returns the best mount of the v1 hierarchy of c, or of the v2 hierarchy for an empty c. It prefers a mount
+// that shows the hierarchy from its root, then a writable mount, then the last mount.
 func choose(mounts []*mountinfo.Info, c Controller) (best Hierarchy, ok bool) {
 	rank := -1
 	for _, m := range mounts {
@@ -47,8 +44,8 @@ func choose(mounts []*mountinfo.Info, c Controller) (best Hierarchy, ok bool) {
 	return best, rank >= 0
 }
 
-// carries says whether m is a mount of the v1 hierarchy of c, or of v2 for
-// an empty c. A v1 hierarchy names its controllers in its super options.
+// carries reports whether m is a mount of the v1 hierarchy of c, or of v2 for an empty c. A v1 hierarchy names its
+// controllers in its super options.
 func carries(m *mountinfo.Info, c Controller) bool {
 	if c == "" {
 		return m.FSType == "cgroup2"
@@ -56,16 +53,15 @@ func carries(m *mountinfo.Info, c Controller) bool {
 	return m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), string(c))
 }
 
-// hidden says whether m cannot be reached, because something is mounted on
-// top of it, or over a directory above it, of the mount that it or one of its
-// parents is mounted on.
+// hidden reports whether m cannot be reached because another mount covers it. The other mount is on top of m, or covers
+// a directory above m or above one of its parent mounts.
 func hidden(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
 	for _, other := range mounts {
 		if other.Parent == m.ID && other.ID != m.ID && other.Mountpoint == m.Mountpoint {
 			return true
 		}
 	}
-	for range mounts { // no chain of parents is longer
+	for range mounts { // a chain of parents is never longer
 		if slices.ContainsFunc(mounts, func(other *mountinfo.Info) bool {
 			beside := other.Parent == m.Parent && other.ID != m.ID &&
 				other.ID != other.Parent // an initramfs is its own parent, and covers nothing
@@ -82,7 +78,7 @@ func hidden(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
 	return false
 }
 
-// isAbove says whether dir is a directory above path.
+// isAbove reports whether dir is a directory above path.
 func isAbove(dir, path string) bool {
 	return dir != path && strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -7,23 +7,22 @@ import (
 const (
 	// maxNode is above every id of a NUMA node: MAX_NUMNODES of Linux is 1,024.
 	maxNode = 1024
-	// maxBytes is above the memory of any machine; what is larger is malformed.
+	// maxBytes is above the memory of any machine; a larger number is malformed.
 	maxBytes = 1 << 56
 )
 
-// MemoryByNode says on which NUMA nodes the memory lies that is charged to a
-// group and those below it: bytes by node id. Nodes without any may be missing
-// at the end.
+// MemoryByNode is the memory charged to a group and the groups below it, in bytes by NUMA node id. Trailing nodes
+// without memory may be missing.
 type MemoryByNode struct {
-	// Movable are anonymous and shared pages, and the huge pages of pools where
-	// the kernel counts those by group (controller hugetlb).
+	// Movable counts anonymous and shared pages, and the huge pages of pools where the kernel counts them by group
+	// (controller hugetlb).
 	Movable []int64
-	// File are the other pages of the page cache.
+	// File counts the other pages of the page cache.
 	File []int64
 }
 
-// ParseMemoryByNode reads the text of memory.numa_stat of a group of v2, of which it leaves out the
-// huge pages of pools. It says false of one that is malformed.
+// ParseMemoryByNode parses the text of memory.numa_stat of a v2 group. It leaves out the huge pages of pools. It
+// returns false for malformed text.
 func ParseMemoryByNode(text []byte) (MemoryByNode, bool) {
 	var b MemoryByNode
 	ok := b.addV2(text)
@@ -60,9 +59,8 @@ func (b *MemoryByNode) addV2(data []byte) bool {
 	})
 }
 
-// addPool adds the last line of hugetlb.SIZE.numa_stat, "total=BYTES N0=BYTES
-// ...". v1 has two, of which "hierarchical_total" is that of the group and those
-// below it.
+// addPool adds the last line of hugetlb.SIZE.numa_stat, "total=BYTES N0=BYTES ...". v1 has two lines; the last one,
+// "hierarchical_total", includes the groups below.
 func (b *MemoryByNode) addPool(data []byte) bool {
 	if i := bytes.LastIndexByte(data, '\n'); i >= 0 {
 		data = data[i+1:]
@@ -72,7 +70,7 @@ func (b *MemoryByNode) addPool(data []byte) bool {
 	})
 }
 
-// eachLine calls visit for every line with its first word and the rest.
+// eachLine calls visit for every line with its first word and the remaining text, until visit returns false.
 func eachLine(data []byte, visit func(name, fields []byte) bool) bool {
 	for len(data) > 0 {
 		var line []byte

@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-// scopeSuffix ends the unit that a runtime makes for one container.
+// scopeSuffix ends the name of the unit that a runtime makes for one container.
 const scopeSuffix = ".scope"
 
-// RuntimePath returns the group that a container runtime makes for the
-// cgroupsPath of an OCI specification, relative to each hierarchy's root.
-// With the cgroupfs driver that is a path from the root. With the systemd
-// driver it is "slice:prefix:name": the scope prefix-name.scope in the slice,
-// whose own name says where it is; no slice means system.slice. The error is
-// ErrBadPath.
+// RuntimePath returns the group that a container runtime makes for the cgroupsPath of an OCI specification, relative to
+// each hierarchy's root. With the cgroupfs driver, cgroupsPath is a path from the root. With the systemd driver it is
+// "slice:prefix:name", meaning prefix-name.scope in that slice. The slice's name determines its place; an empty slice
+// means system.slice. The error is ErrBadPath.
 func RuntimePath(cgroupsPath string) (string, error) {
 	p := strings.TrimPrefix(path.Clean("/"+cgroupsPath), "/")
 	if parts := strings.Split(cgroupsPath, ":"); len(parts) == 3 && !strings.Contains(cgroupsPath, "/") {
@@ -30,9 +28,9 @@ func RuntimePath(cgroupsPath string) (string, error) {
 	return p, CheckPath(p)
 }
 
-// ParentPath returns the group of a pod for the parent that the kubelet gave
-// to the runtime: a path from the root, or, when its last element is a slice,
-// where systemd puts that slice. The root is "". The error is ErrBadPath.
+// ParentPath returns the group of a pod for the parent that the kubelet gave to the runtime. The parent is a path from
+// the root. If its last element is a slice, the result is the place where systemd puts the slice. The root is "". The
+// error is ErrBadPath.
 func ParentPath(cgroupParent string) (string, error) {
 	if base := path.Base(cgroupParent); strings.HasSuffix(base, sliceSuffix) {
 		return SlicePath(base)
@@ -41,9 +39,8 @@ func ParentPath(cgroupParent string) (string, error) {
 	return p, CheckPath(p)
 }
 
-// SlicePath returns the path of a slice by its name: a-b.slice is in a.slice.
-// "-.slice" is the root, "", and no name is system.slice. The error is
-// ErrBadPath.
+// SlicePath returns the path of a slice by its name: a-b.slice is in a.slice. "-.slice" is the root, "", and an empty
+// name is system.slice. The error is ErrBadPath.
 func SlicePath(slice string) (string, error) {
 	switch slice {
 	case "":
@@ -59,7 +56,7 @@ func SlicePath(slice string) (string, error) {
 	return p, CheckPath(p)
 }
 
-// scopeOf returns the unit of a container.
+// scopeOf returns the unit name of a container.
 func scopeOf(prefix, name string) string {
 	switch {
 	case strings.HasSuffix(name, sliceSuffix):
@@ -70,11 +67,10 @@ func scopeOf(prefix, name string) string {
 	return prefix + "-" + name + scopeSuffix
 }
 
-// RuntimeGroup returns the group of a container as RuntimePath does, and
-// corrects it by its first process where one is known (pid > 0): a runtime in
-// a cgroup namespace of its own does not see what is above it, and says a
-// path that begins too low. A process elsewhere, or none, changes nothing:
-// its number may belong to another one by now. The error is ErrBadPath.
+// RuntimeGroup returns the group of a container as RuntimePath does, corrected by the container's first process if it
+// is known (pid > 0). A runtime in its own cgroup namespace does not see the groups above it, and reports a path that
+// begins too low. A process in an unrelated group, or no process, changes nothing: the kernel may have reused the pid.
+// The error is ErrBadPath.
 func (h *Host) RuntimeGroup(cgroupsPath string, pid int) (string, error) {
 	said, err := RuntimePath(cgroupsPath)
 	if err != nil || pid <= 0 {
@@ -87,9 +83,8 @@ func (h *Host) RuntimeGroup(cgroupsPath string, pid int) (string, error) {
 	return reconcile(said, seen), nil
 }
 
-// reconcile returns the group that said names, as seen from here: processes
-// may be in groups below it, and there may be groups above what said begins
-// with, or above what is seen.
+// reconcile returns the group that said names, as seen from here. The process may be in a group below it. Groups may
+// also exist above the start of said, or above the start of seen.
 func reconcile(said, seen string) string {
 	if seen != "" && strings.HasSuffix(said, "/"+seen) {
 		return seen

@@ -7,14 +7,14 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// pidsFile counts the tasks in a group and below it, on either version. A task counts until it is reaped.
+// pidsFile counts the tasks in a group and below it, on both versions. The kernel counts a task until it is reaped.
 const pidsFile = "pids.current"
 
-// HasProcesses reports whether a process is in the group at path or below it, also one without an id here. A group
-// that is gone has none. With an error it is not known.
+// HasProcesses reports whether the group at path, or a group below it, contains a process, including processes without
+// an id here. A removed group has no processes. On error the answer is unknown.
 //
-// On v1 a reader that does not see all threads goes by the controller pids. Without that controller a group
-// has processes for as long as it is there.
+// On v1, a reader that does not see all threads uses the controller pids. Without that controller, a group counts as
+// populated for as long as it exists.
 func HasProcesses(host Opener, path string) (bool, error) {
 	some, err := Peek(host, path, func(g *Group) (bool, error) {
 		pids, foreign, err := g.Processes()
@@ -26,13 +26,13 @@ func HasProcesses(host Opener, path string) (bool, error) {
 	return some, err
 }
 
-// omits reports whether the lists of the hierarchy of c lack tasks: v1 leaves out those without an id in the reader's
+// omits reports whether the lists of the hierarchy of c lack tasks. v1 leaves out tasks without an id in the reader's
 // pid namespace (pidlist_array_load, kernel/cgroup/cgroup-v1.c).
 func (h *Host) omits(c Controller) bool {
 	return h.controllers[c].Version == 1 && !kernel.SeesAllThreads()
 }
 
-// mayHaveTasks reports whether the group at path, or one below it, may have tasks that no list has.
+// mayHaveTasks reports whether the group at path, or a group below it, may have tasks that no list shows.
 func (h *Host) mayHaveTasks(path string) bool {
 	text, err := h.tasksAt(path)
 	switch {
@@ -45,9 +45,10 @@ func (h *Host) mayHaveTasks(path string) bool {
 	}
 }
 
-// lost reports whether the hierarchy of pids has lost the group, and so its last task: whoever makes a group for a
-// container makes it in every hierarchy, and the kernel removes none that has tasks. It is known by a group above
-// in that hierarchy. systemd removes a scope there, and leaves it in the hierarchy of cpuset, which is the runtime's.
+// lost reports whether the pids hierarchy no longer has the group, and the group therefore has no task left. A
+// container's group is made in every hierarchy, and the kernel removes no group that has tasks. A group above must
+// exist in the pids hierarchy as evidence. systemd removes a scope there, but leaves it in the cpuset hierarchy, which
+// the runtime manages.
 func (h *Host) lost(path string) bool {
 	if _, err := h.root.ID(h.controllers[PIDs].Mount + "/" + path); !vanished(err) {
 		return false
@@ -60,7 +61,7 @@ func (h *Host) lost(path string) bool {
 	return false
 }
 
-// tasksAt reads how many tasks the group at path has.
+// tasksAt returns the number of tasks of the group at path, as text.
 func (h *Host) tasksAt(path string) (string, error) {
 	hier, err := h.Hierarchy(PIDs)
 	if err != nil {

@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// KnobPartition is which kind of partition the group is: Member, root or isolated, on v2.
-	// The kernel takes each of them at any time, and keeps a partition that it cannot make as
-	// "isolated invalid (reason)" (update_prstate in kernel/cgroup/cpuset.c): only the file
-	// says which it is.
+	// KnobPartition is the group's kind of cpuset partition on v2: Member, root or isolated. The kernel accepts each
+	// kind at any time. If it cannot make the partition, the file reads "isolated invalid (reason)" (update_prstate in
+	// kernel/cgroup/cpuset.c).
 	KnobPartition Knob = "cpuset.cpus.partition"
-	// KnobExclusive is the CPUs that partitions among the groups below, or the group itself, may
-	// take, or Inherit for none: cpuset.cpus.exclusive on v2, since Linux 6.7. A partition below
-	// a group that is none needs them in every group above.
+	// KnobExclusive is the CPUs that the group, or groups below it, may use for partitions, or Inherit for none:
+	// cpuset.cpus.exclusive on v2, since Linux 6.7. For a partition below a group that is no partition, every group
+	// above needs these CPUs.
 	KnobExclusive Knob = "cpuset.cpus.exclusive"
 )
 
-// Member is the value of KnobPartition of a group that is no partition.
+// Member is the KnobPartition value of a group that is no partition.
 const Member Value = "member"
 
 func (k Knob) isPartition() bool { return k == KnobPartition || k == KnobExclusive }
 
-// Invalid returns the reason for which the kernel does not keep the partition that a value of
-// KnobPartition names, and false where it does.
+// Invalid returns the reason why the kernel does not maintain the partition that a KnobPartition value names. It
+// returns false for a valid partition.
 func (v Value) Invalid() (why string, invalid bool) {
 	_, why, invalid = strings.Cut(string(v), " invalid")
 	return strings.Trim(why, " ()"), invalid
 }
 
-// partition reads the file of a knob of partitions.
+// partition reads the file of a partition knob.
 func partition(g *Group, k Knob) (Value, error) {
 	if g.host.controllers[CPUSet].Version != 2 {
 		return "", fmt.Errorf("%w: %s of %q: partitions are of cgroup v2", ErrNoKnob, k, g.path)
@@ -53,7 +52,7 @@ func partition(g *Group, k Knob) (Value, error) {
 	return ListValue(set), nil
 }
 
-// encodePartition is Encode for the knobs of partitions.
+// encodePartition is Encode for the partition knobs.
 func encodePartition(g *Group, k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
 	if g.host.controllers[CPUSet].Version != 2 {
 		return nil, "", "", fmt.Errorf("%w: %s of %q: partitions are of cgroup v2", ErrNoKnob, k, g.path)
@@ -67,12 +66,12 @@ func encodePartition(g *Group, k Knob, v Value) (dir *hostfs.Dir, file, content 
 	return dir, string(k), string(v), nil
 }
 
-// Spare returns a list of CPUs without those of the cpuset partitions beside the group, also the ones of
-// these that are offline: from Linux 6.1 to 6.19 the kernel ends a partition whose CPUs are written to
-// another group below the same one (validate_change in kernel/cgroup/cpuset.c; from 6.12 on
-// cpus_excl_conflict). Partitions elsewhere in the tree lose nothing. Of a list that they have all
-// of nothing can be written: then it is the one that the group has, and so it is where one of them cannot be
-// read. Any other value comes back unchanged.
+// Spare returns a list of CPUs without the CPUs of sibling cpuset partitions, including their offline CPUs. From Linux
+// 6.1 to 6.19 the kernel ends a partition whose CPUs are written to a sibling group (validate_change in
+// kernel/cgroup/cpuset.c; from 6.12 on cpus_excl_conflict). Partitions elsewhere in the tree are not affected.
+//
+// If no CPU remains, or a sibling cannot be read, Spare returns the group's current list. It returns any other value
+// unchanged.
 func Spare(g *Group, v Value) Value {
 	set, inherits, err := v.List()
 	if err != nil || inherits || g.path == "" || g.host.controllers[CPUSet].Version != 2 {
@@ -91,7 +90,7 @@ func Spare(g *Group, v Value) Value {
 	return v
 }
 
-// partitionsBeside returns the CPUs of valid partitions below the group above, but for the group itself.
+// partitionsBeside returns the CPUs of the valid partitions among the group's siblings.
 func partitionsBeside(g *Group) (all cpuset.Set, err error) {
 	above, err := g.host.Group(parentOf(g.path), CPUSet)
 	if err != nil {
@@ -115,8 +114,7 @@ func partitionsBeside(g *Group) (all cpuset.Set, err error) {
 	return all, nil
 }
 
-// partitionOf returns the CPUs of the group where it is a valid partition: those of its list, and those
-// that it may take beside the list.
+// partitionOf returns the CPUs of the group at path if it is a valid partition: its list and its exclusive CPUs.
 func partitionOf(h *Host, path string) (all cpuset.Set, err error) {
 	g, err := h.Group(path, CPUSet)
 	if err != nil {
@@ -132,14 +130,14 @@ func partitionOf(h *Host, path string) (all cpuset.Set, err error) {
 		if err = unlessNone(err); err != nil {
 			return cpuset.Set{}, err
 		}
-		set, _, _ := list.List() // the empty set for none
+		set, _, _ := list.List() // empty for a malformed list or Inherit
 		all = all.Union(set)
 	}
 	return all, nil
 }
 
-// unlessNone is nil for an error that says that there is no partition, or no file of it: the group has gone, or
-// has no CPU set of its own, or the kernel no such file.
+// unlessNone returns nil for an error that means that no partition exists: the group is gone or lacks its own cpuset,
+// or the kernel lacks the file. It returns any other error.
 func unlessNone(err error) error {
 	for _, none := range []error{ErrNoGroup, ErrNoController, ErrNoKnob, hostfs.ErrGone, fs.ErrNotExist} {
 		if errors.Is(err, none) {
@@ -149,7 +147,7 @@ func unlessNone(err error) error {
 	return err
 }
 
-// Populated says whether a process is in the group or below it, by cgroup.events of v2; false where that
+// Populated reports whether a process is in the group or below it, by cgroup.events of v2. It is false if the file
 // cannot be read.
 func Populated(g *Group) bool {
 	text, err := g.read(CPUSet, "cgroup.events")

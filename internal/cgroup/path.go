@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxPath is PATH_MAX: no longer path can be opened.
+// maxPath is PATH_MAX: the kernel cannot open a longer path.
 const maxPath = 4096
 
-// CheckPath returns nil when p can name a group: a clean path relative to the
-// hierarchies' roots. The root itself is "" here, and nothing else. The error
-// is ErrBadPath and says what is allowed.
+// CheckPath returns nil if p can name a group: a clean path relative to the hierarchies' roots. The root itself is ""
+// only. The error is ErrBadPath and explains what is allowed.
 func CheckPath(p string) error {
 	why := ""
 	switch {

@@ -1,12 +1,11 @@
 package cgroup
 
-// Opener opens groups. *Host is one.
+// Opener opens groups. *Host implements it.
 type Opener interface {
 	Group(path string, of ...Controller) (*Group, error)
 }
 
-// Peek returns what look reads of a group, which is opened for that and closed. Errors are those of
-// Host.Group and of look.
+// Peek opens a group, returns the result of look, and closes the group. The errors are those of Host.Group and of look.
 func Peek[T any](host Opener, path string, look func(*Group) (T, error), of ...Controller) (T, error) {
 	g, err := host.Group(path, of...)
 	if err != nil {

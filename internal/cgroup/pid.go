@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// PathOf returns the group of a process in the hierarchy of the cpu
-// controller, relative to that hierarchy's root as it is mounted here; "" is
-// the root. A process that is gone is ErrNoProcess; one outside of what is
-// mounted here (another container's) is ErrNoGroup.
+// PathOf returns the group of a process in the hierarchy of the cpu controller, relative to the hierarchy's root as
+// mounted here; "" is the root. The error is ErrNoProcess for a process that has ended. It is ErrNoGroup for a process
+// outside the mounted part, for example in another container.
 func (h *Host) PathOf(pid int) (string, error) {
 	memberships, err := h.memberships(pid)
 	if err != nil {
@@ -43,8 +42,8 @@ func (h *Host) memberships(pid int) ([]membership, error) {
 	return list, nil
 }
 
-// parseMemberships parses lines "id:controllers:path". The id says nothing
-// about the version; v2 is the line without controllers.
+// parseMemberships parses lines "id:controllers:path". The id does not tell the version; the line of v2 has no
+// controllers.
 func parseMemberships(text string) ([]membership, error) {
 	var list []membership
 	for line := range strings.Lines(text) {
@@ -65,7 +64,7 @@ func parseMemberships(text string) ([]membership, error) {
 	return list, nil
 }
 
-// pathIn returns the process's group in the hierarchy of c.
+// pathIn returns the group of the process in the hierarchy of c.
 func (h *Host) pathIn(c Controller, list []membership, pid int) (string, error) {
 	hier, err := h.Hierarchy(c)
 	if err != nil {
@@ -102,10 +101,9 @@ func below(root, path string) (string, bool) {
 	return strings.CutPrefix(path, root+"/")
 }
 
-// SoleGroup returns the path of the one group that all the processes are in,
-// if it is not the root and neither it nor a group below it holds another
-// process. Nothing is moved to make that so. Otherwise the error is
-// ErrNotSole with the reason, or ErrNoProcess.
+// SoleGroup returns the path of the group that contains all the given processes and no others. It must not be the root,
+// and no group below it may contain another process. SoleGroup moves no process. The error is ErrNotSole with the
+// reason, or ErrNoProcess.
 func (h *Host) SoleGroup(pids []int) (string, error) {
 	if len(pids) == 0 {
 		return "", fmt.Errorf("%w: no process given", ErrNotSole)
@@ -138,8 +136,8 @@ func (h *Host) SoleGroup(pids []int) (string, error) {
 	return path, nil
 }
 
-// commonGroup returns the group of all the processes, in which the hierarchies
-// of the quota and of the usage counter must agree.
+// commonGroup returns the group that contains all the processes. It must be the same in the hierarchies of the quota
+// (cpu) and the usage counter (cpuacct).
 func (h *Host) commonGroup(pids []int) (string, error) {
 	common := ""
 	for i, pid := range pids {

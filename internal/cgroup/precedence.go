@@ -15,17 +15,16 @@ import (
 const (
 	idleFile     = "cpu.idle"   // 0 or 1, since Linux 5.15, on both versions
 	v2WeightFile = "cpu.weight" // 1 to 10000
-	v1SharesFile = "cpu.shares" // 2 to 262144, to which the kernel cuts what is written
+	v1SharesFile = "cpu.shares" // 2 to 262144; the kernel limits other numbers to this range
 )
 
-// Idle is the value of KnobPrecedence of a group that runs only where no group beside it
-// wants the CPU. It has no weight: the kernel forgets the one that it had, and refuses
-// another one (EINVAL) until the group is idle no more. Its weight is the default then
-// (sched_group_set_idle and __sched_group_set_shares in kernel/sched/fair.c).
+// Idle is the KnobPrecedence value of a group that runs only when no sibling group needs the CPU. An idle group has no
+// weight: the kernel forgets its weight, and refuses a new weight (EINVAL) until the group is no longer idle. The group
+// then has the default weight (sched_group_set_idle and __sched_group_set_shares in kernel/sched/fair.c).
 const Idle Value = "idle"
 
 const (
-	defaultShares Value = "shares 1024" // what a group of v1 has
+	defaultShares Value = "shares 1024" // the default on v1
 
 	weightWord = "weight" // v2
 	sharesWord = "shares" // v1
@@ -34,17 +33,17 @@ const (
 	lowestShares, highestShares = 2, 1 << 18
 )
 
-// DefaultWeight is what a group of v2 has that was given no weight.
+// DefaultWeight is the weight of a v2 group for which no weight was set.
 const DefaultWeight Value = "weight 100"
 
-// WeightValue returns the value of KnobPrecedence on v2 for a cpu.weight, 1 to 10000.
+// WeightValue returns the KnobPrecedence value on v2 for a cpu.weight, 1 to 10000.
 func WeightValue(n uint64) Value { return Value(weightWord + " " + strconv.FormatUint(n, 10)) }
 
-// SharesValue returns the value of KnobPrecedence on v1 for cpu.shares.
+// SharesValue returns the KnobPrecedence value on v1 for cpu.shares.
 func SharesValue(n uint64) Value { return Value(sharesWord + " " + strconv.FormatUint(n, 10)) }
 
-// Weight returns the number of a value of KnobPrecedence and the version that it is for, 1 for
-// shares and 2 for a weight. Idle has neither, and both are 0. The error is ErrMalformed.
+// Weight returns the number of a KnobPrecedence value and its cgroup version: 1 for shares, 2 for a weight. For Idle
+// both are 0. The error is ErrMalformed.
 func (v Value) Weight() (n uint64, version int, err error) {
 	if v == Idle {
 		return 0, 0, nil
@@ -64,11 +63,10 @@ func (v Value) Weight() (n uint64, version int, err error) {
 	return 0, 0, fmt.Errorf("value %q, want %q, %q or %q: %w", string(v), Idle, weightWord+" N", sharesWord+" N", ErrMalformed)
 }
 
-// LeftByIdle says that v is what a group has that was idle and is so no more, before it gets a
-// weight.
+// LeftByIdle reports whether v is the default that a formerly idle group has until it gets a weight.
 func LeftByIdle(v Value) bool { return v == DefaultWeight || v == defaultShares }
 
-// samePrecedence compares shares as the kernel cuts them.
+// samePrecedence compares shares after the kernel's limits are applied.
 func samePrecedence(a, b Value) bool {
 	an, aversion, aerr := a.Weight()
 	bn, bversion, berr := b.Weight()
@@ -101,8 +99,8 @@ func precedence(g *Group) (Value, error) {
 	return value(uint64(n)), nil
 }
 
-// encodePrecedence is Encode for KnobPrecedence. A weight for a group that is idle takes two
-// writes: the first one ends that, and then the group has the default weight until the second.
+// encodePrecedence is Encode for KnobPrecedence. A weight for an idle group needs two writes. The first write ends the
+// idle state; the group then has the default weight until the second write.
 func encodePrecedence(g *Group, v Value) (dir *hostfs.Dir, file, content string, err error) {
 	n, version, err := v.Weight()
 	if err != nil {
@@ -129,10 +127,9 @@ func encodePrecedence(g *Group, v Value) (dir *hostfs.Dir, file, content string,
 	return dir, v2WeightFile, strconv.FormatUint(n, 10), nil
 }
 
-// Probe says whether groups of this host have the file behind Idle, for KnobPrecedence, or that
-// of KnobIdentity, by looking into the groups right below the root of the cpu hierarchy: the
-// root itself has neither. It is unknown where no group there has the controller, or for any
-// other knob, or when the error says that no look was possible. It writes nothing.
+// Probe reports whether groups of this host have the file behind Idle (for KnobPrecedence) or the file of KnobIdentity.
+// It checks the groups right below the root of the cpu hierarchy, because the root itself has neither file. The result
+// is unknown if no group there has the controller, for any other knob, and on error. Probe writes nothing.
 func (h *Host) Probe(k Knob) (kernel.Support, error) {
 	file, ok := map[Knob]string{KnobPrecedence: idleFile, KnobIdentity: string(KnobIdentity)}[k]
 	if !ok {

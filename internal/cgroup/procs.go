@@ -14,20 +14,17 @@ import (
 
 const procsFile = "cgroup.procs"
 
-// Procs returns the ids of the processes in the group and all below it,
-// sorted, each once, from cgroup.procs in the hierarchy of the cpu controller
-// (else of the first one that has the group). Processes outside the reader's
-// pid namespace have no id there and are left out. Groups that vanish while
-// they are read are passed over; if the group itself does, the error is
-// ErrNoGroup.
+// Procs returns the sorted ids of the processes in the group and all groups below it, without duplicates. It reads
+// cgroup.procs in the hierarchy of the cpu controller, or else of the first controller that has the group. Processes
+// outside the reader's pid namespace have no id there and are left out. Groups that vanish during the call are ignored;
+// if the group itself vanishes, the error is ErrNoGroup.
 func (g *Group) Procs() ([]int, error) {
 	pids, _, err := g.Processes()
 	return pids, err
 }
 
-// OwnProcs returns the ids of the processes in the group itself, and not in groups
-// below it: otherwise as Procs does. A threaded group has none, because its domain
-// lists them.
+// OwnProcs returns the ids of the processes in the group itself, without the groups below it, and otherwise behaves
+// like Procs. A threaded group has none, because its domain lists the processes.
 func (g *Group) OwnProcs() ([]int, error) {
 	top, err := g.top()
 	if err != nil {
@@ -44,11 +41,11 @@ func (g *Group) OwnProcs() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// Processes does what Procs does, and counts those that have no id here. On v1, which leaves them out, it
-// counts 1 where the list is empty and there may be some.
+// Processes returns the ids of Procs, and the number of processes without an id here. v1 does not list processes
+// without an id: there, foreign is 1 if the list is empty and such processes may exist.
 func (g *Group) Processes() (pids []int, foreign int, err error) { return ProcessesOf(g, g.home()) }
 
-// ProcessesOf is like Processes, in the hierarchy of a controller.
+// ProcessesOf is like Processes, in the hierarchy of controller c.
 func ProcessesOf(g *Group, c Controller) (pids []int, foreign int, err error) {
 	top, err := topOf(g, c)
 	if err != nil {
@@ -72,10 +69,10 @@ func ProcessesOf(g *Group, c Controller) (pids []int, foreign int, err error) {
 	return slices.Compact(pids), foreign, nil
 }
 
-// top returns the directory of the group in the hierarchy that stands for it.
+// top returns the group's directory in the hierarchy of its home controller.
 func (g *Group) top() (string, error) { return topOf(g, g.home()) }
 
-// topOf returns the directory of the group in the hierarchy of a controller.
+// topOf returns the group's directory in the hierarchy of a controller.
 func topOf(g *Group, c Controller) (string, error) {
 	dir, err := g.Dir(c)
 	if err != nil {
@@ -87,13 +84,13 @@ func topOf(g *Group, c Controller) (string, error) {
 	return g.host.controllers[c].Mount + "/" + g.path, nil
 }
 
-// procsIn reads the processes of the one group at path, as the kernel lists them.
+// procsIn reads the processes of the group at path, without the groups below, as the kernel lists them.
 func (h *Host) procsIn(path string) (pids []int, foreign int, err error) {
 	return h.idsIn(path, procsFile)
 }
 
-// idsIn reads the processes, or threads, that a file of the group at path lists. foreign counts those of
-// them that live in other pid namespaces.
+// idsIn reads the processes or threads that a file of the group at path lists. foreign counts the entries that belong
+// to other pid namespaces.
 func (h *Host) idsIn(path, file string) (ids []int, foreign int, err error) {
 	data, err := h.root.ReadFile(path + "/" + file)
 	if errors.Is(err, syscall.EOPNOTSUPP) { // a threaded group: its domain lists its processes
@@ -106,14 +103,15 @@ func (h *Host) idsIn(path, file string) (ids []int, foreign int, err error) {
 		return nil, 0, fmt.Errorf("%s of %q: %w", file, path, err)
 	}
 	if h.allSeen {
-		// What has no id where all have one is just being reaped: __unhash_process (kernel/exit.c)
-		// takes its id between the look for the next one and cgroup_procs_show (kernel/cgroup/cgroup.c).
+		// A task without an id, on a host where all tasks have one, is just being reaped. __unhash_process
+		// (kernel/exit.c) removes its id between the search for the next task and cgroup_procs_show
+		// (kernel/cgroup/cgroup.c).
 		foreign = 0
 	}
 	return ids, foreign, nil
 }
 
-// home returns the controller whose hierarchy stands for the group.
+// home returns the first controller whose hierarchy has the group.
 func (g *Group) home() Controller {
 	for _, c := range Controllers() {
 		if _, err := g.Dir(c); err == nil {
@@ -142,11 +140,11 @@ func parsePIDs(text string) (pids []int, zeros int, err error) {
 	return pids, zeros, nil
 }
 
-// maxDepth bounds a walk; a hierarchy has no loops, a recorded tree might.
+// maxDepth bounds a walk: a hierarchy has no loops, but a recorded tree might.
 const maxDepth = 64
 
-// walk calls visit for the directory at path and every one below it, parents
-// first, with its depth below path. Directories that vanish are passed over.
+// walk calls visit for the directory at path and every directory below it, parents first, with the depth below path.
+// Directories that vanish are ignored.
 func (h *Host) walk(path string, visit func(path string, depth int) error) error {
 	type place struct {
 		path  string
@@ -178,9 +176,8 @@ func vanished(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfs.ErrGone)
 }
 
-// Below returns the paths of all groups below g in the hierarchy of c, parents
-// before their children. Groups that vanish meanwhile are passed over. For a group that has none
-// it costs one stat. The errors are those of Dir.
+// Below returns the paths of all groups below g in the hierarchy of c, parents before their children. Groups that
+// vanish during the call are ignored. For a group without children the cost is one stat. The errors are those of Dir.
 func (g *Group) Below(c Controller) ([]string, error) {
 	held, err := g.Dir(c)
 	if err != nil {
@@ -200,8 +197,8 @@ func (g *Group) Below(c Controller) ([]string, error) {
 	return paths, err
 }
 
-// Children returns the paths of the groups right below g in the hierarchy of c. For a
-// group that has none it costs one stat. The errors are those of Dir.
+// Children returns the paths of the groups right below g in the hierarchy of c. For a group without children the cost
+// is one stat. The errors are those of Dir.
 func (g *Group) Children(c Controller) ([]string, error) {
 	dir, err := g.Dir(c)
 	if err != nil {

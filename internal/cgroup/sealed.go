@@ -6,11 +6,9 @@ import (
 	"slices"
 )
 
-// Sealed says whether the kernel refuses this process to write the limits of the
-// group that it runs in, whatever its rights: on a v2 hierarchy mounted with
-// nsdelegate, a process in a cgroup namespace of its own cannot change the group
-// that is the namespace's root (cgroup-v2.rst, "Delegation"). That is where a
-// container runtime puts a container.
+// Sealed reports whether the kernel refuses this process, whatever its rights, to write the limits of its own group. On
+// a v2 hierarchy mounted with nsdelegate, a process in its own cgroup namespace cannot change the namespace's root
+// group (cgroup-v2.rst, "Delegation"). Container runtimes put a container into such a group.
 func (h *Host) Sealed() (bool, error) {
 	hier, err := h.Hierarchy(CPUSet)
 	if err != nil {

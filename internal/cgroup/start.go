@@ -9,16 +9,13 @@ import (
 	"syscall"
 )
 
-// startField is where the start time stands among the fields of
-// /proc/PID/stat, counted from the first one behind the process's name:
-// proc(5) calls it number 22, and the name number 2.
+// startField is the index of the start time in /proc/PID/stat among the fields after the process's name. proc(5)
+// numbers the start time 22 and the name 2.
 const startField = 22 - 3
 
-// ProcessStart returns when a process was started, in clock ticks since boot
-// (field 22 of /proc/PID/stat). The kernel gives a process id to another
-// process once the first has ended; id and start time together mean one
-// process for as long as the host is up. It stays the same over execve. The
-// error is ErrNoProcess when there is no process of that id.
+// ProcessStart returns when a process was started, in clock ticks since boot (field 22 of /proc/PID/stat). The kernel
+// reuses process ids, but id and start time together identify one process until the next boot. The start time does not
+// change with execve. The error is ErrNoProcess if no process has that id.
 func (h *Host) ProcessStart(pid int) (uint64, error) {
 	name := fmt.Sprintf("proc/%d/stat", pid)
 	data, err := h.root.ReadFile(name)
@@ -35,8 +32,8 @@ func (h *Host) ProcessStart(pid int) (uint64, error) {
 	return start, nil
 }
 
-// parseStart parses one line "pid (name) state ppid …". A process chooses its
-// name freely, with spaces, parentheses and newlines; no later field has any.
+// parseStart parses one line "pid (name) state ppid …". The name may contain spaces, parentheses and newlines; the
+// later fields contain none of these.
 func parseStart(text string) (uint64, error) {
 	i := strings.LastIndexByte(text, ')')
 	if i < 0 {

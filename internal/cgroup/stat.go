@@ -13,23 +13,22 @@ const (
 	v1UsageFile = "cpuacct.usage" // nanoseconds
 )
 
-// Throttling holds the cumulative bandwidth counters of a group.
+// Throttling is the cumulative bandwidth counters of a group.
 type Throttling struct {
 	// Periods counts the periods in which the group was active under a quota.
 	Periods uint64
-	// Throttled counts those in which it ran out of quota.
+	// Throttled counts the periods in which the group ran out of quota.
 	Throttled uint64
-	// Time is how long its CPUs were held back, summed over them.
+	// Time is how long the group's CPUs were throttled, summed over the CPUs.
 	Time unit.CPUTime
-	// Bursts counts the periods that used piled-up quota, since Linux 5.14.
+	// Bursts counts the periods that used accumulated quota, since Linux 5.14.
 	Bursts uint64
-	// BurstTime is the CPU time used above the quota in those.
+	// BurstTime is the CPU time used above the quota in these periods.
 	BurstTime unit.CPUTime
 }
 
-// Usage returns the CPU time the group and all below it have used: usage_usec
-// of cpu.stat on v2, cpuacct.usage on v1. Once the file is open it allocates
-// nothing. The errors are those of Has.
+// Usage returns the CPU time that the group and all groups below it have used: usage_usec of cpu.stat on v2,
+// cpuacct.usage on v1. Once the file is open it allocates nothing. The errors are those of Has.
 func (g *Group) Usage() (unit.CPUTime, error) {
 	if g.host.controllers[CPUAcct].Version == 1 {
 		return g.usageV1()
@@ -96,8 +95,7 @@ type stat struct {
 	hasUsage, hasPeriods bool
 }
 
-// parseStat reads the lines "name number" of cpu.stat, both versions' names,
-// and passes over names it does not know.
+// parseStat parses the lines "name number" of cpu.stat of both versions, and ignores unknown names.
 func parseStat(data []byte) (s stat, ok bool) {
 	for len(data) > 0 {
 		var line []byte

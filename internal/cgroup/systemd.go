@@ -13,18 +13,15 @@ const (
 	systemSlice = "system.slice"
 )
 
-// UnitPath returns the path of a systemd unit's group in the hierarchy of the
-// cpu controller, by name: systemd calls the group after the unit, and puts
-// "_" before a name that could be taken for a kernel file.
+// UnitPath returns the path of a systemd unit's group in the hierarchy of the cpu controller. systemd names the group
+// after the unit, and prefixes a name that resembles a kernel file with "_".
 //
-// A slice's name says where it is: a-b.slice is in a.slice. Any other unit is
-// looked for in system.slice, for an instance of a template such as x@1.service
-// also in its system-x.slice, and then in all slices. Nowhere else: what is
-// below a service or scope belongs to whoever runs in it, who may make groups
-// of any name there and must not become the unit of that name. So the units of
-// a user's manager and those in a container have to be given by path. The
-// errors are ErrBadPath, ErrNoGroup and, when several slices have a unit of
-// that name and system.slice has none, ErrAmbiguous.
+// The name of a slice determines its place: a-b.slice is in a.slice. UnitPath searches system.slice for any other unit.
+// For an instance of a template such as x@1.service it also searches system-x.slice. Then it searches all slices.
+//
+// It searches nowhere else: whoever runs in a service or scope may make groups of any name there, and such a group must
+// not pass for the unit. Units of a user's manager or in a container must therefore be given by path. The errors are
+// ErrBadPath, ErrNoGroup, and ErrAmbiguous if system.slice lacks the unit and several slices have it.
 func (h *Host) UnitPath(unit string) (string, error) {
 	if err := CheckPath(unit); err != nil || strings.Contains(unit, "/") || !strings.Contains(unit, ".") {
 		return "", fmt.Errorf("%w: unit %q: must be a name with its type, like redis-server.service", ErrBadPath, unit)
@@ -47,8 +44,7 @@ func (h *Host) UnitPath(unit string) (string, error) {
 	return at, nil
 }
 
-// usualPath looks where systemd puts a unit that is not configured to be
-// elsewhere. "" is no such group.
+// usualPath searches the places where systemd puts a unit by default. It returns "" if no group is there.
 func (h *Host) usualPath(mount, unit string) (string, error) {
 	for _, way := range usualWays(unit) {
 		at := ""
@@ -68,7 +64,7 @@ func (h *Host) usualPath(mount, unit string) (string, error) {
 	return "", nil
 }
 
-// usualWays returns the places of a unit, each as names from the root down.
+// usualWays returns the default places of a unit, each as names from the root down.
 func usualWays(unit string) [][]string {
 	if strings.HasSuffix(unit, sliceSuffix) {
 		return [][]string{sliceWay(unit)}
@@ -81,7 +77,7 @@ func usualWays(unit string) [][]string {
 	return ways
 }
 
-// sliceWay returns the slices from the root down to one: a.slice, a-b.slice.
+// sliceWay returns the slices from the root down to the given slice: a.slice, a-b.slice.
 func sliceWay(slice string) []string {
 	var way []string
 	for i := 1; i < len(slice)-len(sliceSuffix); i++ {
@@ -92,8 +88,8 @@ func sliceWay(slice string) []string {
 	return append(way, slice)
 }
 
-// step returns the path of the group of that name, escaped or not, in the
-// group at. "" is no such group.
+// step returns the path of the child group of at with this name, escaped or not. It returns "" if there is no such
+// group.
 func (h *Host) step(mount, at, name string) (string, error) {
 	for _, name := range []string{name, "_" + name} {
 		at := path.Join(at, name)
@@ -109,8 +105,8 @@ func (h *Host) step(mount, at, name string) (string, error) {
 	return "", nil
 }
 
-// pathInSlices looks for a unit in all slices and in the root, which is itself
-// one. "" is no such group.
+// pathInSlices searches all slices for a unit, including the root, which is itself a slice. It returns "" if no slice
+// has the unit.
 func (h *Host) pathInSlices(mount, unit string) (string, error) {
 	var found []string
 	for todo := []string{""}; len(todo) > 0; todo = todo[1:] {
@@ -139,9 +135,8 @@ func (h *Host) pathInSlices(mount, unit string) (string, error) {
 	return strings.Join(found, ""), nil
 }
 
-// inSlice says whether the group name can be a slice in the slice at: a
-// slice's name goes on from that of the one it is in. That also bounds how
-// deep slices go.
+// inSlice reports whether the group name can be a slice within the slice at. The name of a slice extends the name of
+// its parent, which also bounds the depth of slices.
 func inSlice(at, name string) bool {
 	parent := strings.TrimSuffix(strings.TrimPrefix(path.Base(at), "_"), sliceSuffix)
 	stem, ok := strings.CutSuffix(strings.TrimPrefix(name, "_"), sliceSuffix)

@@ -9,23 +9,22 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// The files with the threads of a group.
+// The files that list the threads of a group.
 const (
 	v2ThreadsFile = "cgroup.threads"
 	v1ThreadsFile = "tasks"
 )
 
-// Tasks are the threads of one group, and the CPUs that the group has in effect.
+// Tasks is the threads of one group and the group's effective CPUs.
 type Tasks struct {
 	CPUs cpuset.Set
 	TIDs []int
 }
 
-// Tasks returns the threads that a change of the group's CPUs reaches: on v2 those of all
-// groups below as well, on v1, where each group has a list of its own, those of the group.
-// foreign counts the threads outside the reader's pid namespace, which have no id there;
-// on v1 it is 1 where there may be some.
-// Groups that vanish meanwhile are passed over. The errors are those of EffectiveCPUs.
+// Tasks returns the threads that a change of the group's CPUs affects. On v2 these include the threads of all groups
+// below; on v1, where each group has its own list, only the threads of the group. foreign counts threads outside the
+// reader's pid namespace, which have no id there; on v1 it is 1 if such threads may exist. Groups that vanish during
+// the call are ignored. The errors are those of EffectiveCPUs.
 func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 	own, err := g.EffectiveCPUs()
 	if err != nil {
@@ -42,14 +41,14 @@ func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 			return nil, 0, nil
 		}
 		if len(tids) == 0 && g.host.omits(CPUSet) {
-			foreign = 1 // which there are is not known
+			foreign = 1 // the actual number is unknown
 		}
 		return []Tasks{{own, tids}}, foreign, err
 	}
 	cpus := map[string]cpuset.Set{path.Dir(top): own}
 	err = g.host.walk(top, func(dir string, _ int) error {
 		has, err := g.host.readList(dir + "/" + placesOf(KnobCPUs).v2Effective)
-		if errors.Is(err, fs.ErrNotExist) { // without the controller: what the group above has
+		if errors.Is(err, fs.ErrNotExist) { // without the controller the CPUs of the group above apply
 			has, err = cpus[path.Dir(dir)], nil
 		}
 		if err != nil {
@@ -63,16 +62,16 @@ func (g *Group) Tasks() (all []Tasks, foreign int, err error) {
 	return all, foreign, err
 }
 
-// Threads counts the threads in a group of the host and all groups below it, 0 where that is not known: on
-// v1 the kernel leaves out those outside the reader's pid namespace. Groups that vanish meanwhile
-// are passed over; the errors are those of Procs.
+// Threads returns the number of threads in a group of the host and all groups below it, or 0 if it is unknown: v1 does
+// not list threads outside the reader's pid namespace. Groups that vanish during the call are ignored. The errors are
+// those of Procs.
 func (h *Host) Threads(g *Group) (n int, err error) {
 	tids, foreign, err := h.listThreads(g)
 	return len(tids) + foreign, err
 }
 
-// ThreadIDs returns the ids of these threads. foreign counts those that have none here; on v1 it
-// is 1 where there may be some.
+// ThreadIDs returns the ids of the threads in a group and all groups below it. foreign counts the threads without an id
+// here; on v1 it is 1 if such threads may exist.
 func (h *Host) ThreadIDs(g *Group) (tids []int, foreign int, err error) {
 	tids, foreign, err = h.listThreads(g)
 	if err == nil && len(tids) == 0 && h.omits(g.home()) {

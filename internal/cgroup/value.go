@@ -13,45 +13,40 @@ import (
 type Knob string
 
 const (
-	// KnobMax is the CPU bandwidth limit, "QUOTA PERIOD" in microseconds with
-	// "max" for no quota: cpu.max on v2, cpu.cfs_quota_us with
-	// cpu.cfs_period_us on v1. The kernel takes periods from 1 ms to 1 s,
-	// quotas from 1 ms, and none below the burst in force.
+	// KnobMax is the CPU bandwidth limit, "QUOTA PERIOD" in microseconds, with "max" for no quota. It is cpu.max on v2,
+	// and cpu.cfs_quota_us with cpu.cfs_period_us on v1. The kernel accepts periods from 1 ms to 1 s, and quotas from 1
+	// ms that are not below the burst in force.
 	KnobMax Knob = "cpu.max"
-	// KnobBurst is how much unused quota may pile up, "BURST PERIOD" in
-	// microseconds: cpu.max.burst on v2, cpu.cfs_burst_us on v1, since Linux
-	// 5.14. The period only gives the scale and is not written. Mainline
+	// KnobBurst is how much unused quota a group may accumulate, "BURST PERIOD" in microseconds: cpu.max.burst on v2,
+	// cpu.cfs_burst_us on v1, since Linux 5.14. The period only gives the scale and is not written. The mainline kernel
 	// refuses a burst above the quota.
 	KnobBurst Knob = "cpu.max.burst"
-	// KnobCPUs is the CPUs that the group's processes may run on, in the
-	// kernel's list format: cpuset.cpus on both versions. On v2 it may also be
-	// Inherit.
+	// KnobCPUs is the CPUs that the group's processes may run on, in the kernel's list format: cpuset.cpus on both
+	// versions. On v2 it may also be Inherit.
 	KnobCPUs Knob = "cpuset.cpus"
-	// KnobMems is the memory nodes that the group's processes get new pages
-	// from, written like KnobCPUs: cpuset.mems on both versions. A change moves
-	// the pages that are there already on v2 (since Linux 5.15), and on v1 only
-	// where cpuset.memory_migrate is 1.
+	// KnobMems is the memory nodes that the group's processes get new pages from, in the format of KnobCPUs:
+	// cpuset.mems on both versions. On v2 a change also moves existing pages (since Linux 5.15); on v1 only if
+	// cpuset.memory_migrate is 1.
 	KnobMems Knob = "cpuset.mems"
-	// KnobPrecedence is what the group gets of a CPU that the groups beside it want, too:
-	// Idle, or "weight N" on v2 and "shares N" on v1. It is one knob over two files, cpu.idle
-	// and cpu.weight or cpu.shares, since the kernel ties them together. It must not be
-	// written to the kubelet's own groups of a QoS class: the kubelet writes their shares when
-	// it starts, which an idle group refuses, and then does not start. Which groups it is for
-	// is the caller's rule.
+	// KnobPrecedence is the group's share of a CPU for which sibling groups compete: Idle, or "weight N" on v2 and
+	// "shares N" on v1. It is one knob over two files, cpu.idle and cpu.weight or cpu.shares, because the kernel ties
+	// them together.
+	//
+	// It must not be written to the kubelet's own groups of a QoS class. The kubelet writes their shares when it
+	// starts; an idle group refuses that write, and the kubelet then does not start. The caller enforces this rule.
 	KnobPrecedence Knob = "precedence"
-	// KnobIdentity is the Group Identity of Alibaba's and Anolis' kernels, -1 for offline and 1
-	// or 2 for online work: cpu.bvt_warp_ns on v1. No other kernel has it.
+	// KnobIdentity is the Group Identity of the Alibaba and Anolis kernels: -1 for offline work, 1 or 2 for online
+	// work. It is cpu.bvt_warp_ns on v1. No other kernel has it.
 	KnobIdentity Knob = "cpu.bvt_warp_ns"
-	// KnobRTRuntime is how much of cpu.rt_period_us the real-time threads of the group and of
-	// those below it may run, in microseconds: of v1, on kernels with CONFIG_RT_GROUP_SCHED.
-	// Groups beside each other share that of the group above.
+	// KnobRTRuntime is how much of cpu.rt_period_us the real-time threads of the group and the groups below it may run,
+	// in microseconds. It exists on v1, on kernels with CONFIG_RT_GROUP_SCHED. Sibling groups share the runtime of the
+	// group above.
 	KnobRTRuntime Knob = "cpu.rt_runtime_us"
 )
 
-// Value is the value of a Knob in canonical form. Of KnobMax and KnobBurst it is
-// two decimal numbers without sign or leading zeros, or "max" for the first, and
-// one blank between them; of KnobCPUs and KnobMems a list or Inherit; of
-// KnobPrecedence Idle, or a word and a number; of KnobIdentity and KnobRTRuntime a number.
+// Value is the value of a Knob in canonical form. For KnobMax and KnobBurst it is two decimal numbers without sign or
+// leading zeros, separated by one blank; the first may be "max". For KnobCPUs and KnobMems it is a list or Inherit. For
+// KnobPrecedence it is Idle, or a word and a number. For KnobIdentity and KnobRTRuntime it is a number.
 type Value string
 
 // Controller returns the controller whose hierarchy has the knob's file.
@@ -62,11 +57,11 @@ func (k Knob) Controller() Controller {
 	return CPU
 }
 
-// isNumber says that the file of the knob has its name, and a number in it.
+// isNumber reports whether the knob's file has the knob's name and contains a number.
 func (k Knob) isNumber() bool { return k == KnobIdentity || k == KnobRTRuntime }
 
-// WithoutController returns what counts for a group of v2 that lacks the knob's controller: of
-// a list Inherit, the default weight, and no partition.
+// WithoutController returns the value that applies to a v2 group without the knob's controller: Inherit for a list, the
+// default weight, or Member for a partition.
 func (k Knob) WithoutController() Value {
 	switch k {
 	case KnobPrecedence:
@@ -77,7 +72,7 @@ func (k Knob) WithoutController() Value {
 	return Inherit
 }
 
-// NoQuota is cpu.max without a quota, in whatever period.
+// NoQuota is cpu.max without a quota, for any period.
 const NoQuota Value = "max"
 
 // MaxValue returns the value of KnobMax for a quota in every period. A
@@ -119,7 +114,7 @@ func (v Value) Pair() (n, period unit.Micros, err error) {
 	return n, period, nil
 }
 
-// Rate returns the rate of a value of KnobMax or KnobBurst, 0 where that is no quota or cannot be read.
+// Rate returns the rate of a value of KnobMax or KnobBurst. It returns 0 if the value has no quota or is malformed.
 func (v Value) Rate() unit.CPUs {
 	quota, period, err := v.Pair()
 	if err != nil || quota < 0 {
@@ -131,18 +126,18 @@ func (v Value) Rate() unit.CPUs {
 // parseMicros parses a canonical decimal number, as the kernel prints it.
 func parseMicros(text string) (unit.Micros, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || text[0] < '1' && text != "0" { // a sign, or a zero before it
+	if err != nil || n < 0 || text[0] < '1' && text != "0" { // a sign or a leading zero
 		return 0, fmt.Errorf("number %q: %w", text, ErrMalformed)
 	}
 	return unit.Micros(n), nil
 }
 
-// Same says whether a and b mean the same setting of k: they are equal, or
-// both numbers of one are those of the other times the same power of two.
-// The kernel itself does that to a period its timer cannot follow ("period
-// too short, scaling up"), so it is no drift. Without a quota, and for
-// a burst of 0, only the periods differ by that factor. Lists are the same when
-// they name the same CPUs or nodes, and shares of v1 when the kernel cuts them to
+// Same reports whether a and b mean the same setting of k. Equal values do. Two bandwidth values also do if both
+// numbers of one are the numbers of the other times the same power of two. The kernel itself scales a period that its
+// timer cannot follow ("period too short, scaling up"), so the difference is no drift. Without a quota, and for a burst
+// of 0, only the periods differ by that factor.
+//
+// Lists are the same when they name the same CPUs or nodes. Shares of v1 are the same when the kernel limits them to
 // the same number. Malformed values are the same only when equal.
 func Same(k Knob, a, b Value) bool {
 	if a == b {
@@ -169,9 +164,8 @@ func Same(k Knob, a, b Value) bool {
 	return ok && scaled == bn
 }
 
-// ScaleTo returns v at another period when one period is the other times a
-// power of two and the first number stays whole; any other v is returned
-// unchanged. Whoever needs to know compares the period of the result.
+// ScaleTo returns v at another period, if the ratio of the periods is a power of two and the first number stays whole.
+// It returns any other v unchanged: a caller can compare the period of the result.
 func ScaleTo(v Value, period unit.Micros) Value {
 	n, from, err := v.Pair()
 	if err != nil {
@@ -184,7 +178,7 @@ func ScaleTo(v Value, period unit.Micros) Value {
 	return MaxValue(scaled, period) // a burst is never negative: the same text
 }
 
-// scale carries n from one period to another that is a power of two away.
+// scale converts n from one period to another if their ratio is a power of two.
 func scale(n, from, to unit.Micros) (unit.Micros, bool) {
 	if from <= 0 || to <= 0 {
 		return 0, false

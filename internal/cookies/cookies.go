@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// lookFor is how long the threads of offline work are looked at in every round after its
-	// groups changed; otherwise it is every lookEvery. What a thread forks has its cookie: only
-	// what a runtime starts in a group joins it without.
+	// The threads of offline work are checked in every round for lookFor after the groups changed, and every lookEvery
+	// later. A forked thread inherits the cookie: only a process that a runtime starts in a group joins without it.
 	lookFor   = 10 * time.Second
 	lookEvery = 5 * time.Second
-	// againAfter is when it is tried again after no cookie could be given.
+	// againAfter is the time until the next attempt after no cookie could be given.
 	againAfter = time.Minute
-	// budget is how many threads are looked at in a round: about ten milliseconds.
+	// budget is the number of threads that are checked in a round: about ten milliseconds.
 	budget = 16384
-	// starts is of how many threads without the cookie it is asked in a round when they were started: about as long,
-	// since that is a file of each.
+	// starts limits how many start times of threads without the cookie are read in a round: also about ten
+	// milliseconds, since each thread has its own file.
 	starts = 512
 )
 
@@ -36,49 +35,49 @@ type Host interface {
 	cgroup.Opener
 }
 
-// Offline has the threads of offline work share one core scheduling cookie, and measures how
-// long new ones go without. It is for one goroutine at a time.
+// Offline gives all threads of offline work one core scheduling cookie, and measures how long new threads go without
+// it. It is not safe for concurrent use.
 type Offline struct {
 	host Host
-	// touch has the next pass look at a group.
+	// touch makes the next pass check a group.
 	touch func(group string)
 
-	// source is where it is asked for, "" for nowhere, and reason why it is not done then.
-	// needless says that it need not be.
+	// source is the source of the policy that asks for the cookie, "" for none. reason says why there is no cookie
+	// although a policy asks for it. needless is true if the node needs no cookie.
 	source, reason string
 	needless       bool
 
 	held   *coresched.Held
 	groups []string         // of offline work, as of the last round
-	found  map[string]found // at the last look, by group
+	found  map[string]found // results of the last check, by group
 	joins  isolate.Joins
-	// sweep is the look at all of them that is under way, and left what is left of the round's budget.
+	// sweep is the check of all groups that is under way, and left is the remaining budget of the round.
 	sweep sweep
 	left  int
-	// start returns when a thread was started, and starts is how often it may be asked in this round.
+	// start returns the start time of a thread, and starts is how often this round may still call it.
 	start  func(tid int) (uint64, error)
 	starts int
-	// until is when looks become rare, next when the next one is due.
+	// until is when checks become rare, and next is when the next check is due.
 	until, next time.Duration
-	// failure is why no cookie could be given, until it is tried again a minute later.
+	// failure says why no cookie could be given, until the next attempt a minute later.
 	failure string
 	again   time.Duration
 }
 
-// found is what was found out about a group: how many of its threads have the cookie, whether others have not, and
-// why it could not be looked at.
+// found is the result for a group: how many threads have the cookie, whether other threads lack it, and why the group
+// could not be checked.
 type found struct {
 	have   int
 	lacks  bool
 	unseen string
 }
 
-// New returns Offline without a cookie. touch has the next pass look at a group.
+// New returns an Offline without a cookie. touch makes the next pass check a group.
 func New(host Host, touch func(group string)) Offline {
 	return Offline{host: host, touch: touch, start: kernel.ThreadStart}
 }
 
-// Drop lets the cookie go: who has it keeps it until that is put back.
+// Drop releases the cookie. Threads that have the cookie retain it until the driver removes it.
 func (c *Offline) Drop() {
 	if c.held != nil {
 		c.held.Close()
@@ -86,8 +85,8 @@ func (c *Offline) Drop() {
 	c.held, c.groups, c.found, c.joins, c.sweep = nil, nil, nil, isolate.Joins{}, sweep{}
 }
 
-// Decide returns what has these groups share a cookie, or nothing where they do not. source is
-// where that is asked for, "" for nowhere.
+// Decide returns the settings that give these groups a common cookie, or nil if they get none. source is the source of
+// the policy that asks for it, "" for none.
 func (c *Offline) Decide(now time.Duration, source string, groups []string, sharing isolate.Sharing) []plan.Desired {
 	c.source, c.reason, c.needless = source, "", false
 	if source == "" || len(groups) == 0 {
@@ -111,13 +110,14 @@ func (c *Offline) Decide(now time.Duration, source string, groups []string, shar
 				Target: cookie.Target(group, c.held.ID()), Value: cookie.All, Owner: plan.OwnerIsolate, Workload: group,
 				Why: "offline threads share no core with online ones, by " + source,
 			},
-			Writers: plan.Writers{PutsBack: true}, // a process that joins has none
+			Writers: plan.Writers{PutsBack: true}, // a process that joins has no cookie
 		})
 	}
 	return all
 }
 
-// Problem says why a group has none although it is asked for, "" where all have one, or need not.
+// Problem says why a group has no cookie although a policy asks for it. It is "" if all groups have the cookie, or
+// need none.
 func (c *Offline) Problem() string {
 	why := cmp.Or(c.reason, c.unseen())
 	if why == "" || c.needless {
@@ -126,7 +126,7 @@ func (c *Offline) Problem() string {
 	return "core scheduling: " + why
 }
 
-// share looks for threads without the cookie. It returns why none can be given.
+// share looks for threads without the cookie. It returns why no cookie can be given, "" if it can.
 func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 	if c.held == nil {
 		held, err := coresched.Hold()
@@ -159,9 +159,10 @@ func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 	return ""
 }
 
-// look goes on with the sweep, past groups that cannot be looked at: a thread that may not be asked
-// (ptrace_may_access in sched_core_share_pid, kernel/sched/core_sched.c) costs the others no cookie. It returns why
-// where none of the groups can. A group of too many threads is no such reason: others may get the cookie yet.
+// look continues the sweep and skips groups that cannot be checked: one thread whose cookie may not be read
+// (ptrace_may_access in sched_core_share_pid, kernel/sched/core_sched.c) must not cost the other groups the cookie. It
+// returns a reason if no group can be checked, except if a group has too many threads: others may still get the
+// cookie.
 func (c *Offline) look(host looks) (reason string) {
 	for {
 		var err error
@@ -176,7 +177,7 @@ func (c *Offline) look(host looks) (reason string) {
 	}
 }
 
-// unseen says why a group cannot be looked at, "" where all can.
+// unseen says why a group cannot be checked, "" if all groups can.
 func (c *Offline) unseen() string {
 	for _, group := range c.groups {
 		if why := c.found[group].unseen; why != "" {
@@ -186,7 +187,7 @@ func (c *Offline) unseen() string {
 	return ""
 }
 
-// change takes the groups of offline work. What is known of those that stay stands.
+// change sets the groups of offline work. It retains the results of groups that stay.
 func (c *Offline) change(groups []string) {
 	if len(c.sweep.left) > 0 {
 		c.sweep.extend(c.groups, groups)
@@ -200,8 +201,8 @@ func (c *Offline) change(groups []string) {
 	}
 }
 
-// list implements looks. A group that has too many threads for the driver is not looked at: who is in it would have
-// the agent do nothing else.
+// list implements looks. It refuses a group that has too many threads for the driver: a workload must not make the
+// agent busy all the time.
 func (c *Offline) list(group string) ([]int, error) {
 	tids, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) ([]int, error) { return cookie.List(c.host, g) })
 	if errors.Is(err, cgroup.ErrNoGroup) {
@@ -223,12 +224,13 @@ func (c *Offline) seen(group string, now cookie.Threads) {
 	c.found[group] = found{have: len(now.Have), lacks: len(lack) > 0}
 }
 
-// lacking returns the groups of which some threads had no cookie at the last look.
+// lacking returns the groups of which some threads had no cookie at the last check.
 func (c *Offline) lacking() []string {
 	return slices.DeleteFunc(slices.Clone(c.groups), func(group string) bool { return !c.found[group].lacks })
 }
 
-// joiners returns those of the threads that are still there, and all of which that is not asked any more.
+// joiners returns the threads that still exist, with their start times. Once starts is used up, it returns the
+// remaining threads without start times and without that check.
 func (c *Offline) joiners(tids []int) []isolate.Joiner {
 	all := make([]isolate.Joiner, 0, len(tids))
 	for _, tid := range tids {
@@ -246,43 +248,42 @@ func (c *Offline) joiners(tids []int) []isolate.Joiner {
 	return all
 }
 
-// tick is the unit in which the kernel says when a thread was started, on every architecture that
-// Berth is built for.
+// tick is the unit of the kernel's thread start times, on every architecture that Berth is built for.
 const tick = time.Second / 100
 
-// Saw looks again at the groups of which threads had no cookie: a pass has just given it to them.
+// Saw checks the groups again whose threads had no cookie: a pass has just given it to them.
 func (c *Offline) Saw() {
 	if c.held == nil {
 		return
 	}
 	again, err := sweep{left: c.lacking()}, error(nil)
 	if c.left, err = again.step(c.left, c); err != nil {
-		c.next = 0 // the next round says what is wrong
+		c.next = 0 // the next round reports the error
 	}
 }
 
-// Isolates says that all offline threads have the cookie.
+// Isolates reports whether all offline threads have the cookie.
 func (c *Offline) Isolates() bool {
 	return c.held != nil && len(c.found) == len(c.groups) && len(c.lacking()) == 0 && c.unseen() == ""
 }
 
-// Status is what is true of the cookie of offline threads.
+// Status describes the cookie of offline threads.
 type Status struct {
-	// Cookie is what the kernel shows of it, empty where there is none, and Reason why not.
+	// Cookie is the cookie as the kernel shows it, empty if there is none. Reason says why there is none.
 	Cookie string `json:"cookie,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Groups are those of offline work, Threads how many have it, and Lacking how many have
-	// not yet.
+	// Groups is the number of groups of offline work. Threads is the number of their threads that have the cookie, and
+	// Lacking the number of threads that do not have it yet.
 	Groups  int `json:"groups"`
 	Threads int `json:"threads"`
 	Lacking int `json:"lacking"`
-	// Gap is for how long a thread had none at most, in seconds, since there is one.
+	// Gap is the longest time in seconds that a thread went without the cookie, since there is a cookie.
 	Gap float64 `json:"longestGapSeconds"`
-	// Policy is where it is asked for.
+	// Policy is the source of the policy that asks for the cookie.
 	Policy string `json:"policySource"`
 }
 
-// Status says what is true of it, nil where it is not asked for.
+// Status returns the state of the cookie, nil if no policy asks for one.
 func (c *Offline) Status() *Status {
 	if c.source == "" || c.held == nil && c.reason == "" {
 		return nil
@@ -297,7 +298,7 @@ func (c *Offline) Status() *Status {
 	return s
 }
 
-// Line is what status says of it.
+// Line returns the line that the command status prints.
 func (s *Status) Line() string {
 	if s.Cookie == "" {
 		return fmt.Sprintf("core scheduling as without Berth: %s; asked for by %s", s.Reason, s.Policy)
@@ -306,7 +307,7 @@ func (s *Status) Line() string {
 		s.Threads, s.Groups, s.Lacking, s.Gap)
 }
 
-// Of says what a group of offline work has of it, "" for nothing.
+// Of describes the cookie of a group of offline work, "" if there is nothing to say.
 func (c *Offline) Of(group string) string {
 	s, rest := c.Status(), "and share no core with online ones"
 	switch {

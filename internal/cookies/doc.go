@@ -1,9 +1,8 @@
-// Package cookies has the threads of offline work share one core scheduling cookie, which keeps
-// them off every core that an online thread is on. It is a part of the capability isolate: offline
-// says which groups that are and where it is asked for, and has the settings written; the law of
-// it is package isolate's.
+// Package cookies gives all threads of offline work one common core scheduling cookie, so that they never share a core
+// with an online thread. It is a part of the capability isolate: package offline chooses the groups, knows where
+// the cookie is asked for, and has the settings written. Package isolate has the rules.
 //
-// A thread that is forked has the cookie of the one that forks it. Only what a runtime starts in a
-// group joins it without, so that the threads are looked at often after the groups changed, and
-// rarely later. How long threads went without is measured.
+// A forked thread inherits the cookie. Only a process that a runtime starts in a group joins without the cookie.
+// Therefore the threads are checked often after the groups changed, and rarely later. The package measures how long
+// threads went without the cookie.
 package cookies

@@ -6,36 +6,35 @@ import (
 	"github.com/berth-project/berth/internal/driver/cookie"
 )
 
-// sweep looks at all threads of groups, in as many steps as that takes: who is in a group chooses how
-// many there are.
+// sweep checks all threads of the groups in several steps: workloads decide how many threads there are.
 type sweep struct {
-	left  []string // the groups that are still to be looked at
-	under part     // of one of them, the rest is for the next step
+	left  []string // the groups that still have to be checked
+	under part     // a group that the next step continues
 }
 
-// part is a group of which some threads were looked at.
+// part is a group of which some threads were checked.
 type part struct {
 	group string
 	now   cookie.Threads
 	rest  []int
 }
 
-// looks finds out what a sweep asks. A group that is gone has no threads.
+// looks does the reads of a sweep. A group that is gone has no threads.
 type looks interface {
 	list(group string) ([]int, error)
 	see(tids []int, into *cookie.Threads) error
 	seen(group string, now cookie.Threads)
 }
 
-// extend has the sweep look at groups that are new, first, and no more at those that are gone.
+// extend puts new groups first in the sweep, and removes groups that are gone.
 func (s *sweep) extend(before, now []string) {
 	s.left = slices.DeleteFunc(s.left, func(group string) bool { return !slices.Contains(now, group) })
 	fresh := slices.DeleteFunc(slices.Clone(now), func(group string) bool { return slices.Contains(before, group) })
 	s.left = append(fresh, s.left...)
 }
 
-// step looks at no more threads than budget, and returns what is left of that. A group counts as one, too. A look that
-// fails counts for what it cost until then, also below 0: who is in a group could have as many fail as there are.
+// step checks at most budget threads, and returns the remaining budget. Each group costs 1 as well. A failed check
+// costs the threads it read, even below 0: otherwise a workload could make any number of checks fail for free.
 func (s *sweep) step(budget int, host looks) (left int, err error) {
 	for len(s.left) > 0 && budget > 0 {
 		p, resumed, err := s.resume(host)
@@ -57,13 +56,13 @@ func (s *sweep) step(budget int, host looks) (left int, err error) {
 	return budget, nil
 }
 
-// skip passes over the group at which a step ended, and returns it.
+// skip removes the group at which a step failed from the sweep, and returns it.
 func (s *sweep) skip() (group string) {
 	group, s.left, s.under = s.left[0], s.left[1:], part{}
 	return group
 }
 
-// resume returns the first group that is left, as far as it was looked at in an earlier step.
+// resume returns the first remaining group, with the threads that an earlier step checked.
 func (s *sweep) resume(host looks) (p part, resumed bool, err error) {
 	if s.under.group == s.left[0] {
 		return s.under, true, nil
@@ -72,7 +71,7 @@ func (s *sweep) resume(host looks) (p part, resumed bool, err error) {
 	return part{group: s.left[0], rest: tids}, false, err
 }
 
-// finish hands on what a group has.
+// finish reports the result of a group.
 func (s *sweep) finish(p part, resumed bool, host looks) error {
 	if resumed {
 		s.under = part{}
@@ -85,7 +84,7 @@ func (s *sweep) finish(p part, resumed bool, host looks) error {
 	return nil
 }
 
-// leave takes out what is not in the group any more: an id may be another thread's by now.
+// leave removes threads that are no longer in the group: their ids may belong to other threads now.
 func (p *part) leave(host looks) error {
 	if len(p.now.Lack) == 0 {
 		return nil

@@ -2,22 +2,22 @@ package cpuset
 
 import "fmt"
 
-// SyntaxError is text that is no CPU list or mask.
+// SyntaxError reports text that is not a valid CPU list or mask.
 type SyntaxError struct {
-	// Form is what was expected as a whole: "CPU list" or "CPU mask".
+	// Form is the expected format: "CPU list" or "CPU mask".
 	Form string
-	// Input is the text as it was given.
+	// Input is the text as the caller passed it.
 	Input string
-	// Offset is the byte of Input at which it went wrong, 0 to len(Input).
+	// Offset is the byte of Input where parsing failed, 0 to len(Input).
 	Offset int
-	// Want is what would have been allowed there.
+	// Want describes the input that is allowed at Offset.
 	Want string
 }
 
-// shown is how much of a long input an error message quotes, in bytes.
+// shown is the number of bytes of a long input that an error message quotes.
 const shown = 64
 
-// Error quotes the text, the position and what is allowed there.
+// Error quotes the input, and states the position and the allowed input there.
 func (e *SyntaxError) Error() string {
 	input := fmt.Sprintf("%q", e.Input)
 	if len(e.Input) > shown {

@@ -8,12 +8,10 @@ import (
 
 const listForm = "CPU list"
 
-// Parse reads the kernel's list format: CPU ids and ranges separated by
-// commas, in any order, such as "0-3,8,10-14". A range may carry a stride,
-// "0-31:2/4" being the first 2 of every 4. The empty string is the empty set.
-// Newlines and NUL bytes at the very end are ignored, since kernel files end
-// with the one and some recordings of them with the other. All else, also
-// spaces and ids above Max-1, is a *SyntaxError.
+// Parse reads the kernel's list format: CPU ids and ranges separated by commas, in any order, such as "0-3,8,10-14". A
+// range may have a stride: "0-31:2/4" is the first 2 of every 4 CPUs. The empty string is the empty set. Parse ignores
+// newlines and NUL bytes at the very end: kernel files end with a newline, and some recordings of them with a NUL byte.
+// Any other text, including spaces and ids above Max-1, is a *SyntaxError.
 func Parse(list string) (Set, error) {
 	p := parser{form: listForm, input: list, text: trimEnd(list)}
 	if p.text == "" {
@@ -36,8 +34,8 @@ func Parse(list string) (Set, error) {
 // String returns the set in the kernel's list format, "" for the empty set.
 func (s Set) String() string { return string(s.appendList(nil)) }
 
-// Named returns the set for people: "CPU 3", "CPUs 0-3,8", or "none". A list alone may read as
-// how many CPUs there are.
+// Named returns the set for people: "CPU 3", "CPUs 0-3,8", or "none". A reader could mistake a bare list for a number
+// of CPUs.
 func (s Set) Named() string {
 	switch s.Size() {
 	case 0:
@@ -49,8 +47,7 @@ func (s Set) Named() string {
 	}
 }
 
-// MarshalText returns the list format. It never fails. With it a Set is a JSON
-// and YAML string.
+// MarshalText returns the list format, so that a Set is a JSON and YAML string. It never fails.
 func (s Set) MarshalText() ([]byte, error) { return s.appendList([]byte{}), nil }
 
 // UnmarshalText reads the list format as Parse does.
@@ -80,8 +77,8 @@ func (s Set) appendList(b []byte) []byte {
 	return b
 }
 
-// next returns the first id from cpu on that is in the set (or, with in false,
-// that is not), Max if there is none.
+// next returns the first id >= cpu that is in the set, or that is not in the set if in is false. It returns Max if
+// there is no such id.
 func (s Set) next(cpu int, in bool) int {
 	for cpu < Max {
 		w := s.bits[cpu/wordBits]
@@ -96,15 +93,15 @@ func (s Set) next(cpu int, in bool) int {
 	return Max
 }
 
-// parser walks over one text; pos is the next byte.
+// parser reads one text; pos is the next byte.
 type parser struct {
 	form  string
-	input string // as given, for errors
-	text  string // without the kernel's end of file
+	input string // unchanged, for errors
+	text  string // without the newlines and NUL bytes at the end
 	pos   int
 }
 
-// item reads one of N, N-M, N-M:USED/GROUP into s.
+// item reads one item of the form N, N-M or N-M:USED/GROUP into s.
 func (p *parser) item(s *Set) error {
 	lo, err := p.number("a CPU id", 0, Max-1)
 	if err != nil {
@@ -160,7 +157,7 @@ func (p *parser) number(what string, lo, hi int) (int, error) {
 	return value, nil
 }
 
-// take consumes c if it is next.
+// take consumes c if c is the next byte, and reports whether it did.
 func (p *parser) take(c byte) bool {
 	if p.pos < len(p.text) && p.text[p.pos] == c {
 		p.pos++

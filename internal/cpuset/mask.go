@@ -13,11 +13,10 @@ const (
 	maskWords      = Max / maskWordBits
 )
 
-// ParseMask reads the kernel's mask format: words of 32 bits as one to eight
-// hexadecimal digits, highest word first, separated by commas, such as
-// "ff,00000000,ffffffff". A kernel built for more than Max CPUs prints more
-// words; they must be zero. The empty string is the empty set; the end of the
-// text is treated as by Parse, and errors are *SyntaxError.
+// ParseMask reads the kernel's mask format: words of 32 bits as one to eight hexadecimal digits, highest word first,
+// separated by commas, such as "ff,00000000,ffffffff". A kernel built for more than Max CPUs prints more words; they
+// must be zero. The empty string is the empty set. ParseMask ignores the same bytes at the end as Parse, and its errors
+// are *SyntaxError.
 func ParseMask(mask string) (Set, error) {
 	p := parser{form: maskForm, input: mask, text: trimEnd(mask)}
 	if p.text == "" {
@@ -37,7 +36,7 @@ func ParseMask(mask string) (Set, error) {
 	}
 }
 
-// maskWord reads one word, which is the index-th from the lowest.
+// maskWord reads one word. Its index counts from the lowest word.
 func (p *parser) maskWord(s *Set, index int) error {
 	start, value := p.pos, uint64(0)
 	for p.pos < len(p.text) && p.pos-start <= maskWordDigits {
@@ -62,8 +61,7 @@ func (p *parser) maskWord(s *Set, index int) error {
 	return nil
 }
 
-// Mask returns the set in the kernel's mask format without leading zero words
-// or digits, "0" for the empty set.
+// Mask returns the set in the kernel's mask format without leading zero words or digits. The empty set is "0".
 func (s Set) Mask() string {
 	const digits = "0123456789abcdef"
 	last, ok := s.Max()

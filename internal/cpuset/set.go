@@ -1,14 +1,12 @@
-// Package cpuset holds sets of CPUs (or of memory nodes) as plain values.
+// Package cpuset implements sets of CPUs (or of memory nodes) as plain values.
 //
-// A Set is an array of 16 machine words, one bit a CPU, for the CPUs 0 to
-// 1,023. That makes it comparable with ==, usable as a map key, safe to share
-// between goroutines, and free of allocation in every set operation. The zero
-// value is the empty set.
+// A Set is an array of 16 machine words with one bit per CPU, for the CPUs 0 to 1,023. A Set is therefore comparable
+// with ==, usable as a map key and safe to share between goroutines, and no set operation allocates. The zero value is
+// the empty set.
 //
-// Two text forms of the kernel are read and written: the list ("0-3,8", all
-// *list files and cpuset.cpus) and the mask ("ff,00000000,ffffffff", the *map
-// files). What is not exactly one of them is refused with a SyntaxError that
-// says at which byte and what was expected there; nothing is ever dropped.
+// The package reads and writes two text formats of the kernel: the list ("0-3,8", in all *list files and cpuset.cpus)
+// and the mask ("ff,00000000,ffffffff", in the *map files). It refuses all other text with a SyntaxError, which states
+// the byte and the expected input there. It never drops a part of the input.
 package cpuset
 
 import (
@@ -17,8 +15,8 @@ import (
 	"math/bits"
 )
 
-// Max is the number of CPUs that a Set can hold: ids are 0 to Max-1. It is the
-// size of the kernel's own cpu_set_t in user space.
+// Max is the number of CPUs that a Set can hold: ids are 0 to Max-1. The kernel's cpu_set_t for user space has the same
+// size.
 const Max = 1024
 
 const (
@@ -26,25 +24,23 @@ const (
 	words    = Max / wordBits
 )
 
-// Set is a set of CPU ids in 0 to Max-1. The zero value is empty; two sets are
-// equal exactly when they are ==.
+// Set is a set of CPU ids in 0 to Max-1. The zero value is empty. Two sets are equal exactly when they are ==.
 type Set struct {
 	bits [words]uint64
 }
 
-// RangeError is a CPU id that no Set can hold.
+// RangeError reports a CPU id that is outside the range of a Set.
 type RangeError struct {
-	// CPU is the id.
 	CPU int
 }
 
-// Error names the id and what is allowed.
+// Error states the id and the allowed range.
 func (e *RangeError) Error() string {
 	return fmt.Sprintf("CPU %d: allowed: 0 to %d", e.CPU, Max-1)
 }
 
-// Of returns the set of the given CPUs, in any order, repeated or not. A CPU
-// outside 0 to Max-1 is a *RangeError.
+// Of returns the set of the given CPUs, in any order, with or without duplicates. A CPU outside 0 to Max-1 is a
+// *RangeError.
 func Of(cpus ...int) (Set, error) {
 	var s Set
 	for _, cpu := range cpus {
@@ -56,13 +52,12 @@ func Of(cpus ...int) (Set, error) {
 	return s, nil
 }
 
-// Contains reports whether cpu is in the set; false for an id no set can hold.
+// Contains reports whether cpu is in the set. It is false for an id outside 0 to Max-1.
 func (s Set) Contains(cpu int) bool {
 	return valid(cpu) && s.bits[cpu/wordBits]&bit(cpu) != 0
 }
 
-// Add returns the set with cpu. An id outside 0 to Max-1 adds nothing: check
-// ids that come from outside with Of.
+// Add returns the set with cpu. Add ignores an id outside 0 to Max-1: check untrusted ids with Of.
 func (s Set) Add(cpu int) Set {
 	if valid(cpu) {
 		s.bits[cpu/wordBits] |= bit(cpu)
@@ -168,8 +163,8 @@ func (s Set) All() iter.Seq[int] {
 	}
 }
 
-// Compare orders sets by their lowest CPUs: negative when s comes before t, 0
-// when they are equal. The empty set comes last, as its first CPU is nowhere.
+// Compare orders sets by their lowest CPUs: it is negative when s comes before t, and 0 when they are equal. The empty
+// set comes last.
 func (s Set) Compare(t Set) int {
 	for i := range s.bits {
 		diff := s.bits[i] ^ t.bits[i]
@@ -184,7 +179,7 @@ func (s Set) Compare(t Set) int {
 	return 0
 }
 
-// fill sets lo to hi, which the caller has checked.
+// fill adds lo to hi, which the caller has checked.
 func (s *Set) fill(lo, hi int) {
 	for cpu := lo; cpu <= hi; cpu++ {
 		s.bits[cpu/wordBits] |= bit(cpu)

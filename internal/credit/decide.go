@@ -7,44 +7,42 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// The bounds of the time between two looks at a group.
+// The bounds of the time between two samples of a group.
 const (
 	MinLook = 50 * time.Millisecond
 	MaxLook = time.Second
 )
 
-// Decision is what a look leads to.
+// Decision is the result of a sample.
 type Decision struct {
-	// Quota is what should stand now, in microseconds in Facts.Period.
+	// Quota is the quota that the group should have now, in microseconds in Facts.Period.
 	Quota unit.Micros
-	// Write is true when Quota does not stand yet and its write is paid for.
-	// Every write refills the group's pool, so that also putting a limit back
-	// which somebody else lowered waits for credit.
+	// Write is true if Quota is not in effect yet and credit pays for its write. Every write refills the group's pool,
+	// so restoring a limit that another program lowered also waits for credit.
 	Write bool
-	// Next is the time until the next look is due, MinLook to MaxLook. At a
-	// quota above the limit every moment of delay beyond it is uncovered.
+	// Next is the time until the next sample is due, MinLook to MaxLook. If the quota is above the limit, credit does
+	// not cover any delay beyond it.
 	Next time.Duration
-	// Reason says why.
+	// Reason is the reason for the decision.
 	Reason Reason
-	// Target is the quota that would stand if credit were no object.
+	// Target is the quota that Decide would choose with enough credit.
 	Target unit.Micros
 	// Capacity is C in CPU-seconds; 0 without a credit limit.
 	Capacity unit.CPUSeconds
-	// Reserve is R: the credit that is kept back, because lowering the quota
-	// hands out up to that much once more.
+	// Reserve is R: the credit that is held back, because lowering the quota gives the group up to that much once
+	// more.
 	Reserve unit.CPUSeconds
-	// Exposure is E: what the group can use at Quota until the next look; at
-	// Target until MinLook when the quota stands at the limit.
+	// Exposure is E: what the group can use at Quota until the next sample. If the quota is at the limit, it is what
+	// the group can use at Target until MinLook.
 	Exposure unit.CPUSeconds
-	// Needed is the credit at which the quota may be raised to Target; while
-	// it stands there, the credit below which it is lowered.
+	// Needed is the credit at which the quota may be raised to Target. While the quota is at Target, it is the credit
+	// below which the quota is lowered.
 	Needed unit.CPUSeconds
 }
 
-// Decide brings the account up to the look f and says which quota should stand
-// until the next look. cadence is how often the caller would like to look;
-// it is kept within MinLook and MaxLook, and shortened when the credit is so
-// small that it could run into the reserve before.
+// Decide updates the account to the sample f and returns the quota to use until the next sample. cadence is the
+// interval that the caller prefers. It is limited to MinLook and MaxLook, and shortened if the credit could reach the
+// reserve earlier.
 func Decide(p Policy, l Ledger, f Facts, cadence time.Duration) (Ledger, Decision) {
 	l = l.Advance(f, p)
 	d := Decision{
@@ -67,14 +65,13 @@ func Decide(p Policy, l Ledger, f Facts, cadence time.Duration) (Ledger, Decisio
 	return l, d
 }
 
-// below reports whether a quota stands that is lower than the limit.
+// below reports whether the current quota is lower than the limit.
 func (f Facts) below() bool { return f.Standing >= 0 && f.Standing < f.LimitQuota }
 
-// above reports whether a quota stands that is higher than the limit.
+// above reports whether the current quota is higher than the limit.
 func (f Facts) above() bool { return f.Standing < 0 || f.Standing > f.LimitQuota }
 
-// refusal returns why the quota stands at the limit whatever the credit is,
-// Unset when only credit decides.
+// refusal returns why the quota is at the limit regardless of credit, or Unset if only credit decides.
 func (f Facts) refusal(p Policy) Reason {
 	switch limit := f.Limit(); {
 	case limit <= 0 || f.CPUs <= 0 || f.Slice < 0 || f.Tick < 0 || f.Burst < 0:
@@ -92,13 +89,14 @@ func (f Facts) refusal(p Policy) Reason {
 	return Unset
 }
 
-// stand returns the credit at which the quota of an exposure may go on standing.
+// stand returns the credit at which the quota of an exposure may remain in effect.
 func (f Facts) stand(x exposure) unit.CPUSeconds {
 	return f.reserve() + x.within(MinLook) - f.Limit().Over(MinLook)
 }
 
-// Reach is the highest rate that a group can come to with this policy, whatever the node leaves it: its limit where it
-// is never raised, because something else refuses that or its full credit does not pay for the smallest raise.
+// Reach returns the highest rate that a group can reach with this policy, regardless of the node guard. It is the
+// limit for a group that is never raised: something else refuses that, or its full credit does not pay for the
+// smallest raise.
 func Reach(p Policy, f Facts) unit.CPUs {
 	f.Ceiling = unit.CPUs(math.Inf(1))
 	limit, capacity := f.Limit(), p.Capacity(f.Limit())
@@ -109,7 +107,7 @@ func Reach(p Policy, f Facts) unit.CPUs {
 	return min(unit.Rate(target, f.Period), unit.CPUs(f.CPUs))
 }
 
-// weigh decides between the target and the limit by what credit there is.
+// weigh chooses between the target and the limit according to the credit.
 func (l Ledger) weigh(p Policy, f Facts, d Decision) Decision {
 	target, reason := f.Target(p)
 	x := f.exposureAt(target)

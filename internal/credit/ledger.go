@@ -6,31 +6,28 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Ledger is the account of one group: how much CPU time it may still use above
-// its limit. It is a plain value that survives a restart of the agent as JSON,
-// within one boot: At is a moment of that boot's monotonic clock.
+// Ledger is the account of one group: how much CPU time it may still use above its limit. It is a plain value that
+// survives a restart of the agent as JSON, within one boot: At is a time on that boot's monotonic clock.
 type Ledger struct {
-	// Credit is what is left, in CPU-seconds. A negative credit is a debt.
+	// Credit is the remaining credit in CPU-seconds. A negative credit is a debt.
 	Credit unit.CPUSeconds `json:"creditCPUSeconds"`
 	// Usage is the group's counter when Credit was computed.
 	Usage unit.CPUTime `json:"usageNanoseconds"`
-	// Beside is Facts.Beside.Usage as it was then.
+	// Beside is Facts.Beside.Usage when Credit was computed.
 	Beside unit.CPUTime `json:"besideNanoseconds,omitempty"`
-	// At is when that was, on the monotonic clock.
+	// At is the time on the monotonic clock when Credit was computed.
 	At time.Duration `json:"atNanoseconds"`
-	// Limit is the limit that held then, in CPUs.
+	// Limit is the limit at that time, in CPUs.
 	Limit unit.CPUs `json:"limitCPUs"`
-	// Raised is true while the quota stands above the limit.
+	// Raised is true while the quota is above the limit.
 	Raised bool `json:"raised"`
-	// Lowered is true from the look at which credit ran out until the quota
-	// is raised again.
+	// Lowered is true from the sample at which credit ran out until the quota is raised again.
 	Lowered bool `json:"lowered"`
 }
 
-// Open starts the account of a group seen for the first time. It is full: a
-// group that was never above its limit owes nothing. A group found standing
-// above its limit without an account (foundRaised) starts at 0 instead, since
-// nobody knows what it has used up.
+// Open starts the account of a group that is seen for the first time. The account is full: a group that was never
+// above its limit owes nothing. A group whose quota is found above its limit without an account (foundRaised) starts
+// at 0, because nobody knows what it has used.
 func Open(p Policy, f Facts, foundRaised bool) Ledger {
 	l := Ledger{Usage: f.Usage, Beside: f.Beside.Usage, At: f.At, Limit: f.Limit(), Raised: foundRaised, Lowered: foundRaised}
 	if !foundRaised && !p.Unlimited() {
@@ -39,20 +36,18 @@ func Open(p Policy, f Facts, foundRaised bool) Ledger {
 	return l
 }
 
-// Advance brings the account up to the look f: the limit over the time passed
-// comes in, the CPU time used goes out, and what exceeds the capacity is lost.
-// The credit is not kept from going negative. Advancing twice by the same facts
-// changes nothing.
+// Advance updates the account to the sample f. It adds the limit over the time passed, subtracts the CPU time used,
+// and discards what exceeds the capacity. The credit may become negative. Advancing twice by the same facts changes
+// nothing.
 //
-// When the limit changed in between, nobody saw when: the smaller of the two
-// counts. While it is not known nothing changes. A clock that went back counts as no time. A counter that went back
-// was reset or belongs to a new group: all it shows is charged and no time is
-// credited. Without a credit limit the credit is 0, so that a policy which
-// introduces one later starts from nothing.
+// If the limit changed in between, the time of the change is not known, so the smaller limit applies. While the limit
+// is not known, nothing changes. If the clock went back, no time has passed. A counter that went back was reset or
+// belongs to a new group: all its use is charged and no time is credited. Without a credit limit the credit is 0, so
+// that a policy that introduces a credit limit later starts from nothing.
 func (l Ledger) Advance(f Facts, p Policy) Ledger {
 	limit := f.Limit()
 	if f.LimitQuota == 0 && l.Limit > 0 {
-		return l // not known at the moment: the next look brings what passed until then
+		return l // not known at the moment: the next sample covers the time until then
 	}
 	passed, used := f.At-l.At, f.Usage.Since(l.Usage).Seconds()
 	if used < 0 {
@@ -71,11 +66,9 @@ func (l Ledger) Advance(f Facts, p Policy) Ledger {
 	return l
 }
 
-// most returns the credit to which the account is cut after a look before which
-// used CPU-seconds went out: the capacity less what may have been used in one
-// go after an idle time that had filled the account already. At the limit a
-// group cannot use more than the reserve in one go. Above it, no more than the
-// capacity is presumed, so that the silence of an agent makes no debts.
+// most returns the greatest credit after a sample that charged used CPU-seconds: the capacity minus what the group may
+// have used at once after idle time that had already filled the account. At the limit, a group cannot use more than
+// the reserve at once. Above it, no more than the capacity is presumed, so that a silent agent causes no debts.
 func (l Ledger) most(f Facts, p Policy, used unit.CPUSeconds) unit.CPUSeconds {
 	capacity := p.Capacity(f.Limit())
 	surge := min(used, capacity)
@@ -85,8 +78,7 @@ func (l Ledger) most(f Facts, p Policy, used unit.CPUSeconds) unit.CPUSeconds {
 	return capacity - surge
 }
 
-// besideSince returns what was used beside the group since an earlier look. The counter
-// begins anew with the agent.
+// besideSince returns what was used beside the group since an earlier sample. The counter restarts with the agent.
 func (f Facts) besideSince(earlier unit.CPUTime) unit.CPUSeconds {
 	used := f.Beside.Usage.Since(earlier)
 	if used < 0 {

@@ -2,54 +2,48 @@ package credit
 
 import "fmt"
 
-// Reason says why a decision is what it is. The texts are stable: metrics and
-// JSON carry them.
+// Reason is the reason for a decision. The texts are stable: metrics and JSON carry them.
 type Reason int
 
-// The reasons of a decision. Up to GuardCapped the quota stands above the
-// limit, from there on at the limit.
+// The reasons of a decision. From AtCeiling to GuardCapped the quota is above the limit; for later reasons it is at
+// the limit.
 const (
-	// Unset is no decision yet.
+	// Unset means that nothing is decided yet.
 	Unset Reason = iota
 	// AtCeiling is the policy's full ceiling, paid for by credit.
 	AtCeiling
 	// NoLimitOnCredit is the full ceiling of a policy that keeps no account.
 	NoLimitOnCredit
-	// AncestorCapped is a quota above the limit, but no higher than an
-	// ancestor's.
+	// AncestorCapped is a quota above the limit that an ancestor's quota bounds.
 	AncestorCapped
-	// GuardCapped is a quota above the limit, but no higher than the group's
-	// share of what the node has left.
+	// GuardCapped is a quota above the limit that the group's share of the node's remaining CPU time bounds.
 	GuardCapped
 	// Off is a policy that does not move the quota.
 	Off
-	// Incomplete is a group without a limit, or facts without which nothing
-	// can be decided: no CPUs, no period.
+	// Incomplete is a group without a limit, or facts that lack something necessary: CPUs or a period.
 	Incomplete
-	// Unenforced is a kernel that holds no group to its quota, because a BPF scheduler has
-	// all threads.
+	// Unenforced is a kernel that enforces no group's quota, because a BPF scheduler schedules all threads.
 	Unenforced
-	// NothingToGain is a limit that no CPU set of this size can exceed, or a
-	// ceiling that is the limit.
+	// NothingToGain is a limit that no CPU set of this size can exceed, or a ceiling equal to the limit.
 	NothingToGain
 	// AncestorCap is an ancestor whose own limit is no higher than the group's.
 	AncestorCap
-	// GuardFull is a node on which nothing is left to share out.
+	// GuardFull is a node with nothing left to share.
 	GuardFull
-	// CreditTooSmall is a policy whose full credit could not pay for one look's
-	// worth of the ceiling: the group is never raised.
+	// CreditTooSmall is a policy whose full credit could not pay for the ceiling until one sample: the group is never
+	// raised.
 	CreditTooSmall
-	// NoCredit is a group that has used up its credit.
+	// NoCredit is a group that has used its credit.
 	NoCredit
-	// Recovering is a group that could stand above its limit again, but has
-	// not yet saved the tenth of its capacity that keeps writes few.
+	// Recovering is a group that has enough credit again to be above its limit, but has not yet saved the additional
+	// tenth of its capacity that makes writes rare.
 	Recovering
 )
 
-// Raised reports whether the quota of such a decision stands above the limit.
+// Raised reports whether the quota of a decision with this reason is above the limit.
 func (r Reason) Raised() bool { return r >= AtCeiling && r <= GuardCapped }
 
-// said are the stable name of a reason, and what it means in words.
+// said holds the stable name of a reason and its meaning in words.
 type said struct{ name, meaning string }
 
 func (r Reason) said() said {
@@ -78,7 +72,7 @@ func (r Reason) said() said {
 // String returns the stable name of r, as in "NoCredit".
 func (r Reason) String() string { return r.said().name }
 
-// Meaning says in words what the reason of this name means, "" where none has the name.
+// Meaning returns in words what the reason with this name means, or "" if no reason has the name.
 func Meaning(name string) string {
 	for r := Unset; r.said().meaning != ""; r++ {
 		if r.said().name == name {

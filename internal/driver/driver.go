@@ -1,16 +1,16 @@
-// Package driver lists the kinds of target that Berth can write. One more is a room
-// below this one, and a line in each of the two functions here.
+// Package driver lists the kinds of target that Berth can write. A new kind is a package below this directory and a
+// line in each of the functions Kinds (or OfHost) and Values.
 //
-//	boot        the files by which the machine boots
-//	cgroupfile  files of control groups, and lists of systemd's units
-//	cookie      core scheduling cookies of the threads of control groups
-//	hostfile    files below /proc/sys and /sys
-//	irq         the CPUs that serve interrupts
-//	irqbalance  the interrupts that irqbalance leaves alone
-//	thread      the scheduling policy and slice of the threads of control groups
+//	boot        the files by which the machine boots.
+//	cgroupfile  files of control groups, and lists of systemd's units.
+//	cookie      core scheduling cookies of the threads of control groups.
+//	hostfile    files below /proc/sys and /sys.
+//	irq         the CPUs that serve interrupts.
+//	irqbalance  the interrupts that irqbalance leaves alone.
+//	thread      the scheduling policy and slice of the threads of control groups.
 //
-// What a kind says of its values goes to plan and journal, the whole of it to apply;
-// none of those knows any kind by name.
+// The packages plan and journal use only what a kind says about its values; apply uses the whole kind. None of the
+// three knows a kind by name.
 package driver
 
 import (
@@ -32,8 +32,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Kinds returns every kind of target of a host. Without units, nil, what systemd has
-// to write is refused.
+// Kinds returns every kind of target of a host. If units is nil, targets that systemd has to write are refused.
 func Kinds(host *cgroup.Host, units cgroupfile.Units) apply.Kinds {
 	kinds := cgroupfile.Kinds(host, units)
 	maps.Copy(kinds, cookie.Kinds(host))
@@ -51,7 +50,7 @@ func OfHost(root *hostfs.Root) apply.Kinds {
 	return kinds
 }
 
-// Target is the target of a file of a knob, as it is at this moment.
+// Target returns the target that a knob's file is at this moment.
 func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	if irq.Is(file) {
 		return irq.Target(root, file)
@@ -62,8 +61,7 @@ func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	return hostfile.Target(file)
 }
 
-// Values returns what the same kinds say of their values without a host, which is
-// what the journal needs.
+// Values returns what the same kinds say about their values without a host. The journal needs only that.
 func Values() plan.Kinds {
 	values := cgroupfile.Values()
 	maps.Copy(values, cookie.Values())
@@ -75,7 +73,7 @@ func Values() plan.Kinds {
 	return values
 }
 
-// Phase is the part of an apply in which a target of a host profile is written.
+// Phase returns the part of an apply in which a target of a host profile is written.
 func Phase(t plan.Target) knob.Phase {
 	switch {
 	case IsInterrupt(t), IsBan(t):
@@ -94,24 +92,24 @@ func Phase(t plan.Target) knob.Phase {
 	return knob.PhaseAt(t.Object + "/" + t.Knob)
 }
 
-// IsReadOnly says that an error is about a target that the kernel has for reading only.
+// IsReadOnly reports whether an error is about a target that the kernel does not let anybody write.
 func IsReadOnly(err error) bool {
 	return errors.Is(err, hostfile.ErrReadOnly) || errors.Is(err, irq.ErrManaged)
 }
 
-// IsBan says that a target is what another program leaves alone, and nothing of the kernel's.
+// IsBan reports whether a target is a list of interrupts that irqbalance leaves alone. The kernel has no such list.
 func IsBan(t plan.Target) bool { return t.Driver == irqbalance.Driver }
 
-// IsInterrupt says that a target is the CPUs of an interrupt.
+// IsInterrupt reports whether a target is the CPUs of an interrupt.
 func IsInterrupt(t plan.Target) bool { return t.Driver == irq.Driver }
 
-// IsUnit says that a target is what a unit's group or its threads have.
+// IsUnit reports whether a target is a knob of a unit's group or of the group's threads.
 func IsUnit(t plan.Target) bool { return cgroupfile.IsGroup(t) || t.Driver == thread.Driver }
 
-// IsBoot says that a target is a file by which the machine boots.
+// IsBoot reports whether a target is a file by which the machine boots.
 func IsBoot(t plan.Target) bool { return t.Driver == boot.Driver }
 
-// Shown is a value of a target for people: of a file by which the machine boots not its text.
+// Shown returns a value of a target for people. For a file by which the machine boots it leaves out the text.
 func Shown(t plan.Target, v plan.Value) plan.Value {
 	if IsBoot(t) {
 		return boot.Shown(v)
@@ -119,6 +117,6 @@ func Shown(t plan.Target, v plan.Value) plan.Value {
 	return v
 }
 
-// EndsWithUnit says that a target of a unit ends with the unit's group: systemd gives a list that it
-// was asked for to the next group, too.
+// EndsWithUnit reports whether a unit's target ends with the unit's group. A list that systemd was asked for does not:
+// systemd also gives it to the unit's next group.
 func EndsWithUnit(t plan.Target) bool { return IsUnit(t) && t.Driver != cgroupfile.UnitDriver }

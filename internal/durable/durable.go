@@ -1,6 +1,6 @@
-// Package durable replaces files of this program's own: a crash, or a power cut, leaves the old
-// content or the new one, whole. What it wrote, but by Rewrite without sync, is there after a power cut. Files that are the host's
-// are replaced by package hostwrite.
+// Package durable replaces Berth's own files: after a crash or a power cut a file has the old content or the new
+// content, whole. A completed write survives a power cut, except for Rewrite without sync. Package hostwrite replaces
+// files of the host.
 package durable
 
 import (
@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Replace replaces a file, or makes it, with this content and mode. After an error the file is as it
-// was, or as it was to be. Of several calls at the same time one is the last: the file has what that
-// one was given. A draft that a killed call left goes with the next call after an hour.
+// Replace replaces a file, or makes it, with this content and mode. After an error the file has the old content or the
+// new content. If several calls run at the same time, the file has the content of the last call. A killed call may
+// leave a draft, which a later Replace removes after an hour.
 func Replace(name string, content []byte, mode fs.FileMode) error {
 	draft, err := os.CreateTemp(filepath.Dir(name), draftOf(name)+"*")
 	if err != nil {
@@ -27,8 +27,9 @@ func Replace(name string, content []byte, mode fs.FileMode) error {
 	return finish(draft, name, content, mode, true)
 }
 
-// Rewrite does the same in a directory that nobody else writes meanwhile, as it is locked: a draft that a killed
-// call left is overwritten. Without sync it waits for no disk, and a power cut may leave an empty file.
+// Rewrite is like Replace, for a directory that is locked, so that no other program writes there at the same time. It
+// overwrites a draft that a killed call left. Without sync it does not wait for the disk, and a power cut may leave an
+// empty file.
 func Rewrite(name string, content []byte, mode fs.FileMode, sync bool) error {
 	draft, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -37,7 +38,7 @@ func Rewrite(name string, content []byte, mode fs.FileMode, sync bool) error {
 	return finish(draft, name, content, mode, sync)
 }
 
-// finish fills a draft and gives it the name of the file.
+// finish writes a draft and renames it to the name of the file.
 func finish(draft *os.File, name string, content []byte, mode fs.FileMode, sync bool) error {
 	_, err := draft.Write(content)
 	err = errors.Join(err, draft.Chmod(mode))
@@ -57,12 +58,12 @@ func finish(draft *os.File, name string, content []byte, mode fs.FileMode, sync 
 	return nil
 }
 
-// draftOf begins the names of the drafts of a file; a number follows.
+// draftOf returns the prefix of a file's draft names; a number follows.
 func draftOf(name string) string { return "." + filepath.Base(name) + "." }
 
-// clean removes the drafts of a file from before a moment, best effort.
+// clean removes the drafts of a file from before a time, best effort.
 func clean(name string, before time.Time) {
-	all, _ := os.ReadDir(filepath.Dir(name)) // of a directory that cannot be read they stay
+	all, _ := os.ReadDir(filepath.Dir(name)) // drafts in an unreadable directory stay
 	for _, e := range all {
 		number, is := strings.CutPrefix(e.Name(), draftOf(name))
 		if !is || number == "" || strings.Trim(number, "0123456789") != "" {
@@ -74,7 +75,7 @@ func clean(name string, before time.Time) {
 	}
 }
 
-// SyncDir has the names in a directory on disk.
+// SyncDir syncs the entries of a directory to disk.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,12 +1,11 @@
 package evidence
 
-// jitter is how much longer or shorter than agreed a block is at most.
+// jitter is the greatest relative difference of a block from the agreed length.
 const jitter = 0.2
 
-// Schedule says of a pair (0, 1, …) whether its first block is the one with the
-// change, and how long both blocks are, relative to the agreed length: 0.8 to 1.2,
-// so that they do not fall in step with a cron job. The same seed gives the same
-// answers: a trial that goes on after a crash throws no coin twice.
+// Schedule reports for a pair (0, 1, …) whether its first block has the change. It also returns the length of both
+// blocks relative to the agreed length, 0.8 to 1.2, so that they do not align with a cron job. The same seed gives the
+// same results, so a trial that continues after a crash tosses no coin twice.
 func Schedule(seed uint64, pair int) (changeFirst bool, stretch float64) {
 	coin := mix(mix(seed) + uint64(pair))
 	const denominator = 1 << 53

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Rule says when a trial ends. It is fixed before the first pair.
+// Rule determines when a trial ends. It is fixed before the first pair.
 type Rule struct {
-	// Candidates is how many changes are tried, this one among them: 1 or more.
+	// Candidates is how many changes are tried, including this change: 1 or more.
 	Candidates int
-	// HigherIsBetter is true of a rate, false of a time.
+	// HigherIsBetter is true for a rate, false for a time.
 	HigherIsBetter bool
-	// Alpha is how often a change that does nothing may be called better, over all
-	// candidates. Harm is the same for worse and for noDifference.
+	// Alpha is the greatest probability of "better" for a change that does nothing, over all candidates. Harm is the
+	// same for "worse" and "noDifference".
 	Alpha, Harm float64
-	// Delta is the gain that is worth having, as a share: 0.05 is 5 %.
+	// Delta is the smallest gain that matters, as a fraction: 0.05 is 5 %.
 	Delta float64
-	// Least pairs come before "better"; Most end the trial.
+	// Least is the number of pairs required for "better"; Most pairs end the trial.
 	Least, Most int
 }
 
-// Standard is the rule for one change, of a value of which less is better.
+// Standard returns the rule for one change, for a value that is better if it is lower.
 func Standard() Rule {
 	return Rule{Candidates: 1, Alpha: 0.01, Harm: 0.05, Delta: 0.05, Least: 8, Most: 60}
 }
@@ -34,17 +34,17 @@ func (r Rule) check() error {
 	return nil
 }
 
-// Pair is what two adjacent blocks measured, both above 0. A share or a count that
-// may be 0 has 0.5 added to both.
+// Pair has the measurements of two adjacent blocks, both above 0. If a fraction or a count may be 0, 0.5 is added to
+// both.
 type Pair struct {
 	With    float64 `json:"with"`
 	Without float64 `json:"without"`
 }
 
-// Verdict is what a trial says of the change.
+// Verdict is the judgment of a trial on the change.
 type Verdict string
 
-// Verdicts. Undecided means that the trial goes on.
+// The verdicts. Undecided means that the trial continues.
 const (
 	Undecided    Verdict = ""
 	Better       Verdict = "better"
@@ -53,27 +53,27 @@ const (
 	Noisy        Verdict = "noisy"
 )
 
-// Result is a trial after some pairs.
+// Result is the state of a trial after some pairs.
 type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Pairs   int     `json:"pairs"`
-	// Ratio is with over without: the median of the means of all two pairs. Low and High
-	// are the interval; both are 0 while too few pairs bound it.
+	// Ratio is with over without: the median of the means of all two pairs. Low and High are the ends of the interval;
+	// both are 0 while too few pairs bound it.
 	Ratio float64 `json:"ratio"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Gain and Harm are the two processes at no effect.
+	// Gain and Harm are the values of the two processes at no effect.
 	Gain float64 `json:"gain"`
 	Harm float64 `json:"harm"`
 }
 
-// Trial collects pairs. It is for one goroutine.
+// Trial collects pairs. One goroutine at a time may use it.
 type Trial struct {
 	rule Rule
 	d    []float64 // ln(with/without), negative is better
 }
 
-// New begins a trial. A rule out of its range is ErrValue.
+// New begins a trial. It returns ErrValue if the rule is out of its range.
 func New(rule Rule) (*Trial, error) {
 	if err := rule.check(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func New(rule Rule) (*Trial, error) {
 	return &Trial{rule: rule}, nil
 }
 
-// Add takes the next pair. A value that is not above 0 and finite is ErrValue.
+// Add adds the next pair. It returns ErrValue if a value is not above 0 and finite.
 func (t *Trial) Add(p Pair) error {
 	d := math.Log(p.With / p.Without)
 	if !(p.With > 0 && p.Without > 0) || math.IsInf(d, 0) || math.IsNaN(d) {
@@ -91,7 +91,7 @@ func (t *Trial) Add(p Pair) error {
 	return nil
 }
 
-// sign turns a difference so that negative is better.
+// sign returns the factor that makes negative differences better.
 func (t *Trial) sign() float64 {
 	if t.rule.HigherIsBetter {
 		return -1
@@ -99,8 +99,8 @@ func (t *Trial) sign() float64 {
 	return 1
 }
 
-// Verdict says whether the trial is over. Asking after every pair, or once, is equally
-// right; the first verdict counts.
+// Verdict returns the verdict so far. The caller may ask once or after every pair; the first verdict other than
+// Undecided is valid.
 func (t *Trial) Verdict() Verdict {
 	n := len(t.d)
 	gain, harm := processes(t.d, 0)
@@ -111,7 +111,7 @@ func (t *Trial) Verdict() Verdict {
 		return Worse
 	case gain >= float64(t.rule.Candidates)/t.rule.Alpha && n >= t.rule.Least:
 		return Better
-	case small >= enough && centre(t.d) < -little: // beyond that it is on its way to worse
+	case small >= enough && centre(t.d) < -little: // beyond that the trial approaches Worse
 		return NoDifference
 	case n >= t.rule.Most:
 		return Noisy
@@ -119,7 +119,7 @@ func (t *Trial) Verdict() Verdict {
 	return Undecided
 }
 
-// Result looks at the trial.
+// Result returns the state of the trial.
 func (t *Trial) Result() Result {
 	r := Result{Verdict: t.Verdict(), Pairs: len(t.d)}
 	r.Gain, r.Harm = processes(t.d, 0)
@@ -168,8 +168,8 @@ func processes(d []float64, theta float64) (below, above float64) {
 	return below, above
 }
 
-// upperQuartile is the smallest value with three quarters of all at or below it. It is
-// above 0 whenever the largest is: a quartile of 0 means that ties fill the rest.
+// upperQuartile returns the smallest value with three quarters of all values at or below it. It is above 0 whenever
+// the largest value is: if the quartile is 0, the largest value replaces it.
 func upperQuartile(sorted []float64) float64 {
 	q := sorted[(3*len(sorted)+3)/4-1]
 	if q == 0 {
@@ -178,8 +178,8 @@ func upperQuartile(sorted []float64) float64 {
 	return q
 }
 
-// interval returns the ends of the set of theta for which the mean of both processes
-// stays below limit; an end that nothing bounds is infinite.
+// interval returns the ends of the set of theta for which the mean of both processes is below limit. An unbounded end
+// is infinite.
 func interval(d []float64, limit float64) (low, high float64) {
 	inside := func(theta float64) bool {
 		below, above := processes(d, theta)
@@ -188,11 +188,11 @@ func interval(d []float64, limit float64) (low, high float64) {
 	middle := centre(d)
 	width := slices.Max(d) - slices.Min(d) + 1e-9
 	end := func(direction float64) float64 {
-		far := middle + direction*2*width // here all signs are equal and all bets whole
+		far := middle + direction*2*width // here all signs are equal and all bets are full
 		if inside(far) {
 			return direction * math.Inf(1)
 		}
-		// The set may have gaps: the outermost point of it that a grid finds, then halved.
+		// The set may have gaps. The grid finds its outermost point, which bisection then refines.
 		const steps, halvings = 200, 40
 		near := middle
 		for i := range steps {
@@ -215,7 +215,7 @@ func interval(d []float64, limit float64) (low, high float64) {
 	return end(-1), end(1)
 }
 
-// centre is the median of the means of all two differences (Hodges and Lehmann).
+// centre returns the median of the means of all two differences (Hodges and Lehmann).
 func centre(d []float64) float64 {
 	var means []float64
 	for i := range d {

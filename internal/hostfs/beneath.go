@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beneath opens name below a held directory, with one system call: openat2, of Linux 5.6, goes
-// the whole way and lets nothing escape. os.Root opens each directory on the way, and each
-// file with five calls more, for a poller that cannot be used for files of the kernel.
-// Where openat2 is missing or refused, os.Root decides, and says why.
+// beneath opens name below a directory that is kept open, with one system call: openat2 (Linux 5.6) resolves the whole
+// path and lets nothing escape. os.Root opens each directory on the way. For each file it also makes five more calls,
+// for a poller that cannot be used for kernel files. Where openat2 is missing or refused, beneath falls back to
+// os.Root, which decides and explains the error.
 func beneath(at *os.File, name string, flag int) (*os.File, error) {
 	f, err := openat2(at, name, flag)
 	if err == nil || isAnswer(err) {
@@ -23,7 +23,7 @@ func beneath(at *os.File, name string, flag int) (*os.File, error) {
 	return walk(at, name, flag)
 }
 
-// isAnswer says that an error of openat2 is about the file: os.Root has nothing to add.
+// isAnswer reports whether an error of openat2 concerns the file itself, so that os.Root cannot add anything.
 func isAnswer(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrClosed) }
 
 func openat2(at *os.File, name string, flag int) (*os.File, error) {
@@ -35,7 +35,7 @@ func openat2(at *os.File, name string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller names the path
 	}
-	fd, err := -1, os.ErrClosed // which it stays only where the directory is
+	fd, err := -1, os.ErrClosed // stays only if the directory is closed
 	_ = conn.Control(func(dir uintptr) {
 		fd, err = retry(func() (int, error) { return unix.Openat2(int(dir), name, &how) })
 	})
@@ -45,7 +45,7 @@ func openat2(at *os.File, name string, flag int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(at.Name(), name)), nil
 }
 
-// walk is beneath by os.Root.
+// walk is beneath with os.Root.
 func walk(at *os.File, name string, flag int) (*os.File, error) {
 	root, err := rootAt(at)
 	if err != nil {
@@ -55,7 +55,7 @@ func walk(at *os.File, name string, flag int) (*os.File, error) {
 	return root.OpenFile(name, flag, 0) //nolint:wrapcheck // the caller names the path
 }
 
-// rootAt is the held directory as an os.Root.
+// rootAt returns the open directory as an os.Root.
 func rootAt(at *os.File) (*os.Root, error) {
 	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
 	runtime.KeepAlive(at)
@@ -65,7 +65,7 @@ func rootAt(at *os.File) (*os.Root, error) {
 	return root, nil
 }
 
-// stat describes what name means below a held directory.
+// stat returns the FileInfo of name below an open directory.
 func stat(at *os.File, name string) (fs.FileInfo, error) {
 	f, err := openat2(at, name, unix.O_PATH)
 	switch {

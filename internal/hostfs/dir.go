@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID identifies a directory for as long as the machine runs: the kernel gives
-// a cgroup directory that is made again another inode number. It does not
-// identify anything after a reboot.
+// ID identifies a directory for as long as the machine runs: a cgroup directory that is made again gets another inode
+// number. It does not identify anything after a reboot.
 type ID struct {
 	// Dev is the device number of the file system.
 	Dev uint64 `json:"dev"`
@@ -26,7 +25,7 @@ type ID struct {
 // String returns the identity as "dev:ino".
 func (id ID) String() string { return fmt.Sprintf("%d:%d", id.Dev, id.Ino) }
 
-// Dir is one held directory. It is safe for concurrent use.
+// Dir is one directory that is kept open. It is safe for concurrent use.
 type Dir struct {
 	root *Root
 	dir  *os.File
@@ -37,16 +36,16 @@ type Dir struct {
 	lock *os.File // nil without a lock
 }
 
-// Dir holds the sub directory name. A missing one is fs.ErrNotExist.
+// Dir opens the subdirectory name. The error is fs.ErrNotExist if it is missing.
 func (r *Root) Dir(name string) (*Dir, error) { return r.hold(r.dir, name, local(name)) }
 
-// Dir holds the directory name below this one. A missing one is fs.ErrNotExist. It costs
-// less than that of the Root, which looks up every directory on the way.
+// Dir opens the directory name below this directory. The error is fs.ErrNotExist if it is missing. It costs less than
+// Root.Dir, which looks up every directory on the way.
 func (d *Dir) Dir(name string) (*Dir, error) {
 	return d.root.hold(d.dir, name, path.Join(d.name, local(name)))
 }
 
-// hold holds the directory name of a directory; full is its name below the root.
+// hold opens the directory name below in; full is its name below the root.
 func (r *Root) hold(in *os.File, name, full string) (*Dir, error) {
 	sub, err := beneath(in, local(name), unix.O_DIRECTORY)
 	if err != nil {
@@ -63,23 +62,23 @@ func (r *Root) hold(in *os.File, name, full string) (*Dir, error) {
 // Path returns the directory's path on the machine that runs this program.
 func (d *Dir) Path() string { return d.root.join(d.name) }
 
-// ID returns the identity of the held directory.
+// ID returns the identity of the open directory.
 func (d *Dir) ID() ID { return d.id }
 
-// Open opens a file of the directory as os.OpenFile does, and makes none. It exists for
-// package hostwrite, the only one that may open a file for writing.
+// Open opens a file of the directory as os.OpenFile does, but never creates a file. It exists for package hostwrite,
+// the only package that may open a file for writing.
 func (d *Dir) Open(name string, flag int) (*os.File, error) {
 	return beneath(d.dir, local(name), flag)
 }
 
-// Root returns the directory as an os.Root, which the caller closes. It exists for package
-// hostwrite, too, which makes and removes files in it.
+// Root returns the directory as an os.Root, which the caller closes. It exists for package hostwrite, which creates and
+// removes files in it.
 func (d *Dir) Root() (*os.Root, error) { return rootAt(d.dir) }
 
-// Alive returns nil while the path still leads to the held directory, and
-// ErrGone when it was removed, or removed and made again.
+// Alive returns nil while the path still leads to the open directory. It returns ErrGone after the directory was
+// removed, also if a new directory has the same name.
 func (d *Dir) Alive() error {
-	var st unix.Stat_t // of whatever is there: only this very directory has its identity
+	var st unix.Stat_t // may describe any file: only this directory has its identity
 	err := unix.Fstatat(int(d.root.dir.Fd()), d.name, &st, 0)
 	runtime.KeepAlive(d.root)
 	switch {
@@ -93,8 +92,8 @@ func (d *Dir) Alive() error {
 	return nil
 }
 
-// ReadFile returns the whole file. A missing one is fs.ErrNotExist, unless
-// the directory itself is gone: that is ErrGone.
+// ReadFile returns the content of the whole file. A missing file is fs.ErrNotExist, but ErrGone if the directory itself
+// is gone.
 func (d *Dir) ReadFile(name string) ([]byte, error) {
 	f, err := d.Open(name, os.O_RDONLY)
 	if err != nil {
@@ -115,9 +114,8 @@ func (d *Dir) Stat(name string) (ID, fs.FileMode, error) {
 // ReadDir returns the entries of the directory, sorted by name.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) { return readDir(d.dir, ".", d.Path()) }
 
-// HasSubdirs says whether the directory may have directories in it, by its count of
-// links: cgroup file systems count two, and one for each. A file system that counts
-// none makes it true.
+// HasSubdirs reports whether the directory may have subdirectories, by its link count: cgroup file systems count two,
+// plus one for each subdirectory. On a file system that does not count them it is true.
 func (d *Dir) HasSubdirs() (bool, error) {
 	info, err := d.dir.Stat()
 	if err != nil {
@@ -136,7 +134,7 @@ func (d *Dir) Keep(name string) (*File, error) {
 	return &File{file: f, fd: int(f.Fd()), path: d.file(name)}, nil
 }
 
-// Close releases the directory and its lock. Files kept from it stay open.
+// Close closes the directory and releases its lock. Files opened by Keep stay open.
 func (d *Dir) Close() error {
 	unlocked := d.Unlock()
 	if err := d.dir.Close(); err != nil {
@@ -145,9 +143,8 @@ func (d *Dir) Close() error {
 	return unlocked
 }
 
-// Explain wraps an error of the operation op on a file of the directory with
-// its path, and separates a missing file (fs.ErrNotExist) from a directory that
-// is no longer there (ErrGone).
+// Explain wraps an error of the operation op on a file of the directory with the file's path. It distinguishes a
+// missing file (fs.ErrNotExist) from a directory that no longer exists (ErrGone).
 func (d *Dir) Explain(op, name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if gone := d.Alive(); errors.Is(gone, ErrGone) {

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// retries bounds how often a read that answers EAGAIN or EINTR is repeated.
+// retries bounds how often a call that returns EAGAIN or EINTR is made.
 const retries = 16
 
-// File is one file kept open for repeated reading. It is for one goroutine.
+// File is one file that is kept open for repeated reading. It is for one goroutine.
 type File struct {
 	file *os.File
 	fd   int
@@ -25,9 +25,8 @@ type File struct {
 // Path returns the file's path on the machine that runs this program.
 func (f *File) Path() string { return f.path }
 
-// Read reads the file from its start into buf and returns the part filled.
-// It allocates nothing. A file that does not leave at least one byte of buf
-// unused is ErrTooLarge; a file of a removed cgroup is ErrGone.
+// Read reads the file from its start into buf and returns the filled part. It allocates nothing. The error is
+// ErrTooLarge if not at least one byte of buf stays unused, and ErrGone for a file of a removed cgroup.
 func (f *File) Read(buf []byte) ([]byte, error) {
 	n, err := retry(func() (int, error) { return unix.Pread(f.fd, buf, 0) })
 	runtime.KeepAlive(f.file)
@@ -52,7 +51,7 @@ func (f *File) Close() error {
 func readAll(f *os.File, path string) ([]byte, error) {
 	defer f.Close()
 	fd := int(f.Fd())
-	var page [4096]byte // most files of the kernel are a few bytes: only these are kept
+	var page [4096]byte // most kernel files have a few bytes: the result has only these
 	data := page[:0]
 	for {
 		if len(data) == cap(data) {

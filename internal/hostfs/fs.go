@@ -7,23 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS returns the tree as a file system. Names in it have no leading slash. Its
-// sub trees (fs.Sub) hold their directory, which spares the kernel the way there.
-// Such a sub tree is an io.Closer; one that is not closed is closed when it is collected.
+// FS returns the tree as a file system. Names in it have no leading slash. A subtree (fs.Sub) keeps its directory open,
+// which saves the kernel the path lookup. The subtree is an io.Closer; without Close it is closed when it is garbage
+// collected.
 func (r *Root) FS() fs.FS { return tree{r.dir} }
 
-// tree is a held directory as a file system.
+// tree is an open directory as a file system.
 type tree struct{ top *os.File }
 
-// held is a tree that was opened for itself.
+// held is a tree with a directory of its own to close.
 type held struct{ tree }
 
-// Close releases the directory.
+// Close closes the directory.
 func (h held) Close() error {
 	return h.top.Close() //nolint:wrapcheck // a file system hands its errors on
 }
 
-// open opens a name that a file system allows.
+// open opens name if it is a valid path of a file system.
 func (t tree) open(op, name string, flag int) (*os.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -31,7 +31,7 @@ func (t tree) open(op, name string, flag int) (*os.File, error) {
 	return beneath(t.top, name, flag)
 }
 
-// Sub holds a directory of the tree.
+// Sub opens a directory of the tree as a file system.
 func (t tree) Sub(name string) (fs.FS, error) {
 	sub, err := t.open("sub", name, unix.O_DIRECTORY)
 	if err != nil {
@@ -44,12 +44,12 @@ func (t tree) Sub(name string) (fs.FS, error) {
 func (t tree) Open(name string) (fs.File, error) {
 	f, err := t.open("open", name, os.O_RDONLY)
 	if err != nil {
-		return nil, err // not f, which would be a File that is nil
+		return nil, err // not f, which would be a non-nil File with a nil pointer
 	}
 	return f, nil
 }
 
-// ReadFile returns the whole file.
+// ReadFile returns the content of the whole file.
 func (t tree) ReadFile(name string) ([]byte, error) {
 	f, err := t.open("read", name, os.O_RDONLY)
 	if err != nil {
@@ -66,7 +66,7 @@ func (t tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return readDir(t.top, name, name)
 }
 
-// Stat describes a file.
+// Stat returns the FileInfo of a file.
 func (t tree) Stat(name string) (fs.FileInfo, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}

@@ -1,19 +1,16 @@
-// Package hostfs reads host files below a held directory: the live host when
-// that directory is "/", or a recorded /proc and /sys tree in any other.
+// Package hostfs reads host files below a directory that it keeps open: "/" for the live host, or any other directory
+// with a recorded /proc and /sys tree.
 //
-// Names are relative to the root, with or without a leading slash, and never
-// escape it: neither by ".." nor by a symbolic link (openat2, and os.Root where
-// the kernel has none, refuse both).
-// A Dir holds one sub directory open and thereby pins it: when a cgroup is
-// removed and made again under the same name, the Dir still means the old one
-// and says so (ErrGone), instead of silently reading another group's numbers.
-// A File keeps one file open and reads it from the start at every call, which
-// is how kernel files are polled cheaply: about a tenth of the cost of opening
-// the path again, and without allocation.
+// Names are relative to the root, with or without a leading slash, and never escape it, neither by ".." nor by a
+// symbolic link. openat2 refuses both, and so does os.Root where the kernel has no openat2.
 //
-// Reads go to the file descriptor directly instead of through the runtime's
-// poller: some kernel files can be polled for events, answer EAGAIN to a read
-// and then never become ready.
+// A Dir keeps one subdirectory open and so pins it. After a cgroup is removed and made again under the same name,
+// the Dir still refers to the old cgroup. It returns ErrGone instead of silently reading another group's numbers. A
+// File keeps one file open and reads it from the start at every call. This polls kernel files without allocation, at
+// about a tenth of the cost of opening the path again.
+//
+// Reads use the file descriptor directly instead of the runtime's poller: some kernel files can be polled for events,
+// return EAGAIN to a read and then never become ready.
 package hostfs
 
 import (
@@ -29,18 +26,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxFileSize is the most that ReadFile takes, in bytes: generous for the
-// largest real ones (/proc/stat and mountinfo of big hosts, cgroup.procs of a
-// group with a million processes).
+// MaxFileSize is the most that ReadFile reads, in bytes. It is generous for the largest real files (/proc/stat and
+// mountinfo of big hosts, cgroup.procs of a group with a million processes).
 const MaxFileSize = 16 << 20
 
-// Root is a held directory tree. It is safe for concurrent use.
+// Root is a directory tree whose top is kept open. It is safe for concurrent use.
 type Root struct {
 	dir  *os.File
 	path string
 }
 
-// Open holds the directory dir, which is "/" for the live host.
+// Open opens the directory dir, which is "/" for the live host.
 func Open(dir string) (*Root, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -49,11 +45,10 @@ func Open(dir string) (*Root, error) {
 	return &Root{dir: f, path: filepath.Clean(dir)}, nil
 }
 
-// Path returns the directory as it was given to Open.
+// Path returns the directory that was given to Open.
 func (r *Root) Path() string { return r.path }
 
-// Close releases the directory. Dirs and Files opened from it stay usable,
-// except for Dir.Alive.
+// Close closes the directory. Dirs and Files opened from it stay usable, except for Dir.Alive.
 func (r *Root) Close() error {
 	if err := r.dir.Close(); err != nil {
 		return fmt.Errorf("close root %s: %w", r.path, err)
@@ -61,7 +56,7 @@ func (r *Root) Close() error {
 	return nil
 }
 
-// ReadFile returns the whole file. A missing one is fs.ErrNotExist.
+// ReadFile returns the content of the whole file. A missing file is fs.ErrNotExist.
 func (r *Root) ReadFile(name string) ([]byte, error) {
 	f, err := beneath(r.dir, local(name), os.O_RDONLY)
 	if err != nil {
@@ -75,7 +70,7 @@ func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) {
 	return readDir(r.dir, local(name), r.join(name))
 }
 
-// ID returns the identity of the file or directory that name means now.
+// ID returns the identity of the file or directory to which name leads now.
 func (r *Root) ID(name string) (ID, error) {
 	info, err := stat(r.dir, local(name))
 	if err != nil {
@@ -84,7 +79,7 @@ func (r *Root) ID(name string) (ID, error) {
 	return idOf(info), nil
 }
 
-// IsDebugfs says whether the root is a directory of debugfs.
+// IsDebugfs reports whether the root is a directory of debugfs.
 func (r *Root) IsDebugfs() bool {
 	var s unix.Statfs_t
 	err := unix.Fstatfs(int(r.dir.Fd()), &s)
@@ -92,8 +87,8 @@ func (r *Root) IsDebugfs() bool {
 	return err == nil && s.Type == unix.DEBUGFS_MAGIC
 }
 
-// Handle returns the directory as an os.Root, which the caller closes. It exists for links, and for
-// package hostwrite, the only one that may write through it.
+// Handle returns the directory as an os.Root, which the caller closes. It exists for links, and for package hostwrite,
+// the only package that may write through it.
 func (r *Root) Handle() (*os.Root, error) { return rootAt(r.dir) }
 
 // Join returns the path of name on the machine that runs this program.
@@ -101,8 +96,8 @@ func (r *Root) Join(name string) string { return r.join(name) }
 
 func (r *Root) join(name string) string { return filepath.Join(r.path, local(name)) }
 
-// local turns an absolute name into one relative to the root. A name that
-// climbs is left as it is, for os.Root to refuse.
+// local converts an absolute name into a name relative to the root. It leaves a name with ".." unchanged, for openat2
+// or os.Root to refuse.
 func local(name string) string {
 	name = strings.TrimLeft(name, "/")
 	if name == "" {
@@ -125,8 +120,8 @@ func readDir(at *os.File, name, path string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// classify adds what was done to which path, once, and marks what the kernel
-// answers for a removed group.
+// classify adds the operation and the path to an error, once, and adds ErrGone to the kernel's error for a removed
+// group.
 func classify(op, path string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err

@@ -9,20 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoLink says that a directory is none of the running kernel's /proc, so that no link in it
-// leads anywhere but by its text.
+// ErrNoLink means that a directory does not belong to the running kernel's /proc, so its links are only text.
 var ErrNoLink = errors.New("not of the running kernel's /proc")
 
-// Follow opens for reading what a link of /proc/PID leads to, such as exe: the very file, also
-// where it has another name here, or none. It is for a held directory of the running kernel's
-// /proc; links of a recorded tree are text about another host, and an ErrNoLink. For a process that
-// has ended the kernel says ESRCH, and ENOENT for one that runs no program of its own.
+// Follow opens for reading the target of a /proc/PID link such as exe: the very file, even if it has another name here,
+// or no name. The directory must belong to the running kernel's /proc. Links of a recorded tree are text about another
+// host, and return ErrNoLink. The kernel returns ESRCH for a process that has ended, and ENOENT for a process without a
+// program of its own.
 func (d *Dir) Follow(name string) (*os.File, error) {
 	conn, err := d.dir.SyscallConn()
 	if err != nil {
 		return nil, classify("open", d.file(name), err)
 	}
-	fd, err := -1, os.ErrClosed // which it stays only where the directory is
+	fd, err := -1, os.ErrClosed // stays only if the directory is closed
 	_ = conn.Control(func(dir uintptr) { fd, err = follow(int(dir), local(name)) })
 	if err != nil {
 		return nil, classify("open", d.file(name), err)

@@ -9,19 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes an exclusive advisory lock (flock) on the held directory, and
-// never waits for it. It writes nothing and works on cgroup directories too.
-// The lock belongs to this Dir: another Dir of the same directory is refused
-// with ErrBusy, in this process as in any other, until Unlock, Close or the end
-// of the process. Locking what is locked already does nothing. A file system
-// without locks is errors.ErrUnsupported.
+// Lock acquires an exclusive advisory lock (flock) on the open directory, and never waits for it. It writes nothing and
+// also works on cgroup directories. The lock belongs to this Dir until Unlock, Close or the end of the process. Until
+// then another Dir of the same directory gets ErrBusy, in this process and in others. A second Lock of the same Dir
+// does nothing. A file system without locks is errors.ErrUnsupported.
 func (d *Dir) Lock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lock != nil {
 		return nil
 	}
-	// The lock has a descriptor of its own: it goes with that.
+	// The lock has its own descriptor, and ends when that is closed.
 	f, err := d.Open(".", unix.O_DIRECTORY)
 	if err != nil {
 		return d.Explain("open", ".", err)
@@ -34,14 +32,14 @@ func (d *Dir) Lock() error {
 	return nil
 }
 
-// Unlock gives the lock back. Without one it does nothing.
+// Unlock releases the lock. Without a lock it does nothing.
 func (d *Dir) Unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lock == nil {
 		return nil
 	}
-	err := d.lock.Close() // no other code has the descriptor: the lock goes with it
+	err := d.lock.Close() // no other code has the descriptor: closing it ends the lock
 	d.lock = nil
 	if err != nil {
 		return fmt.Errorf("unlock %s: %w", d.Path(), err)

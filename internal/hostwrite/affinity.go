@@ -9,9 +9,9 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Affinity lets a thread run on these CPUs only (sched_setaffinity(2)). A thread that is
-// gone is no error. The error is the kernel's: EPERM for a thread of another user without
-// CAP_SYS_NICE, EINVAL where the thread's group has none of the CPUs.
+// Affinity restricts a thread to these CPUs (sched_setaffinity(2)). A thread that has ended is no error. The error is
+// the kernel's: EPERM for a thread of another user without CAP_SYS_NICE, EINVAL if the thread's group has none of the
+// CPUs.
 func Affinity(tid int, cpus cpuset.Set) error {
 	var mask unix.CPUSet
 	for cpu := range cpus.All() {

@@ -1,18 +1,14 @@
-// Package hostwrite is the only place where a file of the host, or the affinity, cookie, policy or
-// slice of a thread of others, is changed.
+// Package hostwrite is the only place that changes a file of the host, or the affinity, cookie, policy or slice of a
+// thread of another program.
 //
-// A knob is written with one write(2), because the kernel parses each call as
-// a whole value. It is opened without O_CREAT: a knob that this kernel lacks
-// is an error and never an ordinary file that looks like success. Everything
-// goes through a directory that the caller holds, so a write can never reach
-// another group which was made meanwhile under the same name.
+// A knob is written with one write(2), because the kernel parses each call as a whole value. It is opened without
+// O_CREAT: a knob that this kernel lacks is an error, and never an ordinary file that looks like success. Every write
+// goes through a directory that the caller keeps open, so it can never reach a new group of the same name.
 //
-// The files by which a machine boots are no knobs: they are on a disk, and replaced as a whole
-// (Replace).
+// The files from which a machine boots are no knobs: they are on a disk, and replaced as a whole (Replace).
 //
-// It does not insist on cgroupfs below it, because recorded trees and tests
-// are plain directories; that the target is the intended one follows from the
-// directory handed in.
+// The package does not require cgroupfs, because recorded trees and tests are plain directories. The caller's directory
+// determines the target.
 package hostwrite
 
 import (
@@ -30,13 +26,11 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// ErrBadName says that a file name holds a path.
+// ErrBadName means that a file name contains a path.
 var ErrBadName = errors.New("is not a plain file name")
 
-// Existing replaces the content of the existing file name in d by content,
-// with a single write. The error holds the path, what was to be written and
-// the kernel's answer; a file that is missing is fs.ErrNotExist, a directory
-// that was removed is hostfs.ErrGone.
+// Existing replaces the content of the existing file name in d by content, with a single write. The error contains the
+// path, the content and the kernel's answer. A missing file is fs.ErrNotExist, a removed directory is hostfs.ErrGone.
 func Existing(d *hostfs.Dir, name, content string) error {
 	op := fmt.Sprintf("write %q to", content)
 	if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
@@ -57,14 +51,14 @@ func Existing(d *hostfs.Dir, name, content string) error {
 	return nil
 }
 
-// write hands content to the kernel in one call. It bypasses os.File.Write,
-// which would follow a short write by a second one with the rest.
+// write passes content to the kernel in one call. It bypasses os.File.Write, which would follow a short write with a
+// second write.
 func write(f *os.File, content string) error {
 	for {
 		n, err := unix.Write(int(f.Fd()), []byte(content))
 		runtime.KeepAlive(f)
 		switch {
-		case errors.Is(err, unix.EINTR): // nothing was taken yet
+		case errors.Is(err, unix.EINTR): // the kernel has written nothing yet
 			continue
 		case err != nil:
 			return err //nolint:wrapcheck // the caller adds path and content
@@ -75,8 +69,8 @@ func write(f *os.File, content string) error {
 	}
 }
 
-// MakeDir makes the directory name below r, which makes a cgroup when its
-// parent is one. One that is there already is fs.ErrExist.
+// MakeDir makes the directory name below r, which makes a cgroup if the parent is a cgroup. An existing directory is
+// fs.ErrExist.
 func MakeDir(r *hostfs.Root, name string) error {
 	in, err := r.Handle()
 	if err == nil {
@@ -89,9 +83,8 @@ func MakeDir(r *hostfs.Root, name string) error {
 	return nil
 }
 
-// RemoveDir removes the directory name below r without looking into it, as
-// cgroups are removed. EBUSY means that it still has processes or groups.
-// Only a directory is ever removed.
+// RemoveDir removes the directory name below r without listing its content, as cgroups are removed. EBUSY means that
+// the group still has processes or groups below it. RemoveDir never removes anything but a directory.
 func RemoveDir(r *hostfs.Root, name string) error {
 	in, err := r.Handle()
 	if err == nil {
@@ -116,7 +109,7 @@ func removeDir(in *os.Root, name string) error {
 
 func relative(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
 
-// bare takes the path off an error whose message gets a better one.
+// bare removes the path from an error whose message gets a better path.
 func bare(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

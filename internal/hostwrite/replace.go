@@ -14,16 +14,16 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// Aside is the name of the file that is to take the place of name. It begins with a dot, so that
-// no boot loader and no shell pattern takes it for one of its own.
+// Aside is the name of the file that is to replace name. It begins with a dot, so that boot loaders and shell patterns
+// ignore it.
 func Aside(name string) string { return ".berth-" + name }
 
-// newMode is that of a file that was not there before.
+// newMode is the mode of a file that did not exist before.
 const newMode = 0o644
 
-// Replace puts a file with this content in the place of name, or makes it: whoever reads it finds
-// the one or the other, also after a power loss. Mode, owner and extended attributes are those of
-// the file before. After an error name is as it was.
+// Replace replaces the file name by a file with this content, or makes it. A reader finds the old file or the new file,
+// also after a power loss. Mode, owner and extended attributes are those of the old file. After an error name is
+// unchanged, except when only the final sync of the directory failed.
 func Replace(d *hostfs.Dir, name, content string) error {
 	f, err := made(d, Aside(name))
 	if err != nil {
@@ -36,7 +36,7 @@ func Replace(d *hostfs.Dir, name, content string) error {
 	return TakeOver(d, name)
 }
 
-// TakeOver puts the file Aside(name), which is there, in the place of name, as Replace does.
+// TakeOver replaces the file name by the existing file Aside(name), as Replace does.
 func TakeOver(d *hostfs.Dir, name string) error {
 	err := likened(d, name)
 	if err == nil {
@@ -48,7 +48,7 @@ func TakeOver(d *hostfs.Dir, name string) error {
 	return synced(d)
 }
 
-// likened gives the file aside what the one that it replaces has beside its content, and has it on
+// likened copies mode, owner and extended attributes of the replaced file to the file aside, and syncs that file to
 // disk.
 func likened(d *hostfs.Dir, name string) error {
 	next, err := d.Open(Aside(name), os.O_WRONLY)
@@ -72,7 +72,7 @@ func likened(d *hostfs.Dir, name string) error {
 	if err != nil {
 		return err //nolint:wrapcheck // the caller adds the path
 	}
-	if was, is := info.Sys().(*syscall.Stat_t); is && !sameOwner(was, made) { // FAT knows no owners, and takes no change
+	if was, is := info.Sys().(*syscall.Stat_t); is && !sameOwner(was, made) { // FAT has no owners, and refuses a change
 		err = next.Chown(int(was.Uid), int(was.Gid))
 	}
 	return errors.Join(err, attributes(before, next), next.Chmod(info.Mode()), next.Sync())
@@ -83,7 +83,7 @@ func sameOwner(a *syscall.Stat_t, made fs.FileInfo) bool {
 	return is && a.Uid == b.Uid && a.Gid == b.Gid
 }
 
-// attributes copies the extended attributes, such as those of SELinux and access lists.
+// attributes copies the extended attributes, such as SELinux labels and access lists.
 func attributes(from, to *os.File) error {
 	names := make([]byte, 1<<16)
 	n, err := unix.Flistxattr(int(from.Fd()), names)
@@ -100,7 +100,7 @@ func attributes(from, to *os.File) error {
 		}
 		n, err := unix.Fgetxattr(int(from.Fd()), name, value)
 		m, errHas := unix.Fgetxattr(int(to.Fd()), name, has)
-		if err == nil && (errHas != nil || !bytes.Equal(value[:n], has[:m])) { // FAT lists a label of SELinux, and takes none
+		if err == nil && (errHas != nil || !bytes.Equal(value[:n], has[:m])) { // FAT lists an SELinux label, and refuses to set it
 			err = unix.Fsetxattr(int(to.Fd()), name, value[:n], 0)
 		}
 		if err != nil {
@@ -110,7 +110,7 @@ func attributes(from, to *os.File) error {
 	return nil
 }
 
-// Remove removes a file. One that is not there is no error.
+// Remove removes a file. A missing file is no error.
 func Remove(d *hostfs.Dir, name string) error {
 	if err := removed(d, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d.Explain("remove", name, err)
@@ -118,7 +118,7 @@ func Remove(d *hostfs.Dir, name string) error {
 	return synced(d)
 }
 
-// Clear removes what a Replace that died left, and what a program did that was to make the file aside.
+// Clear removes the files that an interrupted Replace left, or an interrupted program that was to make the file aside.
 func Clear(d *hostfs.Dir, name string) error {
 	for _, left := range []string{Aside(name), Aside(name) + ".new"} {
 		if err := removed(d, left); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func Clear(d *hostfs.Dir, name string) error {
 	return nil
 }
 
-// within does something to the entries of a directory.
+// within calls do with a directory as an os.Root.
 func within(d *hostfs.Dir, do func(*os.Root) error) error {
 	root, err := d.Root()
 	if err != nil {
@@ -138,7 +138,7 @@ func within(d *hostfs.Dir, do func(*os.Root) error) error {
 	return do(root)
 }
 
-// made opens an empty file for writing, which it makes if need be.
+// made opens an empty file for writing, and creates it if necessary.
 func made(d *hostfs.Dir, name string) (f *os.File, err error) {
 	err = within(d, func(root *os.Root) (err error) {
 		f, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, newMode)
@@ -151,7 +151,7 @@ func removed(d *hostfs.Dir, name string) error {
 	return within(d, func(root *os.Root) error { return root.Remove(name) })
 }
 
-// synced has what a directory lists on disk.
+// synced syncs the entries of a directory to disk.
 func synced(d *hostfs.Dir) error {
 	f, err := d.Open(".", os.O_RDONLY)
 	if err == nil {
@@ -166,8 +166,8 @@ func synced(d *hostfs.Dir) error {
 // immutable is FS_IMMUTABLE_FL of linux/fs.h.
 const immutable = 0x10
 
-// Variable sets a variable of EFI, or removes it where data is empty. The kernel guards most of
-// them by the attribute immutable, and takes one whole write.
+// Variable sets an EFI variable, or removes it if data is empty. The kernel protects most variables by the attribute
+// immutable, and requires one write of the whole value.
 func Variable(d *hostfs.Dir, name string, data []byte) error {
 	if f, err := d.Open(name, os.O_RDONLY); err == nil {
 		if flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS); err == nil && flags&immutable != 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// Scheduled gives a thread a class, priority, nice value and slice (sched_setattr(2)); of slice 0
-// the kernel makes the default. What the thread forks from then on has the same. The error is the
-// kernel's: ESRCH for a thread that is gone, EPERM without CAP_SYS_NICE, and where the thread's
-// group has no budget for real-time threads.
+// Scheduled sets the class, priority, nice value and slice of a thread (sched_setattr(2)). For slice 0 the kernel sets
+// the default. Without s.ResetOnFork, later forks of the thread inherit these attributes. The error is the kernel's:
+// ESRCH for a thread that has ended, and EPERM without CAP_SYS_NICE or if the thread's group has no budget for
+// real-time threads.
 func Scheduled(tid int, s kernel.Scheduled) error {
 	attr := unix.SchedAttr{
 		Size: unix.SizeofSchedAttr, Policy: uint32(s.Class), Nice: int32(s.Nice), Priority: uint32(s.Priority), //nolint:gosec // -20 to 19, 0 to 99

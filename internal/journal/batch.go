@@ -7,12 +7,11 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Record records changes that another writer is about to make, such as a container
-// runtime that was asked to: Begin for each target without an entry, with
-// Change.From as its original, and Intend for each. An entry of another group
-// under the same name is replaced. All of it is one write and at most one sync,
-// which there is only when there are new originals, or values that outlive a boot. After an error nothing of it
-// counts, and the changes must not be made. The errors are those of Begin.
+// Record records changes that another writer is about to make, such as a container runtime at Berth's request. It does
+// Begin for each target without an entry, with Change.From as its original, and Intend for each target. An entry of
+// another group under the same name is replaced. All records are one write and at most one sync. The sync happens only
+// for new originals, or for values that outlive a boot. After an error nothing is recorded, and the changes must not be
+// made. The errors are those of Begin.
 func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,25 +11,24 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Beside is the journal of another part of Berth, which that part writes: it is read without a lock,
-// again each time that its file has changed. It is safe for concurrent use.
+// Beside reads the journal that another part of Berth writes. It reads without a lock, and reads again whenever the
+// file has changed. It is safe for concurrent use.
 type Beside struct {
 	dir, boot string
 	kinds     plan.Kinds
 
 	mu      sync.Mutex
-	read    fs.FileInfo // nil for no file
+	read    fs.FileInfo // nil without a file
 	entries map[plan.Place]Entry
 }
 
-// NewBeside returns the journal of a directory, of which nothing is read yet. bootID and kinds are as
-// in Open.
+// NewBeside returns a Beside for the journal in stateDir, without reading it yet. bootID and kinds are as in Open.
 func NewBeside(stateDir, bootID string, kinds plan.Kinds) *Beside {
 	return &Beside{dir: stateDir, boot: bootID, kinds: kinds}
 }
 
-// Entry returns what is on record of the place of a target, whichever way leads to it, as the file is
-// now, and false for nothing. Of a damaged file it knows what can be read. The error is that of Load.
+// Entry returns the recorded entry of the target's place, whichever driver wrote there, as the file is now, and false
+// if there is none. From a damaged file it returns the entries that can be read. The error is that of Load.
 func (b *Beside) Entry(t plan.Target) (Entry, bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,35 +9,33 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Entry is what the journal knows of one target that Berth writes.
+// Entry is the journal's record of one target that Berth writes.
 type Entry struct {
-	// Target is what was written, and the way by which it was.
+	// Target is what was written, and the driver that wrote it.
 	Target plan.Target
-	// ID is the identity of what was written. What was made again under the same
-	// name has another one, and then there is nothing left to restore but what another
-	// program gave it again (IsOf).
+	// ID is the identity of the object that was written. An object that was created again under the same name has
+	// another identity. Nothing is left to restore then, unless another program gave the new object the value again
+	// (IsOf).
 	ID plan.Identity
 	// Boot is the boot id under which the original was found.
 	Boot string
-	// Lifetime says whether the entry means anything under another boot id.
+	// Lifetime tells whether the entry is meaningful under another boot id.
 	Lifetime plan.Lifetime
-	// Original is the value before Berth's first write, or the one that the
-	// workload's own spec confirmed since (Rebase).
+	// Original is the value before Berth's first write, or the value that the workload's own spec confirmed since
+	// (Rebase).
 	Original plan.Value
-	// Intent is the value that Berth was last about to write, "" before the
-	// first write.
+	// Intent is the last value that Berth was about to write, "" before the first write.
 	Intent plan.Value
-	// Previous is the value of Berth's own, or the original, that stood before
-	// Intent. It stands still when a crash hit between Intend and the write.
+	// Previous is a value of Berth's own, or the original, that was in effect before Intent. It is still in effect when
+	// a crash came between Intend and the write.
 	Previous plan.Value
-	// Made is what the host made of Intent, where it may take a value in part (plan.Kind.Part); "" while that
-	// is not known, as when a crash hit between the write and the record of it.
+	// Made is what the host made of Intent, where it may apply a value in part (plan.Kind.Part). It is "" while that is
+	// unknown, as when a crash came between the write and its record.
 	Made plan.Value
-	// Owned says that Owner had written Previous: it is neither the original nor a value of an
-	// owner before.
+	// Owned reports that Owner wrote Previous: Previous is neither the original nor a value of an earlier owner.
 	Owned bool
-	// Owner, Workload and Why are those of the setting with which its owner first
-	// came. Another owner who sets the target takes it over.
+	// Owner, Workload and Why are from the first setting of the current owner. Another owner that sets the target takes
+	// over the entry.
 	Owner    plan.Owner
 	Workload string
 	Why      string
@@ -45,32 +43,31 @@ type Entry struct {
 	Since time.Time
 	// Writes counts the intents.
 	Writes int
-	// Threads are those that a change of the group reaches, as its driver noted them.
+	// Threads are the threads that a change of the group affects, as its driver noted them.
 	Threads []Thread
 }
 
-// Thread is what one thread had: of a change of the group's CPUs the affinity that it gave itself.
+// Thread is what one thread had before a change. For a change of the group's CPUs, that is the affinity that the thread
+// gave itself.
 type Thread struct {
-	// TID and Start name the thread: its id, and when it started, in clock ticks after
-	// boot.
+	// TID and Start identify the thread: its id, and its start time in clock ticks after boot.
 	TID   int    `json:"tid"`
 	Start uint64 `json:"start"`
-	// CPUs are those that it asked for, as far as its group had them, and Without those of
-	// its group that it did not ask for; both in the kernel's format.
+	// CPUs are the CPUs of its group that the thread asked for, and Without those CPUs of its group that it did not ask
+	// for. Both are in the kernel's format.
 	CPUs    string `json:"cpus,omitempty"`
 	Without string `json:"without,omitempty"`
-	// Had is what the target itself was for this thread, where threads of one group may differ.
+	// Had is the thread's own value of the target, where threads of one group may differ.
 	Had string `json:"had,omitempty"`
 }
 
-// IsOriginal reports whether v is the original, or the host's way of writing it.
+// IsOriginal reports whether v is the original, or the host's notation of it.
 func (e Entry) IsOriginal(kinds plan.Kinds, v plan.Value) bool { return e.same(kinds, v, e.Original) }
 
-// IsOurs reports whether v is a value that Berth wrote or was about to write
-// over, or what the host makes of such a value, or of the original, by mistake
-// (plan.Kind.Mangled). Of a value that the host takes in part (plan.Kind.Part) it is what the host made of
-// it; all on the way there count only while that is not known. It is false for values that only others
-// can have written.
+// IsOurs reports whether v is a value that Berth wrote or was about to write over. It is also true for what the host
+// mistakenly makes of Berth's values, or of the original (plan.Kind.Mangled). Where the host may apply a value in part
+// (plan.Kind.Part), Made is Berth's; while Made is unknown, every value on the way is. IsOurs is false for values that
+// only other programs can have written.
 func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 	if e.same(kinds, v, e.Intent) || e.same(kinds, v, e.Previous) || e.same(kinds, v, e.Made) {
 		return true
@@ -83,9 +80,9 @@ func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 	return e.Made == "" && kinds.Part(e.Target, v, e.Previous, e.Intent)
 }
 
-// IsOf reports whether the entry is about what has this identity and has, or had before a
-// change, the value v: the very thing that was written, or what was made since under
-// its name and got a value of Berth's from the record of another program (plan.Kind.Recurs).
+// IsOf reports whether the entry is about the object with this identity, which has the value v, or had it before a
+// change. That object is the one that was written, or a later object of the same name. A later object belongs to the
+// entry if it got a value of Berth's from the record of another program (plan.Kind.Recurs).
 func (e Entry) IsOf(kinds plan.Kinds, id plan.Identity, v plan.Value) bool {
 	return e.ID == id || kinds.Recurs(e.Target) && e.IsOurs(kinds, v)
 }
@@ -94,20 +91,18 @@ func (e Entry) same(kinds plan.Kinds, v, recorded plan.Value) bool {
 	return recorded != "" && kinds.Same(e.Target, v, recorded)
 }
 
-// meansNothing says that the entry is of another boot, and what it is about did not
-// outlive that.
+// meansNothing reports whether the entry is of another boot and its value did not outlive that boot.
 func (e Entry) meansNothing(boot string) bool { return e.Boot != boot && e.Lifetime != plan.Persistent }
 
-// isTakenOver says that a change is of another owner than the entry. Putting the
-// original back is no owner's setting.
+// isTakenOver reports whether a change has another owner than the entry. A change back to the original is no owner's
+// setting.
 func (e Entry) isTakenOver(kinds plan.Kinds, c plan.Change) bool {
 	return c.Owner != "" && c.Owner != e.Owner && !e.IsOriginal(kinds, c.Value)
 }
 
-// intend returns the entry after the intent r: Berth decided to write a value
-// over another one, for a new owner and to another identity if it names one. A value before it that
-// neither Berth nor the original accounts for is not remembered as Berth's: if
-// the write then does not happen, it stays another writer's value.
+// intend returns the entry after the intent r: Berth decided to write r.Value over r.From, for a new owner and identity
+// if r names them. If r.From is neither Berth's value nor the original, intend does not remember it as Berth's. If the
+// write then does not happen, r.From stays another writer's value.
 func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 	original := e.IsOriginal(kinds, r.From)
 	switch {
@@ -128,10 +123,10 @@ func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 	return e
 }
 
-// entries are those of a journal, one for each place.
+// entries are the entries of a journal, at most one for each place.
 type entries map[plan.Place]Entry
 
-// take brings one record in. It returns what is wrong with it, or "".
+// take applies one record. It returns what is wrong with the record, or "".
 func (all entries) take(kinds plan.Kinds, r record) string {
 	place := r.target().Place()
 	e, known := all[place]
@@ -149,12 +144,12 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 			return err.Error()
 		}
 	case kindIntent:
-		if r.Made != "" { // of the intent before it
+		if r.Made != "" { // what the host made of the intent before it
 			e.Made = r.Made
 		} else {
 			e = e.intend(kinds, r)
 		}
-	case kindRebase: // Berth's own values stay known: one may stand, if it was written over the new original before
+	case kindRebase: // Berth's own values stay known: one may be in effect, written over the new original before
 		e.Original = r.Value
 	case kindThreads:
 		e.Threads = r.Threads
@@ -168,7 +163,7 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 	return ""
 }
 
-// sorted returns the entries by object and knob.
+// sorted returns the matching entries, all when match is nil, sorted by object and knob.
 func (all entries) sorted(match func(Entry) bool) []Entry {
 	var list []Entry
 	for _, e := range all {

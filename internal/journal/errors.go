@@ -6,39 +6,36 @@ import (
 )
 
 var (
-	// ErrDamaged says that the journal is damaged as no crash of Berth does it;
-	// DamageError has the place.
+	// ErrDamaged means that the journal has damage that no crash of Berth causes; DamageError names the line.
 	ErrDamaged = errors.New("journal is damaged")
-	// ErrVersion says that another version of Berth wrote the journal in a
-	// format that this one does not know.
+	// ErrVersion means that another version of Berth wrote the journal in a format that this version does not know.
 	ErrVersion = errors.New("journal has an unknown format version")
-	// ErrLocked says that another process works in the state directory;
-	// LockedError has its id.
+	// ErrLocked means that another process works in the state directory; LockedError has its process id.
 	ErrLocked = errors.New("state directory is locked")
-	// ErrNoEntry says that the target has no entry.
+	// ErrNoEntry means that the target has no entry.
 	ErrNoEntry = errors.New("no journal entry")
-	// ErrExists says that the target has an entry already, whose original
-	// must not be replaced by a value that Berth may have written.
+	// ErrExists means that the target has an entry already. Its original must not be replaced by a value that Berth may
+	// have written.
 	ErrExists = errors.New("journal entry exists")
-	// ErrNotOwner says that the entry is another owner's.
+	// ErrNotOwner means that the entry has another owner.
 	ErrNotOwner = errors.New("journal entry of another owner")
-	// ErrBadEntry says that an entry cannot be recorded, naming the reason.
+	// ErrBadEntry means that an entry cannot be recorded; the error names the reason.
 	ErrBadEntry = errors.New("bad journal entry")
-	// ErrClosed says that the journal was closed.
+	// ErrClosed means that the journal was closed.
 	ErrClosed = errors.New("journal is closed")
 )
 
-// DamageError is a line of the journal that cannot be read. It matches ErrDamaged.
+// DamageError names a line of the journal that cannot be read. It matches ErrDamaged.
 type DamageError struct {
 	// File is the path of the journal.
 	File string
 	// Line counts from 1.
 	Line int
-	// Reason says what is wrong with the line.
+	// Reason is what is wrong with the line.
 	Reason string
 }
 
-// Error names file, line and reason.
+// Error returns a message with the file, the line and the reason.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s line %d: %v: %s", e.File, e.Line, ErrDamaged, e.Reason)
 }
@@ -46,7 +43,7 @@ func (e *DamageError) Error() string {
 // Unwrap returns ErrDamaged.
 func (e *DamageError) Unwrap() error { return ErrDamaged }
 
-// LockedError says who holds the state directory. It matches ErrLocked.
+// LockedError names the process that has locked the state directory. It matches ErrLocked.
 type LockedError struct {
 	// Dir is the state directory.
 	Dir string
@@ -54,7 +51,7 @@ type LockedError struct {
 	PID int
 }
 
-// Error names the directory and the process.
+// Error returns a message with the directory and the process.
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%s: %v by another process", e.Dir, ErrLocked)

@@ -12,25 +12,25 @@ import (
 	"github.com/berth-project/berth/internal/durable"
 )
 
-// allocationUnit is how much disk space is asked for at a time, in bytes, so
-// that not every record costs a system call.
+// allocationUnit is how much more disk space is reserved at a time, in bytes, so that not every record costs a system
+// call.
 const allocationUnit = 16 << 10
 
-// journalFile is the open journal: records are appended at size, and the disk
-// space up to reserved belongs to it already.
+// journalFile is the open journal: records are appended at size, and the disk space up to reserved is already
+// allocated.
 type journalFile struct {
 	file     *os.File
 	size     int64
 	reserved int64
-	// ends is what ends a line that was cut off, before the next record; nil where there is none.
+	// ends is written before the next record to end a line that was cut off; nil when no line was cut off.
 	ends []byte
-	// write, flush and allocate are the file's; tests put others in.
+	// write, flush and allocate are the methods of the file; tests replace them.
 	write    func(data []byte, at int64) (int, error)
 	flush    func() error
 	allocate func(size int64) error
 }
 
-// openFile opens the existing journal and cuts off what follows the last good line.
+// openFile opens the existing journal and cuts off everything after the last good line, which ends at byte sound.
 func openFile(name string, sound int64) (*journalFile, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -44,8 +44,8 @@ func openFile(name string, sound int64) (*journalFile, error) {
 	return jf, nil
 }
 
-// cutAfter cuts off what follows the last good line. A file that ends there is left alone, with the space that is
-// reserved behind it: a truncation is a transaction of the file system, which may wait for the disk.
+// cutAfter cuts off everything after the last good line. It does not truncate a file that ends there, whose reserved
+// space stays: a truncation is a transaction of the file system, which may wait for the disk.
 func (f *journalFile) cutAfter() error {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -57,7 +57,8 @@ func (f *journalFile) cutAfter() error {
 	return f.cut()
 }
 
-// openWhole opens the existing journal of so many bytes and cuts nothing off, although its last line may be partial.
+// openWhole opens the existing journal of the given size in bytes and cuts nothing off, although its last line may be
+// partial.
 func openWhole(name string, size int64, partial bool) (*journalFile, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -66,7 +67,7 @@ func openWhole(name string, size int64, partial bool) (*journalFile, error) {
 	jf := wrapFile(f, size)
 	jf.reserved = size
 	if partial {
-		jf.ends = []byte("#\n") // with its newline alone the line might become a good one
+		jf.ends = []byte("#\n") // a newline alone might make the line a good one
 	}
 	return jf, nil
 }
@@ -77,7 +78,7 @@ func wrapFile(f *os.File, size int64) *journalFile {
 		size:  size,
 		write: f.WriteAt,
 		flush: f.Sync,
-		// The file gets no longer, so that its end stays the end of its last record.
+		// The file size does not change, so that the file still ends with its last record.
 		allocate: func(size int64) error {
 			return uninterrupted(func() error {
 				return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
@@ -86,10 +87,9 @@ func wrapFile(f *os.File, size int64) *journalFile {
 	}
 }
 
-// createFile replaces the journal in the directory by one with these records,
-// so that a crash leaves the old one or the new one, complete. aside is called once there is
-// a new one, right before it takes the place of the old one. It returns with
-// the space reserved; on an error the old file is untouched.
+// createFile replaces the journal in the directory by a new file with these records. A crash leaves the old file or the
+// new file, complete. createFile calls aside once the new file exists, right before it replaces the old file. The
+// returned file has its space reserved; on an error before the rename the old file is untouched.
 func createFile(dir string, records []record, spare int64, aside func() error) (*journalFile, error) {
 	content, err := encodeAll(records)
 	if err != nil {
@@ -116,7 +116,7 @@ func createFile(dir string, records []record, spare int64, aside func() error) (
 	return jf, durable.SyncDir(dir)
 }
 
-// fill writes the first content of a new file.
+// fill writes the first content of a new file, with spare bytes reserved behind it.
 func (f *journalFile) fill(content []byte, spare int64) error {
 	if err := f.reserve(int64(len(content)) + spare); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (f *journalFile) fill(content []byte, spare int64) error {
 	return f.sync()
 }
 
-// append writes data at the end. When that fails, the file ends where it did.
+// append writes data at the end. When the write fails, the end of the file does not change.
 func (f *journalFile) append(data []byte) error {
 	if f.ends != nil {
 		data = slices.Concat(f.ends, data)
@@ -144,8 +144,7 @@ func (f *journalFile) append(data []byte) error {
 	return nil
 }
 
-// cut ends the file after the last whole record. It also gives back the space
-// reserved behind that.
+// cut ends the file after the last whole record. It also releases the space reserved behind that record.
 func (f *journalFile) cut() error {
 	f.reserved = f.size
 	if err := f.file.Truncate(f.size); err != nil {
@@ -154,8 +153,8 @@ func (f *journalFile) cut() error {
 	return nil
 }
 
-// reserve makes sure that the disk space for want more bytes is the file's. A
-// file system that cannot say counts as roomy.
+// reserve makes sure that disk space for want more bytes is allocated to the file. A file system that cannot reserve is
+// assumed to have room.
 func (f *journalFile) reserve(want int64) error {
 	need := f.size + want
 	if need <= f.reserved {

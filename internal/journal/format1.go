@@ -8,22 +8,21 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// The drivers of format 1, which knew files of control groups only. One with a unit
-// was written by systemd; the last element of its group's path names the unit.
+// The drivers of format 1, which knew files of control groups only. systemd wrote the targets with a unit; the last
+// element of the group's path names the unit.
 const (
 	format1File plan.Driver = "cgroup"
 	format1Unit plan.Driver = "systemd"
 )
 
-// format1 has the fields of a record that only format 1 has. A file of that format is
-// read, and rewritten when it is opened; where there is no room for that, it goes on
-// with records of both formats.
+// format1 has the fields of a record that only format 1 has. Open reads and rewrites a file of that format. Where there
+// is no room for the rewrite, the file continues with records of both formats.
 type format1 struct {
 	Group string `json:"group,omitempty"`
 	Unit  string `json:"unit,omitempty"`
 }
 
-// modernize makes a record of format 1 one of today.
+// modernize converts a record of format 1 to the current format.
 func (r *record) modernize() {
 	if r.Group == "" {
 		return

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Journal is the open journal of the process that holds the state directory.
-// It is safe for concurrent use.
+// Journal is the open journal of the process that has locked the state directory. It is safe for concurrent use.
 type Journal struct {
 	dir      string
 	boot     string
@@ -22,13 +21,12 @@ type Journal struct {
 	mu      sync.Mutex
 	file    *journalFile // nil once closed
 	entries entries
-	rewrite int64 // the size at which Tidy rewrites the file next
+	rewrite int64 // the file size at which Tidy rewrites next
 }
 
-// Begin records an original before the first write to its target. When it
-// returns nil the record is on disk. Entry.Boot, Entry.Lifetime and Entry.Writes are
-// filled in. Errors: ErrExists when the target has an entry, ErrBadEntry, or the file
-// system's; after an error nothing may be written to the target.
+// Begin records an original before the first write to its target. When it returns nil, the record is on disk. Begin
+// fills in Entry.Boot, Entry.Lifetime and Entry.Writes. Errors: ErrExists when the target has an entry, ErrBadEntry, or
+// the file system's; after an error nothing may be written to the target.
 func (j *Journal) Begin(e Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -45,17 +43,15 @@ func (j *Journal) Begin(e Entry) error {
 	return nil
 }
 
-// fresh fills in what the journal knows of a new entry.
+// fresh fills in the fields of a new entry that the journal knows.
 func (j *Journal) fresh(e Entry) Entry {
 	e.Boot, e.Lifetime, e.Writes = j.boot, j.kinds.Lifetime(e.Target), 0
 	return e
 }
 
-// Intend records that c.Value is about to be written over c.From. Unless that is
-// the original, the entry is c.Owner's from then on. It waits for the disk only where
-// the value outlives a boot.
-// Errors: ErrNoEntry without a Begin, or the file system's; after an error nothing
-// may be written, unless c.Value is the original.
+// Intend records that c.Value is about to be written over c.From. Unless c.Value is the original, c.Owner owns the
+// entry from then on. Intend waits for the disk only where the value outlives a boot. Errors: ErrNoEntry without a
+// Begin, or the file system's; after an error nothing may be written, unless c.Value is the original.
 func (j *Journal) Intend(c plan.Change) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -72,8 +68,9 @@ func (j *Journal) Intend(c plan.Change) error {
 	return nil
 }
 
-// Made records what the host made of the last intent of a target, one that it may take in part. It does not wait
-// for the disk: until then all on the way count as Berth's. Errors: ErrNoEntry, or the file system's.
+// Made records the value that the host made of the last intent of a target that it may apply in part. Made does not
+// wait for the disk: without the record, every value on the way is treated as Berth's. Errors: ErrNoEntry, or the file
+// system's.
 func (j *Journal) Made(t plan.Target, v plan.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -87,12 +84,11 @@ func (j *Journal) Made(t plan.Target, v plan.Value) error {
 	return nil
 }
 
-// Rebase replaces the original of a target by a value that Berth did not
-// write and that the workload's own spec confirms. Either it stands now, or
-// Berth wrote over it before it was confirmed; what Berth wrote stays known as
-// its own. When Rebase returns nil the record is on disk; after an error the
-// old original counts. Only the owner of the entry knows what its values mean: for
-// any other one the error is ErrNotOwner, and without an entry ErrNoEntry.
+// Rebase replaces the original of a target by a value that Berth did not write and that the workload's own spec
+// confirms. Either the new original is in effect now, or Berth wrote over it before it was confirmed. The journal still
+// knows the values that Berth wrote. When Rebase returns nil, the record is on disk; after an error the old original
+// stays valid. Only the owner of the entry knows what its values mean: for any other owner the error is ErrNotOwner.
+// Without an entry the error is ErrNoEntry.
 func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original plan.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -114,8 +110,8 @@ func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original plan.Value) e
 	return nil
 }
 
-// KeepThreads replaces the threads of an entry. It does not wait for the disk. Without an
-// entry the error is ErrNoEntry; after any error the threads are those from before.
+// KeepThreads replaces the threads of an entry. It does not wait for the disk. Without an entry the error is
+// ErrNoEntry; after any error the entry has its previous threads.
 func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,10 +130,9 @@ func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
 	return nil
 }
 
-// Forget drops the entry of a target, whose original stands again or which
-// is gone. The entry is dropped in memory even when the record cannot be
-// written; a reader of the file then finds the original standing. Forgetting
-// what is not there does nothing.
+// Forget drops the entry of a target whose original is in effect again, or which is gone. The entry is dropped in
+// memory even when the record cannot be written; a reader of the file then finds the original in effect. Without an
+// entry, Forget does nothing.
 func (j *Journal) Forget(t plan.Target) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -151,7 +146,7 @@ func (j *Journal) Forget(t plan.Target) error {
 	return nil
 }
 
-// Entry returns the entry of what the target means, whichever way it was written.
+// Entry returns the entry of the target's place, whichever driver wrote there.
 func (j *Journal) Entry(t plan.Target) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -164,24 +159,23 @@ func (j *Journal) Entries() []Entry {
 	return j.Select(nil)
 }
 
-// Select returns the entries that match, all when match is nil, sorted like Entries. What matches is asked under
-// the lock of the journal, and asks nothing of it.
+// Select returns the entries that match, all when match is nil, sorted like Entries. It calls match with the journal
+// locked, so match must not call the journal.
 func (j *Journal) Select(match func(Entry) bool) []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.entries.sorted(match)
 }
 
-// Recovery says what Open or Salvage found and did. A later Tidy that had room for a new file adds where it kept the
-// damaged one.
+// Recovery returns what Open or Salvage found and did. A later Tidy that had room for a new file adds the name under
+// which it kept the damaged file.
 func (j *Journal) Recovery() Recovery {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.recovery
 }
 
-// Close closes the journal and gives the state directory back. Entries stay
-// in the file for the next Open.
+// Close closes the journal and unlocks the state directory. The entries stay in the file for the next Open.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -193,8 +187,8 @@ func (j *Journal) Close() error {
 	return errors.Join(err, release(j.lock))
 }
 
-// book writes records, all or none, and takes them in. Those of the way back use the space
-// that is reserved for it; all others leave it reserved, for every entry, behind them.
+// book writes records, all or none, and applies them to the entries. Records of the way back use the space that is
+// reserved for it. Behind all other records, that space stays reserved for every entry.
 func (j *Journal) book(records ...record) error {
 	if j.file == nil {
 		return ErrClosed
@@ -229,8 +223,8 @@ func (j *Journal) book(records ...record) error {
 	return nil
 }
 
-// demands says whether a record is one that the way back does not need, and whether it has to
-// be on disk before the host is written, since a power loss does not undo that.
+// demands reports what a record needs. grows is true when the way back does not need the record. durable is true when
+// the record must be on disk before the host is written, since a power loss does not undo that write.
 func (j *Journal) demands(r record) (grows, durable bool) {
 	e := j.entries[r.target().Place()]
 	switch r.Kind {
@@ -245,7 +239,7 @@ func (j *Journal) demands(r record) (grows, durable bool) {
 	}
 }
 
-// spare is the space to keep for the way back of all entries.
+// spare is the space, in bytes, to reserve for the way back of all entries.
 func (j *Journal) spare() int64 {
 	var sum int64
 	for _, e := range j.entries {
@@ -254,22 +248,20 @@ func (j *Journal) spare() int64 {
 	return sum
 }
 
-// reserveFor is the size of an intent and a forget record for a target, at
-// most: names may grow sixfold when JSON escapes them.
+// reserveFor is the maximum size, in bytes, of an intent and a forget record for a target: names may grow sixfold when
+// JSON escapes them.
 func reserveFor(t plan.Target) int64 {
 	const frames, escaped = 512, 6
 	return frames + 2*escaped*int64(len(t.Driver)+len(t.Object)+len(t.Knob))
 }
 
-// growth is by how much the file grows before Tidy rewrites it, in bytes.
+// growth is the number of bytes by which the file grows before Tidy rewrites it.
 const growth = 1 << 20
 
-// Tidy rewrites a file that has grown by more than 1 MiB, without its history.
-// That waits for the disk several times, so it is for a moment when no change
-// is under way: no record is ever followed by a rewrite on its own. Until one
-// is due, Tidy only compares two numbers. After an error the old file serves
-// on, and the next try comes after as much growth again. Errors: the file
-// system's, and ErrClosed.
+// Tidy rewrites a file that has grown by more than 1 MiB, without its history. The rewrite waits for the disk several
+// times, so call Tidy when no change is under way: appending a record never rewrites the file. Until a rewrite is due,
+// Tidy only compares two numbers. After an error the old file stays in use, and the next attempt comes after as much
+// growth again. Errors: the file system's, and ErrClosed.
 func (j *Journal) Tidy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -287,7 +279,7 @@ func (j *Journal) Tidy() error {
 	return nil
 }
 
-// replace writes header and entries to a new file and goes on with that.
+// replace writes the header and all entries to a new file and continues with that file.
 func (j *Journal) replace() error {
 	records := []record{headerRecord(j.boot)}
 	for _, e := range j.entries.sorted(nil) {
@@ -298,7 +290,7 @@ func (j *Journal) replace() error {
 		return err
 	}
 	if j.file != nil {
-		_ = j.file.close() // replaced; its content lives on in the new one
+		_ = j.file.close() // the new file has its content
 	}
 	j.file = file
 	return err

@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	// lockName is the lock within the state directory. It is never removed:
-	// whoever removes a lock file races with whoever opens it.
+	// lockName is the lock file in the state directory. It is never removed: removing a lock file races with opening
+	// it.
 	lockName = "lock"
-	// lockTries and lockPause bound how long a writer waits for a Holder call,
-	// which takes the lock shared for an instant.
+	// lockTries and lockPause bound how long a writer waits for a Holder call, which holds a shared lock for an
+	// instant.
 	lockTries = 5
 	lockPause = 10 * time.Millisecond
-	// pidFormat has a fixed width, so that a later holder rewrites the file in
-	// place and needs no disk space for it.
+	// pidFormat has a fixed width, so that a later holder rewrites the file in place and needs no disk space.
 	pidFormat = "%-10d\n"
 )
 
@@ -52,7 +51,7 @@ func acquire(stateDir string) (*os.File, error) {
 	return f, nil
 }
 
-// release gives the lock back.
+// release releases the lock.
 func release(f *os.File) error {
 	writePID(f, 0)
 	if err := f.Close(); err != nil {
@@ -61,10 +60,9 @@ func release(f *os.File) error {
 	return nil
 }
 
-// Holder returns the process that holds the state directory: pid as it wrote
-// it (0 when it did not get to that), alive while the lock is held. A pid that
-// a killed process left behind comes with alive false. A directory that was
-// never used is (0, false, nil).
+// Holder returns the process that has locked the state directory. pid is the number that the process wrote, 0 when it
+// has not written it yet. alive is true while the lock is held, and false with the pid that a killed process left
+// behind. For a directory that was never used, Holder returns (0, false, nil).
 func Holder(stateDir string) (pid int, alive bool, err error) {
 	f, err := os.Open(filepath.Join(stateDir, lockName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +82,8 @@ func Holder(stateDir string) (pid int, alive bool, err error) {
 	return readPID(f), false, nil
 }
 
-// Released waits until nobody holds the state directory, at once where nobody does, and looks at no clock
-// meanwhile. The error is that of ctx, or the file system's.
+// Released waits until no process has locked the state directory, and returns at once if none has. It does not poll.
+// The error is that of ctx, or the file system's.
 func Released(ctx context.Context, stateDir string) error {
 	_, held, err := Holder(stateDir)
 	if !held {
@@ -96,7 +94,7 @@ func Released(ctx context.Context, stateDir string) error {
 		return fmt.Errorf("open lock: %w", err)
 	}
 	released := make(chan error, 1)
-	go func() { // which a process that ends does not wait for
+	go func() { // an exiting process does not wait for it
 		defer f.Close()
 		released <- flock(f, unix.LOCK_SH)
 	}()
@@ -115,7 +113,7 @@ func flock(f *os.File, how int) error {
 	return uninterrupted(func() error { return unix.Flock(int(f.Fd()), how) })
 }
 
-// writePID is best effort: the lock is the flock, the number only names who.
+// writePID is best effort: flock is the lock, and the number only names its holder.
 func writePID(f *os.File, pid int) {
 	_, _ = f.WriteAt(fmt.Appendf(nil, pidFormat, pid), 0)
 }

@@ -11,26 +11,27 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Recovery says what a writer found in the state directory and did about it.
-// The zero value says that there was nothing to do.
+// Recovery reports what a writer found in the state directory and did about it. The zero value means that there was
+// nothing to do.
 type Recovery struct {
-	// Torn says that the last line was cut off by a crash and was dropped.
+	// Torn reports that a crash cut off the last line, which was dropped.
 	Torn bool
-	// Dropped counts the entries of another boot, which were dropped.
+	// Dropped is the number of entries of another boot that were dropped.
 	Dropped int
-	// Damage is the damage that Salvage read past, as a *DamageError.
+	// Damage is the damage that the writer read past, as a *DamageError: any damage with Salvage, damage to a journal
+	// of another boot with Open.
 	Damage error
-	// Kept is the copy of the damaged file, "" when none was needed or possible. Where NoRoom kept the journal from
-	// being replaced, the damaged file itself stays in use, with all that it holds, and the next rewrite keeps it.
+	// Kept is the second name of the damaged file, "" when none was needed or possible. Where NoRoom prevented the
+	// replacement of the journal, the damaged file itself stays in use with its whole content. The next rewrite then
+	// gives it a second name.
 	Kept string
-	// NoRoom is why the journal could not be rewritten or its space not be
-	// reserved, most often a full disk. It takes no new originals then, but
-	// the way back is open.
+	// NoRoom is why the journal could not be rewritten or its space not be reserved, most often a full disk. The
+	// journal then accepts no new originals, but the way back is open.
 	NoRoom error
 }
 
-// Notes says in sentences what there is to report to an administrator, and is empty
-// for the zero value. The damage is among them, though Salvage goes on.
+// Notes returns sentences that report the recovery to an administrator. It is empty for the zero value. It includes the
+// damage, although Salvage continues despite it.
 func (r Recovery) Notes() []string {
 	var notes []string
 	if r.Torn {
@@ -54,19 +55,17 @@ func (r Recovery) Notes() []string {
 	return notes
 }
 
-// Open locks the state directory, made with mode 0700 if it is missing, and
-// reads the journal. bootID is that of the running kernel: entries of another
-// are dropped, unless what they are about outlives a boot. kinds says how the values
-// of each kind of target compare. Errors: a *LockedError (ErrLocked) while another process holds
-// the directory, a *DamageError (ErrDamaged), ErrVersion, or the file
-// system's, which includes a disk too full to make a new journal.
+// Open locks the state directory, which it creates with mode 0700 if it is missing, and reads the journal. bootID is
+// the boot id of the running kernel: Open drops entries of another boot, unless their values outlive a boot. kinds
+// defines how the values of each kind of target compare. Errors: a *LockedError (ErrLocked) while another process has
+// locked the directory, a *DamageError (ErrDamaged), ErrVersion, or the file system's, such as a disk too full for a
+// new journal.
 func Open(stateDir, bootID string, kinds plan.Kinds) (*Journal, error) {
 	return open(stateDir, bootID, kinds, false)
 }
 
-// Salvage is Open for a damaged journal: it keeps the file aside under another
-// name and goes on with every entry that can be read. It is for rollback only;
-// an agent must not start from a journal with holes.
+// Salvage is Open for a damaged journal: it gives the file a second name and continues with every entry that can be
+// read. It is for rollback only; an agent must not start from an incomplete journal.
 func Salvage(stateDir, bootID string, kinds plan.Kinds) (*Journal, error) {
 	return open(stateDir, bootID, kinds, true)
 }
@@ -90,7 +89,7 @@ func open(stateDir, bootID string, kinds plan.Kinds, salvage bool) (*Journal, er
 	return j, nil
 }
 
-// adopt reads the file and makes it fit for appending.
+// adopt reads the file and prepares it for appending.
 func (j *Journal) adopt(salvage bool) error {
 	snapshot, err := Load(j.dir, j.kinds)
 	if err != nil {
@@ -101,8 +100,8 @@ func (j *Journal) adopt(salvage bool) error {
 		j.entries[e.Target.Place()] = e
 	}
 	j.recovery.Dropped = dropped
-	// What a power loss did to records of another boot matters only where some of
-	// them outlive it. It is no fault of the file then: what was synced can be read.
+	// Damage that a power loss did to records of another boot matters only where some of them outlive the boot. It is
+	// then no fault of the file: everything that was synced can be read.
 	foreign := snapshot.Boot != "" && snapshot.Boot != j.boot
 	if snapshot.Damage != nil && (!foreign || len(j.entries) > 0) {
 		if !salvage && !foreign {
@@ -114,9 +113,9 @@ func (j *Journal) adopt(salvage bool) error {
 	return j.settle(snapshot, salvage)
 }
 
-// settle opens the file, rewritten if it holds anything but header and entries of
-// this boot in the format of today. Who only goes back does not wait for that where the file serves as it is: the disk
-// waits for threads of the kernel, which what is to be undone may keep from running.
+// settle opens the file, and rewrites it if it contains anything but the header and the entries of this boot in the
+// current format. A rollback does not wait for the rewrite where the file can be used as it is. Disk writes need kernel
+// threads, and the settings that the rollback undoes may keep these threads from running.
 func (j *Journal) settle(s Snapshot, salvage bool) error {
 	clean := s.version == version && s.Boot == j.boot && s.Damage == nil && !s.Torn && (salvage || s.records == len(j.entries)+1)
 	if !clean {
@@ -131,7 +130,7 @@ func (j *Journal) settle(s Snapshot, salvage bool) error {
 			return errors.Join(j.recovery.NoRoom, err)
 		}
 	}
-	if clean && salvage { // what its writer reserved is reserved still
+	if clean && salvage { // the space that its writer reserved is still reserved
 		return nil
 	}
 	if err := j.file.reserve(j.spare()); err != nil && j.recovery.NoRoom == nil {
@@ -141,7 +140,7 @@ func (j *Journal) settle(s Snapshot, salvage bool) error {
 }
 
 // keepDamaged gives a damaged file a second name right before it is replaced: a file in use is no copy, since records
-// are appended to it. A link takes no data space.
+// are appended to it. A link needs no data space.
 func (j *Journal) keepDamaged() error {
 	if j.recovery.Damage == nil || j.recovery.Kept != "" {
 		return nil
@@ -161,9 +160,8 @@ func (j *Journal) keepDamaged() error {
 	}
 }
 
-// reopen goes on with the old file in place, where there is no room for a new
-// one. Of a file without any entry of this boot nothing is worth keeping, and
-// its space is what a new header needs.
+// reopen continues with the old file in place, where there is no room for a new file. A file without entries to retain
+// is worthless if it is of another boot, or has neither header nor damage. A new header then uses its space.
 func (j *Journal) reopen(s Snapshot) error {
 	worthless := len(j.entries) == 0 && (s.Boot != "" && s.Boot != j.boot || s.Boot == "" && s.Damage == nil)
 	if worthless {
@@ -189,7 +187,8 @@ func (j *Journal) reopen(s Snapshot) error {
 	return nil
 }
 
-// openOld opens the old file. What follows its last good line is cut off, but of a damaged file, of which there is no copy.
+// openOld opens the old file. It cuts off everything after the last good line, except in a damaged file, of which there
+// is no copy.
 func (j *Journal) openOld(s Snapshot) (*journalFile, error) {
 	if j.recovery.Damage != nil {
 		return openWhole(s.File, s.size, s.partial)

@@ -14,7 +14,7 @@ import (
 const (
 	// version is the format that this package writes.
 	version = 2
-	// oldest is the oldest one that it reads.
+	// oldest is the oldest format that this package reads.
 	oldest = 1
 )
 
@@ -29,7 +29,7 @@ const (
 	kindThreads  kind = "threads"
 )
 
-// record is one line of the journal. Which fields count depends on the kind.
+// record is one line of the journal. The kind determines which fields are used.
 type record struct {
 	Kind     kind          `json:"kind"`
 	Version  int           `json:"version,omitempty"`
@@ -51,7 +51,7 @@ type record struct {
 	format1
 }
 
-// last is what an entry knows of its last intent.
+// last has the fields of an entry about its last intent.
 type last struct {
 	Intent   plan.Value `json:"intent,omitempty"`
 	Previous plan.Value `json:"previous,omitempty"`
@@ -67,7 +67,7 @@ func targetRecord(k kind, t plan.Target) record {
 	return record{Kind: k, Driver: t.Driver, Object: t.Object, Knob: t.Knob}
 }
 
-// intentRecord names an owner or an identity only when the entry gets another one.
+// intentRecord names an owner or an identity only when it changes the one of the entry.
 func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
@@ -80,15 +80,15 @@ func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	return r
 }
 
-// madeRecord says what the host made of the intent of an entry. A Berth that does not know of it takes it for
-// one more intent, over a value on the way.
+// madeRecord records the value that the host made of the intent of an entry. A version of Berth that does not know the
+// field made reads the record as another intent, over a value on the way.
 func madeRecord(e Entry, made plan.Value) record {
 	r := targetRecord(kindIntent, e.Target)
 	r.From, r.Value, r.Made = made, e.Intent, made
 	return r
 }
 
-// originalRecord holds a whole entry, which is what a rewrite needs.
+// originalRecord contains a whole entry, as a rewrite needs.
 func originalRecord(e Entry) record {
 	r := targetRecord(kindOriginal, e.Target)
 	r.Boot, r.Value, r.Writes = e.Boot, e.Original, e.Writes
@@ -114,7 +114,7 @@ func (r record) entry() Entry {
 	return e
 }
 
-// check refuses what JSON would change silently or what could not be replayed.
+// check refuses entries that JSON would change silently or that could not be replayed.
 func (e Entry) check() error {
 	switch {
 	case e.Target.Driver == "" || e.Target.Object == "" || e.Target.Knob == "":
@@ -129,8 +129,7 @@ func (e Entry) check() error {
 	return nil
 }
 
-// The frame around a record. Both are fixed text, so that the checksum covers
-// the very bytes between them.
+// The frame around a record. Its parts are fixed text, so that the checksum covers exactly the bytes between them.
 const (
 	frameCRC = `{"crc":"`
 	frameRec = `","rec":`
@@ -151,7 +150,7 @@ func encode(r record) ([]byte, error) {
 	return fmt.Appendf(nil, "%s%08x%s%s%s\n", frameCRC, checksum(payload), frameRec, payload, frameEnd), nil
 }
 
-// encodeAll returns the lines of records.
+// encodeAll returns the lines of all records.
 func encodeAll(records []record) ([]byte, error) {
 	var lines []byte
 	for _, r := range records {
@@ -164,7 +163,7 @@ func encodeAll(records []record) ([]byte, error) {
 	return lines, nil
 }
 
-// decode reads a line without its newline. The reason is "" when it is good.
+// decode reads a line without its newline. The reason is "" for a good line.
 func decode(line []byte) (r record, reason string) {
 	rest, ok := bytes.CutPrefix(line, []byte(frameCRC))
 	if !ok || len(rest) < crcSize {

@@ -11,37 +11,37 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// fileName is the journal within the state directory.
+// fileName is the name of the journal in the state directory.
 const fileName = "journal"
 
-// Snapshot is the journal as it reads at one moment.
+// Snapshot is the content of the journal at one moment.
 type Snapshot struct {
 	// File is the path of the journal.
 	File string
-	// Boot is the boot id of the header, "" when there is none: the file is
-	// missing, empty, or its first line is damaged.
+	// Boot is the boot id of the header. It is "" when there is no header: the file is missing, empty, or its first
+	// line is damaged.
 	Boot string
-	// Entries are sorted by object and knob. They may be of another boot, and then
-	// mean nothing any more unless they are persistent (see Of).
+	// Entries are sorted by object and knob. Entries of another boot are meaningless unless they are persistent (see
+	// Of).
 	Entries []Entry
-	// Damage is the first line that no crash leaves behind, as a *DamageError,
-	// or nil. Entries holds what the other lines say.
+	// Damage is the first line that no crash leaves behind, as a *DamageError, or nil. Entries has the content of the
+	// other lines.
 	Damage error
-	// Torn says that the last line was cut off by a crash and was left out;
-	// also seen, for a moment, while the agent appends.
+	// Torn reports that the last line was left out because a crash cut it off. It is also true for a moment while the
+	// agent appends.
 	Torn bool
 
 	kinds   plan.Kinds
 	entries entries
-	version int   // of the header
+	version int   // from the header
 	records int   // good lines
-	sound   int64 // bytes up to the end of the last good line
-	size    int64 // all bytes
-	partial bool  // the last line has no end
+	sound   int64 // end of the last good line, in bytes
+	size    int64 // file size in bytes
+	partial bool  // the last line has no newline
 }
 
-// Of returns the entries that mean something in the given boot, in order, and how
-// many are of another one.
+// Of returns the entries that are meaningful in the given boot, in order, and the number of dropped entries of another
+// boot.
 func (s Snapshot) Of(boot string) (entries []Entry, dropped int) {
 	for _, e := range s.Entries {
 		if e.meansNothing(boot) {
@@ -53,9 +53,8 @@ func (s Snapshot) Of(boot string) (entries []Entry, dropped int) {
 	return entries, dropped
 }
 
-// Load reads the journal without locking or changing anything. A missing file
-// is an empty journal. The error is for a file that cannot be read at all, or
-// whose format is unknown (ErrVersion); damage is in the Snapshot.
+// Load reads the journal without locking or changing anything. A missing file is an empty journal. The error is for a
+// file that cannot be read at all, or whose format is unknown (ErrVersion); damage is in the Snapshot.
 func Load(stateDir string, kinds plan.Kinds) (Snapshot, error) {
 	file := filepath.Join(stateDir, fileName)
 	data, err := os.ReadFile(file)
@@ -65,7 +64,7 @@ func Load(stateDir string, kinds plan.Kinds) (Snapshot, error) {
 	return replay(file, data, kinds)
 }
 
-// replay reads the lines one after the other.
+// replay reads the lines in order.
 func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
 	s := Snapshot{File: file, kinds: kinds, entries: make(entries), size: int64(len(data))}
 	offset := 0
@@ -93,7 +92,7 @@ func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
 	return s, nil
 }
 
-// book takes a readable record in, and notes when it does not fit where it is.
+// book applies a readable record, and notes damage when the record does not fit its position.
 func (s *Snapshot) book(r record, number, end int) {
 	if number == 1 && r.Kind != kindHeader {
 		s.damage(number, "no header")
@@ -106,14 +105,14 @@ func (s *Snapshot) book(r record, number, end int) {
 	s.sound = int64(end)
 }
 
-// damage remembers the first damage.
+// damage remembers the first damage only.
 func (s *Snapshot) damage(number int, reason string) {
 	if s.Damage == nil {
 		s.Damage = &DamageError{File: s.File, Line: number, Reason: reason}
 	}
 }
 
-// take brings one record in. It returns what is wrong with it, or "".
+// take applies one record. It returns what is wrong with the record, or "".
 func (s *Snapshot) take(r record, number int) string {
 	if r.Kind == kindHeader {
 		if number != 1 {

@@ -11,13 +11,12 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// confineRounds bounds how often all threads are looked at: one that is just being
-// made by another has that one's affinity.
+// confineRounds bounds how often Confine checks all threads: a thread that is just being made has the affinity of the
+// thread that makes it.
 const confineRounds = 5
 
-// Confine lets all threads of this process, and those that they make, run on the
-// CPUs only (sched_setaffinity(2)). The error is the kernel's, for example because
-// the process's group has none of them.
+// Confine restricts all threads of this process, and the threads that they make, to the CPUs (sched_setaffinity(2)).
+// The error is the kernel's, for example because the process's group has none of the CPUs.
 func Confine(cpus cpuset.Set) error {
 	mask := maskOf(cpus)
 	for range confineRounds {
@@ -40,7 +39,7 @@ func Confine(cpus cpuset.Set) error {
 	return nil
 }
 
-// maskOf returns the kernel's form of a set, of CPUs or of NUMA nodes.
+// maskOf returns the kernel's mask for a set of CPUs or NUMA nodes.
 func maskOf(set cpuset.Set) unix.CPUSet {
 	var mask unix.CPUSet
 	for id := range set.All() {
@@ -49,7 +48,7 @@ func maskOf(set cpuset.Set) unix.CPUSet {
 	return mask
 }
 
-// setOf returns the set of the kernel's form.
+// setOf returns the set for a kernel mask.
 func setOf(mask *unix.CPUSet) cpuset.Set {
 	var set cpuset.Set
 	for id := range cpuset.Max {
@@ -60,8 +59,7 @@ func setOf(mask *unix.CPUSet) cpuset.Set {
 	return set
 }
 
-// move gives a thread an affinity, and says whether it had another one. A thread that
-// is gone has none.
+// move sets the affinity of a thread, and reports whether it was different. It ignores a thread that has ended.
 func move(task string, mask *unix.CPUSet) (bool, error) {
 	tid, err := strconv.Atoi(task)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// ConfinedCPUs returns the CPUs that threads of other programs keep to: those whose
-// affinity is narrow, at most half of the CPUs given. Threads of the kernel, of this
-// process and of those that are excepted do not count. What cannot be read is left out.
+// ConfinedCPUs returns the CPUs that threads of other programs are confined to: threads whose affinity includes at most
+// half of the given CPUs. It ignores kernel threads, threads of this process and of the excepted processes, and
+// everything that it cannot read.
 func ConfinedCPUs(among cpuset.Set, except ...int) cpuset.Set {
 	var confined cpuset.Set
 	except = append(except, os.Getpid())
@@ -31,7 +31,7 @@ func ConfinedCPUs(among cpuset.Set, except ...int) cpuset.Set {
 	return confined
 }
 
-// confinedBy returns the CPUs that the threads of one process keep to; none if it has ended.
+// confinedBy returns the CPUs that the threads of one process are confined to; the empty set if the process has ended.
 func confinedBy(dir string, among cpuset.Set) cpuset.Set {
 	var confined cpuset.Set
 	tasks, err := os.ReadDir(dir + "/task")
@@ -50,7 +50,7 @@ func confinedBy(dir string, among cpuset.Set) cpuset.Set {
 	return confined
 }
 
-// isOfKernel says whether a process is a thread of the kernel, which runs no program.
+// isOfKernel reports whether a process is a kernel thread, which runs no program.
 func isOfKernel(dir string) bool {
 	_, err := os.Readlink(dir + "/exe")
 	return errors.Is(err, fs.ErrNotExist)

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CoreScheduling says whether the kernel can keep threads off the other threads of a core
-// (PR_SCHED_CORE of prctl(2), Linux 5.14), and why not, in words. It asks for the cookie of the
-// calling thread, to be written nowhere: a kernel that gets as far as that has the feature
-// (sched_core_share_pid in kernel/sched/core_sched.c). It changes nothing.
+// CoreScheduling reports whether the kernel can keep threads off the SMT siblings of a core (PR_SCHED_CORE of prctl(2),
+// Linux 5.14), and if not, why. It asks for the cookie of the calling thread without a place to write it. A kernel that
+// gets as far as that write has the feature (sched_core_share_pid in kernel/sched/core_sched.c). The call changes
+// nothing.
 func CoreScheduling() (Support, string) {
 	return coreScheduling(unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, 0, unix.PR_SCHED_CORE_SCOPE_THREAD, 0))
 }

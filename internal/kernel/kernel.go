@@ -1,12 +1,9 @@
-// Package kernel says what the running kernel is and can do: its boot, its
-// tick, its bandwidth slice, the CPU time the machine has spent, and whether
-// a feature is there.
+// Package kernel describes the running kernel and its features: the boot id, the tick, the bandwidth slice, and the CPU
+// time that the machine has spent.
 //
-// A feature is probed and never guessed from a version, because distributions
-// move features between versions. A probe has three outcomes: supported,
-// unsupported, and unknown when the probe itself could not be carried out
-// (no permission, out of memory). Only the first two are remembered; an
-// unknown is asked again.
+// A feature is probed and never guessed from a version, because distributions move features between versions. A probe
+// has three outcomes: supported, unsupported, and unknown if the probe could not be carried out (no permission, out of
+// memory). Only the first two are remembered; an unknown feature is probed again.
 package kernel
 
 import (
@@ -23,7 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// ErrMalformed says that a kernel file does not look as documented.
+// ErrMalformed means that a kernel file does not have the documented format.
 var ErrMalformed = errors.New("malformed")
 
 const (
@@ -33,13 +30,12 @@ const (
 	// DefaultSlice is the kernel's default for sched_cfs_bandwidth_slice_us.
 	DefaultSlice unit.Micros = 5000
 
-	// slowestTick is that of CONFIG_HZ=100, the lowest that Linux offers on
-	// the architectures Berth is built for.
+	// slowestTick is the tick of CONFIG_HZ=100, the lowest frequency that Linux offers on the architectures Berth is
+	// built for.
 	slowestTick = 10 * time.Millisecond
 )
 
-// BootID returns the random id the kernel took at boot, from
-// /proc/sys/kernel/random/boot_id.
+// BootID returns the random id that the kernel chose at boot, from /proc/sys/kernel/random/boot_id.
 func BootID(root *hostfs.Root) (string, error) {
 	data, err := root.ReadFile(bootIDFile)
 	if err != nil {
@@ -52,9 +48,8 @@ func BootID(root *hostfs.Root) (string, error) {
 	return id, nil
 }
 
-// BandwidthSlice returns how much quota the kernel hands to one CPU at a
-// time, from /proc/sys/kernel/sched_cfs_bandwidth_slice_us. A kernel without
-// that file has DefaultSlice compiled in.
+// BandwidthSlice returns how much quota the kernel gives to one CPU at a time, from
+// /proc/sys/kernel/sched_cfs_bandwidth_slice_us. A kernel without that file has DefaultSlice compiled in.
 func BandwidthSlice(root *hostfs.Root) (unit.Micros, error) {
 	data, err := root.ReadFile(sliceFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,9 +66,9 @@ func BandwidthSlice(root *hostfs.Root) (unit.Micros, error) {
 	return unit.Micros(us), nil
 }
 
-// Tick returns the length of the scheduler tick (1/CONFIG_HZ) of the kernel
-// that runs this program: the resolution of CLOCK_MONOTONIC_COARSE, which the
-// tick drives. It is 10 ms, the slowest there is, when the kernel does not say.
+// Tick returns the length of the scheduler tick (1/CONFIG_HZ) of the running kernel: the resolution of
+// CLOCK_MONOTONIC_COARSE, which the tick drives. If the kernel does not report it, Tick returns 10 ms, the longest
+// possible tick.
 func Tick() time.Duration {
 	var res unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &res); err != nil {
@@ -86,9 +81,8 @@ func Tick() time.Duration {
 	return tick
 }
 
-// Monotonic returns CLOCK_MONOTONIC: time since boot without suspend, which
-// goes on through a restart of the program. It is 0 if the clock cannot be
-// read, which Linux does not do.
+// Monotonic returns CLOCK_MONOTONIC: the time since boot without suspend, which is not affected by restarts of the
+// program. It is 0 if the clock cannot be read, which does not happen on Linux.
 func Monotonic() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -97,8 +91,8 @@ func Monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// Boottime returns CLOCK_BOOTTIME: time since boot with suspend, which no change of the
-// wall clock moves. It is 0 if the clock cannot be read, which Linux does not do.
+// Boottime returns CLOCK_BOOTTIME: the time since boot with suspend, which is not affected by changes of the wall
+// clock. It is 0 if the clock cannot be read, which does not happen on Linux.
 func Boottime() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// PagesTaken returns how many pages the whole machine took since boot from the NUMA node of the
-// CPU that asked, and from another one: numa_local and numa_other in /proc/vmstat. A kernel
-// without NUMA counts neither, and the answer is 0 for both.
+// PagesTaken returns how many pages the machine has allocated since boot on the NUMA node of the requesting CPU, and on
+// other nodes: numa_local and numa_other in /proc/vmstat. On a kernel without NUMA both are 0.
 func PagesTaken(root *hostfs.Root) (local, other uint64, err error) {
 	data, err := root.ReadFile("proc/vmstat")
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnThread runs f on a thread of this process that ends with f, and returns when f has: no other
-// goroutine ever has what f changed of its thread. The Go runtime makes no thread from one that is
-// locked.
+// OnThread runs f on a thread of this process that ends with f, and returns when f has returned. No other goroutine
+// ever runs on that thread, so f may change the thread's attributes. The Go runtime makes no new thread from a locked
+// thread.
 func OnThread(f func()) {
 	ended := make(chan struct{})
 	go func() {

@@ -14,10 +14,10 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Class is how the scheduler treats a thread: one of the SCHED_ constants of sched(7).
+// Class is the scheduling policy of a thread: one of the SCHED_ constants of sched(7).
 type Class uint32
 
-// The classes that a thread can be given without a budget of its own.
+// The classes that a thread can have without a budget of its own.
 const (
 	Other Class = unix.SCHED_NORMAL
 	FIFO  Class = unix.SCHED_FIFO
@@ -26,7 +26,7 @@ const (
 	Idle  Class = unix.SCHED_IDLE
 )
 
-// String returns the word of the class, as users write it.
+// String returns the name of the class, as users write it.
 func (c Class) String() string {
 	switch c {
 	case Other:
@@ -43,23 +43,22 @@ func (c Class) String() string {
 	return fmt.Sprintf("class %d", uint32(c))
 }
 
-// IsRealTime says whether a class has priorities above all ordinary threads.
+// IsRealTime reports whether the class has priorities above all ordinary threads.
 func (c Class) IsRealTime() bool { return c == FIFO || c == RR }
 
-// Scheduling is what a thread shall have of the scheduler.
+// Scheduling is the desired scheduling of a thread.
 type Scheduling struct {
-	// Class is nil for the one that the thread has.
+	// Class is nil to leave the thread's class unchanged.
 	Class *Class
-	// Priority is that of a real-time class, 1 to 99.
+	// Priority is the priority of a real-time class, 1 to 99.
 	Priority int
-	// Slice is how long the thread runs before an equal one, 100us to 100ms; 0 is the one
-	// that the thread has. Only Other and Batch have one, since Linux 6.12.
+	// Slice is how long the thread runs before a thread of equal rank, 100us to 100ms; with 0 the slice stays. Only
+	// Other and Batch have slices, since Linux 6.12.
 	Slice time.Duration
 }
 
-// OwnGroupCPUs returns the CPUs that the group of the calling thread has, and lets the thread
-// run on all of them: the kernel keeps of a request for every CPU what the group has. The
-// caller has locked the goroutine to its thread.
+// OwnGroupCPUs returns the CPUs of the calling thread's group, and lets the thread run on all of them. It asks for all
+// CPUs, and the kernel reduces the request to the CPUs of the group. The caller has locked the goroutine to its thread.
 func OwnGroupCPUs() (cpuset.Set, error) {
 	var all unix.CPUSet
 	for cpu := range cpuset.Max {
@@ -71,9 +70,8 @@ func OwnGroupCPUs() (cpuset.Set, error) {
 	return ThreadAffinity(0)
 }
 
-// BindCPUs lets the calling thread run on these CPUs only, and reads back that it does
-// (sched_setaffinity(2)). What it becomes by exec keeps them, as what that forks does. The
-// caller has locked the goroutine to its thread.
+// BindCPUs restricts the calling thread to these CPUs (sched_setaffinity(2)), and reads the affinity back. The affinity
+// is inherited across exec and fork. The caller has locked the goroutine to its thread.
 func BindCPUs(cpus cpuset.Set) error {
 	mask := maskOf(cpus)
 	if err := unix.SchedSetaffinity(0, &mask); err != nil {
@@ -86,11 +84,11 @@ func BindCPUs(cpus cpuset.Set) error {
 	return err
 }
 
-// ErrNotEffective says that the kernel took a value and has another one.
+// ErrNotEffective means that the kernel accepted a value but uses a different value.
 var ErrNotEffective = errors.New("the kernel has another value")
 
-// OwnMemoryNodes returns the NUMA nodes that the group of the calling thread may have memory of,
-// as /proc/thread-self/status has them, and none where the kernel does not say.
+// OwnMemoryNodes returns the NUMA nodes from which the calling thread's group may allocate memory, from
+// /proc/thread-self/status. The set is empty if the kernel does not report the nodes.
 func OwnMemoryNodes() (cpuset.Set, error) {
 	list, err := ownStatus("Mems_allowed_list")
 	if err != nil || list == "" {
@@ -103,10 +101,10 @@ func OwnMemoryNodes() (cpuset.Set, error) {
 	return nodes, nil
 }
 
-// BindMemory lets the calling thread take memory of these NUMA nodes only (set_mempolicy(2),
-// MPOL_BIND), and reads back that it does (get_mempolicy(2)); exec and fork keep that. A kernel
-// without NUMA is ErrNotSupported. Of the nodes, the kernel leaves out without a word those that
-// the group does not have. The caller has locked the goroutine to its thread.
+// BindMemory restricts the calling thread to memory of these NUMA nodes (set_mempolicy(2), MPOL_BIND), and reads the
+// policy back (get_mempolicy(2)). The policy is inherited across exec and fork. The kernel silently leaves out nodes
+// that the group does not have. On a kernel without NUMA the error is ErrNotSupported. The caller has locked the
+// goroutine to its thread.
 func BindMemory(nodes cpuset.Set) error {
 	mask := maskOf(nodes)
 	err := unix.SetMemPolicy(unix.MPOL_BIND, &mask)
@@ -125,8 +123,8 @@ func BindMemory(nodes cpuset.Set) error {
 	return err
 }
 
-// memoryPolicy returns the policy of the calling thread, an MPOL_ constant, and its NUMA nodes.
-// x/sys/unix has the number of the system call and no wrapper.
+// memoryPolicy returns the policy of the calling thread, an MPOL_ constant, and its NUMA nodes. x/sys/unix has only the
+// number of the system call, and no wrapper.
 func memoryPolicy() (mode int32, nodes cpuset.Set, err error) {
 	var mask unix.CPUSet
 	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask)), 8*unsafe.Sizeof(mask), 0, 0, 0)
@@ -136,18 +134,18 @@ func memoryPolicy() (mode int32, nodes cpuset.Set, err error) {
 	return mode, setOf(&mask), nil
 }
 
-// Schedule gives the calling thread a class, a priority and a slice, and reads back what
-// the kernel made of them (sched_setattr(2)). Its nice value stays, and without another one its
-// slice does. exec and fork keep all of it. A kernel that has no slices of single threads takes
-// one without a word, which is ErrNotSupported here, as a group without a budget for real-time
-// threads is. The caller has locked the goroutine to its thread.
+// Schedule sets the class, priority and slice of the calling thread (sched_setattr(2)), and reads back the result. The
+// nice value stays, and so does the slice if s has none. exec and fork inherit all of it.
+//
+// A kernel without slices of single threads silently ignores a slice; Schedule then returns ErrNotSupported. The error
+// is the same if the group has no budget for real-time threads. The caller has locked the goroutine to its thread.
 func Schedule(s Scheduling) error {
 	had, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
 		return fmt.Errorf("how this thread is scheduled: %w", err)
 	}
-	// The rest of what was read stays away: a slice that is the default reads like one that
-	// was set, and utilization clamps are only taken with a flag of their own.
+	// The other attributes that were read are left out: a default slice reads like a slice that was set, and
+	// utilization clamps need a flag of their own.
 	attr := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: had.Policy, Flags: had.Flags & unix.SCHED_FLAG_RESET_ON_FORK, Nice: had.Nice, Priority: had.Priority}
 	if s.Class != nil {
 		attr.Policy, attr.Priority = uint32(*s.Class), uint32(s.Priority)
@@ -168,7 +166,7 @@ func Schedule(s Scheduling) error {
 	return isScheduled(attr, s)
 }
 
-// isScheduled reads back what the kernel made of the attributes that it was given for s.
+// isScheduled reads back whether the kernel applied the attributes that it was given for s.
 func isScheduled(attr *unix.SchedAttr, s Scheduling) error {
 	class := Class(attr.Policy)
 	has, err := unix.SchedGetAttr(0, 0)
@@ -185,13 +183,12 @@ func isScheduled(attr *unix.SchedAttr, s Scheduling) error {
 	return nil
 }
 
-// keepSlice gives the calling thread the slice back that it had before attr was set. A slice that
-// was set reads like the default: it was set if it is another one than the default, which the
-// thread has now.
+// keepSlice restores the slice that the calling thread had before attr was set. A slice that was set reads like the
+// default. The thread now has the default, so a former slice that differs from it was set.
 func keepSlice(had, attr *unix.SchedAttr) error {
 	class := Class(attr.Policy)
 	if Class(had.Policy).IsRealTime() || !class.HasSlice() {
-		return nil // no slice was or is shown
+		return nil // the kernel showed no slice before, or shows none now
 	}
 	has, err := unix.SchedGetAttr(0, 0)
 	if err == nil && has.Runtime != had.Runtime {
@@ -204,8 +201,8 @@ func keepSlice(had, attr *unix.SchedAttr) error {
 	return nil
 }
 
-// WhyNotScheduled says what the kernel's refusal of a class is about. It is ErrNotSupported where
-// the group has no budget for real-time threads.
+// WhyNotScheduled explains why the kernel refused a class. The error is ErrNotSupported if the group has no budget for
+// real-time threads.
 func WhyNotScheduled(class Class, priority int, err error) error {
 	what := fmt.Sprintf("policy %s with priority %d", class, priority)
 	capable, known := hasSysNice()
@@ -221,7 +218,7 @@ func WhyNotScheduled(class Class, priority int, err error) error {
 	}
 }
 
-// hasSysNice says whether the calling thread has CAP_SYS_NICE, and whether that is known.
+// hasSysNice reports whether the calling thread has CAP_SYS_NICE, and whether that is known.
 func hasSysNice() (has, known bool) {
 	text, err := ownStatus("CapEff")
 	if err != nil {
@@ -231,8 +228,7 @@ func hasSysNice() (has, known bool) {
 	return capabilities&(1<<unix.CAP_SYS_NICE) != 0, err == nil
 }
 
-// ownStatus returns a field of the calling thread in /proc/thread-self/status, "" where it
-// has none of the name.
+// ownStatus returns a field of the calling thread in /proc/thread-self/status, or "" if the field is missing.
 func ownStatus(field string) (string, error) {
 	data, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {

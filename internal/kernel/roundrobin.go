@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RoundRobin returns how long the kernel lets a thread of SCHED_RR run before an equal one
-// (sched_rr_get_interval(2)): the file of the setting has what was written, and the kernel counts ticks.
-// It asks on a thread of its own, which then ends. Without CAP_SYS_NICE, or a limit of real-time
-// priorities, the error is EPERM.
+// RoundRobin returns how long the kernel lets a SCHED_RR thread run before a thread of equal priority
+// (sched_rr_get_interval(2)). The file of the setting shows the written value, but the kernel counts ticks. RoundRobin
+// asks on a thread of its own, which then ends. The error is EPERM without CAP_SYS_NICE or a limit of real-time
+// priorities.
 func RoundRobin() (interval time.Duration, err error) {
 	OnThread(func() { interval, err = roundRobin() })
 	return interval, err
 }
 
-// roundRobin makes the calling thread one of SCHED_RR.
+// roundRobin changes the calling thread to SCHED_RR and returns its interval.
 func roundRobin() (time.Duration, error) {
 	rr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
 	if err := unix.SchedSetAttr(0, &rr, 0); err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// SchedExt returns the name of the BPF scheduler (sched_ext, Linux 6.12) that has all threads of
-// the host, "" for none: neither cpu.max nor cpu.weight nor cpu.idle holds under it. One that has only the
-// threads that ask for it (switch_all is 0) leaves all others to the kernel. See
+// SchedExt returns the name of the BPF scheduler (sched_ext, Linux 6.12) that schedules all threads of the host, or ""
+// without one. Under such a scheduler cpu.max, cpu.weight and cpu.idle have no effect. SchedExt ignores a BPF scheduler
+// that schedules only threads that ask for it (switch_all is 0): the kernel schedules all other threads. See
 // Documentation/scheduler/sched-ext.rst.
 func SchedExt(root *hostfs.Root) (string, error) {
 	const dir = "sys/kernel/sched_ext/"
 	read := func(name string) (string, error) {
 		data, err := root.ReadFile(dir + name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil // a kernel without it, or a moment later
+			return "", nil // a kernel without sched_ext, or the scheduler just ended
 		}
 		if err != nil {
 			return "", fmt.Errorf("sched_ext: %w", err)
@@ -41,15 +41,14 @@ func SchedExt(root *hostfs.Root) (string, error) {
 	return name, err
 }
 
-// Scheduler follows which BPF scheduler has all threads of the host. The zero value has not looked
-// yet.
+// Scheduler remembers which BPF scheduler schedules all threads of the host. The zero value has not checked yet.
 type Scheduler struct {
-	// Name is what SchedExt returned last.
+	// Name is the last result of SchedExt.
 	Name string
-	due  time.Duration // the next look
+	due  time.Duration // the time of the next check
 }
 
-// Look looks which one there is, every ten seconds.
+// Look updates Name with SchedExt, at most every ten seconds.
 func (s *Scheduler) Look(root *hostfs.Root, now time.Duration) (err error) {
 	if now < s.due {
 		return nil

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scheduled is what the scheduler makes of a thread.
+// Scheduled is the scheduling of a thread, as the kernel reports it.
 type Scheduled struct {
 	Class Class
-	// Priority is that of a real-time class, 1 to 99.
+	// Priority is the priority of a real-time class, 1 to 99.
 	Priority int
-	// Nice is in force in an ordinary class, and kept in the others.
+	// Nice applies in an ordinary class, and is only remembered in other classes.
 	Nice int
-	// Slice is how long the thread runs before an equal one. One that was set reads like the
-	// default. It is 0 of a real-time thread, and before Linux 6.12; to write 0 is to set none.
+	// Slice is how long the thread runs before a thread of equal rank. A slice that was set reads like the default. It
+	// is 0 for a real-time thread, and before Linux 6.12. Writing 0 sets no slice.
 	Slice time.Duration
-	// ResetOnFork says that what the thread forks has an ordinary class.
+	// ResetOnFork is true if forked threads get an ordinary class.
 	ResetOnFork bool
 }
 
-// HasSlice says whether threads of a class run in slices that can be set.
+// HasSlice reports whether threads of the class run in slices that can be set.
 func (c Class) HasSlice() bool { return c == Other || c == Batch }
 
-// ClassNamed returns the class of a word, as Class.String writes it.
+// ClassNamed returns the class with the given name, as Class.String writes it.
 func ClassNamed(word string) (Class, bool) {
 	for _, c := range []Class{Other, FIFO, RR, Batch, Idle} {
 		if c.String() == word {
@@ -39,8 +39,8 @@ func ClassNamed(word string) (Class, bool) {
 	return 0, false
 }
 
-// ThreadScheduled returns what the scheduler makes of a thread, of the calling one for 0
-// (sched_getattr(2)). The error is the kernel's, ESRCH for a thread that is gone.
+// ThreadScheduled returns the scheduling of a thread, or of the calling thread for 0 (sched_getattr(2)). The error is
+// the kernel's: ESRCH for a thread that has ended.
 func ThreadScheduled(tid int) (Scheduled, error) {
 	attr, err := unix.SchedGetAttr(tid, 0)
 	if err != nil {
@@ -60,16 +60,17 @@ func ThreadScheduled(tid int) (Scheduled, error) {
 	return s, nil
 }
 
-// ErrStarved says that a thread of this process did not run in time.
+// ErrStarved means that a thread of this process did not run in time.
 var ErrStarved = errors.New("a new thread does not run: other threads have all CPUs")
 
-// answersIn is how long a new thread may take until it runs.
+// answersIn is how long a new thread may take to start running.
 const answersIn = time.Second
 
-// DefaultThreadSlice returns the slice of a thread for which none was set, 0 where the kernel has no
-// slices of single threads. It asks for that on a thread of its own, which sleeps meanwhile and then ends: of a caller
-// with a real-time policy that thread has it, too, and has it back before it runs. Without it, it might never run: after
-// a second the error is ErrStarved, and the thread ends once it runs.
+// DefaultThreadSlice returns the slice of a thread for which no slice was set, or 0 if the kernel has no slices of
+// single threads. It asks about a thread made for this purpose, which sleeps in the meantime and then ends. That thread
+// inherits a real-time policy of the caller, which is restored before the thread runs again. With an ordinary policy it
+// might never run. If the thread does not run within a second the error is ErrStarved, and the thread ends once it
+// runs.
 func DefaultThreadSlice() (time.Duration, error) {
 	s, err := onSleeper(answersIn, OnThread, func(late context.Context, tid int) (Scheduled, error) {
 		if err := sleeps(late, tid, threadState); err != nil {
@@ -83,7 +84,7 @@ func DefaultThreadSlice() (time.Duration, error) {
 	return s.Slice, nil
 }
 
-// onSleeper asks something of a thread that is made for it, and that goes to sleep meanwhile.
+// onSleeper makes a thread, and calls ask while that thread goes to sleep.
 func onSleeper(within time.Duration, onThread func(func()), ask func(late context.Context, tid int) (Scheduled, error)) (s Scheduled, err error) {
 	made, answered, ended := make(chan int, 1), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -100,7 +101,7 @@ func onSleeper(within time.Duration, onThread func(func()), ask func(late contex
 		s, err = ask(late, tid)
 	case <-late.Done():
 		select {
-		case tid := <-made: // all of this process stood still meanwhile
+		case tid := <-made: // the whole process had stopped in the meantime
 			s, err = ask(late, tid)
 		default:
 			err = ErrStarved
@@ -108,21 +109,21 @@ func onSleeper(within time.Duration, onThread func(func()), ask func(late contex
 	}
 	close(answered)
 	if err != nil {
-		return s, err // the thread may not run
+		return s, err // the thread may never run
 	}
 	select {
 	case <-ended:
-	case <-late.Done(): // what it was made for is done
+	case <-late.Done(): // the thread's purpose is fulfilled
 	}
 	return s, nil
 }
 
-// sleeps waits until a thread sleeps. One that still runs may hold a lock of the Go runtime, and would keep it for
-// good where an ordinary thread does not run.
+// sleeps waits until a thread sleeps. A running thread may hold a lock of the Go runtime, and would hold it forever
+// where an ordinary thread does not run.
 func sleeps(late context.Context, tid int, stateOf func(tid int) (string, error)) error {
 	const pause = 50 * time.Microsecond
 	for {
-		over := late.Err() != nil // before the look, which counts all the same
+		over := late.Err() != nil // read before the state: the last state read is valid even after the deadline
 		switch state, err := stateOf(tid); {
 		case err != nil:
 			return err
@@ -137,8 +138,8 @@ func sleeps(late context.Context, tid int, stateOf func(tid int) (string, error)
 	}
 }
 
-// withoutSlice returns what a thread has once it is of the default class and has no slice. A real-time policy is given
-// back.
+// withoutSlice returns the scheduling of a thread once it has the default class and no slice. It then restores a
+// real-time policy.
 func withoutSlice(tid int) (Scheduled, error) {
 	had, err := unix.SchedGetAttr(tid, 0)
 	if err != nil {
@@ -156,7 +157,7 @@ func withoutSlice(tid int) (Scheduled, error) {
 	return s, err
 }
 
-// ThreadProcess returns the process of a thread. A thread that is gone is fs.ErrNotExist.
+// ThreadProcess returns the process of a thread. The error is fs.ErrNotExist for a thread that has ended.
 func ThreadProcess(tid int) (int, error) {
 	name := fmt.Sprintf("/proc/%d/status", tid)
 	data, err := os.ReadFile(name)

@@ -14,18 +14,15 @@ import (
 const (
 	statFile = "proc/stat"
 
-	// userHZ is the unit of /proc/stat, 1/100 s on every architecture Berth
-	// is built for, whatever CONFIG_HZ is.
+	// userHZ is the unit of /proc/stat, 1/100 s on every architecture Berth is built for, independent of CONFIG_HZ.
 	userHZ = 100
 
 	nanosPerStat = 1_000_000_000 / userHZ
 )
 
-// CPUBusy returns the CPU time spent by everything on the machine since boot,
-// from the first line of /proc/stat: user, nice, system, irq and softirq.
-// Guest time is part of user there already. Idle and I/O wait are not busy,
-// and neither is steal, which other machines on the same hypervisor spent. The
-// resolution is 10 ms.
+// CPUBusy returns the CPU time that the whole machine has spent since boot, from the first line of /proc/stat: user,
+// nice, system, irq and softirq. The user time includes guest time. Idle and I/O wait are not busy, and neither is
+// steal, which other machines on the same hypervisor spent. The resolution is 10 ms.
 func CPUBusy(root *hostfs.Root) (unit.CPUTime, error) {
 	data, err := root.ReadFile(statFile)
 	if err != nil {
@@ -49,12 +46,12 @@ func parseStat(line string) (unit.CPUTime, error) {
 	return spent.Busy, err
 }
 
-// parseSpent sums the columns of a line by what they mean.
+// parseSpent sums the columns of a line as busy, idle and steal time.
 func parseSpent(line string, fields []string) (spent unit.CPUSpent, err error) {
 	if len(fields) < 8 {
 		return spent, fmt.Errorf("line %q: %w", line, ErrMalformed)
 	}
-	for i, text := range fields[1:min(len(fields), 9)] { // steal since Linux 2.6.11; guest time is part of user
+	for i, text := range fields[1:min(len(fields), 9)] { // steal since Linux 2.6.11; user includes guest time
 		sum := &spent.Busy
 		switch i {
 		case 3, 4: // idle, iowait
@@ -71,11 +68,10 @@ func parseSpent(line string, fields []string) (spent unit.CPUSpent, err error) {
 	return spent, nil
 }
 
-// CPUsSpent returns what each CPU of the machine did with its time since boot, by its number:
-// the lines "cpuN" of /proc/stat. One that is offline has no line, and zeroes. The columns are
-// those of CPUBusy; the resolution of a busy CPU is 10 ms. A read takes longer the more CPUs and
-// interrupts there are, as the kernel sums the interrupts up for a later line
-// (show_stat in fs/proc/stat.c).
+// CPUsSpent returns the busy, idle and steal time of each CPU since boot, indexed by CPU number: the lines "cpuN" of
+// /proc/stat. A CPU that is offline has no line, and its times are 0. The columns are those of CPUBusy; the resolution
+// of a busy CPU is 10 ms. A read takes longer on a machine with more CPUs and interrupts, because the kernel sums the
+// interrupts for a later line (show_stat in fs/proc/stat.c).
 func CPUsSpent(root *hostfs.Root) ([]unit.CPUSpent, error) {
 	data, err := root.ReadFile(statFile)
 	if err != nil {
@@ -88,7 +84,7 @@ func CPUsSpent(root *hostfs.Root) ([]unit.CPUSpent, error) {
 	return all, nil
 }
 
-// parseCPUs reads the lines "cpuN", which come first.
+// parseCPUs parses the lines "cpuN", which come first.
 func parseCPUs(text string) ([]unit.CPUSpent, error) {
 	var all []unit.CPUSpent
 	for line := range strings.Lines(text) {
@@ -97,7 +93,7 @@ func parseCPUs(text string) ([]unit.CPUSpent, error) {
 			break
 		}
 		fields := strings.Fields(line)
-		if strings.HasPrefix(number, " ") { // the sum of all
+		if strings.HasPrefix(number, " ") { // the sum of all CPUs
 			continue
 		}
 		cpu, err := strconv.ParseUint(fields[0][len("cpu"):], 10, 32)

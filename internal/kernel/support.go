@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrNotSupported says that a probe was carried out and the kernel lacks the
-// feature. The message that wraps it names what is missing.
+// ErrNotSupported means that a probe was carried out and the kernel lacks the feature. The message that wraps it names
+// the missing feature.
 var ErrNotSupported = errors.New("not supported by this kernel")
 
-// Support is what is known about a feature.
+// Support is the result of a feature probe.
 type Support int
 
 // The three outcomes of a probe.
@@ -18,7 +18,7 @@ const (
 	Unknown Support = iota
 	// Supported means that the feature is there.
 	Supported
-	// Unsupported means that the feature is missing for good.
+	// Unsupported means that the feature is permanently missing.
 	Unsupported
 )
 
@@ -35,10 +35,10 @@ func (s Support) String() string {
 	return fmt.Sprintf("Support(%d)", int(s))
 }
 
-// MarshalText returns the name, so that JSON and YAML carry it.
+// MarshalText returns the name, for JSON and YAML.
 func (s Support) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText takes a name that MarshalText returned; anything else is unknown.
+// UnmarshalText parses a name that MarshalText returned; any other text becomes Unknown.
 func (s *Support) UnmarshalText(text []byte) error {
 	*s = Unknown
 	for _, known := range []Support{Supported, Unsupported} {

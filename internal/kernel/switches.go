@@ -14,30 +14,30 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Switch says that a CPU turned from a thread of one process to one of another, or of the same.
+// Switch is one context switch of a CPU from one thread to another, of different processes or the same process.
 type Switch struct {
-	// At is by Monotonic.
+	// At is a time of Monotonic.
 	At  time.Duration
 	CPU int
-	// Before and Now are these processes, 0 for an idle CPU.
+	// Before and Now are the processes of the two threads, 0 for an idle CPU.
 	Before, Now int
 }
 
-// Switches records the context switches of CPUs, as perf does, in the kernel's own memory: it needs
-// no tracer and changes no file. It is for one goroutine. Close it.
+// Switches records the context switches of CPUs in the kernel's own memory, as perf does. It needs no tracer and
+// changes no file. It is for one goroutine. The caller closes it.
 type Switches struct{ rings []ring }
 
-// ring is the memory that the kernel writes the records of one CPU to.
+// ring is the memory to which the kernel writes the records of one CPU.
 type ring struct {
 	cpu, fd int
 	page    []byte
-	size    int // of the end of page that has the records
+	size    int // of the records, at the end of page
 }
 
-// The layout of that memory and of a record (include/uapi/linux/perf_event.h): a page with the two
-// ends, then the ring, whose size is a power of two: allRings for all CPUs together, and within
-// bounds for each. A record is the header, the other process and thread, and what
-// sampled asks for: process, thread, time, CPU.
+// The layout of that memory and of a record (include/uapi/linux/perf_event.h): a page with the positions of head and
+// tail, then the ring. The size of the ring is a power of two: allRings for all CPUs together, and between leastRing
+// and mostRing for each CPU. A record is the header, the other process and thread, and the sampled fields: process,
+// thread, time, CPU.
 const (
 	headAt, tailAt = 1024, 1032
 	allRings       = 1 << 24
@@ -52,9 +52,9 @@ const (
 	sampled      = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU
 )
 
-// RecordSwitches begins to record. A kernel without such records (CONFIG_PERF_EVENTS, Linux 4.3) is
-// ErrNotSupported. The records of all processes take CAP_PERFMON, or CAP_SYS_ADMIN before Linux
-// 5.8: without it the error is fs.ErrPermission.
+// RecordSwitches starts the recording. On a kernel without these records (CONFIG_PERF_EVENTS, Linux 4.3) the error is
+// ErrNotSupported. Recording all processes needs CAP_PERFMON, or CAP_SYS_ADMIN before Linux 5.8; without it the error
+// is fs.ErrPermission.
 func RecordSwitches(cpus cpuset.Set) (*Switches, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: unix.PERF_ATTR_SIZE_VER5, Sample_type: sampled,
@@ -85,12 +85,12 @@ func RecordSwitches(cpus cpuset.Set) (*Switches, error) {
 	return s, nil
 }
 
-// Read returns the switches since the last call in the order of time, and how many more there were
-// for which there was no room. A CPU is not recorded while it is read.
+// Read returns the switches since the last call in order of time, and the number of switches that were lost because the
+// ring was full. While Read reads the ring of a CPU, that CPU is not recorded.
 func (s *Switches) Read() (all []Switch, lost uint64, err error) {
 	for _, r := range s.rings {
-		// The kernel has written its last record when the first call returns, and sees what was
-		// read when the second is made.
+		// The kernel has written its last record when the first ioctl returns. It sees the new tail when the second
+		// ioctl is made.
 		if err := unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_DISABLE, 0); err != nil {
 			return nil, 0, fmt.Errorf("context switches of CPU %d: %w", r.cpu, err)
 		}
@@ -106,18 +106,18 @@ func (s *Switches) Read() (all []Switch, lost uint64, err error) {
 	return all, lost, nil
 }
 
-// parseSwitches reads the records from tail to head of a ring, whose size is a power of two. Of the
-// two records of a switch the second one is read.
+// parseSwitches parses the records of a ring from tail to head. The size of the ring is a power of two. A switch has
+// two records; parseSwitches uses the second.
 func parseSwitches(data []byte, tail, head uint64) (all []Switch, lost uint64) {
 	mask, word := uint64(len(data)-1), binary.NativeEndian
 	var record [recordSize]byte
 	for tail < head {
-		at := data[tail&mask:] // a header is never parted
+		at := data[tail&mask:] // a header never wraps around
 		kind, misc, size := word.Uint32(at), word.Uint16(at[4:]), uint64(word.Uint16(at[6:]))
 		copy(record[copy(record[:], at):], data)
 		switch {
 		case size < header:
-			return all, lost + 1 // no record is so short
+			return all, lost + 1 // a record is never shorter than its header
 		case kind == recordLost:
 			lost += word.Uint64(record[header+8:])
 		case kind == recordSwitch && misc&switchedOut == 0 && size == recordSize:
@@ -131,7 +131,7 @@ func parseSwitches(data []byte, tail, head uint64) (all []Switch, lost uint64) {
 	return all, lost
 }
 
-// Close ends the recording.
+// Close stops the recording.
 func (s *Switches) Close() error {
 	var errs []error
 	for _, r := range s.rings {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Where ThreadStat has the flags and the start of a thread, counted from the state, which
-// is the first field after the name.
+// The positions of a thread's flags and start time in its ThreadStat file, counted from the state, which is the first
+// field after the name.
 const (
 	flagsField = 6
 	startField = 19
@@ -21,12 +21,11 @@ const (
 // Flags of a thread (include/linux/sched.h).
 const (
 	exiting       = 0x00000004 // PF_EXITING
-	noSetAffinity = 0x04000000 // PF_NO_SETAFFINITY: a thread of the kernel that stays on its CPUs.
+	noSetAffinity = 0x04000000 // PF_NO_SETAFFINITY: a kernel thread that stays on its CPUs
 )
 
-// ThreadAffinity returns the CPUs that a thread may run on (sched_getaffinity(2)): what it
-// asked for, as far as its group has it. The error is the kernel's, ESRCH for a thread
-// that is gone.
+// ThreadAffinity returns the CPUs that a thread may run on (sched_getaffinity(2)): the thread's own request, limited to
+// the CPUs of its group. The error is the kernel's: ESRCH for a thread that has ended.
 func ThreadAffinity(tid int) (cpuset.Set, error) {
 	var mask unix.CPUSet
 	if err := unix.SchedGetaffinity(tid, &mask); err != nil {
@@ -35,9 +34,8 @@ func ThreadAffinity(tid int) (cpuset.Set, error) {
 	return setOf(&mask), nil
 }
 
-// ThreadStart returns when a thread was started, in clock ticks after boot: together with
-// its id it names the thread for as long as the machine runs. A thread that is gone is
-// fs.ErrNotExist.
+// ThreadStart returns when a thread was started, in clock ticks after boot. Together with its id this identifies the
+// thread for as long as the machine runs. The error is fs.ErrNotExist for a thread that has ended.
 func ThreadStart(tid int) (uint64, error) {
 	start, err := threadStat(tid, startField)
 	if err != nil {
@@ -46,7 +44,7 @@ func ThreadStart(tid int) (uint64, error) {
 	return start, nil
 }
 
-// ProcessThreads returns the ids of the threads of a process. A process that is gone is fs.ErrNotExist.
+// ProcessThreads returns the ids of the threads of a process. The error is fs.ErrNotExist for a process that has ended.
 func ProcessThreads(pid int) ([]int, error) {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -63,27 +61,27 @@ func ProcessThreads(pid int) ([]int, error) {
 	return tids, nil
 }
 
-// ThreadIsBound says that the kernel lets no program change the affinity of a thread: it is one
-// of its own, and made for these CPUs. Of a thread that is gone it says false.
+// ThreadIsBound reports whether the kernel lets no program change the affinity of a thread: it is a kernel thread made
+// for its CPUs. For a thread that has ended it is false.
 func ThreadIsBound(tid int) bool {
 	flags, err := threadStat(tid, flagsField)
 	return err == nil && flags&noSetAffinity != 0
 }
 
-// ThreadEnds says that a thread runs no program any more, and ends. It may still have files open and locked, as others of
-// its process. Of a thread that is gone it says false.
+// ThreadEnds reports whether a thread no longer runs its program, and is exiting. The thread, and other threads of its
+// process, may still have files open and locked. For a thread that has ended it is false.
 func ThreadEnds(tid int) bool {
 	flags, err := threadStat(tid, flagsField)
 	return err == nil && flags&exiting != 0
 }
 
-// ThreadStat is the file of a thread's state under a /proc. It is not /proc/<tid>/stat: that one is of the whole
-// process, whichever thread it is asked of, and the kernel walks all threads for it (do_task_stat with whole=1 in
-// fs/proc/array.c), before Linux 6.8 with interrupts off. Whoever asked it of each thread would wait for the square of
-// their number. Both files have the same fields, and those of the thread where a thread has them.
+// ThreadStat returns the path of a thread's stat file below a /proc. It is not /proc/<tid>/stat: that file describes
+// the whole process, for any of its threads, and the kernel walks all threads for it (do_task_stat with whole=1 in
+// fs/proc/array.c). Before Linux 6.8 it does so with interrupts off. Reading that file for every thread would take time
+// quadratic in their number. Both files have the same fields, with the thread's own values where threads have them.
 func ThreadStat(tid string) string { return "/proc/" + tid + "/task/" + tid + "/stat" }
 
-// threadStat returns a number of that file.
+// threadStat returns a numeric field of the ThreadStat file.
 func threadStat(tid, field int) (uint64, error) {
 	text, err := threadField(tid, field)
 	if err != nil {
@@ -96,39 +94,37 @@ func threadStat(tid, field int) (uint64, error) {
 	return n, nil
 }
 
-// sleeping is the state of a thread that waits, and is woken by signals too.
+// sleeping is the state of a thread that waits and that signals can wake.
 const sleeping = "S"
 
-// threadState returns the state of a thread, by its letter.
+// threadState returns the state letter of a thread.
 func threadState(tid int) (string, error) { return threadField(tid, 0) }
 
-// threadField returns a field of that file.
+// threadField returns a field of the ThreadStat file.
 func threadField(tid, field int) (string, error) {
 	name := ThreadStat(strconv.Itoa(tid))
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return "", err //nolint:wrapcheck // the callers say what they want, and the error names the file
 	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]) // a name may hold anything
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]) // a name may contain anything
 	if len(fields) <= field {
 		return "", fmt.Errorf("%s: %d fields: %w", name, len(fields), ErrMalformed)
 	}
 	return string(fields[field]), nil
 }
 
-// initialPIDNamespace is the inode of the pid namespace that the kernel starts with
-// (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+// initialPIDNamespace is the inode of the kernel's initial pid namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 const initialPIDNamespace = 0xEFFFFFFC
 
-// SeesAllThreads says whether every thread of the machine has an id here: this process is
-// in the pid namespace that the kernel started with. Where that cannot be read it is
-// taken for granted.
+// SeesAllThreads reports whether every thread of the machine has an id here: this process is in the kernel's initial
+// pid namespace. If the namespace cannot be read it returns true.
 func SeesAllThreads() bool {
 	is, err := isInitial()
 	return err != nil || is
 }
 
-// SeesEachThread says it, too, and is false where it cannot be read.
+// SeesEachThread is like SeesAllThreads, but returns false if the namespace cannot be read.
 func SeesEachThread() bool {
 	is, err := isInitial()
 	return err == nil && is

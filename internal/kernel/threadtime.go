@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ThreadCPUTime reads CLOCK_THREAD_CPUTIME_ID: the CPU time that the calling
-// operating-system thread has used since it began. It means something only
-// between two calls on one thread, so the caller holds runtime.LockOSThread.
-// It is a real system call (the vDSO has no fast path for this clock).
+// ThreadCPUTime reads CLOCK_THREAD_CPUTIME_ID: the CPU time that the calling operating-system thread has used since it
+// began. Only the difference of two calls on one thread is meaningful, so the caller holds runtime.LockOSThread. It is
+// a real system call (the vDSO has no fast path for this clock).
 func ThreadCPUTime() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

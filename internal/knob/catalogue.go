@@ -16,8 +16,8 @@ const (
 	policies = "/sys/devices/system/cpu/cpufreq/policy[0-9]*"
 	thp      = "/sys/kernel/mm/transparent_hugepage"
 
-	// again makes the kernel keep what is set for each number of CPUs (sched_update_scaling in
-	// kernel/sched/fair.c).
+	// again is the file whose write makes the kernel remember the current values for each number of CPUs
+	// (sched_update_scaling in kernel/sched/fair.c).
 	again = sched + "/tunable_scaling"
 
 	upTo512  = "Linux 5.12 and older"
@@ -27,27 +27,27 @@ const (
 	anyLinux = "any"
 )
 
-// PolicyCPUs is the file beside them with the CPUs of a policy that are online, empty for none (cpus of
-// struct cpufreq_policy, policy_is_inactive).
+// PolicyCPUs is the file of a frequency policy that lists the policy's online CPUs. It is empty if there are none (cpus
+// of struct cpufreq_policy, policy_is_inactive).
 const PolicyCPUs = "affected_cpus"
 
-// InPolicy reports whether a file is one of a frequency policy. Without an online CPU the policy is
-// inactive, and all of its files answer EBUSY (show and store in drivers/cpufreq/cpufreq.c). Older
-// kernels show what was, and a write is EINVAL: there only PolicyCPUs says it.
+// InPolicy reports whether a file belongs to a frequency policy. A policy without an online CPU is inactive, and all of
+// its files return EBUSY (show and store in drivers/cpufreq/cpufreq.c). Older kernels still show the former value and
+// return EINVAL for a write; there, only PolicyCPUs shows that the policy is inactive.
 func InPolicy(file string) bool {
 	is, err := path.Match(policies, path.Dir(file))
 	return err == nil && is
 }
 
-// Catalogue returns the knobs that have a name of their own. The values are those of the
-// kernel sources and of kernels 5.10, 6.1, 6.12, 6.18 and 7.2 as they were seen running.
+// Catalogue returns the named knobs. Their values come from the kernel sources and from running kernels 5.10, 6.1,
+// 6.12, 6.18 and 7.2.
 func Catalogue() []Knob {
 	return slices.Concat(turns(), fair(), realtime(), devices())
 }
 
-// turns are the knobs of when tasks of the fair class take turns (kernel/sched/fair.c). The ranges of
-// those that ended with Linux 6.6 are of their sysctls (kern_table in kernel/sysctl.c of 5.12); debugfs
-// takes any 32-bit number.
+// turns returns the knobs that decide when tasks of the fair class take turns (kernel/sched/fair.c). The ranges of
+// knobs that ended with Linux 6.6 come from their sysctls (kern_table in kernel/sysctl.c of 5.12); debugfs accepts any
+// 32-bit number.
 func turns() []Knob {
 	return []Knob{
 		{
@@ -88,7 +88,7 @@ func turns() []Knob {
 	}
 }
 
-// fair are the other knobs of kernel/sched/fair.c, and those of what concerns all tasks.
+// fair returns the other knobs of kernel/sched/fair.c, and the knobs that concern all tasks.
 func fair() []Knob {
 	return []Knob{
 		{
@@ -214,7 +214,7 @@ func devices() []Knob {
 	}
 }
 
-// same are words that the file has too.
+// same returns words that have the same text in the catalogue and in the file.
 func same(words ...string) []Word {
 	var all []Word
 	for _, w := range words {

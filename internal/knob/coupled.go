@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// coupled names the sysctls of which the kernel keeps one of two: a write of one makes the
-// other one 0.
+// coupled returns the other sysctl of a pair of which the kernel uses only one, "" for none: a write of one sysctl sets
+// the other to 0.
 func coupled(file string) string {
 	for _, pair := range [][2]string{
 		{"vm/dirty_bytes", "vm/dirty_ratio"},
@@ -23,7 +23,7 @@ func coupled(file string) string {
 	return ""
 }
 
-// spreads says whether a write of a sysctl sets the same of every network interface.
+// spreads reports whether a write of a sysctl sets the same value for every network interface.
 func spreads(file string) bool {
 	switch file {
 	case sysctls + "/net/ipv4/ip_forward", sysctls + "/net/ipv4/conf/all/forwarding":
@@ -32,8 +32,8 @@ func spreads(file string) bool {
 	return strings.HasPrefix(file, sysctls+"/net/ipv6/conf/all/")
 }
 
-// lasts says whether the kernel keeps this value of a sysctl until the next boot, whatever is written
-// afterwards: Documentation/admin-guide/sysctl/kernel.rst and LSM/Yama.rst.
+// lasts reports whether no later write can undo this value of a sysctl before the next boot:
+// Documentation/admin-guide/sysctl/kernel.rst and LSM/Yama.rst.
 func lasts(file, value string) bool {
 	switch strings.TrimPrefix(file, sysctls+"/kernel/") {
 	case "modules_disabled", "kexec_load_disabled", "unprivileged_bpf_disabled":
@@ -41,15 +41,15 @@ func lasts(file, value string) bool {
 	case "yama/ptrace_scope":
 		return value == "3"
 	case "kexec_load_limit_panic", "kexec_load_limit_reboot", "tainted", "usermodehelper/bset", "usermodehelper/inheritable":
-		return true // Each change only takes away, or adds.
+		return true // Each write can only remove, or only add.
 	}
 	return false
 }
 
-// watchdog says why a switch of the lockup detectors may not come back, "" where it does. The switches are
-// kernel.watchdog for all, and one for each detector; a detector is on where both are. What a switch shows is whether
-// detectors are on, and until it was mended proc_watchdog_common in kernel/watchdog.c stored that at each read: while
-// all are off, whoever reads a switch sets it to 0.
+// watchdog returns why a switch of the lockup detectors may not be restored, "" if it can be. kernel.watchdog is the
+// switch for all detectors, and each detector has its own; a detector is on if both switches are on. A switch shows
+// whether detectors are on. Before a fix, proc_watchdog_common in kernel/watchdog.c stored that state at each read.
+// While all detectors are off, a read of a switch therefore sets the switch to 0.
 func (h *Host) watchdog(file string) string {
 	other := ""
 	switch file {
@@ -69,18 +69,18 @@ func (h *Host) watchdog(file string) string {
 // LastWatchdog says why the last lockup detector stays on.
 const LastWatchdog = "undo may fail: with this one all lockup detectors are off, and a kernel then sets kernel.watchdog to 0 when that is read"
 
-// IsWatchdog says whether a file is the switch of one lockup detector.
+// IsWatchdog reports whether a file is the switch of one lockup detector.
 func IsWatchdog(file string) bool {
 	return file == sysctls+"/kernel/nmi_watchdog" || file == sysctls+"/kernel/soft_watchdog"
 }
 
-// destroys says what is gone for good once a sysctl has this value, "" for nothing.
+// destroys returns what is lost permanently once a sysctl has this value, "" for nothing.
 func destroys(file, value string) string {
 	switch {
-	case value == "0": // any other number is 1 to the kernel
+	case value == "0": // the kernel treats any other number as 1
 	case ofInterface(file, "disable_ipv6"):
-		// addrconf_disable_ipv6 -> dev_disable_change -> addrconf_ifdown in net/ipv6/addrconf.c; with 0 again the kernel
-		// makes the link-local address only.
+		// addrconf_disable_ipv6 -> dev_disable_change -> addrconf_ifdown in net/ipv6/addrconf.c. When 0 is written
+		// again, the kernel creates only the link-local address.
 		return "undo would lose the interface's IPv6 addresses and routes, and with them who is connected by these"
 	case file == sysctls+"/kernel/shm_rmid_forced":
 		// proc_ipc_dointvec_minmax_orphans in ipc/ipc_sysctl.c -> shm_destroy_orphaned.
@@ -89,17 +89,17 @@ func destroys(file, value string) string {
 	return ""
 }
 
-// forwards says whether a write of 1 to a sysctl takes the default routes that routers advertised, of all interfaces
+// forwards reports whether writing 1 to a sysctl removes the default routes that routers advertised, on all interfaces
 // (addrconf_fixup_forwarding -> rt6_purge_dflt_routers).
 func forwards(file string) bool { return ofInterface(file, "forwarding") }
 
-// ofInterface says whether a file is a sysctl of IPv6 of one interface, not that of those to come.
+// ofInterface reports whether a file is an IPv6 sysctl of one interface, not of all or of future interfaces.
 func ofInterface(file, name string) bool {
 	is, err := path.Match(sysctls+"/net/ipv6/conf/*/"+name, file)
 	return err == nil && is && !spreads(file) && !strings.HasPrefix(file, sysctls+"/net/ipv6/conf/default/")
 }
 
-// LossOf says what a write of this value would change that no undo puts back, "" for nothing.
+// LossOf returns what a write of this value would change that undo cannot restore, "" for nothing.
 func (f Found) LossOf(value string) string {
 	if f.Loss == "" && lasts(f.File, value) {
 		return "undo would be refused: the kernel keeps " + value + " until the next boot"
@@ -110,8 +110,7 @@ func (f Found) LossOf(value string) string {
 	return f.Loss
 }
 
-// loss says what a write of a file would change elsewhere that no undo puts back, "" for
-// nothing.
+// loss returns what any write of a file would change elsewhere that undo cannot restore, "" for nothing.
 func (h *Host) loss(file string) string {
 	if file == sysctls+"/net/ipv6/conf/all/disable_ipv6" {
 		return "undo would lose the interfaces' own values, and 1 their IPv6 addresses and routes"

@@ -7,47 +7,46 @@ import (
 	"strings"
 )
 
-// Facts are what lint compares a profile with, besides the knobs and the machine.
+// Facts are the facts about a host that lint compares a profile with, in addition to the knobs and the machine.
 type Facts struct {
-	// Systemd says whether units are known at all.
+	// Systemd is true if the units are known.
 	Systemd bool
-	// Units are the names of systemd's units with a file or a control group.
+	// Units are the names of systemd's units that have a file or a control group.
 	Units map[string]bool
-	// Unified is the path of the unified control group hierarchy's root, "" without one.
+	// Unified is the path of the unified control group hierarchy's root, "" if there is none.
 	Unified string
-	// Remote says that a group below one that is no partition can be one (Linux 6.7 and newer).
+	// Remote is true if a group can be a partition although its parent is none (Linux 6.7 and newer).
 	Remote bool
-	// Groups are the control groups of units in it, by the unit's name.
+	// Groups are the control groups of units in the unified hierarchy, by the unit's name.
 	Groups map[string]string
-	// CPU is the path of the CPU controller's own hierarchy, of cgroup v1, "" without one, and
-	// CPUGroups are the control groups of units in it.
+	// CPU is the path of the CPU controller's own hierarchy in cgroup v1, "" if there is none. CPUGroups are the
+	// control groups of units in it.
 	CPU       string
 	CPUGroups map[string]string
-	// NICs are network devices with the NUMA node they are at.
+	// NICs are the network devices, each with its NUMA node.
 	NICs map[string]int
-	// Sysctls are the lines of sysctl.d, the one that counts of each name, by file.
+	// Sysctls are the lines of sysctl.d that take effect, by the sysctl's file.
 	Sysctls map[string]SysctlLine
-	// HZ is how many ticks a second has, 0 where nothing says it.
+	// HZ is the number of ticks per second, 0 if it is unknown.
 	HZ int
-	// RTGroups says that each group of the CPU controller has a budget for real-time threads,
-	// which begins as none.
+	// RTGroups is true if each group of the CPU controller has a budget for real-time threads, which is none at first.
 	RTGroups bool
-	// RTRoot is the root group's, in microseconds of a second, and 0 where it has none or where that
-	// is not known. The kernel takes no less for all groups.
+	// RTRoot is the real-time budget of the root group, in microseconds per second. It is 0 if the root group has none
+	// or if it is unknown. The kernel refuses a lower limit for all groups.
 	RTRoot int64
 	// Cmdline is the running kernel's command line.
 	Cmdline []string
 	Memory  Memory
 }
 
-// Memory is that of the host in bytes, 0 where it is not known.
+// Memory is the memory of the host in bytes. A field is 0 if it is unknown.
 type Memory struct {
 	Total, Available int64
-	// Page is one page of the pool of vm.nr_hugepages.
+	// Page is the size of one page of the pool of vm.nr_hugepages.
 	Page int64
 }
 
-// memory reads what /proc/meminfo says.
+// memory reads /proc/meminfo.
 func (h *Host) memory() Memory {
 	var m Memory
 	into := map[string]*int64{"MemTotal:": &m.Total, "MemAvailable:": &m.Available, "Hugepagesize:": &m.Page}
@@ -70,7 +69,7 @@ type SysctlLine struct {
 	Value string
 }
 
-// Facts reads what lint has to know.
+// Facts reads the facts that lint needs.
 func (h *Host) Facts() Facts {
 	f := Facts{HZ: h.HZ, Units: map[string]bool{}, Groups: map[string]string{}, CPUGroups: map[string]string{}, NICs: map[string]int{}, Sysctls: map[string]SysctlLine{}}
 	f.Cmdline = strings.Fields(h.Text("/proc/cmdline"))
@@ -100,7 +99,7 @@ func (h *Host) units(f *Facts) {
 		h.groups(f, f.Groups, root, 0)
 		return
 	}
-	for _, own := range []string{root + "/cpu,cpuacct", root + "/cpu"} { // the one is a link to the other
+	for _, own := range []string{root + "/cpu,cpuacct", root + "/cpu"} { // one is a link to the other
 		if h.There(own + "/cpu.shares") {
 			f.CPU = own
 			h.groups(f, f.CPUGroups, own, 0)
@@ -109,8 +108,7 @@ func (h *Host) units(f *Facts) {
 	}
 }
 
-// groups notes the control groups of units. Deeper than a unit of a slice of slices there
-// is none of the system's.
+// groups records the control groups of units. It stops at nested slices deeper than the system uses.
 func (h *Host) groups(f *Facts, into map[string]string, dir string, depth int) {
 	const deepest = 4
 	for _, name := range h.names(dir + "/") {
@@ -125,9 +123,9 @@ func (h *Host) groups(f *Facts, into map[string]string, dir string, depth int) {
 	}
 }
 
-// rtRoot reads what the root group has for real-time threads. A lower kernel.sched_rt_runtime_us is
-// refused (sched_rt_handler and tg_rt_schedulable in kernel/sched/rt.c). On cgroup v2 nothing
-// changes what sched_init gave it.
+// rtRoot reads the budget of the root group for real-time threads. The kernel refuses a lower
+// kernel.sched_rt_runtime_us (sched_rt_handler and tg_rt_schedulable in kernel/sched/rt.c). On cgroup v2, the budget
+// from sched_init never changes.
 func (h *Host) rtRoot(f Facts) int64 {
 	const second, boot = "1000000", "950000"
 	runtime, period := "", second
@@ -137,18 +135,18 @@ func (h *Host) rtRoot(f Facts) int64 {
 	case f.RTGroups && f.Unified != "":
 		runtime = boot
 	}
-	if runtime == "-1" { // no limit
+	if runtime == "-1" { // unlimited
 		runtime = second
 	}
 	if period != second || h.Text(sysctls+"/kernel/sched_rt_period_us") != second {
 		return 0
 	}
-	n, _ := strconv.ParseInt(runtime, 10, 64) // 0 is not known
+	n, _ := strconv.ParseInt(runtime, 10, 64) // 0 is unknown
 	return n
 }
 
-// Scheduled is the control group in which the threads of a unit are scheduled: that of the unified
-// hierarchy, else of the CPU controller's own; "" where it has none.
+// Scheduled returns the control group in which the threads of a unit are scheduled: the group in the unified hierarchy,
+// else in the CPU controller's own. It is "" if the unit has none.
 func (f Facts) Scheduled(unit string) string {
 	if f.Unified != "" {
 		return f.Groups[unit]
@@ -156,7 +154,7 @@ func (f Facts) Scheduled(unit string) string {
 	return f.CPUGroups[unit]
 }
 
-// HasUnit says whether systemd knows a unit, an instance of a template included.
+// HasUnit reports whether systemd knows a unit, including an instance of a template.
 func (f Facts) HasUnit(name string) bool {
 	if f.Units[name] {
 		return true
@@ -165,8 +163,8 @@ func (f Facts) HasUnit(name string) bool {
 	return isInstance && f.Units[stem+"@"+path.Ext(rest)]
 }
 
-// sysctlLines reads sysctl.d as systemd-sysctl does: of two files of one name that in /etc
-// counts, then all by name, and /etc/sysctl.conf last; the last line of a key counts.
+// sysctlLines reads sysctl.d as systemd-sysctl does. If files have the same name, the file in /etc takes effect. The
+// files are read in the order of their names, and /etc/sysctl.conf last. The last line for a key takes effect.
 func (h *Host) sysctlLines(f *Facts) {
 	files := map[string]string{}
 	for _, dir := range []string{"/usr/lib/sysctl.d/", "/run/sysctl.d/", "/etc/sysctl.d/"} {
@@ -199,10 +197,9 @@ type Assignment struct {
 	Key, Value string
 }
 
-// SysctlLines reads the text of a sysctl.d file: comments begin with # or ;, and a dash
-// before a key lets it fail. A comment behind a value is no part of it here, although
-// sysctl(8) takes it for one: no value of a sysctl has a blank and a #. Lines that assign
-// nothing are left out.
+// SysctlLines parses the text of a sysctl.d file. Comments begin with # or ;, and a dash before a key allows the
+// assignment to fail. SysctlLines removes a comment after a value, although sysctl(8) reads it as part of the value: no
+// value of a sysctl has a blank and a #. Lines that assign nothing are omitted.
 func SysctlLines(text string) []Assignment {
 	var all []Assignment
 	n := 0
@@ -221,8 +218,7 @@ func SysctlLines(text string) []Assignment {
 	return all
 }
 
-// Programs returns the names of the programs that run, as the kernel has them: 15 bytes at
-// most.
+// Programs returns the names of the running programs, in the kernel's form: at most 15 bytes.
 func (h *Host) Programs() map[string]bool {
 	all := map[string]bool{}
 	for _, pid := range h.names("/proc/") {

@@ -25,7 +25,7 @@ const (
 	maxConfig  = 4 << 20
 )
 
-// access is what is known of a file before it is opened.
+// access is what is known about a file before it is opened.
 type access string
 
 const (
@@ -34,30 +34,29 @@ const (
 	busy   access = "busy"   // EBUSY at the read
 )
 
-// Host is a host's files, or those of a recorded tree. It is for one goroutine.
+// Host reads the files of a host, or of a recorded tree. It is for one goroutine.
 type Host struct {
 	fsys fs.FS
-	// held is the directory heldDir while its files are probed: the way to them is short.
+	// held is the directory heldDir, open while its files are probed, so that their paths are short.
 	held    fs.FS
 	heldDir string
-	// modes are those that a recording notes, nil on a host.
+	// modes are the modes in a recording, nil on a host.
 	modes  map[string]access
 	mounts []*mountinfo.Info
-	// Lockdown is the kernel's lockdown mode: none, integrity, confidentiality, or "" where
-	// nothing says it.
+	// Lockdown is the kernel's lockdown mode: none, integrity or confidentiality. It is "" if the mode is unknown.
 	Lockdown string
-	// HZ is how many ticks a second has, 0 where nothing says it.
+	// HZ is the number of ticks per second, 0 if it is unknown.
 	HZ int
-	// config has the lines of the kernel's configuration that count.
+	// config has the relevant lines of the kernel's configuration.
 	config []string
 }
 
-// Open looks at the files below fsys, which has proc and sys at its root. What is missing
-// makes knobs absent or unknown, and is no error.
+// Open returns a Host for the files below fsys, which has proc and sys at its root. A missing file is no error: it
+// makes knobs absent or unknown.
 func Open(fsys fs.FS) *Host {
 	h := &Host{fsys: fsys, modes: readModes(fsys)}
 	if text, err := fs.ReadFile(fsys, mountsFile); err == nil {
-		h.mounts, _ = mountinfo.GetMountsFromReader(bytes.NewReader(text), elsewhere) // without them the files' modes decide
+		h.mounts, _ = mountinfo.GetMountsFromReader(bytes.NewReader(text), elsewhere) // else file modes decide
 	}
 	if text, err := fs.ReadFile(fsys, lockdown); err == nil {
 		h.Lockdown, _ = choices(strings.TrimSpace(string(text)))
@@ -66,13 +65,13 @@ func Open(fsys fs.FS) *Host {
 	return h
 }
 
-// elsewhere leaves out mounts that no knob is in.
+// elsewhere skips mounts that contain no knob.
 func elsewhere(m *mountinfo.Info) (skip, stop bool) {
 	ours := m.Mountpoint == "/" || strings.HasPrefix(m.Mountpoint, "/proc") || strings.HasPrefix(m.Mountpoint, "/sys")
 	return !ours, false
 }
 
-// readModes reads the file that a recording has.
+// readModes reads the modes file of a recording.
 func readModes(fsys fs.FS) map[string]access {
 	text, err := fs.ReadFile(fsys, modesFile)
 	if err != nil {
@@ -88,7 +87,7 @@ func readModes(fsys fs.FS) map[string]access {
 	return modes
 }
 
-// What counts of the kernel's configuration.
+// The relevant lines of the kernel's configuration.
 const (
 	configHZ       = "CONFIG_HZ="
 	configRTGroups = "CONFIG_RT_GROUP_SCHED=y"
@@ -113,7 +112,7 @@ func (h *Host) configure() {
 	}
 }
 
-// rtGroups says whether groups have a budget for their real-time threads.
+// rtGroups reports whether groups have a budget for their real-time threads.
 func (h *Host) rtGroups(cmdline []string) bool {
 	const arg = "rt_group_sched="
 	on := !slices.Contains(h.config, configRTOff)
@@ -145,9 +144,9 @@ func kernelConfig(fsys fs.FS) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxConfig)) //nolint:wrapcheck // the caller goes without
 }
 
-// hold opens the directory in which the instances of a pattern are, until the function that
-// it returns is called. Links lead out of /sys/class: there nothing is held. A tree that has
-// no directories to hold would be read past its own methods.
+// hold opens the directory that contains the instances of a pattern, until the caller calls the returned function. It
+// holds nothing below /sys/class, because links lead out of it. It also holds nothing in a tree without a Sub method:
+// fs.Sub would bypass the tree's own methods.
 func (h *Host) hold(pattern string) (release func()) {
 	none := func() {}
 	dir, _, many := strings.Cut(pattern, "*")
@@ -168,7 +167,7 @@ func (h *Host) hold(pattern string) (release func()) {
 	}
 }
 
-// in returns the tree in which a file is looked up, and its name there.
+// in returns the tree that contains a file, and the file's name in it.
 func (h *Host) in(file string) (fs.FS, string) {
 	if rest, inside := strings.CutPrefix(local(file), h.heldDir); inside && h.held != nil {
 		return h.held, rest
@@ -176,11 +175,10 @@ func (h *Host) in(file string) (fs.FS, string) {
 	return h.fsys, local(file)
 }
 
-// local turns a path of the host into one below the root of the tree.
+// local converts a path of the host to a path below the root of the tree.
 func local(file string) string { return strings.TrimPrefix(file, "/") }
 
-// stat returns the mode of a file, and whether it is there; an error says that this cannot
-// be known.
+// stat returns the mode of a file, and whether the file exists. An error says that this is unknown.
 func (h *Host) stat(file string) (mode fs.FileMode, there bool, err error) {
 	const usual = 0o644
 	noted, is := h.modes[local(file)]
@@ -203,7 +201,7 @@ func (h *Host) stat(file string) (mode fs.FileMode, there bool, err error) {
 	return info.Mode(), true, nil
 }
 
-// names lists a directory.
+// names returns the names in a directory.
 func (h *Host) names(dir string) []string {
 	entries, err := fs.ReadDir(h.fsys, path.Clean(local(dir)))
 	if err != nil {
@@ -216,7 +214,7 @@ func (h *Host) names(dir string) []string {
 	return all
 }
 
-// text reads a file, trimmed.
+// text reads a file and trims white space.
 func (h *Host) text(file string) (string, error) {
 	switch h.modes[local(file)] {
 	case locked:
@@ -230,20 +228,19 @@ func (h *Host) text(file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// mount returns the mount that a file is in, nil where none is known.
+// mount returns the mount that contains a file, nil if none is known.
 func (h *Host) mount(file string) *mountinfo.Info {
 	var found *mountinfo.Info
 	for _, m := range h.mounts {
 		inside := m.Mountpoint == "/" || file == m.Mountpoint || strings.HasPrefix(file, m.Mountpoint+"/")
 		if inside && (found == nil || len(m.Mountpoint) >= len(found.Mountpoint)) {
-			found = m // of two at one place the later one counts
+			found = m // the later of two mounts at one place applies
 		}
 	}
 	return found
 }
 
-// readOnlyMount returns where a file's file system is mounted for reading only, "" where it
-// is not.
+// readOnlyMount returns the mount point of a file's file system if it is mounted read-only, else "".
 func (h *Host) readOnlyMount(file string) string {
 	m := h.mount(file)
 	if m == nil {
@@ -259,22 +256,22 @@ func (h *Host) readOnlyMount(file string) string {
 	return ""
 }
 
-// debugfsMounted says whether debugfs is where it belongs; known is whether the mounts are.
+// debugfsMounted reports whether debugfs is mounted at its usual place. known reports whether any mounts are known.
 func (h *Host) debugfsMounted() (mounted, known bool) {
 	m := h.mount(debugfs + "/")
 	return m != nil && m.FSType == "debugfs", len(h.mounts) > 0
 }
 
-// Text returns the text of a file of the host, "" where it cannot be read.
+// Text returns the text of a file of the host, "" if it cannot be read.
 func (h *Host) Text(file string) string {
-	text, _ := h.text(file) // what cannot be read is not known
+	text, _ := h.text(file) // an unreadable file is unknown
 	return text
 }
 
-// Texts returns the texts of the files of the host that a pattern names, by their paths.
+// Texts returns the texts of the host's files that match a pattern, by path.
 func (h *Host) Texts(pattern string) map[string]string {
 	all := map[string]string{}
-	found, _ := h.expand(Place{File: pattern}) // what cannot be seen is not known
+	found, _ := h.expand(Place{File: pattern}) // files that cannot be seen are unknown
 	for _, f := range found {
 		all[f.File] = h.Text(f.File)
 	}

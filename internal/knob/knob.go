@@ -6,41 +6,41 @@ import (
 	"strings"
 )
 
-// Unit says what the values of a knob are.
+// Unit is the kind of a knob's values.
 type Unit string
 
 // The units.
 const (
-	// Duration is a time with unit, such as 3ms.
+	// Duration is a time with a unit, such as 3ms.
 	Duration Unit = "duration"
 	// Count is a whole number.
 	Count Unit = "number"
 	// Choice is one of the kernel's words.
 	Choice Unit = "word"
-	// CPUs is the name of a set of the profile, or a CPU list.
+	// CPUs is the name of a CPU set of the profile, or a CPU list.
 	CPUs Unit = "CPUs"
-	// Text is what the file takes, for sysctls of any name.
+	// Text is any text that the file accepts. It is for sysctls of any name.
 	Text Unit = "text"
 )
 
 // Class says how exactly a change can be undone.
 type Class string
 
-// The classes, from the best.
+// The classes, the best first.
 const (
-	// Exact: the original value puts back what was.
+	// Exact means that the original value restores the former state.
 	Exact Class = "exact"
-	// SideEffects: the value goes back, what it did meanwhile stays.
+	// SideEffects means that undo restores the value, but not the effects that it had in the meantime.
 	SideEffects Class = "sideEffects"
-	// Lossy: some kernels forget something that is no part of the value.
+	// Lossy means that some kernels lose something that is not part of the value.
 	Lossy Class = "lossy"
-	// Restart: the service has to be started again.
+	// Restart means that the service must be restarted.
 	Restart Class = "restart"
-	// Reboot: the next boot changes it, and undoes it.
+	// Reboot means that the change and its undo take effect at the next boot.
 	Reboot Class = "reboot"
 )
 
-// Risk says what a wrong value can do.
+// Risk is the possible damage of a wrong value.
 type Risk string
 
 // The risks.
@@ -50,76 +50,76 @@ const (
 	High   Risk = "high"
 )
 
-// Phase is the part of an apply in which a knob is written: partitions reset slices, and an
-// interrupt mask is of use only when the CPUs are there. An undo goes backwards, but for a
-// partition, which ends before its CPUs change, and writes the slices last again.
+// Phase is the part of an apply in which a knob is written. Partitions reset slices, and an interrupt mask is useful
+// only when its CPUs are there. An undo runs in reverse order, except that a partition ends before its CPUs change. The
+// undo also writes the slices again at the end.
 type Phase int
 
 // The phases, in the order of an apply.
 const (
-	// Tightened is a limit of real-time threads that is tighter than the one before: given first, so that what comes
-	// after it starves nobody, and taken back last.
+	// Tightened is a limit of real-time threads that is tighter than the former limit. It is applied first, so that
+	// later settings starve no thread, and restored last.
 	Tightened Phase = iota
-	// Exclusives are the CPUs that partitions are made of.
+	// Exclusives are the CPUs from which partitions are made.
 	Exclusives
 	Partitions
 	Workqueues
 	Interrupts
-	// Budgets are those of groups for real-time threads, which units' policies need.
+	// Budgets are the groups' budgets for real-time threads, which the policies of units need.
 	Budgets
 	Units
 	Governors
-	// Preferences are decided about by governors, and may be refused before them.
+	// Preferences depend on governors. The kernel may refuse a preference before the governor is written.
 	Preferences
 	Plain
 	Slices
-	// Boot is what the next boot brings about.
+	// Boot settings take effect at the next boot.
 	Boot
-	// RealTime is any other limit of real-time threads: given last, and taken back first where that tightens it. Where
-	// these threads have all, no disk and nothing else that waits for a thread of the kernel may answer.
+	// RealTime is any other limit of real-time threads. It is applied last, and restored first if that tightens it. If
+	// real-time threads may use all CPU time, a disk or anything else that waits for a kernel thread may not answer.
 	RealTime
 )
 
-// Word is a value in the catalogue's words and as the file has it.
+// Word is a value: Text in the catalogue, and File in the kernel's file.
 type Word struct{ Text, File string }
 
-// Place is where a knob is on some kernels.
+// Place is the location of a knob on some kernels.
 type Place struct {
-	// Kernels says on which, for people; it decides nothing.
+	// Kernels names these kernels for people; Berth does not evaluate it.
 	Kernels string
-	// File is the path on the host. A part with a pattern of path.Match stands for every
-	// instance, such as one CPU.
+	// File is the path on the host. A path element with a pattern of path.Match stands for every instance, such as one
+	// CPU.
 	File string
-	// Scale is how many nanoseconds one in the file means; 0 is 1.
+	// Scale is the number of nanoseconds that 1 in the file means; 0 is 1.
 	Scale int64
-	// Mask says that CPUs are a hexadecimal mask there, not a list.
+	// Mask is true if the file has CPUs as a hexadecimal mask, not as a list.
 	Mask bool
-	// Only is a pattern of a file that an instance must have to count.
+	// Only is a pattern of another file that each instance must have.
 	Only string
-	// Now is a file beside it with the value that was requested, where File has another.
+	// Now is a file in the same directory with the requested value, if File has another value.
 	Now string
-	// Effective is a file beside it with the CPUs that the host made of it.
+	// Effective is a file in the same directory with the CPUs that the host uses as a result.
 	Effective string
-	// Allowed is a file beside it with the words it takes.
+	// Allowed is a file in the same directory with the words that File accepts.
 	Allowed string
-	// Again is a file that is written with its own value afterwards: the kernel keeps a
-	// second copy of the value, which only that write brings up to date.
+	// Again is a file that Berth rewrites afterwards with the file's own value. The kernel has a second copy of the
+	// knob's value, which only that write updates.
 	Again string
-	// Scaled says that the kernel multiplies the value anew when CPUs come or go (update_sysctl in
-	// kernel/sched/fair.c), which leaves a rounding.
+	// Scaled is true if the kernel multiplies the value again when CPUs come or go (update_sysctl in
+	// kernel/sched/fair.c), which leaves a rounding error.
 	Scaled bool
-	// Shown is a file that shows the value where File cannot be opened.
+	// Shown is another file that shows the value, for when File cannot be opened.
 	Shown *Shown
 }
 
 // Shown is a line of a file that shows a value.
 type Shown struct {
 	File, Line string
-	// Scale is how many nanoseconds one in the line means.
+	// Scale is the number of nanoseconds that 1 in the line means.
 	Scale int64
 }
 
-// Read finds the value in the text of the file, in nanoseconds.
+// Read finds the value in the text of the file, and returns it in nanoseconds.
 func (s Shown) Read(text string) (n int64, found bool) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")
@@ -138,28 +138,25 @@ type Knob struct {
 	Name  string
 	About string
 	Unit  Unit
-	// Low and High bound a duration, in nanoseconds, or a number; Step is what they are
-	// multiples of.
+	// Low and High bound a number, or a duration in nanoseconds. Values are multiples of Step.
 	Low, High, Step int64
-	// SafeLow and SafeHigh bound what is advised, 0 and 0 for everything.
+	// SafeLow and SafeHigh bound the advised range; 0 and 0 mean any value.
 	SafeLow, SafeHigh int64
-	// Words are fixed words; of a Choice without them the host says which it takes.
+	// Words are fixed words. For a Choice without Words, the host lists the words that it accepts.
 	Words []Word
-	// Effective says how the value that counts is read.
+	// Effective says how to read the value in effect.
 	Effective string
 	Class     Class
 	Risk      Risk
 	Phase     Phase
-	// Trap is what has to be known about it.
+	// Trap is what a user must know about the knob.
 	Trap string
-	// Harm is what a value outside the advised range does to the host; empty where it is
-	// no worse than useless.
+	// Harm is what a value outside the advised range does to the host. It is empty if such a value is merely useless.
 	Harm   string
 	Places []Place
 }
 
-// Lookup returns the knob of a name: one of the catalogue, or "sysctl." and the name of a
-// sysctl.
+// Lookup returns the knob with a name: the name of a knob in the catalogue, or "sysctl." and the name of a sysctl.
 func Lookup(name string) (Knob, bool) {
 	if key, is := sysctlKey(name); is {
 		return sysctl(key)
@@ -181,7 +178,7 @@ func Names() []string {
 	return names
 }
 
-// Advised says whether a value of the unit's scale is in the advised range.
+// Advised reports whether a value in the unit's scale is in the advised range.
 func (k Knob) Advised(n int64) bool {
 	return k.SafeLow == 0 && k.SafeHigh == 0 || n >= k.SafeLow && n <= k.SafeHigh
 }

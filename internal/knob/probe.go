@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Support says what can be done with a knob on a host.
+// Support says whether a host has a knob, and whether the knob can be set.
 type Support string
 
 // The kinds of support; the package comment explains them.
@@ -22,32 +22,32 @@ const (
 	Unknown  Support = "unknown"
 )
 
-// Found is one file of a knob on a host, or why there is none.
+// Found is one file of a knob on a host, or the reason why there is none.
 type Found struct {
-	// Instance is what the file is of, such as cpu3; empty where there is one file only.
+	// Instance is the part of the host that the file is for, such as cpu3. It is empty if there is only one file.
 	Instance string
-	// File is its path on the host, empty where there is none.
+	// File is the path on the host, empty if there is no file.
 	File    string
 	Place   Place
 	Support Support
-	// Now is the value in the words of users, empty where it cannot be read.
+	// Now is the value in the words of users, empty if it cannot be read.
 	Now string
-	// Allowed are the words that the host takes, where it says so.
+	// Allowed are the words that the host accepts, if it lists them.
 	Allowed []string
-	// Fixed says that nothing can set it, or put it back: the kernel has the file for reading
-	// only, or for writing only.
+	// Fixed is true if no user can set the value, or restore it: the kernel has the file for reading only, or for
+	// writing only.
 	Fixed bool
-	// Dormant says that its CPUs are offline: the kernel shows and takes no value of it until one is back.
+	// Dormant is true if its CPUs are offline. The kernel shows and accepts no value until one of them is online.
 	Dormant bool
-	// Loss says what a write of any value would change elsewhere that no undo puts back; LossOf says
-	// it of one value.
+	// Loss states what a write of any value would change elsewhere that undo cannot restore. LossOf states it for one
+	// value.
 	Loss string
-	// Why says what is in the way of setting it.
+	// Why says what prevents setting the knob.
 	Why string
 }
 
-// Probe looks for a knob. It returns at least one Found: where the knob has no file, one
-// that says why.
+// Probe finds the files of a knob on the host. It returns at least one Found: if the knob has no file, the Found says
+// why.
 func (h *Host) Probe(k Knob) []Found {
 	var missing Found
 	var all []Found
@@ -68,13 +68,13 @@ func (h *Host) Probe(k Knob) []Found {
 	return []Found{missing}
 }
 
-// entry is a file that is there, with its mode.
+// entry is an existing file with its mode.
 type entry struct {
 	Found
 	mode fs.FileMode
 }
 
-// expand returns the files of a place, which are there.
+// expand returns the existing files of a place.
 func (h *Host) expand(p Place) ([]entry, error) {
 	if !strings.Contains(p.File, "*") {
 		mode, there, err := h.stat(p.File)
@@ -100,7 +100,7 @@ func (h *Host) expand(p Place) ([]entry, error) {
 	return there, nil
 }
 
-// below goes one part of a path further, in each of the directories.
+// below extends each directory by one path element, which may be a pattern.
 func (h *Host) below(dirs []Found, part string) []Found {
 	var next []Found
 	for _, f := range dirs {
@@ -117,7 +117,7 @@ func (h *Host) below(dirs []Found, part string) []Found {
 	return next
 }
 
-// counts says whether an instance has what it must have besides the file.
+// counts reports whether an instance also has the file that Place.Only requires.
 func (h *Host) counts(p Place, file string) bool {
 	if p.Only == "" {
 		return true
@@ -131,7 +131,7 @@ func (h *Host) counts(p Place, file string) bool {
 	return h.There(strings.Join(needed, "/"))
 }
 
-// look reads one file and says whether it can be set.
+// look reads one file and decides whether it can be set.
 func (h *Host) look(k Knob, p Place, at entry) Found {
 	f := at.Found
 	f.Place, f.Support, f.Loss = p, Settable, h.loss(f.File)
@@ -170,7 +170,7 @@ func (h *Host) look(k Knob, p Place, at entry) Found {
 	return f
 }
 
-// awake reads a file, trimmed. Of a frequency policy without online CPUs the error is EBUSY, also where the
+// awake reads a file and trims white space. For a frequency policy without online CPUs the error is EBUSY, even if the
 // kernel still shows a value.
 func (h *Host) awake(file string) (string, error) {
 	text, err := h.text(file)
@@ -180,11 +180,10 @@ func (h *Host) awake(file string) (string, error) {
 	if cpus, err := h.text(path.Join(path.Dir(file), PolicyCPUs)); err == nil && cpus == "" {
 		return "", syscall.EBUSY
 	}
-	return text, nil // which CPUs it has need not be known
+	return text, nil // the policy's CPUs may be unknown
 }
 
-// Effective returns the CPUs that the host made of a file that was found, "" where it does
-// not say.
+// Effective returns the CPUs that the host uses as the result of a found file, "" if the host does not show them.
 func (h *Host) Effective(k Knob, f Found) string {
 	if f.Place.Effective == "" {
 		return ""
@@ -198,14 +197,14 @@ func (h *Host) Effective(k Knob, f Found) string {
 	return k.read(at, text)
 }
 
-// There says whether the host has a file.
+// There reports whether the host has a file.
 func (h *Host) There(file string) bool {
 	_, there, err := h.stat(file)
 	return err == nil && there
 }
 
-// withWords notes the words that the files take, from the first file that can be read or from one beside it:
-// one kernel takes the same for every instance.
+// withWords adds the words that the files accept, from the first file that is not dormant or from a file beside it. A
+// kernel accepts the same words for every instance.
 func (h *Host) withWords(k Knob, all []Found) []Found {
 	if k.Unit != Choice || k.Words != nil {
 		return all
@@ -221,7 +220,7 @@ func (h *Host) withWords(k Knob, all []Found) []Found {
 	return all
 }
 
-// shown reads the value from the file that shows it, "" where none does.
+// shown reads the value from the file that shows it, "" if there is none.
 func (h *Host) shown(p Place) string {
 	if p.Shown == nil {
 		return ""
@@ -232,7 +231,7 @@ func (h *Host) shown(p Place) string {
 	return ""
 }
 
-// missing says of a place without files whether the host lacks it or only hides it.
+// missing decides, for a place without files, whether the host lacks it or only hides it.
 func (h *Host) missing(p Place, err error) Found {
 	mounted, known := h.debugfsMounted()
 	inDebugfs := strings.HasPrefix(p.File, debugfs)
@@ -249,7 +248,7 @@ func (h *Host) missing(p Place, err error) Found {
 	return Found{Support: Absent, Why: "this host has no " + p.File}
 }
 
-// subsystem is what every kernel has of the tree that a file is in.
+// subsystem returns the directory above a file that every kernel has.
 func subsystem(file string) string {
 	for _, dir := range []string{sysctls, "/proc"} {
 		if strings.HasPrefix(file, dir+"/") {
@@ -259,10 +258,10 @@ func subsystem(file string) string {
 	return "/sys"
 }
 
-// Survey is what a host has of some knobs, by their names.
+// Survey lists the files of some knobs on a host, by the knob's name.
 type Survey map[string][]Found
 
-// Survey looks for the knobs of the names; one that no knob has is left out.
+// Survey probes the knobs with these names. It omits unknown names.
 func (h *Host) Survey(names []string) Survey {
 	s := Survey{}
 	for _, name := range names {
@@ -273,16 +272,15 @@ func (h *Host) Survey(names []string) Survey {
 	return s
 }
 
-// Elsewhere is where a host has the value of a sysctl that its kernel does not have.
+// Elsewhere is the place where a host has the value of a sysctl that its kernel does not have.
 type Elsewhere struct {
-	// Found is the knob's file, or that of no knob; Place and Now are empty where the host
-	// has none.
+	// Found is the file of a knob, or a file without a knob. Place and Now are empty if the host has no such file.
 	Found
-	// Text says where, and what to do instead where nothing has it.
+	// Text says where the value is, or what to do instead if the host does not have it.
 	Text string
 }
 
-// Elsewhere looks where a host has the value of a moved sysctl.
+// Elsewhere finds where a host has the value of a moved sysctl.
 func (h *Host) Elsewhere(m Moved) Elsewhere {
 	k, known := Lookup(m.Knob)
 	if !known {

@@ -11,13 +11,12 @@ import (
 	"syscall"
 )
 
-// Record returns the files below fsys that the catalogue reads, by their path, and the file
-// of modes: a tree on which Probe finds what it finds here. Of mounts and of the kernel's
-// configuration only what Open needs is in it.
+// Record returns the files below fsys that the catalogue reads, by path, and the modes file. Probe has the same result
+// on the recorded tree as on fsys. The tree has only the mounts and the kernel configuration that Open needs.
 func Record(fsys fs.FS) map[string][]byte {
 	log := &reads{fsys: fsys, files: map[string][]byte{}, modes: map[string]access{}, there: map[string]bool{}}
 	h := Open(log)
-	maps.Copy(log.modes, h.modes) // of a recording that is recorded again
+	maps.Copy(log.modes, h.modes) // if fsys is a recording itself
 	for _, k := range Catalogue() {
 		h.Probe(k)
 	}
@@ -39,22 +38,22 @@ func Record(fsys fs.FS) map[string][]byte {
 	log.files[modesFile] = modes.Bytes()
 	for name := range log.there {
 		if _, kept := log.files[name]; !kept && !log.holds(name) {
-			log.files[name] = nil // that it is there is all that counts
+			log.files[name] = nil // only its existence matters
 		}
 	}
 	return log.files
 }
 
-// reads keeps what is read through it. It is for one goroutine.
+// reads records the files that are read through it. It is for one goroutine.
 type reads struct {
 	fsys  fs.FS
 	files map[string][]byte
 	modes map[string]access
-	// there are the files and directories that were looked for and found.
+	// there are the files and directories that Stat found.
 	there map[string]bool
 }
 
-// holds says whether a file below a directory is kept.
+// holds reports whether a recorded file is below a directory.
 func (r *reads) holds(dir string) bool {
 	for name := range r.files {
 		if strings.HasPrefix(name, dir+"/") {
@@ -64,7 +63,7 @@ func (r *reads) holds(dir string) bool {
 	return false
 }
 
-// Open is not used by Host; it is here because a file system has one.
+// Open is required by fs.FS. Host does not use it.
 func (r *reads) Open(name string) (fs.File, error) {
 	return r.fsys.Open(name) //nolint:wrapcheck // a file system hands its errors on
 }
@@ -74,14 +73,14 @@ func (r *reads) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(r.fsys, name) //nolint:wrapcheck // a file system hands its errors on
 }
 
-// Stat notes a file that has another mode than most, and one that is hidden.
+// Stat records the mode of a file that is not writable, and a file that is hidden.
 func (r *reads) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(r.fsys, name)
 	if err != nil {
 		r.refused(name, err)
 		return nil, err //nolint:wrapcheck // a file system hands its errors on
 	}
-	if !slices.Contains([]string{"sys", "proc", local(sysctls)}, name) { // of these the recording has files
+	if !slices.Contains([]string{"sys", "proc", local(sysctls)}, name) { // the recording has files below them
 		r.there[name] = true
 	}
 	if mode := info.Mode().Perm(); info.Mode().IsRegular() && mode&0o222 == 0 && r.modes[name] == "" {
@@ -90,7 +89,7 @@ func (r *reads) Stat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// ReadFile keeps a file.
+// ReadFile reads and records a file.
 func (r *reads) ReadFile(name string) ([]byte, error) {
 	content, err := fs.ReadFile(r.fsys, name)
 	if err != nil {
@@ -102,13 +101,13 @@ func (r *reads) ReadFile(name string) ([]byte, error) {
 	case name == mountsFile:
 		kept = kernelMounts(content)
 	case strings.HasPrefix(name, bootConfig):
-		return content, nil // Record notes what counts of it
+		return content, nil // Record adds the relevant lines
 	}
 	r.files[name] = bytes.TrimRight(kept, "\n\x00")
 	return content, nil
 }
 
-// refused notes a file that exists and cannot be opened or read.
+// refused records a file that exists and cannot be opened or read.
 func (r *reads) refused(name string, err error) {
 	switch {
 	case errors.Is(err, syscall.EPERM):
@@ -120,7 +119,7 @@ func (r *reads) refused(name string, err error) {
 	}
 }
 
-// kernelMounts returns the lines about /proc and /sys, control groups aside.
+// kernelMounts returns the lines of mounts below /proc and /sys, without control groups.
 func kernelMounts(mounts []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(mounts) {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of a knob that is any sysctl.
+// Prefix begins the name of a knob that stands for any sysctl.
 const Prefix = "sysctl."
 
-// sysctlKey returns the sysctl's own name.
+// sysctlKey returns the name of the sysctl without Prefix.
 func sysctlKey(name string) (string, bool) { return strings.CutPrefix(name, Prefix) }
 
-// sysctl is the knob of a sysctl. The path follows sysctl(8): what separates the first
-// part, "." or "/", separates all, and the other one is the other one in the path.
+// sysctl returns the knob of a sysctl. The path follows sysctl(8): the first separator, "." or "/", separates all
+// parts, and the other character is "." in the path.
 func sysctl(key string) (Knob, bool) {
 	file := SysctlFile(key)
 	if file == "" {
@@ -37,8 +37,8 @@ func sysctl(key string) (Knob, bool) {
 	return k, true
 }
 
-// phaseOf is when a sysctl is written, by whichever name it goes. The kernel takes no period of real-time threads that
-// is shorter than what they may take of it: both go together.
+// phaseOf returns the phase in which a sysctl is written, under any of its names. The kernel refuses a period of
+// real-time threads that is shorter than their runtime, so both have the same phase.
 func phaseOf(file string) Phase {
 	if file == rtRuntime || file == rtPeriod {
 		return RealTime
@@ -46,7 +46,7 @@ func phaseOf(file string) Phase {
 	return Plain
 }
 
-// PhaseAt is the part of an apply in which a file is written.
+// PhaseAt returns the phase of an apply in which a file is written.
 func PhaseAt(file string) Phase {
 	if k, _, known := At(file); known {
 		return k.Phase
@@ -59,10 +59,10 @@ func IsPool(file string) bool {
 	return file == sysctls+"/vm/nr_hugepages" || file == sysctls+"/vm/nr_hugepages_mempolicy"
 }
 
-// OnTheWay reports whether v is what the kernel may have made of a change of a file from one value to another,
-// of which it may take a part: both, or between them. A write of a number of huge pages asks for that many, and
-// is no error where there is memory for fewer, or where a signal ends it, as when the writer is killed. The file
-// shows how many there are once the write ends (set_max_huge_pages in mm/hugetlb.c).
+// OnTheWay reports whether v may be the result of a partial change of a file from one value to another: either value,
+// or a value in between. Only a number of huge pages changes in part. A write asks for that many pages, and is no error
+// if the memory suffices for fewer. A signal can also end the write, as when the writer is killed. The file shows the
+// actual number once the write ends (set_max_huge_pages in mm/hugetlb.c).
 func OnTheWay(file, v, from, to string) bool {
 	if !IsPool(file) {
 		return false
@@ -73,7 +73,7 @@ func OnTheWay(file, v, from, to string) bool {
 	return errIs == nil && errOne == nil && errOther == nil && is >= min(one, other) && is <= max(one, other)
 }
 
-// SysctlFile is the file of a sysctl, "" for what is no name of one.
+// SysctlFile returns the file of a sysctl, "" if key is not a valid name.
 func SysctlFile(key string) string {
 	i := strings.IndexAny(key, "./")
 	if i <= 0 {
@@ -91,8 +91,8 @@ func SysctlFile(key string) string {
 	return sysctls + "/" + key
 }
 
-// Misfit says what a sysctl takes for which this value is none, "" where it may be one: of most sysctls only
-// the kernel knows what they take. One that has whole numbers takes as many, in the form that it shows.
+// Misfit returns an error text if a sysctl cannot accept this value, and "" if it may. For most sysctls, only the
+// kernel knows what they accept. A sysctl that shows whole numbers accepts as many, in the same form.
 func (k Knob) Misfit(f Found, v Value) string {
 	now := strings.Fields(f.Now)
 	if k.Unit != Text || k.free() || !areWhole(now) {
@@ -108,7 +108,7 @@ func (k Knob) Misfit(f Found, v Value) string {
 	return fmt.Sprintf("%q; allowed: %s, as the %s of this kernel", v.Text, count, f.Now)
 }
 
-// free says whether a sysctl takes text, a list or a mask, which may look like a number.
+// free reports whether a sysctl accepts text, a list or a mask, which may look like a number.
 func (k Knob) free() bool {
 	key := strings.TrimPrefix(k.Name, Prefix)
 	name := key[strings.LastIndexAny(key, "./")+1:]
@@ -116,12 +116,13 @@ func (k Knob) free() bool {
 		slices.ContainsFunc([]string{"cpumask", "bitmap", "reserved_ports", "cpulist", "cpu_list", "default_mask"}, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// areWhole says whether all are whole numbers as the kernel writes them.
+// areWhole reports whether all fields are whole numbers as the kernel writes them.
 func areWhole(fields []string) bool {
 	return len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return !Whole(f) })
 }
 
-// Whole says whether a text is a whole number as the kernel writes it: 010 and 0x10 are others there.
+// Whole reports whether a text is a whole number as the kernel writes it. The kernel reads 010 and 0x10 as other
+// numbers.
 func Whole(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	return digits == "0" || digits != "" && digits[0] != '0' && strings.Trim(digits, "0123456789") == ""
@@ -129,20 +130,19 @@ func Whole(text string) bool {
 
 // Moved is a sysctl that newer kernels do not have.
 type Moved struct {
-	// Sysctl is its name.
 	Sysctl string
 	// Since is the first version without the sysctl, for people.
 	Since string
-	// Knob is what Berth sets instead, "" where there is none.
+	// Knob is the knob that Berth sets instead, "" if there is none.
 	Knob string
-	// File is where the value is on newer kernels if no knob is for it.
+	// File is the place of the value on newer kernels, if no knob has it.
 	File string
-	// Gone is the first version without the knob too, "" where every newer one has it, and Instead
-	// what to do there.
+	// Gone is the first version that does not have the knob either, "" if every newer version has it. Instead is what
+	// to do on that version.
 	Gone, Instead string
 }
 
-// MovedSysctls returns the sysctls of the scheduler that moved or ended.
+// MovedSysctls returns the sysctls of the scheduler that newer kernels moved or removed.
 func MovedSysctls() []Moved {
 	const balancing = sched + "/numa_balancing/"
 	return []Moved{
@@ -165,7 +165,7 @@ func MovedSysctls() []Moved {
 	}
 }
 
-// Move returns what became of a sysctl, by its name.
+// Move returns the entry of a moved sysctl, by the sysctl's name.
 func Move(key string) (Moved, bool) {
 	all := MovedSysctls()
 	i := slices.IndexFunc(all, func(m Moved) bool { return SysctlFile(m.Sysctl) == SysctlFile(key) })
@@ -175,7 +175,7 @@ func Move(key string) (Moved, bool) {
 	return all[i], true
 }
 
-// Ended returns what to know of a knob that newer kernels do not have, by its name.
+// Ended returns the entry of a knob that newer kernels do not have, by the knob's name.
 func Ended(name string) (Moved, bool) {
 	all := MovedSysctls()
 	i := slices.IndexFunc(all, func(m Moved) bool { return m.Knob == name && m.Gone != "" })
@@ -185,12 +185,12 @@ func Ended(name string) (Moved, bool) {
 	return all[i], true
 }
 
-// Named returns the knob of the catalogue that is, or on some kernels was, this sysctl, and
-// how many nanoseconds or units one in it means.
+// Named returns the knob of the catalogue that is this sysctl, or was on some kernels. scale is the number of
+// nanoseconds or units that 1 in the sysctl means.
 func Named(key string) (k Knob, scale int64, found bool) { return OfFile(SysctlFile(key)) }
 
-// OfFile returns the knob of the catalogue that has, or on some kernels had, this file as a
-// place of its own, and how many nanoseconds or units one in it means.
+// OfFile returns the knob of the catalogue that has this file as a place, or had on some kernels. scale is the number
+// of nanoseconds or units that 1 in the file means.
 func OfFile(file string) (k Knob, scale int64, found bool) {
 	for _, k := range Catalogue() {
 		for _, p := range k.Places {
@@ -202,8 +202,7 @@ func OfFile(file string) (k Knob, scale int64, found bool) {
 	return Knob{}, 0, false
 }
 
-// At returns the knob of the catalogue, and its place, that a file is of, on whatever kernel
-// and of whatever instance.
+// At returns the knob of the catalogue, and its place, that a file belongs to, on any kernel and for any instance.
 func At(file string) (k Knob, at Place, found bool) {
 	for _, k := range Catalogue() {
 		for _, p := range k.Places {

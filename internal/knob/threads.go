@@ -9,9 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// Threads is what the scheduler makes of the threads of a control group and of those below it:
-// each policy and each slice once, in the words of a profile. Policies that no profile names are
-// left out, and slices of threads that have none.
+// Threads lists how the scheduler treats the threads of a control group and of the groups below it. It has each policy
+// and each slice once, in the words of a profile. It omits policies that no profile names, and threads without a slice.
 type Threads struct{ Policies, Slices []string }
 
 // The files that list the threads of a group.
@@ -20,14 +19,13 @@ const (
 	ThreadsFileV1 = "tasks" // cgroup v1
 )
 
-// Where kernel.ThreadStat has the priority and the policy, counted from the state, which is the first
-// field after the name.
+// Indexes of the priority and the policy in kernel.ThreadStat, counted from the state, the first field after the name.
 const (
 	priorityField = 37
 	policyField   = 38
 )
 
-// Policies reads the one half of it.
+// Policies returns Threads.Policies of a group.
 func (h *Host) Policies(group string) []string {
 	words := map[string]bool{}
 	h.threads(group, 0, func(tid string) {
@@ -41,7 +39,7 @@ func (h *Host) Policies(group string) []string {
 	return slices.Sorted(maps.Keys(words))
 }
 
-// Slices reads the other half: a second file of each thread.
+// Slices returns Threads.Slices of a group. It reads a second file of each thread.
 func (h *Host) Slices(group string) []string {
 	spans := map[string]bool{}
 	h.threads(group, 0, func(tid string) {
@@ -55,10 +53,10 @@ func (h *Host) Slices(group string) []string {
 	return slices.Sorted(maps.Keys(spans))
 }
 
-// policy is that of a thread, unknown of one that is gone.
+// policy returns the policy of a thread. known is false for a thread that is gone.
 func (h *Host) policy(tid string) (class kernel.Class, priority string, known bool) {
 	text := h.Text(kernel.ThreadStat(tid))
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // a name may hold anything
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // a name may contain any character
 	if len(fields) <= policyField {
 		return 0, "", false
 	}
@@ -67,7 +65,7 @@ func (h *Host) policy(tid string) (class kernel.Class, priority string, known bo
 	return class, fields[priorityField], known && err == nil
 }
 
-// threads calls each for the threads of a group and of those below it.
+// threads calls each for the threads of a group and of the groups below it.
 func (h *Host) threads(dir string, depth int, each func(string)) {
 	const deepest = 16
 	file := ThreadsFile
@@ -87,7 +85,7 @@ func (h *Host) threads(dir string, depth int, each func(string)) {
 	}
 }
 
-// slice is that of a thread as /proc/TID/sched has it, "" where it does not.
+// slice returns the slice of a thread in /proc/TID/sched, "" if the file does not have it.
 func (h *Host) slice(tid string) string {
 	for line := range strings.Lines(h.Text("/proc/" + tid + "/sched")) {
 		name, value, _ := strings.Cut(line, ":")

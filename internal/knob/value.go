@@ -11,21 +11,20 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// ErrValue is a value that a knob never takes. The text says what it takes.
+// ErrValue says that a knob never accepts a value. The text says which values the knob accepts.
 var ErrValue = errors.New("no value of this knob")
 
-// Value is a desired value. Of CPUs only the text is known without a profile.
+// Value is a desired value. For CPUs, only the text is known without a profile.
 type Value struct {
 	// Text is the value as users write it, in one form.
 	Text string
-	// N is that of a duration, in nanoseconds, or of a number.
+	// N is a number, or a duration in nanoseconds.
 	N int64
-	// Word is what the file has for a word.
+	// Word is the text of a word in the file.
 	Word string
 }
 
-// Parse reads a value as users write it. The error is an ErrValue that says what is
-// allowed.
+// Parse reads a value as users write it. The error is an ErrValue that says which values are allowed.
 func (k Knob) Parse(text string) (Value, error) {
 	if w, is := k.word(text); is {
 		return Value{Text: w.Text, Word: w.File}, nil
@@ -79,7 +78,7 @@ func (k Knob) duration(text string) (Value, error) {
 
 func (k Knob) refuse() error { return fmt.Errorf("%w: %s", ErrValue, k.Range()) }
 
-// Range says in words what the knob takes.
+// Range describes the values that the knob accepts.
 func (k Knob) Range() string {
 	var words []string
 	switch k.Unit {
@@ -106,8 +105,7 @@ func (k Knob) Range() string {
 	return strings.Join(words, ", ")
 }
 
-// Written returns what the file of a place takes for a value; of CPUs the text has to be a
-// list.
+// Written returns the text for a value in the file of a place. The text of CPUs must be a list.
 func (k Knob) Written(p Place, v Value) string {
 	switch {
 	case v.Word != "" && k.Unit != CPUs:
@@ -121,8 +119,8 @@ func (k Knob) Written(p Place, v Value) string {
 	return strconv.FormatInt(v.N/max(p.Scale, 1), 10)
 }
 
-// read turns the text of a file into the words of users. What it does not understand it
-// hands on as it is.
+// read converts the text of a file to the words of users. It returns text that it does not understand without
+// conversion.
 func (k Knob) read(p Place, text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if k.Unit == Choice {
@@ -151,7 +149,7 @@ func (k Knob) read(p Place, text string) string {
 	return text
 }
 
-// choices reads a file that offers words and marks one by brackets or parentheses.
+// choices reads a file that lists words and marks one with brackets or parentheses.
 func choices(text string) (chosen string, all []string) {
 	chosen = text
 	for word := range strings.FieldsSeq(text) {
@@ -163,7 +161,7 @@ func choices(text string) (chosen string, all []string) {
 	return chosen, all
 }
 
-// Span writes nanoseconds as a duration that Parse reads.
+// Span formats nanoseconds as a duration that Parse reads.
 func Span(n int64) string {
 	return strings.ReplaceAll(time.Duration(n).String(), "µ", "u")
 }

@@ -12,31 +12,31 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// Files are the kernel's files that are read whole, live or of a recorded machine.
+// Files reads whole kernel files, of the running kernel or of a recorded machine.
 type Files interface {
 	// ReadFile returns a whole file below the root, like "proc/1/maps".
 	ReadFile(name string) ([]byte, error)
 }
 
-// Kernel is the running kernel, or that of a test: its files and its one call.
+// Kernel is the running kernel, or a test's kernel: its files and its one system call.
 type Kernel interface {
 	Files
-	// Open opens a file or directory. Files are an io.ReaderAt too.
+	// Open opens a file or directory. Files also implement io.ReaderAt.
 	Open(name string) (fs.File, error)
-	// MovePages is move_pages(2). Without nodes it asks where the pages are. A positive
-	// result counts pages that did not move, and leaves statuses as they were.
+	// MovePages is move_pages(2). Without nodes, it returns the node of each page in status. A positive result is the
+	// number of pages that did not move, and leaves statuses unchanged.
 	MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error)
 }
 
-// The flags of MovePages: move what only this process has mapped, or what others have mapped
-// as well (include/uapi/linux/mempolicy.h, MPOL_MF_MOVE and MPOL_MF_MOVE_ALL).
+// The flags of MovePages: move only pages that no other process has mapped, or also pages that other processes have
+// mapped (include/uapi/linux/mempolicy.h, MPOL_MF_MOVE and MPOL_MF_MOVE_ALL).
 const (
 	moveOwn = 1 << 1
 	moveAll = 1 << 2
 )
 
-// Live returns the running kernel, with its files below root. It answers Within a time, and remembers which
-// processes did not: who asks again and again keeps it.
+// Live returns the running kernel, with its files below root. Its calls are limited in time, as Within describes, and
+// it remembers which processes did not answer. A caller that asks repeatedly should use the same Kernel.
 func Live(root *hostfs.Root) Kernel { return Within(live{root, root.FS()}) }
 
 type live struct {
@@ -49,7 +49,7 @@ func (l live) Open(name string) (fs.File, error) {
 	return l.tree.Open(strings.TrimPrefix(name, "/")) //nolint:wrapcheck // it is a PathError
 }
 
-// MovePages is the system call. x/sys/unix has its number and no wrapper.
+// MovePages is the system call. x/sys/unix has only its number.
 func (live) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	if len(addresses) == 0 {
 		return 0, nil

@@ -8,45 +8,42 @@ import (
 )
 
 const (
-	// Size is the size of a base page, in bytes. Berth is built for machines where it
-	// is 4 KiB.
+	// Size is the size of a base page, in bytes. Berth is built for machines where it is 4 KiB.
 	Size = 4 << 10
-	// HugeSize is that of a huge page that the kernel makes of base pages, and of a pool
-	// unless its mapping says otherwise.
+	// HugeSize is the size of a transparent huge page, and of a page of a pool unless its mapping states another size.
 	HugeSize = 2 << 20
-	// Stretch is how much of a mapping one Look looks at: 8,192 pages.
+	// Stretch is the part of a mapping that one Look reads: 8,192 pages.
 	Stretch = 32 << 20
 )
 
 // The bits of an entry of pagemap, from fs/proc/task_mmu.c.
 const (
 	entrySize = 8
-	exclusive = 1 << 56 // no other process has it mapped
-	guard     = 1 << 58 // no page, and looks as if in swap
+	exclusive = 1 << 56 // no other process has the page mapped
+	guard     = 1 << 58 // no page, although it looks as if in swap
 	file      = 1 << 61 // page cache or shared memory
 	swapped   = 1 << 62
 	present   = 1 << 63
 )
 
-// Seen is what a Look found. The slices have one element for each page that is present,
-// in the order of addresses. Look reuses them.
+// Seen is the result of a Look. The slices have one element for each page that is present, in the order of addresses.
+// Look reuses the slices.
 type Seen struct {
 	Addresses []uint64
-	// Nodes are the nodes of the pages, and negative for what is no page of the process:
-	// it was freed meanwhile, or is the page of zeroes.
+	// Nodes are the nodes of the pages. A negative number is not a page of the process: the page was freed in the
+	// meantime, or is the zero page.
 	Nodes []int32
-	// Others says that another process has the page mapped as well.
+	// Others says whether another process also has the page mapped.
 	Others []bool
 	// Swapped counts base pages in swap.
 	Swapped int64
 }
 
-// Look looks at the pages of a mapping from an address on, at those at which a page of that
-// size begins, and returns the address up to which it came. Mappings that hold none that
-// could move are passed over.
+// Look reads the state of a mapping's pages from an address on, at each address where a page of the given size begins.
+// It returns the address where it stopped. It skips mappings without movable pages.
 func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
 	s.Addresses, s.Others, s.Swapped = s.Addresses[:0], s.Others[:0], 0
-	next = min(m.End, (from+Stretch)/HugeSize*HugeSize) // No huge page is cut.
+	next = min(m.End, (from+Stretch)/HugeSize*HugeSize) // Look never ends within a huge page.
 	if m.Kind == File || m.Kind == Device || m.Kind == Reserved {
 		s.Nodes = s.Nodes[:0]
 		return m.End, nil
@@ -72,7 +69,7 @@ func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64
 	return next, err
 }
 
-// pagemap reads the entries of a range of addresses.
+// pagemap reads the pagemap entries of a range of addresses.
 func (p *Process) pagemap(from, to uint64) ([]byte, error) {
 	f, err := p.kernel.Open(p.file("pagemap"))
 	if err != nil {
@@ -91,7 +88,7 @@ func (p *Process) pagemap(from, to uint64) ([]byte, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read: %w", err)
 	}
-	if n < size { // It is empty when the process ended.
+	if n < size { // The file is empty when the process ended.
 		if err := p.Alive(); err != nil {
 			return nil, err
 		}
@@ -99,8 +96,8 @@ func (p *Process) pagemap(from, to uint64) ([]byte, error) {
 	return p.raw[:n/entrySize*entrySize], nil
 }
 
-// Where returns the node of each page, and a negative number for what is no page. It uses
-// the memory of nodes.
+// Where returns the node of each page, or a negative number for an address without a page. It reuses the memory of
+// nodes.
 func (p *Process) Where(addresses []uint64, nodes []int32) ([]int32, error) {
 	if cap(nodes) < len(addresses) {
 		nodes = make([]int32, len(addresses), max(len(addresses), Stretch/Size))

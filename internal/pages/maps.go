@@ -13,47 +13,45 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// Kind is what the pages of a mapping are.
+// Kind is the kind of the pages of a mapping.
 type Kind uint8
 
 const (
-	// File pages are page cache, a device's, or the kernel's own.
+	// File pages are page cache, or pages of a device or of the kernel itself.
 	File Kind = iota
-	// Private pages are anonymous: all of them, or those of a private file that were
-	// written.
+	// Private pages are anonymous. In a mapping of a private file, these are the pages that were written.
 	Private
-	// Shared pages are shared memory: tmpfs, memfd, System V, anonymous and shared.
+	// Shared pages are shared memory: tmpfs, memfd, System V, and anonymous shared mappings.
 	Shared
-	// Huge pages are those of a pool (hugetlb).
+	// Huge pages are pages of a pool (hugetlb).
 	Huge
-	// Reserved is address space without access, terabytes of it.
+	// Reserved is address space without access rights, often terabytes.
 	Reserved
-	// Device pages are those of a device that pins memory: vfio, infiniband.
+	// Device pages belong to a device that pins memory: vfio, infiniband.
 	Device
 )
 
-// Mapping is a part of an address space, End being the first address behind it.
+// Mapping is a part of an address space. End is the first address after it.
 type Mapping struct {
 	Start, End uint64
-	// PageSize is that of a pool as far as its file system says so, else 0.
+	// PageSize is the page size of a pool if its file system states the size, else 0.
 	PageSize int64
 	Kind     Kind
 	Shared   bool
-	// Memory names the shared memory that it is a part of, by device and inode as maps has
-	// them. It is empty for everything that is not shared memory alone.
+	// Memory identifies the shared memory that the mapping is a part of, by device and inode in the format of maps. It
+	// is empty for all other mappings, including private mappings of shared memory.
 	Memory string
 }
 
-// sharesTables says whether processes that map the page may share the table in which it is:
-// then kernels before Linux 6.11 count one mapping for all of them
-// (mm/hugetlb.c:want_pmd_share).
+// sharesTables reports whether processes that map the page may share its page table. Kernels before Linux 6.11 then
+// count one mapping for all of these processes (mm/hugetlb.c:want_pmd_share).
 func (m Mapping) sharesTables(address uint64, size int64) bool {
 	const table = 1 << 30
 	first := address / table * table
 	return m.Kind == Huge && m.Shared && size < table && m.Start <= first && first+table <= m.End
 }
 
-// Mappings returns the mappings of the process in the order of their addresses.
+// Mappings returns the mappings of the process in the order of addresses.
 func (p *Process) Mappings() ([]Mapping, error) {
 	var devices map[string]mount
 	err := p.read("mountinfo", func(f io.Reader) (err error) {
@@ -73,7 +71,7 @@ func (p *Process) Mappings() ([]Mapping, error) {
 			return err
 		})
 	}
-	if errors.Is(err, errEmpty) { // It is when the process ended, and that of a thread of the kernel always.
+	if errors.Is(err, errEmpty) { // The process ended, or is a kernel thread.
 		err = p.Alive()
 	}
 	if err != nil {
@@ -82,17 +80,18 @@ func (p *Process) Mappings() ([]Mapping, error) {
 	return all, nil
 }
 
-// errEmpty says that a file of a process has nothing in it.
+// errEmpty says that a file of a process is empty.
 var errEmpty = errors.New("empty")
 
-// errBrief says that the threads of a process end one after the other.
+// errBrief says that the threads of a process end one after the other, before read can read their files.
 var errBrief = errors.New("its threads end before they are looked at")
 
-// mostSuccessors bounds how often a file is opened: each time the thread that stood for the process had ended.
+// mostSuccessors bounds how often read opens a file. It opens the file again when the thread that represented the
+// process had ended.
 const mostSuccessors = 8
 
-// read hands a file to a parser, piece by piece: a process decides how long it is. Where the thread that stands for the
-// process ends meanwhile, it hands over that of the next one, from its beginning.
+// read passes a file to a parser piece by piece, because a process decides how long the file is. If the thread that
+// represents the process ends in the meantime, read passes the file of the next thread, from its beginning.
 func (p *Process) read(name string, parse func(io.Reader) error) error {
 	for range mostSuccessors {
 		tid := p.tid
@@ -112,8 +111,8 @@ func (p *Process) readOnce(name string, parse func(io.Reader) error) error {
 	return parse(f)
 }
 
-// saysEnded says whether a file answers as that of a thread does which has ended: EINVAL is that of its mounts, which it
-// has given back (fs/proc_namespace.c).
+// saysEnded reports whether an error is one that files of an ended thread return. EINVAL comes from mountinfo: an ended
+// thread has released its mounts (fs/proc_namespace.c).
 func saysEnded(err error) bool {
 	for _, answer := range []error{fs.ErrNotExist, syscall.ESRCH, syscall.EINVAL, errEmpty} {
 		if errors.Is(err, answer) {
@@ -123,14 +122,13 @@ func saysEnded(err error) bool {
 	return false
 }
 
-// mount is what is known of a mounted file system.
+// mount is the part of a mounted file system's description that maps need.
 type mount struct {
 	kind     Kind
 	pageSize int64
 }
 
-// parseDevices returns the mounted devices, as maps has them. Those of the kernel's own
-// mounts are not among them.
+// parseDevices returns the mounted devices, by their name in maps. The kernel's internal mounts are not included.
 func parseDevices(mounts io.Reader) (map[string]mount, error) {
 	devices := map[string]mount{}
 	_, err := mountinfo.GetMountsFromReader(mounts, func(m *mountinfo.Info) (skip, stop bool) {
@@ -174,7 +172,7 @@ func parseMaps(text io.Reader, devices map[string]mount) ([]Mapping, error) {
 		on, mounted := devices[fields[device]]
 		path := strings.Join(fields[inode+1:], " ")
 		if mounted && on.kind == File && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/") {
-			path = "/" // a file of a disk, whatever it is called
+			path = "/" // a file on a disk; its name does not matter
 		}
 		m := Mapping{
 			Start: start, End: end, PageSize: on.pageSize, Shared: strings.HasSuffix(fields[1], "s"),
@@ -189,11 +187,11 @@ func parseMaps(text io.Reader, devices map[string]mount) ([]Mapping, error) {
 	return all, err
 }
 
-// The fields of a line of maps that others than the first two have. The name is behind the
-// inode, is not always there, and may have spaces.
+// Indexes of the device and the inode in a line of maps. The name follows the inode, is optional, and may contain
+// spaces.
 const device, inode = 3, 4
 
-// eachLine hands the fields of each line of maps to a function.
+// eachLine passes the fields of each line of maps to a function.
 func eachLine(text io.Reader, take func(fields []string) error) error {
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {
@@ -211,8 +209,8 @@ func eachLine(text io.Reader, take func(fields []string) error) error {
 	return nil
 }
 
-// kindOf decides by the rights, the name and the file system of a mapping. The kernel's own
-// mounts, which no list of mounts has, are known by the names that it gives their files.
+// kindOf derives the kind from the rights, the name and the file system of a mapping. mountinfo does not list the
+// kernel's internal mounts; kindOf recognizes their files by the names that the kernel gives them.
 func kindOf(rights string, file bool, path string, device Kind) Kind {
 	switch {
 	case strings.HasPrefix(path, "/dev/vfio/"), strings.HasPrefix(path, "/dev/infiniband/"), strings.HasPrefix(path, "anon_inode:[vfio"):

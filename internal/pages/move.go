@@ -8,38 +8,37 @@ import (
 	"syscall"
 )
 
-// Fate is what became of one page of a list.
+// Fate is the result of a move for one page.
 type Fate uint8
 
 const (
-	// Stayed says: the kernel did not come to it, or could not move it this time.
+	// Stayed means that the kernel did not reach the page, or could not move it this time.
 	Stayed Fate = iota
-	// There says: it is on the target node.
+	// There means that the page is on the target node.
 	There
-	// Gone says: it is no page of the process any more.
+	// Gone means that the process no longer has the page.
 	Gone
-	// Held says: another process has it mapped too.
+	// Held means that another process also has the page mapped.
 	Held
-	// Busy says: the kernel could not take it off its lists, this time.
+	// Busy means that the kernel could not remove the page from its lists this time.
 	Busy
 )
 
-// unwritten is no node and no error number: the kernel did not say anything of a page.
+// unwritten is neither a node nor an error number. It marks a page for which the kernel wrote no status.
 const unwritten = math.MinInt32
 
-// Mover moves pages of processes. It keeps memory between its calls, and is for one goroutine.
+// Mover moves pages of processes. It reuses memory between calls, and is for one goroutine.
 type Mover struct {
 	nodes, status []int32
 	left          []uint64
 }
 
-// Move moves pages of a process to a node, and says what became of each: fates has their
-// length. All of them should be on other nodes, because every other page ends a batch of the
-// kernel. It compares the identity of the process before and after the call. Shared says to
-// move what other processes have mapped as well.
+// Move moves pages of a process to a node, and writes the result for each page into fates, which has the length of
+// addresses. All pages should be on other nodes, because a page that is already on the node ends a batch of the kernel.
+// Move compares the identity of the process before and after the call. With shared, it also moves pages that other
+// processes have mapped.
 //
-// With ErrNoMemory and ErrExited the fates count. With ErrMems, ErrNode and ErrRights
-// nothing moved.
+// With ErrNoMemory and ErrExited, fates is valid. With ErrMems, ErrNode and ErrRights, no page moved.
 func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fates []Fate) error {
 	if err := p.Alive(); err != nil {
 		return v.gone(fates, err)
@@ -79,7 +78,7 @@ func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fate
 	return err
 }
 
-// ask asks for the nodes of the pages of which the kernel said nothing.
+// ask reads the nodes of the pages for which the kernel wrote no status.
 func (v *Mover) ask(p *Process, addresses []uint64) error {
 	v.left = v.left[:0]
 	for i, s := range v.status {
@@ -101,7 +100,7 @@ func (v *Mover) ask(p *Process, addresses []uint64) error {
 	return nil
 }
 
-// gone marks the pages of a process that ended: what moved before moved in vain.
+// gone marks all pages as Gone if the process ended. Pages that moved before that moved in vain.
 func (v *Mover) gone(fates []Fate, err error) error {
 	if errors.Is(err, ErrExited) {
 		for i := range fates {
@@ -111,7 +110,7 @@ func (v *Mover) gone(fates []Fate, err error) error {
 	return err
 }
 
-// fateOf reads a status: a node, or a negative error number (man 2 move_pages).
+// fateOf translates a status: a node, or a negative error number (man 2 move_pages).
 func fateOf(status, node int32) Fate {
 	switch {
 	case status == node:

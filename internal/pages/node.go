@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// NodeMemory is the memory of one node in bytes. The fields are those of
-// locality.NodeMemory.
+// NodeMemory is the memory of one node in bytes. Its fields are those of locality.NodeMemory.
 type NodeMemory struct {
 	Total, Free         int64
 	InactiveFile, Dirty int64
@@ -18,15 +17,14 @@ type NodeMemory struct {
 	Swap                int64
 }
 
-// Zones are what all zones of a node have together, in bytes.
+// Zones is the sum over all zones of a node, in bytes.
 type Zones struct {
-	// Min, Low and High are watermarks. Kept is what is free and yet not for processes:
-	// zones below the highest keep it for requests that can use no other zone.
+	// Min, Low and High are watermarks. Kept is free memory that processes cannot use: zones below the highest zone
+	// reserve it for requests that can use no other zone.
 	Min, Low, High, Kept int64
 }
 
-// ReadZones returns the zones of all nodes from proc/zoneinfo. It is long on machines with
-// many CPUs.
+// ReadZones returns the zones of all nodes from proc/zoneinfo. The file is long on machines with many CPUs.
 func ReadZones(k Files) (map[int]Zones, error) {
 	data, err := k.ReadFile("proc/zoneinfo")
 	if err != nil {
@@ -39,7 +37,7 @@ func ReadZones(k Files) (map[int]Zones, error) {
 	return zones, nil
 }
 
-// parseZones reads blocks that begin like "Node 0, zone   Normal", all values in pages.
+// parseZones reads blocks that begin like "Node 0, zone   Normal". All values are in pages.
 func parseZones(text string) (map[int]Zones, error) {
 	zones := map[int]Zones{}
 	node, free := -1, int64(0)
@@ -70,7 +68,7 @@ func parseZones(text string) (map[int]Zones, error) {
 			z.Low += n * Size
 		case "high":
 			z.High += n * Size
-		case "protection:": // the last number is about requests that could use the highest zone
+		case "protection:": // the last number is for requests that can use the highest zone
 			z.Kept += min(free, n*Size)
 		}
 		zones[node] = z
@@ -78,8 +76,8 @@ func parseZones(text string) (map[int]Zones, error) {
 	return zones, nil
 }
 
-// ReadNode returns the memory of a node at this moment, with the watermarks of z. A node
-// that is not there, or has no memory, is ErrNode.
+// ReadNode returns the current memory of a node, with the watermarks of z. The error is ErrNode if the node does not
+// exist or has no memory.
 func ReadNode(k Files, node int, z Zones) (NodeMemory, error) {
 	data, err := k.ReadFile(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +96,7 @@ func ReadNode(k Files, node int, z Zones) (NodeMemory, error) {
 	return m, err
 }
 
-// freeSwap returns how many bytes of swap space the host has to write to, from proc/meminfo.
+// freeSwap returns the free swap space of the host in bytes, from proc/meminfo.
 func freeSwap(k Files) (int64, error) {
 	kib, err := number(k, "proc/meminfo", "SwapFree:")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,8 +105,7 @@ func freeSwap(k Files) (int64, error) {
 	return kib << 10, err
 }
 
-// parseNode reads lines like "Node 0 MemFree:   42 kB". Lines of other kinds are passed
-// over: kernels add some.
+// parseNode reads lines like "Node 0 MemFree:   42 kB". It skips unknown lines, because kernels add new ones.
 func parseNode(text string) (NodeMemory, error) {
 	var m NodeMemory
 	into := map[string]*int64{"MemTotal": &m.Total, "MemFree": &m.Free, "Inactive(file)": &m.InactiveFile, "Dirty": &m.Dirty}
@@ -127,14 +124,13 @@ func parseNode(text string) (NodeMemory, error) {
 	switch {
 	case m.Total > 0:
 		return m, nil
-	case strings.Contains(text, " MemTotal:"): // All of it went offline.
+	case strings.Contains(text, " MemTotal:"): // All memory of the node is offline.
 		return NodeMemory{}, ErrNode
 	}
 	return NodeMemory{}, fmt.Errorf("no MemTotal: %w", ErrMalformed)
 }
 
-// FreeBlocks returns how many huge pages a node could make at once: its free blocks of
-// that size, from proc/buddyinfo.
+// FreeBlocks returns how many huge pages a node can provide at once: its free blocks of that size, from proc/buddyinfo.
 func FreeBlocks(k Kernel, node int) (int64, error) {
 	data, err := k.ReadFile("proc/buddyinfo")
 	if err != nil {
@@ -147,10 +143,10 @@ func FreeBlocks(k Kernel, node int) (int64, error) {
 	return blocks[node], nil
 }
 
-// parseBlocks reads lines like "Node 0, zone   Normal  10 5 1 ...": free blocks of 1, 2, 4
-// and so on pages.
+// parseBlocks reads lines like "Node 0, zone   Normal  10 5 1 ...": the numbers of free blocks of 1, 2, 4 and so on
+// pages.
 func parseBlocks(text string) (map[int]int64, error) {
-	const first, order = 4, 9 // field of order 0; order of a huge page
+	const first, order = 4, 9 // index of order 0; order of a huge page
 	blocks := map[int]int64{}
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(strings.ReplaceAll(line, ",", " "))
@@ -162,7 +158,7 @@ func parseBlocks(text string) (map[int]int64, error) {
 			return nil, fmt.Errorf("line %q of buddyinfo: %w", line, ErrMalformed)
 		}
 		if fields[3] == "DMA" {
-			continue // kept for old devices
+			continue // reserved for old devices
 		}
 		for i := first + order; i < len(fields); i++ {
 			n, err := parseNumber(fields[i])
@@ -175,8 +171,8 @@ func parseBlocks(text string) (map[int]int64, error) {
 	return blocks, nil
 }
 
-// FreePool returns how many pages of a size the pool of a node has to give: those that are
-// free there, as far as the pool of the host has not promised them.
+// FreePool returns how many pages of a size the pool of a node can provide. This is the smaller of two numbers: the
+// free pages of the node, and the free pages of the host that are not reserved.
 func FreePool(k Kernel, node int, size int64) (int64, error) {
 	name := fmt.Sprintf("hugepages/hugepages-%dkB/", size>>10)
 	read := func(file string) (int64, error) {
@@ -205,11 +201,10 @@ func FreePool(k Kernel, node int, size int64) (int64, error) {
 	return max(0, min(here, free-promised)), err
 }
 
-// SwappedOut returns how many pages the host wrote to swap since it was booted, from
-// proc/vmstat.
+// SwappedOut returns how many pages the host has written to swap since boot, from proc/vmstat.
 func SwappedOut(k Kernel) (int64, error) { return number(k, "proc/vmstat", "pswpout ") }
 
-// number returns the number behind a name in a file, as numberOf does.
+// number returns the number after a name in a file, with the rules of numberOf.
 func number(k Files, file, name string) (int64, error) {
 	data, err := k.ReadFile(file)
 	if err != nil {
@@ -222,8 +217,8 @@ func number(k Files, file, name string) (int64, error) {
 	return n, nil
 }
 
-// numberOf reads lines like "Name:  42 kB" or "name 42": 0 where no line has the name, as on a
-// kernel that lacks what it counts.
+// numberOf reads lines like "Name:  42 kB" or "name 42". It returns 0 if no line has the name, as on a kernel without
+// the counter.
 func numberOf(text, name string) (int64, error) {
 	value, found := lineOf(text, name)
 	if !found {
@@ -236,7 +231,7 @@ func numberOf(text, name string) (int64, error) {
 	return n, nil
 }
 
-// lineOf returns what is behind a name at the beginning of a line.
+// lineOf returns the text after a name at the beginning of a line.
 func lineOf(text, name string) (value string, found bool) {
 	for line := range strings.Lines(text) {
 		if value, found = strings.CutPrefix(line, name); found {
@@ -246,11 +241,10 @@ func lineOf(text, name string) (value string, found bool) {
 	return "", false
 }
 
-// maxNumber is more than any machine has of anything: pages, KiB, or huge pages. Sums of it, in
-// bytes, overflow nothing.
+// maxNumber is more than any machine has of pages, KiB or huge pages. Sums of such numbers in bytes do not overflow.
 const maxNumber = 1 << 44
 
-// parseNumber reads a number like "  42" or "  12 kB", which is in that unit.
+// parseNumber reads a number like "  42" or "  12 kB". The result has the unit of the text.
 func parseNumber(text string) (int64, error) {
 	digits, _ := strings.CutSuffix(strings.TrimSpace(text), "kB")
 	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)

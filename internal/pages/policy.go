@@ -14,31 +14,30 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// LongestHeld is the size of the largest mapping of which a policy is read: for a line of
-// it the kernel counts its pages one by one, and the process can map nothing meanwhile.
+// LongestHeld is the size of the largest mapping whose policy is read, in bytes. For each line of numa_maps, the kernel
+// counts the pages of the mapping one by one. The process can map nothing in the meantime.
 const LongestHeld = 4 << 30
 
-// Policy is what numa_maps says of a mapping.
+// Policy is the entry of a mapping in numa_maps.
 type Policy struct {
 	// Start is the first address of the mapping.
 	Start uint64
-	// Own says that the process chose where its pages are: a policy besides default and
-	// local.
+	// Own is true if the process chose the nodes of its pages: the policy is neither default nor local.
 	Own bool
-	// Rebinds says that the nodes of the policy become others when cpuset.mems does, and stay
-	// others when cpuset.mems is as it was again (mm/mempolicy.c, mpol_rebind_policy).
+	// Rebinds is true if the nodes of the policy change with cpuset.mems, and do not change back when cpuset.mems gets
+	// its former value again (mm/mempolicy.c, mpol_rebind_policy).
 	Rebinds bool
-	// Relative says that its nodes are numbers of those in cpuset.mems (MPOL_F_RELATIVE_NODES). Of Linux 6.1 and 6.18
-	// a change of cpuset.mems above a group without a list of its own divides by their number there, which is 0:
-	// mpol_rebind_mm(mm, &cs->mems_allowed) in kernel/cgroup/cpuset.c, bitmap_fold in mm/mempolicy.c.
+	// Relative is true if the nodes of the policy are relative to cpuset.mems (MPOL_F_RELATIVE_NODES). Linux 6.1 and
+	// 6.18 divide by zero if cpuset.mems changes above a group without its own list. The divisor is the number of nodes
+	// in that list: mpol_rebind_mm(mm, &cs->mems_allowed) in kernel/cgroup/cpuset.c, bitmap_fold in mm/mempolicy.c.
 	Relative bool
-	// Bytes is how much of it is on each node, page cache included.
+	// Bytes is the size of the mapping's pages on each node, including page cache.
 	Bytes []int64
-	// PageSize is the size of its pages in bytes, and Huge that they are of a pool.
+	// PageSize is the size of the mapping's pages in bytes. Huge is true if the pages belong to a pool.
 	PageSize int64
 	Huge     bool
-	// Assumed says that the mapping, or one before it, is too large to be read: it is
-	// taken to have the policy of the process.
+	// Assumed is true if this mapping, or an earlier one, is too large to be read. The policy is then that of the
+	// process.
 	Assumed bool
 }
 
@@ -54,8 +53,7 @@ type Policies struct {
 	ended   bool // all lines were read
 }
 
-// Policies begins to read the policies of the process, for its mappings. Nothing is read
-// before At asks for it. Close ends it.
+// Policies opens the policies of the process, for its mappings. At reads them on demand, and Close releases the file.
 func (p *Process) Policies(mappings []Mapping) (*Policies, error) {
 	f, err := p.kernel.Open(p.file("numa_maps"))
 	if err != nil {
@@ -65,10 +63,10 @@ func (p *Process) Policies(mappings []Mapping) (*Policies, error) {
 }
 
 // Close releases the file.
-func (q *Policies) Close() { _ = q.lines.from.Close() } // It was read only.
+func (q *Policies) Close() { _ = q.lines.from.Close() } // The file was only read.
 
-// At returns the policy of the mapping that begins at or before an address. Addresses have
-// to come in order.
+// At returns the policy of the mapping that begins at or before an address. The caller must pass addresses in ascending
+// order.
 func (q *Policies) At(address uint64) (Policy, error) {
 	for !q.stopped && q.before(address) {
 		if err := q.advance(); err != nil {
@@ -81,7 +79,7 @@ func (q *Policies) At(address uint64) (Policy, error) {
 	return q.last, nil
 }
 
-// before says whether lines up to that of an address are still to be read.
+// before reports whether lines up to the line of an address are still unread.
 func (q *Policies) before(address uint64) bool {
 	return q.at < len(q.maps) && q.maps[q.at].Start <= address
 }
@@ -93,7 +91,7 @@ func (q *Policies) advance() error {
 		return nil
 	}
 	line, err := q.lines.next()
-	if errors.Is(err, io.EOF) { // The kernel has no line of its own vsyscall page.
+	if errors.Is(err, io.EOF) { // The kernel has no line for the vsyscall page.
 		q.stopped, q.ended = true, true
 		return nil
 	}
@@ -105,7 +103,7 @@ func (q *Policies) advance() error {
 		return err
 	}
 	if q.last = policy; q.at == 0 {
-		q.first = policy // No mapping of a program's own file has a policy of its own.
+		q.first = policy // The first mapping, of the program's file, has no policy of its own.
 	}
 	for q.before(start) {
 		q.at++
@@ -141,8 +139,8 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 	return start, p, err
 }
 
-// modeOf returns a policy with its flags: "bind=static:0", and of two words "weighted
-// interleave:0-1" or "prefer (many):0-1".
+// modeOf returns a policy with its flags, such as "bind=static:0". A mode of two words is "prefer (many):0-1" or
+// "weighted interleave:0-1".
 func modeOf(fields []string) string {
 	if len(fields) > 2 && (fields[1] == "weighted" || strings.HasPrefix(fields[2], "(many)")) {
 		return fields[1] + " " + fields[2]
@@ -150,10 +148,10 @@ func modeOf(fields []string) string {
 	return fields[1]
 }
 
-// mostNodes is how many NUMA nodes a kernel can be built for (CONFIG_NODES_SHIFT).
+// mostNodes is the largest number of NUMA nodes that a kernel can be built for (CONFIG_NODES_SHIFT).
 const mostNodes = 1 << 10
 
-// parseOnNodes reads fields like "N0=12": pages of that size on a node.
+// parseOnNodes reads fields like "N0=12", the number of pages of the given size on a node. It returns bytes per node.
 func parseOnNodes(fields []string, size int64) ([]int64, error) {
 	var bytes []int64
 	for _, f := range fields {
@@ -174,19 +172,19 @@ func parseOnNodes(fields []string, size int64) ([]int64, error) {
 	return bytes, nil
 }
 
-// Threads are the threads of a process, and what their own policies are like. The first mapping of a program has
-// none, so that it shows that of the thread.
+// Threads describes the threads of a process and the policies of the threads. The first mapping of a program has no
+// policy of its own, so its line in numa_maps shows the policy of the thread.
 type Threads struct {
 	Count             int
 	Rebinds, Relative bool // see Policy
-	// Assumed says that the first mapping is too large to be read, once for each thread: they are taken to have no
-	// policy of their own.
+	// Assumed is true if the first mapping is too large to be read once for each thread. The threads are then assumed
+	// to have no policy of their own.
 	Assumed bool
 }
 
-// Threads returns those of the process, for its mappings. It calls rest after each one of which it read the policy:
-// for that the kernel counts the pages of the first mapping, such as the heap of a Java program. With an error of rest
-// the policies up to there count.
+// Threads returns the threads of the process, for its mappings. It calls rest after each thread whose policy it read:
+// the kernel counts the pages of the first mapping each time, such as the heap of a Java program. If rest returns an
+// error, the result is valid for the threads read so far.
 func (p *Process) Threads(mappings []Mapping, rest func() error) (all Threads, err error) {
 	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
@@ -209,7 +207,7 @@ func (p *Process) Threads(mappings []Mapping, rest func() error) (all Threads, e
 	return all, nil
 }
 
-// ofThread returns the policy of a thread, the zero Policy for one that ended.
+// ofThread returns the policy of a thread, or the zero Policy if the thread ended.
 func (p *Process) ofThread(tid int) (policy Policy, err error) {
 	f, err := p.kernel.Open(fmt.Sprintf("proc/%d/task/%d/numa_maps", p.PID, tid))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -230,9 +228,9 @@ func (p *Process) ofThread(tid int) (policy Policy, err error) {
 	return policy, err
 }
 
-// Shifts says that a node that a group has would have another place among those that it gets. The kernel
-// rebinds memory policies by place (mpol_rebind_nodemask in mm/mempolicy.c): one for node 1, the first of
-// the group, is one for node 0 once the group has both.
+// Shifts reports whether a node of has would have another position in to, or none. The kernel rebinds memory policies
+// by position (mpol_rebind_nodemask in mm/mempolicy.c). For example, a policy for node 1, the first node of a group,
+// becomes a policy for node 0 once the group has both nodes.
 func Shifts(has, to cpuset.Set) bool {
 	for node := range to.All() {
 		if has.IsEmpty() {
@@ -246,17 +244,18 @@ func Shifts(has, to cpuset.Set) bool {
 	return !has.IsEmpty()
 }
 
-// Blocks says which mappings have huge pages that the kernel made of base pages.
+// Blocks says which mappings have transparent huge pages.
 type Blocks struct {
 	huge  map[uint64]bool
-	until uint64 // what was read
+	until uint64 // the mappings from here on were not read
 }
 
-// In says whether the mapping that begins at an address may have such pages.
+// In reports whether the mapping that begins at an address may have such pages. It is true for a mapping that was not
+// read.
 func (b *Blocks) In(start uint64) bool { return start >= b.until || b.huge[start] }
 
-// Blocks reads smaps, one mapping at a time, up to one that is too large to be read. It is
-// as slow as all policies.
+// Blocks reads smaps one mapping at a time, up to the first mapping that is too large to be read. It is as slow as
+// reading all policies.
 func (p *Process) Blocks(mappings []Mapping) (*Blocks, error) {
 	f, err := p.kernel.Open(p.file("smaps"))
 	if err != nil {
@@ -286,7 +285,7 @@ func (p *Process) Blocks(mappings []Mapping) (*Blocks, error) {
 	return b, nil
 }
 
-// read takes in a line of smaps: "7f00-7f08 rw-p ..." or "AnonHugePages:  2048 kB".
+// read parses a line of smaps: "7f00-7f08 rw-p ..." or "AnonHugePages:  2048 kB". It returns the start of the mapping.
 func (b *Blocks) read(line string, start uint64) (uint64, error) {
 	name, value, _ := strings.Cut(line, ":")
 	if name == "AnonHugePages" || name == "ShmemPmdMapped" {
@@ -304,21 +303,20 @@ func (b *Blocks) read(line string, start uint64) (uint64, error) {
 	return start, nil
 }
 
-// tooLarge says whether the kernel would look at a mapping for too long.
+// tooLarge reports whether the kernel would need too long for a mapping.
 func tooLarge(all []Mapping, i int) bool {
 	return i < len(all) && all[i].Kind != Huge && all[i].Kind != Reserved && all[i].End-all[i].Start > LongestHeld
 }
 
-// One read must not get more of the kernel than one mapping, which it renders as a whole
-// before it looks whether the reader wants more (fs/seq_file.c:seq_read_iter). So it asks
-// for less than the shortest one has: "00400000 default\n", and the header and the sizes
-// that smaps always has.
+// One read must not make the kernel process more than one mapping. The kernel renders a whole mapping before it checks
+// whether the reader asked for more (fs/seq_file.c:seq_read_iter). Each read therefore asks for less than the shortest
+// mapping has: "00400000 default\n" in numa_maps, and in smaps the header and the sizes that are always there.
 const (
 	policyRead = 16
 	smapsRead  = 512
 )
 
-// lines reads a file line by line, and never asks for more than size bytes at once.
+// lines reads a file line by line. It never reads more than size bytes at once.
 type lines struct {
 	from    fs.File
 	size    int
@@ -326,7 +324,7 @@ type lines struct {
 	ended   bool
 }
 
-// next returns the next line without its end. After the last one the error is io.EOF.
+// next returns the next line without its newline. After the last line the error is io.EOF.
 func (l *lines) next() (string, error) {
 	for {
 		if line, rest, ok := bytes.Cut(l.pending, []byte("\n")); ok {

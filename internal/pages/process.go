@@ -12,21 +12,20 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Process is one process for as long as it lives. It is for one goroutine.
+// Process is one process during its lifetime. It is for one goroutine.
 type Process struct {
-	// PID is its id. Start is when it began, in clock ticks since boot: with the id it is
-	// this process and no later one.
+	// PID is the id of the process, and Start its start time in clock ticks since boot. Together they distinguish the
+	// process from a later process with the same id.
 	PID   int
 	Start uint64
 
 	kernel Kernel
-	tid    int // the thread that stands for it: the leader, as long as that lives
+	tid    int // the thread that represents the process: the leader while it lives
 	begun  uint64
 	raw    []byte
 }
 
-// Open returns the process with an id. A zombie, and an id that no process has, is
-// ErrExited.
+// Open returns the process with an id. The error is ErrExited for a zombie, and for an id that no process has.
 func Open(k Kernel, pid int) (*Process, error) {
 	s, err := readStat(k, fmt.Sprintf("proc/%d/stat", pid))
 	if err != nil {
@@ -39,8 +38,8 @@ func Open(k Kernel, pid int) (*Process, error) {
 	return p, nil
 }
 
-// succeed has a live thread stand for a process whose leader ended: the kernel finds no
-// memory by the leader's id then.
+// succeed chooses a live thread to represent a process whose leader ended. The kernel finds no memory under the id of
+// an ended leader.
 func (p *Process) succeed() error {
 	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
@@ -71,8 +70,8 @@ func (p *Process) Alive() error {
 	return p.succeed()
 }
 
-// Pinned says whether the process has memory that the kernel was told to keep where it is
-// (VmPin of its status), for a device as a rule.
+// Pinned reports whether the process has memory that the kernel must not move (VmPin of its status), usually for a
+// device.
 func (p *Process) Pinned() (bool, error) {
 	kib, err := number(p.kernel, p.file("status"), "VmPin:")
 	if err != nil {
@@ -81,7 +80,7 @@ func (p *Process) Pinned() (bool, error) {
 	return kib > 0, nil
 }
 
-// mayUse says whether the process may have memory on a node, as far as that is known.
+// mayUse reports whether the process may use memory of a node. It is false if that is unknown.
 func (p *Process) mayUse(node int) bool {
 	data, err := p.kernel.ReadFile(p.file("status"))
 	if err != nil {
@@ -91,7 +90,7 @@ func (p *Process) mayUse(node int) bool {
 	return err == nil && mems.Contains(node)
 }
 
-// OwnMems returns the nodes of which this program may use memory.
+// OwnMems returns the nodes whose memory this program may use.
 func OwnMems(k Kernel) (cpuset.Set, error) {
 	data, err := k.ReadFile("proc/self/status")
 	if err != nil {
@@ -100,7 +99,7 @@ func OwnMems(k Kernel) (cpuset.Set, error) {
 	return parseMems(string(data))
 }
 
-// parseMems returns Mems_allowed_list of a status file: all where it is not there.
+// parseMems returns Mems_allowed_list of a status file, or all nodes if the line is missing.
 func parseMems(status string) (cpuset.Set, error) {
 	list, found := lineOf(status, "Mems_allowed_list:")
 	if !found {
@@ -115,10 +114,10 @@ func parseMems(status string) (cpuset.Set, error) {
 
 func (p *Process) task(tid int) string { return fmt.Sprintf("proc/%d/task/%d/stat", p.PID, tid) }
 
-// file is the name of a file about the memory of the process.
+// file returns the path of a file about the memory of the process.
 func (p *Process) file(name string) string { return fmt.Sprintf("proc/%d/%s", p.tid, name) }
 
-// stat is what a stat file says of a thread.
+// stat holds the required fields of a thread's stat file.
 type stat struct {
 	dead  bool
 	start uint64
@@ -139,7 +138,7 @@ func readStat(k Kernel, name string) (stat, error) {
 	return s, nil
 }
 
-// parseStat reads a stat file. The name of the program, in parentheses, may hold anything.
+// parseStat reads a stat file. The program's name, in parentheses, may contain any characters.
 func parseStat(data []byte) (stat, error) {
 	const state, start = 0, 19 // after the name
 	end := bytes.LastIndexByte(data, ')')

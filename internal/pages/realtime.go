@@ -9,15 +9,15 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// ErrRealTime says that a call which moves pages might never end: it waits until each CPU has run
-// work of the kernel, which real-time processes without a limit never let run.
+// ErrRealTime says that a call that moves pages might never return. The call waits until each CPU has run work of the
+// kernel, and real-time processes without a limit can prevent this work forever.
 var ErrRealTime = errors.New("real-time processes may keep the kernel from moving pages for good")
 
-// MayEnd is ErrRealTime where a call that moves pages may never end. The call waits for a kernel thread
-// of every CPU (mm/swap.c, lru_add_drain_all), isolated or not, and a real-time thread that never sleeps
-// keeps that one from running. From Linux 6.12 on the fair server of a CPU prevents that, unless its runtime
-// is 0. Before, sched_rt_runtime_us does, if it is less than the period. An unknown budget counts as none
-// where the administrator took the limit of real-time threads away.
+// MayEnd returns ErrRealTime if a call that moves pages may never return. The call waits for a kernel thread of every
+// CPU (mm/swap.c, lru_add_drain_all), isolated or not. A real-time thread that never sleeps keeps this kernel thread
+// from running. On Linux 6.12 and newer, the fair server of a CPU prevents that, unless its runtime is 0. On older
+// kernels, sched_rt_runtime_us prevents it if it is less than the period. MayEnd treats an unknown fair server budget
+// as no budget if the administrator removed the limit of real-time threads.
 func MayEnd(k Files) error {
 	online, err := cpuset.Parse(line(k, "sys/devices/system/cpu/online"))
 	if err == nil && online.IsEmpty() {
@@ -45,17 +45,17 @@ func MayEnd(k Files) error {
 	return throttled(k)
 }
 
-// hasServers says that the kernel has fair servers, by its version: only debugfs shows them, which
-// containers and lockdown hide.
+// hasServers reports whether the kernel has fair servers, by its version. Only debugfs shows fair servers, and
+// containers and lockdown hide debugfs.
 func hasServers(k Files) bool {
 	var major, minor int
 	_, err := fmt.Sscanf(line(k, "proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)
 	return err == nil && (major > 6 || major == 6 && minor >= 12)
 }
 
-// limited is nil where real-time threads have some limit, as they do by default. Hidden servers count as having the
-// budget that they came with then. The limit itself may be the whole period by default on a kernel with servers. 0 is
-// as none.
+// limited returns nil if real-time threads have a limit, as they do by default. MayEnd then assumes that the hidden
+// fair servers have their default budget. On a kernel with fair servers, the default limit may be the whole period. A
+// runtime of 0 is no limit.
 func limited(k Files) error {
 	const runtime = "proc/sys/kernel/sched_rt_runtime_us"
 	has, err := strconv.Atoi(line(k, runtime))
@@ -65,8 +65,8 @@ func limited(k Files) error {
 	return nil
 }
 
-// throttled is nil where real-time threads leave a part of each period to others, as far as
-// sched_rt_runtime_us says so. With 0 the kernel stops none of them (sched_rt_runtime_exceeded in kernel/sched/rt.c).
+// throttled returns nil if sched_rt_runtime_us leaves a part of each period to threads that are not real-time. With a
+// runtime of 0, the kernel stops no real-time thread (sched_rt_runtime_exceeded in kernel/sched/rt.c).
 func throttled(k Files) error {
 	const runtime, period = "proc/sys/kernel/sched_rt_runtime_us", "proc/sys/kernel/sched_rt_period_us"
 	has, err := strconv.Atoi(line(k, runtime))
@@ -77,7 +77,7 @@ func throttled(k Files) error {
 	return nil
 }
 
-// line is the one line of a file, "" where there is none to read.
+// line returns the text of a one-line file, or "" if the file cannot be read.
 func line(k Files, name string) string {
 	data, err := k.ReadFile(name)
 	if err != nil {

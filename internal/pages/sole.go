@@ -9,17 +9,17 @@ import (
 	"strconv"
 )
 
-// mostMemories bounds the list that Sole returns: a process can have as many as mappings.
+// mostMemories bounds the list that Sole returns: a process can have one piece of shared memory for each mapping.
 const mostMemories = 1 << 12
 
-// Sole returns the shared memory, by Mapping.Memory, that members have mapped and no other
-// process of the host has at this moment. It reads the maps of all of them, those of others
-// only where members have such memory and this program may move it: if not, the error is
-// ErrNice. With more than 4,096 pieces of memory some are missing. A process of others that does not answer may have all
-// of it mapped: the error is ErrStuck. Of a member that does not only what other members have mapped is returned.
+// Sole returns the shared memory, by Mapping.Memory, that members have mapped and no other process of the host has
+// mapped at this moment. It reads the maps of other processes only if members have shared memory. The error is ErrNice
+// if this program may not move shared memory. With more than 4,096 pieces of memory, some are missing. If another
+// process does not answer, the error is ErrStuck: the process may have mapped all of the memory. If a member does not
+// answer, memory that only this member has mapped is missing.
 //
-// A process may map one right afterwards. Descriptors of such memory, and the group that it
-// is charged to, do not count: neither is where a page is used.
+// Another process may map the memory right afterwards. Sole ignores open descriptors of the memory and the group that
+// is charged for it: neither shows where a page is used.
 func Sole(k Kernel, members func() ([]int, error)) (map[string]bool, error) {
 	if _, err := k.MovePages(0, []uint64{0}, nil, []int32{0}, moveAll); err != nil {
 		return nil, fmt.Errorf("shared memory: %w", errors.Join(ErrNice, err))
@@ -65,13 +65,13 @@ func addMemories(k Kernel, pid int, to map[string]bool) error {
 			to[m.Memory] = true
 		}
 	}
-	if errors.Is(err, ErrExited) || errors.Is(err, ErrStuck) { // Memory that only it has mapped does not move.
+	if errors.Is(err, ErrExited) || errors.Is(err, ErrStuck) { // Memory that only this member has mapped does not move.
 		return nil
 	}
 	return err
 }
 
-// strike removes what a process has mapped, unless it has become a member meanwhile.
+// strike removes the memory that a process has mapped, unless the process has become a member in the meantime.
 func strike(k Kernel, pid int, from map[string]bool, members func() ([]int, error)) error {
 	has, err := mapped(k, pid, from)
 	if len(has) == 0 || err != nil {
@@ -87,7 +87,7 @@ func strike(k Kernel, pid int, from map[string]bool, members func() ([]int, erro
 	return nil
 }
 
-// mapped returns which of some shared memories a process has mapped, in whatever way.
+// mapped returns the given pieces of shared memory that a process has mapped, with any kind of mapping.
 func mapped(k Kernel, pid int, some map[string]bool) (has []string, err error) {
 	p, err := Open(k, pid)
 	if err == nil {
@@ -112,7 +112,7 @@ func mapped(k Kernel, pid int, some map[string]bool) (has []string, err error) {
 	return has, err
 }
 
-// numbers returns the entries of a directory that are numbers.
+// numbers returns the numeric names in a directory.
 func numbers(k Kernel, name string) ([]int, error) {
 	dir, err := k.Open(name)
 	if err != nil {

@@ -14,46 +14,50 @@ import (
 )
 
 const (
-	// answerWithin is the time for opening a file about a process, and for Answers.
+	// answerWithin is the time limit for opening a file about a process, and for Answers.
 	answerWithin = time.Second
-	// moveWithin is the time for the question before each call of MovePages: a fork of a large process
-	// holds the lock for seconds (dup_mmap in kernel/fork.c). It is the time for reading, too.
+	// moveWithin is the time limit for the check before each call of MovePages, and for reading. A fork of a large
+	// process holds the lock for seconds (dup_mmap in kernel/fork.c).
 	moveWithin = 5 * time.Second
-	// lineWithin is the time for a line of numa_maps or smaps, for which the kernel counts pages one by one.
+	// lineWithin is the time limit for a line of numa_maps or smaps, for which the kernel counts pages one by one.
 	lineWithin = 30 * time.Second
-	// mostAbandoned bounds the goroutines that wait for processes which do not answer.
+	// mostAbandoned bounds the goroutines that wait for processes that do not answer.
 	mostAbandoned = 64
 )
 
-// Within returns a kernel that answers within a time what may wait for a process, else with ErrStuck.
+// Within returns a kernel that limits the time of each call that may wait for a process. After the limit, the error is
+// ErrStuck.
 //
-// A process may hold the lock of its memory map for good: mmap(2) of a file on a mount that does not answer
-// waits with it (vm_mmap_pgoff in mm/util.c). All readers of the map wait for that, and so does opening,
-// for an execve that does not end (proc_mem_open in fs/proc/base.c).
+// A process may hold the lock of its memory map forever. For example, mmap(2) of a file on a mount that does not answer
+// holds the lock while it waits (vm_mmap_pgoff in mm/util.c). All readers of the map wait for this lock. Opening a file
+// also waits for an execve that does not end (proc_mem_open in fs/proc/base.c).
 //
-// The goroutine that waits for the kernel is left behind then. It ends when the process answers or ends, and
-// closes its file itself. Nobody asks the process meanwhile, so that each process costs one goroutine for
-// each caller that waited when the process was found stuck. There are 64 at most: beyond, no process is asked.
-// Their waits are killable (mmap_read_lock_killable, down_read_killable), and do not keep the program from
-// exiting. move_pages(2) is not killable, and has no time: before each call the process is asked.
+// After the limit, the goroutine that waits for the kernel is abandoned. It ends when the process answers or ends, and
+// closes its file itself. Until then no caller asks the process again. Each process thus costs one goroutine for each
+// caller that waited when the process was found stuck. There are at most 64 goroutines: beyond that, no process is
+// asked. Their waits are killable (mmap_read_lock_killable, down_read_killable), and do not keep the program from
+// exiting.
+//
+// move_pages(2) is not killable and has no time limit. The returned kernel therefore checks before each call that the
+// process answers.
 func Within(k Kernel) Kernel { return &within{Kernel: k, stuck: map[int]*stuck{}} }
 
-// within is a Kernel. It is safe for concurrent use as far as the kernel below it is.
+// within implements Kernel. It is safe for concurrent use if the kernel below it is.
 type within struct {
 	Kernel
 
 	mu      sync.Mutex
-	running int            // goroutines, abandoned ones included
+	running int            // goroutines, including abandoned ones
 	stuck   map[int]*stuck // processes that did not answer, by id
 }
 
-// stuck is a process for which abandoned calls wait.
+// stuck is a process that abandoned calls wait for.
 type stuck struct {
-	start uint64 // 0 where that could not be read
+	start uint64 // 0 if it could not be read
 	calls int
 }
 
-// Open is Kernel.
+// Open implements Kernel.
 func (w *within) Open(name string) (fs.File, error) {
 	pid, last, waits := waitsFor(name)
 	if !waits {
@@ -79,7 +83,7 @@ func (w *within) Open(name string) (fs.File, error) {
 	return &answering{File: f, within: w, pid: pid, name: name, limit: limit, lines: limit == lineWithin}, nil
 }
 
-// ReadFile is Kernel.
+// ReadFile implements Kernel.
 func (w *within) ReadFile(name string) ([]byte, error) {
 	pid, _, waits := waitsFor(name)
 	if !waits {
@@ -93,8 +97,8 @@ func (w *within) ReadFile(name string) ([]byte, error) {
 	return data, failed
 }
 
-// MovePages is Kernel. The call itself cannot be left behind: it waits for the lock, and not even a signal
-// ends that (do_pages_move, do_pages_stat_array in mm/migrate.c).
+// MovePages implements Kernel. The call itself cannot be abandoned: it waits for the lock, and not even a signal ends
+// the wait (do_pages_move, do_pages_stat_array in mm/migrate.c).
 func (w *within) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	if pid != 0 && len(addresses) > 0 {
 		if err := w.answers(pid, moveWithin); errors.Is(err, ErrStuck) {
@@ -104,8 +108,8 @@ func (w *within) MovePages(pid int, addresses []uint64, nodes, status []int32, f
 	return w.Kernel.MovePages(pid, addresses, nodes, status, flags)
 }
 
-// waitsFor says of a file about a process or thread that the kernel reads it with the lock of the memory
-// map. Such as stat, status and the list of threads it reads without (fs/proc/array.c).
+// waitsFor reports whether the kernel needs the lock of the memory map to read a file about a process or thread. It
+// needs no lock for files such as stat, status and the list of threads (fs/proc/array.c).
 func waitsFor(name string) (pid int, last string, waits bool) {
 	parts := strings.Split(strings.TrimPrefix(name, "/"), "/")
 	if len(parts) < 3 || parts[0] != "proc" {
@@ -120,8 +124,9 @@ func waitsFor(name string) (pid int, last string, waits bool) {
 	return 0, "", false
 }
 
-// ask runs a question on a goroutine, and returns when it was answered. After the limit the error is ErrStuck and
-// the question is left behind: what it writes is its goroutine's, which runs late, if not nil, once it is answered.
+// ask runs a question on a goroutine, and returns when the question was answered. After the limit, the error is
+// ErrStuck and the question is abandoned. Its goroutine then owns the variables that the question writes, and calls
+// late, if not nil, after the answer.
 func (w *within) ask(pid int, name string, limit time.Duration, question, late func()) (left bool, err error) {
 	if err := w.begin(pid, name); err != nil {
 		return false, err
@@ -145,7 +150,7 @@ func (w *within) ask(pid int, name string, limit time.Duration, question, late f
 		return false, nil
 	case <-timer.C:
 	}
-	s, _ := readStat(w.Kernel, statOf(pid)) // Of a process that ended the start is 0.
+	s, _ := readStat(w.Kernel, statOf(pid)) // The start is 0 if the process ended.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -161,12 +166,12 @@ func (w *within) ask(pid int, name string, limit time.Duration, question, late f
 	return true, stuckAt(pid, name)
 }
 
-// begin counts a goroutine, unless the process is known not to answer, or too many do not.
+// begin counts a goroutine. It fails if the process is known to be stuck, or if too many goroutines are running.
 func (w *within) begin(pid int, name string) error {
 	w.mu.Lock()
 	before := w.stuck[pid]
 	w.mu.Unlock()
-	if before != nil { // The id may be that of another process by now.
+	if before != nil { // The id may belong to another process by now.
 		if now, err := readStat(w.Kernel, statOf(pid)); err == nil && now.start == before.start {
 			return stuckAt(pid, name)
 		}
@@ -180,7 +185,7 @@ func (w *within) begin(pid int, name string) error {
 	return nil
 }
 
-// returned takes that a call came back. A process for which an abandoned call waited answers again.
+// returned records the end of a call. A process is no longer stuck once its last abandoned call has ended.
 func (w *within) returned(pid int, of *stuck) {
 	w.running--
 	if of == nil {
@@ -195,7 +200,7 @@ func statOf(pid int) string { return fmt.Sprintf("proc/%d/stat", pid) }
 
 func stuckAt(pid int, name string) error { return fmt.Errorf("%s: process %d %w", name, pid, ErrStuck) }
 
-// answering is a file whose reads are answered within a time.
+// answering is a file with a time limit for each read.
 type answering struct {
 	fs.File
 
@@ -203,13 +208,13 @@ type answering struct {
 	pid    int
 	name   string
 	limit  time.Duration
-	lines  bool // it is read in pieces that are shorter than a line
-	left   bool // to a goroutine that waits, and closes it
+	lines  bool // the file is read in pieces shorter than a line
+	left   bool // to an abandoned goroutine, which closes the file
 	ahead  []byte
-	failed error // of the read after those
+	failed error // error of the read after ahead
 }
 
-// Read is fs.File. Of a file of lines one question reads a whole one, in pieces of the caller's size.
+// Read implements fs.File. In a file of lines, one question reads a whole line, in pieces of the caller's size.
 func (f *answering) Read(buf []byte) (int, error) {
 	if !f.lines || len(buf) == 0 {
 		return f.read(buf, f.File.Read)
@@ -231,10 +236,10 @@ func (f *answering) Read(buf []byte) (int, error) {
 	return 0, err
 }
 
-// longestLine is about how many bytes one question reads: of a longer line the next one reads the rest.
+// longestLine is about how many bytes one question reads. The next question reads the remainder of a longer line.
 const longestLine = 1 << 10
 
-// readLine reads pieces until one has the end of a line.
+// readLine reads pieces until one contains the end of a line.
 func readLine(from io.Reader, own []byte, piece int) (n int, err error) {
 	for err == nil && n+piece <= len(own) && !bytes.ContainsRune(own[:n], '\n') {
 		var more int
@@ -244,7 +249,7 @@ func readLine(from io.Reader, own []byte, piece int) (n int, err error) {
 	return n, err //nolint:wrapcheck // as fs.File says
 }
 
-// ReadAt is io.ReaderAt.
+// ReadAt implements io.ReaderAt.
 func (f *answering) ReadAt(buf []byte, off int64) (int, error) {
 	at, ok := f.File.(io.ReaderAt)
 	if !ok {
@@ -253,7 +258,7 @@ func (f *answering) ReadAt(buf []byte, off int64) (int, error) {
 	return f.read(buf, func(own []byte) (int, error) { return at.ReadAt(own, off) })
 }
 
-// read reads into memory of its own: a call that is left behind may write there at any time.
+// read reads into its own memory, because an abandoned call may write there at any time.
 func (f *answering) read(buf []byte, from func([]byte) (int, error)) (n int, err error) {
 	if f.left {
 		return 0, stuckAt(f.pid, f.name)
@@ -268,7 +273,7 @@ func (f *answering) read(buf []byte, from func([]byte) (int, error)) (n int, err
 	return copy(buf, own[:got]), failed
 }
 
-// Close releases the file, once no goroutine reads it.
+// Close releases the file, unless an abandoned goroutine reads it, which then closes it.
 func (f *answering) Close() error {
 	if f.left {
 		return nil
@@ -276,9 +281,9 @@ func (f *answering) Close() error {
 	return f.File.Close() //nolint:wrapcheck // as fs.File says
 }
 
-// Answers is nil where the memory map of a process can be read now: within a second. It is ErrStuck where
-// the map is locked, and ErrExited where the process ended. What has no memory, as a kernel thread, answers.
-// It sees no lock that lets others read, and that nobody waits to write.
+// Answers returns nil if the memory map of a process can be read now, within a second. It returns ErrStuck if the map
+// is locked, and ErrExited if the process ended. A process without memory, such as a kernel thread, answers. Answers
+// does not detect a lock that admits readers and that no writer waits for.
 func Answers(k Kernel, pid int) error {
 	w, ok := k.(*within)
 	if !ok {
@@ -287,7 +292,8 @@ func Answers(k Kernel, pid int) error {
 	return w.answers(pid, answerWithin)
 }
 
-// AllAnswer is the first error of Answers, but for processes that ended, and those that this program may not ask.
+// AllAnswer returns the first error of Answers. It ignores processes that ended, and processes that this program may
+// not ask.
 func AllAnswer(k Kernel, pids []int) error {
 	for _, pid := range pids {
 		if err := Answers(k, pid); err != nil && !errors.Is(err, ErrExited) && !errors.Is(err, fs.ErrPermission) {
@@ -306,7 +312,7 @@ func (w *within) answers(pid int, limit time.Duration) error {
 	return failed
 }
 
-// probe asks the kernel for what it reads with the lock of a memory map, and may wait.
+// probe makes the kernel read a file that needs the lock of a memory map. It may wait.
 func probe(k Kernel, pid int) error {
 	n, err := glance(k, fmt.Sprintf("proc/%d/pagemap", pid), entrySize)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
@@ -319,10 +325,10 @@ func probe(k Kernel, pid int) error {
 	switch {
 	case gone != nil:
 		return gone
-	case p.tid != pid: // The leader ended, and has no memory any more.
+	case p.tid != pid: // The leader ended, and has no memory.
 		return probe(k, p.tid)
 	}
-	if errors.Is(err, syscall.ESRCH) { // newer kernels, of what has no memory
+	if errors.Is(err, syscall.ESRCH) { // newer kernels, if the process has no memory
 		return nil
 	}
 	return err

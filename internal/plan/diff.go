@@ -1,9 +1,8 @@
 package plan
 
-// Diff returns a change for each wanted setting whose observed value is not
-// the same (Kind.Same), in the order of wanted. A target that was not
-// observed is left out: without the value that stands nothing could be
-// journaled or compared.
+// Diff returns a change for each desired setting whose observed value is not the same (Kind.Same), in the order of
+// wanted. It leaves out a target that was not observed: without the value in effect, nothing could be journaled or
+// compared.
 func Diff(kinds Kinds, wanted []Setting, observed map[Target]Value) []Change {
 	var changes []Change
 	for _, s := range wanted {

@@ -8,15 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// step is one write: a change with the forms of where it begins and where it leads.
-// A list that inherits has the set of the nearest group above that changes, too,
-// before or after that, and every CPU without one.
+// step is one write: a change with the forms of its old and its new value. A list that inherits has the set of the
+// nearest group above that also changes, before or after that group's change. Without such a group it has every CPU.
 type step struct {
 	change   Change
 	from, to Form
 }
 
-// spot is where a rule of order looks for the value of another target.
+// spot is where an order rule finds the value of another target.
 type spot struct{ tree, path string }
 
 func (s step) spot() spot { return spot{s.to.Tree, s.to.Path} }
@@ -42,7 +41,7 @@ func stepOf(kinds Kinds, c Change) step {
 
 func (s step) list() bool { return s.to.Shape == List }
 
-// taken and released are what a step gives its group and takes from it.
+// taken and released are the CPUs or nodes that a step gives to its group and removes from it.
 func (s step) taken() cpuset.Set    { return s.to.Set.Difference(s.from.Set) }
 func (s step) released() cpuset.Set { return s.from.Set.Difference(s.to.Set) }
 
@@ -54,31 +53,30 @@ func (s step) phase() phase {
 		return quotasWiden
 	case s.to.Set.IsSubsetOf(s.from.Set) && !s.to.Inherits:
 		return listsNarrow
-	case s.to.Set.IsSubsetOf(s.from.Set), s.from.Set.IsSubsetOf(s.to.Set): // to inherit waits until those above are narrow
+	case s.to.Set.IsSubsetOf(s.from.Set), s.from.Set.IsSubsetOf(s.to.Set): // inherits after those above narrowed
 		return listsWiden
 	}
 	return listsMove
 }
 
-// jumps reports whether a list goes to another one without giving up first what it loses: to one that it
-// shares nothing with, as no list is empty, and memory nodes. With each write of these the kernel moves all
-// pages that are elsewhere then, so that on the way they would go where they are not to stay.
+// jumps reports whether a list goes to its new value without first giving up what it loses. A list of CPUs jumps when
+// it shares nothing with the new list, as no list may be empty. Memory nodes always jump: with each write of them the
+// kernel moves all pages that are elsewhere. An intermediate write would move pages to nodes where they do not stay.
 func (s step) jumps() bool {
 	return s.phase() == listsMove && (!s.to.Exclusive || !s.from.Set.Intersects(s.to.Set))
 }
 
-// shifts reports whether one write of memory nodes would move the pages on all of them, also on those
-// that stay. Where a list has as many nodes as the one before, the kernel keeps their order: from 1-2 to
-// 0-1 what is on 1 goes to 0, and what is on 2 to 1 (mm/mempolicy.c, do_migrate_pages).
+// shifts reports whether one write of memory nodes would move the pages on all of them, also on nodes that stay. If the
+// new list has as many nodes as the old one, the kernel keeps their order. From 1-2 to 0-1, pages on 1 go to 0, and
+// pages on 2 go to 1 (mm/mempolicy.c, do_migrate_pages).
 func (s step) shifts() bool {
 	return s.jumps() && !s.to.Exclusive && s.from.Set.Intersects(s.to.Set) && s.from.Set.Size() == s.to.Set.Size()
 }
 
-// split turns every list that moves into two steps, and says whether any list
-// jumps. In general it first gives up what it loses and then takes what it gains,
-// so that all that is released is released before anything is taken. But where a
-// group below jumps it first takes and then gives up, since the group below needs
-// both in between; and so do memory nodes that would shift.
+// split turns every list that moves into two steps, and reports whether any list jumps. In general the list first gives
+// up what it loses and then gets what it gains, so that every release comes before any gain. If a group below jumps,
+// the list first gains and then gives up, since the group below needs both in between. Memory nodes that would shift do
+// the same.
 func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 	whole := make([]step, 0, len(changes))
 	for _, c := range changes {
@@ -116,7 +114,7 @@ func split(kinds Kinds, changes []Change) (steps []step, tangled bool) {
 	return steps, len(jumping) > 0
 }
 
-// bySpot returns the steps of a shape by where they are.
+// bySpot returns the steps of a shape by their spot.
 func bySpot(steps []step, shape Shape) map[spot]step {
 	found := make(map[spot]step)
 	for _, s := range steps {
@@ -127,7 +125,7 @@ func bySpot(steps []step, shape Shape) map[spot]step {
 	return found
 }
 
-// resolve returns the step with what it inherits.
+// resolve returns the step with the sets that it inherits.
 func resolve(s step, lists map[spot]step) step {
 	if !s.list() || !s.from.Inherits && !s.to.Inherits {
 		return s
@@ -155,16 +153,16 @@ func jumpsBelow(s step, jumping []step) bool {
 	})
 }
 
-// bond is how one step depends on another.
+// bond is how strongly one step depends on another.
 type bond int
 
 const (
 	free    bond = iota
-	polite       // the kernel takes it, but another group would be disturbed
-	refused      // the kernel may not take it
+	polite       // the kernel accepts it, but another group would be disturbed
+	refused      // the kernel may refuse it
 )
 
-// tie says how later depends on earlier.
+// tie returns how later depends on earlier.
 func tie(later, earlier step) bond {
 	l, e := later.change, earlier.change
 	switch {
@@ -182,12 +180,12 @@ func tie(later, earlier step) bond {
 	return free
 }
 
-// lifts reports whether a quota goes once the CPUs are the group's own.
+// lifts reports whether later removes a quota once the group has its CPUs to itself (earlier).
 func lifts(later, earlier step) bool {
 	return later.to.Shape == Limit && !finite(later.to) && earlier.to.Exclusive && earlier.phase() != listsWiden
 }
 
-// returns reports whether CPUs are given up once the quota is back.
+// returns reports whether later gives up the group's own CPUs once its quota is back (earlier).
 func returns(later, earlier step) bool {
 	return earlier.to.Shape == Limit && !finite(earlier.from) && later.to.Exclusive && later.phase() != listsNarrow
 }
@@ -213,7 +211,7 @@ func tieLists(later, earlier step) bond {
 	return free
 }
 
-// tieBelow is for a step in a group below the one of earlier.
+// tieBelow returns the bond where later is in a group below the group of earlier.
 func tieBelow(later, earlier step) bond {
 	switch {
 	case !later.to.Inherits && !later.to.Set.IsSubsetOf(earlier.from.Set):
@@ -224,9 +222,9 @@ func tieBelow(later, earlier step) bond {
 	return free
 }
 
-// tieAbove is for a step in a group above the one of earlier. v2 gives a list
-// that the parent has nothing of all that the parent has, which is just what is
-// wanted of one that is going to inherit.
+// tieAbove returns the bond where later is in a group above the group of earlier. On v2, a group whose list shares
+// nothing with its parent's runs on all that the parent has. That is exactly the effect desired for a group that is
+// going to inherit.
 func tieAbove(later, earlier step) bond {
 	if !earlier.from.Inherits && !earlier.to.Inherits && !earlier.from.Set.IsSubsetOf(later.to.Set) {
 		return refused
@@ -234,10 +232,9 @@ func tieAbove(later, earlier step) bond {
 	return free
 }
 
-// untangle sorts steps so that each comes after those it depends on, and leaves
-// the order as it is where it may. Two groups that exchange all of their CPUs wait
-// for each other: no order does that without one of them being on the other's CPUs
-// for a moment, so the first one goes ahead.
+// untangle sorts steps so that each step comes after the steps that it depends on, and otherwise keeps their order. Two
+// groups that exchange all of their CPUs wait for each other. In every order one of them is on the other's CPUs for a
+// moment, so the first one goes ahead.
 func untangle(places []place) []place {
 	waits := make([][]bond, len(places)) // waits[i][j]: how i depends on j
 	for i := range places {
@@ -258,8 +255,8 @@ func untangle(places []place) []place {
 	return sorted
 }
 
-// nextReady returns the first step that waits for nothing, else the first one
-// that the kernel takes, else the first one.
+// nextReady returns the first step that waits for nothing, else the first step that the kernel accepts, else the first
+// step.
 func nextReady(waits [][]bond, done []bool) int {
 	best, least := -1, refused+1
 	for i := range waits {

@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// Order returns the changes in an order that the kernel accepts write by
-// write, provided that it accepts the state before the first one and the
-// state after the last one; the package comment says why. A list that moves may
-// come back as two changes of one target, one after the other. The order is
-// total: it does not depend on the order of the argument, which is not changed.
-// No two changes may have the same target.
+// Order returns the changes in an order that the kernel accepts write by write, provided that it accepts the state
+// before the first write and the state after the last. The package comment explains why. A list that moves may become
+// two changes of one target, in sequence. The order is total: it does not depend on the order of the argument, which is
+// not changed. No two changes may have the same target.
 func Order(kinds Kinds, changes []Change) []Change {
 	steps, tangled := split(kinds, changes)
 	quotas := bySpot(steps, Limit)
@@ -31,10 +29,9 @@ func Order(kinds Kinds, changes []Change) []Change {
 	return ordered
 }
 
-// Needs reports whether later has to wait for earlier: the kernel may refuse it
-// before, or two groups would have CPUs together of which one shall have them to
-// itself. Whoever could not make earlier leaves later out as well. The rules
-// between groups are those of cgroup v1, the stricter ones.
+// Needs reports whether later has to wait for earlier. Before earlier, the kernel may refuse later, or two groups would
+// share CPUs that one of them is to have to itself. A caller that could not make earlier leaves out later as well. The
+// rules between groups are those of cgroup v1, which are stricter.
 func Needs(kinds Kinds, later, earlier Change) bool {
 	return tie(stepOf(kinds, later), stepOf(kinds, earlier)) != free
 }
@@ -76,12 +73,12 @@ func (p phase) upwards() bool { return p == listsNarrow || p == quotasNarrow }
 type place struct {
 	step
 	phase phase
-	depth int // groups on the path
+	depth int // number of groups on the path
 	turn  int // within a group: -1 before the quota, 0, 1 after it
 }
 
-// placeOf sorts a burst in next to the quota of its group where both change,
-// because they are tied; alone it goes by its own direction.
+// placeOf sorts a burst next to the quota of its group where both change, because they are tied; a burst that changes
+// alone is sorted by its own direction.
 func placeOf(s step, quotas map[spot]step) place {
 	p := place{step: s, phase: s.phase(), depth: depth(s.to.Path)}
 	quota, both := quotas[s.spot()]
@@ -112,8 +109,8 @@ func comparePlaces(a, b place) int {
 	)
 }
 
-// narrows reports whether a change of a quota or a burst takes from its group: a
-// lower ratio of quota to period, or a smaller burst.
+// narrows reports whether a change of a quota or a burst reduces what its group has: a lower ratio of quota to period,
+// or a smaller burst.
 func narrows(s step) bool {
 	switch s.to.Shape {
 	case Limit:

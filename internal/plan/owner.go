@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrTwoOwners says that two capabilities want a value of the same place.
+// ErrTwoOwners means that two capabilities desire a value of the same place.
 var ErrTwoOwners = errors.New("two owners want it")
 
-// OneOwner returns nil when every place has one owner among the settings, whatever
-// way leads to it, and otherwise an ErrTwoOwners for each that has more, naming the
+// OneOwner returns nil when every place has one owner among the settings, whichever driver writes there. Otherwise it
+// returns an ErrTwoOwners for each setting whose owner differs from the first owner of the place. The error names the
 // target, the owners and their workloads.
 func OneOwner(settings []Setting) error {
 	first := make(map[Place]Setting, len(settings))

@@ -7,12 +7,11 @@ import (
 
 func finite(f Form) bool { return f.N >= 0 }
 
-// exceeds reports whether a burst is above a quota. The kernel compares plain
-// microseconds here, and takes any burst where the quota is not limited.
+// exceeds reports whether a burst is above a quota. The kernel compares plain microseconds here, and accepts any burst
+// where the quota is unlimited.
 func exceeds(burst, quota Form) bool { return finite(quota) && burst.N > quota.N }
 
-// compareRatios compares N/Period of two quotas exactly; no limit is the
-// highest ratio.
+// compareRatios compares N/Period of two quotas exactly; unlimited is the highest ratio.
 func compareRatios(a, b Form) int {
 	switch {
 	case !finite(a) && !finite(b):

@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// Find returns the file of a program: a path as it is, else the first of its name in PATH
-// that can be executed. Like a shell it takes no program from the current directory unless
-// its path says so.
+// Find returns the file of a program: a path unchanged, or else the first executable of that name in PATH. It uses a
+// program of the current directory only if name is a path to it.
 func Find(name string) (string, error) {
 	file, err := exec.LookPath(name)
 	if err != nil {
@@ -17,8 +16,8 @@ func Find(name string) (string, error) {
 	return file, nil
 }
 
-// Become replaces this process by a program (execve(2)); the process id, and what the calling
-// thread is allowed and limited to, stay. It returns only where that failed.
+// Become replaces this process by a program (execve(2)). The process id and the permissions and limits of the calling
+// thread stay. It returns only on failure.
 func Become(file string, args, env []string) error {
 	return fmt.Errorf("execute %s: %w", file, syscall.Exec(file, args, env))
 }

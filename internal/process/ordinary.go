@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resetOnFork has what the calling thread forks begin with the default policy and at most the default priority. Where
-// the kernel does not take that, it begins with those of the thread.
+// resetOnFork makes forks of the calling thread begin with the default policy and at most the default priority. If the
+// kernel refuses, they inherit the thread's policy and priority.
 func resetOnFork() {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -20,8 +20,8 @@ func resetOnFork() {
 	_ = unix.SchedSetAttr(0, attr, 0)
 }
 
-// exposeToOOM takes from a process what it inherited where this one is killed late or never for memory. What it
-// forked before that keeps it; a program of the system has only just begun then.
+// exposeToOOM resets the oom_score_adj of a process that inherited a negative value from this process. Children that
+// the process has already forked keep the inherited value, but a system program has only just begun at that time.
 func exposeToOOM(pid int) {
 	const file = "/proc/%s/oom_score_adj"
 	text, err := os.ReadFile(fmt.Sprintf(file, "self"))

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Run runs a program of the system by its path, without a shell and without the environment of this
-// process, until it ends. It has an ordinary priority, and counts for the kernel out of memory, also where this process
-// runs before all others and is killed last. The error has the end of what it printed.
+// Run runs a system program by its path until it ends, without a shell and without the environment of this process. The
+// program has an ordinary priority and an ordinary OOM score, even if this process has a real-time priority and is
+// killed last. The error contains the end of the program's output.
 func Run(ctx context.Context, file string, args ...string) error {
 	var printed bytes.Buffer
 	cmd := exec.Command(file, args...) //nolint:noctx // the whole group is killed, not the program alone

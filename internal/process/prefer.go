@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefer gives each thread of a process that has an ordinary policy the policy of a detached process, so that it goes
-// on where real-time threads of others starve it. A thread, or a process, that is gone is no error.
+// Prefer gives each thread of a process that has the ordinary policy the policy of a detached process. The thread then
+// keeps running when real-time threads of other programs would starve it. A thread or process that has ended is no
+// error.
 func Prefer(pid int) error {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -29,7 +30,7 @@ func Prefer(pid int) error {
 	return errors.Join(errs...)
 }
 
-// Continue has a process go on that a signal or a terminal stopped. One that is gone is no error.
+// Continue resumes a process that a signal or a terminal stopped. A process that has ended is no error.
 func Continue(pid int) error {
 	if err := unix.Kill(pid, unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("continue process %d: %w", pid, err)

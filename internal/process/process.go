@@ -1,11 +1,9 @@
-// Package process runs a program as a child process, in a process group of its own: a
-// Ctrl-C at the terminal reaches only this process, which then ends its children in
-// order. If this process dies first, the kernel sends each child the signal that it was
-// started with. A child is waited for as soon as it ends, so that no process is taken
-// for one that lives.
+// Package process runs a program as a child process in its own process group: a Ctrl-C at the terminal reaches only
+// this process, which then ends its children in order. If this process dies first, the kernel sends each child the
+// signal that was chosen at its start. The package waits for a child as soon as it ends, so that an ended child is
+// never mistaken for a live process.
 //
-// A process that is meant to outlive this one is detached instead, see Detach; Become runs a program
-// in the place of this process.
+// Detach starts a process that outlives this process. Become runs a program in place of this process.
 package process
 
 import (
@@ -24,15 +22,15 @@ import (
 // Process is a program that was started. Its methods are safe for concurrent use.
 type Process struct {
 	pid  int
-	done chan struct{} // Closed when the process has ended and was waited for.
-	end  error         // How it ended; valid once done is closed.
+	done chan struct{} // closed when the process has ended and was waited for
+	end  error         // how it ended; valid once done is closed
 }
 
-// Start starts cmd, and sets its SysProcAttr. The process gets the signal death when this
-// process dies. A pipe of cmd must not be read from: it closes when the process ends.
+// Start starts cmd, and sets its SysProcAttr. The process gets the signal death when this process dies. The caller must
+// not read from a pipe of cmd: it closes when the process ends.
 func Start(cmd *exec.Cmd, death syscall.Signal) (*Process, error) { return start(cmd, death, false) }
 
-// start starts cmd, ordinary or with the priority of the caller.
+// start starts cmd with an ordinary priority or with the caller's.
 func start(cmd *exec.Cmd, death syscall.Signal, ordinary bool) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
 	p := &Process{done: make(chan struct{})}
@@ -44,12 +42,12 @@ func start(cmd *exec.Cmd, death syscall.Signal, ordinary bool) (*Process, error)
 	return p, nil
 }
 
-// run starts the process and waits for it on one thread: the kernel sends the death signal
-// when the thread that forked ends, not the process.
+// run starts the process and waits for it on one thread, because the kernel sends the death signal when the thread that
+// forked ends, not the process.
 func (p *Process) run(cmd *exec.Cmd, started chan<- error, ordinary bool) {
 	runtime.LockOSThread()
 	if ordinary {
-		resetOnFork() // the thread ends with this function, and that with it
+		resetOnFork() // the thread, with this setting, ends with this function
 	} else {
 		defer runtime.UnlockOSThread()
 	}
@@ -66,13 +64,13 @@ func (p *Process) run(cmd *exec.Cmd, started chan<- error, ordinary bool) {
 	close(p.done)
 }
 
-// PID is the process id, which is also the id of the process group.
+// PID returns the process id, which is also the id of the process group.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed when the process has ended and all its output was taken.
+// Done returns a channel that is closed when the process has ended and all its output was read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended says whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -82,15 +80,13 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Wait waits until the process has ended, and returns how: nil for exit status 0, or
-// what exec.Cmd.Wait returns.
+// Wait waits until the process has ended. It returns nil for exit status 0, and otherwise the error of exec.Cmd.Wait.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.end
 }
 
-// Signal sends a signal to the process group. A group that is gone takes none, without an
-// error.
+// Signal sends a signal to the process group. A group that no longer exists is no error.
 func (p *Process) Signal(sig syscall.Signal) error {
 	err := syscall.Kill(-p.pid, sig)
 	if err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -99,8 +95,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Adopt makes this process the parent of what its children leave running, from now on: only
-// then can Clear wait for it.
+// Adopt makes this process the parent of processes that its children leave running from now on. Only then can Clear
+// wait for them.
 func Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopt what children leave running: %w", err)
@@ -108,9 +104,9 @@ func Adopt() error {
 	return nil
 }
 
-// Clear kills the process group, also what the process left in it, and waits until it is gone, or
-// until ctx ends: a process that the kernel does not let go of stays, and a pipe of Start's command
-// may be held by one that left the group, which goes on. The error is then the cause of ctx.
+// Clear kills the process group, including processes that the process left in it, and waits until the group is gone or
+// ctx ends. The kernel may be unable to end a process. A process that left the group keeps running, and may keep a pipe
+// of Start's command open. When ctx ends, the error is its cause.
 func (p *Process) Clear(ctx context.Context) error {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
@@ -135,7 +131,7 @@ func (p *Process) Clear(ctx context.Context) error {
 	}
 }
 
-// reap takes what ended of the process group, and says whether nothing is left of it.
+// reap waits for the ended processes of the process group, and reports whether none is left.
 func (p *Process) reap() (gone bool, err error) {
 	for {
 		pid, err := unix.Wait4(-p.pid, nil, unix.WNOHANG, nil)
@@ -150,22 +146,22 @@ func (p *Process) reap() (gone bool, err error) {
 	}
 }
 
-// RoundRobin is the real-time policy of a detached process, and Highest its priority: above every thread
-// that starves others. Under SCHED_FIFO a thread of the Go runtime that waits without a system call
-// (gcAssistAlloc calls Gosched in a loop) keeps its CPU for good, also from the thread that it waits for.
+// RoundRobin is the real-time policy of a detached process, and Highest its priority: above every thread that starves
+// others. SCHED_FIFO is unsuitable: a thread of the Go runtime may wait without a system call (gcAssistAlloc calls
+// Gosched in a loop). It would keep its CPU forever, also from the thread that it waits for.
 const (
 	RoundRobin = unix.SCHED_RR
 	Highest    = 99
 )
 
-// Detach starts a program in a session of its own, from the root directory and without the
-// standard streams: it lives on when this process, its terminal or its process group ends. It goes
-// before every other thread (SCHED_RR), and the kernel kills it last for memory, where this
-// process may have that: what guards a host against a program that takes all of it does not starve.
+// Detach starts a program in its own session, in the root directory and without the standard streams. The program
+// survives the end of this process, its terminal and its process group. If this process has the permission, the program
+// runs before every other thread (SCHED_RR), and the kernel kills it last when memory runs out. A program that guards
+// the host therefore does not starve while another program uses all CPUs or memory.
 func Detach(program []string) error {
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // The thread ends with this function, and its policy with it.
+		runtime.LockOSThread() // the thread, with its policy, ends with this function
 		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: RoundRobin, Priority: Highest}, 0)
 		started <- detach(program)
 	}()

@@ -7,34 +7,32 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// usualIndexes is how many cache indexes are looked for before any was seen:
-// level 1 for data and for instructions, level 2, level 3.
+// usualIndexes is the number of cache indexes to try before any is known: level 1 for data and for instructions, level
+// 2, level 3.
 const usualIndexes = 4
 
-// claim is what one core says about one of its caches.
+// claim is the kernel's description of one cache at one core.
 type claim struct {
 	core  int // position in the slice of cores
-	cpu   int // thread that says it
+	cpu   int // thread whose files were read
 	dir   string
 	index int
 	level int
 	kind  string
-	cpus  cpuset.Set // online CPUs that share it
-	known bool       // the kernel said who does
+	cpus  cpuset.Set // online CPUs that share the cache
+	known bool       // the kernel listed the CPUs
 }
 
-// cacheReader reads the caches of one core after the other. Level and type of
-// a cache index are read once per layout (number of caches and of the CPUs
-// that share each); the level of the last index is checked on every core.
+// cacheReader reads the caches of one core after the other. It reads level and type of a cache index once per layout
+// (the number of caches and of the CPUs that share each). It checks the level of the last index on every core.
 type cacheReader struct {
 	src     *source
 	online  cpuset.Set
-	indexes int // that were found on any core so far
+	indexes int // largest number found on any core so far
 	layouts map[string][]claim
 }
 
-// read returns the caches of one core, as its first thread that has any lists
-// them.
+// read returns the caches of one core, as listed for its first thread that has any.
 func (r *cacheReader) read(core Core) []claim {
 	for cpu := range core.CPUs.All() {
 		found := r.indexesOf(cpu)
@@ -45,9 +43,8 @@ func (r *cacheReader) read(core Core) []claim {
 	return nil
 }
 
-// indexesOf reads who shares each cache index of a CPU. Indexes that some core
-// before had are all looked for, so that a lost file makes no gap; beyond them
-// the first one without a level ends the search.
+// indexesOf reads which CPUs share each cache index of a CPU. It tries every index that an earlier core had, so that a
+// lost file makes no gap. Beyond these, it stops at the first index without a level.
 func (r *cacheReader) indexesOf(cpu int) []claim {
 	var found []claim
 	expected := r.indexes
@@ -68,13 +65,13 @@ func (r *cacheReader) indexesOf(cpu int) []claim {
 	}
 }
 
-// exists reports whether there is such a cache: each has a level.
+// exists reports whether a cache exists. Each cache has a level.
 func (r *cacheReader) exists(dir string) bool {
 	_, ok := r.src.text(dir + "level")
 	return ok
 }
 
-// describe adds level and type, and drops caches that have no level.
+// describe adds level and type to the claims, and drops caches without a level.
 func (r *cacheReader) describe(found []claim, threads cpuset.Set) []claim {
 	layout := layoutOf(found)
 	last := len(found) - 1
@@ -99,8 +96,8 @@ func (r *cacheReader) describe(found []claim, threads cpuset.Set) []claim {
 	return r.checked(found, threads)
 }
 
-// checked returns the claims that can be used, with doubts noted. A core has
-// one cache of each level and type; of several the outermost counts.
+// checked returns the usable claims and notes doubts. A core has one cache of each level and type; of several, checked
+// uses the outermost.
 func (r *cacheReader) checked(found []claim, threads cpuset.Set) []claim {
 	type slot struct {
 		level       int
@@ -129,10 +126,9 @@ func (r *cacheReader) checked(found []claim, threads cpuset.Set) []claim {
 	return checked
 }
 
-// settled returns the claim with a type and with sharers that include the
-// core, or none if the cache is for some of the core's threads only. The
-// kernel prints an empty map where it knows no sharers: then the cache is the
-// core's own.
+// settled returns the claim with a type and with sharers that include the core. It returns no CPUs if the cache is for
+// some threads of the core only. The kernel prints an empty map if it knows no sharers; then the cache is the core's
+// own.
 func (r *cacheReader) settled(c claim, threads cpuset.Set) claim {
 	if !isType(c.kind) {
 		r.src.notes.cpus(threads, "a cache without a usable type, taken as unified")
@@ -150,16 +146,15 @@ func (r *cacheReader) settled(c claim, threads cpuset.Set) claim {
 		c.cpus = threads
 	case c.level < 3:
 		c.cpus = cpuset.Set{}
-	default: // cores are the smallest things that have an L3
+	default: // cores are the smallest units that have an L3
 		c.cpus = threads
 	}
 	return c
 }
 
-// inside tells whether the cache belongs to some threads of the core, as
-// virtual machines tell of every thread's level 1 and some real ones of groups
-// of threads: the thread that says so is among them, and each of the others
-// that say anything says the same or has nothing to do with them.
+// inside reports whether the cache belongs to some threads of the core only. Virtual machines report this for every
+// thread's level 1, and some real machines for groups of threads. Each thread with a list must be in its own list. That
+// list must equal the claim's sharers or not overlap with them.
 func (r *cacheReader) inside(c claim, threads cpuset.Set) bool {
 	if !c.cpus.Contains(c.cpu) || !c.cpus.IsSubsetOf(threads) {
 		return false
@@ -175,7 +170,7 @@ func (r *cacheReader) inside(c claim, threads cpuset.Set) bool {
 	return true
 }
 
-// layoutOf is equal for cores whose cache indexes look alike.
+// layoutOf returns equal strings for cores with the same cache indexes and the same numbers of sharers.
 func layoutOf(found []claim) string {
 	var b strings.Builder
 	for _, c := range found {

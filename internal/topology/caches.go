@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// The kernel's words for the type of a cache.
+// The kernel's names for the type of a cache.
 const (
 	typeData        = "Data"
 	typeInstruction = "Instruction"
@@ -23,8 +23,7 @@ type domain struct {
 	cores   []int
 }
 
-// caches returns the L3 domains, which it also puts into the cores, and all
-// caches that several CPUs share.
+// caches returns the L3 domains, and all caches that several CPUs share. It also sets the L3 of the cores.
 func (s *source) caches(cores []Core) ([]L3, []Cache) {
 	r := &cacheReader{src: s, layouts: map[string][]claim{}}
 	for _, core := range cores {
@@ -51,8 +50,8 @@ func (s *source) caches(cores []Core) ([]L3, []Cache) {
 	return s.numberL3(cores, third), shared
 }
 
-// domains groups equal claims. Cores that name different sets are apart, even
-// if the sets overlap: that two cores share a cache needs both to say so.
+// domains groups equal claims. Cores that name different sets are in different domains, even if the sets overlap: two
+// cores share a cache only if both say so.
 func (s *source) domains(cores []Core, all []claim) []domain {
 	type key struct {
 		level int
@@ -83,7 +82,7 @@ func (s *source) domains(cores []Core, all []claim) []domain {
 	return domains
 }
 
-// numberL3 gives the L3 domains their ids and tells the cores.
+// numberL3 assigns ids to the L3 domains and sets them in the cores.
 func (s *source) numberL3(cores []Core, domains []domain) []L3 {
 	slices.SortFunc(domains, func(a, b domain) int { return a.CPUs.Compare(b.CPUs) })
 	l3 := make([]L3, 0, len(domains))

@@ -6,11 +6,9 @@ import (
 	"strings"
 )
 
-// Capture runs Discover on fsys and records the files that it read, so that
-// the machine can be looked at elsewhere. Of memory information only the total
-// is kept; host names and serial numbers are never read. The recording is
-// checked: read back from its text it gives the same machine, else Capture
-// fails with ErrRecording.
+// Capture runs Discover on fsys and records the files that it read, so that the machine can be inspected elsewhere. It
+// records only the total of the memory information, and never reads host names and serial numbers. Capture checks that
+// the recording, read back from its text, gives the same machine. If not, it fails with ErrRecording.
 func Capture(fsys fs.FS) (*Recording, error) {
 	log := &readLog{fsys: fsys, files: map[string][]byte{}}
 	seen, err := Discover(log)
@@ -35,23 +33,23 @@ func Capture(fsys fs.FS) (*Recording, error) {
 	return again, nil
 }
 
-// readLog keeps what is read through it. It is for one goroutine.
+// readLog records the files that are read through it. It is for one goroutine.
 type readLog struct {
 	fsys  fs.FS
 	files map[string][]byte
 }
 
-// Open is not used by Discover; it is here because a file system has one.
+// Open is required by fs.FS. Discover does not use it.
 func (l *readLog) Open(name string) (fs.File, error) {
 	return l.fsys.Open(name) //nolint:wrapcheck // a file system hands its errors on
 }
 
-// ReadDir lists a directory. What is in it is recorded when it is read.
+// ReadDir lists a directory. The files in it are recorded when they are read.
 func (l *readLog) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(l.fsys, name) //nolint:wrapcheck // a file system hands its errors on
 }
 
-// ReadFile reads and keeps a file.
+// ReadFile reads and records a file.
 func (l *readLog) ReadFile(name string) ([]byte, error) {
 	content, err := fs.ReadFile(l.fsys, name)
 	if err != nil {
@@ -65,7 +63,7 @@ func (l *readLog) ReadFile(name string) ([]byte, error) {
 	return content, nil
 }
 
-// totalOnly returns the lines with the size of the memory.
+// totalOnly returns the lines with the total memory size.
 func totalOnly(meminfo []byte) []byte {
 	var kept strings.Builder
 	for line := range strings.Lines(string(meminfo)) {

@@ -7,16 +7,15 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// maxThreads is the most hardware threads of a core on any Linux machine
-// (POWER in SMT8).
+// maxThreads is the largest number of hardware threads of a core on any Linux machine (POWER in SMT8).
 const maxThreads = 8
 
 const contradictory = "contradictory thread siblings, decided by package, die and core ids"
 
-// claims is what every CPU says about its thread siblings.
+// claims has the thread siblings that every CPU lists.
 type claims struct {
 	online cpuset.Set
-	known  cpuset.Set // CPUs that say anything sensible
+	known  cpuset.Set // CPUs with a usable list, which includes the CPU
 	of     [cpuset.Max]cpuset.Set
 }
 
@@ -56,8 +55,8 @@ func (s *source) claims(online cpuset.Set) *claims {
 	return c
 }
 
-// linked decides whether two CPUs, of which the first lists the second, are
-// threads of one core. A CPU that says nothing is adopted later.
+// linked reports whether two CPUs are threads of one core. The first CPU lists the second. adopt handles CPUs without a
+// list later.
 func (s *source) linked(c *claims, cpu, other int) bool {
 	if !c.known.Contains(other) {
 		return false
@@ -72,8 +71,8 @@ func (s *source) linked(c *claims, cpu, other int) bool {
 	return ok && otherOK && key == otherKey
 }
 
-// adopt gives every CPU that says nothing to the CPU that lists it, the most
-// specific one if there are several.
+// adopt joins every CPU without a list to the CPU that lists it. If several CPUs list it, adopt chooses the CPU with
+// the shortest list.
 func (s *source) adopt(c *claims, groups *forest) {
 	for cpu := range c.online.Difference(c.known).All() {
 		best := None
@@ -92,9 +91,9 @@ func (s *source) adopt(c *claims, groups *forest) {
 	}
 }
 
-// plausible makes a core of the CPUs that were joined, or several if they are
-// too many for one or do not agree: joining follows links from CPU to CPU, and
-// 0-1, 0-2, 1-3, 2-3 are linked without any of the lists being the core.
+// plausible makes one core of the joined CPUs. It makes several cores if the CPUs are too many for one core or their
+// lists differ. Joining follows links from CPU to CPU: the links 0-1, 0-2, 1-3 and 2-3 join four CPUs, although none of
+// the lists has all four.
 func (s *source) plausible(c *claims, cpus cpuset.Set) []Core {
 	switch {
 	case cpus.Size() > maxThreads:
@@ -127,7 +126,7 @@ func (s *source) plausible(c *claims, cpus cpuset.Set) []Core {
 	return cores
 }
 
-// agree tells whether all the CPUs that say anything say the same.
+// agree reports whether all CPUs that have a list have the same list.
 func (c *claims) agree(cpus cpuset.Set) bool {
 	first, _ := cpus.Intersect(c.known).Min()
 	for cpu := range cpus.Intersect(c.known).All() {
@@ -138,8 +137,7 @@ func (c *claims) agree(cpus cpuset.Set) bool {
 	return true
 }
 
-// witnessed tells whether of every two of the CPUs one lists the other: ids
-// alone make no core.
+// witnessed reports whether in every pair of the CPUs, at least one lists the other. Equal ids alone make no core.
 func (c *claims) witnessed(cpus cpuset.Set) bool {
 	for cpu := range cpus.All() {
 		for other := range cpus.All() {
@@ -151,8 +149,7 @@ func (c *claims) witnessed(cpus cpuset.Set) bool {
 	return true
 }
 
-// coreKey is a core's name by its ids. It only ever decides between
-// contradictory sibling lists.
+// coreKey returns a name for a core from its ids. It only decides between contradictory sibling lists.
 func (s *source) coreKey(cpu int) (string, bool) {
 	core, ok := s.number(cpuPath(cpu, "topology/core_id"))
 	if !ok || core < 0 {
@@ -194,7 +191,7 @@ func (f *forest) join(a, b int) {
 	f.parent[max(a, b)] = min(a, b)
 }
 
-// sets returns the groups of the CPUs, by lowest CPU.
+// sets returns the groups of the CPUs, sorted by lowest CPU.
 func (f *forest) sets(cpus cpuset.Set) []cpuset.Set {
 	var sets []cpuset.Set
 	at := map[int]int{}

@@ -13,15 +13,13 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Decode reads the JSON form of a topology: what a user hands in, where
-// Discover is for what the kernel says. It reads the file of "berth place
-// --topology", and holds the form of "berth topology -o json" to what can be read
-// back. Only cores are required: the
-// online CPUs are by default those of the cores, and without numaNodes there is
-// one node, 0, with all of them. Of a core, socket, numa and l3 are by default
-// those that list its CPUs. Unknown fields and contradictions (a CPU in two
-// cores or two nodes, an id that does not exist, a core partly inside) are
-// ErrInvalid; the message names the field.
+// Decode reads the JSON form of a topology: a user's description, where Discover reads the kernel's. It reads the file
+// of "berth place --topology", and accepts the output of "berth topology -o json".
+//
+// Only cores are required. By default, the online CPUs are the CPUs of the cores, and without numaNodes there is one
+// node, 0, with all of them. The default for a core's socket, numa and l3 is the entry that lists the core's CPUs.
+// Unknown fields and contradictions (a CPU in two cores or two nodes, an id that does not exist, a core partly inside)
+// are ErrInvalid; the message names the field.
 func Decode(data []byte) (*Topology, error) {
 	var doc document
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -39,7 +37,7 @@ func Decode(data []byte) (*Topology, error) {
 	return t, nil
 }
 
-// ofField says of a value of another kind than its field has what the field allows.
+// ofField adds the allowed kind to an error about a value whose kind does not fit its field.
 func ofField(err error) error {
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -51,7 +49,7 @@ func ofField(err error) error {
 	return fmt.Errorf("%s: %w %s: allowed: %s", kind.Field, errKind, kind.Value, kindOf(kind.Type))
 }
 
-// kindOf names what JSON holds a value of a type.
+// kindOf describes the JSON value that a type requires.
 func kindOf(t reflect.Type) string {
 	if t == reflect.TypeFor[cpuset.Set]() {
 		return `a CPU list in quotes, such as "0-3"`
@@ -79,13 +77,13 @@ var (
 
 var errNoCores = errors.New("cores: missing: allowed: at least one core")
 
-// document is a Topology in which the cores may leave things out.
+// document is a Topology whose cores may omit fields.
 type document struct {
 	Topology
 	Cores []coreDocument `json:"cores"`
 }
 
-// coreDocument is a Core of which absent and null ids differ from 0.
+// coreDocument is a Core in which an absent or null id differs from 0.
 type coreDocument struct {
 	ID     *CoreID    `json:"id"`
 	CPUs   cpuset.Set `json:"cpus"`
@@ -131,7 +129,7 @@ func (d *document) topology() (*Topology, error) {
 	return &t, uniqueCores(t.Cores)
 }
 
-// fill makes absent lists empty ones and adds the node that every machine has.
+// fill replaces absent lists by empty lists, and adds a node if there is none.
 func (d *document) fill(t *Topology) {
 	t.Cores = make([]Core, 0, len(d.Cores))
 	t.Sockets = append([]Socket{}, t.Sockets...)
@@ -151,7 +149,7 @@ func (d *document) fill(t *Topology) {
 	}
 }
 
-// check holds the groups of CPUs to what Topology promises.
+// check verifies that the groups of CPUs are as Topology promises.
 func (t *Topology) check(cores []coreDocument) error {
 	groups := []*group{
 		newGroup("sockets", t.Sockets, func(s Socket) (int, cpuset.Set) { return int(s.ID), s.CPUs }),
@@ -159,8 +157,8 @@ func (t *Topology) check(cores []coreDocument) error {
 		newGroup("l3", t.L3, func(d L3) (int, cpuset.Set) { return int(d.ID), d.CPUs }),
 		newGroup("dies", t.Dies, func(d Die) (int, cpuset.Set) { return int(d.ID), d.CPUs }),
 	}
-	groups[1].split = true    // a node may hold part of a core, after a warning
-	groups[3].repeated = true // die ids are unique within their socket only
+	groups[1].split = true    // a node may have part of a core, after a warning
+	groups[3].repeated = true // die ids are unique only within their socket
 	for _, g := range groups {
 		if err := g.check(t.Online, cores); err != nil {
 			return err
@@ -183,7 +181,7 @@ func (t *Topology) check(cores []coreDocument) error {
 	return t.checkDevices()
 }
 
-// checkDevices holds devices to the NUMA nodes that there are.
+// checkDevices verifies that devices match the NUMA nodes.
 func (t *Topology) checkDevices() error {
 	for i, device := range t.Devices {
 		if len(device.Nodes) != len(t.Nodes) {
@@ -198,7 +196,7 @@ func (t *Topology) checkDevices() error {
 	return nil
 }
 
-// checkPools holds the pools of a node to their order, and to its hugePageBytes.
+// checkPools verifies the order of a node's pools, and that they fit into its hugePageBytes.
 func checkPools(n *Node) error {
 	last, left := int64(0), n.HugePageBytes
 	for i, pool := range n.HugePages {
@@ -250,7 +248,7 @@ func (g *group) check(online cpuset.Set, cores []coreDocument) error {
 	return nil
 }
 
-// find returns the id of the member that holds the CPU, None if there is none.
+// find returns the id of the member that contains the CPU, None if there is none.
 func (g *group) find(cpu int) int {
 	for i, cpus := range g.cpus {
 		if cpus.Contains(cpu) {
@@ -260,7 +258,7 @@ func (g *group) find(cpu int) int {
 	return None
 }
 
-// core completes one core from the groups and checks what it says itself.
+// core completes one core from the groups, and checks the ids that the document has for it.
 func (d *coreDocument) core(t *Topology) (Core, error) {
 	lowest, _ := d.CPUs.Min()
 	core := Core{ID: CoreID(lowest), CPUs: d.CPUs, Kind: d.Kind}
@@ -282,7 +280,7 @@ func (d *coreDocument) core(t *Topology) (Core, error) {
 	return core, agree("l3", d.L3, core.L3)
 }
 
-// agree refuses a core's own word if the lists say otherwise.
+// agree refuses an id in a core that differs from the lists.
 func agree[T ~int](field string, said *T, listed T) error {
 	if said != nil && *said != listed {
 		return fmt.Errorf("%s %d: allowed: %d, which lists its lowest CPU (-1: none does)", field, *said, listed)

@@ -13,10 +13,9 @@ const (
 	nodeDir = "sys/devices/system/node"
 )
 
-// Discover reads the machine whose /sys (and /proc, for its memory size) are
-// below fsys, as directories "sys" and "proc". It fails only with ErrNoMachine,
-// or with a *cpuset.RangeError for more CPUs than a set holds; all else that is
-// wrong with the tree becomes a warning.
+// Discover reads the machine whose /sys (and /proc, for its memory size) are below fsys, as directories "sys" and
+// "proc". It fails only with ErrNoMachine, or with a *cpuset.RangeError for more CPUs than a set can hold. All other
+// faults of the tree become warnings.
 func Discover(fsys fs.FS) (*Topology, error) {
 	src := newSource(fsys)
 	defer src.close()
@@ -37,7 +36,7 @@ func Discover(fsys fs.FS) (*Topology, error) {
 	return t, nil
 }
 
-// cpus reads which CPUs there are.
+// cpus reads the sets of online, offline, isolated and nohz_full CPUs.
 func (s *source) cpus() (*Topology, error) {
 	var off cpuset.Set
 	online, ok := s.list(cpuDir + "/online")
@@ -67,8 +66,8 @@ func (s *source) cpus() (*Topology, error) {
 	}, nil
 }
 
-// onlineByDirectory is for trees without cpu/online: every CPU directory
-// counts, unless its own file says that it is off (cpu0 often has none).
+// onlineByDirectory is for trees without cpu/online. Every CPU with a directory is online, unless its own file says
+// that it is off (cpu0 often has no such file).
 func (s *source) onlineByDirectory() (online, off cpuset.Set, err error) {
 	online, err = s.numbered(cpuDir, "cpu")
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *source) onlineByDirectory() (online, off cpuset.Set, err error) {
 	return online, off, nil
 }
 
-// cpuPath is a file of one CPU.
+// cpuPath returns the path of a file of one CPU.
 func cpuPath(cpu int, name string) string {
 	return cpuDir + "/cpu" + strconv.Itoa(cpu) + "/" + name
 }

@@ -6,10 +6,9 @@ import (
 	"fmt"
 )
 
-// Hash identifies the shape that placements depend on: for every online CPU
-// its core, L3 domain, NUMA node and socket, and nothing else (no memory size,
-// distance, kind, isolated CPU or warning). 16 hexadecimal digits. L3 domains
-// count by their CPUs, so that renumbering them changes nothing.
+// Hash identifies the properties that placements depend on: the core, L3 domain, NUMA node and socket of every online
+// CPU. It does not depend on memory sizes, distances, kinds, isolated CPUs or warnings. It has 16 hexadecimal digits.
+// It identifies L3 domains by their CPUs, so that new L3 ids do not change the hash.
 func (t *Topology) Hash() string {
 	l3 := map[L3ID]int{None: None}
 	for _, domain := range t.L3 {

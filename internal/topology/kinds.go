@@ -4,22 +4,21 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// efficiencyPercent is the share of the best core's capacity or frequency
-// below which a core is an efficiency core.
+// efficiencyPercent is the limit for efficiency cores, in percent of the best core's capacity or frequency: a core
+// below it is an efficiency core.
 const efficiencyPercent = 85
 
 // mostCapacity is far above every real capacity (1024) or frequency in kHz.
 const mostCapacity = 1 << 32
 
-// kinds tells performance from efficiency cores, if the machine has both.
+// kinds sets the kind of every core, if the machine has performance and efficiency cores.
 func (s *source) kinds(t *Topology) {
 	slow, ok := s.kindsListed(t.Online)
 	if !ok {
 		slow, ok = s.slowBy(t.Cores, "cpu_capacity")
 	}
 	if !ok && len(t.Sockets) <= 1 {
-		// Hybrid machines of several sockets do not exist, and the frequency
-		// files of a large server are many.
+		// Hybrid machines of several sockets do not exist, and the frequency files of a large server are many.
 		slow, _ = s.slowBy(t.Cores, "cpufreq/cpuinfo_max_freq")
 	}
 	for i := range t.Cores {
@@ -39,8 +38,8 @@ func (s *source) kindOf(threads, slow cpuset.Set) Kind {
 	return KindPerformance
 }
 
-// kindsListed reads the CPU lists that the kernel has on hybrid x86 machines
-// for their separate sets of performance counters.
+// kindsListed reads the CPU lists that the kernel has on hybrid x86 machines for their separate sets of performance
+// counters.
 func (s *source) kindsListed(online cpuset.Set) (slow cpuset.Set, ok bool) {
 	fast, ok := s.list("sys/devices/cpu_core/cpus")
 	if !ok {
@@ -54,13 +53,13 @@ func (s *source) kindsListed(online cpuset.Set) (slow cpuset.Set, ok bool) {
 		return cpuset.Set{}, false
 	}
 	if online.IsSubsetOf(slow) {
-		return cpuset.Set{}, true // one kind only, whatever its name
+		return cpuset.Set{}, true // all cores are of one kind, whatever its name
 	}
 	return slow, true
 }
 
-// slowBy returns the threads of the cores whose value is well below the best.
-// It says nothing (false) unless every core has a value.
+// slowBy returns the threads of the cores whose value is well below the best value. ok is false unless every core has a
+// value.
 func (s *source) slowBy(cores []Core, file string) (slow cpuset.Set, ok bool) {
 	values, best := make([]int, len(cores)), 0
 	for i, core := range cores {

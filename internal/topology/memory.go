@@ -12,23 +12,22 @@ import (
 
 const (
 	memoryEvery = 10 * time.Second
-	// changeParts is one part of so many of a node's memory: a smaller change is none. A
-	// balloon that breathes would have every agent write its NodeTopology all the time.
+	// changeParts bounds insignificant changes: a change of less than 1/changeParts of a node's memory is ignored.
+	// Otherwise a balloon with small changes would make every agent write its NodeTopology all the time.
 	changeParts = 100
-	// doubtParts is how much node and machine may differ: one part of so many.
+	// doubtParts bounds the difference between the nodes and the machine: 1/doubtParts of the memory.
 	doubtParts = 10
 )
 
-// Memory follows how much memory the NUMA nodes of a host have, which virtio-mem, a balloon
-// and hotplug change while it runs. The zero value has not looked yet.
+// Memory observes the memory of a host's NUMA nodes, which virtio-mem, a balloon and hotplug change at run time. The
+// zero value has no observation yet.
 type Memory struct {
-	// Version is another one whenever the memory of a node is another one than before, by more
-	// than one per cent, or its huge pages are.
+	// Version changes whenever the memory of a node changes by more than one percent, or its huge pages change.
 	Version int
-	// Doubt says in a sentence that the nodes and the machine differ, "" where they do not.
+	// Doubt says in a sentence that the nodes and the machine differ, "" if they do not.
 	Doubt string
 	nodes map[int]nodeMemory // as of Version
-	due   time.Duration      // the next look
+	due   time.Duration      // time of the next observation
 }
 
 type nodeMemory struct {
@@ -36,8 +35,8 @@ type nodeMemory struct {
 	pools []HugePages
 }
 
-// Look looks below fsys, as Discover does, every ten seconds. A tree without NUMA nodes has
-// one, 0.
+// Look reads the memory below fsys, as Discover does, at most every ten seconds. A tree without NUMA nodes has one
+// node, 0.
 func (m *Memory) Look(fsys fs.FS, now time.Duration) {
 	if m.nodes != nil && now < m.due {
 		return
@@ -56,7 +55,7 @@ func (m *Memory) Look(fsys fs.FS, now time.Duration) {
 	m.Doubt = s.doubt(sum)
 }
 
-// memories returns what each NUMA node has.
+// memories returns the memory of each NUMA node.
 func (s *source) memories() map[int]nodeMemory {
 	ids, err := s.nodeIDs()
 	if err != nil || ids.IsEmpty() {
@@ -73,15 +72,14 @@ func (s *source) nodeMemory(id int) nodeMemory {
 	return nodeMemory{s.memory(nodePath(id, "meminfo")), s.hugePages(id)}
 }
 
-// near says whether a node still has about what it had, and the very huge pages.
+// near reports whether a node has about the same memory as before, and exactly the same huge pages.
 func (n nodeMemory) near(now nodeMemory) bool {
 	return max(n.total-now.total, now.total-n.total) <= n.total/changeParts && slices.Equal(n.pools, now.pools)
 }
 
-// doubt says that NUMA nodes with so many bytes together are not the machine. Where one of the
-// two is not known it says nothing. Linux counts both at once (adjust_managed_page_count,
-// mm/page_alloc.c), so that they differ where another program answers for a file, such as
-// lxcfs in a container.
+// doubt returns a sentence if the sum of the nodes' memory, in bytes, does not match the machine's memory. It returns
+// "" if one of the two is unknown. Linux changes both counts together (adjust_managed_page_count, mm/page_alloc.c).
+// They differ only if another program provides a file, such as lxcfs in a container.
 func (s *source) doubt(nodes int64) string {
 	if _, known := s.text(machineMemory); !known || nodes == 0 {
 		return ""

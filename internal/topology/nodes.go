@@ -13,13 +13,13 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// The distances that the kernel assumes where firmware gives none.
+// The distances that the kernel assumes if firmware has none.
 const (
 	localDistance  = 10
 	remoteDistance = 20
 )
 
-// nodes reads the NUMA nodes. Their CPUs come out disjoint.
+// nodes reads the NUMA nodes and makes their CPUs disjoint.
 func (s *source) nodes(online cpuset.Set) ([]Node, error) {
 	ids, err := s.nodeIDs()
 	if err != nil {
@@ -64,13 +64,13 @@ func (s *source) node(id int, online cpuset.Set) Node {
 	memory := s.nodeMemory(id)
 	node := Node{ID: NodeID(id), CPUs: cpus.Intersect(online), MemoryBytes: memory.total, HugePages: memory.pools}
 	if !node.holdsPools() {
-		// More than the node has: none of the numbers can be believed.
+		// The pools exceed the node's memory: no number is reliable.
 		node.HugePages, node.HugePageBytes = nil, node.MemoryBytes
 	}
 	return node
 }
 
-// holdsPools says whether the memory of the node holds its pools, and then counts them.
+// holdsPools reports whether the pools fit into the memory of the node. If they do, it sets HugePageBytes to their sum.
 func (n *Node) holdsPools() bool {
 	sum := int64(0)
 	for _, pool := range n.HugePages {
@@ -83,9 +83,9 @@ func (n *Node) holdsPools() bool {
 	return true
 }
 
-// hugePages returns the pools of huge pages of a node, as Linux counts them in
-// hugetlb_sysfs_add_hstate (mm/hugetlb_sysfs.c): a directory for each size, with the
-// pages that exist, free or not. A kernel without them has no directory.
+// hugePages returns a node's pools of huge pages, as Linux shows them in hugetlb_sysfs_add_hstate (mm/hugetlb_sysfs.c):
+// one directory for each size, with the number of existing pages, free or not. A kernel without huge pages has no
+// directory.
 func (s *source) hugePages(id int) []HugePages {
 	dir := nodePath(id, "hugepages")
 	sizes, err := fs.ReadDir(s.fsys, dir)
@@ -110,7 +110,7 @@ func (s *source) hugePages(id int) []HugePages {
 	return pools
 }
 
-// memory returns the MemTotal of a meminfo file, in bytes.
+// memory returns MemTotal of a meminfo file, in bytes.
 func (s *source) memory(name string) int64 {
 	text, ok := s.text(name)
 	if !ok {
@@ -131,8 +131,7 @@ func (s *source) memory(name string) int64 {
 
 const memTotal = "MemTotal:"
 
-// distances fills the distance rows. Each lists the online nodes in ascending
-// order, whatever their ids.
+// distances fills the distance rows. Each row lists the online nodes in ascending order of their ids.
 func (s *source) distances(nodes []Node) {
 	for i := range nodes {
 		row, err := s.distanceRow(int(nodes[i].ID), len(nodes))
@@ -165,8 +164,8 @@ func (s *source) distanceRow(id, want int) ([]int, error) {
 	return row, nil
 }
 
-// mergeEqual joins nodes that claim exactly the same CPUs into the first of
-// them: such a table (emulated or broken NUMA) says nothing about locality.
+// mergeEqual merges nodes that claim exactly the same CPUs into the first of these nodes. A table with such nodes
+// (emulated or broken NUMA) says nothing about locality.
 func (s *source) mergeEqual(nodes []Node) []Node {
 	first := map[cpuset.Set]int{}
 	merged := map[int]cpuset.Set{}
@@ -199,7 +198,7 @@ func (s *source) mergeEqual(nodes []Node) []Node {
 	return nodes
 }
 
-// joined adds pools up by their size.
+// joined returns the sum of two lists of pools, by page size.
 func joined(a, b []HugePages) []HugePages {
 	all := slices.Clone(a)
 	for _, pool := range b {
@@ -213,8 +212,8 @@ func joined(a, b []HugePages) []HugePages {
 	return all
 }
 
-// separate makes the nodes disjoint: the node that claims the fewest CPUs is
-// the most specific and keeps them, the lower id on a tie.
+// separate makes the nodes disjoint. A CPU that several nodes claim stays in the node with the fewest CPUs, the most
+// specific; on a tie, in the node with the lower id.
 func (s *source) separate(nodes []Node) {
 	order := make([]int, len(nodes))
 	for i := range order {
@@ -231,7 +230,7 @@ func (s *source) separate(nodes []Node) {
 	}
 }
 
-// homeless gives CPUs that no node lists to the only node, if there is one.
+// homeless assigns CPUs that no node lists to the only node, if there is only one.
 func (s *source) homeless(nodes []Node, online cpuset.Set) {
 	for _, node := range nodes {
 		online = online.Difference(node.CPUs)
@@ -246,7 +245,7 @@ func (s *source) homeless(nodes []Node, online cpuset.Set) {
 	}
 }
 
-// placeInNodes puts the node of its lowest thread into every core.
+// placeInNodes sets the node of every core to the node of its lowest thread.
 func (s *source) placeInNodes(cores []Core, nodes []Node) {
 	for i := range cores {
 		lowest, _ := cores[i].CPUs.Min()
@@ -261,7 +260,7 @@ func (s *source) placeInNodes(cores []Core, nodes []Node) {
 	}
 }
 
-// nodePath is a file of one NUMA node.
+// nodePath returns the path of a file of one NUMA node.
 func nodePath(id int, name string) string {
 	return nodeDir + "/node" + strconv.Itoa(id) + "/" + name
 }

@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// Recording is a machine in one text: the files that Discover reads, in the
-// txtar format ("-- path --" before each file). It is an fs.FS with the same
-// paths as the host. Unpacked into a directory it is a tree for --root.
+// Recording is a machine in one text: the files that Discover reads, in the txtar format ("-- path --" before each
+// file). It is an fs.FS with the same paths as the host. Unpacked into a directory, it is a tree for --root.
 type Recording struct {
 	files map[string][]byte
 	dirs  map[string][]fs.DirEntry
 }
 
-// ParseRecording reads a recording. A path that leaves the tree, occurs twice
-// or is both file and directory, and a text without any file, are ErrRecording.
+// ParseRecording reads a recording. It returns ErrRecording for a text without any file, and for a path that leaves the
+// tree, occurs twice, or is both file and directory.
 func ParseRecording(text []byte) (*Recording, error) {
 	files := map[string][]byte{}
 	name := ""
@@ -46,8 +45,8 @@ func ParseRecording(text []byte) (*Recording, error) {
 	return newRecording(files)
 }
 
-// IsRecording says whether a text looks like a recording: a line that announces
-// a file is in it. It may still be one that ParseRecording refuses.
+// IsRecording reports whether a text looks like a recording: it contains a line that announces a file. ParseRecording
+// may still refuse the text.
 func IsRecording(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if _, ok := marker(line); ok {
@@ -95,8 +94,8 @@ func newRecording(files map[string][]byte) (*Recording, error) {
 	return r, nil
 }
 
-// Format returns the text, files sorted by path, after a line for whoever opens
-// it. The format has no files without a newline at the end: they get one.
+// Format returns the recording as text, with an explanatory first line and the files sorted by path. The format
+// requires a newline at the end of each file; Format adds missing newlines.
 func (r *Recording) Format() []byte {
 	var b bytes.Buffer
 	b.WriteString("One machine, as berth topology reads it: berth topology --root THIS_FILE\n\n")
@@ -111,7 +110,7 @@ func (r *Recording) Format() []byte {
 	return b.Bytes()
 }
 
-// With returns a recording that has these files as well, by their path.
+// With returns a recording that also has the given files, by path.
 func (r *Recording) With(files map[string][]byte) (*Recording, error) {
 	all := maps.Clone(r.files)
 	maps.Copy(all, files)

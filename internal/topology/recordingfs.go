@@ -45,7 +45,7 @@ func (e entry) Mode() fs.FileMode {
 	return 0o644
 }
 
-// openFile is one file being read.
+// openFile is an open file.
 type openFile struct {
 	entry
 	content *bytes.Reader
@@ -61,13 +61,13 @@ func (f *openFile) Read(p []byte) (int, error) {
 	return f.content.Read(p) //nolint:wrapcheck // io.EOF has to stay as it is
 }
 
-// openDir is one directory being listed.
+// openDir is an open directory.
 type openDir struct {
 	openFile
 	rest []fs.DirEntry
 }
 
-// ReadDir returns the next n entries, all of the rest if n is not positive.
+// ReadDir returns the next n entries, or all remaining entries if n is not positive.
 func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	count := len(d.rest)
 	if n > 0 {

@@ -8,8 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// sockets reads the package of every core, puts it into the core and returns
-// the packages.
+// sockets returns the packages of the cores, and sets the socket of every core.
 func (s *source) sockets(cores []Core) []Socket {
 	cpus := map[SocketID]cpuset.Set{}
 	for i := range cores {
@@ -37,8 +36,8 @@ func (s *source) socketOf(threads cpuset.Set) SocketID {
 	return None
 }
 
-// dies reads one CPU of every die and takes the kernel's list for the others.
-// Kernels before 5.2 and some architectures have no dies: then there are none.
+// dies reads one CPU of every die, and uses the kernel's list for the other CPUs. Kernels before 5.2 and some
+// architectures have no dies; the result is then empty.
 func (s *source) dies(cores []Core) []Die {
 	dies := []Die{}
 	var seen cpuset.Set
@@ -62,8 +61,8 @@ func (s *source) dies(cores []Core) []Die {
 	return dies
 }
 
-// addDie joins CPUs that give the same die of the same socket twice, which
-// happens if their lists of it differ.
+// addDie adds a die. It merges two entries with the same socket and die id, which occur if the CPUs' lists of the die
+// differ.
 func (s *source) addDie(dies []Die, die Die) []Die {
 	for i := range dies {
 		if dies[i].Socket == die.Socket && dies[i].ID == die.ID {
@@ -75,7 +74,7 @@ func (s *source) addDie(dies []Die, die Die) []Die {
 	return append(dies, die)
 }
 
-// wholeCores returns the CPUs of the cores of a socket that lie within cpus.
+// wholeCores returns the CPUs of those cores of a socket that are entirely within cpus.
 func wholeCores(cores []Core, socket SocketID, cpus cpuset.Set) cpuset.Set {
 	var all cpuset.Set
 	for _, core := range cores {

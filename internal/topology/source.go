@@ -11,16 +11,16 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// source reads small kernel files and notes what is wrong with them.
+// source reads small kernel files and records what is wrong with them.
 type source struct {
 	fsys fs.FS
-	// cpuTree is what is below cpuDir, where all but a few files are. Where a
-	// sub tree holds its directory, reading takes half the time.
+	// cpuTree is the tree below cpuDir, which has almost all of the files. If this sub tree keeps its directory open,
+	// reading needs half the time.
 	cpuTree fs.FS
 	notes   notes
 }
 
-// newSource opens the tree. Without a directory of CPUs it has only the whole.
+// newSource opens the tree. If the tree has no directory of CPUs, the source reads from the whole tree only.
 func newSource(fsys fs.FS) *source {
 	sub, err := fs.Sub(fsys, cpuDir)
 	if err != nil {
@@ -29,7 +29,7 @@ func newSource(fsys fs.FS) *source {
 	return &source{fsys: fsys, cpuTree: sub}
 }
 
-// close releases what newSource holds. There is nothing to lose by an error.
+// close releases the files that newSource opened. An error loses nothing.
 func (s *source) close() {
 	if c, ok := s.cpuTree.(io.Closer); ok {
 		_ = c.Close()
@@ -44,9 +44,8 @@ func (s *source) read(name string) ([]byte, error) {
 	return fs.ReadFile(s.fsys, name) //nolint:wrapcheck // the caller adds the name
 }
 
-// text returns the content without white space around it and without the NUL
-// bytes that a careless recording has at its end. A missing file is no news:
-// most have a substitute.
+// text returns the content of a file without white space around it, and without the NUL bytes at the end of some
+// recordings. A missing file causes no warning, because most files have a substitute.
 func (s *source) text(name string) (string, bool) {
 	data, err := s.read(name)
 	if err != nil {
@@ -86,8 +85,7 @@ func (s *source) list(name string) (cpuset.Set, bool) {
 	return set, true
 }
 
-// set reads a CPU list or, where that is missing or broken, the mask that old
-// kernels have instead.
+// set reads a CPU list. If the list is missing or broken, set reads the mask that old kernels have instead.
 func (s *source) set(list, mask string) (cpuset.Set, bool) {
 	if set, ok := s.list(list); ok {
 		return set, true
@@ -104,7 +102,7 @@ func (s *source) set(list, mask string) (cpuset.Set, bool) {
 	return set, true
 }
 
-// numbered returns the n of every entry of dir that is named prefix and n.
+// numbered returns n for every entry of dir whose name is prefix followed by the number n.
 func (s *source) numbered(dir, prefix string) (cpuset.Set, error) {
 	entries, err := fs.ReadDir(s.fsys, dir)
 	if err != nil {
@@ -127,7 +125,7 @@ func (s *source) numbered(dir, prefix string) (cpuset.Set, error) {
 	return set, nil
 }
 
-// notes collects warnings; equal ones about several CPUs become one line.
+// notes collects warnings. Equal warnings about several CPUs become one line.
 type notes struct {
 	lines  []note
 	broken int
@@ -139,12 +137,12 @@ type note struct {
 	text string
 }
 
-// add notes a sentence about the whole machine.
+// add records a sentence about the whole machine.
 func (n *notes) add(format string, args ...any) {
 	n.cpus(cpuset.Set{}, fmt.Sprintf(format, args...))
 }
 
-// cpus notes what is wrong with some CPUs.
+// cpus records a fault of some CPUs.
 func (n *notes) cpus(cpus cpuset.Set, text string) {
 	for i := range n.lines {
 		if n.lines[i].text == text {
@@ -155,8 +153,8 @@ func (n *notes) cpus(cpus cpuset.Set, text string) {
 	n.lines = append(n.lines, note{cpus, text})
 }
 
-// bad notes a file that exists and makes no sense. The first is quoted, the
-// others are counted: one broken table on 512 CPUs is one warning.
+// bad records a file that exists but is not usable. The warning quotes the first such file and counts the others: one
+// broken table on 512 CPUs is one warning.
 func (n *notes) bad(name string, err error) {
 	if n.broken == 0 {
 		n.first = fmt.Sprintf("%s: %v", name, err)

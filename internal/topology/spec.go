@@ -8,9 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Spec returns t as the spec of a NodeTopology, its Hash included. Caches,
-// NoHzFull and Warnings have no place there, and neither has the id of a core
-// that is not its lowest CPU.
+// Spec returns t as the spec of a NodeTopology, including its Hash. The spec has no field for Caches, NoHzFull and
+// Warnings, nor for the id of a core that is not its lowest CPU.
 func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
 	s := v1alpha1.NodeTopologySpec{
 		Hash:         t.Hash(),
@@ -52,7 +51,7 @@ func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
 	return s
 }
 
-// Counts returns how many there are of each, for the status of a NodeTopology.
+// Counts returns the numbers of sockets, nodes, L3 domains, cores and CPUs, for the status of a NodeTopology.
 func (t *Topology) Counts() v1alpha1.NodeTopologyCounts {
 	return v1alpha1.NodeTopologyCounts{
 		Sockets: int64(len(t.Sockets)), NUMANodes: int64(len(t.Nodes)), L3: int64(len(t.L3)),
@@ -60,10 +59,9 @@ func (t *Topology) Counts() v1alpha1.NodeTopologyCounts {
 	}
 }
 
-// FromSpec returns the machine that a NodeTopology describes. Whoever may write
-// to the API wrote it, so it is held to all that Decode checks, to a hash that
-// is the one of its contents, and to numbers that can be added up. What does
-// not hold is ErrInvalid; the message names the field.
+// FromSpec returns the machine that a NodeTopology describes. Any client with write access to the API may have written
+// it. FromSpec therefore checks everything that Decode checks, that the hash matches the contents, and that sums of the
+// numbers cannot overflow. A violation is ErrInvalid; the message names the field.
 func FromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	t, err := fromSpec(s)
 	if err != nil {
@@ -72,8 +70,8 @@ func FromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	return t, nil
 }
 
-// HashOf returns the hash that a spec should have, for one that was written by
-// hand. The hash that it has is not looked at; all else is checked as in FromSpec.
+// HashOf returns the hash that a spec should have, for a spec written by hand. It ignores the present hash, and
+// otherwise checks the spec as FromSpec does.
 func HashOf(s v1alpha1.NodeTopologySpec) (string, error) {
 	t, err := machineOf(s)
 	if err != nil {
@@ -93,7 +91,7 @@ func fromSpec(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	return t, nil
 }
 
-// machineOf is the machine that a spec describes, whatever its hash says.
+// machineOf returns the machine that a spec describes, regardless of the spec's hash.
 func machineOf(s v1alpha1.NodeTopologySpec) (*Topology, error) {
 	r := &specReader{}
 	r.short("sockets", len(s.Sockets), maxSpecGroups)
@@ -120,17 +118,17 @@ const (
 	maxNodeID   = 1023
 	maxID       = math.MaxUint32 // of a kernel's cache id
 	maxDistance = math.MaxUint16 // as in distanceRow
-	// maxMemory, 1 PiB, times maxSpecNodes stays far from an overflow.
+	// maxMemory is 1 PiB. maxMemory times maxSpecNodes is far from an overflow.
 	maxMemory     = 1 << 50
 	maxSpecNodes  = 256
-	maxSpecGroups = 1024 // as many as there can be CPUs
-	// maxDevices of one resource in a NUMA node are more than a kubelet lists.
+	maxSpecGroups = 1024 // the largest possible number of CPUs
+	// maxDevices is the limit for one resource in a NUMA node. It is more than a kubelet lists.
 	maxDevices     = 1 << 20
 	maxSpecDevices = 16
-	maxPools       = 8 // no architecture has pages of so many sizes
+	maxPools       = 8 // no architecture has so many page sizes
 )
 
-// specReader reads the parts of a spec and keeps the first problem.
+// specReader reads the parts of a spec and remembers the first problem.
 type specReader struct{ err error }
 
 func (r *specReader) document(s v1alpha1.NodeTopologySpec) *document {
@@ -184,7 +182,7 @@ func (r *specReader) nodes(d *document, nodes []v1alpha1.NUMANode) {
 	}
 }
 
-// pools reads the huge pages of a node, whose order and sum Decode checks.
+// pools reads the huge pages of a node. Decode checks their order and sum.
 func (r *specReader) pools(field string, pools []v1alpha1.HugePagePool) []HugePages {
 	r.short(field, len(pools), maxPools)
 	var all []HugePages
@@ -197,7 +195,7 @@ func (r *specReader) pools(field string, pools []v1alpha1.HugePagePool) []HugePa
 	return all
 }
 
-// poolsOf is the way back.
+// poolsOf is the inverse of pools.
 func poolsOf(pools []HugePages) []v1alpha1.HugePagePool {
 	var all []v1alpha1.HugePagePool
 	for _, pool := range pools {
@@ -233,7 +231,7 @@ func (r *specReader) fail(format string, args ...any) {
 	}
 }
 
-// setKinds says of each core what kind it is, given the CPUs of the slow ones.
+// setKinds sets the kind of each core, given the CPUs of the efficiency cores.
 func (d *document) setKinds(slow cpuset.Set) error {
 	var seen cpuset.Set
 	for i := range d.Cores {
@@ -254,8 +252,8 @@ func (d *document) setKinds(slow cpuset.Set) error {
 	return nil
 }
 
-// list returns the list of a set, with strides where that is shorter: firmware
-// that numbers CPUs in turn across sockets or nodes makes long lists.
+// list formats a set as a CPU list, with strides if that is shorter. Lists without strides are long if firmware numbers
+// CPUs in turn across sockets or nodes.
 func list(s cpuset.Set) v1alpha1.CPUList {
 	plain, strided := s.String(), strides(s)
 	if len(strided) < len(plain) {
@@ -264,8 +262,7 @@ func list(s cpuset.Set) v1alpha1.CPUList {
 	return v1alpha1.CPUList(plain)
 }
 
-// strides returns a list in which three or more runs of equal length and
-// distance are one range with a stride.
+// strides returns a list in which a range with a stride replaces three or more runs of equal length and distance.
 func strides(s cpuset.Set) string {
 	runs := runsOf(s)
 	var b []byte
@@ -288,8 +285,7 @@ func strides(s cpuset.Set) string {
 	return string(b)
 }
 
-// even returns how many of the first runs have one length and one distance: 1
-// where that are fewer than three.
+// even returns how many of the first runs have the same length and distance. It returns 1 if they are fewer than three.
 func even(runs [][2]int) int {
 	const few = 3
 	n := 1
@@ -302,7 +298,7 @@ func even(runs [][2]int) int {
 	return n
 }
 
-// runsOf returns the first and last CPU of each run of consecutive ones.
+// runsOf returns the first and last CPU of each run of consecutive CPUs.
 func runsOf(s cpuset.Set) [][2]int {
 	var runs [][2]int
 	for cpu := range s.All() {

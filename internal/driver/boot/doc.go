@@ -1,23 +1,21 @@
-// Package boot is the driver of the files by which a machine boots: those that package bootargs
-// plans. What it writes outlives a boot, and so do the originals in the journal.
+// Package boot is the driver of the files by which a machine boots, as package bootargs plans them. Its writes outlive
+// a boot, and so do the originals in the journal.
 //
 //	boot   the object is a file, the knob its form (bootargs.Form, or one of the two below)
-//	       and the boot arguments
-//	menu   GRUB's own configuration, which update-grub makes of other files
-//	next   the entry that the next boot takes once: next_entry in GRUB's environment block,
-//	       or the variable LoaderEntryOneShot of EFI
+//	       and the boot arguments.
+//	menu   GRUB's own configuration, which update-grub makes from other files.
+//	next   the entry that only the next boot uses: next_entry in GRUB's environment block,
+//	       or the EFI variable LoaderEntryOneShot.
 //
-// The value of a file is its text, quoted, so that it is one line; there are two more for a
-// file that is not there, with its directory and without. The value of GRUB's configuration
-// are the arguments that all of its entries have, since only the program that makes it knows
-// the rest, and that of the next entry is its id.
+// The value of a file is its text, quoted, so that it fits in one line. Two more values are for a missing file: one
+// with its directory present, one without. The value of GRUB's configuration is the arguments that all of its entries
+// have, since only update-grub knows the remaining text. The value of the next entry is its id.
 //
-// A file is put in the place of the one before, which is there until then, also after a power
-// loss; mode, owner and extended attributes stay. update-grub makes its file beside the old
-// one, which stays unless all arguments stand in the new one, and with them an entry of each kernel
-// that is still there and of the one that runs.
+// A new file replaces the old one in one step, so that one of them exists even after a power loss. Mode, owner and
+// extended attributes stay. update-grub writes its file beside the old one. It replaces the old one only if it has all
+// arguments, an entry for each kernel that still exists, and an entry for the running kernel.
 //
-// A file of others that was changed after Berth's write counts as Berth's while one of its
-// arguments stands there, and is put back by token. Where none does, nothing is left to put
-// back. A file of Berth's own that others changed is theirs.
+// A file that Berth did not create may change after Berth's write. While it still has one of Berth's arguments, it
+// counts as Berth's and is restored argument by argument. If it has none of them, nothing is left to restore. A file
+// that Berth created and another program changed belongs to that program.
 package boot

@@ -17,24 +17,24 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// ErrHidden says that a file may exist although it cannot be seen from here.
+// ErrHidden says that a file may exist although it cannot be seen: its directory is missing.
 var ErrHidden = errors.New("its directory is not there: is the partition mounted?")
 
-// ErrElsewhere says that update-grub makes the configuration of the running host only, and of no
+// ErrElsewhere says that update-grub can make the configuration of the running host only, not of another root
 // directory.
 var ErrElsewhere = errors.New("update-grub works on the running host only")
 
-// updateGRUB is Debian's program, and patience how long it may take: it may look for other systems
-// on all disks.
+// updateGRUB is Debian's program. It is killed after patience, which is long because it may search all disks for other
+// systems.
 const (
 	updateGRUB = "/usr/sbin/update-grub"
 	patience   = 5 * time.Minute
 )
 
-// Generate has GRUB's configuration made into a file, which is named relative to the root.
+// Generate makes GRUB's configuration and writes it to a file, whose name is relative to the root.
 type Generate func(file string) error
 
-// UpdateGRUB runs update-grub, which hands its arguments on to grub-mkconfig.
+// UpdateGRUB returns a Generate that runs update-grub, which passes its arguments on to grub-mkconfig.
 func UpdateGRUB(root *hostfs.Root) Generate {
 	return func(file string) error {
 		if root.Path() != "/" {
@@ -59,15 +59,14 @@ type opener struct {
 // Open returns a driver for one call.
 func (o *opener) Open(call apply.Call) apply.Driver { return &files{o.root, o.generate, call} }
 
-// files is the driver.
 type files struct {
 	root     *hostfs.Root
 	generate Generate
 	call     apply.Call
 }
 
-// Read returns the value of a target. Its identity is its name: a file that was replaced is the
-// same one. Of an entry that is gone, as with its kernel, nothing is left to put back.
+// Read returns the value of a target. Its identity is its name, so a replaced file is the same target. An entry that
+// was removed together with its kernel is ErrGone: nothing is left to restore.
 func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	id := plan.Identity(t.Object)
 	form, tokens := aim(t)
@@ -93,8 +92,8 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return quoted(string(text)), id, nil
 }
 
-// missing is the value of a file that is not there. Where its directory is missing, too, only a
-// file of Berth's own is known not to be there: the partition of the others may not be mounted.
+// missing returns the value of a missing file. If its directory is missing too, the partition may not be mounted; then
+// only a file of Berth's own is known not to exist.
 func (f *files) missing(t plan.Target, err error) (plan.Value, error) {
 	form, _ := aim(t)
 	_, noDir := f.root.ID(path.Dir(t.Object))
@@ -111,13 +110,13 @@ func (f *files) missing(t plan.Target, err error) (plan.Value, error) {
 	return "", fmt.Errorf("%w: %w", apply.ErrGone, err)
 }
 
-// isVariable says that the next entry is named by a variable of EFI.
+// isVariable reports whether an EFI variable names the next entry.
 func isVariable(t plan.Target) bool {
 	f, _ := aim(t)
 	return f == next && path.Base(t.Object) != "grubenv"
 }
 
-// chosen is the next entry.
+// chosen returns the next entry.
 func chosen(t plan.Target, data []byte) (plan.Value, error) {
 	if isVariable(t) {
 		if id := strings.TrimSuffix(bootargs.Variable(data), ".conf"); id != "" {
@@ -164,10 +163,10 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 	return effective, nil
 }
 
-// mostLinks bounds how often a link leads to another one.
+// mostLinks is the longest chain of symbolic links that resolve follows.
 const mostLinks = 8
 
-// resolve returns the file that a name leads to: what a link names is replaced, not the link.
+// resolve follows symbolic links, so that a write replaces the file and not the link.
 func (f *files) resolve(name string) (string, error) {
 	root, err := f.root.Handle()
 	if err != nil {
@@ -178,7 +177,7 @@ func (f *files) resolve(name string) (string, error) {
 	for range mostLinks {
 		link, err := root.Readlink(strings.TrimPrefix(at, "/"))
 		if err != nil {
-			return at, nil // it is no link
+			return at, nil // it is not a link
 		}
 		if !path.IsAbs(link) {
 			link = path.Join(path.Dir(at), link)
@@ -188,7 +187,7 @@ func (f *files) resolve(name string) (string, error) {
 	return "", fmt.Errorf("%s: more than %d links", name, mostLinks)
 }
 
-// dir opens a directory, and makes it where it is missing.
+// dir opens a directory. If makes is true, it creates a missing one.
 func (f *files) dir(name string, makes bool) (*hostfs.Dir, error) {
 	d, err := f.root.Dir(name)
 	if errors.Is(err, fs.ErrNotExist) && makes {
@@ -200,7 +199,7 @@ func (f *files) dir(name string, makes bool) (*hostfs.Dir, error) {
 	return d, err
 }
 
-// write writes what the value says to a file, which is in the directory.
+// write writes the value of a change to a file in the directory d.
 func (f *files) write(d *hostfs.Dir, file string, c plan.Change) error {
 	form, _ := aim(c.Target)
 	name := path.Base(file)
@@ -225,7 +224,7 @@ func (f *files) write(d *hostfs.Dir, file string, c plan.Change) error {
 	return err
 }
 
-// choose names the next entry in GRUB's block.
+// choose writes the next entry into GRUB's environment block.
 func choose(d *hostfs.Dir, name string, v plan.Value) error {
 	data, err := d.ReadFile(name)
 	if err != nil {
@@ -250,8 +249,7 @@ func choose(d *hostfs.Dir, name string, v plan.Value) error {
 	return hostwrite.Replace(d, name, string(data))
 }
 
-// generated has the configuration made anew beside the one that stands, and puts it in its place if
-// it has what it is to have.
+// generated makes GRUB's configuration again beside the present file, and replaces that file if the new one fits.
 func (f *files) generated(d *hostfs.Dir, file string, c plan.Change) error {
 	name := path.Base(file)
 	aside := path.Join(path.Dir(file), hostwrite.Aside(name))
@@ -265,8 +263,8 @@ func (f *files) generated(d *hostfs.Dir, file string, c plan.Change) error {
 	return hostwrite.TakeOver(d, name)
 }
 
-// fits says why the configuration that was made cannot take the place of the one that stands: its
-// arguments are others, or the machine would not boot what it boots now.
+// fits returns an error if the new configuration must not replace the present one: its arguments differ from the
+// desired ones, or the machine could no longer boot what it boots now.
 func (f *files) fits(d *hostfs.Dir, name string, c plan.Change) error {
 	made, err := d.ReadFile(hostwrite.Aside(name))
 	if err != nil {
@@ -287,7 +285,8 @@ func (f *files) fits(d *hostfs.Dir, name string, c plan.Change) error {
 	return nil
 }
 
-// Attainable is apply.Attainer: a file of others that was changed since is put back by token.
+// Attainable implements apply.Attainer. A file that Berth did not create and that was changed since is restored
+// argument by argument.
 func (f *files) Attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
 	form, _ := aim(t)
 	switch form {
@@ -303,20 +302,20 @@ func (f *files) Attainable(t plan.Target, v plan.Value) (write, stands plan.Valu
 	return v, v
 }
 
-// Note is apply.SideEffects: nothing else is lost by a write.
+// Note implements apply.SideEffects: a write has no side effect.
 func (f *files) Note(plan.Target) error { return nil }
 
-// GiveBack removes what a write that died left beside a file.
+// GiveBack removes the temporary file that an interrupted write left.
 func (f *files) GiveBack(t plan.Target) {
 	name, err := f.resolve(t.Object)
 	if err != nil {
 		return
 	}
 	if d, err := f.root.Dir(path.Dir(name)); err == nil {
-		_ = hostwrite.Clear(d, path.Base(name)) // the next write does it, too
+		_ = hostwrite.Clear(d, path.Base(name)) // the next write removes it, too
 		_ = d.Close()
 	}
 }
 
-// Locate is apply.Locator.
+// Locate implements apply.Locator.
 func (f *files) Locate(t plan.Target, _ plan.Value) string { return f.root.Join(t.Object) }

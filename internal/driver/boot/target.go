@@ -9,38 +9,38 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Driver is the kind of targets of this package.
+// Driver is the kind of the targets of this package.
 const Driver plan.Driver = "boot"
 
-// The forms of what is no file of arguments.
+// The forms of targets that are not files of boot arguments.
 const (
 	menu bootargs.Form = "menu"
 	next bootargs.Form = "next"
 )
 
-// The values of a file that is not there, and of a next entry that is the usual one.
+// The values of a missing file, and of a next entry that is the usual one.
 const (
 	absent plan.Value = "no file"
 	bare   plan.Value = "no directory"
 	none   plan.Value = "none"
-	// cleared is a line of GRUB's block without a value, as a boot leaves it.
+	// cleared means that next_entry in GRUB's environment block is present and empty, as a boot leaves it.
 	cleared plan.Value = "cleared"
 )
 
-// Trial is the value of the next entry for a boot on trial.
+// Trial is the value of the next entry for a trial boot.
 const Trial plan.Value = bootargs.TrialID
 
-// FileTarget is a file that a plan changes, and its value then.
+// FileTarget returns the target of a file that a plan changes, and its value after the change.
 func FileTarget(f bootargs.File) (plan.Target, plan.Value) {
 	return target(f.Name, f.Form, f.Want), quoted(f.After)
 }
 
-// MenuTarget is GRUB's configuration, and its value when all entries have the arguments.
+// MenuTarget returns the target of GRUB's configuration, and its value once all entries have the arguments.
 func MenuTarget(file string, tokens []string) (plan.Target, plan.Value) {
 	return target(file, menu, tokens), plan.Value(strings.Join(tokens, " "))
 }
 
-// NextTarget is what names the entry of the next boot: the file that the plan of a trial has as its
+// NextTarget returns the target of the file that names the entry of the next boot. The plan of a trial has it as its
 // mark.
 func NextTarget(mark string) plan.Target { return target(mark, next, nil) }
 
@@ -48,7 +48,7 @@ func target(file string, f bootargs.Form, tokens []string) plan.Target {
 	return plan.Target{Driver: Driver, Object: "/" + file, Knob: strings.TrimSpace(string(f) + " " + strings.Join(tokens, " "))}
 }
 
-// aim returns what a knob names.
+// aim returns the form and the boot arguments that a knob names.
 func aim(t plan.Target) (f bootargs.Form, tokens []string) {
 	words := strings.Fields(t.Knob)
 	if len(words) == 0 {
@@ -57,11 +57,11 @@ func aim(t plan.Target) (f bootargs.Form, tokens []string) {
 	return bootargs.Form(words[0]), words[1:]
 }
 
-// IsUsual says of a next entry that no program chose another one than the usual.
+// IsUsual reports whether the next boot uses the usual entry, because no program chose another.
 func IsUsual(v plan.Value) bool { return v == none || v == cleared }
 
-// Step is where a target is in the order of an undo: what makes the trial boot goes first, and
-// what is made of other files goes after them.
+// Step is the place of a target in the order of an undo. The entry of the trial boot comes first; the configuration,
+// which is made from the other files, comes last.
 type Step int
 
 // The steps of an undo.
@@ -71,7 +71,7 @@ const (
 	Menu
 )
 
-// StepOf returns the step of a target.
+// StepOf returns the step at which a target is written.
 func StepOf(t plan.Target) Step {
 	switch f, _ := aim(t); f {
 	case next:
@@ -82,13 +82,13 @@ func StepOf(t plan.Target) Step {
 	return Files
 }
 
-// IsTrial says that a target is there for a boot on trial only.
+// IsTrial reports whether a target exists only for a trial boot.
 func IsTrial(t plan.Target) bool {
 	f, _ := aim(t)
 	return f == next || f == bootargs.FormTrial || f == bootargs.FormPart
 }
 
-// Shown is a value for people: of a file not its text.
+// Shown returns a value for people: the size of a file instead of its text.
 func Shown(v plan.Value) plan.Value {
 	if text, there := unquoted(v); there {
 		return plan.Value(fmt.Sprintf("%d bytes", len(text)))
@@ -96,7 +96,7 @@ func Shown(v plan.Value) plan.Value {
 	return v
 }
 
-// Values returns what the kind says of its values without a host.
+// Values returns what the kind says about its values without a host.
 func Values() plan.Kinds {
 	return plan.Kinds{Driver: {Same: same, Mangled: mangled, Lifetime: plan.Persistent}}
 }
@@ -106,8 +106,8 @@ func same(t plan.Target, a, b plan.Value) bool {
 	return a == b || f == next && IsUsual(a) && IsUsual(b)
 }
 
-// mangled says that something of Berth's stands in a file that was changed since, or in one that a
-// crash left half made.
+// mangled reports whether v is partly Berth's: a file that was changed later and still has something of Berth's, or a
+// directory that a crash left without its file.
 func mangled(t plan.Target, v, recorded plan.Value) bool {
 	if v == absent && recorded == bare {
 		return true
@@ -119,13 +119,13 @@ func mangled(t plan.Target, v, recorded plan.Value) bool {
 	return back(t, recorded, now) != v
 }
 
-// Undone is the text of a file once its entry in the journal is put back, given what it has now.
+// Undone returns the text of a file that has the text now, once its entry in the journal is restored.
 func Undone(t plan.Target, recorded plan.Value, now string) string {
 	text, _ := unquoted(back(t, recorded, now))
 	return text
 }
 
-// back is what a file becomes on the way back to a recorded value, given what it has now.
+// back returns the value that restoring recorded gives to a file that has the text now.
 func back(t plan.Target, recorded plan.Value, now string) plan.Value {
 	before, there := unquoted(recorded)
 	f, tokens := aim(t)
@@ -133,7 +133,7 @@ func back(t plan.Target, recorded plan.Value, now string) plan.Value {
 	switch f {
 	case bootargs.FormEntry, bootargs.FormLabels, bootargs.FormPlain:
 		file = bootargs.Changed("", before, f, tokens)
-	case bootargs.FormOwn: // without the text that Berth wrote, another program's is left
+	case bootargs.FormOwn: // without Berth's text the file is another program's
 		return quoted(now)
 	}
 	text, left := file.Undo(now)

@@ -12,10 +12,9 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Aside writes memory nodes beside a caller that must not wait: on cgroup v2 the kernel moves pages
-// before such a write ends. One write is made at a time; the caller is answered apply.ErrDeferred,
-// and finds the value at a later look. It is safe for concurrent use. A nil Aside writes nothing: its
-// caller does, and waits.
+// Aside writes memory nodes in the background for a caller that must not wait: on cgroup v2 the kernel moves pages
+// before such a write ends. It makes one write at a time. The caller gets apply.ErrDeferred, and finds the value at a
+// later check. Aside is safe for concurrent use. A nil Aside makes its caller write, and wait.
 type Aside struct {
 	mu      sync.Mutex
 	may     func(group string, to cpuset.Set) error
@@ -25,7 +24,7 @@ type Aside struct {
 	all     sync.WaitGroup
 }
 
-// written is the last write to a group that has not ended, or failed.
+// written is the last write to a group that has not ended, or that failed.
 type written struct {
 	id    plan.Identity
 	value cgroup.Value
@@ -33,19 +32,19 @@ type written struct {
 	err   error
 }
 
-// NewAside returns an Aside. May is nil where the memory nodes of a group may become these now, else
-// says what is in the way; it does not wait. It is asked where a write would change what the group has: to give it
-// more nodes takes the kernel as long as threads are in it, too.
+// NewAside returns an Aside. may returns nil if a group may have the memory nodes now, otherwise an error that says
+// what prevents it; may must not wait. Aside calls may if a write would change the nodes in effect. Additional nodes
+// take the kernel as long as fewer nodes while the group has threads.
 func NewAside(may func(group string, to cpuset.Set) error) *Aside {
 	return &Aside{may: may, at: map[string]*written{}}
 }
 
-// Kinds is like the function of that name, with memory nodes written by the Aside.
+// Kinds is like the function Kinds, but the Aside writes memory nodes.
 func (a *Aside) Kinds(host Host, units Units) apply.Kinds {
 	return kindsOf(knownHost{host, pages.Live(host.Root())}, units, a)
 }
 
-// AtOnce waits for the writes under way. From then on the caller writes, and waits, and may is asked,
+// AtOnce waits for the writes under way. From then on the caller itself writes, and waits. It calls the given may,
 // which may wait, too.
 func (a *Aside) AtOnce(may func(group string, to cpuset.Set) error) {
 	if a == nil {
@@ -64,9 +63,8 @@ func (a *Aside) Wait() {
 	}
 }
 
-// mayChange is apply.ErrDeferred, with what is in the way, where a write would change the memory nodes that a
-// group has, and may not now. On cgroup v1 a group may get more of them at any time, where no page moves and no
-// policy is rebound to other nodes.
+// mayChange returns apply.ErrDeferred if a write would change the memory nodes in effect and may refuses that now. On
+// cgroup v1 a group may get more nodes at any time if no page moves and no policy is rebound to other nodes.
 func (a *Aside) mayChange(host Host, g *cgroup.Group, v cgroup.Value) error {
 	if a == nil {
 		return nil
@@ -94,7 +92,7 @@ func (a *Aside) mayChange(host Host, g *cgroup.Group, v cgroup.Value) error {
 	return nil
 }
 
-// nodesOf returns the memory nodes that a value of a group means.
+// nodesOf returns the memory nodes that a value means for a group.
 func nodesOf(host Host, g *cgroup.Group, v cgroup.Value) (cpuset.Set, error) {
 	to, inherits, err := v.List()
 	if err != nil || !inherits {
@@ -108,8 +106,8 @@ func nodesOf(host Host, g *cgroup.Group, v cgroup.Value) (cpuset.Set, error) {
 	return above.EffectiveMems()
 }
 
-// put writes a value beside the caller, unless one is being written to the group. The error is that of
-// an earlier write of the same value, else apply.ErrDeferred.
+// put starts a write in the background unless a write to the group is under way. It returns the error of an earlier
+// write of the same value, otherwise apply.ErrDeferred.
 func (a *Aside) put(host knownHost, id plan.Identity, group string, v cgroup.Value) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +124,7 @@ func (a *Aside) put(host knownHost, id plan.Identity, group string, v cgroup.Val
 	return fmt.Errorf("%w: the kernel moves pages before the write of %s ends", apply.ErrDeferred, v)
 }
 
-// end takes how a write ended. The next look finds what was written.
+// end records the result of a write. The next check finds the written value.
 func (a *Aside) end(group string, w *written, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,7 +133,7 @@ func (a *Aside) end(group string, w *written, err error) {
 	}
 }
 
-// write writes to the group of an identity, and to no other one of its name.
+// write writes to the group with an identity. It refuses another group of the same name.
 func (a *Aside) write(host knownHost, id plan.Identity, group string, v cgroup.Value) error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -151,7 +149,7 @@ func (a *Aside) write(host knownHost, id plan.Identity, group string, v cgroup.V
 	if Identity(now) != id {
 		return fmt.Errorf("%w: it is %s, the value is for %s", apply.ErrGone, Identity(now), id)
 	}
-	if err := a.mayChange(host, g, v); err != nil { // Another write may have taken its time.
+	if err := a.mayChange(host, g, v); err != nil { // An earlier write may have lasted long.
 		return err
 	}
 	if err := mayMove(host, g, v); err != nil {
@@ -161,7 +159,7 @@ func (a *Aside) write(host knownHost, id plan.Identity, group string, v cgroup.V
 	return err
 }
 
-// takes says whether a value is to be written beside the caller.
+// takes reports whether a value has to be written in the background.
 func (a *Aside) takes(k cgroup.Knob) bool {
 	if a == nil || k != cgroup.KnobMems {
 		return false

@@ -9,19 +9,18 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// IsBudget says that a target is the budget of a group for real-time threads.
+// IsBudget reports whether a target is the budget of a group for real-time threads.
 func IsBudget(t plan.Target) bool { return IsGroup(t) && Knob(t) == cgroup.KnobRTRuntime }
 
-// How often, and how far apart, a refused budget is written. A group that was removed counts among
-// those below the one above until the kernel released it, some milliseconds later
-// (cpu_cgroup_css_released in kernel/sched/core.c): so the write right after a restart of a unit is
-// refused.
+// budgetTries is how often a refused budget is written, and budgetPause the time between attempts. A removed group
+// still counts under its parent until the kernel released it some milliseconds later (cpu_cgroup_css_released in
+// kernel/sched/core.c). The kernel therefore refuses a write right after a restart of a unit.
 const (
 	budgetTries = 100
 	budgetPause = 10 * time.Millisecond
 )
 
-// putBudget writes a budget for real-time threads.
+// putBudget writes a budget for real-time threads. It tries again while the kernel refuses it.
 func putBudget(g *cgroup.Group, v cgroup.Value) error {
 	err := put(g, cgroup.KnobRTRuntime, v)
 	for n := 1; n < budgetTries && errors.Is(err, syscall.EINVAL); n++ {

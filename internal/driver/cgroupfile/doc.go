@@ -1,45 +1,42 @@
-// Package cgroupfile is the driver of the files of control groups: limits and bursts,
-// CPUs and memory nodes, partitions, precedence. It has two kinds of target, which differ in who writes.
+// Package cgroupfile is the driver of the files of control groups: limits and bursts, CPUs and memory nodes,
+// partitions, precedence. It has two kinds of target, which differ in the writer.
 //
 //	cgroup   the object is a group's path relative to the root of each hierarchy, the
-//	         knob a cgroup.Knob; the file is written
-//	systemd  the same, where the last element of the path names a unit of systemd and
-//	         the knob is a list or, on v2, the precedence: systemd is asked, since it would undo at the next
-//	         daemon-reload what is written behind its back. One before 252 knows no idle
-//	         units and does not undo them: then the file is written
+//	         knob a cgroup.Knob. The driver writes the file.
+//	systemd  the same, but the last element of the path names a systemd unit, and the knob
+//	         is a list or, on v2, the precedence. The driver asks systemd, which would undo
+//	         a direct write at its next daemon-reload. A systemd before 252 knows no idle
+//	         units and does not undo them: then the driver writes the file.
 //
-// Both describe the same place, so the journal has one entry for it, and the entry
-// knows by which way it was written. The values are those of package cgroup, the same
-// on v1 and v2. The identity is the group's directory in the hierarchy of the knob.
+// Both kinds describe the same file, so the journal has one entry for it, which also names the kind of the write. The
+// values are those of package cgroup, the same on v1 and v2. The identity is the group's directory in the hierarchy of
+// the knob.
 //
-// A write is read back, and what the kernel makes of it counts. For CPUs and memory
-// nodes that is a second file, because cgroup v2 takes any list and silently uses
-// another one.
+// The driver reads every write back, and reports what the kernel made of it. For CPUs and memory nodes it also reads a
+// second file, because cgroup v2 accepts any list and may silently use another one.
 //
-// From idle to a weight it takes two writes, and a crash may leave the kernel's default weight
-// between them. Of a group that Berth has, or had, idle that is Berth's value
-// (plan.Kind.Mangled): no writer can give such a group another weight
-// before it has that one.
+// A change from idle to a weight takes two writes, and a crash may leave the kernel's default weight between them. If
+// Berth has, or had, the group idle, that default is Berth's value (plan.Kind.Mangled). No other writer can give an
+// idle group another weight without first setting this default.
 //
-// A change of a group's CPUs has a side effect on some kernels: before Linux 6.2 threads
-// lose the affinity that they gave themselves. It is journaled before the write (Note) and
-// given back after it (GiveBack), within the CPUs that the group has then. Which kernel it
-// is shows after the first write: one that keeps affinities is left to itself from then on.
+// On kernels before Linux 6.2, a change of a group's CPUs has a side effect: threads lose the affinity that they set
+// themselves. The driver journals the affinity before the write (Note) and restores it afterwards (GiveBack), within
+// the group's new CPUs. The first write shows whether the kernel retains affinities; if it does, the driver stops
+// doing this.
 //
-// A partition takes its CPUs from every other group: what that costs is noted of all threads of
-// the host but those that no program can move, and given back when it is none any more. The
-// kernel takes a partition that it cannot make, and says so in its file: that text is Berth's
-// value, too (plan.Kind.Mangled), so that it is put back.
+// A partition takes its CPUs from every other group. The driver journals the affinities of all threads of the host,
+// except threads that no program can move, and restores them when the partition ends. The kernel accepts a partition
+// that it cannot make, and says so in the file. That text is Berth's value, too (plan.Kind.Mangled), so that it is
+// restored.
 //
-// systemd may have a value on record also of a group whose file is written, because a
-// container runtime put it there (Properties). A rollback takes it out of the record.
+// systemd may also have a record of a value whose file the driver writes, because a container runtime set it there
+// (Properties). A rollback removes the value from systemd's record.
 //
-// A list that systemd was asked for is a property of the unit until the next boot, and
-// outlives the group: a service that restarts, or is started again, has a new group with
-// the same list. So an entry stays as long as systemd may have the list (plan.Kind.Recurs).
+// A list that systemd was asked for is a property of the unit until the next boot, and outlives the group. A service
+// that restarts, or is started again, has a new group with the same list. The journal entry therefore stays as long as
+// systemd may have the list (plan.Kind.Recurs).
 //
-// One original cannot be put back to the letter: on cgroup v2 the kernel does not let
-// anybody empty cpuset.cpus or cpuset.mems while processes are in the group. Then the
-// list of all that the machine can ever have is written, which has the same effect now
-// and later, and counts as the original.
+// One original cannot be restored exactly: on cgroup v2 the kernel lets nobody empty cpuset.cpus or cpuset.mems while
+// processes are in the group. The driver then writes the list of everything that the machine can ever have. That list
+// has the same effect now and later, and counts as the original.
 package cgroupfile

@@ -14,30 +14,30 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Host opens groups, and files of the host that they are on. *cgroup.Host is one.
+// Host opens groups, and the files of the host. *cgroup.Host is a Host.
 type Host interface {
 	Group(path string, of ...cgroup.Controller) (*cgroup.Group, error)
 	Root() *hostfs.Root
 }
 
-// Units has systemd write the lists of its units, so that it does not undo them.
+// Units has systemd write the lists of its units, because systemd would undo direct writes.
 type Units interface {
-	// SetList sets CPUs or memory nodes of a unit until the next boot, and returns
-	// when systemd has done it. With cgroup.Inherit systemd forgets them; the file
-	// is left to the caller. One that is asked later returns apply.ErrDeferred.
+	// SetList sets CPUs or memory nodes of a unit until the next boot, and returns when systemd has done it. With
+	// cgroup.Inherit systemd forgets the list; the caller writes the file. An implementation that asks systemd later
+	// returns apply.ErrDeferred.
 	SetList(unit string, k cgroup.Knob, v cgroup.Value) error
 }
 
 // Weights is a Units that also sets the precedence of a unit.
 type Weights interface {
-	// SetWeight sets it until the next boot, and returns when systemd has written the
-	// files of the group. One that is asked later returns apply.ErrDeferred, and a
-	// systemd without idle units ErrNoIdle.
+	// SetWeight sets the precedence of a unit until the next boot, and returns when systemd has written the files of
+	// the group. An implementation that asks systemd later returns apply.ErrDeferred. A systemd without idle units is
+	// ErrNoIdle.
 	SetWeight(unit string, v cgroup.Value) error
 }
 
-// Kinds returns the two kinds of target for the groups of a host. Without units, nil,
-// targets of the kind systemd are not written: ErrNoUnits.
+// Kinds returns the two kinds of target for the groups of a host. If units is nil, a write of the kind systemd is
+// ErrNoUnits.
 func Kinds(host Host, units Units) apply.Kinds {
 	return kindsOf(knownHost{host, pages.Live(host.Root())}, units, nil)
 }
@@ -51,7 +51,7 @@ func kindsOf(host knownHost, units Units, aside *Aside) apply.Kinds {
 	return kinds
 }
 
-// knownHost is a host, and what is known of processes that do not answer.
+// knownHost is a host and the state of its kernel: processes that do not answer.
 type knownHost struct {
 	Host
 
@@ -61,7 +61,7 @@ type knownHost struct {
 type opener struct {
 	host     knownHost
 	units    Units
-	aside    *Aside // nil where the caller waits for every write
+	aside    *Aside // nil if the caller waits for every write
 	affinity affinity
 }
 
@@ -70,14 +70,14 @@ func (o *opener) Open(call apply.Call) apply.Driver {
 	return &groups{opener: o, call: call, open: make(map[string]*cgroup.Group)}
 }
 
-// groups is the driver. It keeps the groups of one call open, each opened once: all of
-// its reads and writes then mean the same directory.
+// groups is the driver. It opens each group once per call, so that all reads and writes of the call use the same
+// directory.
 type groups struct {
 	*opener
 
 	call apply.Call
 	open map[string]*cgroup.Group
-	// unreached is why systemd could not be asked for its records, nil while it could.
+	// unreached is the error of a failed attempt to reach systemd, nil if there was none.
 	unreached error
 }
 
@@ -93,7 +93,7 @@ func (s *groups) get(path string) (*cgroup.Group, error) {
 	return g, nil
 }
 
-// drop has the group of a path opened anew by the next get.
+// drop makes the next get open the group of a path again.
 func (s *groups) drop(path string) {
 	if g := s.open[path]; g != nil {
 		_ = g.Close() // every write was read back
@@ -111,8 +111,7 @@ func (s *groups) Close() error {
 	return errors.Join(errs...)
 }
 
-// Read returns the value that was written, which is not always in effect, and the
-// identity of the group.
+// Read returns the written value, which is not always in effect, and the identity of the group.
 func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	g, err := s.get(t.Object)
 	if err != nil {
@@ -126,8 +125,7 @@ func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return plan.Value(v), Identity(id), classify(err)
 }
 
-// read returns the value of a target. A unit's group may lack the controller until
-// systemd is asked for a value.
+// read returns the value of a target. A unit's group may lack the controller until systemd is asked for a value.
 func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
 	v, err := g.Read(Knob(t))
 	if (t.Driver == UnitDriver || isPartition(t)) && errors.Is(err, cgroup.ErrNoController) {
@@ -157,9 +155,9 @@ func (s *groups) Write(c plan.Change) (plan.Value, error) {
 	return plan.Value(effective), classify(err)
 }
 
-// Attainable is apply.Attainer: see cgroup.Group.Attainable. To inherit is tried
-// first, and counts as attained where all CPUs or nodes had to be written instead. Of CPUs it writes
-// none of a partition beside the group, and then to inherit counts as attained only once it does.
+// Attainable implements apply.Attainer: see cgroup.Group.Attainable. For cgroup.Inherit, the write first tries to
+// inherit; where it had to list all CPUs or nodes, the list counts as restored. The value to write leaves out CPUs of
+// a sibling partition; then Inherit counts as restored only once the group has all CPUs.
 func (s *groups) Attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
 	g, err := s.get(t.Object)
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *groups) Attainable(t plan.Target, v plan.Value) (write, stands plan.Val
 	return write, stands
 }
 
-// Locate is apply.Locator.
+// Locate implements apply.Locator.
 func (s *groups) Locate(t plan.Target, v plan.Value) string {
 	g, err := s.get(t.Object)
 	if err != nil {
@@ -190,8 +188,8 @@ func (s *groups) Locate(t plan.Target, v plan.Value) string {
 	return dir.Path() + "/" + name
 }
 
-// Encode is apply.Encoder: v1 has a file for each number of a limit, and a burst's takes no period.
-// A precedence may take two files.
+// Encode implements apply.Encoder: v1 has a file for each number of a limit, and the file of a burst has no period. A
+// precedence may need two files.
 func (s *groups) Encode(t plan.Target, v plan.Value) (text string, takes bool) {
 	g, err := s.get(t.Object)
 	if err != nil || Knob(t) == cgroup.KnobPrecedence {
@@ -201,7 +199,7 @@ func (s *groups) Encode(t plan.Target, v plan.Value) (text string, takes bool) {
 	return strings.TrimSuffix(text, "\n"), err == nil
 }
 
-// put writes a value, as it is encoded for the group's version.
+// put writes a value, encoded for the group's cgroup version.
 func put(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	dir, file, content, err := g.Encode(k, v)
 	if err != nil {
@@ -210,7 +208,7 @@ func put(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	return hostwrite.Existing(dir, file, content)
 }
 
-// classify marks the errors of a vanished group.
+// classify wraps an error in apply.ErrGone if it means that the group is gone.
 func classify(err error) error {
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, hostfs.ErrGone) {
 		return fmt.Errorf("%w: %w", apply.ErrGone, err)

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// writeList writes CPUs or memory nodes, to the file or through systemd, and reads
-// back both what stands and what the kernel makes of it: v2 takes any list and
-// silently uses another one where it has nothing in common with the group above.
+// writeList writes CPUs or memory nodes, to the file or through systemd. It reads back the file and the CPUs or nodes
+// in effect: v2 accepts any list, and silently uses another one if the list and the group above have nothing in
+// common.
 func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
 	written, err := s.putList(g, c)
@@ -52,8 +52,8 @@ func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error)
 	return stands, nil
 }
 
-// putList returns the value that it wrote: to a group with processes that is to inherit
-// again the kernel does not give that back, but what is as good.
+// putList returns the value that it wrote. If a group with processes has to inherit again, the kernel may refuse that,
+// and putList writes an equivalent list.
 func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, unit, v := Knob(c.Target), Unit(c.Target), cgroup.Value(c.Value)
 	if err := s.mayPut(g, k, v); err != nil {
@@ -66,23 +66,23 @@ func (s *groups) putList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 		if err := s.setList(unit, k, v); err != nil || v != cgroup.Inherit {
 			return v, err
 		}
-		// systemd forgets the list and leaves it in the file, which is no writer's now.
+		// systemd forgets the list but leaves it in the file, which belongs to no writer now.
 	}
 	if s.aside.takes(k) {
 		if all := g.Unlimited(k); v == cgroup.Inherit && all != v && cgroup.Populated(g) && cgroup.Same(k, cgroup.Value(c.From), all) {
-			return all, nil // it stands: beside the caller it would be written again at each look
+			return all, nil // in effect: Aside would write it again at each check
 		}
 		return v, s.aside.put(s.host, c.ID, c.Object, v)
 	}
 	v, err := putOrAll(g, k, v)
-	if unit != "" && errors.Is(err, fs.ErrNotExist) { // it took the controller away, and the file with it
+	if unit != "" && errors.Is(err, fs.ErrNotExist) { // systemd removed the controller, and the file with it
 		v, err = cgroup.Inherit, nil
 	}
 	return v, err
 }
 
-// setList has systemd write a list. One that did not answer before is not asked again in the same call: it may be one
-// that hangs.
+// setList has systemd write a list. If systemd did not answer before in this call, setList does not ask again: systemd
+// may hang.
 func (s *groups) setList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	if s.unreached != nil {
 		return s.unreached
@@ -92,8 +92,8 @@ func (s *groups) setList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return err
 }
 
-// mayPut says what is in the way of a list, nil for nothing: for CPUs, that the group has become a
-// partition meanwhile; for memory nodes, what the kernel would do with pages.
+// mayPut returns the error that prevents the write of a list, or nil. For CPUs the group may have become a partition.
+// For memory nodes the kernel might move pages at a bad time, or forever (mayChange, mayMove).
 func (s *groups) mayPut(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	if k == cgroup.KnobCPUs {
 		return NotAPartition(g)
@@ -104,10 +104,11 @@ func (s *groups) mayPut(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) error {
 	return mayMove(s.host, g, v)
 }
 
-// mayMove is pages.ErrRealTime or pages.ErrStuck where a write of memory nodes may never end. Where it changes what the
-// group has, the kernel takes the lock of the memory map of each process in it and below, on both versions, for more
-// nodes too, while whoever else changes or joins a cpuset waits (mpol_rebind_mm in mm/mempolicy.c). And it moves pages,
-// even if the group gets more nodes than before; on cgroup v1 only where cpuset.memory_migrate says so.
+// mayMove returns pages.ErrRealTime or pages.ErrStuck if a write of memory nodes may never end. If the write changes
+// the nodes in effect, the kernel takes the lock of the memory map of each process in the group and below
+// (mpol_rebind_mm in mm/mempolicy.c). It does so on both versions, for additional nodes too, while every other program
+// that changes or joins a cpuset waits. It also moves pages, even if the group gets more nodes than before; on cgroup
+// v1 only if cpuset.memory_migrate is set.
 func mayMove(host knownHost, g *cgroup.Group, v cgroup.Value) error {
 	has, same, err := g.InEffect(cgroup.KnobMems, v)
 	if err != nil {
@@ -128,17 +129,17 @@ func mayMove(host knownHost, g *cgroup.Group, v cgroup.Value) error {
 	return nil
 }
 
-// answer is pages.ErrStuck where a process of a group or below it does not answer. On cgroup v1 the processes are those
-// of the hierarchy of cpusets.
+// answer returns pages.ErrStuck if a process of the group or below does not answer. On cgroup v1 the processes are
+// those in the hierarchy of cpusets.
 func answer(host knownHost, g *cgroup.Group) error {
-	all, _, err := cgroup.ProcessesOf(g, cgroup.CPUSet) // Those of other pid namespaces cannot be asked.
+	all, _, err := cgroup.ProcessesOf(g, cgroup.CPUSet) // Processes of other pid namespaces cannot be asked.
 	if err != nil {
 		return err
 	}
 	return pages.AllAnswer(host.kernel, all)
 }
 
-// putOrAll writes a value, or all CPUs or memory nodes where the kernel does not let the group inherit.
+// putOrAll writes a value. If the kernel does not let the group inherit, it writes all CPUs or memory nodes.
 func putOrAll(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) (cgroup.Value, error) {
 	err := put(g, k, v)
 	if v == cgroup.Inherit && errors.Is(err, syscall.ENOSPC) {
@@ -150,8 +151,8 @@ func putOrAll(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) (cgroup.Value, err
 	return v, err
 }
 
-// explainList adds what is in the way to an answer of the kernel that depends on
-// the value. Any other error comes back as it is.
+// explainList adds the obstacles to an error of the kernel that depends on the value. It returns any other error
+// unchanged.
 func explainList(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err error) error {
 	if errors.Is(err, apply.ErrDeferred) {
 		return err

@@ -13,8 +13,8 @@ import (
 // ErrPartition says that a group is a cpuset partition.
 var ErrPartition = errors.New("is a cpuset partition: a write to its list could end it")
 
-// NotAPartition is ErrPartition for a group that is one. Before cgroup v2, and without a file that says
-// so, a group is none.
+// NotAPartition returns ErrPartition if a group is a partition. On cgroup v1, and without the file
+// cpuset.cpus.partition, no group is a partition.
 func NotAPartition(g *cgroup.Group) error {
 	if kind, err := g.Read(cgroup.KnobPartition); err == nil && kind != cgroup.Member && kind != "" {
 		return fmt.Errorf("%s %w (%s is %q)", g.Path(), ErrPartition, cgroup.KnobPartition, string(kind))
@@ -22,17 +22,17 @@ func NotAPartition(g *cgroup.Group) error {
 	return nil
 }
 
-// isPartition says that a target belongs to the partitions of CPU sets.
+// isPartition reports whether a target is one of the two partition knobs.
 func isPartition(t plan.Target) bool { return IsPartition(t) || IsExclusive(t) }
 
-// IsPartition says that a target makes a group a partition.
+// IsPartition reports whether a target makes a group a partition.
 func IsPartition(t plan.Target) bool { return IsGroup(t) && Knob(t) == cgroup.KnobPartition }
 
-// IsExclusive says that a target has the CPUs that partitions may take.
+// IsExclusive reports whether a target is the CPUs that partitions may take.
 func IsExclusive(t plan.Target) bool { return IsGroup(t) && Knob(t) == cgroup.KnobExclusive }
 
-// writePartition makes a group a partition or none, or sets what partitions may take, and reads
-// back what the kernel made of that: it takes a partition that it cannot make.
+// writePartition makes or ends a partition, or sets the CPUs that partitions may take. It reads the result back,
+// because the kernel accepts a partition that it cannot make.
 func (s *groups) writePartition(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
 	err := put(g, k, wanted)
@@ -56,8 +56,7 @@ func (s *groups) writePartition(g *cgroup.Group, c plan.Change) (cgroup.Value, e
 	return stands, nil
 }
 
-// hasItsCPUs says that a partition has the CPUs that it was given: ErrNotEffective where it has
-// others.
+// hasItsCPUs returns ErrNotEffective if a partition has other CPUs than it was given.
 func hasItsCPUs(g *cgroup.Group) error {
 	list, err := g.Read(cgroup.KnobCPUs)
 	if err != nil {

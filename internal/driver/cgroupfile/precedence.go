@@ -11,11 +11,11 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// mostWrites is how many writes a precedence takes: from idle to a weight.
+// mostWrites is the number of writes from idle to a weight.
 const mostWrites = 2
 
-// writePrecedence writes a precedence, to the files or through systemd, and reads back what
-// stands. Between its two writes the group has the default weight: see leftByIdle.
+// writePrecedence writes a precedence, to the files or through systemd, and reads it back. Between its two writes the
+// group has the default weight: see leftByIdle.
 func (s *groups) writePrecedence(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	if unit := Unit(c.Target); unit != "" {
 		return s.askPrecedence(g, c, unit)
@@ -23,7 +23,7 @@ func (s *groups) writePrecedence(g *cgroup.Group, c plan.Change) (cgroup.Value, 
 	return s.writeWeight(g, c)
 }
 
-// writeWeight writes it to the files.
+// writeWeight writes a precedence to the files.
 func (s *groups) writeWeight(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	wanted, stands := cgroup.Value(c.Value), cgroup.Value(c.From)
 	for range mostWrites {
@@ -47,9 +47,9 @@ func (s *groups) writeWeight(g *cgroup.Group, c plan.Change) (cgroup.Value, erro
 	return stands, fmt.Errorf("wrote %s, the kernel has %s: %w", wanted, stands, apply.ErrNotEffective)
 }
 
-// askPrecedence has systemd write it, which would otherwise write its own weight again at the
-// next daemon-reload, and end what is idle with it. A systemd that knows no idle units does
-// neither: the files are written then, also back, when it was asked for a weight.
+// askPrecedence has systemd write the precedence. Otherwise systemd would write its own weight at the next
+// daemon-reload, and end idle with it. A systemd without idle units does neither. Then the driver writes the files,
+// and it also does so if the group is still idle after systemd was asked for a weight.
 func (s *groups) askPrecedence(g *cgroup.Group, c plan.Change, unit string) (cgroup.Value, error) {
 	weights, ok := s.units.(Weights)
 	if !ok {

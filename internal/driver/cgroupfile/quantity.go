@@ -10,9 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// writeQuantity writes a quota or a burst. The value goes out at the period in force
-// where one is the other doubled, which leaves quota, period and burst of the group in
-// one scale.
+// writeQuantity writes a quota or a burst. If the ratio of the new and the present period is a power of two, it writes
+// the value at the present period. Quota, period and burst of the group then have one scale.
 func (s *groups) writeQuantity(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, value := Knob(c.Target), cgroup.Value(c.Value)
 	if _, period, err := cgroup.Value(c.From).Pair(); err == nil {
@@ -32,7 +31,7 @@ func (s *groups) writeQuantity(g *cgroup.Group, c plan.Change) (cgroup.Value, er
 	return stands(g, k, value)
 }
 
-// stands reads back what was written.
+// stands reads a value back after a write.
 func stands(g *cgroup.Group, k cgroup.Knob, value cgroup.Value) (cgroup.Value, error) {
 	effective, err := g.Read(k)
 	if err != nil {
@@ -44,8 +43,8 @@ func stands(g *cgroup.Group, k cgroup.Knob, value cgroup.Value) (cgroup.Value, e
 	return effective, nil
 }
 
-// burstAtStake returns what stands before a write to cpu.max that may cost the
-// group its burst, and nothing for any other write.
+// burstAtStake returns the bandwidth before a write to cpu.max, which may cost the group its burst. It returns nothing
+// for any other write.
 func burstAtStake(g *cgroup.Group, k cgroup.Knob) (cgroup.Bandwidth, error) {
 	if k != cgroup.KnobMax {
 		return cgroup.Bandwidth{}, nil
@@ -53,20 +52,16 @@ func burstAtStake(g *cgroup.Group, k cgroup.Knob) (cgroup.Bandwidth, error) {
 	return g.Bandwidth()
 }
 
-// keepBurst puts a burst back that the write to cpu.max divided by 1000. That is
-// what cgroup v2 kernels do from 5.14 on without the fix of 2024: cpu_max_write()
-// takes the burst in force, in microseconds, and hands it to
-// tg_set_cfs_bandwidth(), which takes nanoseconds. Any other burst than exactly
-// that one is another writer's and is left alone, as is every burst on a kernel
-// with the fix, and on v1, which has a file for each number.
+// keepBurst restores a burst that a write to cpu.max divided by 1000. cgroup v2 kernels do that from 5.14 on, without
+// the fix of 2024: cpu_max_write() reads the present burst in microseconds and passes it to tg_set_cfs_bandwidth(),
+// which expects nanoseconds. Only exactly that burst is the kernel's fault; any other burst is another writer's and
+// stays. Every burst stays on a kernel with the fix, and on v1, which has a file for each number.
 //
-// It is not a change of Berth's and has no record in the journal: it restores
-// what stood an instant ago. A burst that has an entry is known to the journal
-// divided, too, for a crash before this.
+// The restored burst is not a change of Berth's and has no journal entry: it was in effect an instant ago. The journal
+// also recognizes the divided value of a burst that has an entry, in case of a crash before the burst is restored.
 //
-// The kernels with the fault also take a quota below the burst, because they
-// compare it with the divided one. The burst cannot be put back then. So the
-// quota is taken back, and the answer is the one of every other kernel.
+// The kernels with the fault also accept a quota below the burst, because they compare it with the divided burst. Then
+// the burst cannot be restored. keepBurst rolls the quota back and returns the error that other kernels return.
 func (s *groups) keepBurst(g *cgroup.Group, before cgroup.Bandwidth) error {
 	if before.Burst == 0 {
 		return nil

@@ -9,31 +9,30 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Properties are Units that also know what systemd itself has on record for the groups of
-// its units, and writes again at every daemon-reload. A container runtime with the systemd
-// driver puts its answers there, too.
+// Properties are Units that also know the values that systemd has on record for the groups of its units. systemd
+// writes them again at every daemon-reload. A container runtime with the systemd driver sets its values there, too.
 type Properties interface {
-	// MayRecord says, without asking systemd, whether it may have a knob of a group on
-	// record.
+	// MayRecord reports, without asking systemd, whether systemd may have a knob of a group on record.
 	MayRecord(group string, k cgroup.Knob) bool
-	// Property returns the value on record for a knob of a group. It says false where
-	// there is none, or none that a container runtime puts there. The error matches
-	// ErrNoUnits when systemd cannot be reached, as that of SetProperty does.
+	// Property returns the value on record for a knob of a group. recorded is false if there is none, or if a
+	// container runtime does not set such a value. The error matches ErrNoUnits if systemd cannot be reached;
+	// SetProperty does the same.
 	Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
-	// SetProperty replaces it until the next boot. systemd writes a quota to the file at
-	// once, rounded to what it can keep.
+	// SetProperty replaces the value on record until the next boot. systemd writes a quota to the file at once,
+	// rounded to what it can store.
 	SetProperty(group string, k cgroup.Knob, v cgroup.Value) error
 }
 
-// Origins are Units that are asked, before a list of a group is changed, what systemd has on record
-// for it: see Properties.Property. The error may be apply.ErrDeferred as well.
+// Origins are Units that know what systemd has on record for a list of a group (see Properties.Property). The driver
+// asks before it changes the list. The error may also be apply.ErrDeferred.
 type Origins interface {
 	Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
 }
 
-// Original is apply.Originator. A unit that was to inherit again has all CPUs or memory nodes by name,
-// since the kernel takes no empty list from a group with processes (ENOSPC of validate_change in
-// kernel/cgroup/cpuset.c). That is no list of systemd's; put back through systemd it would become one.
+// Original implements apply.Originator. A unit whose list was reset to inherit may have all CPUs or memory nodes by
+// name. The kernel does not accept an empty list for a group with processes (ENOSPC of validate_change in
+// kernel/cgroup/cpuset.c). systemd does not have that list; restoring it through systemd would add it to systemd's
+// record.
 func (s *groups) Original(t plan.Target, found plan.Value) (plan.Value, error) {
 	origins, ok := s.units.(Origins)
 	if k := Knob(t); !ok || t.Driver != UnitDriver || k.Controller() != cgroup.CPUSet {
@@ -55,9 +54,8 @@ func (s *groups) Original(t plan.Target, found plan.Value) (plan.Value, error) {
 	return found, nil
 }
 
-// Recorded is apply.Recorder. Without a quota systemd knows no period either: it is that
-// of like. A systemd that cannot be reached is not asked again in the same call: it may be one
-// that hangs, and every question would wait for it.
+// Recorded implements apply.Recorder. Without a quota systemd has no period either; then the period is that of like.
+// If systemd cannot be reached, this call does not ask again: systemd may hang, and every question would wait for it.
 func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, error) {
 	properties, ok := s.units.(Properties)
 	if !ok || !properties.MayRecord(t.Object, Knob(t)) {
@@ -78,7 +76,7 @@ func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, err
 	return plan.Value(v), recorded, nil
 }
 
-// SetRecorded is apply.Recorder.
+// SetRecorded implements apply.Recorder.
 func (s *groups) SetRecorded(t plan.Target, v plan.Value) (stands bool, err error) {
 	properties, ok := s.units.(Properties)
 	if !ok {
@@ -109,9 +107,8 @@ func (s *groups) SetRecorded(t plan.Target, v plan.Value) (stands bool, err erro
 	return has != cgroup.Inherit, classify(err)
 }
 
-// beforeRecord returns what stands before systemd writes a quota, for keepBurst, and the
-// identity of the group: another one may have its name afterwards. It returns nothing for a
-// list.
+// beforeRecord returns the bandwidth before systemd writes a quota, for keepBurst, and the identity of the group:
+// another group may have its name afterwards. It returns nothing for a list.
 func (s *groups) beforeRecord(t plan.Target) (before cgroup.Bandwidth, id hostfs.ID, err error) {
 	if Knob(t) != cgroup.KnobMax {
 		return before, id, nil
@@ -127,7 +124,7 @@ func (s *groups) beforeRecord(t plan.Target) (before cgroup.Bandwidth, id hostfs
 	return before, id, err
 }
 
-// noteUnreached keeps an error that says that systemd cannot be reached.
+// noteUnreached remembers an error if it says that systemd cannot be reached.
 func (s *groups) noteUnreached(err error) {
 	if errors.Is(err, ErrNoUnits) {
 		s.unreached = err

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// explain adds to the kernel's EINVAL, which says nothing, what is in the way of
-// the value. Any other error comes back as it is.
+// explain adds the obstacles to the kernel's EINVAL, which names no reason. It returns any other error unchanged.
 func (s *groups) explain(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err error) error {
 	if !errors.Is(err, syscall.EINVAL) {
 		return err
@@ -24,17 +23,16 @@ func (s *groups) explain(g *cgroup.Group, k cgroup.Knob, v cgroup.Value, err err
 	return fmt.Errorf("%w: %w", apply.ErrRefused, err)
 }
 
-// blockers says what stands in the way of a value, as far as the host shows it:
-// the burst above a quota (or the quota below a burst) and who wrote it, and on
-// v1 the group below or above whose limit forbids it. It only reads. What cannot
-// be read is left out, since an explanation must not hide the error.
+// blockers returns the obstacles to a value, as far as the host shows them. They are the burst above a quota (or the
+// quota below a burst) and its writer, and on v1 the limit of a group below or above. blockers only reads. It omits
+// what it cannot read, because an explanation must not hide the error.
 func (s *groups) blockers(g *cgroup.Group, k cgroup.Knob, v cgroup.Value) []string {
 	if k == cgroup.KnobRTRuntime {
 		return []string{"the budgets for real-time threads of a group and of those beside it have to fit into that of the group above, up to kernel.sched_rt_runtime_us, and no group may have less than those below it"}
 	}
 	n, _, err := v.Pair()
 	b, berr := g.Bandwidth()
-	if err != nil || berr != nil || n < 0 { // no quota at all is always taken
+	if err != nil || berr != nil || n < 0 { // the kernel always accepts unlimited
 		return nil
 	}
 	if k == cgroup.KnobBurst {

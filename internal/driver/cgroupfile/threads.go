@@ -13,26 +13,23 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// mostThreads bounds how many threads of a group are remembered: whoever is in the group
-// chooses how many there are.
+// mostThreads limits how many threads of a group are journaled: the workload decides how many there are.
 const mostThreads = 4096
 
-// affinity is what was found out about the affinities of threads. All calls share it.
+// affinity is what the driver learned about the affinities of threads. All calls share it.
 type affinity struct {
-	// keeps says that this kernel was seen to keep them over a change of CPUs: nothing is
-	// to be done then.
+	// keeps is true once this kernel was seen to retain affinities when CPUs change. Then there is nothing to restore.
 	keeps bool
-	// resets says that it was seen to reset them.
+	// resets is true once this kernel was seen to reset affinities.
 	resets bool
-	// problem is why they cannot be kept here, "" while nothing speaks against it.
+	// problem says why affinities cannot be preserved here, "" if no reason is known.
 	problem string
-	// before has, by group and while a change is being made, the CPUs of the groups that
-	// journaled threads were in.
+	// before has the CPUs of the groups that the journaled threads were in, by target, while a change is made.
 	before map[string]map[int]cpuset.Set
 }
 
-// Limits is apply.Limiter: why a change of CPUs may cost threads the affinity that they
-// gave themselves.
+// Limits implements apply.Limiter. It says why a change of CPUs may cost threads the affinity that they set
+// themselves.
 func (o *opener) Limits() string {
 	if o.affinity.keeps {
 		return ""
@@ -40,8 +37,8 @@ func (o *opener) Limits() string {
 	return o.affinity.problem
 }
 
-// within is what becomes of an affinity in a group that has these CPUs: where the two
-// share none the kernel lets the thread run on all of the group's.
+// within returns the affinity that results from asked in a group with these CPUs. If the two have no CPU in common,
+// the kernel lets the thread run on all CPUs of the group.
 func within(asked, group cpuset.Set) cpuset.Set {
 	if both := asked.Intersect(group); !both.IsEmpty() {
 		return both
@@ -49,8 +46,8 @@ func within(asked, group cpuset.Set) cpuset.Set {
 	return group
 }
 
-// Note is apply.SideEffects: it journals the affinities that threads gave themselves in a
-// group whose CPUs are about to change.
+// Note implements apply.SideEffects. It journals the affinities that threads set themselves in a group whose CPUs are
+// about to change.
 func (s *groups) Note(t plan.Target) error {
 	if !movesThreads(t) {
 		return nil
@@ -60,7 +57,7 @@ func (s *groups) Note(t plan.Target) error {
 	case !journaled:
 		return nil
 	case kept && len(known) > 0:
-		return s.call.KeepThreads(t, nil) // what an earlier agent noted is the kernel's to keep
+		return s.call.KeepThreads(t, nil) // this kernel retains what an earlier agent journaled
 	case kept:
 		return nil
 	}
@@ -87,13 +84,13 @@ func (s *groups) Note(t plan.Target) error {
 	return nil
 }
 
-// movesThreads says that a change of a target may cost threads their affinity.
+// movesThreads reports whether a change of a target may cost threads their affinity.
 func movesThreads(t plan.Target) bool {
 	return Knob(t) == cgroup.KnobCPUs || Knob(t) == cgroup.KnobPartition
 }
 
-// reached is the group at the top of those whose threads a change of a target reaches: a
-// partition takes its CPUs from all others.
+// reached returns the top group whose threads a change of a target reaches: a partition takes its CPUs from all other
+// groups.
 func reached(t plan.Target) string {
 	if Knob(t) == cgroup.KnobPartition {
 		return ""
@@ -101,8 +98,8 @@ func reached(t plan.Target) string {
 	return t.Object
 }
 
-// threadOf returns what the journal is to have for a thread, if that asked for an affinity
-// of its own: what it has already, or what stands now.
+// threadOf returns the journal entry of a thread, and whether the thread asked for an affinity of its own. The entry
+// is the known one while the thread still asks for it, otherwise the present affinity.
 func threadOf(known []journal.Thread, tid int, group cpuset.Set) (journal.Thread, bool) {
 	has, err := kernel.ThreadAffinity(tid)
 	if err != nil {
@@ -122,8 +119,8 @@ func threadOf(known []journal.Thread, tid int, group cpuset.Set) (journal.Thread
 	return journal.Thread{TID: tid, Start: start, CPUs: has.String(), Without: group.Difference(has).String()}, has != group
 }
 
-// stillAsks says that a thread has not given itself another affinity since it was
-// journaled: it has what becomes of that one, or what the kernel resets it to.
+// stillAsks reports whether a thread has not set another affinity since it was journaled: it has either the affinity
+// that results from the journaled one, or the CPUs to which the kernel resets it.
 func stillAsks(t journal.Thread, has, group cpuset.Set) bool {
 	asked, err := cpuset.Parse(t.CPUs)
 	return err == nil && (has == within(asked, group) || has == group)
@@ -148,22 +145,21 @@ func (s *groups) threads(g *cgroup.Group) map[int]cpuset.Set {
 	return all
 }
 
-// GiveBack is apply.SideEffects: it gives the threads of a group that were journaled their
-// affinity again, within the CPUs that the group has now, where the kernel reset it.
+// GiveBack implements apply.SideEffects. It restores the affinity of journaled threads that the kernel reset, within
+// the CPUs that the group has now.
 //
-// It infers that from what it finds: an affinity that follows from what was asked for is the
-// kernel's work, or Berth's; all CPUs of the group are a reset; anything else is what the
-// thread asked for meanwhile. A thread that asked for all of them meanwhile looks like one
-// that was reset.
+// The kernel does not report a reset, so GiveBack infers it. An affinity that results from the journaled one is the
+// kernel's work, or Berth's. All CPUs of the group are a reset. Any other affinity is a later choice of the thread. A
+// thread that has since chosen all CPUs of the group looks like a reset thread.
 //
-// A thread that asked for more than its group had shows the rest only when the group gets
-// it. Where it then has all CPUs of the group, none of which it was seen to do without,
-// that is a reset on one kernel and its own choice on the other, which would be lost for good
-// if it were narrowed. So it is left as it is until a change shows which kernel this is, or
-// until the group has one of the CPUs that it did without.
+// A thread may have asked for CPUs that its group did not have. Those CPUs show only when the group gets them. If the
+// thread then has all CPUs of the group, and none that it was seen to do without, the case is ambiguous. It is a reset
+// on one kernel and the thread's own choice on another kernel, and narrowing the affinity would lose that choice for
+// good. GiveBack therefore waits until a change shows which kernel this is, or until the group has a CPU that the
+// thread did without.
 //
-// Of partitions it infers nothing about the kernel: one that keeps the affinities of programs
-// may reset those of its own threads (see also widen).
+// GiveBack infers nothing about the kernel from a change of a partition. A kernel that retains the affinities of
+// programs may still reset the affinities of its own threads (see also widen).
 func (s *groups) GiveBack(t plan.Target) {
 	g, err := s.get(reached(t))
 	if err != nil || !movesThreads(t) {
@@ -185,14 +181,14 @@ func (s *groups) giveBack(g *cgroup.Group, t plan.Target) {
 		still = s.giveBackAll(g, t, threads)
 	}
 	if len(still) < len(threads) {
-		// What a thread has again it may give up any time: noted longer, it would be
-		// forced back into it. Best effort: the threads are there again next time.
+		// The journal forgets a thread that has its affinity back: the thread may choose another affinity, and must
+		// not be forced back. Best effort: the next change finds the same threads again.
 		_ = s.call.KeepThreads(t, still)
 	}
 }
 
-// giveBackAll gives threads their affinity again and returns those of which it is not
-// over. It finds out whether this kernel keeps affinities: then it is over for all.
+// giveBackAll restores the affinity of threads and returns the threads that must stay journaled. It also finds out
+// whether this kernel retains affinities; then it returns none.
 func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.Thread) []journal.Thread {
 	before := s.affinity.before[t.String()]
 	delete(s.affinity.before, t.String())
@@ -217,8 +213,8 @@ func (s *groups) giveBackAll(g *cgroup.Group, t plan.Target, threads []journal.T
 	return s.unfinished(t, still, kept && !reset)
 }
 
-// unfinished returns the threads of which it is not over, now that it is known whether this kernel
-// keeps affinities. A change of a partition says nothing of lists of CPUs.
+// unfinished returns the threads that must stay journaled, now that keeps is known. A change of a partition does not
+// show how the kernel treats changes of CPU lists.
 func (s *groups) unfinished(t plan.Target, still []journal.Thread, keeps bool) []journal.Thread {
 	if Knob(t) == cgroup.KnobPartition {
 		return still
@@ -229,10 +225,10 @@ func (s *groups) unfinished(t plan.Target, still []journal.Thread, keeps bool) [
 	return still
 }
 
-// widen returns what gives noted threads back the CPUs of a partition that is none any more: the kernel
-// leaves its own threads that it moved off them where they are, such as kswapd of a NUMA node. A thread
-// that was not noted is left alone, whatever it has: what it had before is not known. So one that
-// asks, while there is a partition, for all that it then sees has asked for no more.
+// widen returns a function that gives journaled threads the CPUs of an ended partition back. The kernel does not
+// return its own threads, such as the kswapd of a NUMA node, to the CPUs that it moved them off. A thread that is not
+// journaled stays as it is, because its earlier affinity is unknown. A thread that asks for all visible CPUs while the
+// partition exists therefore does not get the partition's CPUs later.
 func (s *groups) widen(top *cgroup.Group, t plan.Target) func() {
 	noted, _ := s.call.Threads(t)
 	return func() {
@@ -246,13 +242,13 @@ func (s *groups) widen(top *cgroup.Group, t plan.Target) func() {
 			should, known := asked(thread, group)
 			has, err := kernel.ThreadAffinity(thread.TID)
 			if there && known && err == nil && should.Intersects(taken) && has == should.Difference(taken) {
-				_ = hostwrite.Affinity(thread.TID, should) // best effort, as for those that the kernel reset
+				_ = hostwrite.Affinity(thread.TID, should) // best effort, as for threads that the kernel reset
 			}
 		}
 	}
 }
 
-// takenBy returns the CPUs of a partition that is none any more, and false where there is one.
+// takenBy returns the CPUs of an ended partition. It returns false if the group still is a partition.
 func (s *groups) takenBy(t plan.Target) (taken cpuset.Set, over bool) {
 	g, err := s.get(t.Object)
 	if err != nil {
@@ -270,31 +266,32 @@ func (s *groups) takenBy(t plan.Target) (taken cpuset.Set, over bool) {
 	return taken, err == nil
 }
 
-// asked is what a noted thread asked for, within a group with these CPUs, and false for one that is gone.
+// asked returns the affinity that a journaled thread asked for, within a group with these CPUs. It returns false if
+// the thread is gone.
 func asked(noted journal.Thread, group cpuset.Set) (cpuset.Set, bool) {
 	start, gone := kernel.ThreadStart(noted.TID)
 	own, err := cpuset.Parse(noted.CPUs)
 	return within(own, group), gone == nil && err == nil && start == noted.Start
 }
 
-// showsAll says that a thread which has what it asked for has all of it in this group, and
-// that the group has more: a thread that was reset would look different.
+// showsAll reports whether the group has all CPUs that the thread asked for, and more. Only then does a thread that
+// was reset look different.
 func showsAll(t journal.Thread, group cpuset.Set) bool {
 	asked, err := cpuset.Parse(t.CPUs)
 	return err == nil && asked.IsSubsetOf(group) && asked != group
 }
 
-// threadState is what was found of a thread's affinity.
+// threadState is what the driver found out about a thread's affinity.
 type threadState int
 
 const (
-	threadUnclear threadState = iota // it is gone, asked for something else, or has all in any case
-	threadKept                       // it has what it asked for
+	threadUnclear threadState = iota // it is gone, chose another affinity, or asked for all CPUs
+	threadKept                       // it has the affinity that it asked for
 	threadReset                      // it has all CPUs of its group, and did not ask for them
 	threadOpen                       // it has all CPUs of its group, and may have asked for them
 )
 
-// restoreThread gives one thread its affinity again, within the CPUs of its group.
+// restoreThread restores the affinity of one thread if the kernel reset it, within the CPUs of its group.
 func (s *groups) restoreThread(thread journal.Thread, group cpuset.Set) threadState {
 	start, gone := kernel.ThreadStart(thread.TID)
 	if gone != nil || start != thread.Start {
@@ -317,12 +314,12 @@ func (s *groups) restoreThread(thread journal.Thread, group cpuset.Set) threadSt
 	return threadReset
 }
 
-// judge says what became of the affinity of a thread which has these CPUs in its group now,
-// and which it should have.
+// judge returns the state of a thread's affinity and the affinity that the thread should have. has is the thread's
+// present affinity, and group the present CPUs of its group.
 //
-// A kernel that keeps affinities also keeps what the thread asked for beyond the CPUs that
-// its group had, and that shows when the group gets such CPUs. So a thread with all CPUs of
-// its group was reset only if it was seen to do without one of them.
+// A kernel that retains affinities also retains CPUs that the thread asked for and its group did not have. They show
+// when the group gets them. A thread with all CPUs of its group was therefore reset only if it was seen to do without
+// one of them.
 func judge(thread journal.Thread, has, group cpuset.Set) (threadState, cpuset.Set) {
 	asked, bad := cpuset.Parse(thread.CPUs)
 	without, worse := cpuset.Parse(thread.Without)

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Values returns what the two kinds say of their values without a host.
+// Values returns what the two kinds say about their values without a host.
 func Values() plan.Kinds {
 	kind := plan.Kind{Same: same, Forms: forms, Mangled: mangled}
 	ofUnit := kind
@@ -17,16 +17,16 @@ func Values() plan.Kinds {
 	return plan.Kinds{Driver: kind, UnitDriver: ofUnit}
 }
 
-// recurs says that systemd gives a unit its runtime properties again when it restarts. A
-// scope never does, as it has no file: systemd forgets it when it ends.
+// recurs reports whether systemd applies the runtime properties of a unit again when the unit restarts. A scope has no
+// unit file: systemd forgets it when it ends.
 func recurs(unit string) bool { return !strings.HasSuffix(unit, ".scope") }
 
 func same(t plan.Target, a, b plan.Value) bool {
 	return cgroup.Same(Knob(t), cgroup.Value(a), cgroup.Value(b))
 }
 
-// forms describes a change. Where one period is the other doubled the value goes out
-// at the period in force, so that is what counts.
+// forms describes a change. If the ratio of the two periods is a power of two, the value is written at the present
+// period, and forms uses that period.
 func forms(c plan.Change) (from, to plan.Form) {
 	if Knob(c.Target).Controller() == cgroup.CPUSet && !isPartition(c.Target) {
 		return list(c.Target, c.From), list(c.Target, c.Value)
@@ -35,8 +35,7 @@ func forms(c plan.Change) (from, to plan.Form) {
 	return from, quantity(c.Target, cgroup.ScaleTo(cgroup.Value(c.Value), from.Period))
 }
 
-// quantity is a quota or a burst; one that is malformed counts as no limit and is left
-// to the kernel to refuse.
+// quantity returns the form of a quota or a burst. A malformed value counts as unlimited; the kernel refuses it.
 func quantity(t plan.Target, v cgroup.Value) plan.Form {
 	f := plan.Form{Tree: string(cgroup.CPU), Path: t.Object, N: -1, Period: 1}
 	switch Knob(t) {
@@ -59,8 +58,7 @@ func quantity(t plan.Target, v cgroup.Value) plan.Form {
 	return f
 }
 
-// list is CPUs or memory nodes; a malformed one counts as inherited and is left to
-// the kernel to refuse.
+// list returns the form of CPUs or memory nodes. A malformed list counts as inherited; the kernel refuses it.
 func list(t plan.Target, v plan.Value) plan.Form {
 	set, inherits, err := cgroup.Value(v).List()
 	return plan.Form{
@@ -69,7 +67,7 @@ func list(t plan.Target, v plan.Value) plan.Form {
 	}
 }
 
-// mangled says what the kernel may leave on the way between two values.
+// mangled reports whether v is a value that the kernel may leave in place of a recorded value.
 func mangled(t plan.Target, v, recorded plan.Value) bool {
 	switch Knob(t) {
 	case cgroup.KnobPrecedence:
@@ -81,20 +79,17 @@ func mangled(t plan.Target, v, recorded plan.Value) bool {
 	return divided(t, v, recorded)
 }
 
-// leftByIdle reports whether v is the default weight of a group that Berth has, or had,
-// idle: no writer can give an idle group another weight before it has that one, and a crash
-// of Berth may come between its own two writes.
+// leftByIdle reports whether idle is recorded and v is the default weight. Berth may crash between its two writes. No
+// writer can give an idle group another weight without first setting this default.
 func leftByIdle(v, recorded plan.Value) bool {
 	return cgroup.Value(recorded) == cgroup.Idle && cgroup.LeftByIdle(cgroup.Value(v))
 }
 
-// burstLost is by what a write to cpu.max divides the burst on the kernels that
-// keepBurst is for.
+// burstLost is the divisor that a write to cpu.max applies to the burst on the kernels that keepBurst describes.
 const burstLost = 1000
 
-// divided reports whether v is a recorded burst divided by 1000. Some cgroup v2
-// kernels leave that behind when cpu.max is written; Write puts the burst back at
-// once, but a crash may come first.
+// divided reports whether v is a recorded burst divided by 1000. Some cgroup v2 kernels leave that value when cpu.max
+// is written. Write restores the burst at once, but a crash may come first.
 func divided(t plan.Target, v, recorded plan.Value) bool {
 	n, period, err := cgroup.Value(v).Pair()
 	if Knob(t) != cgroup.KnobBurst || err != nil || n == 0 {

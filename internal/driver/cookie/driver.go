@@ -14,44 +14,44 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Driver is the kind of targets of this package.
+// Driver is the kind of the targets of this package.
 const Driver plan.Driver = "cookie"
 
-// The values of a target: which threads of the group have the cookie.
+// The values of a target: how many threads of the group have the cookie.
 const (
 	None plan.Value = "none"
 	Some plan.Value = "some"
 	All  plan.Value = "all"
 )
 
-// ErrUnseen says that threads of the group cannot be looked at from here.
+// ErrUnseen says that the cookies of the group's threads cannot be read from here.
 var ErrUnseen = errors.New("core scheduling needs hostPID and CAP_SYS_PTRACE, which the agent of deploy/hostpid has")
 
-// knob is what the knob of a target begins with; the cookie follows.
+// knob is the prefix of a target's knob; the cookie follows.
 const knob = "cookie "
 
 const (
-	// rounds bounds how often the threads are listed: those that one makes before its turn have what
-	// it had.
+	// rounds limits how often the threads are listed: a thread that is created before its parent's turn inherits what
+	// the parent had.
 	rounds = 10
-	// Most is how many threads get the cookie in one write, and how many looks at threads it takes
-	// beside the first of each: about 50 ms, in which the agent does nothing else.
+	// Most limits one write: the threads that get the cookie, and the repeated checks of threads. The limit takes
+	// about 50 ms, in which the agent does nothing else.
 	Most = 65536
 )
 
-// ErrTooMany says that a group has so many threads that giving them a cookie would hold the agent up.
-// Who is in a group chooses how many there are.
+// ErrTooMany says that a group has so many threads that giving them a cookie would delay the agent. The workload
+// decides how many threads there are.
 var ErrTooMany = fmt.Errorf("more than %d threads", Most)
 
-// Target is a cookie of the group at a path, as cgroup.Group.Path returns it.
+// Target returns the target of a cookie of the group at a path, as cgroup.Group.Path returns it.
 func Target(group string, c coresched.Cookie) plan.Target {
 	return plan.Target{Driver: Driver, Object: group, Knob: knob + c.String()}
 }
 
-// Values returns what the kind says of its values without a host.
+// Values returns what the kind says about its values without a host.
 func Values() plan.Kinds { return plan.Kinds{Driver: {Mangled: joined}} }
 
-// joined says that a process joined the group after Berth gave all the cookie: some have it then.
+// joined reports whether only some threads have the cookie that Berth gave to all: a process joined the group later.
 func joined(_ plan.Target, v, recorded plan.Value) bool { return v == Some && recorded == All }
 
 // Kinds returns the kind of target for the groups of a host.
@@ -64,13 +64,12 @@ type opener struct{ host *cgroup.Host }
 // Open returns a driver for one call.
 func (o opener) Open(call apply.Call) apply.Driver { return &cookies{host: o.host, call: call} }
 
-// cookies is the driver.
 type cookies struct {
 	host *cgroup.Host
 	call apply.Call
 }
 
-// Read returns which threads of the group have the cookie, and the identity of the group.
+// Read returns how many threads of the group have the cookie, and the identity of the group.
 func (d *cookies) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	var now Threads
 	id, err := d.in(t, func(g *cgroup.Group, c coresched.Cookie) (err error) {
@@ -83,7 +82,7 @@ func (d *cookies) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return now.value(), id, nil
 }
 
-// in opens the group of a target.
+// in opens the group of a target and calls f.
 func (d *cookies) in(t plan.Target, f func(*cgroup.Group, coresched.Cookie) error) (plan.Identity, error) {
 	c, err := coresched.Parse(strings.TrimPrefix(t.Knob, knob))
 	if err != nil {
@@ -101,7 +100,7 @@ func (d *cookies) in(t plan.Target, f func(*cgroup.Group, coresched.Cookie) erro
 	return plan.Identity(id.String()), classify(f(g, c))
 }
 
-// Threads are those of a group that have a cookie, and those that have none at all.
+// Threads are the threads of a group that have a certain cookie, and the threads that have no cookie at all.
 type Threads struct{ Have, Lack []int }
 
 func (t Threads) size() int { return len(t.Have) + len(t.Lack) }
@@ -121,8 +120,8 @@ type Lister interface {
 	ThreadIDs(g *cgroup.Group) (tids []int, foreign int, err error)
 }
 
-// Look finds out which threads of a group have a cookie. The error is ErrUnseen where they cannot
-// be looked at, or that of the group.
+// Look finds the threads of a group that have a cookie. The error is ErrUnseen if their cookies cannot be read, or the
+// error of the group.
 func Look(host Lister, g *cgroup.Group, c coresched.Cookie) (now Threads, err error) {
 	tids, err := List(host, g)
 	if err != nil {
@@ -131,8 +130,8 @@ func Look(host Lister, g *cgroup.Group, c coresched.Cookie) (now Threads, err er
 	return now, now.See(tids, c)
 }
 
-// List returns the threads of a group. The error is ErrUnseen where one has no id here, or that of the
-// group.
+// List returns the threads of a group. The error is ErrUnseen if a thread has no id in this pid namespace, or the
+// error of the group.
 func List(host Lister, g *cgroup.Group) ([]int, error) {
 	tids, foreign, err := host.ThreadIDs(g)
 	if err == nil && foreign > 0 {
@@ -141,11 +140,11 @@ func List(host Lister, g *cgroup.Group) ([]int, error) {
 	return tids, err
 }
 
-// Seen is how many threads were looked at that are there and have this cookie or none.
+// Seen returns how many of the checked threads exist and have this cookie or none.
 func (t *Threads) Seen() int { return len(t.Have) + len(t.Lack) }
 
-// See adds those of some threads that have a cookie, and those that have none. The error is ErrUnseen
-// where they cannot be looked at.
+// See adds the threads that have the cookie c, and the threads that have no cookie. The error is ErrUnseen if a
+// thread's cookie cannot be read.
 func (t *Threads) See(tids []int, c coresched.Cookie) error {
 	for _, tid := range tids {
 		has, err := coresched.Of(tid)
@@ -162,7 +161,7 @@ func (t *Threads) See(tids []int, c coresched.Cookie) error {
 	return nil
 }
 
-// Write has all threads of the group have the cookie, or none of them.
+// Write gives the cookie to all threads of the group, or removes it from all of them.
 func (d *cookies) Write(c plan.Change) (effective plan.Value, err error) {
 	_, err = d.in(c.Target, func(g *cgroup.Group, id coresched.Cookie) (err error) {
 		w := write{cookies: d, group: g, id: id, all: c.Value == All}
@@ -181,11 +180,11 @@ type write struct {
 
 	group   *cgroup.Group
 	id      coresched.Cookie
-	all     bool // has all threads have it, otherwise none
+	all     bool // gives the cookie to all threads, otherwise removes it
 	changed bool
 }
 
-// run makes the write, and says what is in effect.
+// run makes the write and returns the effective value.
 func (w *write) run() (plan.Value, error) {
 	tids, err := List(w.host, w.group)
 	if err == nil {
@@ -219,8 +218,7 @@ func (w *write) run() (plan.Value, error) {
 	return None, nil
 }
 
-// refuses is ErrTooMany where a group has too many threads to give them the cookie. It is taken from any
-// number.
+// refuses returns ErrTooMany if a group has too many threads to give them the cookie. Removing it has no limit.
 func (w *write) refuses(threads int) error {
 	if w.all && threads > Most {
 		return fmt.Errorf("%w: %s has %d", ErrTooMany, w.group.Path(), threads)
@@ -228,7 +226,7 @@ func (w *write) refuses(threads int) error {
 	return nil
 }
 
-// todo returns the threads that are to change.
+// todo returns the threads that still have to change.
 func (w *write) todo(now Threads) []int {
 	if w.all {
 		return now.Lack
@@ -236,9 +234,8 @@ func (w *write) todo(now Threads) []int {
 	return now.Have
 }
 
-// rounds gives the threads that are to change the cookie of the calling thread, until there are
-// none. One that is not listed in the group afterwards left it, or ended before its turn and gave
-// its id to another: it gets back what it had.
+// rounds gives the threads that have to change the cookie of the calling thread, until none is left. A thread that is
+// no longer listed in the group has left it, or ended before its turn and passed on its id. It gets back what it had.
 func (w *write) rounds(now Threads) (Threads, error) {
 	for round, looks := 0, 0; round < rounds && (looks < Most || !w.all); round, looks = round+1, looks+now.size() {
 		todo := w.todo(now)
@@ -271,7 +268,7 @@ func (w *write) give(todo []int) error {
 	return nil
 }
 
-// takeBack takes the cookie from those of the given threads that the group does not have.
+// takeBack removes the cookie from the given threads that are not listed in the group.
 func (w *write) takeBack(given, listed []int) {
 	has := make(map[int]bool, len(listed))
 	for _, tid := range listed {
@@ -287,7 +284,7 @@ func (w *write) takeBack(given, listed []int) {
 	if len(stray) == 0 {
 		return
 	}
-	// Best effort: what cannot be changed is as it is until the thread ends.
+	// Best effort: a thread that cannot be changed has the cookie until it ends.
 	_ = coresched.With(0, func() error {
 		for _, tid := range stray {
 			_ = hostwrite.Cookie(tid)
@@ -296,7 +293,7 @@ func (w *write) takeBack(given, listed []int) {
 	})
 }
 
-// classify adds what an error means for a group.
+// classify wraps an error in the error that it means for a group.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, hostfs.ErrGone):

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Values returns what the kind says of its values without a host.
+// Values returns what the kind says about its values without a host.
 func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same, Mangled: rescaled, Part: part}} }
 
 // Kinds returns the kind of target for the host below root.
@@ -30,8 +30,8 @@ func (o *opener) Open(call apply.Call) apply.Driver {
 	return &files{root: o.root, call: call, trees: make(map[string]*hostfs.Root), dirs: make(map[string]*hostfs.Dir)}
 }
 
-// files is the driver. It holds the directories of one call, each opened once: all of
-// its reads and writes then mean the same one.
+// files is the driver. It opens each directory once per call, so that all reads and writes of the call use the same
+// one.
 type files struct {
 	root  *hostfs.Root
 	call  apply.Call
@@ -39,8 +39,7 @@ type files struct {
 	dirs  map[string]*hostfs.Dir
 }
 
-// dir returns the directory of a target. It is opened beneath its tree, which no link
-// leads out of.
+// dir returns the directory of a target, opened beneath its tree: a symbolic link cannot lead outside.
 func (f *files) dir(t plan.Target) (*hostfs.Dir, error) {
 	name, below, err := split(t)
 	if err != nil {
@@ -69,7 +68,7 @@ func (f *files) dir(t plan.Target) (*hostfs.Dir, error) {
 	return d, nil
 }
 
-// tree returns one of the trees, held.
+// tree returns an open tree.
 func (f *files) tree(name string) (*hostfs.Root, error) {
 	if tree := f.trees[name]; tree != nil {
 		return tree, nil
@@ -90,8 +89,8 @@ func (f *files) tree(name string) (*hostfs.Root, error) {
 	return tree, nil
 }
 
-// debugfs refuses what is another file system there. Where none is mounted, as in recorded
-// trees, it is a directory of sysfs.
+// debugfs refuses another file system at that place. If none is mounted, as in recorded trees, the place is a
+// directory of sysfs.
 func (f *files) debugfs(tree *hostfs.Root) error {
 	if tree.IsDebugfs() {
 		return nil
@@ -107,18 +106,18 @@ func (f *files) debugfs(tree *hostfs.Root) error {
 	return inside(sys, id, tree.Path())
 }
 
-// hides returns why a missing directory of a tree may exist all the same, nil where it is
-// gone: what is above it there is the tree's own, and more than the tree itself.
+// hides returns nil if a missing directory is really gone: an existing directory above it, below the tree's top, is in
+// the tree's own file system. Otherwise it returns why the missing directory may exist.
 func hides(tree *hostfs.Root, dir string) error {
 	for above := path.Dir(dir); above != "/"; above = path.Dir(above) {
 		if id, err := tree.ID(above); err == nil {
 			return inside(tree, id, tree.Join(above))
 		}
 	}
-	return ErrHidden // the subsystem is missing, or the tree is an empty directory
+	return ErrHidden // the subsystem is missing, or the tree is empty
 }
 
-// inside refuses what is in another file system than its tree.
+// inside returns ErrOutside if a file is in another file system than its tree.
 func inside(tree *hostfs.Root, id hostfs.ID, name string) error {
 	home, err := tree.ID(".")
 	if err == nil && home.Dev != id.Dev {
@@ -127,7 +126,7 @@ func inside(tree *hostfs.Root, id hostfs.ID, name string) error {
 	return err
 }
 
-// Close releases the directories.
+// Close closes the directories and trees.
 func (f *files) Close() error {
 	var errs []error
 	for _, d := range f.dirs {
@@ -155,8 +154,8 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return v, id, read(t, err)
 }
 
-// awake reads the value of a file. Of a frequency policy without online CPUs the error is EBUSY, also where
-// the kernel still shows one.
+// awake reads the value of a file. The error is EBUSY for a frequency policy without online CPUs, even if the kernel
+// still shows a value.
 func awake(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
 	v, err := value(d, t)
 	if err != nil || !knob.InPolicy(t.Object+"/"+t.Knob) {
@@ -166,11 +165,11 @@ func awake(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
 	if err == nil && strings.TrimSpace(string(cpus)) == "" {
 		return "", fmt.Errorf("%s/%s is empty: %w", d.Path(), knob.PolicyCPUs, syscall.EBUSY)
 	}
-	return v, nil // which CPUs it has need not be known
+	return v, nil // the policy's CPUs need not be known
 }
 
-// value reads what was requested of a file: in the file itself, or beside it where that shows
-// what is left of the request.
+// value reads the requested value: from the file itself, or from the file beside it if the file shows only a part of
+// the request.
 func value(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
 	if beside := place(t).Now; beside != "" {
 		text, err := d.ReadFile(beside)
@@ -182,8 +181,8 @@ func value(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
 	return parse(t, string(text)), err
 }
 
-// identity is the inode of a file of sysfs, the name of a sysctl, and with it the index of
-// the network interface that it is for.
+// identity returns the identity of a file: the inode in sysfs, the name of a sysctl. For a sysctl of a network
+// interface the index of the interface follows the name.
 func (f *files) identity(d *hostfs.Dir, t plan.Target) (plan.Identity, error) {
 	id, _, err := stat(d, t.Knob)
 	if err != nil {
@@ -204,7 +203,7 @@ func (f *files) identity(d *hostfs.Dir, t plan.Target) (plan.Identity, error) {
 	return name + plan.Identity(" of interface "+strings.TrimSpace(string(index))), nil
 }
 
-// stat describes a file. One that another file system was mounted on is ErrOutside.
+// stat describes a file. The error is ErrOutside if another file system is mounted on the file.
 func stat(d *hostfs.Dir, name string) (hostfs.ID, fs.FileMode, error) {
 	id, mode, err := d.Stat(name)
 	if err == nil && id.Dev != d.ID().Dev {
@@ -245,8 +244,7 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 	return effective, nil
 }
 
-// again writes the file that knob.Place.Again names with the value that it has. A kernel
-// without that file keeps no second copy.
+// again writes the file of knob.Place.Again with its present value. A kernel without that file has no second copy.
 func again(d *hostfs.Dir, t plan.Target) error {
 	file := place(t).Again
 	if file == "" {
@@ -262,8 +260,8 @@ func again(d *hostfs.Dir, t plan.Target) error {
 	return hostwrite.Existing(d, path.Base(file), strings.TrimSpace(string(text)))
 }
 
-// writable refuses a file that the kernel has for reading only. Root may open such a
-// one of an ordinary file system, and of a kernel's not.
+// writable refuses a file that the kernel lets nobody write. Root could open a read-only file of an ordinary file
+// system for writing, but not a kernel's.
 func writable(d *hostfs.Dir, name string) error {
 	_, mode, err := stat(d, name)
 	if err == nil && mode&0o222 == 0 {
@@ -272,13 +270,13 @@ func writable(d *hostfs.Dir, name string) error {
 	return err
 }
 
-// Locate is apply.Locator.
+// Locate implements apply.Locator.
 func (f *files) Locate(t plan.Target, _ plan.Value) string {
 	return f.root.Join(t.Object + "/" + t.Knob)
 }
 
-// read adds what the answer to a read means: a frequency policy whose CPUs are offline does nothing. A write
-// of its preference is EBUSY at other times, too.
+// read wraps the error of a read: EBUSY means that all CPUs of the frequency policy are offline. A write of the
+// policy's energy preference is EBUSY at other times, too.
 func read(t plan.Target, err error) error {
 	if errors.Is(err, syscall.EBUSY) && knob.InPolicy(t.Object+"/"+t.Knob) {
 		return fmt.Errorf("%w: its CPUs are offline: %w", apply.ErrNotInForce, err)
@@ -286,8 +284,8 @@ func read(t plan.Target, err error) error {
 	return classify(err)
 }
 
-// classify adds what an answer of the kernel means for a file of a kernel: a missing
-// one is absent and never made, and what was there before is gone, unless it is hidden.
+// classify wraps an answer of the kernel in the error that it means. A missing file is ErrAbsent and apply.ErrGone,
+// since only the kernel creates such files, unless it is hidden.
 func classify(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrHidden), errors.Is(err, ErrOutside):

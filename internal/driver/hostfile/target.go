@@ -12,11 +12,10 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Driver is the kind of targets of this package.
+// Driver is the kind of the targets of this package.
 const Driver plan.Driver = "file"
 
-// Target is the file of a path, such as /proc/sys/vm/stat_interval. The error is
-// ErrOutside.
+// Target returns the target of a path, such as /proc/sys/vm/stat_interval. The error is ErrOutside.
 func Target(file string) (plan.Target, error) {
 	t := plan.Target{Driver: Driver, Object: path.Dir(file), Knob: path.Base(file)}
 	if path.Clean(file) != file {
@@ -26,8 +25,8 @@ func Target(file string) (plan.Target, error) {
 	return t, err
 }
 
-// The trees that targets are in. In /sys two more are mounted: debugfs, and control
-// groups, which have a driver of their own.
+// The trees of the targets. Two more file systems are mounted in /sys: debugfs, and control groups, which have their
+// own driver.
 const (
 	sysctls = "/proc/sys"
 	sysfs   = "/sys"
@@ -38,8 +37,8 @@ const (
 // interfaces has a directory for each network interface.
 const interfaces = "/sys/class/net"
 
-// networkInterface returns the interface that a sysctl is for, "" where it is for none, as
-// those for all interfaces and for the ones to come.
+// networkInterface returns the interface of a sysctl. It is "" for other sysctls, and for the values of all or of new
+// interfaces.
 func networkInterface(t plan.Target) string {
 	below, isNetwork := strings.CutPrefix(t.Object, sysctls+"/net/")
 	parts := strings.Split(below, "/") // protocol, group of settings, interface
@@ -49,7 +48,7 @@ func networkInterface(t plan.Target) string {
 	return parts[2]
 }
 
-// split returns the tree of a target, and its directory relative to that.
+// split returns the tree of a target, and the target's directory relative to the tree.
 func split(t plan.Target) (tree, dir string, err error) {
 	named := t.Knob != "" && path.Join(t.Object, path.Base(t.Knob)) == t.Object+"/"+t.Knob
 	for _, tree := range []string{sysctls, debugfs, sysfs} {
@@ -60,7 +59,7 @@ func split(t plan.Target) (tree, dir string, err error) {
 	return "", "", fmt.Errorf("%s: %w", t, ErrOutside)
 }
 
-// within reports whether a clean path is a directory or lies below it.
+// within reports whether a clean path is dir or lies below it.
 func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // parse returns the value in the text of a file.
@@ -76,7 +75,7 @@ func parse(t plan.Target, text string) plan.Value {
 	return plan.Value(strings.Join(words, " "))
 }
 
-// chosen returns the word in brackets, which are parentheses in debugfs.
+// chosen returns the word inside brackets, or inside parentheses in debugfs.
 func chosen(tree, word string) (string, bool) {
 	left, right := "[", "]"
 	if tree == debugfs {
@@ -87,8 +86,7 @@ func chosen(tree, word string) (string, bool) {
 	return inner, opened && closed && inner != ""
 }
 
-// same compares two values however they are spaced, masks however many zeros they begin
-// with, and slices as exactly as the kernel keeps them.
+// same compares two values. It ignores spacing, leading zeros of masks, and the rounding errors of scaled slices.
 func same(t plan.Target, a, b plan.Value) bool {
 	a, b = parse(t, string(a)), parse(t, string(b))
 	if a == b {
@@ -103,18 +101,18 @@ func same(t plan.Target, a, b plan.Value) bool {
 	return at.Mask && errLeft == nil && errRight == nil && left == right
 }
 
-// part says whether a pool of huge pages stands between two numbers of pages: the kernel takes what it has
-// memory for.
+// part reports whether v may be the number of huge pages after a partial change: the kernel allocates as many pages as
+// it has memory for.
 func part(t plan.Target, v, from, to plan.Value) bool {
 	return knob.OnTheWay(t.Object+"/"+t.Knob, string(v), string(from), string(to))
 }
 
-// factors are what the kernel multiplies a slice with: 1 + log2 of the online CPUs, of which
-// it counts 8 (get_update_sysctl_factor in kernel/sched/fair.c).
+// factors is the largest factor of a slice: 1 + log2 of the number of online CPUs, limited to 8 CPUs
+// (get_update_sysctl_factor in kernel/sched/fair.c).
 const factors = 4
 
-// rescaled says whether a slice is what the kernel makes of a recorded one when CPUs come or
-// go: it keeps the slice for one CPU, and multiplies that anew.
+// rescaled reports whether v is a recorded slice that the kernel scaled when CPUs came or went. The kernel multiplies
+// its slice for one CPU by the new factor.
 func rescaled(t plan.Target, v, recorded plan.Value) bool {
 	if !place(t).Scaled {
 		return false
@@ -129,8 +127,7 @@ func rescaled(t plan.Target, v, recorded plan.Value) bool {
 	return false
 }
 
-// scaled says whether v is recorded * now / then, as far as integers are: the kernel divides
-// before it multiplies.
+// scaled reports whether v is recorded * now / then, up to rounding: the kernel divides before it multiplies.
 func scaled(v, recorded plan.Value, now, then int64) bool {
 	is, errIs := strconv.ParseInt(string(v), 10, 64)
 	was, errWas := strconv.ParseInt(string(recorded), 10, 64)
@@ -141,8 +138,8 @@ func scaled(v, recorded plan.Value, now, then int64) bool {
 	return is <= exact+factors && is >= exact-factors
 }
 
-// place is what the catalogue of knobs says of a file.
+// place returns what the catalogue of knobs says about a file.
 func place(t plan.Target) knob.Place {
-	_, at, _ := knob.At(t.Object + "/" + t.Knob) // of others there is nothing to know
+	_, at, _ := knob.At(t.Object + "/" + t.Knob) // the zero Place if the catalogue does not have it
 	return at
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Values returns what the kind says of its values without a host.
+// Values returns what the kind says about its values without a host.
 func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
 
 // Kinds returns the kind of target for the host below root.
@@ -31,16 +31,15 @@ func (o *opener) Open(call apply.Call) apply.Driver {
 	return &interrupts{root: o.root, call: call, files: make(map[string]string)}
 }
 
-// interrupts is the driver. It looks once a call whether each interrupt is still the one that
-// it was.
+// interrupts is the driver. It checks once per call whether each interrupt is still the same.
 type interrupts struct {
 	root *hostfs.Root
 	call apply.Call
-	// files are those of the interrupts that were looked at, by their names.
+	// files has the file of each checked interrupt, by the interrupt's name.
 	files map[string]string
 }
 
-// file returns the file of a target, and the identity of what has it.
+// file returns the file of a target and the target's identity.
 func (i *interrupts) file(t plan.Target) (string, plan.Identity, error) {
 	if t.Knob == knobOfNext {
 		return path.Join(numbers, knobOfNext), numbers, nil
@@ -60,8 +59,8 @@ func (i *interrupts) file(t plan.Target) (string, plan.Identity, error) {
 	return file, plan.Identity("irq " + number), nil
 }
 
-// still says that a number is still that of the interrupt of a name. The error is
-// fs.ErrNotExist where it is another one's by now, or no one's.
+// still returns nil if a number still belongs to the interrupt of a name. The error is fs.ErrNotExist if the number
+// belongs to another interrupt or to none, and errUnseen if that cannot be known.
 func still(root *hostfs.Root, name, number string) error {
 	now := nameOf(root, number)
 	if now == name {
@@ -74,7 +73,7 @@ func still(root *hostfs.Root, name, number string) error {
 	there := func(e fs.DirEntry) bool { return e.Name() == number }
 	numbered := func(e fs.DirEntry) bool { _, known := numberOf("irq " + e.Name()); return known }
 	switch {
-	case !slices.ContainsFunc(entries, numbered): // every machine has some: the directory is covered
+	case !slices.ContainsFunc(entries, numbered): // every machine has interrupts: the directory is covered
 		return errUnseen
 	case slices.ContainsFunc(entries, there) && now == bare(number): // /sys does not describe it from here
 		return errUnseen
@@ -126,7 +125,7 @@ func (i *interrupts) Write(c plan.Change) (plan.Value, error) {
 	return effective, nil
 }
 
-// online returns the CPUs that are online, and false where that is not known.
+// online returns the online CPUs, and false if they are not known.
 func (i *interrupts) online() (cpuset.Set, bool) {
 	text, err := i.root.ReadFile(onlineCPUs)
 	if err != nil {
@@ -136,7 +135,7 @@ func (i *interrupts) online() (cpuset.Set, bool) {
 	return cpus, err == nil && !cpus.IsEmpty()
 }
 
-// Waits is apply.Waiter: the kernel refuses CPUs of which none is online (write_irq_affinity and
+// Waits implements apply.Waiter: the kernel refuses CPUs that are all offline (write_irq_affinity and
 // default_affinity_write in kernel/irq/proc.c).
 func (i *interrupts) Waits(t plan.Target, v plan.Value) error {
 	online, known := i.online()
@@ -146,8 +145,7 @@ func (i *interrupts) Waits(t plan.Target, v plan.Value) error {
 	return nil
 }
 
-// write writes a file that the kernel lets be written: root may open any of an ordinary file
-// system.
+// write checks the mode before it writes: root may open a read-only file of an ordinary file system for writing.
 func (i *interrupts) write(d *hostfs.Dir, c plan.Change) error {
 	_, mode, err := d.Stat(c.Knob)
 	if err != nil {
@@ -162,7 +160,7 @@ func (i *interrupts) write(d *hostfs.Dir, c plan.Change) error {
 	return hostwrite.Existing(d, c.Knob, string(c.Value))
 }
 
-// Locate is apply.Locator.
+// Locate implements apply.Locator.
 func (i *interrupts) Locate(t plan.Target, _ plan.Value) string {
 	file, _, err := i.file(t)
 	if err != nil {
@@ -171,7 +169,7 @@ func (i *interrupts) Locate(t plan.Target, _ plan.Value) string {
 	return i.root.Join(file)
 }
 
-// classify adds what an answer of the kernel means for an interrupt.
+// classify wraps an answer of the kernel in the error that it means for an interrupt.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, errUnseen), errors.Is(err, ErrManaged):

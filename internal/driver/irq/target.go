@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Driver is the kind of targets of this package.
+// Driver is the kind of the targets of this package.
 const Driver plan.Driver = "irq"
 
 const (
@@ -23,11 +23,11 @@ const (
 	onlineCPUs = "/sys/devices/system/cpu/online"
 )
 
-// Is says whether a file is one of this package.
+// Is reports whether a file belongs to this package.
 func Is(file string) bool { return strings.HasPrefix(file, numbers+"/") }
 
-// Target is the interrupt whose file that is at this moment, or the default. The error is
-// fs.ErrNotExist for one that is not there, and ErrOutside for another file.
+// Target returns the interrupt that a file belongs to at this moment, or the default of later interrupts. The error is
+// fs.ErrNotExist if there is no such interrupt, and ErrOutside for any other file.
 func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	if file == numbers+"/"+knobOfNext {
 		return plan.Target{Driver: Driver, Object: numbers, Knob: knobOfNext}, nil
@@ -42,10 +42,10 @@ func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	return plan.Target{Driver: Driver, Object: nameOf(root, number), Knob: knobList}, nil
 }
 
-// nameOf names the interrupt of a number: the number, the chip and the number within that. Only
-// where the chip has none (Xen's event channels), the actions stand in its place: a driver
-// changes these while the interrupt stays, as when a network interface is renamed. Where the
-// kernel does not describe the interrupt, as in recorded trees, the number is all there is.
+// nameOf returns the name of the interrupt with a number: the number, the chip, and the number within the chip. If the
+// chip has no such number (Xen's event channels), the actions are used instead. Actions are a last resort: a driver
+// changes them while the interrupt stays, as when a network interface is renamed. If the kernel does not describe the
+// interrupt, as in recorded trees, the name is the number alone.
 func nameOf(root *hostfs.Root, number string) string {
 	text := func(file string) string {
 		content, err := root.ReadFile(path.Join(described, number, file))
@@ -57,10 +57,10 @@ func nameOf(root *hostfs.Root, number string) string {
 	return strings.Join(strings.Fields(strings.Join([]string{bare(number), text("chip_name"), cmp.Or(text("hwirq"), text("actions"))}, " ")), " ")
 }
 
-// bare is the name of an interrupt that nothing describes.
+// bare returns the name of an interrupt that the kernel does not describe.
 func bare(number string) string { return "irq " + number }
 
-// numberOf is the number in a name, and false for what is no name of nameOf.
+// numberOf returns the number in a name, and false if nameOf does not make such names.
 func numberOf(name string) (string, bool) {
 	words := strings.Fields(name)
 	if len(words) < 2 || words[0] != "irq" {

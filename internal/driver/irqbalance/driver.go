@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Driver is the kind of targets of this package.
+// Driver is the kind of the targets of this package.
 const Driver plan.Driver = "irqbalance"
 
 const (
@@ -28,30 +28,29 @@ const (
 	knobBan = "banned-irqs"
 	// none is the value of an empty list.
 	none = "none"
-	// asks begins a request for another list.
+	// asks begins a request that replaces the list.
 	asks = "settings ban irqs "
-	// mostAnswered bounds an answer, and patience how long it takes.
+	// mostAnswered is the longest answer in bytes, and patience the longest wait for it.
 	mostAnswered = 1 << 20
 	patience     = 5 * time.Second
 )
 
-// Longest is how long a value may be: irqbalance reads 500 bytes of a request, with a zero at the
-// end.
+// Longest is the longest value in bytes: irqbalance reads 500 bytes of a request, with a zero at the end.
 const Longest = 499 - len(asks)
 
-// Is says whether a file is the socket of an irqbalance.
+// Is reports whether a file is the socket of an irqbalance.
 func Is(file string) bool { return path.Dir(file) == sockets && path.Ext(file) == ".sock" }
 
-// Target is the list of the irqbalance that has a socket.
+// Target returns the target of the list of the irqbalance that has a socket.
 func Target(file string) plan.Target {
 	return plan.Target{Driver: Driver, Object: path.Base(file), Knob: knobBan}
 }
 
-// Find returns the sockets of all irqbalances that answer.
+// Find returns the sockets of all running irqbalances that answer.
 func Find(root *hostfs.Root) []string {
 	entries, err := root.ReadDir(sockets)
 	if err != nil {
-		return nil // there is none, or one of before version 1.7
+		return nil // no irqbalance, or one before version 1.7
 	}
 	var found []string
 	for _, e := range entries {
@@ -64,7 +63,7 @@ func Find(root *hostfs.Root) []string {
 	return found
 }
 
-// With returns the value that has these interrupts besides those that are banned already.
+// With returns the present value, and the value that also bans the given interrupts.
 func With(root *hostfs.Root, file string, numbers []int) (now, with plan.Value, err error) {
 	list, err := banned(root, path.Base(file))
 	if err != nil {
@@ -73,7 +72,7 @@ func With(root *hostfs.Root, file string, numbers []int) (now, with plan.Value, 
 	return valueOf(list), valueOf(append(numbers, list...)), nil
 }
 
-// Values returns what the kind says of its values without a host.
+// Values returns what the kind says about its values without a host.
 func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
 
 // Kinds returns the kind of target for the host below root.
@@ -88,13 +87,12 @@ type opener struct{ root *hostfs.Root }
 // Open returns a driver for one call.
 func (o opener) Open(call apply.Call) apply.Driver { return &bans{o.root, call} }
 
-// bans is the driver.
 type bans struct {
 	root *hostfs.Root
 	call apply.Call
 }
 
-// Read returns the list.
+// Read returns the list of banned interrupts.
 func (b *bans) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	list, err := banned(b.root, t.Object)
 	if err != nil {
@@ -103,7 +101,7 @@ func (b *bans) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	return valueOf(list), plan.Identity(t.Object), nil
 }
 
-// Write replaces the list and reads it back.
+// Write replaces the list of banned interrupts and reads it back.
 func (b *bans) Write(c plan.Change) (plan.Value, error) {
 	if len(c.Value) > Longest {
 		return "", fmt.Errorf("irqbalance reads %d bytes of a list, and this one has %d: %w", Longest, len(c.Value), apply.ErrRefused)
@@ -126,12 +124,12 @@ func (b *bans) Write(c plan.Change) (plan.Value, error) {
 	return c.Value, nil
 }
 
-// Locate is apply.Locator.
+// Locate implements apply.Locator.
 func (b *bans) Locate(t plan.Target, _ plan.Value) string {
 	return b.root.Join(path.Join(sockets, t.Object))
 }
 
-// valueOf is a list as a value.
+// valueOf returns a list as a value.
 func valueOf(list []int) plan.Value {
 	list = slices.Clone(list)
 	slices.Sort(list)
@@ -145,7 +143,7 @@ func valueOf(list []int) plan.Value {
 	return plan.Value(strings.Join(words, " "))
 }
 
-// banned asks for the list.
+// banned asks irqbalance for its list of banned interrupts.
 func banned(root *hostfs.Root, socket string) ([]int, error) {
 	answer, err := ask(root, socket, "setup")
 	if err != nil {
@@ -160,15 +158,15 @@ func banned(root *hostfs.Root, socket string) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("irqbalance at %s: interrupt %q: %w", socket, found[1], err)
 		}
-		if n > 0 { // 0 is how it reads NONE
+		if n > 0 { // irqbalance reads NONE as 0
 			list = append(list, n)
 		}
 	}
 	return list, nil
 }
 
-// ask sends a request with the credentials of this process, and returns the answer. An irqbalance
-// that has ended is apply.ErrGone.
+// ask sends a request with the credentials of this process, and returns the answer. The error matches apply.ErrGone if
+// the irqbalance has ended.
 func ask(root *hostfs.Root, socket, request string) (string, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: root.Join(path.Join(sockets, socket)), Net: "unix"})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
@@ -187,7 +185,7 @@ func ask(root *hostfs.Root, socket, request string) (string, error) {
 	if err == nil {
 		answer, err = io.ReadAll(io.LimitReader(conn, mostAnswered))
 	}
-	if err != nil && !errors.Is(err, syscall.ECONNRESET) { // it closes without reading on
+	if err != nil && !errors.Is(err, syscall.ECONNRESET) { // irqbalance closes without reading on
 		return "", fmt.Errorf("ask irqbalance at %s: %w", socket, err)
 	}
 	return string(answer), nil

@@ -2,33 +2,32 @@
 //
 //	thread   the object is a group's path relative to the root of each hierarchy, the knob
 //	         policy P or slice D: a scheduling policy such as fifo:40, or how long a thread
-//	         runs before an equal one
+//	         runs before an equal thread.
 //
-// A value says which of the group's threads, those of all groups below it included, have what the
-// knob names: none of them, some, or all. What each of them had before is noted in the journal, by
-// its id and its start, before it is given anything. It outlives this process and not the boot, as
-// the threads do.
+// A value says how many threads of the group and of all groups below it have the policy or slice of the knob: none,
+// some or all. Before the driver changes a thread, it journals what the thread has, by the thread's id and start time.
+// The journal entry outlives this process but not the boot, as the threads do.
 //
 // # Undo
 //
-// A thread gets back what it had. fork and exec hand on what a thread has, so that the threads
-// that were started meanwhile have it too, and are not on record: such a one gets what the first
-// thread of its process had, else what all that are on record had, else the default. A thread on
-// record that has neither was given another one meanwhile, by itself or by another program: it
-// keeps that, and the value of the target then says what it has and had.
+// Every thread gets back what it had. Threads that were started after Berth's write inherited the policy or slice
+// across fork and exec, and are not on record. Such a thread gets what the first thread of its process had, else what
+// all threads on record had in common, else the default. A thread on record that has neither its old nor Berth's
+// setting was changed by itself or by another program. It stays as it is, and the value of the target says what it has
+// and had.
 //
-// A thread on record gets it wherever it is by then: in another group, and also where its own is gone or
-// another one has the name. Threads that a process on record started in another group get what its first
-// thread had; processes that it started there are on no record, and keep what they have.
+// A thread on record is restored even if it moved to another group, and even if its group is gone or another group has
+// the name. Threads that a process on record started in another group get what the first thread of that process had.
+// Processes that it started there are not on record and are not restored.
 //
-// A slice that was set reads like the default one. One that equals the default counts as none, and
-// none is given back, so that the thread follows the default again. A thread that has slept since
-// the default changed still shows the old one, which then counts as its own.
+// A slice that was set reads like the default slice. A slice that equals the default counts as no slice, and restoring
+// it removes the thread's own slice, so that the thread follows the default again. A thread that has slept since the
+// default changed still shows the old default, which then counts as its own slice.
 //
 // # What is left alone
 //
-// Threads with a deadline (SCHED_DEADLINE) and of a loaded scheduler (SCHED_EXT) keep their policy,
-// and threads that are neither other nor batch have no slice. How long a thread of rr runs before
-// an equal one is a setting of the whole kernel. The nice value of a thread stays, and whether what
-// it forks begins anew (SCHED_RESET_ON_FORK).
+// Threads with a deadline (SCHED_DEADLINE) or with a loaded scheduler (SCHED_EXT) do not get another policy. Threads
+// whose policy is neither other nor batch have no slice. How long an rr thread runs before an equal thread is one
+// setting of the whole kernel. The nice value of a thread stays, and so does its flag that resets the policy on fork
+// (SCHED_RESET_ON_FORK).
 package thread

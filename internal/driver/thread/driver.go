@@ -16,16 +16,15 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// mostThreads bounds how many threads of a group are noted: whoever is in the group chooses how
-// many there are.
+// mostThreads limits how many threads of a group are journaled: the workload decides how many there are.
 const mostThreads = 16384
 
-// rounds bounds how often the threads are listed: those that one makes before its turn have what
-// it had.
+// rounds limits how often the threads are listed: a thread that is created before its parent's turn inherits the
+// parent's old setting.
 const rounds = 10
 
-// Slice returns the slice of a thread that has none of its own, 0 where the kernel has no slices of single
-// threads, as kernel.DefaultThreadSlice does.
+// Slice returns the slice of a thread that has no slice of its own. Like kernel.DefaultThreadSlice, it returns 0 if
+// the kernel has no slices of single threads.
 type Slice func() (time.Duration, error)
 
 // Kinds returns the kind of target for the groups of a host.
@@ -41,14 +40,13 @@ type opener struct {
 // Open returns a driver for one call.
 func (o *opener) Open(call apply.Call) apply.Driver { return &threads{opener: o, call: call} }
 
-// threads is the driver.
 type threads struct {
 	*opener
 
 	call apply.Call
 }
 
-// Read returns which threads of the group have what the knob names, and the identity of the group.
+// Read returns how many threads of the group have what the knob names, and the identity of the group.
 func (d *threads) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	var v plan.Value
 	id, err := d.in(t, func(j *job) error {
@@ -65,21 +63,21 @@ func (d *threads) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 type job struct {
 	*threads
 
-	// group is nil where it is gone, or another one has its name by now.
+	// group is nil if the group is gone, or if another group has its name.
 	group *cgroup.Group
 	id    plan.Identity
 	at    plan.Target
 	aim   aim
-	// slice is that of a thread that has none of its own. It is asked for where it counts: for a slice, or before a
-	// policy is given. The way back of a policy goes without it, since who asks may wait where threads of that very
-	// policy have all CPUs.
+	// slice is the slice of a thread that has no slice of its own. It is read only for a slice target, or before a
+	// policy is given. Restoring a policy does without it: the read may wait while threads of that policy use all
+	// CPUs.
 	slice time.Duration
 	asked bool
-	// done are the threads that were given back what they had, by their ids.
+	// done has the ids of the threads that were restored.
 	done map[int]bool
 }
 
-// job begins the work on a target without its group.
+// job returns the work on a target, without its group.
 func (d *threads) job(t plan.Target) (*job, error) {
 	aim, err := aimOf(t)
 	if err != nil {
@@ -98,7 +96,7 @@ func (d *threads) job(t plan.Target) (*job, error) {
 	return j, nil
 }
 
-// ask finds out the slice of a thread that has none of its own.
+// ask reads the slice of a thread that has no slice of its own, once per job.
 func (j *job) ask() (err error) {
 	if j.asked {
 		return nil
@@ -110,7 +108,7 @@ func (j *job) ask() (err error) {
 	return nil
 }
 
-// in opens the group of a target.
+// in opens the group of a target and calls f.
 func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
 	j, err := d.job(t)
 	if err != nil {
@@ -129,7 +127,7 @@ func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
 	return j.id, classify(f(j))
 }
 
-// Survives is apply.Survivor: threads on record live on in other groups.
+// Survives implements apply.Survivor: recorded threads may live on in other groups.
 func (d *threads) Survives(t plan.Target) (plan.Value, bool, error) {
 	j, err := d.job(t)
 	if err != nil {
@@ -139,7 +137,7 @@ func (d *threads) Survives(t plan.Target) (plan.Value, bool, error) {
 	return All, len(now.given) > 0, err
 }
 
-// Write has all threads of the group have what the knob names, or gives them back what they had.
+// Write gives all threads of the group what the knob names, or gives the threads back what they had.
 func (d *threads) Write(c plan.Change) (effective plan.Value, err error) {
 	_, err = d.in(c.Target, func(j *job) (err error) {
 		switch {
@@ -162,8 +160,8 @@ func (d *threads) Write(c plan.Change) (effective plan.Value, err error) {
 	return gone.giveBack()
 }
 
-// note journals what threads have that are not on record: at first of all, then of those that were
-// started since and have not what the knob names, for the others have it from a thread on record.
+// note journals the setting of threads that are not on record. The first time it journals all threads. Later it
+// journals only threads that lack what the knob names: the others inherited it from a recorded thread.
 func (j *job) note(now groups) error {
 	threads, journaled := j.recorded()
 	if !journaled {
@@ -185,7 +183,7 @@ func (j *job) note(now groups) error {
 	return j.call.KeepThreads(j.at, threads)
 }
 
-// give gives what the knob names to every thread that lacks it, until none does.
+// give gives every thread what the knob names, until no thread lacks it.
 func (j *job) give() (plan.Value, error) {
 	for range rounds {
 		now, err := j.look()
@@ -211,8 +209,8 @@ func (j *job) give() (plan.Value, error) {
 	return Some, fmt.Errorf("%s: threads are started faster than they are given a policy or slice: %w", j.at.Object, apply.ErrNotEffective)
 }
 
-// giveBack gives every thread that has what the knob names back what it had, until none has it that
-// had another one. Those of which another writer decided meanwhile keep that, and are reported.
+// giveBack restores every thread to what it had, until no thread has what Berth gave it. Threads that another writer
+// changed since stay as they are, and giveBack reports them.
 func (j *job) giveBack() (plan.Value, error) {
 	for range rounds {
 		now, err := j.look()
@@ -234,8 +232,8 @@ func (j *job) giveBack() (plan.Value, error) {
 	return Some, fmt.Errorf("%s: threads are started faster than they are given back what they had: %w", j.at.Object, apply.ErrNotEffective)
 }
 
-// set changes one thread, and reads back what the kernel made of that. One that ended is passed over,
-// also where another has its id by now.
+// set changes one thread and reads back the result. It skips a thread that ended, even if another thread has its id
+// now.
 func (j *job) set(t one, to kernel.Scheduled) error {
 	if start, err := kernel.ThreadStart(t.id); err != nil || start != t.start {
 		return nil //nolint:nilerr // it is gone
@@ -262,7 +260,7 @@ func (j *job) set(t one, to kernel.Scheduled) error {
 	return nil
 }
 
-// classify adds what an error means for a group.
+// classify wraps an error in apply.ErrGone if it means that the group is gone.
 func classify(err error) error {
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, hostfs.ErrGone) {
 		return fmt.Errorf("%w: %w", apply.ErrGone, err)

@@ -5,8 +5,8 @@ import "errors"
 var (
 	// ErrUnseen says that threads of a group have no id in this pid namespace.
 	ErrUnseen = errors.New("not all threads can be seen from this pid namespace")
-	// errMalformed says that a knob or a record of this package cannot be read.
+	// errMalformed says that a knob or a journaled value of this package cannot be parsed.
 	errMalformed = errors.New("malformed")
-	// errAnother says that threads were given another policy or slice, which is not Berth's.
+	// errAnother says that another program, or the threads themselves, changed the policy or slice since.
 	errAnother = errors.New("threads were given another one meanwhile")
 )

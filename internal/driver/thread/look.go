@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// one is a thread that the aim is for.
+// one is a thread that the knob concerns, as the driver saw it.
 type one struct {
 	id    int
 	start uint64
@@ -24,10 +24,10 @@ type one struct {
 
 func (t one) isOf(j journal.Thread) bool { return j.TID == t.id && j.Start == t.start }
 
-// groups are the threads of a group by what is to be done with them.
+// groups are the threads of a group, sorted by what has to be done with them.
 type groups struct {
-	// lack have not what the knob names; given have it, and had another one before; have had
-	// it before as well. Of those that lack it, another are on record with something else, too.
+	// lack does not have what the knob names; given has it and had something else before; have had it before as well.
+	// another is the part of lack that is on record with something else than it has now.
 	lack, given, have, another []one
 }
 
@@ -45,7 +45,7 @@ func (g groups) value(a aim, base time.Duration) plan.Value {
 	return All
 }
 
-// others says of the threads that were given something else what they have and had, of the first.
+// others describes the threads in another: what the first three have and had, and how many more there are.
 func (g groups) others(a aim, base time.Duration) string {
 	const named = 3
 	var parts []string
@@ -58,7 +58,7 @@ func (g groups) others(a aim, base time.Duration) string {
 	return strings.Join(parts, "; ")
 }
 
-// look lists the threads of the group, and those that left it, by what the journal has of them.
+// look sorts the threads of the group, and the recorded threads that left it, by what the journal says about them.
 func (j *job) look() (groups, error) {
 	var all groups
 	tids, err := j.listed()
@@ -84,7 +84,7 @@ func (j *job) look() (groups, error) {
 	return all, err
 }
 
-// listed are the threads of the group, none where it is gone.
+// listed returns the threads of the group, and none if the group is gone.
 func (j *job) listed() ([]int, error) {
 	if j.group == nil {
 		return nil, nil
@@ -96,8 +96,8 @@ func (j *job) listed() ([]int, error) {
 	return tids, err
 }
 
-// recorded are the threads on record, and says false where the journal does not have the target: its
-// entry may be of a group that had the name before.
+// recorded returns the threads on record. It returns false if the journal has no entry for this group: the entry may
+// belong to an earlier group of the same name.
 func (j *job) recorded() ([]journal.Thread, bool) {
 	if j.group != nil && !j.call.IsOf(j.at, j.id) {
 		return nil, false
@@ -105,8 +105,8 @@ func (j *job) recorded() ([]journal.Thread, bool) {
 	return j.call.Threads(j.at)
 }
 
-// elsewhere are the threads outside of the group that have what the knob names from Berth: those on record,
-// and those that processes on record started since. Processes that these started there are on no record.
+// elsewhere returns the threads outside the group that still have what Berth gave them: recorded threads, and threads
+// that recorded processes started since. Child processes that were started outside the group are on no record.
 func (j *job) elsewhere(r record, here []int) (all []one, err error) {
 	passed := make(map[int]bool, len(here))
 	for _, tid := range here {
@@ -139,8 +139,8 @@ func (j *job) elsewhere(r record, here []int) (all []one, err error) {
 	return all, nil
 }
 
-// startedBy are the threads of a process, by its first thread, that are on no record: they have what they
-// have from one that is.
+// startedBy returns the threads of a process, named by its first thread, that are on no record. They inherited what
+// they have from a recorded thread.
 func (j *job) startedBy(first one, passed map[int]bool) (all []one, err error) {
 	tids, err := threadsOf(first)
 	if err != nil {
@@ -161,13 +161,13 @@ func (j *job) startedBy(first one, passed map[int]bool) (all []one, err error) {
 	return all, nil
 }
 
-// isGiven says whether a thread has what the knob names, and had something else.
+// isGiven reports whether a thread has what the knob names and had something else before.
 func (j *job) isGiven(t one) bool {
 	return !j.done[t.id] && j.aim.concerns(t.now) && j.aim.isMet(t.now) && !j.aim.wasMet(t.had)
 }
 
-// threadsOf lists the threads of a process by its first thread, and none by another one, or where it is
-// gone.
+// threadsOf lists the threads of a process by its first thread. It returns none if the process is gone, or if first is
+// not the first thread of its process.
 func threadsOf(first one) ([]int, error) {
 	if pid, err := kernel.ThreadProcess(first.id); err != nil || pid != first.id {
 		return nil, nil //nolint:nilerr // it is gone
@@ -182,7 +182,7 @@ func threadsOf(first one) ([]int, error) {
 	return tids, err
 }
 
-// seen looks at one thread, and says false of one that is gone.
+// seen reads the state of a thread. It returns false if the thread is gone.
 func seen(tid int) (one, bool, error) {
 	start, err := kernel.ThreadStart(tid)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
@@ -198,8 +198,8 @@ func seen(tid int) (one, bool, error) {
 	return one{id: tid, start: start, now: now}, true, err
 }
 
-// sort puts a thread where it belongs. Before any is on record, none was given anything; whether a
-// slice that equals the default was set does not show, and so it is.
+// sort adds a thread to the part of groups where it belongs. If no thread is on record, Berth gave nothing yet.
+// Nothing shows whether somebody set a slice that equals the default, so the thread counts as lacking it and gets it.
 func (j *job) sort(all *groups, r record, t one) {
 	met := j.aim.isMet(t.now)
 	if len(r.threads) == 0 {
@@ -225,11 +225,11 @@ func (j *job) sort(all *groups, r record, t one) {
 	}
 }
 
-// record is what the journal has of the threads of a target.
+// record is what the journal says about the threads of a target.
 type record struct {
 	threads []journal.Thread
-	had     []had // of each of them
-	common  had   // what all of them had, else the default
+	had     []had // of each thread
+	common  had   // what all threads had, else the default
 }
 
 func recordOf(threads []journal.Thread) (record, error) {
@@ -247,8 +247,8 @@ func recordOf(threads []journal.Thread) (record, error) {
 	return r, nil
 }
 
-// of returns what a thread had, and says whether that is on record. Another has what it has from one
-// that is.
+// of returns what a thread had, and whether the thread is on record. A thread that is not on record inherited its
+// setting from a recorded one.
 func (r record) of(t one) (had, bool) {
 	if i := slices.IndexFunc(r.threads, t.isOf); i >= 0 {
 		return r.had[i], true

@@ -10,38 +10,38 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Driver is the kind of targets of this package.
+// Driver is the kind of the targets of this package.
 const Driver plan.Driver = "thread"
 
-// The values of a target: which threads of the group have what its knob names. Where another writer
-// gave threads something else, the value says what they have and had.
+// The values of a target: how many threads of the group have what its knob names. If another writer changed threads
+// since, the value says instead what they have and had.
 const (
 	None plan.Value = "none"
 	Some plan.Value = "some"
 	All  plan.Value = "all"
 )
 
-// What the knob of a target begins with; what the threads shall have follows.
+// The prefixes of a knob; the desired policy or slice follows.
 const (
 	policy = "policy "
 	slice  = "slice "
 )
 
-// PolicyTarget is a scheduling policy, such as fifo:40, of the threads of the group at a path.
+// PolicyTarget returns the target of a scheduling policy, such as fifo:40, of the threads of the group at a path.
 func PolicyTarget(group, p string) plan.Target {
 	return plan.Target{Driver: Driver, Object: group, Knob: policy + p}
 }
 
-// SliceTarget is a slice, such as 3ms, of the threads of the group at a path.
+// SliceTarget returns the target of a slice, such as 3ms, of the threads of the group at a path.
 func SliceTarget(group, d string) plan.Target {
 	return plan.Target{Driver: Driver, Object: group, Knob: slice + d}
 }
 
-// Values returns what the kind says of its values without a host.
+// Values returns what the kind says about its values without a host.
 func Values() plan.Kinds { return plan.Kinds{Driver: {Mangled: partly}} }
 
-// partly says that threads were given something else after Berth gave all the same, or that a
-// crash came before all had it.
+// partly reports whether only some threads have what Berth wrote: threads were changed after the write, or a crash
+// ended the write.
 func partly(_ plan.Target, v, recorded plan.Value) bool { return v == Some && recorded == All }
 
 // aim is what a knob names: a policy, or a slice.
@@ -50,14 +50,14 @@ type aim struct {
 	slice  time.Duration
 }
 
-// had is what a thread had: a policy, and a slice of its own, 0 for none.
+// had is what a thread had: a policy, and a slice of its own (0 for none).
 type had struct {
 	class    kernel.Class
 	priority int
 	slice    time.Duration
 }
 
-// String is what parse reads: fifo:40, or batch 3ms.
+// String returns the text that parse reads: fifo:40, or batch 3ms.
 func (h had) String() string {
 	text := h.class.String()
 	if h.class.IsRealTime() {
@@ -98,7 +98,7 @@ func aimOf(t plan.Target) (aim, error) {
 	return aim{slice: d}, nil
 }
 
-// concerns says whether the aim is for a thread at all.
+// concerns reports whether the knob applies to a thread at all.
 func (a aim) concerns(s kernel.Scheduled) bool {
 	if a.policy != nil {
 		_, known := kernel.ClassNamed(s.Class.String())
@@ -107,7 +107,7 @@ func (a aim) concerns(s kernel.Scheduled) bool {
 	return s.Class.HasSlice()
 }
 
-// isMet says whether a thread has what the knob names.
+// isMet reports whether a thread has what the knob names.
 func (a aim) isMet(s kernel.Scheduled) bool {
 	if a.policy != nil {
 		return s.Class == a.policy.class && s.Priority == a.policy.priority
@@ -115,7 +115,7 @@ func (a aim) isMet(s kernel.Scheduled) bool {
 	return s.Slice == a.slice
 }
 
-// wasMet says whether a thread had what the knob names.
+// wasMet reports whether a thread had what the knob names.
 func (a aim) wasMet(h had) bool {
 	if a.policy != nil {
 		return a.same(h, *a.policy)
@@ -123,7 +123,7 @@ func (a aim) wasMet(h had) bool {
 	return h.slice == a.slice
 }
 
-// same says whether two threads are the same as far as the knob goes.
+// same reports whether x and y are equal in what the knob names.
 func (a aim) same(x, y had) bool {
 	if a.policy != nil {
 		return x.class == y.class && x.priority == y.priority
@@ -131,7 +131,7 @@ func (a aim) same(x, y had) bool {
 	return x.slice == y.slice
 }
 
-// named is what a thread has as far as it is told: of a policy not the slice.
+// named returns h for a message: for a policy without the slice.
 func (a aim) named(h had) had {
 	if a.policy != nil {
 		h.slice = 0
@@ -139,7 +139,7 @@ func (a aim) named(h had) had {
 	return h
 }
 
-// has is what a thread has, in the words of the record.
+// has returns what a thread has, in the form of the journal.
 func has(s kernel.Scheduled, base time.Duration) had {
 	h := had{class: s.Class, priority: s.Priority}
 	if s.Class.HasSlice() && s.Slice != base {
@@ -148,7 +148,7 @@ func has(s kernel.Scheduled, base time.Duration) had {
 	return h
 }
 
-// with is a thread after it was given what the knob names.
+// with returns a thread's setting after it was given what the knob names.
 func (a aim) with(s kernel.Scheduled, base time.Duration) kernel.Scheduled {
 	own := has(s, base).slice
 	if a.policy != nil {
@@ -158,7 +158,7 @@ func (a aim) with(s kernel.Scheduled, base time.Duration) kernel.Scheduled {
 	return s
 }
 
-// without is a thread after it was given back what it had.
+// without returns a thread's setting after it was given back what it had.
 func (a aim) without(s kernel.Scheduled, h had) kernel.Scheduled {
 	if a.policy != nil {
 		return h.given(s, h.slice)
@@ -167,7 +167,7 @@ func (a aim) without(s kernel.Scheduled, h had) kernel.Scheduled {
 	return s
 }
 
-// given is a thread with the policy of h, and with a slice of its own where the policy has any.
+// given returns s with the policy of h, and with the slice own if that policy has slices.
 func (h had) given(s kernel.Scheduled, own time.Duration) kernel.Scheduled {
 	s.Class, s.Priority, s.Slice = h.class, h.priority, 0
 	if h.class.HasSlice() {
