@@ -39,7 +39,7 @@ func commandsPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("# Commands\n\n" + generated + `
-Exit codes of every command: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this kernel or node; 4 the host differs from what was applied, or a live agent holds it.
+Exit codes of every command: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this kernel or node. 4 says that the host differs from what was applied, or that a live agent holds it.
 Every command that prints takes ` + "`-o table|json|yaml`" + `; the JSON is a stable contract.
 `)
 	addCommand(t, &b)
