@@ -1,8 +1,7 @@
-// Command berth-scheduler is kube-scheduler with one more plugin, Berth, which
-// places pods that ask for exclusive CPUs: on the node whose cores suit them
-// best, and on which CPUs and memory nodes there. Everything else, its flags
-// and its configuration file included, is kube-scheduler's own; a profile has
-// the plugin where the file enables it.
+// Command berth-scheduler is kube-scheduler with one additional plugin, Berth. The plugin places pods that ask for
+// exclusive CPUs: on the node whose cores suit them best, with CPUs and memory nodes. Everything else is
+// kube-scheduler's own, including its flags and its configuration file. A profile has the plugin if the file enables
+// it.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 // version is set by the Makefile through -ldflags.
 var version = "dev"
 
-// about is what the help says beyond kube-scheduler's own.
+// about extends kube-scheduler's help.
 const about = `
 
 berth-scheduler is kube-scheduler with the plugin Berth. For pods annotated
@@ -30,13 +29,12 @@ in the same call that binds the pod. Enable it with --config: in a profile's
 plugins it belongs into multiPoint and, before DefaultBinder, into bind.`
 
 func main() {
-	// Only a build without the version of Kubernetes can fail here, and then the
-	// version it has stays.
+	// SetDynamicVersion fails only in a build without a Kubernetes version; that build's version then remains.
 	_ = kubeversion.SetDynamicVersion(reported(kubeversion.Get().GitVersion, version))
 	os.Exit(cli.Run(command()))
 }
 
-// command is kube-scheduler's command under this program's name.
+// command returns kube-scheduler's command under this program's name.
 func command() *cobra.Command {
 	factory := new(schedule.Factory)
 	cmd := app.NewSchedulerCommand(app.WithPlugin(schedule.Name, factory.New))
@@ -45,8 +43,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// reported is the version that --version, the metrics and the user agent
-// carry: that of Kubernetes, with Berth's as its build metadata.
+// reported returns the version for --version, the metrics and the user agent: the Kubernetes version with Berth's
+// version as its build metadata.
 func reported(kubernetes, berth string) string {
 	base, _, _ := strings.Cut(kubernetes, "+")
 	clean := func(r rune) rune {

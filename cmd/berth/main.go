@@ -1,6 +1,5 @@
-// Command berth gives CPU-sensitive workloads their place on one Linux host: it
-// shows the machine, runs the node agent, explains what was applied and puts
-// everything back.
+// Command berth gives CPU-sensitive workloads their place on one Linux host. It shows the machine, runs the node agent,
+// explains what was applied and restores all original values.
 package main
 
 import (

@@ -29,64 +29,60 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// ErrReadOnly says that this host cannot be changed from here: its cgroup
-// hierarchy is mounted read-only, or the caller may not write to it.
+// ErrReadOnly means that this host cannot be changed from here: its cgroup hierarchy is mounted read-only, or the
+// caller may not write to it.
 var ErrReadOnly = errors.New("cgroup files cannot be written")
 
-// ErrLeftBehind says that a value was changed by another writer meanwhile and
-// was therefore not put back.
+// ErrLeftBehind means that another writer changed a value, which was therefore not restored.
 var ErrLeftBehind = errors.New("values of others were left as they are")
 
-// ErrNotRestored says that the kernel or the disk refused an original: the host
-// is not as it was, and berth rollback tries again.
+// ErrNotRestored means that the kernel or the disk refused an original. berth rollback tries again.
 var ErrNotRestored = errors.New("originals could not be put back")
 
-// Options is what the agent needs from its connections. Every field is
-// required but Reload, RestoreOnStop and HostIP.
+// Options is the input of the agent. Every field is required except Reload, KeepProfile, RestoreOnStop and HostIP.
 type Options struct {
 	// ConfigFile is the agent's file, read again on change and on Reload.
 	ConfigFile string
 	Config     v1alpha1.AgentConfig
 	Version    string
 	Root       *hostfs.Root
-	// HostIP is an address of this host at which its kubelet listens, empty for the
-	// loopback address. It only matters in a cluster.
+	// HostIP is an address of this host at which its kubelet listens, empty for the loopback address. It only matters
+	// in a cluster.
 	HostIP string
-	// Clock is monotonic and counts from boot, Now is the time of day.
+	// Clock is monotonic and counts from boot. Now is the time of day.
 	Clock func() time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
 	// Reload makes the agent read its files at once.
 	Reload <-chan os.Signal
-	// KeepProfile starts what undoes a host profile whose deadline has passed, nil for nothing.
+	// KeepProfile starts the process that undoes a host profile whose deadline has passed; nil starts nothing.
 	KeepProfile func(tuner.Applied) error
-	// RestoreOnStop makes the end report values that could not be put back.
+	// RestoreOnStop makes the end restore all values, and report values that it could not restore.
 	RestoreOnStop bool
-	// BootID, Slice and Tick describe the running kernel; Run fills them in.
+	// BootID and facts describe the running kernel; Run fills them in.
 	BootID string
 	facts  hostFacts
-	// boottime is CLOCK_BOOTTIME, nil for the kernel's.
+	// boottime is CLOCK_BOOTTIME, nil for that of the kernel.
 	boottime func() time.Duration
-	// more are capabilities beside those of the agent: a test brings one along.
+	// more are additional capabilities, for tests.
 	more []capability.Capability
-	// mover moves pages, nil for the one of package mover, and narrowing says which groups may lose
-	// memory nodes, nil for all.
+	// mover moves pages, nil for that of package mover. narrowing checks which groups may lose memory nodes, nil for
+	// all.
 	mover     localize.Mover
 	narrowing *narrowing.Looks
-	// settles puts back what nobody moves. It waits for systemd.
+	// settles restores values that nobody moves. It waits for systemd.
 	settles *apply.Applier
 }
 
-// hostFacts are what the control law needs of the running kernel.
+// hostFacts are the facts of the running kernel that the control law needs.
 type hostFacts struct {
 	slice unit.Micros   // as of the last second
 	tick  time.Duration // a constant
 }
 
-// Run is the agent. It blocks until ctx ends, then puts quotas and bursts above
-// the limits back and returns. Nothing on the host is written before the
-// journal is locked and the address is bound; in a cluster the address may be busy,
-// and is taken once it is free.
+// Run runs the agent until ctx ends. It then restores quotas and bursts above the limits and returns. Run writes
+// nothing on the host before it locks the journal and binds the address. In a cluster the address may be busy, and is
+// bound once it is free.
 func Run(ctx context.Context, opts Options) error {
 	if err := opts.describeKernel(); err != nil {
 		return err
@@ -101,8 +97,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := hasWorkloadDir(opts); err != nil {
 		return err
 	}
-	// The lock before the address: of two agents that share both, the second
-	// reports the first.
+	// Lock before binding the address: of two agents that share both, the second reports the first.
 	j, err := journal.Open(opts.Config.StateDir, opts.BootID, driver.Values())
 	if errors.Is(err, journal.ErrDamaged) {
 		return fmt.Errorf("stateDir: %w: berth rollback puts back what can be read and sets the file aside", err)
@@ -148,25 +143,25 @@ func Run(ctx context.Context, opts Options) error {
 	return errors.Join(group.Wait(), j.Close())
 }
 
-// newApplier returns the one writer of this host.
+// newApplier returns the only writer of this host.
 func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reconcile.Later, aside *cgroupfile.Aside) *apply.Applier {
-	var asked cgroupfile.Units // nil without systemd, and not a nil Later
+	var asked cgroupfile.Units // a nil interface without systemd, not a nil *Later in it
 	if units != nil {
 		asked = units
 	}
 	kinds := driver.Kinds(host, asked)
 	maps.Copy(kinds, aside.Kinds(host, asked))
-	profiles := drift.Held(opts.Config.StateDir, opts.BootID, opts.boottime, func(error) {}) // who looks before it is recorded tells
+	profiles := drift.Held(opts.Config.StateDir, opts.BootID, opts.boottime, func(error) {}) // the check before the record reports it
 	held := func(t plan.Target) error {
 		if err := profiles(t); errors.Is(err, drift.ErrHeld) {
 			return err
 		}
-		return nil // what is not known keeps lists back before they are recorded
+		return nil // an unknown answer stops lists before they are recorded
 	}
 	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: held})
 }
 
-// describeKernel reads what of the kernel does not change while it runs.
+// describeKernel reads the constants of the running kernel.
 func (o *Options) describeKernel() error {
 	var err error
 	if o.BootID, err = kernel.BootID(o.Root); err != nil {
@@ -182,16 +177,15 @@ func (o *Options) describeKernel() error {
 	return nil
 }
 
-// readSlice reads how much quota the kernel hands to one CPU at a time. Where it cannot, what it was
-// stands.
+// readSlice reads how much quota the kernel gives to one CPU at a time. If it cannot, the old value stays.
 func (o *Options) readSlice() {
 	if now, err := kernel.BandwidthSlice(o.Root); err == nil {
 		o.facts.slice = now
 	}
 }
 
-// hasWorkloadDir refuses to start without the directory. One that vanishes later
-// leaves the last good workloads in force.
+// hasWorkloadDir returns an error if the directory is missing at the start. If the directory vanishes later, the last
+// good workloads stay in force.
 func hasWorkloadDir(opts Options) error {
 	if opts.Config.WorkloadDir == "" {
 		return nil // the pods of a cluster are the workloads
@@ -206,7 +200,7 @@ func hasWorkloadDir(opts Options) error {
 	}}.Err()
 }
 
-// writable fails early where no write could succeed, instead of once a group.
+// writable fails early if no write could succeed, instead of once for each group.
 func writable(host *cgroup.Host) error {
 	h, err := host.Hierarchy(cgroup.CPU)
 	if err != nil {

@@ -12,13 +12,12 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// worker is a capability that works beside the loop, without its mutex, until the agent ends.
+// worker is a capability that also runs beside the loop, without its mutex, until the agent ends.
 type worker interface {
 	Run(ctx context.Context) error
 }
 
-// capabilitiesOf lists the capabilities of an agent, in the order in which they decide. It
-// is the only place that does.
+// capabilitiesOf returns the capabilities of an agent, in the order in which they decide. It is the only such list.
 func capabilitiesOf(c *controller) []capability.Capability {
 	o := c.opts
 	return append([]capability.Capability{
@@ -32,8 +31,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 	}, o.more...)
 }
 
-// Capabilities returns what is known of each capability without an agent, by name, as status
-// and explain print them.
+// Capabilities returns what is known of each capability without an agent, by name, as status and explain print it.
 func Capabilities() []capability.Info { return infosOf(Options{}) }
 
 func infosOf(opts Options) []capability.Info {
@@ -44,15 +42,14 @@ func infosOf(opts Options) []capability.Info {
 	return all
 }
 
-// byName is the order in which capabilities report.
+// byName returns the capabilities in the order of their reports.
 func byName(all []capability.Capability) []capability.Capability {
 	return slices.SortedFunc(slices.Values(all), func(a, b capability.Capability) int {
 		return strings.Compare(a.Describe().Name, b.Describe().Name)
 	})
 }
 
-// settled are the owners of what the capabilities desire, but for those whose settings
-// move from look to look.
+// settled returns the owners of the capabilities' desired settings, without the owner whose settings move at each look.
 func (o *Options) settled() []plan.Owner {
 	return slices.DeleteFunc(capability.OwnersOf(infosOf(*o)), func(w plan.Owner) bool { return w == plan.OwnerBurst })
 }

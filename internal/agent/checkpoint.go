@@ -12,10 +12,10 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// checkpointEvery bounds how old the checkpoint on disk may be.
+// checkpointEvery bounds the age of the checkpoint on disk.
 const checkpointEvery = 10 * time.Second
 
-// checkpoint puts together what has to be remembered.
+// checkpoint assembles the state to be remembered.
 func (c *controller) checkpoint() checkpoint.Checkpoint {
 	cp := checkpoint.Checkpoint{Version: c.opts.Version, PID: os.Getpid(), BootID: c.opts.BootID, Written: c.opts.Now(), Clock: c.opts.Clock()}
 	r, err := view.Join(c.gather(cp.Written))
@@ -27,7 +27,7 @@ func (c *controller) checkpoint() checkpoint.Checkpoint {
 	return cp
 }
 
-// gather is what users have to mend, and what the capabilities report.
+// gather returns the problems that users have to fix, and the reports of the capabilities.
 func (c *controller) gather(now time.Time) (problems []string, all []view.Said) {
 	for _, p := range c.problems {
 		problems = append(problems, p.Err.Error())
@@ -47,8 +47,8 @@ func (c *controller) gather(now time.Time) (problems []string, all []view.Said) 
 // keyStarted is the key of the start times of processes in a checkpoint.
 const keyStarted = "started"
 
-// ofRoster is what the roster has for the checkpoint: the workloads that wait, and the start
-// times of processes. A damaged workload is among the problems.
+// ofRoster returns the roster's part of the checkpoint: the waiting workloads, and the start times of processes. A
+// damaged workload is among the problems.
 func (d *documents) ofRoster(now time.Time) capability.Outcome {
 	var out capability.Outcome
 	for _, w := range d.roster.Waiting() {

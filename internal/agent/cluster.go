@@ -7,18 +7,18 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// clusterState is what the agent knows of its cluster.
+// clusterState is the agent's knowledge of its cluster.
 type clusterState struct {
 	connected *connections // nil on a host without Kubernetes
-	taken     uint64       // generation of the snapshot that was taken
-	// containers are those of the node's pods, settled says that they are known.
+	taken     uint64       // generation of the last snapshot that was read
+	// containers are those of the node's pods. settled is true once they are known.
 	containers []workload.Workload
 	settled    bool
-	// stale says that the containers were not made of all that is known.
+	// stale is true if the containers were made of outdated data.
 	stale bool
 }
 
-// changed is sent to when the cluster says something new.
+// changed returns a channel that signals news of the cluster.
 func (s *clusterState) changed() <-chan struct{} {
 	if s.connected == nil {
 		return nil
@@ -26,7 +26,7 @@ func (s *clusterState) changed() <-chan struct{} {
 	return s.connected.client.Changed()
 }
 
-// node is what the cluster says of this node, nil on a host without Kubernetes.
+// node returns the cluster's data on this node, nil on a host without Kubernetes.
 func (s *clusterState) node() *cluster.Node {
 	if s.connected == nil {
 		return nil
@@ -34,7 +34,7 @@ func (s *clusterState) node() *cluster.Node {
 	return &s.connected.client.Snapshot().Node
 }
 
-// takeCluster takes over what the cluster says, if that is new.
+// takeCluster reads the cluster's snapshot, if it is new.
 func (c *controller) takeCluster() {
 	if c.connected == nil {
 		return
@@ -48,7 +48,7 @@ func (c *controller) takeCluster() {
 	}
 }
 
-// memorise writes what the cluster says to disk, if it differs from what is there.
+// memorise writes the cluster's snapshot to disk, if it differs from the copy there.
 func (c *controller) memorise() {
 	if c.connected == nil {
 		return
@@ -58,7 +58,7 @@ func (c *controller) memorise() {
 	}
 }
 
-// receive makes workload groups of the containers that may burst, or have exclusive CPUs.
+// receive makes workload groups of the containers that may burst or have exclusive CPUs.
 func (c *controller) receive() {
 	if c.connected == nil || !c.stale {
 		return
@@ -79,7 +79,7 @@ func (c *controller) receive() {
 	c.burst.Pool().Follow(c.inventory.Strategies().SharePoolThresholdPercent())
 }
 
-// reportProblems reports ConfigMaps that cannot be read, and logs those that do not count.
+// reportProblems reports ConfigMaps that cannot be read, and logs ignored ConfigMaps.
 func (c *controller) reportProblems() {
 	now := map[string]bool{}
 	for _, p := range c.inventory.Problems() {

@@ -14,15 +14,15 @@ import (
 	"github.com/berth-project/berth/internal/statedir"
 )
 
-// connections are what the agent of a node of Kubernetes talks to.
+// connections are the connections of an agent on a Kubernetes node.
 type connections struct {
 	client  *cluster.Client
-	memory  *statedir.Memory // of what the cluster says
+	memory  *statedir.Memory // of the cluster's snapshot
 	kubelet kubelet.Source
 	runtime *containers.Runtime
 }
 
-// joinCluster makes the controller that of a node of Kubernetes, if its file says so.
+// joinCluster connects the controller to Kubernetes, if its file says so.
 func (c *controller) joinCluster() error {
 	cfg := c.opts.Config.Cluster
 	if !*cfg.Enabled {
@@ -44,13 +44,13 @@ func (c *controller) joinCluster() error {
 	return err
 }
 
-// join makes the node one of the cluster that surrounds it.
+// join adds the connections of the cluster to the controller.
 func (c *controller) join(connected *connections) {
 	c.connected = connected
 	c.pins.Join(connected.client)
 }
 
-// findCluster makes the connections, which send no request yet.
+// findCluster makes the connections, and sends no request yet.
 func findCluster(opts Options, identity string) (*connections, error) {
 	cfg := opts.Config.Cluster
 	config, err := cluster.Connect(cfg.Kubeconfig, "berth-agent/"+opts.Version)
@@ -82,7 +82,7 @@ func findCluster(opts Options, identity string) (*connections, error) {
 	return s, nil
 }
 
-// run keeps all connections until ctx ends.
+// run runs all connections until ctx ends.
 func (s *connections) run(ctx context.Context, c *controller) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.client.Run(ctx) })
@@ -91,8 +91,7 @@ func (s *connections) run(ctx context.Context, c *controller) error {
 	return group.Wait() //nolint:wrapcheck // each names what it is
 }
 
-// takeListing takes over all that the runtime has, as it is at one moment, while it does not
-// report over NRI.
+// takeListing handles a list of all containers of the runtime at one moment, while it does not report over NRI.
 func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +110,8 @@ func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 	c.wake()
 }
 
-// takeKubelet takes over what the kubelet's configuration says, or why it is not
-// known. The error is that only another container of the agent will see it.
+// takeKubelet handles the kubelet's configuration, or why it is unknown. It returns an error if only another container
+// of the agent will see it.
 func (c *controller) takeKubelet(r kubelet.Reading) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

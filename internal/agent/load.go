@@ -17,29 +17,29 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// documents are what users wrote, as it was read last.
+// documents are the files of users, as they were last read.
 type documents struct {
 	watcher *manifest.Watcher
-	// counted are the workloads of the files; waiting and problems are the others.
+	// counted are the valid workloads of the files; waiting and problems are the other ones.
 	counted  []workload.Workload
 	held     []workload.Workload // by an earlier agent, until the files were read
 	waiting  []manifest.Pending
 	problems []manifest.Problem
 	// manifestProblem is why the files could not be read.
 	manifestProblem error
-	roster          *roster.Roster // the workloads of these, and of the cluster, with their groups
+	roster          *roster.Roster // the workloads of these files and of the cluster, with their groups
 	standalone      standalone
 }
 
-// standalone is how a host without Kubernetes follows its files.
+// standalone is the state of a host without Kubernetes, which follows its files.
 type standalone struct {
-	taken uint64 // how much of the roster's changes the inventory took over
+	taken uint64 // the last roster change that the inventory has
 	// unpooled are groups of sharedPool that this host does not have.
 	unpooled v1alpha1.FieldErrors
 }
 
-// load reads the agent's file and the workloads. While either cannot be read
-// what was known before stays in force: a slip of an editor unsettles nothing.
+// load reads the agent's file and the workloads. If either cannot be read, the last good state stays in force: a typing
+// error disturbs nothing.
 func (c *controller) load() {
 	c.manifestProblem = c.loadConfig()
 	if c.manifestProblem == nil {
@@ -76,7 +76,7 @@ func (c *controller) loadConfig() error {
 	c.opts.Config = cfg
 	c.burst.Pool().Configure(cfg)
 	c.inventory.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
-	c.stale = true // policies and the guard's threshold follow from both
+	c.stale = true // policies and the guard's threshold depend on both
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (c *controller) loadWorkloads() error {
 		return nil
 	}
 	if c.inventory.Obstacle().Restores() {
-		c.adopt(nil) // whether the files can be read or not
+		c.adopt(nil) // whether or not the files can be read
 	}
 	admin := workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config)
 	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, manifest.Before{Counted: c.counted, Held: c.held}, admin)
@@ -105,8 +105,7 @@ func (c *controller) loadWorkloads() error {
 	return nil
 }
 
-// heldBy are the workloads that an earlier agent had groups of, with what they claim, and these
-// groups by name.
+// heldBy returns the workloads whose groups an earlier agent had, with their claims, and these groups by name.
 func heldBy(all []view.Status, started map[string]map[int]uint64) (held []workload.Workload, groups map[string]string) {
 	groups = map[string]string{}
 	for _, s := range all {
@@ -115,7 +114,7 @@ func heldBy(all []view.Status, started map[string]map[int]uint64) (held []worklo
 		}
 		groups[s.Name] = s.Group
 		w := workload.Workload{Name: s.Name, File: s.File, Cgroup: s.Group, PIDs: slices.Collect(maps.Keys(started[s.Name]))}
-		if path.Ext(s.Group) != "" { // as a unit has one
+		if path.Ext(s.Group) != "" { // a unit's group has one
 			w.Unit = path.Base(s.Group)
 		}
 		held = append(held, w)
@@ -123,7 +122,7 @@ func heldBy(all []view.Status, started map[string]map[int]uint64) (held []worklo
 	return held, groups
 }
 
-// adopt makes the workloads those of ready, none while everything is put back.
+// adopt replaces the workloads with all, or with none while everything is being restored.
 func (c *controller) adopt(all []workload.Workload) {
 	if c.inventory.Obstacle().Restores() {
 		all = nil
@@ -142,7 +141,7 @@ func (c *controller) adopt(all []workload.Workload) {
 	c.roster.Adopt(ready, waiting)
 }
 
-// take takes over the workloads, and what shrinks for them.
+// take passes the workloads and the shrinking groups to the inventory.
 func (s *standalone) take(c *controller, now time.Duration) {
 	changes := c.roster.Changes()
 	if s.taken == changes {
@@ -156,15 +155,15 @@ func (s *standalone) take(c *controller, now time.Duration) {
 	s.taken = changes
 }
 
-// findPool looks for the groups of sharedPool. One that is missing may come, as that of a user
-// who is to log in, or be a slip.
+// findPool checks the groups of sharedPool. A missing group may appear later, as that of a user who logs in, or be a
+// typing error.
 func (s *standalone) findPool(c *controller) {
 	s.unpooled = nil
 	missing := map[string]bool{}
 	for i, name := range c.opts.Config.SharedPool {
 		group, err := c.host.Group(name, cgroup.CPUSet)
 		if err == nil {
-			_ = group.Close() // only looked for
+			_ = group.Close() // only its existence matters
 		}
 		if !errors.Is(err, cgroup.ErrNoGroup) {
 			continue
@@ -179,7 +178,7 @@ func (s *standalone) findPool(c *controller) {
 	c.reported.forget(aboutPool, missing)
 }
 
-// warningsOf are the problems of a workload that counts all the same.
+// warningsOf returns the problems of a workload that is valid all the same.
 func (d *documents) warningsOf(name string) []string {
 	var warnings []string
 	for _, p := range d.problems {

@@ -34,12 +34,11 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// controller is the agent's loop and what it works on. The mutex guards all of it, but
-// for what says otherwise. It is taken for one step and never let go within one. The steps
-// are: what is due once a second, a look at one group, an answer to the container runtime,
-// a list of its containers, what the kubelet says, and an answer over HTTP, which reads
-// only. systemd is asked beside them. Any step may come after any other, so that
-// none relies on what an earlier one found without comparing it.
+// controller is the agent's loop and its state. The mutex guards all fields unless a comment says otherwise. A step
+// locks it once, and never unlocks it before its end. Steps are the work of once a second, a look at one group, an
+// answer to the container runtime, and a list of its containers. A reading of the kubelet and an answer over HTTP,
+// which only reads, are steps too. Requests to systemd run beside the steps. Steps may come in any order, so a step
+// compares what an earlier step found before it relies on it.
 type controller struct {
 	opts Options
 
@@ -48,37 +47,37 @@ type controller struct {
 	host    *cgroup.Host
 	burst   *quota.Groups // moves the quotas of the workload groups
 	journal *journal.Journal
-	// reconciler brings about what is decided.
+	// reconciler applies the decisions.
 	reconciler *reconcile.Reconciler
 	documents
 	clusterState
 	inventory *inventory.Inventory
-	// pins keeps the CPU sets of what is in the inventory, offline the cores of offline work.
+	// pins manages the CPU sets of the inventory, offline the cores of offline work.
 	pins    *pin.Sets
 	offline *offline.Work
 	beside
 	cpus hardware.CPUs // of the host
-	// reported has what was said of problems that are still there.
+	// reported has the reported problems that still exist.
 	reported reported
 
-	woken chan struct{} // makes the loop turn at once
+	woken chan struct{} // makes the loop run at once
 	turns
 	windows
-	// capabilities decide in this order, and are reported, measured and remembered.
+	// capabilities decide in this order. They are also reported, measured and remembered.
 	capabilities []capability.Capability
 }
 
-// turns is what the loop does when.
+// turns are the due times of the loop's work.
 type turns struct {
 	nextSecond time.Duration
 	// nextCheckpoint is when the checkpoint is due.
 	nextCheckpoint time.Duration
 	unmoved        unmoved
-	ended          bool // by stop: nothing is decided or written any more
+	ended          bool // set by stop: nothing is decided or written any more
 }
 
-// beside is who writes while the loop goes on: asking is how systemd is asked, nil where that does not
-// run, and aside writes memory nodes, nil where the loop does.
+// beside are the writers that run beside the loop. asking asks systemd, and is nil without systemd. aside writes memory
+// nodes, and is nil where the loop writes them.
 type beside struct {
 	asking *reconcile.Asking
 	aside  *cgroupfile.Aside
@@ -102,7 +101,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	return c
 }
 
-// newSets makes the inventory, and the CPU sets of what it has.
+// newSets makes the inventory and its CPU sets.
 func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 	sealed, err := c.host.Sealed()
 	if err != nil {
@@ -123,8 +122,8 @@ func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 	}, c.inventory)
 }
 
-// reconcileBy makes the reconciler that brings about what is decided, by an Applier, and the
-// groups whose quotas it writes.
+// reconcileBy makes the reconciler, which applies the decisions through an Applier, and the groups whose quotas it
+// writes.
 func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.reconciler = reconcile.New(reconcile.Options{
 		Host: c.host, Journal: c.journal, Applier: a, Systemd: systemd,
@@ -149,16 +148,15 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 	c.burst.Pool().Configure(c.opts.Config)
 }
 
-// askSystemd has systemd asked beside the passes: nothing is to wait for it while it takes its time.
+// askSystemd starts asking systemd beside the passes, so that nothing waits for systemd.
 func (c *controller) askSystemd(units *reconcile.Later) {
 	if units != nil {
 		c.asking = reconcile.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
 	}
 }
 
-// recall gives the capabilities what an agent of the same boot remembered. A
-// checkpoint that cannot be read only costs credit: groups that stand above
-// their limit start at 0.
+// recall gives the capabilities the state of an earlier agent of the same boot. A checkpoint that cannot be read only
+// costs credit: groups above their limit start at 0.
 func (c *controller) recall() {
 	cp, err := checkpoint.Load(c.opts.Config.StateDir)
 	if err != nil {
@@ -182,7 +180,7 @@ func (c *controller) recall() {
 	}
 }
 
-// run turns until ctx ends, then leaves the host to its own limits.
+// run runs passes until ctx ends, then leaves the host to its own limits.
 func (c *controller) run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	asking.Go(func() {
@@ -196,7 +194,7 @@ func (c *controller) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			asking.Wait() // What systemd is asked for must not come after what stop puts back.
+			asking.Wait() // No request to systemd may come after stop restores values.
 			return c.stop()
 		case <-c.opts.Reload:
 			c.mu.Lock()
@@ -214,14 +212,14 @@ func (c *controller) run(ctx context.Context) error {
 	}
 }
 
-// makeDue makes the next pass do what is otherwise done once a second.
+// makeDue makes the next pass do the work of once a second.
 func (c *controller) makeDue() {
 	c.mu.Lock()
 	c.nextSecond = 0
 	c.mu.Unlock()
 }
 
-// wake makes the loop turn at once.
+// wake makes the loop run at once.
 func (c *controller) wake() {
 	select {
 	case c.woken <- struct{}{}:
@@ -242,8 +240,8 @@ func (c *controller) pass() time.Duration {
 	return max(c.offline.Next(c.burst.NextLook(next))-c.opts.Clock(), 0)
 }
 
-// secondStep does what is due once a second, and returns the groups that are to be looked
-// at then, and when the next second begins.
+// secondStep does the work that is due once a second, and returns the groups that are then due for a look, and when the
+// next second begins.
 func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +266,7 @@ func (c *controller) lookStep(m *quota.Group) {
 	c.stepped("look", c.opts.Clock()-began, failures)
 }
 
-// decide has the capabilities decide in their order, and brings about what they desire.
+// decide lets the capabilities decide in their order, and applies their desired settings.
 func (c *controller) decide(now time.Duration) {
 	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()), Config: &c.opts.Config}
 	n.Containers, n.Koordlet, n.Topology = c.inventory.Containers(), c.inventory.Koordlet(), c.inventory.Topology()
@@ -278,7 +276,7 @@ func (c *controller) decide(now time.Duration) {
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
 			decided := d.Decide(n)
-			if restores && one != capability.Capability(c.pins) { // these desire what goes back through the journal only
+			if restores && one != capability.Capability(c.pins) { // these capabilities desire only values that are restored through the journal
 				decided.Settings = nil
 			}
 			all.Add(decided)
@@ -301,7 +299,7 @@ func (c *controller) decide(now time.Duration) {
 	}
 }
 
-// bring brings what is desired to the host.
+// bring applies the desired settings to the host.
 func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	if !c.reconciler.Wanted(desired) {
 		c.reconciler.Want(desired)
@@ -319,8 +317,8 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	c.failEach(report.Errors)
 }
 
-// everySecond does what need not follow a group's period: files, groups that
-// come and go, the node guard, the checkpoint.
+// everySecond does the work that need not follow a group's period: files, groups that come and go, the node guard, the
+// checkpoint.
 func (c *controller) everySecond(now time.Duration) {
 	if c.watcher.Changed() {
 		c.load()
@@ -345,8 +343,7 @@ func (c *controller) everySecond(now time.Duration) {
 	c.ready = c.manifestProblem == nil
 }
 
-// readMachine reads which CPUs the host has now and how it hands out quota, and passes on what follows
-// from it.
+// readMachine reads the present CPUs of the host and its bandwidth slice, and passes the consequences on.
 func (c *controller) readMachine(now time.Duration) {
 	c.opts.readSlice()
 	if err := c.cpus.Read(c.opts.Root); err != nil {
@@ -365,32 +362,32 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	}
 }
 
-// lastLooks is how long all looks at memory policies take at the end of an agent: who stops it kills it after 30 s.
+// lastLooks is the time for all checks of memory policies when an agent ends: it is killed 30 s after its stop.
 const lastLooks = 10 * time.Second
 
-// stop ends the boundary and puts back what stands above a limit, because no process will
-// be there to move either, and remembers the ledgers.
+// stop ends the boundary, restores values above a limit, because no process will be there to move either, and saves the
+// ledgers.
 func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
 	c.asking.AtOnce()                // there is no next pass
-	c.unmoved.since = c.opts.Clock() // what it lets go of goes below, after quotas
+	c.unmoved.since = c.opts.Clock() // letFall restores the lists below, after the quotas
 	if c.offline.End(); !c.opts.RestoreOnStop {
 		c.decide(c.opts.Clock())
 	}
 	c.writeCheckpoint(c.opts.Clock())
 	quotas, infos := c.reconciler.Quotas(), infosOf(c.opts)
-	ends := func(e journal.Entry) bool { // no list: with its original the group would be on CPUs that are others' alone
+	ends := func(e journal.Entry) bool { // not lists: the original could put the group on exclusive CPUs of other groups
 		return e.Target.Knob != string(cgroup.KnobCPUs) && capability.Reverts(infos, e.Owner)
 	}
 	drifted, failed := quotas.Leave(ends)
-	if c.unmoved.is { // and the lists did not go back by what was decided
-		c.reported.forget(notBack, nil) // the end names all that stays
+	if c.unmoved.is { // the lists were not restored by decide
+		c.reported.forget(notBack, nil) // the end names all values that stay
 		failed += letFall(c)
 	}
 	c.burst.End()
-	c.writeCheckpoint(c.opts.Clock()) // again: the one before is what a kill in between leaves
+	c.writeCheckpoint(c.opts.Clock()) // again: a kill in between leaves the first checkpoint
 	if c.opts.RestoreOnStop {
 		looking, cancel := context.WithTimeout(context.Background(), lastLooks)
 		defer cancel()

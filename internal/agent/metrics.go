@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// counts are what the agent counts of its own work, and what it reported last.
+// counts are the agent's counters of its own work, and its last reports.
 type counts struct {
 	log    *slog.Logger
 	now    func() time.Time
@@ -28,26 +28,26 @@ func (n *counts) fail(what string, err error) {
 	n.log.Warn("agent: "+what, "error", err)
 }
 
-// drifted reports that another writer has a value now.
+// drifted reports that another writer has changed a value.
 func (n *counts) drifted(e reconcile.Event) {
 	n.work.Drifted()
 	n.events.Renew(view.Event{At: n.now(), About: cmp.Or(e.Workload, e.Group), Reason: e.Reason, Text: e.Text, Warning: true})
 	n.log.Warn(e.Reason, "workload", e.Workload, "group", e.Group, "reason", e.Text)
 }
 
-// failEach reports what went wrong in a pass beside the groups.
+// failEach reports the errors of a pass that belong to no group.
 func (n *counts) failEach(errs []error) {
 	for _, err := range errs {
 		n.fail("CPU sets", err)
 	}
 }
 
-// stepped counts a step of the loop that took this long and began with this many failures.
+// stepped counts a step of the loop with its duration and the number of failures at its start.
 func (n *counts) stepped(name string, took time.Duration, failures uint64) {
 	n.work.Step(name, took, n.failures > failures)
 }
 
-// measured is what is read of the agent at each scrape.
+// measured returns the data that each scrape reads.
 func (c *controller) measured() *metrics.Agent {
 	return &metrics.Agent{
 		Lock: &c.mu, Version: c.opts.Version, Work: c.work, Capabilities: c.capabilities,

@@ -19,25 +19,25 @@ import (
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
-// orphanedAfter is how long no agent must have run until the next one puts back, before anything else,
-// what the last one moved. One that comes sooner goes on with it; in a cluster it lets raised quotas go before the
-// runtime has reported the containers (LetGo): nobody looks at what these use until then.
+// orphanedAfter is the time without an agent after which the next agent first restores what the last one moved. An
+// agent that starts sooner continues with it. In a cluster that agent restores raised quotas before the runtime has
+// reported the containers (LetGo): nobody measures their use until then.
 const orphanedAfter = time.Minute
 
-// notBack begins the keys in controller.reported of values that do not go back while the agent is held.
+// notBack is the prefix of keys in controller.reported for values that could not be restored while the agent is held.
 const notBack = "not back: "
 
-// errStays says that a value stays though nothing failed: another program wrote it.
+// errStays means that a value stays though nothing failed: another program wrote it.
 var errStays = errors.New("it stays")
 
-// settling returns an Applier that waits for systemd, and what ends it.
+// settling returns an Applier that waits for systemd, and a function that closes it.
 func settling(opts Options, host *cgroup.Host, j *journal.Journal) (*apply.Applier, func()) {
 	units := reconcile.NewSystemd()
 	return apply.New(driver.Kinds(host, units), j, apply.Options{Now: opts.Now, Records: reconcile.HasSystemd()}), units.Close
 }
 
-// putBackOrphans puts back raised quotas and the boundary of offline work, where the agent before this
-// one ended long ago without doing so.
+// putBackOrphans restores raised quotas and the boundary of offline work, if the last agent ended long ago without
+// restoring them.
 func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 	last, err := checkpoint.Load(opts.Config.StateDir)
 	if err != nil {
@@ -55,7 +55,7 @@ func putBackOrphans(opts Options, j *journal.Journal, applier *apply.Applier) {
 	}
 }
 
-// putBack puts back what another agent moved, and logs each value.
+// putBack restores what another agent moved, and logs each value.
 type putBack struct {
 	log     *slog.Logger
 	journal *journal.Journal
@@ -64,7 +64,8 @@ type putBack struct {
 	isNew func(what string, err error) bool
 }
 
-// owner puts back or widens what an owner moved, among the entries for which of is true. It returns how much failed.
+// owner restores or widens what an owner moved, among the entries for which of is true. It returns the number of
+// failures.
 func (b putBack) owner(owner plan.Owner, of func(journal.Entry) bool) (failed int) {
 	restore, widen := orphans.Of(b.journal.Entries(), owner, b.applier.Stands(b.journal.Entries()))
 	for _, r := range b.applier.Apply(plan.Order(b.applier.Kinds(), widen)) {
@@ -76,7 +77,7 @@ func (b putBack) owner(owner plan.Owner, of func(journal.Entry) bool) (failed in
 	return failed
 }
 
-// widened logs what became of a list that was to be widened.
+// widened logs the result of widening a list.
 func (b putBack) widened(r apply.Result) (failed int) {
 	what := notBack + "widen " + r.Change.Target.String()
 	values := []any{"target", r.Change.Target.String(), "from", r.Change.From, "to", r.Change.Value}
@@ -85,7 +86,7 @@ func (b putBack) widened(r apply.Result) (failed int) {
 		b.log.Info("widened", values...)
 		return 0
 	}
-	if !errors.Is(r.Err, apply.ErrChanged) && !errors.Is(r.Err, apply.ErrGone) { // they are another writer's, or nobody's
+	if !errors.Is(r.Err, apply.ErrChanged) && !errors.Is(r.Err, apply.ErrGone) { // the value belongs to another writer, or the group is gone
 		failed++
 	}
 	if b.isNew(what, fmt.Errorf("to %s: %w", r.Change.Value, r.Err)) {
@@ -94,7 +95,7 @@ func (b putBack) widened(r apply.Result) (failed int) {
 	return failed
 }
 
-// restored logs what became of an entry.
+// restored logs the outcome of an entry.
 func (b putBack) restored(r apply.Restored) (failed int) {
 	what := notBack + "restore " + r.Entry.Target.String()
 	values := []any{"target", r.Entry.Target.String(), "outcome", r.Outcome, "original", r.Entry.Original, "found", r.Found}
@@ -112,29 +113,29 @@ func (b putBack) restored(r apply.Restored) (failed int) {
 	return failed
 }
 
-// unmoved is since when this agent is held, if it is: nobody moves the boundary of offline work meanwhile.
+// unmoved tells whether and since when this agent is held. While it is, nobody moves the boundary of offline work.
 type unmoved struct {
 	is    bool
 	since time.Duration
 }
 
-// hold is what is done where too little is known to write lists: what an agent moved goes back once that lasts
-// as long as an agent that is away. What comes next may be hours away, as with a runtime that does not report.
+// hold handles a time in which too little is known to write lists. After orphanedAfter it restores what an agent moved,
+// as if the agent were away. The next decision may be hours away, as with a runtime that does not report.
 func (u *unmoved) hold(c *controller, now time.Duration) {
 	if !u.is {
 		*u = unmoved{is: true, since: now}
 		c.reported.forget(notBack, nil)
 	}
 	if now-u.since >= orphanedAfter {
-		u.since = now // what could not go back is tried again
+		u.since = now // failed values are tried again
 		letFall(c)
 	}
 }
 
-// letFall puts back the boundary of offline work and its quota, and says how much failed. It goes by the journal,
-// in which the lists of pinned groups are, and needs no container: who is beside a pinned group gets none of its
-// CPUs. Precedence and cookies stay: they do not follow the load, and keep online work first. Where another agent
-// holds the Lease of the node, its pinned groups are in no journal here, and nothing goes back.
+// letFall restores the boundary of offline work and its quota, and returns the number of failures. It uses only the
+// journal, which has the lists of pinned groups: no other group gets CPUs of a pinned group. Precedence and cookies
+// stay: they do not follow the load, and prefer online work. If another agent holds the Lease of the node, this journal
+// does not have the pinned groups of that agent, and nothing is restored.
 func letFall(c *controller) (failed int) {
 	moves := func(e journal.Entry) bool { return e.Owner == plan.OwnerIsolate && follows(e) }
 	if !inventory.IsAlone(c.inventory) || len(c.journal.Select(moves)) == 0 {
@@ -147,19 +148,19 @@ func letFall(c *controller) (failed int) {
 	return back.owner(plan.OwnerIsolate, follows)
 }
 
-// follows says of an entry that its value follows the load.
+// follows reports whether the value of an entry follows the load.
 func follows(e journal.Entry) bool {
 	return e.Target.Knob == string(cgroup.KnobCPUs) || e.Target.Knob == string(cgroup.KnobMax)
 }
 
-// orphaned says that an agent moved something, and was last heard of long ago.
+// orphaned reports whether an agent moved something and has been silent for long.
 func orphaned(entries []journal.Entry, silence time.Duration) bool {
 	moves := func(e journal.Entry) bool { return slices.Contains(orphans.Movers(), e.Owner) }
 	return slices.ContainsFunc(entries, moves) && silence >= orphanedAfter
 }
 
-// silence is how long ago an agent was last heard of: by its checkpoint, or by when it came to an entry after
-// that. Who sets the wall clock moves it only where no checkpoint has the other clock.
+// silence returns the time since the last sign of an agent: its checkpoint, or a later journal entry. A change of the
+// wall clock affects it only if the checkpoint lacks the monotonic clock.
 func silence(entries []journal.Entry, last checkpoint.Checkpoint, opts Options) time.Duration {
 	var entered time.Time
 	for _, e := range entries {
@@ -172,12 +173,11 @@ func silence(entries []journal.Entry, last checkpoint.Checkpoint, opts Options) 
 		return opts.Now().Sub(entered)
 	case last.Clock == 0 || since < 0:
 		return opts.Now().Sub(latest(entered, last.Written))
-	default: // the next checkpoint would have come: a longer time is a clock that was set
+	default: // the next checkpoint bounds the difference: a longer time means that the clock was set
 		return since - min(max(0, entered.Sub(last.Written)), checkpointEvery)
 	}
 }
 
-// latest returns the later one of two moments.
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -10,11 +10,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// reported has the problems that were reported, by what they are about.
+// reported has the reported problems, by subject.
 type reported map[string]string
 
-// isNew says whether a problem is another one than was reported of the same. None is new
-// once it is over.
+// isNew reports whether a problem differs from the last one of the same subject. A nil err ends the problem.
 func (r reported) isNew(what string, err error) bool {
 	if err == nil {
 		delete(r, what)
@@ -25,14 +24,12 @@ func (r reported) isNew(what string, err error) bool {
 	return before != text
 }
 
-// forget forgets the problems of one kind that are not there now: one that comes
-// back is reported again.
+// forget forgets the problems of one kind that are gone: a problem that comes back is reported again.
 func (r reported) forget(about string, now map[string]bool) {
 	maps.DeleteFunc(r, func(what, _ string) bool { return strings.HasPrefix(what, about) && !now[what] })
 }
 
-// report reports on a pod, or with an empty uid on the node: in the log,
-// and in a cluster as an event.
+// report reports on a pod, or with an empty uid on the node: in the log, and in a cluster as an event.
 func (c *controller) report(uid, reason, text string, warning bool) {
 	c.work.Reported(reason)
 	log := map[bool]func(string, ...any){false: c.opts.Log.Info, true: c.opts.Log.Warn}[warning]
@@ -45,8 +42,8 @@ func (c *controller) report(uid, reason, text string, warning bool) {
 	}
 }
 
-// limited returns how it is reported why a workload is back at its limit, which may come and go within
-// seconds: of each workload there is one event, and of its pod one for each cause.
+// limited returns a function that reports why a workload is back at its limit. The cause may come and go within
+// seconds: there is one event for each workload, and one for each cause on its pod.
 func limited(c *controller) func(w *workload.Workload, cause, text string) {
 	const reason = v1alpha1.EventCPUBurstLimited
 	return func(w *workload.Workload, cause, text string) {
@@ -57,7 +54,7 @@ func limited(c *controller) func(w *workload.Workload, cause, text string) {
 	}
 }
 
-// tell makes an event of a pod, where there is a cluster, and the pod has an object in it.
+// tell sends an event of a pod, if there is a cluster and the pod has an object in it.
 func (s *connections) tell(p *cluster.Pod, e cluster.Event) {
 	if s != nil && p != nil && p.Object.UID != "" {
 		e.On = p.Object
@@ -72,7 +69,7 @@ func (c *controller) reportOnce(what, uid string, err error) {
 	}
 }
 
-// What problems are about: how their keys in controller.reported begin.
+// Prefixes of the keys in controller.reported, by subject.
 const (
 	aboutBurst     = "burst of "
 	aboutConfigMap = "ConfigMap "

@@ -11,15 +11,14 @@ import (
 	"github.com/berth-project/berth/internal/pin"
 )
 
-// errEnded is the answer to the runtime about containers that ask for exclusive CPUs once the agent has ended.
+// errEnded answers the runtime about containers that ask for exclusive CPUs after the agent has ended.
 var errEnded = errors.New("the agent is ending")
 
 // settleFor bounds how long an event of the runtime may wait for a pod to be known.
 const settleFor = 350 * time.Millisecond
 
-// Handle answers the container runtime, from memory and the journal. It waits, and not
-// for long, for a pod that the kubelet knew earlier than this agent, and at a
-// start for systemd.
+// Handle answers the container runtime, from memory and the journal. It waits briefly for a pod that the kubelet knew
+// before this agent, and at the start of a container for systemd.
 func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
 	deadline := time.Now().Add(settleFor)
 	for {
@@ -27,7 +26,7 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 		reply, err := c.answer(e, final)
 		if final || !errors.Is(err, inventory.ErrUnknownPod) {
 			c.wake()
-			if e.Kind == nri.Start { // what the container was given has to stand before it runs
+			if e.Kind == nri.Start { // the container's settings must be in effect before it runs
 				c.asking.Await(ctx, e.Container.CgroupPath)
 			}
 			return reply, err
@@ -41,9 +40,9 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 	}
 }
 
-// answer decides, by what the cluster says now. A container that the kubelet is about to
-// resize has its own limit before. An event that waited for the end of the agent changes nothing, as if the connection
-// had ended before it: what was put back would be written again, with nobody left to put it back.
+// answer decides with the present state of the cluster. Before the kubelet resizes a container, it restores the
+// container's own limit. After the end of the agent an event changes nothing, as if the connection had ended: a
+// restored value would be written again, and nobody would restore it.
 func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,24 +14,23 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// deadLoop is how long a pass may be overdue before /healthz fails: looks are
-// at most a second apart, so ten seconds without one is not load, it is a hang.
+// deadLoop is how long a pass may be overdue before /healthz fails: looks are at most a second apart, so ten seconds
+// without a look mean a hang, not load.
 const deadLoop = 10 * time.Second
 
-// windows is what the outside sees of the agent.
+// windows is the state that the agent shows to the outside.
 type windows struct {
 	unheard  error // why the address is not bound, in a cluster
 	ready    bool
 	lastPass atomic.Int64 // a time.Duration; read without the mutex
-	// past has the last minutes of workloads, recorder takes them there from the loop.
+	// past has the last minutes of workloads; recorder writes them there from the loop.
 	past     *history.History
 	recorder *history.Recorder
 }
 
-// openWindow opens the agent's socket and address, before anything on the host was
-// touched. In a cluster a busy address is no error: the port is one of the host's, any
-// program may have it, and an agent that ended for that would leave the pods of the node
-// alone.
+// openWindow opens the agent's socket and address, before anything on the host is changed. In a cluster a busy address
+// is no error: any program of the host may have the port, and an agent that ended for that would leave the pods of the
+// node alone.
 func (o *Options) openWindow(ctx context.Context) (*window.Window, error) {
 	return window.Open(ctx, window.Options{
 		StateDir: o.Config.StateDir, Address: o.Config.Listen, File: o.ConfigFile, Hosts: o.Config.Web.Hosts,
@@ -40,7 +39,7 @@ func (o *Options) openWindow(ctx context.Context) (*window.Window, error) {
 	})
 }
 
-// serve answers whoever asks the agent until ctx ends.
+// serve answers requests to the agent until ctx ends.
 func (c *controller) serve(ctx context.Context, w *window.Window) error {
 	registry, err := metrics.Registry(c.measured())
 	if err != nil {
@@ -53,8 +52,8 @@ func (c *controller) serve(ctx context.Context, w *window.Window) error {
 	})
 }
 
-// review finds out who may look, nil without Kubernetes: the agent listens on a loopback
-// address then, and to all programs of its host.
+// review returns a function that checks who may read the agent's data. It is nil without Kubernetes: the agent then
+// listens on a loopback address, and serves all programs of its host.
 func (s *connections) review() window.Review {
 	if s == nil {
 		return nil
@@ -65,8 +64,7 @@ func (s *connections) review() window.Review {
 	}
 }
 
-// healthy says whether the loop still turns. It takes no lock: a loop that hangs
-// holds it.
+// healthy returns an error if the loop hangs. It does not lock, because a hanging loop holds the lock.
 func (c *controller) healthy() error {
 	if late := c.opts.Clock() - time.Duration(c.lastPass.Load()); late > deadLoop {
 		return fmt.Errorf("no pass for %s", late.Round(time.Second))
@@ -74,11 +72,10 @@ func (c *controller) healthy() error {
 	return nil
 }
 
-// unready is what is missing until the agent is ready, empty for nothing; the error is
-// what is wrong with the workloads or the address. The agent is ready once the workloads were
-// read, every group was looked at once, and the container runtime reports events: until
-// then containers start without Berth, and no other node's agent should be replaced. The
-// API server may be away.
+// unready returns what is missing until the agent is ready, empty for nothing. The error describes a problem of the
+// workloads or the address. The agent is ready once the workloads were read, it looked at every group once, and the
+// container runtime reports events. Until then containers start without Berth, and no other node's agent should be
+// replaced. The API server may be away.
 func (c *controller) unready() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +92,7 @@ func (c *controller) unready() (string, error) {
 	return c.connected.runtime.Missing(), nil
 }
 
-// listens takes over why the agent does not listen at its address, nil once it does.
+// listens records why the agent does not listen at its address, nil once it does.
 func (c *controller) listens(busy error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

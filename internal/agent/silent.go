@@ -10,12 +10,12 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// A runtime may list a container as running and answer late, or never, where it runs. The journal names the groups that
-// an earlier agent wrote. Without its group nothing would be desired of the container: its list would go back to the
-// original, and its CPUs to the next pod.
+// A runtime may list a container as running and report its group late, or never. The journal names the groups that an
+// earlier agent wrote. Without its group nothing would be desired for the container: its original list would be
+// restored, and its CPUs would go to the next pod.
 
-// recallGroups completes a list with the groups that the runtime does not say and the journal names. The group of a pod
-// is the one above its containers, too.
+// recallGroups completes a list with groups that the runtime does not report and the journal names. The group of a pod
+// is also the group above its containers.
 func recallGroups(list *nri.Event, j *journal.Journal) {
 	recall := recalling(j)
 	parents := map[string]string{} // by sandbox: a runtime makes all containers of a pod in one group
@@ -42,8 +42,8 @@ func recallGroups(list *nri.Event, j *journal.Journal) {
 	}
 }
 
-// recalling returns a function that finds the group of a container in the journal by its ID, "" for none. It reads the
-// journal once, and only if it is called.
+// recalling returns a function that finds the group of a container in the journal by its ID, "" for none. The function
+// reads the journal once, at its first call.
 func recalling(j *journal.Journal) func(id string) string {
 	var groups []string
 	read := false
@@ -61,14 +61,14 @@ func recalling(j *journal.Journal) func(id string) string {
 	}
 }
 
-// isNamedBy reports whether the group has the name that a runtime gives to that of the container with this ID: the ID,
-// after a prefix or alone, and with ".scope" where systemd makes the group.
+// isNamedBy reports whether the group has the name that a runtime gives the container with this ID. The name is the ID,
+// after a prefix or alone, with ".scope" where systemd makes the group.
 func isNamedBy(group, id string) bool {
 	name := strings.TrimSuffix(path.Base(group), ".scope")
 	return id != "" && (name == id || strings.HasSuffix(name, "-"+id))
 }
 
-// above returns the group above another one, "" where that is the root, and for no group.
+// above returns the parent group, "" if that is the root or group is empty.
 func above(group string) string {
 	if dir := path.Dir(group); dir != "." {
 		return dir

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// viewer makes views of an agent. It keeps the times of the CPUs at the last one, by which it
-// says how busy they were since. It is safe for concurrent use.
+// viewer makes views of an agent. It remembers the CPU times of the last view to compute the load since. It is safe for
+// concurrent use.
 type viewer struct {
 	agent *controller
 
@@ -26,7 +26,7 @@ type viewer struct {
 	others throttled.Others
 }
 
-// look is the view of this moment.
+// look returns the present view.
 func (v *viewer) look() (*view.View, error) {
 	c := v.agent
 	f, problems, said, containers := v.copied()
@@ -44,7 +44,7 @@ func (v *viewer) look() (*view.View, error) {
 	return view.Of(f), nil
 }
 
-// changes are the journal's entries, named by the files that this host has.
+// changes returns the journal's entries, named by the files of this host.
 func changes(host *cgroup.Host, entries []journal.Entry) (all []view.Change) {
 	for _, e := range entries {
 		file, original := host.InFile(cgroupfile.Knob(e.Target), cgroup.Value(e.Original))
@@ -57,8 +57,8 @@ func changes(host *cgroup.Host, entries []journal.Entry) (all []view.Change) {
 	return all
 }
 
-// copied is what a view is made of and the agent's mutex guards. Nothing is encoded, read or
-// joined meanwhile: the container runtime waits for it. No code changes a list of containers.
+// copied copies the data of a view that the agent's mutex guards. It does not encode, read or join: the container
+// runtime waits for the mutex. No code changes a list of containers.
 func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, containers []capability.Container) {
 	c := v.agent
 	c.mu.Lock()
@@ -68,7 +68,7 @@ func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, co
 	return f, problems, said, c.inventory.Containers()
 }
 
-// throttled adds what their quotas do to those that did not ask for burst.
+// throttled adds the throttling of containers that did not ask for burst.
 func (v *viewer) throttled(f *view.Facts, containers []capability.Container) {
 	var err error
 	f.Throttling, err = v.others.Look(v.agent.opts.Clock(), v.agent.host, containers, f.Report.Shown.Quotas)
@@ -77,7 +77,7 @@ func (v *viewer) throttled(f *view.Facts, containers []capability.Container) {
 	}
 }
 
-// measure adds how busy the CPUs were since it was called last.
+// measure adds the load of the CPUs since its last call.
 func (v *viewer) measure(f *view.Facts) error {
 	now := v.agent.opts.Clock()
 	spent, err := kernel.CPUsSpent(v.agent.opts.Root)

@@ -1,9 +1,8 @@
-// Package apiclient is the connection to an API server for Berth's own kinds and the few of
-// Kubernetes that Berth uses, the pauses between requests, and what the server takes as the
-// text of an event.
+// Package apiclient connects to an API server for Berth's own kinds and the few kinds of Kubernetes that Berth uses. It
+// also has the pauses between requests, and limits the text of an event to the server's maximum.
 //
-// Each client knows the kinds of one group. The clientset of client-go knows all kinds there
-// are: that is 10 MB of program, and 5 MB of memory also in an agent that talks to no API server.
+// Each client knows the kinds of one group. The clientset of client-go knows all kinds: that is 10 MB of program, and 5
+// MB of memory even in an agent without an API server.
 package apiclient
 
 import (
@@ -17,10 +16,9 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// New returns a client for the kinds of [v1alpha1.GroupVersion]. It speaks JSON whatever the
-// configuration says: no custom resource has protobuf, which Kubernetes' own programs ask
-// for. The configuration is not changed. Errors are configurations that make no sense: the
-// server is not asked yet. A client may be used by several goroutines.
+// New returns a client for the kinds of [v1alpha1.GroupVersion]. It always uses JSON: custom resources have no
+// protobuf, which the configuration of Kubernetes' own programs requests. New does not change config. It sends no
+// request, so errors concern only the configuration. The client is safe for concurrent use.
 func New(config *rest.Config) (rest.Interface, error) {
 	own := rest.CopyConfig(config)
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -31,12 +29,12 @@ func New(config *rest.Config) (rest.Interface, error) {
 // group is a client for the kinds of one group.
 type group struct {
 	client rest.Interface
-	// options writes the options of a request as its query.
+	// options encodes the options of a request as its query.
 	options runtime.ParameterCodec
 }
 
-// kubernetesGroup returns a client for kinds of Kubernetes that add makes known. It speaks
-// protobuf where the server does. The configuration is not changed.
+// kubernetesGroup returns a client for the kinds of Kubernetes that add registers. It uses protobuf if the server does.
+// It does not change config.
 func kubernetesGroup(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (group, error) {
 	own := rest.CopyConfig(config)
 	own.ContentType = runtime.ContentTypeProtobuf
@@ -44,8 +42,8 @@ func kubernetesGroup(config *rest.Config, version schema.GroupVersion, add func(
 	return groupOf(own, version, add)
 }
 
-// groupOf returns a client for the kinds that add makes known, which speaks as config says.
-// The configuration is not changed.
+// groupOf returns a client for the kinds that add registers, with the content types of config. It does not change
+// config.
 func groupOf(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (group, error) {
 	scheme := runtime.NewScheme()
 	if err := add(scheme); err != nil {

@@ -17,17 +17,17 @@ type object interface {
 	metav1.Object
 }
 
-// Single is a client for single objects of one kind, in one namespace or in all. Its methods,
-// and those of Kind, are those of client-go's typed clients, with the same errors. They stand in
-// for client-go's gentype, which links the fakes of tests into the program.
+// Single is a client for single objects of one kind, in one namespace or in all. The methods of Single and Kind equal
+// those of client-go's typed clients, with the same errors. They replace client-go's gentype, which links the fakes of
+// tests into the program.
 type Single[O object] struct {
 	group
 	resource, namespace string
 	newObject           func() O
 }
 
-// singleOf returns the client of a kind that has no lists. The namespace is empty for all, and
-// for kinds without.
+// singleOf returns the client of a kind without lists. The namespace is empty for all namespaces, and for
+// cluster-scoped kinds.
 func singleOf[T any, O interface {
 	*T
 	object
@@ -35,13 +35,13 @@ func singleOf[T any, O interface {
 	return &Single[O]{g, resource, namespace, func() O { return new(T) }}
 }
 
-// Kind is a client for the objects of one kind, their lists included.
+// Kind is a client for the objects of one kind, including their lists.
 type Kind[O object, L runtime.Object] struct {
 	*Single[O]
 	newList func() L
 }
 
-// kindOf returns the client of a kind. The namespace is empty for all, and for kinds without.
+// kindOf returns the client of a kind. The namespace is empty for all namespaces, and for cluster-scoped kinds.
 func kindOf[T, M any, O interface {
 	*T
 	object
@@ -52,17 +52,17 @@ func kindOf[T, M any, O interface {
 	return &Kind[O, L]{singleOf[T, O](g, resource, namespace), func() L { return new(M) }}
 }
 
-// Get reads one.
+// Get reads an object.
 func (s *Single[O]) Get(ctx context.Context, name string, options metav1.GetOptions) (O, error) {
 	return s.do(ctx, s.client.Get().Name(name), &options)
 }
 
-// Create makes one.
+// Create creates an object.
 func (s *Single[O]) Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error) {
 	return s.do(ctx, s.client.Post().Body(object), &options)
 }
 
-// Update replaces one.
+// Update replaces an object.
 func (s *Single[O]) Update(ctx context.Context, object O, options metav1.UpdateOptions) (O, error) {
 	return s.do(ctx, s.client.Put().Name(object.GetName()).Body(object), &options)
 }
@@ -74,20 +74,20 @@ func (s *Single[O]) Patch(ctx context.Context, name string, kind types.PatchType
 	return s.do(ctx, s.client.Patch(kind).Name(name).SubResource(subresources...).Body(data), &options)
 }
 
-// List reads those that the options select.
+// List reads the objects that the options select.
 func (k *Kind[O, L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
 	list := k.newList()
 	err := k.listing(&options).Do(ctx).Into(list)
 	return list, err //nolint:wrapcheck // The callers look at its class.
 }
 
-// Watch follows those that the options select.
+// Watch follows the objects that the options select.
 func (k *Kind[O, L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	return k.listing(&options).Watch(ctx) //nolint:wrapcheck // The callers look at its class.
 }
 
-// do sends a request for one object and returns what the server answers.
+// do sends a request for one object and returns the server's answer.
 func (s *Single[O]) do(ctx context.Context, request *rest.Request, options runtime.Object) (O, error) {
 	answer := s.newObject()
 	err := s.at(request, options).Do(ctx).Into(answer)

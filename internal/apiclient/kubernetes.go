@@ -16,7 +16,7 @@ import (
 // Core is a client for core kinds of Kubernetes.
 type Core struct{ group group }
 
-// NewCore returns a Core. The configuration is not changed, and the server is not asked yet.
+// NewCore returns a Core. It sends no request, and does not change config.
 func NewCore(config *rest.Config) (*Core, error) {
 	made, err := kubernetesGroup(config, v1.SchemeGroupVersion, func(scheme *runtime.Scheme) error {
 		return errors.Join(v1.AddToScheme(scheme), authenticationv1.AddToScheme(scheme))
@@ -27,25 +27,25 @@ func NewCore(config *rest.Config) (*Core, error) {
 	return &Core{made}, nil
 }
 
-// REST is for requests to other kinds by the same connection.
+// REST returns the client for requests to other kinds over the same connection.
 func (c *Core) REST() rest.Interface { return c.group.client }
 
-// Pods are those of a namespace, or of all with an empty one.
+// Pods returns the client of the pods of a namespace, or of all namespaces if it is empty.
 func (c *Core) Pods(namespace string) *Kind[*v1.Pod, *v1.PodList] {
 	return kindOf[v1.Pod, v1.PodList](c.group, "pods", namespace)
 }
 
-// Nodes are those of the cluster.
+// Nodes returns the client of the nodes.
 func (c *Core) Nodes() *Kind[*v1.Node, *v1.NodeList] {
 	return kindOf[v1.Node, v1.NodeList](c.group, "nodes", "")
 }
 
-// ConfigMaps are those of a namespace.
+// ConfigMaps returns the client of the ConfigMaps of a namespace.
 func (c *Core) ConfigMaps(namespace string) *Kind[*v1.ConfigMap, *v1.ConfigMapList] {
 	return kindOf[v1.ConfigMap, v1.ConfigMapList](c.group, "configmaps", namespace)
 }
 
-// Token asks for a token of a service account.
+// Token requests a token of a service account.
 func (c *Core) Token(ctx context.Context, namespace, account string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
 	var answer authenticationv1.TokenRequest
 	asked := c.group.client.Post().Namespace(namespace).Resource("serviceaccounts").Name(account).SubResource("token").Body(request)
@@ -58,7 +58,7 @@ func (c *Core) Token(ctx context.Context, namespace, account string, request *au
 // Events is a client for the events of [eventsv1].
 type Events struct{ group group }
 
-// NewEvents returns an Events. The configuration is not changed, and the server is not asked yet.
+// NewEvents returns an Events. It sends no request, and does not change config.
 func NewEvents(config *rest.Config) (*Events, error) {
 	made, err := kubernetesGroup(config, eventsv1.SchemeGroupVersion, eventsv1.AddToScheme)
 	if err != nil {
@@ -67,13 +67,12 @@ func NewEvents(config *rest.Config) (*Events, error) {
 	return &Events{made}, nil
 }
 
-// In are the events of a namespace.
+// In returns the client of the events of a namespace.
 func (e *Events) In(namespace string) *Kind[*eventsv1.Event, *eventsv1.EventList] {
 	return kindOf[eventsv1.Event, eventsv1.EventList](e.group, "events", namespace)
 }
 
-// NewTokenReviews returns a client that asks whose a token is. The configuration is not changed,
-// and the server is not asked yet.
+// NewTokenReviews returns a client that asks who owns a token. It sends no request, and does not change config.
 func NewTokenReviews(config *rest.Config) (*Single[*authenticationv1.TokenReview], error) {
 	made, err := kubernetesGroup(config, authenticationv1.SchemeGroupVersion, authenticationv1.AddToScheme)
 	if err != nil {
@@ -82,8 +81,7 @@ func NewTokenReviews(config *rest.Config) (*Single[*authenticationv1.TokenReview
 	return singleOf[authenticationv1.TokenReview](made, "tokenreviews", ""), nil
 }
 
-// NewAccessReviews returns a client that asks what a user may do. The configuration is not
-// changed, and the server is not asked yet.
+// NewAccessReviews returns a client that asks what a user may do. It sends no request, and does not change config.
 func NewAccessReviews(config *rest.Config) (*Single[*authorizationv1.SubjectAccessReview], error) {
 	made, err := kubernetesGroup(config, authorizationv1.SchemeGroupVersion, authorizationv1.AddToScheme)
 	if err != nil {
@@ -92,8 +90,7 @@ func NewAccessReviews(config *rest.Config) (*Single[*authorizationv1.SubjectAcce
 	return singleOf[authorizationv1.SubjectAccessReview](made, "subjectaccessreviews", ""), nil
 }
 
-// NewLeases returns a client for the Leases of a namespace. The configuration is not changed,
-// and the server is not asked yet.
+// NewLeases returns a client for the Leases of a namespace. It sends no request, and does not change config.
 func NewLeases(config *rest.Config, namespace string) (*Kind[*coordinationv1.Lease, *coordinationv1.LeaseList], error) {
 	made, err := kubernetesGroup(config, coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// LeaseAllowed is how long ago the agent of a node may have renewed its Lease, as long as the
-// scheduler's arguments say nothing else.
+// LeaseAllowed is the maximum age of a renewal of an agent's Lease, unless the scheduler's arguments have another
+// value.
 const LeaseAllowed = v1alpha1.DefaultStaleAfterSeconds * time.Second
 
-// An agent renews its Lease every LeaseRenewed, and looks at it every LeaseLooked in between; either may take it
+// An agent renews its Lease every LeaseRenewed, and reads it every LeaseLooked in between. Both time out after
 // LeaseAnswered.
 const (
 	LeaseRenewed  = time.Minute
@@ -21,27 +21,26 @@ const (
 	LeaseAnswered = 4 * time.Second
 )
 
-// LeaseQuiet is for how long the Lease of an agent that lives stays unchanged at most. The time for a renewal may come
-// just after a look, and an API server that went away without a word costs its client 45 s (30 s until an HTTP/2 ping,
-// 15 s for its answer).
+// LeaseQuiet is the longest time that the Lease of a live agent remains unchanged. A renewal may become due just after
+// a read. An API server that went away silently costs its client 45 s (30 s until an HTTP/2 ping, 15 s for its answer).
 const LeaseQuiet = 2 * LeaseRenewed
 
-// LeaseAge is how long ago a Lease was renewed, by the clocks of its node and of this host, and
-// whether that is so long that its agent does not count as alive.
+// LeaseAge returns the time since a Lease was renewed, by the clocks of its node and of this host. silent reports
+// whether that is too long for a live agent.
 func LeaseAge(renewed, now time.Time) (age time.Duration, silent bool) {
 	age = now.Sub(renewed)
 	return age, age > LeaseAllowed
 }
 
-// Sighting is what one observer saw of a Lease. Clocks of hosts differ, so an agent lives as long as its renewals are seen
-// to go on, and the observer's own clock alone counts. The zero value is of a Lease that nobody looked at.
+// Sighting is one observer's record of a Lease. Clocks of hosts differ, so an agent is alive while the observer sees
+// its renewals, by the observer's own clock. The zero value is a Lease that was never read.
 type Sighting struct {
 	last  *coordinationv1.LeaseSpec
-	since time.Time // zero while it is not known since when last stands
+	since time.Time // zero while it is unknown since when last is unchanged
 	moved bool
 }
 
-// See takes in what a Lease says at a moment of the observer's clock.
+// See records the content of a Lease at a time of the observer's clock.
 func (s *Sighting) See(l *coordinationv1.LeaseSpec, now time.Time) {
 	same := s.last != nil && holderOf(s.last) == holderOf(l) && s.last.RenewTime.Equal(l.RenewTime)
 	s.moved = s.moved || s.last != nil && !same
@@ -51,16 +50,16 @@ func (s *Sighting) See(l *coordinationv1.LeaseSpec, now time.Time) {
 	s.last = l
 }
 
-// Miss says that a look failed. An API server that is away for the observer may be so for the agent: the
-// time until then says nothing.
+// Miss records that a read failed. If the observer cannot reach the API server, perhaps the agent cannot either, so the
+// time until now proves nothing.
 func (s *Sighting) Miss() { s.since = time.Time{} }
 
-// Renews reports whether the Lease was seen to change, and not to stand for too long since.
+// Renews reports whether the Lease was seen to change, and not too long ago.
 func (s *Sighting) Renews(now time.Time) bool {
 	return s.moved && holderOf(s.last) != "" && s.Absence(now) == ""
 }
 
-// Absence says why the agent does not live, "" as long as it may.
+// Absence returns why the agent is not alive, "" while it may be.
 func (s *Sighting) Absence(now time.Time) string {
 	stands := now.Sub(s.since)
 	switch {

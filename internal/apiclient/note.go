@@ -2,11 +2,10 @@ package apiclient
 
 import "unicode/utf8"
 
-// mostNote is what an API server takes as the note of an event, in bytes.
+// mostNote is the API server's limit for the note of an event, in bytes.
 const mostNote = 1024
 
-// Note shortens a text to what an API server takes as the note of an event, in whole
-// characters. What is left out leaves an ellipsis.
+// Note shortens a text to that limit, in whole characters. An ellipsis replaces the omitted end.
 func Note(text string) string {
 	if len(text) <= mostNote {
 		return text

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pause waits between two requests, or until ctx ends, and says whether it waited.
+// Pause waits for d or until ctx ends, and reports whether it waited for d.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,17 +12,15 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// AbuseOptions say how the abuser scenario runs.
+// AbuseOptions configures the abuser scenario.
 type AbuseOptions struct {
 	Limit unit.CPUs
-	// Threads burn at once; with two or more the demand exceeds 1.5 × the
-	// limit on any machine with as many CPUs.
+	// Threads is how many threads burn at once; with two or more the demand exceeds 1.5 × the limit on any machine with
+	// as many CPUs.
 	Threads int
-	// CreditSeconds is cfsQuotaBurstPeriodSeconds: small, so that the credit
-	// is soon gone.
+	// CreditSeconds is cfsQuotaBurstPeriodSeconds: small, so that the credit is spent soon.
 	CreditSeconds int
-	// Measure is how long the mean is taken once the credit is gone; 0 runs
-	// nothing.
+	// Measure is how long the mean is measured once the credit is spent; 0 runs nothing.
 	Measure time.Duration
 	Modes   []load.Mode
 }
@@ -37,9 +35,8 @@ const (
 // spendTimeout bounds how long the credit may last.
 const spendTimeout = 3 * time.Minute
 
-// RunAbuse runs each abuser in turn under the agent and measures its mean
-// after its credit is gone: from the moment the quota is first found back at
-// the limit.
+// RunAbuse runs each abuser in turn under the agent and measures its mean use after its credit is spent: from the
+// moment the quota is first back at the limit.
 func RunAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(string)) ([]Abuse, error) {
 	if o.Measure <= 0 {
 		return nil, nil
@@ -61,7 +58,7 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 	if err != nil {
 		return Abuse{}, err
 	}
-	// Killed, as is the burner below: a program beside an abuser may get no CPU to end by itself.
+	// Kill both programs: a program beside an abuser may get no CPU time to end by itself.
 	defer func() { err = errors.Join(err, stage.Kill()) }()
 	burst := DefaultBurst()
 	burst.PeriodSeconds = o.CreditSeconds
@@ -119,12 +116,12 @@ func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, 
 	return burner.Alive()
 }
 
-// windows follows by how much the use of a group exceeds its limit, over every window that begins
-// and ends at one of its looks.
+// windows measures by how much the use of a group exceeds its limit, over every window that begins and ends at one of
+// its samples.
 type windows struct {
 	meter       *Meter
 	limit       unit.CPUs
-	floor, most float64 // CPU-seconds of use beyond the limit since the first look
+	floor, most float64 // CPU-seconds of use beyond the limit since the first sample
 	looks       int
 	cancel      context.CancelFunc
 	done        chan error
@@ -133,7 +130,7 @@ type windows struct {
 // lookAtUse is how often a group's use is read.
 const lookAtUse = time.Millisecond
 
-// watchWindows begins to look, until it is stopped or ctx ends.
+// watchWindows takes samples until stop is called or ctx ends.
 func watchWindows(ctx context.Context, place Place, path string, limit unit.CPUs) (*windows, error) {
 	meter, err := OpenMeter(place.Host, path)
 	if err != nil {
@@ -161,7 +158,7 @@ func (w *windows) watch(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the looks and says what they found.
+// stop ends the sampling and writes the figures to result.
 func (w *windows) stop(result *Abuse) error {
 	w.cancel()
 	err := <-w.done
@@ -182,7 +179,7 @@ func (o AbuseOptions) awaitSpent(ctx context.Context, stage *Stage, burner *Chil
 	return err
 }
 
-// ErrNotSpent says that an abuser's credit lasted longer than it can.
+// ErrNotSpent reports that an abuser's credit lasted longer than it can.
 var ErrNotSpent = errors.New("the credit is not spent")
 
 func (o AbuseOptions) args(mode load.Mode, file string) []string {
@@ -193,7 +190,7 @@ func (o AbuseOptions) args(mode load.Mode, file string) []string {
 	}
 }
 
-// quotaFile is the path of the group's quota on this host.
+// quotaFile returns the path of the group's quota on this host.
 func quotaFile(host *cgroup.Host, path string) (string, error) {
 	hierarchy, err := host.Hierarchy(cgroup.CPU)
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 )
 
-// Burst is the policy that the benchmarks put on a group.
+// Burst is the policy that the benchmarks set on a group.
 type Burst struct {
 	Policy        string `json:"policy"`
 	QuotaPercent  int    `json:"cfsQuotaBurstPercent"`
 	PeriodSeconds int    `json:"cfsQuotaBurstPeriodSeconds"`
 }
 
-// DefaultBurst is what a user gets who only sets the policy.
+// DefaultBurst returns the burst of a user who only sets the policy.
 func DefaultBurst() Burst { return Burst{Policy: "auto", QuotaPercent: 300, PeriodSeconds: 60} }
 
 // DefaultThreshold is the agent's default sharePoolThresholdPercent: above
 // that use of the machine, quotas rise less.
 const DefaultThreshold = 50
 
-// AgentWorkload is one group that the agent is given.
+// AgentWorkload is one group that the agent manages.
 type AgentWorkload struct {
 	Name, Cgroup string
 	LimitCPUs    float64
@@ -42,9 +42,8 @@ type Agent struct {
 	dir   string
 }
 
-// WriteAgentFiles writes the agent's configuration and one workload file each
-// below dir, and returns the configuration's path. threshold is
-// sharePoolThresholdPercent.
+// WriteAgentFiles writes the agent's configuration and one file per workload below dir, and returns the configuration's
+// path. threshold is sharePoolThresholdPercent.
 func WriteAgentFiles(dir string, threshold int, workloads []AgentWorkload) (string, error) {
 	workloadDir := filepath.Join(dir, "workloads")
 	if err := os.MkdirAll(workloadDir, 0o700); err != nil {
@@ -114,16 +113,14 @@ func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
 			return &Agent{child: child, dir: dir}, nil
 		}
 	}
-	_ = os.RemoveAll(dir) // The first error is the one to report.
+	_ = os.RemoveAll(dir) // Return the first error.
 	return nil, err
 }
 
-// filesPrefix, with the process id of the owner behind it, begins the names of
-// the temporary directories.
+// filesPrefix, followed by the owner's process id, begins the names of the temporary directories.
 const filesPrefix = "berth-agent-"
 
-// SweepFiles removes the agent files that killed runs left in the temporary
-// directory: those whose owner lives no more.
+// SweepFiles removes the agent files that killed runs left in the temporary directory, whose owner no longer exists.
 func SweepFiles() error {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), filesPrefix+"*-*"))
 	if err != nil {
@@ -141,19 +138,19 @@ func SweepFiles() error {
 	return nil
 }
 
-// PID is the agent's process id.
+// PID returns the agent's process id.
 func (a *Agent) PID() int { return a.child.PID() }
 
-// Alive says whether the agent still runs, and if not, why.
+// Alive returns an error that says why the agent ended, nil while it runs.
 func (a *Agent) Alive() error { return a.child.Alive() }
 
-// Config is the path of its configuration.
+// Config returns the path of the agent's configuration.
 func (a *Agent) Config() string { return filepath.Join(a.dir, "agent.yaml") }
 
-// StateDir is the agent's state directory.
+// StateDir returns the agent's state directory.
 func (a *Agent) StateDir() string { return filepath.Join(a.dir, "state") }
 
-// Writes counts the writes that the agent's journal records so far.
+// Writes returns the number of writes in the agent's journal so far.
 func (a *Agent) Writes() (int, error) {
 	snapshot, err := journal.Load(a.StateDir(), driver.Values())
 	if err != nil {
@@ -166,12 +163,10 @@ func (a *Agent) Writes() (int, error) {
 	return writes, nil
 }
 
-// Stop ends the agent (it puts quotas above the limit back) and keeps its
-// files.
+// Stop ends the agent, which restores quotas above the limit, and keeps its files.
 func (a *Agent) Stop() error { return a.child.Stop() }
 
-// Kill ends the agent with SIGKILL, so that it puts nothing back, and keeps
-// its files.
+// Kill ends the agent with SIGKILL, so that it restores nothing, and keeps its files.
 func (a *Agent) Kill() error { return a.child.Kill() }
 
 // Remove stops the agent and deletes its files.

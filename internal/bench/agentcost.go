@@ -15,14 +15,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// AgentCost is what the agent itself costs with a number of groups.
+// AgentCost is the cost of the agent itself with a number of groups.
 type AgentCost struct {
 	Groups int `json:"groups"`
-	// RSSMiB is its peak resident memory (VmHWM).
+	// RSSMiB is the agent's peak resident memory (VmHWM).
 	RSSMiB float64 `json:"rssMiB"`
-	// CPUMicrosPerSecond is its CPU time in microseconds per second.
+	// CPUMicrosPerSecond is the agent's CPU time in microseconds per second.
 	CPUMicrosPerSecond float64 `json:"cpuMicrosPerSecond"`
-	// WritesPerGroupSecond in the steady state.
+	// WritesPerGroupSecond is measured in the steady state.
 	WritesPerGroupSecond float64 `json:"writesPerGroupPerSecond"`
 	Seconds              float64 `json:"seconds"`
 }
@@ -37,31 +37,30 @@ type AgentReport struct {
 	Goals                []Goal  `json:"goals"`
 }
 
-// AgentOptions say what bench agent runs.
+// AgentOptions configures bench agent.
 type AgentOptions struct {
 	Place   Place
 	Machine Machine
-	// Groups are the numbers of groups, ascending, at least two for a slope.
+	// Groups are the numbers of groups, ascending; a slope needs at least two.
 	Groups  []int
 	Measure time.Duration
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string)
 }
 
 const (
-	// goalRSS holds up to fewGroups groups, goalRSSMany beyond.
+	// goalRSS applies up to fewGroups groups, goalRSSMany beyond.
 	goalRSS         = 40.0
 	goalRSSMany     = 60.0
 	fewGroups       = 50
 	goalGroupMicros = 40.0
-	// agentSettle lets the agent pass its start before it is measured.
+	// agentSettle lets the agent finish its start before it is measured.
 	agentSettle = 3 * time.Second
 	// agentLimit is the limit of each idle group.
 	agentLimit unit.CPUs = 0.5
 )
 
-// RunAgentCost measures the agent with each number of groups, each with a
-// limit, a policy and one sleeping process.
+// RunAgentCost measures the agent with each number of groups, each with a limit, a policy and one sleeping process.
 func RunAgentCost(ctx context.Context, o AgentOptions) (*AgentReport, error) {
 	r := &AgentReport{Machine: o.Machine}
 	for _, n := range o.Groups {
@@ -185,10 +184,9 @@ func WriteAgentTable(w io.Writer, r *AgentReport) error {
 	return p.Err()
 }
 
-// ProcessCPU sums the CPU time of all threads of a process, in nanoseconds,
-// from the first column of /proc/PID/task/TID/schedstat. /proc/PID/stat counts
-// in ticks of 10 ms and would round most of an agent's work away. A thread
-// that ended takes its time with it; the agent's are kept by Go's runtime.
+// ProcessCPU returns the CPU time of all threads of a process, from the first column (nanoseconds) of
+// /proc/PID/task/TID/schedstat. /proc/PID/stat counts in ticks of 10 ms and would round most of an agent's work away.
+// The time of an ended thread is lost; Go's runtime keeps the agent's threads.
 func ProcessCPU(pid int) (time.Duration, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := os.ReadDir(dir)
@@ -214,7 +212,7 @@ func ProcessCPU(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// PeakRSS is VmHWM of /proc/PID/status in MiB.
+// PeakRSS returns VmHWM of /proc/PID/status in MiB.
 func PeakRSS(pid int) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Control is what moves a stage's quota while an arm runs.
+// Control changes a stage's quota while an arm runs.
 type Control interface {
-	// Writes counts the quota and burst writes so far.
+	// Writes returns the number of quota and burst writes so far.
 	Writes() (int, error)
-	// Stop ends it; the quota stands wherever it left it.
+	// Stop ends the control; the quota stays as it is.
 	Stop() error
 }
 
-// ErrNotRaised says that the agent did not raise a group's quota in time.
+// ErrNotRaised reports that the agent did not raise a group's quota in time.
 var ErrNotRaised = errors.New("the agent has not raised the quota (is this machine busy?)")
 
-// raiseTimeout is how long the agent gets to see and raise a group. It covers
-// the ten seconds over which the agent averages the use of the machine.
+// raiseTimeout is how long the agent has to find and raise a group. It covers the ten seconds over which the agent
+// averages the use of the machine.
 const raiseTimeout = 15 * time.Second
 
-// control starts what belongs to an arm without an agent; stage is warm and idle.
+// control starts the control of an arm without an agent; stage is warm and idle.
 func control(arm string, stage *Stage, limit unit.CPUs) (Control, error) {
 	switch arm {
 	case KernelBurst:
@@ -38,13 +38,13 @@ func control(arm string, stage *Stage, limit unit.CPUs) (Control, error) {
 	}
 }
 
-// fixed is a control that did a number of writes once.
+// fixed is a control that made a number of writes once.
 type fixed int
 
 func (f fixed) Writes() (int, error) { return int(f), nil }
 func (fixed) Stop() error            { return nil }
 
-// burstControl gives the group the most that mainline takes: burst = quota.
+// burstControl gives the group the largest burst that mainline accepts: burst = quota.
 func burstControl(stage *Stage, limit unit.CPUs) (Control, error) {
 	if err := stage.Group().SetBurst(limit.Quota(Period)); err != nil {
 		return nil, fmt.Errorf("kernel burst arm: %w", err)
@@ -59,7 +59,7 @@ type emulator struct {
 	ended  chan error
 }
 
-// reconcileInterval is the peer's.
+// reconcileInterval is Koordinator's interval.
 const reconcileInterval = time.Second
 
 func startEmulation(stage *Stage, limit unit.CPUs) (Control, error) {
@@ -116,7 +116,7 @@ func (e *emulator) Writes() (int, error) { return int(e.writes.Load()), nil }
 func (e *emulator) Stop() error {
 	e.stop()
 	err := <-e.ended
-	e.ended <- nil // A second Stop finds it ended.
+	e.ended <- nil // A second Stop does not block.
 	if err != nil {
 		return fmt.Errorf("koordinator emulation: %w", err)
 	}
@@ -128,8 +128,8 @@ type BerthControl struct {
 	*Agent
 }
 
-// startBerth starts the agent on the server's group and on those beside it, and
-// waits until it has raised every quota.
+// startBerth starts the agent on the group of the server and on the groups beside it, and waits until every quota is
+// raised.
 func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage, beside ...*Stage) (*BerthControl, error) {
 	workloads := []AgentWorkload{{Name: "server", Cgroup: server.Path(), LimitCPUs: float64(limit), Burst: burst}}
 	for i, stage := range beside {
@@ -152,8 +152,8 @@ func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage
 // Stop ends the agent and deletes its files.
 func (b *BerthControl) Stop() error { return b.Remove() }
 
-// AwaitRaise waits until the quota of every stage stands above its limit. It
-// fails with ErrNotRaised, or when the agent ends.
+// AwaitRaise waits until the quota of every stage is above its limit. It fails with ErrNotRaised, or when the agent
+// ends.
 func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*Stage) error {
 	deadline := time.Now().Add(raiseTimeout)
 	for _, stage := range stages {
@@ -172,13 +172,13 @@ func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*S
 	return nil
 }
 
-// errDeadline says that await waited in vain.
+// errDeadline reports that await timed out.
 var errDeadline = errors.New("deadline passed")
 
-// lookInterval is how often await looks.
+// lookInterval is how often await checks.
 const lookInterval = 20 * time.Millisecond
 
-// await waits until done says so, as long as alive has no error.
+// await waits until done returns true, as long as alive returns no error.
 func await(ctx context.Context, deadline time.Time, done func() (bool, error), alive func() error) error {
 	for {
 		if ok, err := done(); ok || err != nil {

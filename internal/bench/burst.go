@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// BurstOptions say what bench burst runs.
+// BurstOptions configures bench burst.
 type BurstOptions struct {
 	Place   Place
 	Machine Machine
@@ -21,38 +21,35 @@ type BurstOptions struct {
 	Pattern load.Pattern
 	// Work is the CPU time of one request.
 	Work time.Duration
-	// Neighbours are servers beside the one that is measured, each with a quarter
-	// of its limit and of its load.
+	// Neighbours is the number of servers beside the measured server, each with a quarter of its limit and of its load.
 	Neighbours int
-	// Duration of the load of one arm.
+	// Duration is how long one arm is under load.
 	Duration time.Duration
-	// Repetitions that shall count, at least 3 for a verdict.
+	// Repetitions is the number of repetitions, at least 3 for a verdict.
 	Repetitions int
-	// Peer is another agent to run as an arm of its own.
+	// Peer is another agent that runs as a separate arm.
 	Peer PeerOptions
-	// Abuse is what the abuser scenario runs; its zero value runs none.
+	// Abuse configures the abuser scenario; its zero value runs none.
 	Abuse AbuseOptions
-	// Arms are the names of the arms, Unlimited among them: all of ArmNames where
-	// there is none. The table has them in that order.
+	// Arms are the names of the arms, Unlimited among them; empty means ArmNames. The table has the order of
+	// AllArmNames.
 	Arms []string
-	// Run runs one arm of one repetition, somewhere else than in a group of this
-	// program's own; nil is Arm.Run.
+	// Run runs one arm of one repetition elsewhere than in a group of this program; nil means Arm.Run.
 	Run   func(context.Context, Arm) (Outcome, error)
 	Quick bool
 	// Out is the directory for raw samples and the summary; empty means none.
 	Out string
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string)
 }
 
 const (
-	// settle lets a group's quota refill and the machine go quiet before an
-	// arm is measured.
+	// settle lets a group's quota refill and the machine become quiet before an arm is measured.
 	settle = 300 * time.Millisecond
 )
 
-// RunBurst measures everything and returns the report. What it made is gone
-// when it returns, also when ctx ends, which is an error.
+// RunBurst measures all arms and returns the report. Everything it made is gone when it returns, also when ctx ends,
+// which is an error.
 func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	o.prepare()
 	o.Arms = o.arms()
@@ -79,7 +76,7 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	return r, WriteSummary(o.Out, r)
 }
 
-// prepare sets what need not be given.
+// prepare sets the defaults.
 func (o *BurstOptions) prepare() {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -112,7 +109,7 @@ func (o BurstOptions) repeat(ctx context.Context, r *Report) ([]Repetition, erro
 	return repetitions, nil
 }
 
-// noise is the p99 of the second unlimited arm over that of the first.
+// noise returns the p99 of the second unlimited arm divided by that of the first.
 func noise(r Repetition) (ratio float64, known bool) {
 	return plainRatio(load.Pair{Arm: r[Unlimited2].Samples, Reference: r[Unlimited].Samples}, 0.99)
 }
@@ -140,7 +137,7 @@ func (o BurstOptions) measure(ctx context.Context, repetition int) (Repetition, 
 	return outcomes, nil
 }
 
-// arm is an arm of a repetition, without its name.
+// arm returns an arm of a repetition, without a name.
 func (o BurstOptions) arm(repetition int) (Arm, error) {
 	pattern := o.Pattern
 	pattern.Seed += uint64(repetition)
@@ -158,16 +155,16 @@ type Arm struct {
 	// Name is one of ArmNames, or Peer.
 	Name  string
 	Limit unit.CPUs
-	// Work is the CPU time of one request, Arrivals when each is to be sent.
+	// Work is the CPU time of one request; Arrivals are the intended times.
 	Work     time.Duration
 	Arrivals []time.Duration
-	// Neighbours are the arrivals of each server beside it.
+	// Neighbours are the arrivals of each neighbour.
 	Neighbours [][]time.Duration
-	// Peer runs beside the arm of that name.
+	// Peer is the agent of the arm Peer.
 	Peer PeerOptions
 }
 
-// Unlimited says whether the arm's server has no limit.
+// Unlimited reports whether the arm's server has no limit.
 func (a Arm) Unlimited() bool { return a.Name == Unlimited || a.Name == Unlimited2 }
 
 // Run makes a stage for the arm, sends it the arrivals and removes it.
@@ -217,11 +214,10 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	return outcome, err
 }
 
-// slug makes an arm's name fit for a file or a group.
+// slug turns an arm's name into a name for a file or a group.
 func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
 
-// writeSamples leaves the raw samples of one arm of one repetition in a directory, unless that is
-// empty.
+// writeSamples writes the raw samples of one arm of one repetition into the directory out, unless out is empty.
 func writeSamples(out string, attempt int, arm string, samples []load.Sample) (err error) {
 	if out == "" {
 		return nil

@@ -15,18 +15,17 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// self is this very program, also when its file was replaced meanwhile.
+// self is this program, even if its file was replaced in the meantime.
 const self = "/proc/self/exe"
 
-// grace is how long a child gets between SIGTERM and SIGKILL.
+// grace is how long a child has between SIGTERM and SIGKILL.
 const grace = 5 * time.Second
 
-// ErrChild says that a child process did not do what it was started for.
+// ErrChild reports that a child process did not do its task.
 var ErrChild = errors.New("child process failed")
 
-// Child is a running subcommand of this program, or another program. Its standard input is a pipe
-// that carries nothing but what Moved says: the load subcommands end when it closes, which the
-// kernel does even if this process is killed.
+// Child is a running subcommand of this program, or another program. Its standard input is a pipe that carries only the
+// byte of Moved. The load subcommands end when the pipe closes, which the kernel does even if this process is killed.
 type Child struct {
 	process *process.Process
 	name    string
@@ -37,11 +36,10 @@ type Child struct {
 	err     error
 }
 
-// StartChild starts this program with args. Its standard error is kept (the
-// last few KiB) for the error message if it fails.
+// StartChild starts this program with args. It retains the last few KiB of standard error for error messages.
 func StartChild(name string, args ...string) (*Child, error) {
 	cmd := exec.Command(self, args...) // Not CommandContext: Stop ends it in order.
-	cmd.Args[0] = "berth"              // What ps shows.
+	cmd.Args[0] = "berth"              // The name that ps shows.
 	return startCommand(name, cmd)
 }
 
@@ -60,11 +58,10 @@ func startCommand(name string, cmd *exec.Cmd) (_ *Child, err error) {
 	return c, nil
 }
 
-// PID is the child's process id.
+// PID returns the child's process id.
 func (c *Child) PID() int { return c.process.PID() }
 
-// FirstLine waits for the first line of the child's standard output. It can be
-// asked once.
+// FirstLine waits for the first line of the child's standard output. It returns the line only once.
 func (c *Child) FirstLine(ctx context.Context) (string, error) {
 	select {
 	case line := <-c.first.said:
@@ -81,7 +78,7 @@ func (c *Child) FirstLine(ctx context.Context) (string, error) {
 	}
 }
 
-// Moved tells the child that it is in its group now, by a byte of input.
+// Moved tells the child, by a byte of input, that it is in its group now.
 func (c *Child) Moved() error {
 	if _, err := c.stdin.Write([]byte{'\n'}); err != nil {
 		return fmt.Errorf("%w: %s takes no input: %w: %s", ErrChild, c.name, err, c.tail)
@@ -89,7 +86,7 @@ func (c *Child) Moved() error {
 	return nil
 }
 
-// Alive says whether the child still runs, and if not, why.
+// Alive returns an error that says why the child ended, nil while it runs.
 func (c *Child) Alive() error {
 	if c.process.Ended() {
 		return fmt.Errorf("%w: %s ended: %s", ErrChild, c.name, c.tail)
@@ -97,8 +94,8 @@ func (c *Child) Alive() error {
 	return nil
 }
 
-// Wait waits for a child that ends by itself and returns an error when it
-// failed. When ctx ends first, it stops the child.
+// Wait waits for a child that ends by itself and returns an error if the child failed. When ctx ends first, Wait stops
+// the child.
 func (c *Child) Wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.signal(syscall.SIGTERM) })
 	defer stop()
@@ -106,8 +103,7 @@ func (c *Child) Wait(ctx context.Context) error {
 	return c.err
 }
 
-// Kill ends the child with SIGKILL and waits for it. That it died of it is no
-// error.
+// Kill ends the child with SIGKILL and waits for it. Death by SIGKILL is no error.
 func (c *Child) Kill() error {
 	c.once.Do(func() {
 		c.signal(syscall.SIGKILL)
@@ -116,8 +112,7 @@ func (c *Child) Kill() error {
 	return c.err
 }
 
-// Finish ends the child's input, at which it ends by itself, and waits for it. It has a grace
-// period.
+// Finish closes the child's input, at which the child ends by itself, and waits for it. The child has a grace period.
 func (c *Child) Finish() error {
 	c.once.Do(func() {
 		_ = c.stdin.Close() // The end of the child may have closed it.
@@ -128,8 +123,8 @@ func (c *Child) Finish() error {
 	return c.err
 }
 
-// Stop ends the child: SIGTERM and the end of its input, after a grace period
-// SIGKILL, and waits for it. Calls after the first return the first's error.
+// Stop ends the child by SIGTERM and the end of its input, after a grace period by SIGKILL, and waits for it. Later
+// calls return the first call's error.
 func (c *Child) Stop() error {
 	c.once.Do(func() {
 		c.signal(syscall.SIGTERM)
@@ -143,14 +138,14 @@ func (c *Child) Stop() error {
 	return c.err
 }
 
-// signal leaves a child that has ended alone.
+// signal does nothing if the child has ended.
 func (c *Child) signal(sig syscall.Signal) {
 	if !c.process.Ended() {
-		_ = c.process.Signal(sig) // It may end meanwhile.
+		_ = c.process.Signal(sig) // The child may just have ended.
 	}
 }
 
-// failure says how the child ended, nil for well.
+// failure returns an error that says how the child ended, nil for success.
 func (c *Child) failure(end error) error {
 	if end == nil {
 		return nil
@@ -158,7 +153,7 @@ func (c *Child) failure(end error) error {
 	return fmt.Errorf("%w: %s: %w: %s", ErrChild, c.name, end, c.tail)
 }
 
-// signalled says whether the child died of the SIGTERM that Stop sent.
+// signalled reports whether the child died of the SIGTERM that Stop sent.
 func signalled(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -168,10 +163,10 @@ func signalled(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
 }
 
-// firstLine hands on the first line that is written to it and drops the rest, so that
-// the child never blocks on a full pipe.
+// firstLine passes on the first line that is written to it and drops all later output, so that the child never blocks
+// on a full pipe.
 type firstLine struct {
-	said chan string // takes one without a reader
+	said chan string // has room for one line
 	line []byte
 	over bool
 }
@@ -190,7 +185,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the last bytes that were written to it.
+// tail retains the last bytes that were written to it.
 type tail struct {
 	mu   sync.Mutex
 	data []byte

@@ -16,10 +16,10 @@ const (
 	KernelBurst = "kernel burst"
 	Koordinator = "koordinator emulation"
 	Berth       = "berth"
-	// GoDefault is Berth, with a server whose GOMAXPROCS follows the quota. It runs only where it is
-	// asked for: it is a matter of machines with more CPUs than the limit.
+	// GoDefault is Berth with a server whose GOMAXPROCS follows the quota. It runs only on request: it matters on
+	// machines with more CPUs than the limit.
 	GoDefault = "go default"
-	// Peer is the arm of another agent, where there is one.
+	// Peer is the arm of another agent, if any.
 	Peer = "peer"
 )
 
@@ -28,13 +28,13 @@ func ArmNames() []string {
 	return []string{Unlimited, QuotaOnly, KernelBurst, Koordinator, Berth, Unlimited2}
 }
 
-// AllArmNames are those and the arms that run only where they are asked for.
+// AllArmNames lists ArmNames and the arms that run only on request.
 func AllArmNames() []string {
 	names := ArmNames()
 	return slices.Insert(names, len(names)-1, GoDefault)
 }
 
-// arms are those to run, in the order of the table.
+// arms returns the arms to run, in the order of the table.
 func (o BurstOptions) arms() []string {
 	names := ArmNames()
 	if len(o.Arms) > 0 {
@@ -53,13 +53,11 @@ func (o BurstOptions) arms() []string {
 // peerWindow is the window in which the peer is still raising its quota.
 const peerWindow = 40 * time.Second
 
-// compared are the quantiles of the ratio lines.
+// compared returns the quantiles of the ratio lines.
 func compared() []float64 { return []float64{0.5, 0.99, 0.999} }
 
-// Compare makes all ratio lines: every arm but the first, which is the
-// unlimited one, against that, and Berth against those of its peers that are
-// among them: the Koordinator emulation, over everything and over the first 40 s,
-// and another agent.
+// Compare returns all ratio lines. It compares every arm with the first arm, which is unlimited. It also compares Berth
+// with its peers among the arms: the Koordinator emulation, over everything and over the first 40 s, and another agent.
 func Compare(repetitions []Repetition, arms []string) []RatioLine {
 	var lines []RatioLine
 	for _, arm := range arms[1:] {
@@ -83,7 +81,7 @@ func Compare(repetitions []Repetition, arms []string) []RatioLine {
 	return lines
 }
 
-// compare makes one line; window 0 means everything.
+// compare returns one line; window 0 means everything.
 func compare(repetitions []Repetition, arm, reference string, q float64, window time.Duration) RatioLine {
 	line := RatioLine{Arm: arm, Reference: reference, Quantile: quantileName(q), Window: "all"}
 	if window > 0 {
@@ -109,7 +107,7 @@ func compare(repetitions []Repetition, arm, reference string, q float64, window 
 	return line
 }
 
-// plainRatio is the ratio of one repetition's quantiles.
+// plainRatio returns the ratio of one repetition's quantiles.
 func plainRatio(pair load.Pair, q float64) (float64, bool) {
 	arm, armOK := load.Quantile(load.Sorted(pair.Arm), q)
 	reference, referenceOK := load.Quantile(load.Sorted(pair.Reference), q)
@@ -121,7 +119,7 @@ func plainRatio(pair load.Pair, q float64) (float64, bool) {
 
 func quantileName(q float64) string { return fmt.Sprintf("p%g", 100*q) }
 
-// find returns the line of a comparison; its Ratio is nil when there is none.
+// find returns the line of a comparison, or a zero RatioLine without one.
 func find(lines []RatioLine, arm, reference, quantile, window string) RatioLine {
 	for _, l := range lines {
 		if l.Arm == arm && l.Reference == reference && l.Quantile == quantile && l.Window == window {

@@ -11,13 +11,13 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// goalSaved is what Berth's smallest limit may be of that without it.
+// goalSaved bounds Berth's smallest limit as a part of the smallest limit without Berth.
 const goalSaved = 0.5
 
 // limitSteps is how many limits are tried in each doubling.
 const limitSteps = 4
 
-// SavedReport says which limits would do with and without Berth. Its JSON is a stable contract.
+// SavedReport says which limits suffice with and without Berth. Its JSON is a stable contract.
 type SavedReport struct {
 	Machine     Machine `json:"machine"`
 	Setup       Setup   `json:"setup"`
@@ -25,7 +25,7 @@ type SavedReport struct {
 	// QuotaOnly and Berth are the medians over the repetitions, in CPUs.
 	QuotaOnly float64 `json:"quotaOnlyCPUs"`
 	Berth     float64 `json:"berthCPUs"`
-	// Noise is the median over the repetitions of theirs.
+	// Noise is the median of Noise over the repetitions.
 	Noise float64 `json:"noise"`
 	Goals []Goal  `json:"goals"`
 }
@@ -34,8 +34,8 @@ type SavedReport struct {
 type Saved struct {
 	QuotaOnly float64 `json:"quotaOnlyCPUs"`
 	Berth     float64 `json:"berthCPUs"`
-	// Noise is the p99 of an arm without a limit after the searches over that of the one before them,
-	// against which all others are judged.
+	// Noise is the p99 of the unlimited arm after the searches divided by that of the unlimited arm before, which is
+	// the reference of all other arms.
 	Noise  float64 `json:"noise"`
 	Probes []Probe `json:"probes"`
 }
@@ -44,23 +44,22 @@ type Saved struct {
 type Probe struct {
 	Arm       string  `json:"arm"`
 	LimitCPUs float64 `json:"limitCPUs"`
-	// P99 is that of the arm over that without a limit.
+	// P99 is the arm's p99 divided by the unlimited p99.
 	P99      float64 `json:"p99Ratio"`
 	MeanCPUs float64 `json:"meanCPUs"`
-	// Fits says that this limit would do: the requests are as fast as without one, and the use is no
-	// more than the limit, so that they stay so.
+	// Fits is true if this limit suffices: the requests are as fast as without a limit, and the use is no more than the
+	// limit, so that they stay fast.
 	Fits bool `json:"fits"`
 }
 
-// errNoP99 says that an arm served too few requests.
+// errNoP99 reports that an arm served too few requests.
 var errNoP99 = errors.New("too few requests for a p99: longer arms, or more or larger batches")
 
-// RunCoresSaved searches, by halves, for the smallest limit with which the p99 is that of no limit:
-// with the limit only and with Berth, for the same arrivals in each repetition. A search takes it
-// that a larger limit is never slower.
+// RunCoresSaved finds, by bisection, the smallest limit whose p99 is that of no limit: with the limit only and with
+// Berth, for the same arrivals in each repetition. It assumes that a larger limit is never slower.
 func RunCoresSaved(ctx context.Context, o BurstOptions) (*SavedReport, error) {
 	o.prepare()
-	o.Limit = 0 // each arm has its own
+	o.Limit = 0 // each arm has its own limit
 	r := &SavedReport{Machine: o.Machine, Setup: o.setup()}
 	var quota, berth, noise []float64
 	for i := range o.Repetitions {
@@ -76,7 +75,7 @@ func RunCoresSaved(ctx context.Context, o BurstOptions) (*SavedReport, error) {
 	return r, WriteSummary(o.Out, r)
 }
 
-// goal has no verdict where two arms without a limit differ by more than an arm may that fits.
+// goal has no verdict if the two unlimited arms differ by more than a fitting arm may.
 func (r *SavedReport) goal() Goal {
 	ratio := r.Berth / r.QuotaOnly
 	goal := Goal{
@@ -90,7 +89,7 @@ func (r *SavedReport) goal() Goal {
 	return goal
 }
 
-// noiseLine says how much two arms differ between which there is no difference.
+// noiseLine says how much two equal arms differ.
 func (r *SavedReport) noiseLine() string {
 	each := make([]float64, 0, len(r.Repetitions))
 	for _, saved := range r.Repetitions {
@@ -99,7 +98,7 @@ func (r *SavedReport) noiseLine() string {
 	return fmt.Sprintf("noise of this machine: p99 of two arms without a limit %.3f (%.3f..%.3f)", r.Noise, slices.Min(each), slices.Max(each))
 }
 
-// searchBoth is one repetition.
+// searchBoth runs one repetition.
 func (o BurstOptions) searchBoth(ctx context.Context, repetition int) (Saved, error) {
 	arm, err := o.arm(repetition)
 	if err != nil {
@@ -143,7 +142,7 @@ func (o BurstOptions) searchBoth(ctx context.Context, repetition int) (Saved, er
 	return saved, nil
 }
 
-// probe runs one arm beside what was measured without a limit.
+// probe runs one arm and compares it with the unlimited reference.
 func (o BurstOptions) probe(ctx context.Context, arm Arm, reference Outcome) (Probe, error) {
 	p := Probe{Arm: arm.Name, LimitCPUs: float64(arm.Limit)}
 	outcome, err := o.Run(ctx, arm)
@@ -159,8 +158,8 @@ func (o BurstOptions) probe(ctx context.Context, arm Arm, reference Outcome) (Pr
 	return p, nil
 }
 
-// limitsAbove are the limits to try, ascending: all of the machine, and steps down to the mean use,
-// below which no credit lasts.
+// limitsAbove returns the limits to try, ascending: the whole machine, and steps down to the mean use, below which no
+// credit lasts.
 func limitsAbove(machine, mean unit.CPUs) []unit.CPUs {
 	const least = 0.01
 	var limits []unit.CPUs
@@ -175,8 +174,8 @@ func limitsAbove(machine, mean unit.CPUs) []unit.CPUs {
 	return limits
 }
 
-// smallest returns the first of ascending limits that fits. The last is the whole machine, and so no
-// limit: it fits without being asked.
+// smallest returns the first of the ascending limits that fits. The last limit is the whole machine, that is, no limit:
+// it fits without a test.
 func smallest(limits []unit.CPUs, fits func(unit.CPUs) (bool, error)) (unit.CPUs, error) {
 	low, high := 0, len(limits)-1
 	for low < high {
@@ -194,7 +193,7 @@ func smallest(limits []unit.CPUs, fits func(unit.CPUs) (bool, error)) (unit.CPUs
 	return limits[high], nil
 }
 
-// meanCPUs is the mean use under load.
+// meanCPUs returns the mean use under load.
 func (o Outcome) meanCPUs() unit.CPUs {
 	if o.Elapsed <= 0 {
 		return 0

@@ -16,10 +16,9 @@ const (
 	leastRequestsP999 = 100_000
 )
 
-// Judge compares a burst report with the figures to reach. A ratio's goal is
-// judged by the upper end of the interval of its paired median; a goal whose precondition the run
-// did not meet (too few requests, too little throttling) is open. An arm that
-// the report has not is not judged.
+// Judge compares a burst report with the figures to reach. It judges a ratio by the upper end of the interval of its
+// paired median. A goal is open if the run did not meet its precondition (too few requests, too little throttling).
+// Missing arms are not judged.
 func Judge(r *Report) []Goal {
 	first := fmt.Sprintf("first %.0f s", peerWindow.Seconds())
 	goals := []Goal{
@@ -42,7 +41,7 @@ func Judge(r *Report) []Goal {
 	return append(goals, writesGoal(r))
 }
 
-// VerdictOf is Met or Missed.
+// VerdictOf returns Met or Missed.
 func VerdictOf(met bool) Verdict {
 	if met {
 		return Met
@@ -50,8 +49,8 @@ func VerdictOf(met bool) Verdict {
 	return Missed
 }
 
-// ratioGoal judges by the interval of the paired median. Where that holds the goal, and two arms
-// without a limit differ by more than the goals allow, the machine is too noisy for a verdict.
+// ratioGoal judges by the interval of the paired median. If the interval contains the goal, and the two unlimited arms
+// differ by more than the goals allow, the machine is too noisy for a verdict.
 func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	if line.Median == nil {
 		return Goal{goal, "too few requests", Open}
@@ -70,11 +69,10 @@ func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	return Goal{goal, measured, VerdictOf(line.Median.High <= most)}
 }
 
-// floor is the line of the two arms without a limit: what differs by no more is noise. Its median is
-// nil where that is not known.
+// floor returns the line of the two unlimited arms: smaller differences are noise. Its median is nil if unknown.
 func (r *Report) floor() RatioLine { return find(r.Ratios, Unlimited2, Unlimited, "p99", "all") }
 
-// noisy says whether two arms without a limit differ by more than those that are judged may.
+// noisy reports whether the two unlimited arms differ by more than judged arms may.
 func (r *Report) noisy() bool {
 	m := r.floor().Median
 	return m != nil && (m.High > goalP99 || m.Low < 1/goalP99)

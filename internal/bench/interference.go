@@ -24,8 +24,8 @@ const (
 	AloneAgain    = "alone again"
 )
 
-// InterferenceArms lists the arms in the order of the table. Without a boundary the two with cores
-// are left out, and without a reserve the one with it.
+// InterferenceArms lists the arms in the order of the table. Without a boundary it omits the two arms with cores, and
+// without a reserve the arm with a reserve.
 func InterferenceArms(boundary, reserve bool) []string {
 	arms := []string{Alone, DefaultShares, LowestWeight, Quota80, IdleGroup}
 	if reserve {
@@ -37,47 +37,45 @@ func InterferenceArms(boundary, reserve bool) []string {
 	return append(arms, AloneAgain)
 }
 
-// The default load of bench interference, for each CPU of the machine: a request takes 1.5 ms, and
-// the machine is busy by 15 % with them, so that offline work has most of it.
+// The default load of bench interference, for each CPU of the machine: requests of 1.5 ms keep the machine busy by 15
+// %, so that offline work has most of it.
 const (
 	DefaultVictimRate = 100.0
 	DefaultVictimWork = 1500 * time.Microsecond
 	DefaultReserve    = 10
 )
 
-// quotaShare is the part of the machine that the document which Berth is measured by gives to
-// offline work.
+// quotaShare is the part of the machine for offline work in the document that Berth is measured by.
 const quotaShare = 0.8
 
-// InterferenceOptions say what bench interference runs.
+// InterferenceOptions configures bench interference.
 type InterferenceOptions struct {
 	Place   Place
 	Machine Machine
-	// Root has /proc/stat and the topology of this machine.
+	// Root contains /proc/stat and the topology of this machine.
 	Root *hostfs.Root
-	// Pattern is when requests arrive, Work the CPU time of each.
+	// Pattern says when requests arrive; Work is the CPU time of each.
 	Pattern load.Pattern
 	Work    time.Duration
-	// Reserve is the percent of the CPUs of each L3 that hogs leave free in the arm with a reserve.
+	// Reserve is the percentage of the CPUs of each L3 that hogs leave free in the arm with a reserve.
 	Reserve int
-	// Duration of the load of one arm, and Repetitions of all arms, at least 3 for a verdict.
+	// Duration is the load time of one arm; Repetitions counts runs of all arms, at least 3 for a verdict.
 	Duration    time.Duration
 	Repetitions int
 	Quick       bool
 	// Out is the directory for raw samples and the summary; empty means none.
 	Out string
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string)
 }
 
-// beside is what an arm of one repetition left for others.
+// beside is the use of CPUs beside the server in one arm of one repetition.
 type beside struct {
-	// Hogs is the CPUs that the hogs used, and Idle and Steal those of the machine on which
-	// nothing ran and that the hypervisor took, all in the mean.
+	// Hogs, Idle and Steal are mean numbers of CPUs: used by the hogs, idle on the machine, and taken by the
+	// hypervisor.
 	Hogs, Idle, Steal float64
-	// Together is the part of the server's running time in which a hog ran on the same core, and
-	// Waited how many of its threads were ready to run and had no CPU, in the mean; nil where
-	// the kernel does not say so.
+	// Together is the part of the server's running time in which a hog ran on the same core. Waited is the mean number
+	// of server threads that were ready to run without a CPU. Both are nil if the kernel does not report them.
 	Together, Waited *float64
 }
 
@@ -88,9 +86,8 @@ type interfered struct {
 	beside map[string]beside
 }
 
-// RunInterference measures everything and returns the report. What it made is gone when it
-// returns, also when ctx ends, which is an error. Without cpu.idle the error matches
-// kernel.ErrNotSupported.
+// RunInterference measures all arms and returns the report. Everything it made is gone when it returns, also when ctx
+// ends, which is an error. Without cpu.idle the error matches kernel.ErrNotSupported.
 func RunInterference(ctx context.Context, o InterferenceOptions) (r *InterferenceReport, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}

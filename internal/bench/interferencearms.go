@@ -17,27 +17,27 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// boundary is where the law puts the boundary for the load of this run, and it stays there: what
-// moves are worth is no matter of latency beside them.
+// boundary is where the law puts the boundary for the load of this run. It stays there: the latency here does not show
+// what moves are worth.
 type boundary struct {
 	isolate.Decision
 	scheduler
 
 	// all is the CPUs that this program may use.
 	all cpuset.Set
-	// reserve is what hogs leave free in the arm with a reserve.
+	// reserve is the CPUs that hogs leave free in the arm with a reserve.
 	reserve cpuset.Set
 }
 
 const (
 	// calibration is how long the server runs alone before the boundary is set.
 	calibration = 5 * time.Second
-	// boundaryStep is how far apart the law is asked, without another look, until offline work
-	// has all of its target.
+	// boundaryStep is the time between decisions of the law, without further samples, until offline work has all of its
+	// target.
 	boundaryStep = time.Minute
 )
 
-// checkIdle says whether a group can be idle here.
+// checkIdle returns an error if a group cannot be idle here.
 func (o InterferenceOptions) checkIdle() error {
 	group, err := scratch.New(o.Place.Host, o.Place.Parent, scratch.Name("bench-idle"))
 	if err != nil {
@@ -53,7 +53,7 @@ func (o InterferenceOptions) checkIdle() error {
 	return nil
 }
 
-// boundary measures what the server uses alone, and asks the law.
+// boundary measures the use of the server alone, and asks the law.
 func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err error) {
 	top, err := topology.Discover(o.Root.FS())
 	if err != nil {
@@ -104,7 +104,7 @@ func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err erro
 	}
 }
 
-// effective is the CPUs that groups below the place can have.
+// effective returns the CPUs that groups below the place can have.
 func (p Place) effective() (cpuset.Set, error) {
 	parent, err := p.Host.Group(p.Parent)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p Place) effective() (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// run runs one arm: the server, beside it the hogs, and the arrivals.
+// run runs one arm: the server, the hogs beside it, and the arrivals.
 func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, arrivals []time.Duration) (outcome Outcome, left beside, err error) {
 	stage, err := OpenServer(ctx, o.Place, "victim-"+slug(name), unit.NoLimit)
 	if err != nil {
@@ -128,7 +128,7 @@ func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, a
 		if err := stage.Group().SetCPUs(b.Online); err != nil {
 			return outcome, left, fmt.Errorf("the server's cores: %w", err)
 		}
-		// This program makes the load, and is online work as the server is.
+		// This program makes the load, and is online work like the server.
 		if err := kernel.Confine(b.Online); err != nil {
 			return outcome, left, fmt.Errorf("the load's cores: %w", err)
 		}
@@ -163,7 +163,7 @@ func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, a
 	return outcome, left, err
 }
 
-// pidOf is the process of the hogs, 0 where there are none.
+// pidOf returns the process id of the hogs, 0 without hogs.
 func pidOf(hogs *Stage) int {
 	if hogs == nil {
 		return 0
@@ -171,11 +171,11 @@ func pidOf(hogs *Stage) int {
 	return hogs.child.PID()
 }
 
-// hasHogs says whether an arm has offline work.
+// hasHogs reports whether an arm has offline work.
 func hasHogs(name string) bool { return name != Alone && name != AloneOnCores && name != AloneAgain }
 
-// hogs makes the offline work of an arm: a thread that only burns for every CPU. There is none
-// where the server is alone.
+// hogs starts the offline work of an arm: for every CPU a thread that only burns. It returns nil where the server is
+// alone.
 func (o InterferenceOptions) hogs(name string, b boundary) (*Stage, error) {
 	if !hasHogs(name) {
 		return nil, nil //nolint:nilnil // no hogs are an answer
@@ -204,7 +204,7 @@ func (o InterferenceOptions) hogs(name string, b boundary) (*Stage, error) {
 	return hogs, nil
 }
 
-// lowest is the weight that the kubelet gives to BestEffort pods.
+// lowest returns the weight that the kubelet gives to BestEffort pods.
 func (o InterferenceOptions) lowest() cgroup.Value {
 	if hier, err := o.Place.Host.Hierarchy(cgroup.CPU); err == nil && hier.Version == 1 {
 		return cgroup.SharesValue(2)
@@ -212,12 +212,12 @@ func (o InterferenceOptions) lowest() cgroup.Value {
 	return cgroup.WeightValue(1)
 }
 
-// spentAll is what the machine and the hogs did until a moment.
+// spentAll is the CPU time of the machine and the hogs up to a moment.
 type spentAll struct {
 	at          time.Duration
 	hogs        unit.CPUTime
 	idle, steal unit.CPUTime
-	// waited is for how long the server's threads had no CPU, where the kernel says so.
+	// waited is how long the server's threads had no CPU, if the kernel reports it.
 	waited time.Duration
 	waits  bool
 }

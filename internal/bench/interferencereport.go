@@ -12,25 +12,24 @@ import (
 // mostNoise is how far the p95 of the two arms alone may differ.
 const mostNoise = 0.10
 
-// InterferenceReport is the outcome of bench interference. Its JSON is a stable contract: a null
-// quantile is one that the number of samples does not support.
+// InterferenceReport is the outcome of bench interference. Its JSON is a stable contract: a quantile is null if the
+// number of samples does not support it.
 type InterferenceReport struct {
 	Machine     Machine              `json:"machine"`
 	Setup       InterferenceSetup    `json:"setup"`
 	Boundary    InterferenceBoundary `json:"boundary"`
 	Repetitions int                  `json:"repetitions"`
-	// Noise is, of each repetition, the p95 of the second arm alone over that of the first.
+	// Noise is, for each repetition, the p95 of the second arm alone divided by that of the first.
 	Noise  []float64         `json:"noise"`
 	Arms   []InterferenceArm `json:"arms"`
 	Ratios []RatioLine       `json:"ratios"`
-	// CoResidency is by what it is known for how long hogs and server ran on one core together, or
-	// why it is unknown.
+	// CoResidency says how the time that hogs and server shared a core is measured, or why it is unknown.
 	CoResidency string   `json:"coResidency"`
 	Goals       []Goal   `json:"goals"`
 	Notes       []string `json:"notes,omitempty"`
 }
 
-// InterferenceSetup is what was run.
+// InterferenceSetup describes the run.
 type InterferenceSetup struct {
 	RequestsPerSec float64 `json:"requestsPerSecond"`
 	WorkMicros     int64   `json:"workMicros"`
@@ -45,7 +44,7 @@ type InterferenceSetup struct {
 type InterferenceBoundary struct {
 	Online  cpuset.Set `json:"online"`
 	Offline cpuset.Set `json:"offline"`
-	// Reserve is what the hogs leave free in the arm with a pull reserve.
+	// Reserve is the CPUs that the hogs leave free in the arm with a pull reserve.
 	Reserve cpuset.Set `json:"reserve"`
 	UseCPUs float64    `json:"useCPUs"`
 	Need    int        `json:"needCores"`
@@ -63,15 +62,14 @@ type InterferenceArm struct {
 	P95      *float64 `json:"p95Millis"`
 	P99      *float64 `json:"p99Millis"`
 	P999     *float64 `json:"p999Millis"`
-	// HogCPUs is what the hogs used, and IdleShare that over what the machine has idle while
-	// the server is alone; null where there are no hogs.
+	// HogCPUs is the use of the hogs; IdleShare is HogCPUs divided by the idle CPUs while the server is alone. Both are
+	// null without hogs.
 	HogCPUs   *float64 `json:"hogCPUs"`
 	IdleShare *float64 `json:"idleShare"`
-	// StealCPUs is what the hypervisor took.
+	// StealCPUs is the mean number of CPUs that the hypervisor took.
 	StealCPUs float64 `json:"stealCPUs"`
-	// Together is the part of the server's running time in which a hog ran on the same core, and
-	// WaitingThreads how many of its threads were ready to run and had no CPU, in the mean; null
-	// where that is not known.
+	// Together is the part of the server's running time in which a hog ran on the same core. WaitingThreads is the mean
+	// number of server threads that were ready to run without a CPU. Both are null if unknown.
 	Together       *float64 `json:"together"`
 	WaitingThreads *float64 `json:"waitingThreads"`
 }
@@ -85,7 +83,6 @@ func (b boundary) report() InterferenceBoundary {
 
 func interferenceQuantiles() []float64 { return []float64{0.5, 0.95, 0.99, 0.999} }
 
-// summarize sums the repetitions up.
 func (r *InterferenceReport) summarize(all []interfered, names []string) {
 	repetitions := make([]Repetition, 0, len(all))
 	for _, one := range all {
@@ -126,7 +123,7 @@ func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
 	return arm
 }
 
-// mean is nil where a repetition lacks the figure.
+// mean returns nil if a repetition lacks the figure.
 func mean(all []interfered, of func(interfered) *float64) *float64 {
 	sum := 0.0
 	for _, one := range all {
@@ -139,8 +136,8 @@ func mean(all []interfered, of func(interfered) *float64) *float64 {
 	return &sum
 }
 
-// The figures to reach. A ratio is met where the estimate is, and for the first one where the upper
-// end of the interval is below most as well.
+// The figures to reach, by the estimates of ratios. For the first ratio the upper end of its interval must also be
+// below mostIdleP95.
 const (
 	goalControl  = 1.25
 	goalIdleP95  = 1.01
@@ -153,16 +150,15 @@ const (
 	goalReserveP95  = 1.05
 	goalReserveP99  = 1.15
 	goalReserveTime = 0.85
-	// reserveCPUs is from how many CPUs on a reserve is judged: it is half of a machine of two.
+	// reserveCPUs is the least number of CPUs for judging a reserve: on two CPUs a reserve is half of the machine.
 	reserveCPUs = 16
 )
 
-// notResolvable is said of every latency where the machine does not show what isolation is worth.
+// notResolvable precedes a figure if the machine does not show what isolation is worth.
 const notResolvable = "not resolvable here: "
 
-// JudgeInterference compares a report with the figures to reach. It judges no latency where the
-// control arm, hogs with default shares, is not slower by a quarter, and nothing where the two arms
-// alone differ by more than a tenth.
+// JudgeInterference compares a report with the figures to reach. It judges no latency if the control arm, hogs with
+// default shares, is not slower by a quarter. It judges nothing if the two arms alone differ by more than a tenth.
 func JudgeInterference(r *InterferenceReport) []Goal {
 	goal := Goal{Goal: "control: p95 with default shares >= 1.25 × alone, which repeats within 10 %", Measured: "too few requests", Verdict: Open}
 	control, again := find(r.Ratios, DefaultShares, Alone, "p95", "all").Ratio, find(r.Ratios, AloneAgain, Alone, "p95", "all").Ratio
@@ -202,7 +198,7 @@ func text(r *load.Ratio) string {
 // latencyBound is how much slower than a reference an arm may be.
 type latencyBound struct {
 	arm, reference, quantile string
-	// most bounds the estimate of the ratio, mostHigh its upper end; 0 bounds nothing.
+	// most bounds the estimate of the ratio, mostHigh the upper end of its interval; 0 bounds nothing.
 	most, mostHigh float64
 }
 

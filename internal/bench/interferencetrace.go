@@ -15,25 +15,25 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// drained is how often the context switches are read: the kernel has room for 100,000 a CPU on small
-// machines, and for 3,000 on the largest.
+// drained is how often the context switches are read: the kernel has room for 100,000 per CPU on small machines, and
+// for 3,000 on the largest machines.
 const drained = 100 * time.Millisecond
 
-// scheduler is what the kernel says of when server and hogs ran.
+// scheduler is what the kernel reports about when server and hogs ran.
 type scheduler struct {
-	// switches is nil where the kernel does not record them.
+	// switches is nil if the kernel does not record them.
 	switches *kernel.Switches
 	cores    []topology.Core
 }
 
-// watchScheduler records the context switches of all CPUs, or says in words why not.
+// watchScheduler records the context switches of all CPUs if possible, and returns the text of CoResidency.
 func watchScheduler(root *hostfs.Root) (scheduler, string, error) {
 	top, err := topology.Discover(root.FS())
 	if err != nil {
 		return scheduler{}, "", fmt.Errorf("bench interference: %w", err)
 	}
 	s, known := scheduler{cores: top.Cores}, "by the kernel's records of context switches"
-	if s.switches, err = kernel.RecordSwitches(top.Online); err != nil { // all else is measured without
+	if s.switches, err = kernel.RecordSwitches(top.Online); err != nil { // the other figures do not need it
 		known = unknown + err.Error()
 	}
 	return s, known, nil
@@ -46,14 +46,14 @@ func (s scheduler) close() error {
 	return s.switches.Close()
 }
 
-// unknown begins what is said of co-residency where the kernel does not record it.
+// unknown begins the text of CoResidency if the kernel does not record switches.
 const unknown = "unknown: "
 
-// errLost says that the figure of an arm would be of a part of it only.
+// errLost reports that the figure of an arm would cover only a part of it.
 var errLost = errors.New("records of context switches were lost")
 
-// beside runs a load, and returns for which part of the time in which the server ran a hog ran on
-// the same core, nil where that is not known.
+// beside runs a load. It returns the part of the server's running time in which a hog ran on the same core, or nil if
+// that is unknown.
 func (s scheduler) beside(ctx context.Context, server, hogs int, load func() error) (*float64, error) {
 	if s.switches == nil {
 		return nil, load()
@@ -85,11 +85,11 @@ func (s scheduler) beside(ctx context.Context, server, hogs int, load func() err
 	return nil, nil //nolint:nilnil // an arm without the figure
 }
 
-// together adds up for how long a server ran, and for how long of that a hog ran on the same core.
+// together adds up how long a server ran, and how long a hog ran on the same core at the same time.
 type together struct {
 	server, hogs int
-	core         map[int]cpuset.Set // of each CPU
-	running      map[int]int        // the process on each CPU, as far as that is known
+	core         map[int]cpuset.Set // by CPU
+	running      map[int]int        // the process on each CPU, if known
 	at           time.Duration
 	ran, beside  time.Duration
 }
@@ -104,7 +104,7 @@ func newTogether(cores []topology.Core, server, hogs int) *together {
 	return t
 }
 
-// take takes over the switches up to a time.
+// take adds the switches up to a time.
 func (t *together) take(all []kernel.Switch, until time.Duration) {
 	for _, one := range all {
 		if _, known := t.running[one.CPU]; !known {
@@ -118,7 +118,7 @@ func (t *together) take(all []kernel.Switch, until time.Duration) {
 	t.pass(until)
 }
 
-// pass counts the time up to now.
+// pass adds the time up to now.
 func (t *together) pass(now time.Duration) {
 	passed := max(0, now-t.at)
 	t.at += passed
@@ -136,8 +136,8 @@ func (t *together) pass(now time.Duration) {
 	}
 }
 
-// waited is for how long the threads of a process were ready to run and had no CPU, since each
-// began. ok is false where the kernel does not say it (CONFIG_SCHED_INFO).
+// waited returns how long the threads of a process were ready to run without a CPU, since each thread began. ok is
+// false if the kernel does not report it (CONFIG_SCHED_INFO).
 func waited(root *hostfs.Root, process int) (sum time.Duration, ok bool, err error) {
 	tasks := fmt.Sprintf("proc/%d/task", process)
 	threads, err := root.ReadDir(tasks)
@@ -149,7 +149,7 @@ func waited(root *hostfs.Root, process int) (sum time.Duration, ok bool, err err
 		fields := bytes.Fields(text)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // it ended, or there is no such file
+			continue // the thread ended, or there is no such file
 		case err != nil || len(fields) < 3:
 			return 0, false, fmt.Errorf("schedstat of the server, %q: %w", text, err)
 		}

@@ -16,27 +16,27 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// ErrMissing says that this machine has not what a benchmark is about.
+// ErrMissing reports that this machine lacks what a benchmark needs.
 var ErrMissing = errors.New("this machine lacks")
 
-// LocalityOptions say what bench locality runs.
+// LocalityOptions configures bench locality.
 type LocalityOptions struct {
 	Place   Place
 	Machine Machine
-	// Root has the topology of this machine, and the processes.
+	// Root contains the topology of this machine, and the processes.
 	Root *hostfs.Root
-	// MiB is how much memory a loader has.
+	// MiB is the memory of a loader.
 	MiB int
-	// Window is how long requests are measured before and after a pass under a limit, Limited
-	// how long the limit has that pass take.
+	// Window is how long requests are measured before and after a pass under a limit; Limited is how long the limit
+	// makes that pass.
 	Window, Limited time.Duration
 	Repetitions     int
 	Quick           bool
 	// Out is the directory for raw samples and the summary; empty means none.
 	Out string
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string)
-	// Redis is what is measured instead with Redis.
+	// Redis is the load of bench locality --redis.
 	Redis RedisLoad
 }
 
@@ -45,11 +45,11 @@ type sides struct {
 	nodes                 locality.Nodes
 	local, remote         int
 	localCPUs, remoteCPUs cpuset.Set
-	// virtual says that the processor says that it is a virtual machine's.
+	// virtual is true if the processor reports a virtual machine.
 	virtual bool
 }
 
-// open prepares a run. The error is ErrMissing where there are no two nodes.
+// open prepares a run. Without two nodes the error matches ErrMissing.
 func (o *LocalityOptions) open() (s sides, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -103,12 +103,11 @@ func (s start) String() string {
 	return fmt.Sprintf("%d %% local", s.percent)
 }
 
-// starts are those of the document that Berth is measured by, and one with huge pages.
+// starts returns the states of the document that Berth is measured by, and a state with huge pages.
 func starts() []start { return []start{{43, false}, {47, false}, {43, true}} }
 
-// RunLocality measures everything and returns the report. What it made is gone when it returns,
-// also when ctx ends, which is an error. On a machine with one NUMA node the error matches
-// ErrMissing.
+// RunLocality measures all trials and returns the report. Everything it made is gone when it returns, also when ctx
+// ends, which is an error. On a machine with one NUMA node the error matches ErrMissing.
 func RunLocality(ctx context.Context, o LocalityOptions) (*LocalityReport, error) {
 	s, err := o.open()
 	if err != nil {
@@ -139,8 +138,8 @@ func RunLocality(ctx context.Context, o LocalityOptions) (*LocalityReport, error
 	return r, WriteSummary(o.Out, r)
 }
 
-// samples is where the requests of a loader are written: in a directory that the caller removes
-// where they are not to be kept.
+// samples returns the file for the requests of a loader. If the file is not to be kept, remove is its directory, which
+// the caller removes.
 func (o *LocalityOptions) samples(repetition int) (name, remove string, err error) {
 	out := o.Out
 	if out == "" {

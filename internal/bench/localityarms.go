@@ -22,33 +22,32 @@ import (
 )
 
 const (
-	// fillTimeout is how long a loader gets to fill its memory.
+	// fillTimeout is how long a loader has to fill its memory.
 	fillTimeout = 10 * time.Minute
-	// moveOwn is MPOL_MF_MOVE of include/uapi/linux/mempolicy.h, with which the mover calls.
+	// moveOwn is MPOL_MF_MOVE of include/uapi/linux/mempolicy.h, which the mover uses.
 	moveOwn = 1 << 1
-	// batchPages is how many pages the kernel moves at once, which bounds how long a thread
-	// waits for one of them.
+	// batchPages is how many pages the kernel moves at once, which bounds how long a thread waits for a page.
 	batchPages = 512
 	// victimEvery is the time between two requests of the victim.
 	victimEvery = 2 * time.Millisecond
 )
 
-// called is one call that moved pages, and how long it took.
+// called is one call that moved pages, and its duration.
 type called struct {
 	list []uint64
 	took time.Duration
 }
 
-// recorder is the kernel, and keeps the calls that the mover makes.
+// recorder is the kernel, and records the mover's calls.
 type recorder struct {
 	pages.Kernel
 
 	calls []called
-	// kept is the time that keeping them took, which is no part of a pass.
+	// kept is the time that recording took, which is no part of a pass.
 	kept time.Duration
 }
 
-// MovePages keeps the call if it moves pages.
+// MovePages records the call if it moves pages.
 func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	began := kernel.Monotonic()
 	n, err := r.Kernel.MovePages(pid, addresses, nodes, status, flags)
@@ -60,13 +59,13 @@ func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32,
 	return n, err
 }
 
-// subject is a process whose pages move, in a group of its own.
+// subject is a process whose pages move, in its own group.
 type subject struct {
 	sides
 
 	o     *LocalityOptions
 	group string
-	// unit is the size of what is spread: base pages, or huge ones.
+	// unit is the size of the spread pages: base pages, or huge pages.
 	unit    uint64
 	process *pages.Process
 	kernel  pages.Kernel
@@ -89,7 +88,7 @@ type loader struct {
 	stage *Stage
 }
 
-// loader starts a process that fills its memory on the remote node, and has that spread.
+// loader starts a process that fills its memory on the remote node, and spreads that memory.
 func (o *LocalityOptions) loader(ctx context.Context, s sides, name string, percent int, args ...string) (*loader, error) {
 	cpus := s.localCPUs
 	if slices.Contains(args, "--hog") {
@@ -118,7 +117,7 @@ func (o *LocalityOptions) loader(ctx context.Context, s sides, name string, perc
 	return l, nil
 }
 
-// census returns the pages of the process that could move, and the node of each.
+// census returns the pages of the process that could move, and the node of each page.
 func (s *subject) census() (list []uint64, nodes []int32, err error) {
 	mappings, err := s.process.Mappings()
 	if err != nil {
@@ -136,7 +135,7 @@ func (s *subject) census() (list []uint64, nodes []int32, err error) {
 	return list, nodes, nil
 }
 
-// here counts the pages of the process that are on the local node.
+// here counts the pages on the local node, and all pages.
 func (s *subject) here() (here, all int, err error) {
 	_, nodes, err := s.census()
 	for _, n := range nodes {
@@ -150,14 +149,13 @@ func (s *subject) here() (here, all int, err error) {
 	return here, all, err
 }
 
-// percent is how much of the process is on the local node.
+// percent returns the percentage of the process's pages on the local node.
 func (s *subject) percent() (float64, error) {
 	here, all, err := s.here()
 	return 100 * float64(here) / float64(max(1, all)), err
 }
 
-// spread has so many of a hundred units on the local node and the others on the remote one, by
-// the address.
+// spread moves percent of a hundred units to the local node and the other units to the remote node, by their addresses.
 func (s *subject) spread(percent int) error {
 	for _, heads := range []bool{true, false} { // A huge page moves by its first address.
 		for _, node := range []int{s.local, s.remote} {
@@ -173,7 +171,7 @@ func (s *subject) spread(percent int) error {
 	return nil
 }
 
-// astray returns the pages that belong on a node and are not there: all, or the first of each unit.
+// astray returns the pages that belong on node and are elsewhere: all pages, or the first page of each unit.
 func (s *subject) astray(node, percent int, heads bool) (list []uint64, err error) {
 	all, nodes, err := s.census()
 	for i, a := range all {
@@ -195,7 +193,7 @@ func (s *subject) send(list []uint64, node int) error {
 	return nil
 }
 
-// pass has the mover move all pages to the local node.
+// pass makes the mover move all pages to the local node.
 func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, *recorder, error) {
 	rec := &recorder{Kernel: s.kernel}
 	m := mover.New(mover.Options{
@@ -213,7 +211,7 @@ func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, *recorder
 	return r, rec, errors.Join(err, r.Err)
 }
 
-// bare makes the calls for the lists, with nothing around them, and returns how long each took.
+// bare makes only the calls for the lists, and returns the duration of each call.
 func (s *subject) bare(lists [][]uint64) ([]time.Duration, error) {
 	var took []time.Duration
 	for _, list := range lists {
@@ -228,8 +226,8 @@ func (s *subject) bare(lists [][]uint64) ([]time.Duration, error) {
 	return took, nil
 }
 
-// speed measures passes and bare loops over the same pages of one process, in the order pass,
-// loop, loop, pass. The loops make the calls that the first pass made.
+// speed measures passes and bare loops over the same pages of one process, in the order pass, loop, loop, pass. The
+// loops make the calls of the first pass.
 func (o *LocalityOptions) speed(ctx context.Context, s sides, from start) (t LocalityTrial, err error) {
 	var args []string
 	if from.huge {
@@ -261,7 +259,7 @@ func (o *LocalityOptions) speed(ctx context.Context, s sides, from start) (t Loc
 	return t, err
 }
 
-// turns makes the passes and loops.
+// turns runs the passes and loops.
 func (t *LocalityTrial) turns(ctx context.Context, s *subject, percent int) (err error) {
 	var lists [][]uint64
 	for _, loop := range []bool{false, true, true, false} {
@@ -283,7 +281,7 @@ func (t *LocalityTrial) turns(ctx context.Context, s *subject, percent int) (err
 	return nil
 }
 
-// pass takes in a pass, and returns the lists of its calls.
+// pass measures a pass, and returns the lists of its calls.
 func (t *LocalityTrial) pass(ctx context.Context, s *subject) (lists [][]uint64, err error) {
 	r, made, err := s.pass(ctx, 0)
 	if err != nil {
@@ -304,7 +302,7 @@ func (t *LocalityTrial) pass(ctx context.Context, s *subject) (lists [][]uint64,
 	return lists, err
 }
 
-// loop takes in a bare loop.
+// loop measures a bare loop.
 func (t *LocalityTrial) loop(s *subject, lists [][]uint64) error {
 	before, _, err := s.here()
 	if err != nil {
@@ -322,15 +320,15 @@ func (t *LocalityTrial) loop(s *subject, lists [][]uint64) error {
 	return err
 }
 
-// hugeKiB is how much of the process is huge pages that the kernel made.
+// hugeKiB returns how much of the process is in huge pages of the kernel.
 func (s *subject) hugeKiB() (int64, error) {
 	return s.o.number(fmt.Sprintf("proc/%d/smaps_rollup", s.process.PID), "AnonHugePages:")
 }
 
-// splits is how many huge pages the kernel has split.
+// splits returns how many huge pages the kernel has split.
 func (o *LocalityOptions) splits() (int64, error) { return o.number("proc/vmstat", "thp_split_page ") }
 
-// number reads the number behind a name; -1 where the kernel has no such line.
+// number returns the number after a name, or -1 if the kernel has no such line.
 func (o *LocalityOptions) number(file, name string) (int64, error) {
 	data, err := o.Root.ReadFile(file)
 	if err != nil {
@@ -354,9 +352,9 @@ const (
 	After  = "after"
 )
 
-// limited measures the requests of a process before, during and after a pass under a limit, beside
-// a hog on the other node, whose pages must stay. Before and after that it times bare calls of one
-// batch for the same pages, beside the same hog and requests.
+// limited measures the requests of a process before, during and after a pass under a limit, beside a hog on the other
+// node, whose pages must stay. Before and after these windows it times bare calls of one batch for the same pages,
+// beside the same hog and requests.
 func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) (t LocalityLimited, r Repetition, err error) {
 	file, remove, err := o.samples(repetition)
 	defer func() { err = errors.Join(err, os.RemoveAll(remove)) }()
@@ -384,7 +382,7 @@ func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) 
 	if err != nil {
 		return t, r, err
 	}
-	if err := load.Pause(ctx, o.Window); err != nil { // Requests that waited while pages were spread are over then.
+	if err := load.Pause(ctx, o.Window); err != nil { // Requests that waited while pages were spread end in this time.
 		return t, r, err
 	}
 	began := kernel.Monotonic()
@@ -437,7 +435,7 @@ func (o *LocalityOptions) pace(ctx context.Context, l *loader, t *LocalityLimite
 	return r, load.Pause(ctx, o.Window)
 }
 
-// batches moves the remote pages by bare calls of one batch each, and returns how long each took.
+// batches moves the remote pages by bare calls of one batch each, and returns the duration of each call.
 func (s *subject) batches() ([]time.Duration, error) {
 	list, nodes, err := s.census()
 	if err != nil {
@@ -452,7 +450,7 @@ func (s *subject) batches() ([]time.Duration, error) {
 	return s.bare(slices.Collect(slices.Chunk(away[:len(away)/batchPages*batchPages], batchPages)))
 }
 
-// batches takes in bare calls of one batch each.
+// batches summarizes bare calls of one batch each.
 func (t *LocalityLimited) batches(took []time.Duration) {
 	if len(took) == 0 {
 		return
@@ -461,7 +459,7 @@ func (t *LocalityLimited) batches(took []time.Duration) {
 	t.BatchMillis, t.LongestBatchMillis = inMillis(took[len(took)/2]), inMillis(took[len(took)-1])
 }
 
-// read sorts the requests into the windows that lie between the times.
+// read sorts the requests into the windows between the times.
 func (t *LocalityLimited) read(name string, times []time.Duration) (Repetition, error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 
 // RedisLoad is a data set in Redis, and the requests for it.
 type RedisLoad struct {
-	// Keys are loaded with values of Size bytes. Requests are made for each row of the table.
+	// Keys is the number of keys, with values of Size bytes. Requests is the number for each row of the table.
 	Keys, Size, Requests int
 	// Clients are the numbers of connections.
 	Clients []int
@@ -57,9 +57,8 @@ type RedisReport struct {
 	Setup   LocalitySetup `json:"setup"`
 	Load    RedisSetup    `json:"load"`
 	Runs    []RedisRun    `json:"runs"`
-	// Ratios compare each arm with mixed, run by run: Quantile is what is compared, Window of
-	// which runs. A ratio is null with one repetition, and where a latency is at least as long as
-	// redis-benchmark counts.
+	// Ratios compare each arm with mixed, run by run: Quantile is the metric, Window the load. A ratio is null with one
+	// repetition, or if a latency reaches the longest that redis-benchmark counts.
 	Ratios []RatioLine `json:"ratios"`
 	Notes  []string    `json:"notes"`
 }
@@ -78,18 +77,19 @@ type RedisRun struct {
 	Arm        string `json:"arm"`
 	Repetition int    `json:"repetition"`
 	Clients    int    `json:"clients"`
-	// OneKey says that all requests were for one key, as without -r.
+	// OneKey is true if all requests were for one key, as without -r.
 	OneKey bool `json:"oneKey"`
-	// LocalPercent of the server's pages were local at the start, and LocalAfter at the end.
+	// LocalPercent and LocalAfter are the percentages of the server's pages that were local at the start and at the
+	// end.
 	LocalPercent float64 `json:"localPercent"`
 	LocalAfter   float64 `json:"localPercentAfter"`
 	QPS          float64 `json:"qps"`
 	P99          float64 `json:"p99Millis"`
-	// P9999 is that of the first line at or above 99.99 %.
+	// P9999 is the latency of the first line at or above 99.99 %.
 	P9999 float64 `json:"p9999Millis"`
 }
 
-// redisServer is a server with its data set, in a group of its own.
+// redisServer is a server with its data set, in its own group.
 type redisServer struct {
 	*subject
 
@@ -98,8 +98,8 @@ type redisServer struct {
 	clients *scratch.Group
 }
 
-// RunRedis measures all arms on one server, whose pages are spread anew for each. Without two
-// NUMA nodes, or the programs, the error matches ErrMissing.
+// RunRedis measures all arms on one server, and spreads its pages again for each arm. Without two NUMA nodes, or the
+// programs, the error matches ErrMissing.
 func RunRedis(ctx context.Context, o LocalityOptions) (r *RedisReport, err error) {
 	s, err := o.open()
 	if err != nil {
@@ -157,7 +157,7 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 	if err != nil {
 		return err
 	}
-	defer func() { _ = server.Signal(syscall.SIGTERM); _ = server.Wait() }() // It saves nothing, so that its end does not matter.
+	defer func() { _ = server.Signal(syscall.SIGTERM); _ = server.Wait() }() // The server saves nothing, so its end does not matter.
 	alive := func() error {
 		if server.Ended() {
 			return fmt.Errorf("%w: redis-server: %s", ErrChild, said)
@@ -182,7 +182,7 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 	return o.redisArms(ctx, &redisServer{subject, r.Load, socket, groups[1]}, r)
 }
 
-// limitless starts a program that may open as many files as are allowed, for its connections.
+// limitless starts a program that may open as many files as allowed, for its connections.
 func limitless(out io.Writer, args ...string) (*process.Process, error) {
 	cmd := exec.Command("sh", append([]string{"-c", `ulimit -n "$(ulimit -Hn)" && exec "$@"`, "sh"}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -193,7 +193,7 @@ func limitless(out io.Writer, args ...string) (*process.Process, error) {
 	return p, nil
 }
 
-// Fill loads the keys that redis-benchmark asks for with -r.
+// Fill loads the keys that redis-benchmark requests with -r.
 func (d RedisLoad) Fill(ctx context.Context, socket string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -205,7 +205,7 @@ func (d RedisLoad) Fill(ctx context.Context, socket string) error {
 	both.Go(func() error {
 		out := bufio.NewWriterSize(conn, 1<<20)
 		for i := range d.Keys {
-			_, _ = fmt.Fprintf(out, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%s\r\n", i, d.Size, value) // Errors stay until Flush.
+			_, _ = fmt.Fprintf(out, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%s\r\n", i, d.Size, value) // Flush returns the errors.
 		}
 		if err := out.Flush(); err != nil {
 			return fmt.Errorf("send: %w", err)
@@ -244,8 +244,7 @@ func (o *LocalityOptions) redisArms(ctx context.Context, s *redisServer, r *Redi
 	return nil
 }
 
-// runsOf are the runs of an arm: for each number of clients, and with one key too where that is
-// compared.
+// runsOf returns the runs of an arm: for each number of clients, and for Mixed and MixedMoved also with one key.
 func (o *LocalityOptions) runsOf(name string, repetition int) (runs []RedisRun) {
 	for _, clients := range o.Redis.Clients {
 		runs = append(runs, RedisRun{Arm: name, Repetition: repetition + 1, Clients: clients})
@@ -304,7 +303,7 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 	return run.parse(said.String())
 }
 
-// parse reads what redis-benchmark 7 prints.
+// parse reads the output of redis-benchmark 7.
 func (run *RedisRun) parse(printed string) error {
 	const table = "avg       min       p50       p95       p99       max"
 	for line := range strings.Lines(printed) {
@@ -313,7 +312,7 @@ func (run *RedisRun) parse(printed string) error {
 			run.P9999 = millis
 		}
 		if _, rest, ok := strings.Cut(line, "throughput summary:"); ok {
-			_, _ = fmt.Sscan(rest, &run.QPS) // What is missing shows below.
+			_, _ = fmt.Sscan(rest, &run.QPS) // A missing value is an error below.
 		}
 	}
 	_, rest, _ := strings.Cut(printed, table)
@@ -325,7 +324,7 @@ func (run *RedisRun) parse(printed string) error {
 	return nil
 }
 
-// load is how many clients ask for what.
+// load describes the clients and their keys.
 func (run RedisRun) load() string {
 	if run.OneKey {
 		return fmt.Sprintf("%d clients, one key", run.Clients)
@@ -333,7 +332,7 @@ func (run RedisRun) load() string {
 	return fmt.Sprintf("%d clients, all keys", run.Clients)
 }
 
-// compare makes the ratios.
+// compare computes the ratios.
 func (r *RedisReport) compare() {
 	metrics := map[string]func(RedisRun) float64{
 		"QPS":    func(x RedisRun) float64 { return x.QPS },
@@ -355,12 +354,12 @@ func (r *RedisReport) compare() {
 	}
 }
 
-// uncounted says that a latency is the longest one that redis-benchmark counts, or longer.
+// uncounted reports whether a latency reaches the longest that redis-benchmark counts.
 func uncounted(arms ...[]load.Share) bool {
 	return slices.ContainsFunc(slices.Concat(arms...), func(s load.Share) bool { return s.Part >= longestMillis })
 }
 
-// shares are what was measured in the runs of an arm with a load.
+// shares returns the measurements of an arm's runs with a load.
 func (r *RedisReport) shares(arm, with string, measured func(RedisRun) float64) (all []load.Share) {
 	for _, x := range r.Runs {
 		if x.Arm == arm && x.load() == with {

@@ -21,9 +21,8 @@ type LocalityReport struct {
 	// limit, and Ratios compare them.
 	Windows []ArmSummary `json:"windows"`
 	Ratios  []RatioLine  `json:"ratios"`
-	// OfBare is the speed of the passes over that of bare loops with the same calls, MovingOfBare
-	// that without the time in which they looked for pages, and CallsOfBare that of their calls
-	// alone; null with one trial.
+	// OfBare is the speed of the passes divided by that of bare loops with the same calls. MovingOfBare leaves out the
+	// time in which they searched for pages, and CallsOfBare uses their calls alone. All are null with one trial.
 	OfBare       *load.Ratio `json:"ofBare"`
 	MovingOfBare *load.Ratio `json:"movingOfBare"`
 	CallsOfBare  *load.Ratio `json:"callsOfBare"`
@@ -31,7 +30,7 @@ type LocalityReport struct {
 	Notes        []string    `json:"notes"`
 }
 
-// LocalitySetup is what was run.
+// LocalitySetup describes the run.
 type LocalitySetup struct {
 	MiB            int     `json:"mib,omitempty"`
 	Local          int     `json:"localNode"`
@@ -39,7 +38,7 @@ type LocalitySetup struct {
 	LimitedSeconds float64 `json:"limitedSeconds,omitempty"`
 	WindowSeconds  float64 `json:"windowSeconds,omitempty"`
 	Repetitions    int     `json:"repetitions"`
-	// Virtual says that this is a virtual machine, whose nodes may be emulated.
+	// Virtual is true on a virtual machine, whose nodes may be emulated.
 	Virtual bool `json:"virtual"`
 	Quick   bool `json:"quick"`
 }
@@ -47,11 +46,11 @@ type LocalitySetup struct {
 // LocalityTrial is two passes and two bare loops over one process.
 type LocalityTrial struct {
 	Start string `json:"start"`
-	// StartPercent was local before the last of them, and EndPercent after the worse pass.
+	// StartPercent was local before the last pass, and EndPercent after the worse pass.
 	StartPercent float64 `json:"startPercent"`
 	EndPercent   float64 `json:"endPercent"`
-	// PassSeconds are those of the passes, with pauses; LookSeconds those in which they looked for
-	// pages, and CallSeconds those of their calls.
+	// PassSeconds is the time of the passes, with pauses. LookSeconds is the part in which they searched for pages, and
+	// CallSeconds the part in their calls.
 	PassBytes   int64   `json:"passBytes"`
 	PassSeconds float64 `json:"passSeconds"`
 	LookSeconds float64 `json:"lookSeconds"`
@@ -62,7 +61,7 @@ type LocalityTrial struct {
 	Left          map[locality.Left]int64 `json:"left"`
 	HugeKiBBefore int64                   `json:"hugeKiBBefore"`
 	HugeKiBAfter  int64                   `json:"hugeKiBAfter"`
-	// Splits is -1 where the kernel does not count them.
+	// Splits is -1 if the kernel does not count splits.
 	Splits int64 `json:"hugePagesSplit"`
 }
 
@@ -74,14 +73,13 @@ type LocalityLimited struct {
 	Calls             int     `json:"calls"`
 	LongestCallMillis float64 `json:"longestCallMillis"`
 	Pauses            int     `json:"pauses"`
-	// The longest write to one page, and the median and the longest of bare calls for one batch of
-	// the kernel.
+	// The longest write to one page, and the median and the longest duration of bare calls for one kernel batch.
 	StallBeforeMillis  float64 `json:"stallBeforeMillis"`
 	StallMillis        float64 `json:"stallMillis"`
 	StallAfterMillis   float64 `json:"stallAfterMillis"`
 	BatchMillis        float64 `json:"bareBatchMillis"`
 	LongestBatchMillis float64 `json:"longestBareBatchMillis"`
-	// HogMovedPercent is how much of the hog's memory changed its node.
+	// HogMovedPercent is the percentage of the hog's memory that changed its node.
 	HogMovedPercent float64 `json:"hogMovedPercent"`
 }
 
@@ -120,7 +118,7 @@ func (r *LocalityReport) summarize(windows []Repetition) {
 	r.Notes = r.Setup.notes()
 }
 
-// notes say what the figures are worth.
+// notes returns remarks on what the figures are worth.
 func (s LocalitySetup) notes() []string {
 	notes := []string{"the other node's pages were put there by the kernel's first touch and by move_pages, not by memory pressure"}
 	if s.Virtual {
@@ -151,7 +149,7 @@ func JudgeLocality(r *LocalityReport) []Goal {
 		r.bareGoal(),
 		{"as many huge pages as before, none split", fmt.Sprintf("%d MiB of them, %d split", huge>>10, splits), VerdictOf(!differ && splits == 0)},
 	}
-	if huge <= 0 || splits < 0 && !differ { // None, or it is not known whether they were split and made anew.
+	if huge <= 0 || splits < 0 && !differ { // None, or unknown whether the kernel split and made them again.
 		goals[2].Verdict = Open
 	}
 	for _, t := range r.Limited {
@@ -240,7 +238,7 @@ func mibps(bytes int64, seconds float64) string {
 	return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)/seconds)
 }
 
-// leftText lists what passes left.
+// leftText lists the pages that passes left.
 func leftText(left map[locality.Left]int64) string {
 	if len(left) == 0 {
 		return "0"

@@ -13,13 +13,11 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// warmRequests are served before anything is measured: connections, page
-// faults and code are warm then.
+// warmRequests is how many requests warm connections, page faults and code before a measurement.
 const warmRequests = 40
 
-// Meter reads what a request server's group used and how often it was
-// throttled, with the groups above it. Whose group it is makes no difference.
-// It is for one goroutine. Close it.
+// Meter reads the CPU use and the throttling of a request server's group, and the throttling of its ancestors. Any
+// program may have made the group. A Meter is for one goroutine. The caller must close it.
 type Meter struct {
 	reader *cgroup.Group
 	above  []*cgroup.Group
@@ -30,11 +28,11 @@ type Counters struct {
 	At                 time.Time
 	CPU                unit.CPUTime
 	Throttled, Periods uint64
-	// Above is the throttled periods of all ancestors together.
+	// Above is the sum of the throttled periods of all ancestors.
 	Above uint64
 }
 
-// OpenMeter opens the group and its ancestors, which have to be there.
+// OpenMeter opens the group and its ancestors, which must exist.
 func OpenMeter(host *cgroup.Host, path string) (m *Meter, err error) {
 	m = &Meter{}
 	defer func() {
@@ -55,7 +53,7 @@ func OpenMeter(host *cgroup.Host, path string) (m *Meter, err error) {
 	return m, nil
 }
 
-// Bandwidth reads what limit is in force.
+// Bandwidth returns the limit in effect.
 func (m *Meter) Bandwidth() (cgroup.Bandwidth, error) {
 	b, err := m.reader.Bandwidth()
 	if err != nil {
@@ -64,7 +62,7 @@ func (m *Meter) Bandwidth() (cgroup.Bandwidth, error) {
 	return b, nil
 }
 
-// Counters reads the group's counters and those of its ancestors.
+// Counters reads the counters of the group and its ancestors.
 func (m *Meter) Counters() (Counters, error) {
 	usage, err := m.reader.Usage()
 	if err != nil {
@@ -86,8 +84,7 @@ func (m *Meter) Counters() (Counters, error) {
 	return c, nil
 }
 
-// Load sends the arrivals to the server in the group and returns what
-// happened, Writes aside.
+// Load sends the arrivals to the server in the group and returns the outcome without Writes.
 func (m *Meter) Load(ctx context.Context, generator load.Generator, arrivals []time.Duration) (Outcome, error) {
 	before, err := m.Counters()
 	if err != nil {
@@ -124,8 +121,8 @@ func (m *Meter) Close() error {
 	return errors.Join(errs...)
 }
 
-// WarmUp makes requests one after the other, which a limited group serves with
-// hardly any CPU. It fails at the first one that gets no answer.
+// WarmUp makes requests one after the other, which need hardly any CPU time in a limited group. It fails at the first
+// request without an answer.
 func WarmUp(ctx context.Context, address string) error {
 	for range warmRequests {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/work?us=100", http.NoBody)

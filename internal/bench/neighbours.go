@@ -12,14 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// neighbourShare is the part of the server's limit and of its batches that each
-// neighbour has: many of them fit on a machine, and each bursts like the server.
+// neighbourShare divides the server's limit and its batches for each neighbour: many neighbours fit on a machine, and
+// each bursts like the server.
 const neighbourShare = 4
 
-// neighbourSeed keeps the arrivals of neighbours apart from the repetitions'.
+// neighbourSeed separates the seeds of neighbours from the seeds of repetitions.
 const neighbourSeed = 1_000_000
 
-// neighbourArrivals are the arrivals of every neighbour in one repetition.
+// neighbourArrivals returns the arrivals of every neighbour in one repetition.
 func (o BurstOptions) neighbourArrivals(pattern load.Pattern) ([][]time.Duration, error) {
 	all := make([][]time.Duration, 0, o.Neighbours)
 	for i := range o.Neighbours {
@@ -35,8 +35,7 @@ func (o BurstOptions) neighbourArrivals(pattern load.Pattern) ([][]time.Duration
 	return all, nil
 }
 
-// neighbours are the servers beside the one that is measured. The arm treats
-// them as it treats that one.
+// neighbours are the servers beside the measured server. The arm treats all servers alike.
 type neighbours struct{ stages []*Stage }
 
 func (a Arm) openNeighbours(ctx context.Context) (*neighbours, error) {
@@ -62,7 +61,7 @@ func (n *neighbours) load(ctx context.Context, a Arm) (join func() error) {
 		group.Go(func() error {
 			_, err := load.Generator{Address: stage.Address, Work: a.Work}.Run(ctx, a.Neighbours[i])
 			if ctx.Err() != nil {
-				err = nil // the server that is measured is done
+				err = nil // the measured server is done
 			}
 			return err
 		})
@@ -78,10 +77,10 @@ func (n *neighbours) close() error {
 	return errors.Join(errs...)
 }
 
-// several are the controls of the stages of an arm that has one for each.
+// several is the controls of an arm with a control for each stage.
 type several []Control
 
-// Writes sums them up.
+// Writes returns the sum of their writes.
 func (s several) Writes() (int, error) {
 	sum := 0
 	for _, c := range s {
@@ -103,8 +102,7 @@ func (s several) Stop() error {
 	return errors.Join(errs...)
 }
 
-// control starts what belongs to an arm on the server and its neighbours, which
-// are warm and idle.
+// control starts the control of an arm on the server and its neighbours, which are warm and idle.
 func (a Arm) control(ctx context.Context, server *Stage, beside *neighbours) (Control, error) {
 	if a.Name == Peer {
 		return a.Peer.Start(ctx, server.Path())

@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// PeerGroup stands in the command of a peer for the group of the server that is measured.
+// PeerGroup is replaced in the command of a peer by the group of the measured server.
 const PeerGroup = "{cgroup}"
 
-// PeerOptions are another agent, which runs for one arm. Without a command there is none.
+// PeerOptions describes another agent, which runs for one arm. Without a command there is none.
 type PeerOptions struct {
-	// Command is a program and its arguments. No shell reads them.
+	// Command is a program and its arguments. No shell interprets them.
 	Command []string
-	// Settle is how long it runs before its arm is measured.
+	// Settle is how long the peer runs before its arm is measured.
 	Settle time.Duration
 }
 
-// PeerControl is a peer that runs.
+// PeerControl is a running peer.
 type PeerControl struct{ child *Child }
 
-// Start starts the peer and lets it settle; group is the server's. A peer that ends meanwhile is an
-// error.
+// Start starts the peer and lets it settle; group is the server's group. It fails if the peer ends before that.
 func (o PeerOptions) Start(ctx context.Context, group string) (*PeerControl, error) {
 	args := make([]string, len(o.Command))
 	for i, arg := range o.Command {
@@ -45,8 +44,8 @@ func (o PeerOptions) Start(ctx context.Context, group string) (*PeerControl, err
 	return &PeerControl{child}, nil
 }
 
-// Writes implements Control: what another agent writes is not counted. It fails once the peer has
-// ended, so that no arm counts that was without it.
+// Writes implements Control: it does not count the peer's writes. It fails once the peer has ended, so that no arm
+// without its peer counts.
 func (p *PeerControl) Writes() (int, error) { return 0, p.child.Alive() }
 
 // Stop implements Control.

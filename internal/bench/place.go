@@ -15,24 +15,23 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// PlaceOptions say what bench place runs.
+// PlaceOptions configures bench place.
 type PlaceOptions struct {
 	Machine Machine
-	// Machines are those to place on, on paper.
+	// Machines are the machines to place pods on, on paper.
 	Machines []PlaceMachine
-	// Events of one trace, half of them arrivals.
+	// Events is the number of events of one trace, half of them arrivals.
 	Events int
-	// Repetitions are the traces, each with a seed of its own; two are the
-	// fewest that have an interval.
+	// Repetitions is the number of traces, each with its own seed; an interval needs two.
 	Repetitions int
-	// Seed of the first trace and of the states that latency is measured in.
+	// Seed is the seed of the first trace and of the states in which latency is measured.
 	Seed uint64
-	// Calls are timed for each state and request; 1,000 support a p99.
+	// Calls is how many calls are timed for each state and request; 1,000 support a p99.
 	Calls int
 	Quick bool
 	// Out is the directory for raw data and the summary; empty means none.
 	Out string
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string)
 }
 
@@ -47,7 +46,7 @@ type PlaceReport struct {
 	Notes       []string      `json:"notes,omitempty"`
 }
 
-// PlaceSetup is what was run.
+// PlaceSetup describes the run.
 type PlaceSetup struct {
 	Events      int    `json:"events"`
 	Repetitions int    `json:"repetitions"`
@@ -61,28 +60,26 @@ type PlaceArm struct {
 	On      string `json:"on"`
 	Name    string `json:"name"`
 	Promise string `json:"promise"`
-	// Counts of each trace, in the order of the seeds.
+	// Counts has the counts of each trace, in the order of the seeds.
 	Counts []PlaceCounts `json:"counts"`
 }
 
-// PlaceRatio compares Berth with one peer on one machine, under the same
-// promise. A nil ratio is one to nothing: no such pod in the peer's arm.
+// PlaceRatio compares Berth with one peer on one machine, under the same promise. A nil ratio is a ratio to zero: the
+// peer's arm has no such pod.
 type PlaceRatio struct {
 	On        string      `json:"on"`
 	Arm       string      `json:"arm"`
 	Reference string      `json:"reference"`
 	Metric    string      `json:"metric"`
 	Ratio     *load.Ratio `json:"ratio"`
-	// AlignsL3 says that the reference knows L3 domains, Promised that both
-	// refuse pods to keep the promise of their arm.
+	// AlignsL3 is true if the reference knows L3 domains, Promised if both arms refuse pods to keep their promise.
 	AlignsL3 bool `json:"referenceAlignsL3"`
 	Promised bool `json:"promised"`
 	// Better is the direction: greater, or less.
 	Better string `json:"better"`
 }
 
-// RunPlace measures decisions and plays the traces. It needs no privilege and
-// changes nothing.
+// RunPlace times decisions and plays the traces. It needs no privilege and changes nothing.
 func RunPlace(ctx context.Context, o PlaceOptions) (*PlaceReport, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -153,7 +150,7 @@ func (o PlaceOptions) notes() []string {
 	return notes
 }
 
-// writeCounts leaves what became of every trace.
+// writeCounts writes the counts of every trace.
 func (o PlaceOptions) writeCounts(arms []PlaceArm) error {
 	rows := [][]string{{"machine", "arm", "seed", "arrivals", "admitted", "one_numa", "one_l3", "numa_nodes", "l3s", "shared_cores"}}
 	for _, a := range arms {
@@ -168,7 +165,7 @@ func (o PlaceOptions) writeCounts(arms []PlaceArm) error {
 	return WriteRows(o.Out, "traces.csv", rows)
 }
 
-// WriteRows writes a CSV file into out, unless that is empty.
+// WriteRows writes a CSV file into the directory out, unless out is empty.
 func WriteRows(out, name string, rows [][]string) (err error) {
 	if out == "" {
 		return nil

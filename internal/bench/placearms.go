@@ -11,8 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// ErrPick says that an arm gave CPUs that are not free or not so many as were
-// asked for.
+// ErrPick reports that an arm returned CPUs that are not free or a wrong number of CPUs.
 var ErrPick = errors.New("wrong CPUs")
 
 // The promises that arms are compared within: an arm that may refuse a pod to
@@ -27,15 +26,14 @@ const (
 // placeArm is one way to place the pods of a trace.
 type placeArm struct {
 	name, promise string
-	// berth is the arm that the others of the promise are compared to.
+	// berth marks the arm that the other arms of the promise are compared to.
 	berth bool
-	// alignsL3 says that the peer knows L3 domains.
+	// alignsL3 is true if the peer knows L3 domains.
 	alignsL3 bool
 	open     func(*topology.Topology) (pickCPUs, error)
 }
 
-// play plays a trace from its beginning. It holds nothing that another arm
-// could share.
+// play plays a trace from its beginning. It shares no state with other arms.
 func (a placeArm) play(ctx context.Context, t *topology.Topology, events []traceEvent) (PlaceCounts, error) {
 	if err := ctx.Err(); err != nil {
 		return PlaceCounts{}, fmt.Errorf("bench place: %w", err)
@@ -51,7 +49,7 @@ func (a placeArm) play(ctx context.Context, t *topology.Topology, events []trace
 	return counts, nil
 }
 
-// placeArms lists all arms, each promise's Berth first.
+// placeArms lists all arms, Berth first in each promise.
 func placeArms() []placeArm {
 	whole := alloc.Request{Bind: alloc.FullPCPUs, BindStrength: alloc.Required}
 	single := alloc.Request{NUMA: alloc.SingleNUMANode}
@@ -98,7 +96,7 @@ func berthArm(name, promise string, r alloc.Request) placeArm {
 	}}
 }
 
-// rivalPicker is what both emulations are.
+// rivalPicker is the interface of both emulations.
 type rivalPicker interface {
 	Pick(m *rival.Machine, free cpuset.Set, n int) (cpus cpuset.Set, ok bool)
 }
@@ -124,7 +122,7 @@ func rivalArm(a placeArm, p rivalPicker) placeArm {
 	return a
 }
 
-// checkPick says what is wrong with an arm's answer.
+// checkPick returns an error if an arm's answer is wrong.
 func checkPick(t *topology.Topology, held, cpus cpuset.Set, n int) error {
 	free := t.Online.Difference(t.Reserved).Difference(t.Isolated).Difference(held)
 	if cpus.Size() != n || !cpus.IsSubsetOf(free) {

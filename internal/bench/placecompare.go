@@ -4,11 +4,10 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// placeMetric is one figure of a trace, as a share so that pods refused by one
-// arm do not flatter the rest.
+// placeMetric is one figure of a trace, as a share, so that pods that an arm refused do not flatter its other pods.
 type placeMetric struct {
 	name string
-	// less says that less is better.
+	// less is true if less is better.
 	less  bool
 	share func(PlaceCounts) load.Share
 }
@@ -41,7 +40,7 @@ func (m placeMetric) of(a PlaceArm) []load.Share {
 	return shares
 }
 
-// mean is the metric over all traces, 0 without any.
+// mean returns the metric over all traces, 0 without traces.
 func (m placeMetric) mean(a PlaceArm) float64 {
 	var sum load.Share
 	for _, s := range m.of(a) {
@@ -78,7 +77,7 @@ func comparePlaces(arms []PlaceArm) []PlaceRatio {
 			if ratio, ok := load.PairedShares(m.of(berth), m.of(a)); ok {
 				line.Ratio = &ratio
 			} else if m.mean(berth) == m.mean(a) {
-				line.Ratio = &load.Ratio{Estimate: 1, Low: 1, High: 1} // Nothing in either.
+				line.Ratio = &load.Ratio{Estimate: 1, Low: 1, High: 1} // Nothing in either arm.
 			}
 			ratios = append(ratios, line)
 		}

@@ -20,11 +20,9 @@ const (
 	leastTraceRepeats = 3
 )
 
-// judgePlace compares a report with the figures to reach. Latency goals are
-// judged in the half full states, by their worst request. "None worse" is met
-// where the estimate is no worse, missed where the whole interval over seeds
-// is worse, and open between: no difference shown. The goal with a margin is
-// judged by the interval's lower end.
+// judgePlace compares a report with the figures to reach. It judges latency in the half full states, by the worst
+// request. "None worse" is met if the estimate is no worse, and missed if the whole interval over seeds is worse.
+// Otherwise it is open: no difference shown. The goal with a margin is judged by the lower end of the interval.
 func judgePlace(r *PlaceReport) []Goal {
 	goals := []Goal{
 		latencyGoal(r, fmt.Sprintf("decision p99 <= %s up to %d CPUs, 512 CPUs half full", goalDecision, largestOften),
@@ -57,7 +55,7 @@ func machinesOf(arms []PlaceArm) []string {
 	return names
 }
 
-// latencyGoal judges the worst of the lines that count, and names their kinds.
+// latencyGoal judges the worst of the lines that counts selects, and names their kinds.
 func latencyGoal(r *PlaceReport, goal string, counts func(LatencyLine) bool, most time.Duration) Goal {
 	var worst *LatencyLine
 	var kinds []string
@@ -83,8 +81,8 @@ func latencyGoal(r *PlaceReport, goal string, counts func(LatencyLine) bool, mos
 	return Goal{goal, measured, VerdictOf(*worst.P99 <= float64(most)/float64(time.Microsecond))}
 }
 
-// notWorse judges one metric on one machine against all peers that refuse
-// nothing while CPUs are free, or against all that make a promise.
+// notWorse judges one metric on one machine against all peers that refuse nothing while CPUs are free, or against all
+// peers that make a promise.
 func notWorse(r *PlaceReport, on string, m placeMetric, promised bool) Goal {
 	goal := fmt.Sprintf("%s: %s, none worse", on, m.name)
 	if promised {
@@ -105,8 +103,8 @@ func notWorse(r *PlaceReport, on string, m placeMetric, promised bool) Goal {
 	})
 }
 
-// moreInL3 judges the goal with a margin, among arms that refuse nothing: with
-// a promise the number is mostly what the promise lets in.
+// moreInL3 judges the goal with a margin, among arms that refuse nothing: with a promise the number mostly depends on
+// the pods that the promise admits.
 func moreInL3(r *PlaceReport, on string, aligns bool) Goal {
 	whom := "every peer that knows no L3"
 	if aligns {
@@ -121,8 +119,7 @@ func moreInL3(r *PlaceReport, on string, aligns bool) Goal {
 	})
 }
 
-// judgeWorst judges each comparison, "" being none of the goal's, and reports
-// the worst one.
+// judgeWorst judges each comparison and reports the worst. judge returns "" for a comparison outside the goal.
 func (r *PlaceReport) judgeWorst(goal string, less bool, judge func(PlaceRatio) Verdict) Goal {
 	badness := map[Verdict]int{Met: 0, Open: 1, Missed: 2}
 	var worst *PlaceRatio
@@ -150,7 +147,7 @@ func (r *PlaceReport) judgeWorst(goal string, less bool, judge func(PlaceRatio) 
 	return Goal{goal, measured, all}
 }
 
-// farther says that a is worse than b; one to nothing is the most there is.
+// farther reports whether a is worse than b; a nil ratio is infinite.
 func farther(a, b *load.Ratio, less bool) bool {
 	switch {
 	case a == nil:

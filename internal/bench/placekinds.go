@@ -11,21 +11,20 @@ import (
 // kind is a kind of request that is timed, in some sizes.
 type kind struct {
 	name string
-	// sizes are the CPUs of the whole request.
+	// sizes are the CPU counts of the whole request.
 	sizes []int
-	// split says how many containers share them: half, a quarter and the rest
-	// for three.
+	// split gives three containers half, a quarter and the remainder of the CPUs.
 	split bool
 	alloc.Request
 }
 
-// plainKind is timed in more sizes, and on the empty machine too.
+// plainKind is timed in more sizes, and also on the empty machine.
 func plainKind() kind {
 	return kind{name: "one container", sizes: []int{1, 2, 4, 8, 16, 32, 64, 128, 200}}
 }
 
-// specialKinds are the other requests that the half full machine can meet. The
-// sizes are those that fit in all of its states: a NUMA node has 64 CPUs.
+// specialKinds returns the other requests that the half full machine can satisfy. The sizes fit in all of its states: a
+// NUMA node has 64 CPUs.
 func specialKinds() []kind {
 	small, all, any4 := []int{4, 8, 16}, []int{4, 16, 64}, []int{4, 16, 64, 200}
 	return []kind{
@@ -39,7 +38,7 @@ func specialKinds() []kind {
 	}
 }
 
-// impossibleKinds cannot be met in a state.
+// impossibleKinds returns requests that fail in a state.
 func impossibleKinds(state string, t *topology.Topology) []kind {
 	all, node := t.Online.Size(), t.Nodes[0].CPUs.Size()
 	kinds := []kind{
@@ -76,7 +75,7 @@ func (c *clocked) measure(t *topology.Topology) error {
 	return errors.Join(errs...)
 }
 
-// of is the request of this kind for so many CPUs.
+// of returns the request of this kind for a number of CPUs.
 func (k kind) of(cpus int) alloc.Request {
 	r := k.Request
 	r.Wants = wanting(cpus)

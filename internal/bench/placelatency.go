@@ -16,26 +16,23 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// LatencyLine is how long decisions of one kind take. A nil quantile is one
-// that the number of calls does not support.
+// LatencyLine is how long decisions of one kind take. A quantile is nil if the number of calls does not support it.
 type LatencyLine struct {
 	State   string `json:"state"`
 	Request string `json:"request"`
 	CPUs    int    `json:"cpus"`
-	// Refused says that the request cannot be met.
+	// Refused is true if the request cannot be satisfied.
 	Refused bool     `json:"refused"`
 	Calls   int      `json:"calls"`
 	P50     *float64 `json:"p50Micros"`
 	P99     *float64 `json:"p99Micros"`
-	// Max is the longest call: on a machine that does other things too, mostly
-	// the length of an interruption.
+	// Max is the longest call. On a machine with other work it is mostly the length of an interruption.
 	Max float64 `json:"maxMicros"`
-	// P99CPU is the same quantile of the thread's CPU time, without what
-	// interrupted it.
+	// P99CPU is the p99 of the thread's CPU time, without interruptions.
 	P99CPU *float64 `json:"p99CPUMicros"`
 }
 
-// The states of the machine that decisions are timed in.
+// The states of the machine in which decisions are timed.
 const (
 	stateEmpty      = "empty"
 	stateDepartures = "half full after departures"
@@ -45,8 +42,7 @@ const (
 const (
 	// callsPerState spreads the calls over different occupancies.
 	callsPerState = 10
-	// refusalBatch is how many refusals are timed as one: a single one is as
-	// short as reading the clock.
+	// refusalBatch is how many refusals are timed together: a single refusal is as short as reading the clock.
 	refusalBatch = 64
 )
 
@@ -58,7 +54,7 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench place: %w", err)
 	}
-	// CPU time is known by thread.
+	// CPU time is measured per thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c := &clocked{machine: m, raw: [][]string{{"state", "request", "cpus", "nanoseconds", "cpu_nanoseconds"}}}
@@ -82,9 +78,8 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 	return c.lines, WriteRows(o.Out, "decisions.csv", c.raw)
 }
 
-// occupied draws which CPUs are held. After departures: the allocator itself
-// fills the machine with pods of the trace's sizes, and pods drawn at random
-// leave until half of the CPUs are free. Scattered: any half of the CPUs.
+// occupied draws the held CPUs. After departures: the allocator fills the machine with pods of the trace's sizes, and
+// random pods leave until half of the CPUs are free. Scattered: a random half of the CPUs.
 func occupied(state string, m *alloc.Machine, t *topology.Topology, random *rand.Rand) cpuset.Set {
 	all := slices.Collect(t.Online.All())
 	half := len(all) / 2
@@ -124,7 +119,7 @@ func fill(m *alloc.Machine, random *rand.Rand) []cpuset.Set {
 	}
 }
 
-// clocked times calls in the states it holds.
+// clocked times calls in its states.
 type clocked struct {
 	machine *alloc.Machine
 	state   string
@@ -134,15 +129,14 @@ type clocked struct {
 	raw     [][]string
 }
 
-// time measures one request in every state. Calls go from state to state, as
-// the scheduler goes from node to node: the same call twice in a row would find
-// its way in the processor's caches. A request that can be met (batch 1) is
-// timed call by call, one that cannot be met in batches: a sample is then the
-// mean of one. A call with the other outcome is no sample.
+// time measures one request in every state. Calls go from state to state, as the scheduler goes from node to node: a
+// repeated call would find its data in the processor's caches. A request that can be satisfied (batch 1) is timed call
+// by call, other requests in batches: a sample is then the mean of a batch. A call with the opposite outcome is no
+// sample.
 func (c *clocked) time(k kind, cpus, batch int) error {
 	r := k.of(cpus)
 	for i := range min(len(c.taken), callsPerState) {
-		c.machine.Allocate(&c.scratch, &c.taken[i], &r) // The scratch grows.
+		c.machine.Allocate(&c.scratch, &c.taken[i], &r) // Let the scratch grow.
 	}
 	most := len(c.taken) * callsPerState
 	calls, spent := make([]load.Sample, 0, most), make([]load.Sample, 0, most)
@@ -162,8 +156,7 @@ func (c *clocked) time(k kind, cpus, batch int) error {
 	return nil
 }
 
-// call makes a batch of calls, each in the next state, and returns the mean
-// times and the number refused.
+// call makes a batch of calls, each in the next state, and returns the mean times and the number of refusals.
 func (c *clocked) call(first int, r *alloc.Request, batch int) (wall, cpu time.Duration, refused int, err error) {
 	before, err := kernel.ThreadCPUTime()
 	if err != nil {
@@ -180,7 +173,7 @@ func (c *clocked) call(first int, r *alloc.Request, batch int) (wall, cpu time.D
 	return wall / time.Duration(batch), (after - before) / time.Duration(batch), refused, err
 }
 
-// add sums the calls up.
+// add summarizes the calls.
 func (c *clocked) add(line LatencyLine, calls, spent []load.Sample) {
 	sorted := load.Sorted(calls)
 	line.P50, line.P99 = inMicros(sorted, 0.5), inMicros(sorted, 0.99)

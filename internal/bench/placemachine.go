@@ -13,14 +13,12 @@ type PlaceMachine struct {
 	Topology *topology.Topology
 }
 
-// shape is a symmetric machine: sockets, nodes of each, L3 domains of each
-// node, cores of each domain, threads of each core. CPUs are numbered as on
-// x86: all first threads by core, then all second ones.
+// shape is a symmetric machine: sockets, nodes per socket, L3 domains per node, cores per domain, threads per core.
+// CPUs are numbered as on x86: all first threads by core, then all second threads.
 type shape struct{ sockets, nodes, l3s, cores, threads int }
 
-// GeneratedMachines are the two that every run uses: one of 256 CPUs in the
-// manner of a two-socket server with small L3 domains, and one of 512 CPUs
-// with four NUMA nodes a socket.
+// GeneratedMachines returns the two machines of every run: 256 CPUs like a two-socket server with small L3 domains, and
+// 512 CPUs with four NUMA nodes per socket.
 func GeneratedMachines() []PlaceMachine {
 	var list []PlaceMachine
 	for _, s := range []shape{{2, 1, 8, 8, 2}, {2, 4, 4, 8, 2}} {
@@ -67,7 +65,7 @@ func (s shape) topology() *topology.Topology {
 	return t
 }
 
-// distances are 10 within the node, 12 within the socket, 32 beyond it.
+// distances returns 10 within the node, 12 within the socket, 32 beyond it.
 func (s shape) distances(node int) []int {
 	row := make([]int, s.sockets*s.nodes)
 	for other := range row {

@@ -78,7 +78,7 @@ func placeRows(arms []PlaceArm, on string) [][]string {
 	return rows
 }
 
-// placeRatioRows prints one line a peer, with the metrics beside each other.
+// placeRatioRows prints one line per peer, with the metrics side by side.
 func placeRatioRows(ratios []PlaceRatio, on string) [][]string {
 	var rows [][]string
 	for _, c := range ratios {

@@ -6,14 +6,13 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// Report is the outcome of a benchmark. Its JSON is a stable contract: a null
-// quantile is one that the number of samples does not support.
+// Report is the outcome of a benchmark. Its JSON is a stable contract: a quantile is null if the number of samples does
+// not support it.
 type Report struct {
 	Machine     Machine `json:"machine"`
 	Setup       Setup   `json:"setup"`
 	Repetitions int     `json:"repetitions"`
-	// Noise is, of each repetition, the p99 of the second unlimited
-	// arm over the first.
+	// Noise is, for each repetition, the p99 of the second unlimited arm divided by that of the first.
 	Noise   []float64    `json:"noise"`
 	Arms    []ArmSummary `json:"arms"`
 	Ratios  []RatioLine  `json:"ratios"`
@@ -22,17 +21,17 @@ type Report struct {
 	Notes   []string     `json:"notes,omitempty"`
 }
 
-// Machine is where a report was measured.
+// Machine is the machine of a report.
 type Machine struct {
 	Kernel string `json:"kernel"`
 	CPUs   int    `json:"cpus"`
-	// Cgroups is their layout, empty where it does not matter.
+	// Cgroups is the cgroup layout, empty where it does not matter.
 	Cgroups string `json:"cgroups,omitempty"`
 	Berth   string `json:"berth"`
 	Arch    string `json:"arch"`
 }
 
-// Setup is what was run.
+// Setup describes the run.
 type Setup struct {
 	LimitCPUs     float64 `json:"limitCPUs"`
 	BatchesPerSec float64 `json:"batchesPerSecond"`
@@ -54,39 +53,35 @@ type ArmSummary struct {
 	P95      *float64 `json:"p95Millis"`
 	P99      *float64 `json:"p99Millis"`
 	P999     *float64 `json:"p999Millis"`
-	// Throttled and Periods are the group's own; Above is the throttled
-	// periods of its ancestors.
+	// Throttled and Periods belong to the group itself; Above is the throttled periods of its ancestors.
 	Throttled uint64 `json:"throttledPeriods"`
 	Above     uint64 `json:"ancestorThrottledPeriods"`
 	Periods   uint64 `json:"periods"`
 	// MeanCPUs is the server's CPU-seconds per second under load.
 	MeanCPUs float64 `json:"meanCPUs"`
-	// Writes counts all quota and burst writes of the arm, WritesUnderLoad
-	// those after the first settling.
+	// Writes counts all quota and burst writes of the arm, WritesUnderLoad the writes during the load.
 	Writes          int `json:"writes"`
 	WritesUnderLoad int `json:"writesUnderLoad"`
-	// GoRuntime is how Go sized the server of the arm in which it may.
+	// GoRuntime is set for the arm in which Go sizes the server.
 	GoRuntime *GoRuntime `json:"goRuntime,omitempty"`
 }
 
-// GoRuntime is what Go's runtime made of the quota: GOMAXPROCS and threads at the end, at most over the
-// repetitions, and how often GOMAXPROCS changed.
+// GoRuntime is how Go's runtime followed the quota: the largest GOMAXPROCS and number of threads at the end of a
+// repetition, and how often GOMAXPROCS changed.
 type GoRuntime struct {
 	MaxProcs       int     `json:"gomaxprocs"`
 	Threads        int     `json:"threads"`
 	ChangesPerHour float64 `json:"changesPerHour"`
 }
 
-// RatioLine is one paired comparison. Ratio is null where the samples do not
-// support the quantile.
+// RatioLine is one paired comparison. Ratio is null if the samples do not support the quantile.
 type RatioLine struct {
 	Arm       string      `json:"arm"`
 	Reference string      `json:"reference"`
 	Quantile  string      `json:"quantile"`
 	Window    string      `json:"window"`
 	Ratio     *load.Ratio `json:"ratio"`
-	// Median is the median over stretches of paired arrivals, by which goals are judged; null where
-	// there are too few of them.
+	// Median is the median over stretches of paired arrivals, by which goals are judged; null with too few stretches.
 	Median *load.Ratio `json:"pairedMedian"`
 	// PerRepetition are the plain ratios of each repetition that supports the
 	// quantile by itself.
@@ -101,19 +96,18 @@ type Abuse struct {
 	SpentSeconds float64 `json:"spentSeconds"`
 	Seconds      float64 `json:"seconds"`
 	MeanCPUs     float64 `json:"meanCPUs"`
-	// OverLimit is the mean over the limit.
+	// OverLimit is the mean divided by the limit.
 	OverLimit float64 `json:"meanOverLimit"`
-	// ExcessSeconds is by how many CPU-seconds the use exceeded the limit over the worst of all
-	// windows, those of its credit included, between two of so many looks; CreditSeconds is what the
-	// credit allows of that.
+	// ExcessSeconds is the largest excess of the use over the limit, in CPU-seconds, in any window between two of the
+	// Looks samples, with or without credit. CreditSeconds is the excess that the credit allows.
 	ExcessSeconds float64 `json:"excessCPUSeconds"`
 	CreditSeconds float64 `json:"creditCPUSeconds"`
 	Looks         int     `json:"looks"`
-	// Writes over the whole scenario.
+	// Writes counts the writes of the whole scenario.
 	Writes int `json:"writes"`
 }
 
-// Verdict of a goal.
+// Verdict is the verdict on a goal.
 type Verdict string
 
 // The verdicts. A goal is open when the run was too short to decide.
@@ -140,13 +134,13 @@ type Outcome struct {
 	Above              uint64
 	CPU                time.Duration
 	Elapsed            time.Duration
-	// Writes counts all of the arm, WritesUnderLoad those during the load.
+	// Writes counts all writes of the arm, WritesUnderLoad the writes during the load.
 	Writes, WritesUnderLoad int
-	// Procs is that of the server whose GOMAXPROCS Go chooses.
+	// Procs belongs to the server whose GOMAXPROCS Go chooses.
 	Procs load.Procs
 }
 
-// Summarize sums one arm up over repetitions.
+// Summarize summarizes one arm over repetitions.
 func Summarize(name string, repetitions []Repetition) ArmSummary {
 	summary := ArmSummary{Name: name}
 	var samples []load.Sample
@@ -177,7 +171,7 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 	return summary
 }
 
-// goRuntime sums up how Go sized the servers of its arm, which were under load for so long.
+// goRuntime summarizes how Go sized the servers of its arm; elapsed is their time under load.
 func goRuntime(repetitions []Repetition, elapsed time.Duration) *GoRuntime {
 	g := &GoRuntime{}
 	for _, r := range repetitions {
@@ -188,7 +182,7 @@ func goRuntime(repetitions []Repetition, elapsed time.Duration) *GoRuntime {
 	return g
 }
 
-// millis is a quantile in milliseconds, nil when it is not supported.
+// millis returns a quantile in milliseconds, nil if it is not supported.
 func millis(sorted []time.Duration, q float64) *float64 {
 	value, ok := load.Quantile(sorted, q)
 	if !ok {

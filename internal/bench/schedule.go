@@ -16,25 +16,24 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// ScheduleOptions say what bench schedule runs. The program that measures reads
-// them as JSON from its standard input.
+// ScheduleOptions configures bench schedule. The program that measures reads the options as JSON from its standard
+// input.
 type ScheduleOptions struct {
 	Machine  Machine
 	Programs SchedulePrograms
-	// Nodes are the sizes of the clusters, each of nodes with 256 CPUs.
+	// Nodes are the sizes of the clusters; each node has 256 CPUs.
 	Nodes []int
-	// Percentages are values of percentageOfNodesToScore; 0 is kube-scheduler's
-	// own choice by the size of the cluster.
+	// Percentages are values of percentageOfNodesToScore; 0 lets kube-scheduler choose by the size of the cluster.
 	Percentages []int
-	// Pods of one run, which have 4 CPUs each.
+	// Pods is the number of pods of one run, with 4 CPUs each.
 	Pods int
-	// Repetitions of every arm; two are the fewest that have an interval, and
-	// multiples of six balance the orders of the arms.
+	// Repetitions is how often every arm runs. An interval needs at least two; multiples of six balance the orders of
+	// the arms.
 	Repetitions int
 	Quick       bool
 	// Out is the directory for raw data, logs and the summary; empty means none.
 	Out string
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string) `json:"-"`
 }
 
@@ -43,11 +42,11 @@ type SchedulePrograms struct {
 	Etcd, APIServer string
 	// Scheduler is berth-scheduler, which runs in every arm.
 	Scheduler string
-	// Measure is benchschedule, which starts the others and measures.
+	// Measure is benchschedule, which starts the other programs and measures.
 	Measure string
 }
 
-// FindPrograms looks for each program in the directories, in their order.
+// FindPrograms searches the directories for each program, in their order.
 func FindPrograms(dirs ...string) (SchedulePrograms, error) {
 	var p SchedulePrograms
 	for _, program := range []struct {
@@ -57,7 +56,7 @@ func FindPrograms(dirs ...string) (SchedulePrograms, error) {
 		{"etcd", &p.Etcd}, {"kube-apiserver", &p.APIServer}, {"berth-scheduler", &p.Scheduler}, {"benchschedule", &p.Measure},
 	} {
 		for _, dir := range dirs {
-			// Absolute, as each is started in another directory.
+			// Absolute, because each program starts in another directory.
 			file, err := filepath.Abs(filepath.Join(dir, program.name))
 			if err != nil {
 				return p, fmt.Errorf("%s in %s: %w", program.name, dir, err)
@@ -73,21 +72,19 @@ func FindPrograms(dirs ...string) (SchedulePrograms, error) {
 	return p, nil
 }
 
-// ScheduleMessage is one line of JSON that benchschedule writes to its standard
-// output: what it does now, or as the last one the outcome.
+// ScheduleMessage is one line of JSON that benchschedule writes to its standard output: its current step or, in the
+// last line, the outcome.
 type ScheduleMessage struct {
 	Progress string `json:"progress,omitempty"`
-	// Report is what was measured, and Table the same for people; both are
-	// empty when nothing was.
+	// Report is the result, and Table the result for people; both are empty without a result.
 	Report json.RawMessage `json:"report,omitempty"`
 	Table  string          `json:"table,omitempty"`
-	// Error is what went wrong. Denied says that a permission was missing.
+	// Error describes a failure. Denied is true if a permission was missing.
 	Error  string `json:"error,omitempty"`
 	Denied bool   `json:"denied,omitempty"`
 }
 
-// ScheduleReport is what bench schedule measured. Its JSON is a stable
-// contract, which benchschedule writes.
+// ScheduleReport is the result of bench schedule. Its JSON is a stable contract, which benchschedule writes.
 type ScheduleReport struct {
 	report json.RawMessage
 	table  string
@@ -104,10 +101,9 @@ func WriteScheduleTable(w io.Writer, r *ScheduleReport) error {
 	return nil
 }
 
-// RunSchedule has benchschedule measure every size of cluster with every
-// percentage, and waits until it has ended. When ctx ends it asks benchschedule
-// to end. That is an error, like a run that fails; the report is then of what
-// was finished before, nil for nothing.
+// RunSchedule makes benchschedule measure every size of cluster with every percentage, and waits for its end. When ctx
+// ends, RunSchedule asks benchschedule to end. That is an error, like a failed run; the report then has the finished
+// results, and is nil without any.
 func RunSchedule(ctx context.Context, o ScheduleOptions) (*ScheduleReport, error) {
 	options, err := json.Marshal(o)
 	if err != nil {
@@ -120,7 +116,7 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (*ScheduleReport, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrChild, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = child.Signal(syscall.SIGTERM) }) // It may end meanwhile.
+	stop := context.AfterFunc(ctx, func() { _ = child.Signal(syscall.SIGTERM) }) // It may have ended.
 	end := child.Wait()
 	stop()
 	if err := said.outcome.failure(end, complaint); err != nil {
@@ -129,7 +125,7 @@ func RunSchedule(ctx context.Context, o ScheduleOptions) (*ScheduleReport, error
 	return said.outcome.result(), nil
 }
 
-// result is what was measured, nil for nothing.
+// result returns the report, nil without one.
 func (m ScheduleMessage) result() *ScheduleReport {
 	if m.Report == nil {
 		return nil
@@ -137,7 +133,7 @@ func (m ScheduleMessage) result() *ScheduleReport {
 	return &ScheduleReport{report: m.Report, table: m.Table}
 }
 
-// failure says what went wrong: by the program's own word, else by how it ended.
+// failure returns the program's own error, or else how it ended.
 func (m ScheduleMessage) failure(end error, complaint *tail) error {
 	switch {
 	case m.Error != "":
@@ -150,7 +146,7 @@ func (m ScheduleMessage) failure(end error, complaint *tail) error {
 	return nil
 }
 
-// scheduleError is an error of benchschedule, in its words.
+// scheduleError is an error in benchschedule's words.
 type scheduleError struct {
 	text   string
 	denied bool
@@ -158,7 +154,7 @@ type scheduleError struct {
 
 func (e *scheduleError) Error() string { return e.text }
 
-// Is says what class of error it is.
+// Is reports whether the error is of a class.
 func (e *scheduleError) Is(class error) bool {
 	return class == ErrChild || e.denied && class == fs.ErrPermission
 }
@@ -170,7 +166,7 @@ type scheduleOutput struct {
 	outcome  ScheduleMessage
 }
 
-// Write fails at a line that is no message.
+// Write fails at a line that is not a message.
 func (s *scheduleOutput) Write(p []byte) (int, error) {
 	s.line = append(s.line, p...)
 	for {

@@ -15,16 +15,15 @@ import (
 // Period is the CFS period of the groups that the benchmarks make.
 const Period unit.Micros = 100_000
 
-// Prefix begins the names of all groups that the benchmarks and the demo make,
-// so that what a killed run left behind can be swept.
+// Prefix begins the names of all groups that the benchmarks and the demo make, so that a later run can sweep the groups
+// of a killed run.
 const Prefix = scratch.Prefix + "bench-"
 
-// startTimeout is how long a server gets to come up.
+// startTimeout is how long a server has to start.
 const startTimeout = 20 * time.Second
 
-// Place is where groups are made: a host, the group below which this program
-// may make its own ("" is the root of each hierarchy), and how careful the
-// agent is to be with that host.
+// Place is where groups are made: a host, the group below which this program may make groups ("" is the root of each
+// hierarchy), and how careful the agent must be with that host.
 type Place struct {
 	Host   *cgroup.Host
 	Parent string
@@ -32,19 +31,17 @@ type Place struct {
 	Threshold int
 }
 
-// Stage is a fresh group with a program of ours running in it. It is for one
-// goroutine. Close it.
+// Stage is a fresh group in which a program of Berth runs. It is for one goroutine. The caller must close it.
 type Stage struct {
 	place Place
 	group *scratch.Group
 	meter *Meter
 	child *Child
-	// Address is the request server's, empty for other programs.
+	// Address is the request server's address, empty for other programs.
 	Address string
 }
 
-// OpenStage makes the group and starts the hidden subcommand in it. quota is
-// unit.NoLimit for none.
+// OpenStage makes the group and starts the hidden subcommand in it. A quota of unit.NoLimit means no limit.
 func OpenStage(place Place, name string, quota unit.Micros, args ...string) (stage *Stage, err error) {
 	s := &Stage{place: place}
 	defer func() {
@@ -74,7 +71,7 @@ func OpenStage(place Place, name string, quota unit.Micros, args ...string) (sta
 	return s, nil
 }
 
-// OpenServer makes a stage with a request server, warm and ready. args are further ones of the server.
+// OpenServer makes a stage with a request server, warm and ready. args are additional arguments of the server.
 func OpenServer(ctx context.Context, place Place, name string, quota unit.Micros, args ...string) (*Stage, error) {
 	s, err := OpenStage(place, name, quota, append([]string{"serve"}, args...)...)
 	if err != nil {
@@ -91,26 +88,25 @@ func OpenServer(ctx context.Context, place Place, name string, quota unit.Micros
 	return s, nil
 }
 
-// Path is the group's path.
+// Path returns the group's path.
 func (s *Stage) Path() string { return s.group.Path() }
 
-// Group is the group, for arms that set its knobs.
+// Group returns the group, for arms that set its knobs.
 func (s *Stage) Group() *scratch.Group { return s.group }
 
-// Bandwidth reads what limit is in force.
+// Bandwidth returns the limit in effect.
 func (s *Stage) Bandwidth() (cgroup.Bandwidth, error) { return s.meter.Bandwidth() }
 
-// Counters reads the group's counters and those of its ancestors.
+// Counters reads the counters of the group and its ancestors.
 func (s *Stage) Counters() (Counters, error) { return s.meter.Counters() }
 
-// Load sends the arrivals to the stage's server and returns what happened,
-// Writes aside.
+// Load sends the arrivals to the stage's server and returns the outcome without Writes.
 func (s *Stage) Load(ctx context.Context, work time.Duration, arrivals []time.Duration) (Outcome, error) {
 	return s.meter.Load(ctx, load.Generator{Address: s.Address, Work: work}, arrivals)
 }
 
-// Kill is Close for a program that has nothing to end in order. In an idle group of a busy machine
-// it may get no CPU to end by itself for longer than Close waits. The error says that it ended before.
+// Kill is Close for a program that needs no orderly end. In an idle group of a busy machine the program may get no CPU
+// time to end by itself before Close gives up. It fails if the program had ended before.
 func (s *Stage) Kill() error {
 	return errors.Join(s.child.Alive(), s.child.Kill(), s.Close())
 }

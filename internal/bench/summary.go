@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// WriteSummary leaves a report beside the raw data; an empty directory means
-// none.
+// WriteSummary writes a report into the directory out, unless out is empty.
 func WriteSummary(out string, report any) error {
 	if out == "" {
 		return nil

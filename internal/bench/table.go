@@ -33,7 +33,7 @@ func WriteTable(w io.Writer, r *Report) error {
 	return p.Err()
 }
 
-// WriteSavedTable prints which limits would do for people.
+// WriteSavedTable prints for people which limits suffice.
 func WriteSavedTable(w io.Writer, r *SavedReport) error {
 	p := NewPrinter(w)
 	p.Line("%s", r.Machine.Line())
@@ -58,7 +58,7 @@ func WriteSavedTable(w io.Writer, r *SavedReport) error {
 	return p.Err()
 }
 
-// Line is the machine in one line.
+// Line describes the machine in one line.
 func (m Machine) Line() string {
 	cgroups := ""
 	if m.Cgroups != "" {
@@ -67,7 +67,7 @@ func (m Machine) Line() string {
 	return fmt.Sprintf("machine: Linux %s %s, %d CPUs%s, berth %s", m.Kernel, m.Arch, m.CPUs, cgroups, m.Berth)
 }
 
-// Line is the setup in one line.
+// Line describes the setup in one line.
 func (s Setup) Line() string {
 	shape := "at random"
 	if s.Regular {
@@ -110,7 +110,7 @@ func ratioRows(lines []RatioLine) [][]string {
 	return rows
 }
 
-// pairedRows have the paired medians as well.
+// pairedRows adds the paired medians.
 func pairedRows(lines []RatioLine) [][]string {
 	rows := ratioRows(lines)
 	for i, l := range lines {
@@ -119,7 +119,7 @@ func pairedRows(lines []RatioLine) [][]string {
 	return rows
 }
 
-// ratioCells are a ratio and its interval.
+// ratioCells returns a ratio and its interval.
 func ratioCells(r *load.Ratio) []string {
 	if r == nil {
 		return []string{NotAvailable, ""}
@@ -127,7 +127,7 @@ func ratioCells(r *load.Ratio) []string {
 	return []string{fmt.Sprintf("%.3f", r.Estimate), fmt.Sprintf("%.3f..%.3f", r.Low, r.High)}
 }
 
-// noiseLine says how much two arms differ between which there is no difference.
+// noiseLine says how much two equal arms differ.
 func (r *Report) noiseLine() string {
 	m := r.floor().Median
 	if m == nil {
@@ -156,7 +156,7 @@ func Millis(v *float64) string {
 	return fmt.Sprintf("%.1f", *v)
 }
 
-// Printer prints a report for people until the first error, and keeps that.
+// Printer prints a report for people until the first error, and retains that error.
 type Printer struct {
 	w   io.Writer
 	err error
@@ -194,5 +194,5 @@ func (p *Printer) Goals(goals []Goal) {
 	p.Table([]string{"VERDICT", "GOAL", "MEASURED"}, rows)
 }
 
-// Err is the first error of the writer.
+// Err returns the first error of the writer.
 func (p *Printer) Err() error { return p.err }

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// podSize is how many CPUs a pod asks for, and of 100 pods how many do.
+// podSize is a number of CPUs, and how many of 100 pods request it.
 type podSize struct{ cpus, weight int }
 
 // podSizes is the mix of the trace: mostly small, some odd, few large. Its
@@ -37,9 +37,8 @@ type traceEvent struct {
 	gone bool
 }
 
-// newTrace draws arrivals (Poisson, by the swinging load) and lifetimes
-// (exponential) for a machine with so many CPUs, until there are as many
-// events as wanted, half of them arrivals. The same seed gives the same trace.
+// newTrace draws arrivals (Poisson, by the swinging load) and lifetimes (exponential) for a machine with capacity CPUs.
+// It returns so many events, half of them arrivals. The same seed gives the same trace.
 func newTrace(seed uint64, capacity, events int) []traceEvent {
 	random := rand.New(rand.NewPCG(seed, 4))
 	sizes := podSizes()
@@ -73,12 +72,12 @@ func drawSize(random *rand.Rand, sizes []podSize, total int) int {
 	return sizes[len(sizes)-1].cpus
 }
 
-// PlaceCounts are what became of one trace in one arm.
+// PlaceCounts is the outcome of one trace in one arm.
 type PlaceCounts struct {
-	// Arrivals are pods that asked, Admitted those that got CPUs.
+	// Arrivals counts the pods that arrived, Admitted the pods that got CPUs.
 	Arrivals int `json:"arrivals"`
 	Admitted int `json:"admitted"`
-	// OneNUMA and OneL3 are admitted pods within one NUMA node, one L3 domain.
+	// OneNUMA and OneL3 count admitted pods within one NUMA node or one L3 domain.
 	OneNUMA int `json:"oneNUMA"`
 	OneL3   int `json:"oneL3"`
 	// NUMANodes and L3s sum the nodes and domains of all admitted pods.
@@ -89,13 +88,11 @@ type PlaceCounts struct {
 	SharedCores int `json:"sharedCores"`
 }
 
-// pickCPUs is an arm's way to choose n CPUs while others are held; ok is false
-// when it refuses.
+// pickCPUs is how an arm chooses n CPUs while other CPUs are held; ok is false when it refuses.
 type pickCPUs func(held cpuset.Set, n int) (cpus cpuset.Set, ok bool)
 
-// runTrace plays the events against one picker. A CPU that is given twice, or
-// a wrong number of CPUs, is ErrPick: counts of a picker that cheats mean
-// nothing.
+// runTrace plays the events against one picker. A CPU that is picked twice, or a wrong number of CPUs, is ErrPick:
+// counts of a faulty picker mean nothing.
 func runTrace(t *topology.Topology, events []traceEvent, pick pickCPUs) (PlaceCounts, error) {
 	var counts PlaceCounts
 	var held cpuset.Set

@@ -20,14 +20,14 @@ const (
 	Extlinux    Loader = "extlinux"
 )
 
-// ErrByHand is a machine whose boot arguments Berth does not set; the text says why, and
-// what to do by hand.
+// ErrByHand means that Berth does not set the boot arguments of this machine. The text says why, and what to do by
+// hand.
 var ErrByHand = errors.New("boot arguments have to be set by hand here")
 
-// GRUBConfig is what update-grub makes.
+// GRUBConfig is the file that update-grub writes.
 const GRUBConfig = "boot/grub/grub.cfg"
 
-// Where the parts are.
+// The files of the loaders.
 const (
 	grubDefault = "etc/default/grub"
 	grubParts   = "etc/default/grub.d"
@@ -38,11 +38,10 @@ const (
 	extlinuxCfg = "boot/extlinux/extlinux.conf"
 )
 
-// partitions are where the files of firmware and of loaders may be.
+// partitions returns where the files of firmware and of loaders may be.
 func partitions() []string { return []string{"boot", "efi", "boot/efi"} }
 
-// tree reads what Make looks at, and keeps the first error that is not a missing
-// file.
+// tree reads the files for Make, and remembers the first error that is not a missing file.
 type tree struct {
 	fsys fs.FS
 	err  error
@@ -66,7 +65,7 @@ func (t *tree) text(name string) string {
 	return string(data)
 }
 
-// named returns the files of a directory that end so.
+// named returns the files of a directory with a suffix.
 func (t *tree) named(dir, suffix string) []string {
 	entries, err := fs.ReadDir(t.fsys, dir)
 	t.note(dir, err)
@@ -79,7 +78,7 @@ func (t *tree) named(dir, suffix string) []string {
 	return names
 }
 
-// entries are the entries of the Boot Loader Specification, but for those of rescue and trial.
+// entries returns the entries of the Boot Loader Specification, except for rescue and trial entries.
 func (t *tree) entries() []string {
 	var all []string
 	for _, p := range partitions() {
@@ -88,7 +87,6 @@ func (t *tree) entries() []string {
 	return slices.DeleteFunc(all, func(name string) bool { return isRescue(path.Base(name)) || path.Base(name) == trialFile })
 }
 
-// images are unified kernel images.
 func (t *tree) images() []string {
 	var all []string
 	for _, p := range partitions() {
@@ -97,7 +95,7 @@ func (t *tree) images() []string {
 	return all
 }
 
-// firmware says whether systemd-boot is on a partition.
+// firmware reports whether systemd-boot is on a partition.
 func (t *tree) firmware() bool {
 	return slices.ContainsFunc(partitions(), func(p string) bool { return len(t.named(p+"/EFI/systemd", ".efi")) > 0 })
 }

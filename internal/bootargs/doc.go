@@ -1,11 +1,9 @@
-// Package bootargs says what has to change in the files of a boot loader so that the next
-// kernels have some arguments, and how that is taken back. It is pure: it reads a tree of
-// files and returns texts.
+// Package bootargs decides what must change in the files of a boot loader so that the next kernels have some arguments,
+// and how to undo the change. It is pure: it reads a tree of files and returns texts.
 //
-// Arguments are a set of tokens: a token that stands somewhere on the line is there, another
-// order is no change, and a token of the same name with another value gives way, except
-// for those that the kernel takes more than once (console=). Everything else on the line,
-// and in the file, stays as it is to the byte. Tokens behind "--" are those of init.
+// Arguments are a set of tokens. A token anywhere on the line is present, and another order is no change. A token of
+// the same name with another value is replaced, unless the kernel accepts the name more than once (console=). All other
+// bytes of the line, and of the file, stay the same. Tokens behind "--" belong to init.
 //
 //	grub          Debian's: a file of our own in /etc/default/grub.d, which adds to
 //	              GRUB_CMDLINE_LINUX_DEFAULT only: recovery entries stay clean
@@ -14,10 +12,10 @@
 //	systemd-boot  the options of each entry, and /etc/kernel/cmdline
 //	extlinux      the append line of each label
 //
-// Entries for rescue stay as they are. A unified kernel image has its arguments inside, ostree
-// and a loader that is not known write their files themselves, and where two loaders are
-// found it is not known which one boots: these are ErrByHand with the tokens.
+// Entries for rescue do not change. Three cases are ErrByHand with the tokens. A unified kernel image contains its
+// arguments. ostree and an unknown loader write their files themselves. With two loaders it is not known which one
+// boots.
 //
-// Undo is by byte while the file is as it was left. Otherwise the tokens that were added go,
-// and those that gave way come back unless another of their name stands there.
+// Undo restores all bytes while the file is as it was left. Otherwise it removes the tokens that were added, and
+// restores the replaced tokens unless the file has another token of their name.
 package bootargs

@@ -5,42 +5,42 @@ import (
 	"strings"
 )
 
-// File is what becomes of one file. Its JSON can be kept for the way back.
+// File is the change of one file. Its JSON can be stored for the undo.
 type File struct {
 	// Name is the path below the root, without a slash before it.
 	Name string `json:"name"`
-	// Before and After are the whole texts; Missing says that there was no file.
+	// Before and After are the whole texts; Missing is true if there was no file.
 	Before  string `json:"before"`
 	Missing bool   `json:"missing"`
 	After   string `json:"after"`
-	// Form is how arguments are written in it.
+	// Form is the way in which the file has arguments.
 	Form Form `json:"form"`
-	// Want are the tokens that it is to have.
+	// Want are the desired tokens.
 	Want []string `json:"want"`
-	// Changes are the tokens, by the name of the list that they are in.
+	// Changes are the changed tokens, by the name of their list.
 	Changes map[string]Change `json:"changes"`
 }
 
-// Form names how a file has arguments.
+// Form names the way in which a file has arguments.
 type Form string
 
 // The forms of files.
 const (
-	// FormOwn is a file of our own, which goes as a whole.
+	// FormOwn is a file of our own, which is removed as a whole.
 	FormOwn Form = "own"
 	// FormEntry is an entry of the Boot Loader Specification.
 	FormEntry Form = "entry"
 	// FormLabels is extlinux.conf.
 	FormLabels Form = "labels"
-	// FormPlain is a file with arguments and nothing else.
+	// FormPlain is a file with arguments only.
 	FormPlain Form = "plain"
-	// FormTrial is the file of the entry that boots once: it goes as a whole, whoever changed it.
+	// FormTrial is the file of the entry that boots once: it is removed as a whole, even if another program changed it.
 	FormTrial Form = "trial"
 	// FormPart is a file of the administrator's with that entry at its end.
 	FormPart Form = "part"
 )
 
-// lists returns how a form's arguments are found.
+// lists returns the function that finds a form's arguments.
 func (f Form) lists() form {
 	switch f {
 	case FormEntry:
@@ -52,11 +52,11 @@ func (f Form) lists() form {
 	return plain
 }
 
-// Changed returns what becomes of a file of others with the tokens. For the way back it is made
-// again of the text from before.
+// Changed returns the change of another program's file that gives it the tokens. The change is computed again from the
+// earlier text for the undo.
 func Changed(name, text string, f Form, want []string) File {
 	file := File{Name: name, Before: text, Form: f, Want: want, Changes: map[string]Change{}}
-	if f == FormEntry && len(entry(split(text))) == 0 && len(want) > 0 { // it gets a line
+	if f == FormEntry && len(entry(split(text))) == 0 && len(want) > 0 { // the entry gets a line
 		text += lineEnd(text) + "options\n"
 	}
 	file.After = edited(text, f.lists(), func(list string, values []string) {
@@ -68,7 +68,7 @@ func Changed(name, text string, f Form, want []string) File {
 	return file
 }
 
-// isOpen says that a list has a quote without an end: what follows it belongs to its token.
+// isOpen reports whether a list has a quote without an end, whose token includes all that follows.
 func (f File) isOpen() bool {
 	if f.Form == FormOwn {
 		return false
@@ -82,10 +82,9 @@ func (f File) isOpen() bool {
 	return open
 }
 
-// Undo takes the change back from what the file has now; there says whether a file is left.
-// A file that is as it was left becomes to the byte what it was. Of another one the tokens
-// that were added go, and those that gave way come back. A file of our own that another
-// program changed stays: the error-free answer is what it has now.
+// Undo reverts the change in now, the file's present text; there is false if no file is left. A file that is as it was
+// left gets its earlier bytes. In any other file Undo removes the added tokens, and restores the replaced tokens. A
+// file of our own that another program changed stays as it is now.
 func (f File) Undo(now string) (text string, there bool) {
 	switch {
 	case now == f.After:
@@ -108,7 +107,7 @@ func (f File) Undo(now string) (text string, there bool) {
 // Line is one line of a file that changes.
 type Line struct{ File, Now, Want string }
 
-// Lines returns the lines that change. A file that is made has no line now.
+// Lines returns the lines that change. For a new file, Now is empty.
 func (f File) Lines() []Line {
 	before, after := split(f.Before), split(f.After)
 	var changes []Line

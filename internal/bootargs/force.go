@@ -10,14 +10,14 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// InForce returns what the running kernel has of an argument, "" for nothing, and whether it was
-// booted with it. Where the kernel says which CPUs it made of the argument, and they are others,
-// these are what it has: it takes the boot CPU out of nohz_full, for one.
+// InForce returns the value that the running kernel has for an argument, "" for none, and whether it was booted with
+// token. If the kernel shows that it derived other CPUs from the argument, have shows those CPUs. For example, it
+// removes the boot CPU from nohz_full.
 func InForce(fsys fs.FS, token string) (have string, booted bool) {
 	t := &tree{fsys: fsys}
 	for _, other := range Tokens(t.text("proc/cmdline")) {
 		if other == token || nameOf(other) == nameOf(token) && (have != token || !repeats(nameOf(token))) {
-			have = other // of two the kernel takes the last
+			have = other // of two, the kernel uses the last
 		}
 	}
 	if have != token {
@@ -33,8 +33,8 @@ func InForce(fsys fs.FS, token string) (have string, booted bool) {
 	return name + "=" + made.String(), true
 }
 
-// cpusOf returns the CPUs that an argument names, and the file in which the kernel shows what it
-// made of them; no CPUs for an argument of which it shows nothing.
+// cpusOf returns the CPUs that an argument names, and the file in which the kernel shows the CPUs that it derived. It
+// returns no CPUs for an argument without this file.
 func cpusOf(name, value string) (cpus cpuset.Set, file string) {
 	switch name {
 	case "nohz_full":
@@ -59,7 +59,7 @@ func cpusOf(name, value string) (cpus cpuset.Set, file string) {
 	return cpus, file
 }
 
-// Booted says whether the running kernel was booted with all of the arguments.
+// Booted reports whether the running kernel was booted with all of the arguments.
 func Booted(fsys fs.FS, tokens []string) bool {
 	return !slices.ContainsFunc(tokens, func(token string) bool {
 		_, booted := InForce(fsys, token)
@@ -67,8 +67,8 @@ func Booted(fsys fs.FS, tokens []string) bool {
 	})
 }
 
-// Tries says whether the running kernel was booted with all of the arguments, and is that of the
-// trial as far as is known: one that was installed meanwhile may have taken them over.
+// Tries reports whether the running kernel was booted with all of the arguments and is the kernel of the trial, as far
+// as is known. A kernel that was installed in the meantime may have inherited the arguments.
 func Tries(fsys fs.FS, tokens []string, kernel string) bool {
 	t := &tree{fsys: fsys}
 	image, release := t.kernel(), strings.TrimSpace(t.text("proc/sys/kernel/osrelease"))
@@ -78,7 +78,7 @@ func Tries(fsys fs.FS, tokens []string, kernel string) bool {
 	return Booted(fsys, tokens) && (kernel == "" || runs(kernel) || !slices.ContainsFunc(Kernels(fsys), runs))
 }
 
-// Armed says whether the next boot is the trial.
+// Armed reports whether the next boot is the trial.
 func Armed(fsys fs.FS) bool {
 	t := &tree{fsys: fsys}
 	for _, config := range []string{GRUBConfig, grub2Config} {
@@ -91,7 +91,7 @@ func Armed(fsys fs.FS) bool {
 	return strings.TrimSuffix(Variable([]byte(t.text(oneShot))), ".conf") == TrialID
 }
 
-// Kernels returns the kernels that the loader offers, each once, but for those of rescue entries.
+// Kernels returns the kernels that the loader offers, each once, without those of rescue entries.
 func Kernels(fsys fs.FS) []string {
 	t := &tree{fsys: fsys}
 	var all []string
@@ -107,13 +107,13 @@ func Kernels(fsys fs.FS) []string {
 
 // Holder is a list of arguments that has some tokens.
 type Holder struct {
-	// Name is the file below the root, and Label the list in it, "" in a file of one list.
+	// Name is the file below the root. Label is the list in it, "" in a file with one list.
 	Name, Label string
 	Form        Form
 	Tokens      []string
 }
 
-// String names the list for people.
+// String returns the list's name for messages.
 func (h Holder) String() string {
 	if h.Label == "" {
 		return "/" + h.Name
@@ -121,8 +121,8 @@ func (h Holder) String() string {
 	return "label " + h.Label + " of /" + h.Name
 }
 
-// Holders returns the entries of the Boot Loader Specification, the file for kernels to come and the
-// labels of extlinux that have some of the tokens once their files have the text that becomes says.
+// Holders returns the lists that have some of the tokens: entries of the Boot Loader Specification, the file for future
+// kernels, and the labels of extlinux. becomes returns the text that each file will have.
 func Holders(fsys fs.FS, tokens []string, becomes func(name, text string) string) ([]Holder, error) {
 	t := &tree{fsys: fsys}
 	var all []Holder

@@ -4,12 +4,12 @@ import (
 	"strings"
 )
 
-// list is one list of arguments in a file: the lines that it is on, and where on each.
+// list is one list of arguments in a file: its lines, and its place on each line.
 type list struct {
-	// name is that of the label, where a file has several lists.
+	// name is the label, in a file with several lists.
 	name  string
 	lines []place
-	// rescue says that it is for an entry that stays as it is.
+	// rescue is true for an entry that must not change.
 	rescue bool
 }
 
@@ -19,7 +19,7 @@ type place struct{ line, from, to int }
 // form finds the lists of arguments in the lines of a file.
 type form func(lines []string) []list
 
-// plain is a file of which every line is one list: /etc/kernel/cmdline.
+// plain parses a file in which all lines are one list: /etc/kernel/cmdline.
 func plain(lines []string) []list {
 	var l list
 	for i, line := range lines {
@@ -34,10 +34,10 @@ func plain(lines []string) []list {
 	return []list{l}
 }
 
-// body is a line without its end.
+// body returns a line without its end.
 func body(line string) string { return strings.TrimRight(line, "\r\n") }
 
-// keyed returns the key of a line in small letters, and where its value is.
+// keyed returns the key of a line in lower case, and the place of its value.
 func keyed(line string) (key string, from, to int) {
 	text := body(line)
 	at := spans(text)
@@ -52,7 +52,7 @@ func keyed(line string) (key string, from, to int) {
 	return key, at[1].from, end
 }
 
-// entry is an entry of the Boot Loader Specification: all options lines are one list.
+// entry parses an entry of the Boot Loader Specification: all options lines are one list.
 func entry(lines []string) []list {
 	var l list
 	for i, line := range lines {
@@ -70,8 +70,7 @@ func entry(lines []string) []list {
 	return []list{l}
 }
 
-// labels is extlinux.conf: the append line of each label is a list, as is one above all
-// labels.
+// labels parses extlinux.conf: the append line of each label is a list, and so is an append line above all labels.
 func labels(lines []string) []list {
 	var all []list
 	rescue, open, name := false, -1, ""
@@ -94,8 +93,7 @@ func labels(lines []string) []list {
 	return all
 }
 
-// isRescue says whether the text of an entry is one for rescue. Such an entry has to start
-// where the others do not.
+// isRescue reports whether the text of an entry is for rescue. A rescue entry must start when the others do not.
 func isRescue(text string) bool {
 	text = strings.ToLower(text)
 	for token := range strings.FieldsSeq(text) {
@@ -115,7 +113,7 @@ func split(text string) []string {
 	return lines
 }
 
-// edited changes each list of a text by a function.
+// edited applies change to each list of a text, except for rescue lists.
 func edited(text string, f form, change func(name string, values []string)) string {
 	lines := split(text)
 	for _, l := range f(lines) {

@@ -11,12 +11,11 @@ import (
 	"unicode/utf16"
 )
 
-// TrialID is the id of the entry that boots once. Of several entries a loader takes that of the
-// highest version unless it is told which: one with a tilde is below all (rpmvercmp of GRUB,
-// strverscmp of systemd-boot).
+// TrialID is the id of the entry that boots once. Without a choice a loader boots the entry of the highest version. A
+// version with a tilde is below all others (rpmvercmp of GRUB, strverscmp of systemd-boot).
 const TrialID = "~berth-trial"
 
-// NextEntry is the name in GRUB's environment block of the entry for one boot.
+// NextEntry is the variable in GRUB's environment block that names the entry for one boot.
 const NextEntry = "next_entry"
 
 const (
@@ -25,7 +24,7 @@ const (
 	customMenu = "boot/grub/custom.cfg"
 )
 
-// Variables of EFI that systemd-boot knows.
+// The EFI variables of systemd-boot.
 const (
 	variables = "sys/firmware/efi/efivars"
 	vendor    = "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
@@ -35,7 +34,7 @@ const (
 
 const whyUnknown = "it is not known which entry the running kernel was booted from"
 
-// kernel is the path of the running kernel as the loader gave it, "" where it did not.
+// kernel returns the path of the running kernel as the loader gave it, "" if the loader gave none.
 func (t *tree) kernel() string {
 	for _, token := range Tokens(t.text("proc/cmdline")) {
 		if image, is := strings.CutPrefix(token, "BOOT_IMAGE="); is {
@@ -58,7 +57,7 @@ func field(lines []string, keys ...string) string {
 	return ""
 }
 
-// entryTrial makes the entry for one boot of the one that the running kernel was booted from.
+// entryTrial makes the entry for one boot from the entry of the running kernel.
 func (t *tree) entryTrial(want []string) (f File, kernel, why string) {
 	name := t.booted()
 	if name == "" {
@@ -82,8 +81,8 @@ func (t *tree) entryTrial(want []string) (f File, kernel, why string) {
 	return f, field(split(text), "linux"), ""
 }
 
-// booted is the entry of the running kernel: the one that systemd-boot names, else the only one
-// with that kernel, else the only one.
+// booted returns the entry of the running kernel: the entry that systemd-boot names, else the only entry with that
+// kernel, else the only entry.
 func (t *tree) booted() string {
 	names, image := t.entries(), t.kernel()
 	named := strings.TrimSuffix(Variable([]byte(t.text(selected))), ".conf")
@@ -106,13 +105,12 @@ func (t *tree) booted() string {
 
 // menuEntry is one entry of GRUB's menu for a kernel of this system.
 type menuEntry struct {
-	// head is its first line, before and after title and id.
+	// head is the parts of the first line before and after title and id.
 	head  []string
 	lines []string
 }
 
-// menu returns the entries that update-grub made for the kernels of this system, but for those of
-// recovery.
+// menu returns the entries that update-grub made for the kernels of this system, except for recovery.
 func menu(text string) []menuEntry {
 	head := regexp.MustCompile(`^[ \t]*menuentry '(?:[^']|'\\'')*'(.*)\$menuentry_id_option 'gnulinux-[^']*'(.*)$`)
 	var all []menuEntry
@@ -146,21 +144,20 @@ func kernelLine(lines []string) []list {
 	return nil
 }
 
-// image is the kernel of an entry, with the path that GRUB sees.
+// image returns the kernel of an entry, with the path that GRUB sees.
 func (e menuEntry) image() string {
 	p := kernelLine(e.lines)[0].lines[0]
 	words := strings.Fields(e.lines[p.line][:p.from])
 	return words[len(words)-1]
 }
 
-// args are those of the kernel.
 func (e menuEntry) args() []string {
 	p := kernelLine(e.lines)[0].lines[0]
 	return Tokens(e.lines[p.line][p.from:p.to])
 }
 
-// Standing returns those of the tokens that all entries of GRUB's menu have, but for those of
-// recovery, with a blank between.
+// Standing returns the tokens that all entries of GRUB's menu have, separated by blanks. Recovery entries do not
+// matter.
 func Standing(config string, tokens []string) string {
 	entries := menu(config)
 	standing := slices.DeleteFunc(slices.Clone(tokens), func(token string) bool {
@@ -169,9 +166,9 @@ func Standing(config string, tokens []string) string {
 	return strings.Join(standing, " ")
 }
 
-// Lost says what the menu that update-grub made lacks of the one that stands, "" for nothing: each
-// entry, or that of a kernel that is still there or that runs. update-grub succeeds, too, where it
-// finds no kernel, as on a /boot that is not mounted.
+// Lost returns what is missing in the new menu of update-grub compared with the present menu, "" for nothing. It
+// reports a menu without entries, or without the entry of a kernel that still exists or runs. update-grub also succeeds
+// if it finds no kernel, for example if /boot is not mounted.
 func Lost(fsys fs.FS, standing, made string) string {
 	t := &tree{fsys: fsys}
 	entries := menu(made)
@@ -197,7 +194,7 @@ const (
 	partEnd   = "# end of what berth tune made\n"
 )
 
-// menuTrial makes the entry for one boot of that of the running kernel. GRUB reads it in a file that
+// menuTrial makes the entry for one boot from the entry of the running kernel. GRUB reads it from a file that
 // update-grub does not write.
 func (t *tree) menuTrial(want []string) (f File, kernel, why string) {
 	config := t.text(GRUBConfig)
@@ -221,7 +218,6 @@ func (t *tree) menuTrial(want []string) (f File, kernel, why string) {
 	return f, image, ""
 }
 
-// withoutPart takes the entry out of a file again.
 func withoutPart(text string) string {
 	before, rest, begun := strings.Cut(text, partBegin)
 	_, after, ended := strings.Cut(rest, partEnd)
@@ -231,7 +227,7 @@ func withoutPart(text string) string {
 	return before + after
 }
 
-// Variable is the text of a variable of EFI, behind its attributes.
+// Variable returns the text of an EFI variable, which follows its attributes.
 func Variable(data []byte) string {
 	const attributes = 4
 	if len(data) < attributes {
@@ -246,7 +242,7 @@ func Variable(data []byte) string {
 	return string(utf16.Decode(units))
 }
 
-// NewVariable is a variable of EFI with a text. It outlives a boot, and the loader may read it.
+// NewVariable returns an EFI variable with a text. It survives a boot, and the loader may read it.
 func NewVariable(text string) []byte {
 	const nonVolatile, bootService, runtime = 1, 2, 4
 	data := binary.LittleEndian.AppendUint32(nil, nonVolatile|bootService|runtime)

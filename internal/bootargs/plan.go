@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// Plan is what has to change so that the next boots have some arguments.
+// Plan is the change that gives the next boots some arguments.
 type Plan struct {
 	Loader Loader `json:"loader"`
-	// Files are those that change; none where all tokens stand.
+	// Files are the files that change; none if all tokens are present.
 	Files []File `json:"files"`
-	// Regenerate is the program that makes the loader's own file from them, "" for none.
+	// Regenerate is the program that makes the loader's own file from Files, "" for none.
 	Regenerate string `json:"regenerate"`
-	// Trial is how the first boot alone can have them.
+	// Trial is how the first boot alone can have the arguments.
 	Trial Trial `json:"trial"`
-	// Notes are what has to be known.
+	// Notes are what the administrator must know.
 	Notes []string `json:"notes"`
 }
 
-// updateGRUB is the program of Debian that makes grub.cfg.
+// updateGRUB is Debian's program that writes grub.cfg.
 const updateGRUB = "/usr/sbin/update-grub"
 
-// Make returns the plan for the tokens. The error is ErrToken, ErrByHand, or that of a file
-// that could not be read.
+// Make returns the plan for the tokens. The error is ErrToken, ErrByHand, or a read error.
 func Make(fsys fs.FS, tokens []string) (Plan, error) {
 	if err := Check(tokens); err != nil {
 		return Plan{}, err
@@ -60,8 +59,8 @@ func Make(fsys fs.FS, tokens []string) (Plan, error) {
 	return p, nil
 }
 
-// grub plans Debian's: a part of our own that is read last. What the other files of the
-// administrator have is left out of it.
+// grub plans Debian's loader: a part of our own, which is read last. The part omits the tokens of the administrator's
+// other files.
 func (t *tree) grub(p *Plan, want []string) {
 	p.Regenerate = updateGRUB
 	var others grubLines
@@ -95,7 +94,6 @@ func (t *tree) grub(p *Plan, want []string) {
 	p.Files = append(p.Files, f)
 }
 
-// isSame says whether two lists have the same tokens.
 func isSame(a, b []string) bool {
 	all := func(tokens, in []string) bool {
 		return !slices.ContainsFunc(tokens, func(token string) bool { return !slices.Contains(in, token) })
@@ -103,12 +101,12 @@ func isSame(a, b []string) bool {
 	return all(a, b) && all(b, a)
 }
 
-// grubLines are the tokens that the files of grub assign as they stand: to all entries, and to
-// those that are not for recovery. What a shell would make of the rest is not guessed.
+// grubLines are the tokens that the files of grub assign literally: for all entries, and for entries that are not for
+// recovery. Other shell syntax is not evaluated.
 type grubLines struct{ all, normal []string }
 
-// read takes over the lines of one file. One that does not begin with what there was puts it
-// away, as those of some machine images do.
+// read adds the lines of one file. An assignment that does not refer to the earlier value replaces it, as in some
+// machine images.
 func (g *grubLines) read(text string) {
 	line := regexp.MustCompile(`^[ \t]*(GRUB_CMDLINE_LINUX(_DEFAULT)?)(\+?)=(?:"([^"]*)"|'([^']*)'|([^ \t"'#]*))`)
 	for l := range strings.Lines(text) {
@@ -133,8 +131,7 @@ func (g *grubLines) read(text string) {
 	}
 }
 
-// specified plans entries of the Boot Loader Specification, and the arguments of kernels to
-// come.
+// specified plans entries of the Boot Loader Specification, and the arguments of future kernels.
 func (t *tree) specified(p *Plan, want []string) {
 	for _, name := range t.entries() {
 		text := t.text(name)
@@ -151,7 +148,7 @@ func (t *tree) specified(p *Plan, want []string) {
 	}
 }
 
-// lacking are the tokens that an entry does not take over from grub's environment block.
+// lacking returns the tokens that an entry does not inherit from grub's environment block.
 func (t *tree) lacking(entry string, want []string) []string {
 	if !strings.Contains(entry, "$kernelopts") {
 		return want
@@ -168,7 +165,7 @@ func (t *tree) lacking(entry string, want []string) []string {
 	})
 }
 
-// lineEnd is what is missing at the end of a text's last line.
+// lineEnd returns the missing end of a text's last line.
 func lineEnd(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return ""

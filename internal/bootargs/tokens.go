@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// ErrToken is an argument that no boot loader's file can hold as it is.
+// ErrToken is an argument that the files of boot loaders cannot contain literally.
 var ErrToken = errors.New("no boot argument")
 
-// AllowedToken says in words what a token may be.
+// AllowedToken describes the allowed tokens.
 const AllowedToken = "letters, digits and _ . , : = / @ + % -, beginning with a letter, each name once"
 
-// Check refuses arguments that a loader's script would read as something else, or the kernel
-// as two.
+// Check rejects arguments that a loader's script would misread, or that the kernel would read as two.
 func Check(tokens []string) error {
 	seen := map[string]bool{}
 	for _, token := range tokens {
@@ -36,26 +35,25 @@ func isForeign(r rune) bool {
 	return !isLetter(r) && (r < '0' || r > '9') && !strings.ContainsRune("_.,:=/@+%-", r)
 }
 
-// nameOf is the name of an argument as the kernel compares it: hyphen and underscore are the
-// same (parameq in kernel/params.c).
+// nameOf returns the name of an argument as the kernel compares it: hyphen and underscore are equal (parameq in
+// kernel/params.c).
 func nameOf(token string) string {
 	name, _, _ := strings.Cut(strings.Trim(token, `"`), "=")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// repeats says whether the kernel takes an argument more than once, each with a meaning.
+// repeats reports whether the kernel uses every occurrence of an argument.
 func repeats(name string) bool {
 	return slices.Contains([]string{"console", "earlycon", "hugepages", "hugepagesz", "memmap", "module_blacklist", "rd.driver.blacklist", "rd.luks.uuid", "rd.lvm.lv"}, name)
 }
 
-// rivals says that of two different tokens the kernel takes one.
+// rivals reports whether the kernel uses only one of two different tokens.
 func rivals(a, b string) bool { return a != b && nameOf(a) == nameOf(b) && !repeats(nameOf(a)) }
 
-// span is where a token is on a line.
+// span is the place of a token on a line.
 type span struct{ from, to int }
 
-// spans divides a line as the kernel does (next_arg in lib/cmdline.c): at space outside of
-// double quotes.
+// spans divides a line as the kernel does (next_arg in lib/cmdline.c): at space outside double quotes.
 func spans(line string) []span {
 	var all []span
 	start, quoted := -1, false
@@ -83,7 +81,7 @@ func spans(line string) []span {
 
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// Tokens returns the arguments of the kernel on a line, without those of init.
+// Tokens returns the kernel's arguments on a line, without those of init.
 func Tokens(line string) []string {
 	var tokens []string
 	for _, s := range spans(line) {
@@ -95,13 +93,13 @@ func Tokens(line string) []string {
 	return tokens
 }
 
-// Change is what was done to the tokens of some lines.
+// Change is the change of the tokens of some lines.
 type Change struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 }
 
-// without cuts the tokens that match from a line, each with the space before it.
+// without removes the tokens that match from a line, each with the space before it.
 func without(line string, match func(token string) bool) (string, []string) {
 	var b strings.Builder
 	var cut []string
@@ -126,7 +124,7 @@ func without(line string, match func(token string) bool) (string, []string) {
 	return b.String(), cut
 }
 
-// with puts tokens behind the last one of a line, before "--".
+// with adds tokens after the last token of a line, before "--".
 func with(line string, tokens []string) string {
 	if len(tokens) == 0 {
 		return line
@@ -148,7 +146,7 @@ func with(line string, tokens []string) string {
 	return text + " " + line
 }
 
-// set changes lines that are one list of arguments together, so that they have the tokens.
+// set changes lines that together are one list of arguments, so that they have the tokens.
 func set(lines, want []string) Change {
 	var c Change
 	var standing []string
@@ -171,7 +169,7 @@ func set(lines, want []string) Change {
 	return c
 }
 
-// add puts tokens on the line that they belong on: the one with "--", else the last.
+// add adds tokens to the line with "--", else to the last line.
 func add(lines, tokens []string) {
 	for i, line := range lines {
 		if i == len(lines)-1 || slices.ContainsFunc(spans(line), func(s span) bool { return line[s.from:s.to] == "--" }) {
@@ -181,7 +179,7 @@ func add(lines, tokens []string) {
 	}
 }
 
-// unset takes a change back by token.
+// unset reverts a change token by token.
 func unset(lines []string, c Change) {
 	left := slices.Clone(c.Added)
 	var standing []string

@@ -11,27 +11,26 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// Trial is how one boot alone can have arguments.
+// Trial is how a single boot can have arguments.
 type Trial struct {
-	// Way is grubenv, efi, or "" where there is none.
+	// Way is grubenv, efi, or "" if there is none.
 	Way string `json:"way"`
-	// Why says why there is none: then only --no-trial is left.
+	// Why says why there is none: then only --no-trial is possible.
 	Why string `json:"why"`
-	// Entry is the file with the entry that boots once, and Mark the file that names it for
-	// that boot.
+	// Entry is the file with the entry that boots once. Mark is the file that selects the entry for that boot.
 	Entry File   `json:"-"`
 	Mark  string `json:"-"`
-	// Kernel is the one that it boots.
+	// Kernel is the kernel that the entry boots.
 	Kernel string `json:"-"`
 }
 
-// The ways in which a loader takes an entry for one boot.
+// The ways in which a loader accepts an entry for one boot.
 const (
 	ByGRUBEnv = "grubenv" // next_entry in grub's environment block
 	ByEFI     = "efi"     // the EFI variable LoaderEntryOneShot
 )
 
-// trial says how the loader takes an entry for one boot, and makes that entry.
+// trial returns how the loader accepts an entry for one boot, and makes that entry.
 func (t *tree) trial(l Loader, want []string) Trial {
 	way := t.way(l)
 	if way.Way == "" {
@@ -49,8 +48,8 @@ func (t *tree) trial(l Loader, want []string) Trial {
 	return way
 }
 
-// way says how the loader takes an entry for one boot. GRUB has to take the word out of its
-// block before it boots, and writes to plain partitions only.
+// way returns how the loader accepts an entry for one boot. GRUB has to remove the word from its block before it boots,
+// and writes to plain partitions only.
 func (t *tree) way(l Loader) Trial {
 	switch l {
 	case GRUB:
@@ -67,7 +66,7 @@ func (t *tree) way(l Loader) Trial {
 	return Trial{Why: string(l) + " takes no entry for one boot"}
 }
 
-// environment says whether GRUB can be told by its block which entry boots once.
+// environment checks whether GRUB reads from its block which entry boots once.
 func (t *tree) environment(config string) Trial {
 	dir := path.Dir(config)
 	block := dir + "/grubenv"
@@ -90,14 +89,14 @@ func (t *tree) environment(config string) Trial {
 	return Trial{Way: ByGRUBEnv, Mark: block}
 }
 
-// inPlace says whether grub can write to a file of a file system: to its blocks where they are,
-// without a checksum or a log of them.
+// inPlace reports whether grub can write to a file of a file system: in place to its blocks, which have neither
+// checksum nor log.
 func inPlace(fileSystem string) bool {
 	return slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "vfat", "msdos"}, fileSystem)
 }
 
-// unwritable says why grub cannot write to the file system of a directory. Of mounts on each other
-// the kernel lists the topmost last.
+// unwritable returns why grub cannot write to the file system of a directory. For mounts on the same directory, the
+// kernel lists the topmost last.
 func (t *tree) unwritable(dir string) string {
 	text := t.text("proc/self/mountinfo")
 	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), mountinfo.ParentsFilter(dir))
@@ -112,13 +111,13 @@ func (t *tree) unwritable(dir string) string {
 		return "it is on " + m.FSType
 	case t.exists(device + "dm"), strings.HasPrefix(m.Source, "/dev/mapper/"), strings.HasPrefix(m.Source, "/dev/dm-"):
 		return m.Source + " is a logical or encrypted volume"
-	case t.exists(device + "md"), strings.HasPrefix(m.Source, "/dev/md"): // a partition of a RAID has the name only
+	case t.exists(device + "md"), strings.HasPrefix(m.Source, "/dev/md"): // a partition of a RAID has only the name
 		return m.Source + " is a RAID"
 	}
 	return ""
 }
 
-// ErrEnv is a file that is no environment block of grub.
+// ErrEnv means that a file is not an environment block of grub.
 var ErrEnv = errors.New("no environment block of grub")
 
 const (
@@ -126,7 +125,7 @@ const (
 	envHeader = "# GRUB Environment Block\n"
 )
 
-// Env is grub's environment block: lines name=value, filled up with #.
+// Env is grub's environment block: lines name=value, padded with #.
 type Env struct{ lines []string }
 
 // ReadEnv reads an environment block. The error is ErrEnv.
@@ -155,7 +154,7 @@ func (e Env) Get(name string) (string, bool) {
 	return "", false
 }
 
-// With returns the block with a value, "" for no line of the name.
+// With returns the block with a value; "" removes the line of the name.
 func (e Env) With(name, value string) Env {
 	if value == "" {
 		next := slices.Clone(e.lines)
@@ -164,7 +163,7 @@ func (e Env) With(name, value string) Env {
 	return e.line(name, value)
 }
 
-// Cleared returns the block with a line of the name that has no value.
+// Cleared returns the block with the name and an empty value.
 func (e Env) Cleared(name string) Env { return e.line(name, "") }
 
 func (e Env) line(name, value string) Env {
@@ -178,7 +177,7 @@ func (e Env) line(name, value string) Env {
 	return next
 }
 
-// Block returns the block. One that is too long is ErrEnv.
+// Block returns the bytes of the block. The error is ErrEnv if it is too long.
 func (e Env) Block() ([]byte, error) {
 	text := envHeader
 	if len(e.lines) > 0 {

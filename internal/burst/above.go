@@ -16,48 +16,49 @@ import (
 // Member is the group of one workload, or another group with a limit.
 type Member struct {
 	Path string
-	// Limit is 0 for none, and less where it is not known.
+	// Limit is 0 for no limit, and negative if it is not known.
 	Limit unit.CPUs
-	// Bursts says that its quota moves.
+	// Bursts is true if Berth moves the group's quota.
 	Bursts bool
 }
 
-// Host is what is read of groups.
+// Host reads groups.
 type Host struct {
-	// Quota returns what a group has for those below it, 0 for no quota, and less where it is not known.
+	// Quota returns the quota that a group has for the groups below it, 0 for no quota, negative if it is not known.
 	Quota func(path string) unit.CPUs
-	// Found returns the same of a group that Children named, and that is above no workload: there may be many.
+	// Found returns the quota of a group that Children named and that is above no workload: there may be many such
+	// groups.
 	Found func(path string) unit.CPUs
-	// Children returns the groups right below one.
+	// Children returns the direct children of a group.
 	Children func(path string) []string
 }
 
-// Bounds are what the quotas of groups above leave to those below. A quota that moves must not take from the limits
-// of others, nor from the quota of a group that it is not in. So what a group above has is first what the limits right
-// below it have together, where the quota of a group between counts as one; those right below that burst divide the
-// rest by their limits, and may all rise at once. A group between has its quota, less what these limits are more than
-// the quota above them, and divides that among those in it: they always have their limits.
+// Bounds are what the quotas of groups above leave to the groups below. A quota that moves must not reduce the limits
+// of other groups, nor the quota of a group outside its path. So the quota of a group first covers the limits right
+// below it, where the quota of a group in between counts as a limit. The bursting groups right below divide the
+// remainder by their limits, and may all rise at once. A group in between has its quota, less the amount by which these
+// limits exceed the quota above them. It divides that among the groups in it: they always have their limits.
 type Bounds struct {
 	host    Host
 	members map[string]Member
-	// quotas are those that were read, 0 for none.
+	// quotas are the quotas that were read, 0 for none.
 	quotas map[string]unit.CPUs
 	sums   map[string]sums
 }
 
-// sums are what the groups below one have together.
+// sums are the totals of the groups below a group.
 type sums struct {
-	// claims are the limits right below, with the quotas of groups between; least are those of workloads alone, of a
-	// group between no more than its quota.
+	// claims are the limits right below, with the quotas of groups in between. least are the limits of workloads alone;
+	// a group in between adds at most its quota.
 	claims, least unit.CPUs
-	// bursting are the limits right below that burst.
+	// bursting are the limits of the bursting groups right below.
 	bursting unit.CPUs
-	// unknown says that one right below is not known: nobody there rises.
+	// unknown is true if a limit or quota below is not known: then nobody there rises.
 	unknown bool
 }
 
-// BoundsOf returns the bounds of those that burst. others returns the rest of the workloads; it is asked only where a
-// group above has a quota. Other groups with a quota below that one claim it as well.
+// BoundsOf returns the bounds of the bursting members. others returns all other workloads; BoundsOf calls it only if a
+// group above has a quota. Other groups with a quota below such a group claim it as well.
 func BoundsOf(host Host, bursting []Member, others func() []Member) *Bounds {
 	b := &Bounds{
 		host: host, members: make(map[string]Member, len(bursting)), quotas: map[string]unit.CPUs{}, sums: map[string]sums{},
@@ -81,13 +82,12 @@ func BoundsOf(host Host, bursting []Member, others func() []Member) *Bounds {
 	b.sum()
 	for _, m := range bursting {
 		if q := b.quotas[m.Path]; q > 0 && m.Limit > 0 {
-			b.quotas[m.Path] = min(q, m.Limit) // it may fall back to that at any look
+			b.quotas[m.Path] = min(q, m.Limit) // the group may fall back to its limit at any sample
 		}
 	}
 	return b
 }
 
-// quota reads that of a group once.
 func (b *Bounds) quota(path string) unit.CPUs { return b.once(path, b.host.Quota) }
 
 func (b *Bounds) once(path string, read func(path string) unit.CPUs) unit.CPUs {
@@ -99,12 +99,13 @@ func (b *Bounds) once(path string, read func(path string) unit.CPUs) unit.CPUs {
 	return q
 }
 
-// deepest is how far below a limited group others are looked for: a container's is four below the slice of all pods.
+// deepest is how far below a limited group findOthers searches: a container's group is four below the slice of all
+// pods.
 const deepest = 4
 
-// findOthers makes members of the groups with a quota below limited ones that are no workload's, and above none.
+// findOthers adds as members the groups with a quota below limited groups that are no workload's and above no workload.
 func (b *Bounds) findOthers(limited []string) {
-	above := map[string]bool{} // a workload
+	above := map[string]bool{} // above a workload
 	for path := range b.members {
 		for one := range parents(path) {
 			above[one] = true
@@ -115,8 +116,8 @@ func (b *Bounds) findOthers(limited []string) {
 	}
 }
 
-// findBelow goes past what has a limit: that counts, whatever is below it. One that limits a bursting workload is
-// limited itself.
+// findBelow does not descend into a group with a limit: that limit alone is the group's claim. A group that limits a
+// bursting workload is in limited itself.
 func (b *Bounds) findBelow(path string, above map[string]bool, depth int) {
 	for _, child := range b.host.Children(path) {
 		m, known := b.members[child]
@@ -135,7 +136,7 @@ func (b *Bounds) findBelow(path string, above map[string]bool, depth int) {
 	}
 }
 
-// sum adds up what is claimed of each group, from below.
+// sum adds up the claims on each group, from the bottom up.
 func (b *Bounds) sum() {
 	all := map[string]bool{}
 	for path := range b.members {
@@ -159,10 +160,10 @@ func (b *Bounds) sum() {
 	}
 }
 
-// claim is what a group claims of the one above it, itself and all below it.
+// claim returns what a group, with all groups below it, claims of its parent.
 func (b *Bounds) claim(path string) sums {
 	m, below := b.members[path], b.sums[path]
-	if m.Limit > 0 { // that counts, whatever is below it
+	if m.Limit > 0 { // the limit is the claim; the groups below do not matter
 		own := sums{claims: m.Limit, least: m.Limit}
 		if m.Bursts {
 			own.bursting = m.Limit
@@ -187,11 +188,12 @@ func (b *Bounds) isBelowQuota(path string) bool {
 	return false
 }
 
-// Of returns the least that a group above leaves to a member, and which group that is; +Inf where none has a quota.
-// A member always has its limit, as far as the quotas above allow; where its limit or a quota is not known that is 0.
+// Of returns the least that any group above leaves to a member, and the name of that group; +Inf if no group above has
+// a quota. A member always has its limit, as far as the quotas above allow. If its limit or a quota is not known, its
+// limit counts as 0.
 func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 	least = unit.CPUs(math.Inf(1))
-	from := "" // the group with a quota, or the member, that was last on the way down: all there is below it divides least
+	from := "" // the last group with a quota or limit on the way down: all groups below it divide least
 	for _, path := range slices.Backward(slices.Collect(parents(member))) {
 		quota := b.quotas[path]
 		if quota < 0 {
@@ -213,7 +215,7 @@ func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 	return b.left(least, from, member), where
 }
 
-// left is what a group leaves to one below it, of this much.
+// left returns how much of has the group above leaves to path.
 func (b *Bounds) left(has unit.CPUs, above, path string) unit.CPUs {
 	own, all := b.claim(path), b.sums[above]
 	rest := has - all.claims
@@ -229,21 +231,21 @@ func (b *Bounds) left(has unit.CPUs, above, path string) unit.CPUs {
 	return own.claims
 }
 
-// capPause is how long the groups above must leave a group more before it may have that. Workloads that come and go
-// beside it would have its quota written at each of them, and each write refills its pool. headroom.GuardMemory is nine
-// times as long: the use of a node moves about its threshold by itself, what groups above leave only as workloads and
-// limits do.
+// capPause is how long the groups above must leave a group more before it gets more. Otherwise each workload that comes
+// or goes beside the group would cause a write of its quota, and each write refills its pool. headroom.GuardMemory is
+// nine times as long: the use of a node moves about its threshold by itself. What groups above leave changes only with
+// workloads and limits.
 const capPause = 10 * time.Second
 
-// rise is a cap that is higher than the one that counts, and which group leaves the least of it.
+// rise is a cap higher than the present one, with the group that leaves the least of it.
 type rise struct {
 	headroom.Rise
 
 	where string
 }
 
-// TakeCap takes over what the groups above the group at path leave it, and which of them leaves least: less at once,
-// more once it was more for capPause. A group that had none takes the first.
+// TakeCap records what the groups above path leave the group, and which of them leaves least. A lower cap applies at
+// once, a higher one after capPause. A group without a cap gets the first cap at once.
 func (g *Group) TakeCap(now time.Duration, b *Bounds, path string) {
 	least, where := b.Of(path)
 	if g.Facts.Cap == 0 || least <= g.Facts.Cap {
@@ -258,7 +260,7 @@ func (g *Group) TakeCap(now time.Duration, b *Bounds, path string) {
 	}
 }
 
-// parents are the paths above one, from its parent up.
+// parents yields the paths above a path, from its parent up.
 func parents(path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path, '/') {
@@ -269,7 +271,6 @@ func parents(path string) iter.Seq[string] {
 	}
 }
 
-// deepestFirst has a group come before all above it.
 func deepestFirst(a, b string) int {
 	return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 }

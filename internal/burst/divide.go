@@ -8,10 +8,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Divide gives each group the ceiling that the node leaves it at the moment now.
+// Divide sets each group's ceiling to what the node leaves it at the moment now.
 func Divide(p *headroom.Pool, now time.Duration, groups []*Group) {
 	if p.Unknown() {
-		// Nothing rises, and what an earlier agent raised is not lowered for this.
+		// Nothing rises. What an earlier agent raised is not lowered only because the use is not known yet.
 		for _, g := range groups {
 			g.Facts.Ceiling = max(unit.Rate(g.Facts.Standing, g.Facts.Period), g.Facts.Limit())
 		}

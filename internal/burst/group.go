@@ -9,30 +9,29 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Group is the state of the law for one group: what its owner asks for, what was read
-// of it, its account, and what was decided last. The caller reads the host, fills in
-// the facts, and writes what is decided. Only a group with a workload's own account is
-// a Group; one that merely follows is an Own.
+// Group is the state of the law for one group: its owner's policy, the facts that were read, its account, and the last
+// decision. The caller reads the host, fills in the facts, and writes the decision. Only a group with a workload's own
+// account is a Group; a group that merely follows another is an Own.
 type Group struct {
-	// Name is the workload's, for messages.
+	// Name is the workload's name, for messages.
 	Name   string
 	Policy credit.Policy
-	// Spec is the limit that the owner's specification names, 0 for none.
+	// Spec is the limit in the owner's specification, 0 for none.
 	Spec unit.CPUs
-	// Resizing says that the specification of a container names another limit than its
-	// group has: the kubelet is about to write it.
+	// Resizing is true if the specification of a container has another limit than its group: the kubelet is about to
+	// write it.
 	Resizing bool
-	// ForeignBurst says that the burst in force is left to another writer.
+	// ForeignBurst is true if the present burst is left to another writer.
 	ForeignBurst bool
-	// CapGroup names the ancestor whose quota leaves Facts.Cap, beside the limits of others below it.
+	// CapGroup names the ancestor whose quota, after the limits of other groups below it, leaves Facts.Cap.
 	CapGroup string
-	// claim is the last limit that was known.
+	// claim is the last known limit.
 	claim    unit.CPUs
 	rise     rise
 	Facts    credit.Facts
 	Ledger   credit.Ledger
 	Decision credit.Decision
-	// payees names what runs beside the group on its account.
+	// payees names the containers beside the group that are charged to its account.
 	payees string
 	resize resize
 	guard  headroom.Guard
@@ -41,33 +40,30 @@ type Group struct {
 	quiet time.Duration
 }
 
-// Reset starts the state of another group with its first facts. Policy and
-// specification are the owner's and stay, and so does a resize that is announced.
+// Reset starts the state of another group with its first facts. The owner's policy and specification stay, and so does
+// an announced resize.
 func (g *Group) Reset(f credit.Facts) {
 	g.Facts, g.guard, g.peak, g.claim, g.rise, g.ForeignBurst = f, headroom.Guard{}, peak{}, 0, rise{}, false
 }
 
-// Open starts the account from the facts. A group that stands above its limit without
-// one starts at 0.
+// Open starts the account from the facts. A group that is above its limit without an account starts at 0.
 func (g *Group) Open() {
 	g.Ledger = credit.Open(g.Policy, g.Facts, g.Raised() || g.Facts.Standing == unit.NoLimit)
 }
 
-// Continue goes on with an account that was kept for the group.
+// Continue resumes an account that was saved for the group.
 func (g *Group) Continue(l credit.Ledger) { g.Ledger = l.Advance(g.Facts, g.Policy) }
 
-// PutBack says that the quota went back to the limit although that was not decided: nobody decides until another agent
-// goes on with the account.
+// PutBack records that the quota went back to the limit without a decision: nobody decides until another agent resumes
+// the account.
 func (g *Group) PutBack() { g.Ledger.Raised = false }
 
-// Begin starts the looks at a group that was not looked at: what it used before is no
-// use of its credit, and no peak.
+// Begin starts the sampling of a group. Its use before that neither spends its credit nor counts as a peak.
 func (g *Group) Begin(now time.Duration, usage unit.CPUTime) {
 	g.Facts.At, g.Facts.Usage, g.peak = now, usage, peak{}
 }
 
-// Look takes what the usage counter shows now, and returns what was used since the look
-// before.
+// Look records the usage counter, and returns the use since the previous sample.
 func (g *Group) Look(now time.Duration, usage unit.CPUTime) unit.CPUTime {
 	used := usage.Since(g.Facts.Usage)
 	g.Facts.At, g.Facts.Usage = now, usage
@@ -75,17 +71,15 @@ func (g *Group) Look(now time.Duration, usage unit.CPUTime) unit.CPUTime {
 	return used
 }
 
-// Decide decides by the present facts, after a look that showed this much use.
+// Decide decides by the present facts, after a sample with this much use.
 func (g *Group) Decide(used unit.CPUTime) {
 	g.Ledger, g.Decision = credit.Decide(g.Policy, g.Ledger, g.Facts, g.cadence(used))
 }
 
-// cadence is how often the group is looked at when nothing is urgent: once a
-// period, so that the highest use within a period is seen, within the bounds
-// that keep the agent cheap. A group that is raised already, and used less between
-// two looks than its limit grants in one period, cannot have been above its limit
-// in any: the next look comes twice as late, up to MaxLook. Where credit is so
-// short that it must come sooner, Decide says so.
+// cadence returns the time to the next sample if nothing is urgent: one period, so that the highest use within a period
+// is seen, within bounds that keep the agent cheap. A raised group that used less between two samples than its limit
+// grants in one period was above its limit in no period. The time then doubles, up to MaxLook. If credit is so short
+// that the sample must come sooner, Decide says so.
 func (g *Group) cadence(used unit.CPUTime) time.Duration {
 	least := min(max(g.Facts.Period.Duration(), credit.MinLook), credit.MaxLook)
 	if !g.Raised() || used.Seconds() >= g.Facts.LimitQuota.CPUSeconds() {
@@ -96,25 +90,23 @@ func (g *Group) cadence(used unit.CPUTime) time.Duration {
 	return g.quiet
 }
 
-// MayBeThrottled says whether the counters are worth reading at once: a group
-// can only have been throttled in a period in which it used its whole limit, and
-// two looks a period apart see at least half of that between them.
+// MayBeThrottled reports whether the counters are worth reading at once. A group can only be throttled in a period in
+// which it used its whole limit. Two samples a period apart see at least half of that use between them.
 func (g *Group) MayBeThrottled(used unit.CPUTime) bool {
 	return g.Raised() && used.Seconds() >= g.Facts.LimitQuota.CPUSeconds()/2
 }
 
-// Raised says whether the group stands above its limit, or may: its limit may not be
-// known at the moment.
+// Raised reports whether the group is above its limit, or may be: its limit may not be known at the moment.
 func (g *Group) Raised() bool { return g.Facts.Standing > g.Facts.LimitQuota }
 
-// MustLower says whether the group stands above the ceiling that it has now, or above what the groups above leave.
+// MustLower reports whether the group's quota is above its present ceiling, or above what the groups above leave.
 func (g *Group) MustLower() bool {
 	most := max(min(g.Facts.Ceiling, g.Facts.Cap), g.Facts.Limit())
 	return most < unit.Rate(g.Facts.Standing, g.Facts.Period)
 }
 
-// Claim is the limit of the group, the last that was known where it is not known for a moment: what others may have
-// beside it stays the same.
+// Claim returns the limit of the group, or the last known limit while the limit is not known: the share of the other
+// groups then stays the same.
 func (g *Group) Claim() unit.CPUs {
 	if limit := g.Facts.Limit(); limit > 0 {
 		g.claim = limit
@@ -122,7 +114,7 @@ func (g *Group) Claim() unit.CPUs {
 	return g.claim
 }
 
-// Ceiling is the highest quota of the policy, as a rate.
+// Ceiling returns the highest quota of the policy, as a rate.
 func (g *Group) Ceiling() unit.CPUs {
 	if !g.Policy.Quota {
 		return g.Facts.Limit()
@@ -130,13 +122,13 @@ func (g *Group) Ceiling() unit.CPUs {
 	return g.Policy.Ceiling(g.Facts.Limit())
 }
 
-// Peak returns the highest use within one period, as a multiple of the limit, in the last
-// minute before the last look. Asking changes nothing.
+// Peak returns the highest use within one period, as a multiple of the limit, in the last minute before the last
+// sample. It does not change the group.
 func (g *Group) Peak() float64 { return g.peak.highest(g.Facts.At) }
 
-// KernelBurst is the kernel burst that the group shall have, in microseconds. The
-// kernel refuses a quota below the burst: where the specification names a smaller limit
-// than the group has, the burst shrinks, so that the owner can write it.
+// KernelBurst returns the desired kernel burst of the group, in microseconds. The kernel refuses a quota below the
+// burst. If the specification names a smaller limit than the group has, the burst shrinks, so that the owner can write
+// that limit.
 func (g *Group) KernelBurst() unit.Micros {
 	if g.resize.noBurst {
 		return 0
@@ -148,7 +140,7 @@ func (g *Group) KernelBurst() unit.Micros {
 	return g.Policy.KernelBurst(quota)
 }
 
-// saves is the burst that the policy gives the group, as a rate; 0 where it gives none.
+// saves returns the burst that the policy gives the group, as a rate; 0 for none.
 func (g *Group) saves() unit.CPUs {
 	if !g.Policy.Kernel || g.Facts.LimitQuota <= 0 || g.Facts.Period <= 0 || g.ForeignBurst {
 		return 0
@@ -156,7 +148,7 @@ func (g *Group) saves() unit.CPUs {
 	return unit.Rate(g.KernelBurst(), g.Facts.Period)
 }
 
-// Saves says whether the group saves in the kernel's own burst.
+// Saves reports whether the group saves in the kernel's own burst.
 func (g *Group) Saves() bool { return g.saves() > 0 }
 
 // Why explains the decided quota.
@@ -166,7 +158,7 @@ func (g *Group) Why() string {
 		d.Reason, g.Ledger.Credit, d.Capacity, d.Reserve, d.Exposure)
 }
 
-// Limited says why the group cannot get what its policy asks for, "" if it can.
+// Limited returns why the group cannot get what its policy asks for, "" if it can.
 func (g *Group) Limited(p *headroom.Pool) string {
 	switch d := g.Decision; d.Reason {
 	case credit.CreditTooSmall:
@@ -188,7 +180,7 @@ func (g *Group) Limited(p *headroom.Pool) string {
 	}
 }
 
-// PaysFor warns whose use is on the account, "" for the group's own only.
+// PaysFor returns a warning that names the others whose use is on the account, "" for none.
 func (g *Group) PaysFor() string {
 	if g.payees == "" {
 		return ""
@@ -196,5 +188,5 @@ func (g *Group) PaysFor() string {
 	return "in its pod runs without a limit, and is charged to this account: " + g.payees
 }
 
-// PaysAlone says that nothing beside the group is on its account any more.
+// PaysAlone records that the account is only the group's.
 func (g *Group) PaysAlone() { g.payees = "" }

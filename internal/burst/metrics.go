@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// Metrics of burst that are no figure of one group.
+// The metrics of burst that do not describe one group.
 const (
 	metricUse      = "node_use_ratio"
 	metricPool     = "node_pool_cpus"
@@ -14,7 +14,6 @@ const (
 	metricState    = "workload_state"
 )
 
-// metrics are those of burst.
 func metrics() []capability.Metric {
 	all := []capability.Metric{
 		{Name: metricUse, Help: "10 s mean of the shared pool's use by everything that is not offline; 0 to 1."},
@@ -28,7 +27,7 @@ func metrics() []capability.Metric {
 	return all
 }
 
-// groupMetric is a metric of a workload whose group is looked at.
+// groupMetric is a metric of a workload whose group is sampled.
 type groupMetric struct {
 	capability.Metric
 	value func(*Group, *Status) float64
@@ -68,15 +67,14 @@ func groupMetrics() []groupMetric {
 	}
 }
 
-// Measure adds what is to be measured of the node.
+// Measure adds the samples of the node.
 func (s *NodeStatus) Measure(add func(capability.Sample)) {
 	add(capability.Sample{Metric: metricUse, Value: s.UseRatio})
 	add(capability.Sample{Metric: metricPool, Value: float64(s.PoolCPUs)})
 	add(capability.Sample{Metric: metricLateness, Value: s.LatenessSeconds})
 }
 
-// Measure adds the state of a workload and, where its group is looked at, what is to be
-// measured of that.
+// Measure adds the state of a workload and, if its group is sampled, the samples of the group.
 func (g *Group) Measure(state State, looked bool, s *Status, add func(capability.Sample)) {
 	of := capability.LabelsOf(g.Name)
 	add(capability.Sample{Metric: metricState, Value: 1, Labels: append(slices.Clip(of), string(state))})

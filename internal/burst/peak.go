@@ -8,31 +8,30 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// peakSpan is the span of one slot of a peak, peakSlots how many make a minute, with the
-// one that is not full yet.
+// peakSpan is the span of one slot of a peak. peakSlots is the number of slots of a minute, and the current one.
 const (
 	peakSpan  = 5 * time.Second
 	peakSlots = int64(time.Minute/peakSpan) + 1
 )
 
-// peak keeps the use of the last minute, the highest within one period and the mean, in slots of
-// time that are used in turn, so that whoever reads it takes it from no other reader.
+// peak records the use of the last minute, the highest within one period and the mean. It uses slots of time in turn,
+// so that a reader clears nothing that another reader needs.
 type peak struct {
 	at    time.Duration
 	usage unit.CPUTime
-	slot  int64 // the number since boot of the one in use
+	slot  int64 // number since boot of the current slot
 	slots [peakSlots]span
 }
 
-// span is one slot: the highest use in it as a multiple of the limit, and the counter as it began.
+// span is one slot: the highest use in it as a multiple of the limit, and the counter at its beginning.
 type span struct {
 	ratio float64
 	at    time.Duration
 	usage unit.CPUTime
 }
 
-// add takes a reading. Use is averaged over at least a period, because a mean
-// over less would call the start of every burst a peak.
+// add records a reading. It averages the use over at least a period: a shorter mean would make the start of every burst
+// a peak.
 func (p *peak) add(at time.Duration, usage unit.CPUTime, f credit.Facts) {
 	elapsed := at - p.at
 	if p.at != 0 && elapsed < f.Period.Duration()*9/10 {
@@ -54,7 +53,7 @@ func (p *peak) add(at time.Duration, usage unit.CPUTime, f credit.Facts) {
 	p.at, p.usage = at, usage
 }
 
-// first is the oldest slot of the minute before now.
+// first returns the oldest slot of the minute before now.
 func (p *peak) first(now time.Duration) int64 {
 	return max(p.slot-peakSlots+1, int64(now/peakSpan)-peakSlots+1, 0)
 }
@@ -68,7 +67,7 @@ func (p *peak) highest(now time.Duration) float64 {
 	return ratio
 }
 
-// mean returns the mean use of the minute before now, and whether most of that was seen.
+// mean returns the mean use of the minute before now, and whether most of the minute was sampled.
 func (p *peak) mean(now time.Duration) (unit.CPUs, bool) {
 	for slot := p.first(now); slot <= p.slot; slot++ {
 		if s := p.slots[slot%peakSlots]; s.at > 0 && p.at-s.at >= time.Minute*3/4 {
@@ -78,18 +77,18 @@ func (p *peak) mean(now time.Duration) (unit.CPUs, bool) {
 	return 0, false
 }
 
-// Estimate is which limits would do for the use of the last minute, in CPUs: the smallest with which
-// burst lets it through, and the smallest without.
+// Estimate is the limits that would suffice for the use of the last minute, in CPUs: the smallest with burst, and the
+// smallest without it.
 type Estimate struct {
 	WithBurst unit.CPUs `json:"withBurstCPUs"`
 	Without   unit.CPUs `json:"withoutBurstCPUs"`
 }
 
-// spare is how much larger than its mean use a limit has to be for its credit to last.
+// spare is the factor by which a limit must exceed the mean use for its credit to last.
 const spare = 1.1
 
-// Estimate returns which limits would do for the group, nil where its use does not show it: what
-// something holds below the ceiling of its policy may need more than it uses.
+// Estimate returns the limits that would suffice for the group, nil if its use does not show them. A group that is not
+// at the ceiling of its policy may need more than it uses.
 func (g *Group) Estimate() *Estimate {
 	mean, known := g.peak.mean(g.Facts.At)
 	without := g.Facts.Limit() * unit.CPUs(g.Peak())
@@ -106,8 +105,7 @@ func (g *Group) Estimate() *Estimate {
 	return &Estimate{WithBurst: roundUp(with), Without: roundUp(without)}
 }
 
-// raisedAt says whether the group would stand at the ceiling of its policy with this limit and full
-// credit.
+// raisedAt reports whether the group would be at the ceiling of its policy with this limit and full credit.
 func (g *Group) raisedAt(limit unit.CPUs) bool {
 	f := g.Facts
 	f.LimitQuota, f.Standing = limit.Quota(f.Period), limit.Quota(f.Period)
@@ -116,7 +114,7 @@ func (g *Group) raisedAt(limit unit.CPUs) bool {
 	return d.Reason == credit.AtCeiling
 }
 
-// hundredth is to what an estimate is rounded.
+// hundredth is the unit to which an estimate is rounded up.
 const hundredth unit.CPUs = 0.01
 
 func roundUp(c unit.CPUs) unit.CPUs { return unit.CPUs(math.Ceil(float64(c)*100-1e-9) / 100) }

@@ -8,26 +8,25 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Own is the bandwidth of a group that it has without Berth, where the group limits a
-// bursting one besides that one's own: the group of its pod above it, or a copy of its
-// limit below it. It would throttle what the bursting group allows, so that it follows.
+// Own is the original bandwidth of a group that also limits a bursting group: its pod above, or a copy of its limit
+// below. The group would throttle what the bursting group allows, and therefore follows it.
 type Own struct {
 	Quota, Burst, Period unit.Micros
 }
 
-// Extra is what a group that follows must let through beyond its own, as rates.
+// Extra is what a following group must let through beyond its own bandwidth, as rates.
 type Extra struct {
-	// Quota is added to its own quota.
+	// Quota is added to the group's own quota.
 	Quota unit.CPUs
-	// Burst is the least burst that it must have.
+	// Burst is the least burst that the group must have.
 	Burst unit.CPUs
-	// Workload is on whose behalf, and Why says it in words.
+	// Workload is the name for which the group follows, and Why explains it.
 	Workload, Why string
 }
 
-// With returns the quota and the burst of the group with e. A raised quota is none that the
-// kubelet means (credit.Apart): it must not take it for its own at a resize. Its own quota
-// bounds the burst, since that is the lowest that stands.
+// With returns the quota and the burst of the group with e. A raised quota differs from every quota that the kubelet
+// would write (credit.Apart): the kubelet must not mistake it for its own at a resize. The group's own quota bounds the
+// burst, since it is the lowest quota that may be in effect.
 func (o Own) With(e Extra) (quota, burst unit.Micros) {
 	quota, burst = o.Quota, o.Burst
 	if e.Quota > 0 {
@@ -39,8 +38,8 @@ func (o Own) With(e Extra) (quota, burst unit.Micros) {
 	return quota, burst
 }
 
-// Below returns what a copy of the group's limit must let through, whose own limit is
-// this, once the group's quota is this much.
+// Below returns what a copy of the group's limit must let through. own is the limit of the copy, and quota the group's
+// new quota.
 func (g *Group) Below(own unit.CPUs, quota unit.Micros) Extra {
 	e := Extra{Burst: g.saves(), Workload: g.Name, Why: "the group above it stands above this limit"}
 	if g.Facts.LimitQuota > 0 && quota > g.Facts.LimitQuota {
@@ -49,44 +48,37 @@ func (g *Group) Below(own unit.CPUs, quota unit.Micros) Extra {
 	return e
 }
 
-// Pod is the group of a pod whose quota the kubelet made from the limits of the
-// containers in it. It would throttle a container that is raised, so it is
-// raised with it: to its own original plus, for every raised container, twice its
-// ceiling less its limit. That is a function of what stands and of nothing
-// before, so that nothing adds up over restarts.
+// Pod is the group of a pod, whose quota the kubelet computed from the limits of its containers. It would throttle a
+// raised container, so that Berth raises it too: to its original plus, for every raised container, twice the
+// container's ceiling less its limit. That depends only on the present state, so that nothing adds up over restarts.
 //
-// Once the ceiling would be what the containers can use in the mean; but the
-// periods of parent and child start at moments of their own, and a container that
-// runs at the end of one of its periods and at the start of the next has two
-// quotas in one period of the pod. What bounds the pod in the mean is its
-// containers.
+// Once the ceiling would be enough for the containers' mean use. But the periods of parent and child start at different
+// moments. A container that runs at the end of one of its periods and at the start of the next uses two quotas in one
+// period of the pod. The pod's mean use is bounded by its containers.
 //
-// Its burst is the sum of theirs: the pod saves what they save, and would throttle what
-// they saved otherwise. That is no more than its own quota, so that a container which
-// saved a whole quota, and whose period begins in the middle of the pod's, may still be
-// throttled once. Before a resize it shrinks with theirs, since the kernel refuses the
-// kubelet a quota below the burst. Its quota stays while that goes on (Group.Yield).
+// The pod's burst is the sum of its containers' bursts: the pod saves what they save, and would otherwise throttle what
+// they saved. The burst is at most the pod's own quota. A container that saved a whole quota, and whose period begins
+// in the middle of the pod's, may therefore still be throttled once. Before a resize the burst shrinks with the
+// containers' bursts, since the kernel refuses the kubelet a quota below the burst. The pod's quota stays in the
+// meantime (Group.Yield).
 //
-// A container that kubectl debug starts has no limit, although the pod has one. While
-// the pod stands raised its quota does not hold such a container to the pod's limit, so
-// that its use is charged to the containers that burst: they, and the pod
-// with them, fall back to their limits when they cannot pay. To give it the pod's limit
-// as a quota of its own was the other way. It would let the pod use its limit twice
-// over, once by the containers and once beside them, and it would write to a group that
-// the runtime and systemd write too. A charge is exact and leaves nothing to put back.
+// A container that kubectl debug starts has no limit, although the pod has one. While the pod is raised its quota does
+// not keep such a container to the pod's limit. Its use is therefore charged to the bursting containers: they, and the
+// pod with them, fall back to their limits when they cannot pay. The alternative was to give the container the pod's
+// limit as its own quota. The pod could then use its limit twice, and Berth would write to a group that the runtime and
+// systemd write too. A charge is exact and leaves nothing to restore.
 type Pod struct {
-	// Groups are the containers that burst.
+	// Groups are the bursting containers.
 	Groups []*Group
-	// Limit is the pod's own quota, and Burst the burst that stands there, as rates.
+	// Limit is the pod's own quota, and Burst the burst in effect, as rates.
 	Limit, Burst unit.CPUs
-	// unlimited names the containers without a limit, paid is until when what they used
-	// is charged.
+	// unlimited names the containers without a limit. paid is the time up to which their use is charged.
 	unlimited string
 	paid      time.Duration
 }
 
-// Raised says whether a container of the pod stands above its limit, or did before its owner
-// announced a resize that may not be over.
+// Raised reports whether a container of the pod is above its limit, or was before its owner announced a resize that may
+// not be over.
 func (p *Pod) Raised() bool {
 	for _, g := range p.Groups {
 		if g.Raised() || p.keeps(g) {
@@ -96,14 +88,14 @@ func (p *Pod) Raised() bool {
 	return false
 }
 
-// keeps says whether the pod lets a group through as when it is raised, while its owner resizes it. A container without
-// a limit would have that meanwhile.
+// keeps reports whether the pod still lets a group through as if raised, while its owner resizes it. It is false while
+// a container has no limit: that container would use the difference.
 func (p *Pod) keeps(g *Group) bool { return g.resize.keeps && p.unlimited == "" }
 
-// Saves says whether a container of the pod saves in the kernel's own burst.
+// Saves reports whether a container of the pod saves in the kernel's own burst.
 func (p *Pod) Saves() bool { return p.saves() > 0 }
 
-// saves is what the containers save together in the kernel's own burst, as a rate.
+// saves returns what the containers save together, as a rate.
 func (p *Pod) saves() unit.CPUs {
 	var sum unit.CPUs
 	for _, g := range p.Groups {
@@ -112,8 +104,7 @@ func (p *Pod) saves() unit.CPUs {
 	return sum
 }
 
-// Extra returns what the pod must let through once the quota of changing, nil for no
-// group, is this much in its period.
+// Extra returns what the pod must let through once changing has this quota in its period; changing is nil for no group.
 func (p *Pod) Extra(changing *Group, quota unit.Micros) Extra {
 	e := Extra{Burst: p.saves()}
 	for _, g := range p.Groups {
@@ -145,13 +136,13 @@ func (p *Pod) SetUnlimited(now time.Duration, names string) {
 	p.unlimited = names
 }
 
-// Unlimited says whether a container of the pod has no limit.
+// Unlimited reports whether a container of the pod has no limit.
 func (p *Pod) Unlimited() bool { return p.unlimited != "" }
 
-// Charge brings what the other containers used since the last charge, those without a limit
-// and those that do not burst, to the accounts of those that burst, in proportion to their limits: all but what the pod's own
-// limit leaves beyond the limits of its containers. So the pod as a whole keeps to its
-// limit over time, as its containers do, and at its own limit it makes no debts.
+// Charge divides the use of the other containers since the last charge among the accounts of the bursting containers,
+// in proportion to their limits. The other containers have no limit, or do not burst. Charge first subtracts what the
+// pod's own limit leaves beyond the limits of its bursting containers. So the pod as a whole keeps to its limit over
+// time, as its containers do, and at its own limit it makes no debts.
 func (p *Pod) Charge(now time.Duration, used unit.CPUTime) {
 	var limits unit.CPUs
 	for _, g := range p.Groups {
@@ -168,8 +159,7 @@ func (p *Pod) Charge(now time.Duration, used unit.CPUTime) {
 	}
 }
 
-// Expose tells the containers that burst what those without a limit can use, on this
-// many CPUs.
+// Expose tells the bursting containers what the containers without a limit can use, on this many CPUs.
 func (p *Pod) Expose(cpus int) {
 	for _, g := range p.Groups {
 		g.payees = p.unlimited

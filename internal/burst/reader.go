@@ -8,10 +8,10 @@ import (
 	"github.com/berth-project/berth/internal/credit"
 )
 
-// reader prints for people what burst reported.
+// reader prints burst's reports for people.
 type reader struct{}
 
-// Node implements capability.Reader. What the last agent knew of the node stays.
+// Node implements capability.Reader. It also prints what the last agent knew of the node.
 func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	var node NodeStatus
 	if err := r.Node.Decode(KeyNode, &node); err != nil {
@@ -45,19 +45,19 @@ func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	return view, nil
 }
 
-// quota is the quota in force in CPUs.
+// quota returns the quota in force in CPUs.
 func (s *Status) quota() float64 { return float64(s.QuotaMicros) / float64(max(s.PeriodMicros, 1)) }
 
-// decision names it, and says what it means.
+// decision returns the decision's name and meaning.
 func (s *Status) decision() string {
 	line := "decision  " + s.Decision
-	if meaning := credit.Meaning(s.Decision); meaning != "" { // a newer agent may have another one
+	if meaning := credit.Meaning(s.Decision); meaning != "" { // a newer agent may have another decision
 		line += ": " + meaning
 	}
 	return line
 }
 
-// lines are the explanation, one fact each.
+// lines returns the explanation, one fact each.
 func (s *Status) lines(node NodeStatus) []string {
 	lines := []string{
 		fmt.Sprintf("limit     %.4g CPUs; the quota stands at %.4g CPUs (%d us in every %d us)",

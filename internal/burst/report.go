@@ -11,14 +11,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// KeyNode is the key of the NodeStatus in the checkpoint and in the JSON of status, name
-// that of a workload's Status.
+// KeyNode is the key of the NodeStatus in the checkpoint and in the JSON of status; name is the key of a workload's
+// Status.
 const (
 	KeyNode = "node"
 	name    = "burst"
 )
 
-// Info is what is known of burst without an agent.
+// Info returns the description of burst, without an agent.
 func Info() capability.Info {
 	return capability.Info{
 		Name:    name,
@@ -34,15 +34,13 @@ func Info() capability.Info {
 	}
 }
 
-// Status is what burst reports of one group. CPUs are CPU-seconds per
-// second; times in the names' units.
+// Status is burst's report of one group. CPUs are CPU-seconds per second; times have the unit in their names.
 type Status struct {
 	LimitCPUs    unit.CPUs   `json:"limitCPUs"`
 	QuotaMicros  unit.Micros `json:"quotaMicros"`
 	PeriodMicros unit.Micros `json:"periodMicros"`
 	KernelBurst  unit.Micros `json:"kernelBurstMicros"`
-	// KernelSupport says whether this kernel has a burst of its own: supported or
-	// unsupported.
+	// KernelSupport is supported if this kernel has a burst of its own, otherwise unsupported.
 	KernelSupport   string          `json:"kernelBurstSupport"`
 	CeilingCPUs     unit.CPUs       `json:"ceilingCPUs"`
 	CreditSeconds   unit.CPUSeconds `json:"creditCPUSeconds"`
@@ -50,36 +48,37 @@ type Status struct {
 	ReserveSeconds  unit.CPUSeconds `json:"reserveCPUSeconds"`
 	ExposureSeconds unit.CPUSeconds `json:"exposureCPUSeconds"`
 	Decision        string          `json:"decision"`
-	// QuotaMoves says that the policy moves the quota, and not the kernel's burst alone.
+	// QuotaMoves is true if the policy moves the quota, and not the kernel's burst alone.
 	QuotaMoves bool `json:"quotaMoves,omitempty"`
-	// Limited names why the quota cannot rise to the policy's ceiling, if so.
+	// Limited is why the quota cannot rise to the policy's ceiling, "" if it can.
 	Limited string `json:"limited,omitempty"`
-	// CapGroup is the ancestor that leaves the least beside the limits of others below it, if one binds.
+	// CapGroup is the ancestor that, after the limits of other groups below it, leaves the least, if any ancestor
+	// binds.
 	CapGroup string `json:"capGroup,omitempty"`
-	// Throttled and Periods are the group's own; AncestorThrottled is summed over
-	// the path above, since an ancestor's quota throttles the group as well.
+	// Throttled and Periods are the group's own. AncestorThrottled is summed over the path above, since an ancestor's
+	// quota throttles the group as well.
 	Periods           uint64 `json:"periods"`
 	Throttled         uint64 `json:"throttledPeriods"`
 	AncestorThrottled uint64 `json:"ancestorThrottledPeriods"`
 	Writes            uint64 `json:"writes"`
-	// Estimate is which limits would do for what the group uses, nil where that is not known.
+	// Estimate is the limits that would suffice for the group's use, nil if they are not known.
 	Estimate *Estimate `json:"estimate,omitempty"`
 	// Refused counts the writes that were refused or did not take effect.
 	Refused uint64 `json:"-"`
 }
 
-// NodeStatus is what burst reports of the node: the state of the node guard.
+// NodeStatus is burst's report of the node: the state of the node guard.
 type NodeStatus struct {
-	// UseRatio is the 10 s mean of the CPU used by everything neither offline nor
-	// pinned, over the CPUs of the shared pool; 0..1.
+	// UseRatio is the 10 s mean of the CPU use of everything neither offline nor pinned, over the CPUs of the shared
+	// pool; 0..1.
 	UseRatio  float64 `json:"useRatio"`
 	Threshold float64 `json:"threshold"`
 	PoolCPUs  int     `json:"poolCPUs"`
-	// LatenessSeconds is the largest lateness of a look since the agent started.
+	// LatenessSeconds is the largest lateness of a sample since the agent started.
 	LatenessSeconds float64 `json:"latenessSeconds"`
 }
 
-// Status is what the law reports of the group. What is counted of it the caller adds.
+// Status returns the law's report of the group. The caller adds the counters.
 func (g *Group) Status() Status {
 	support := "unsupported"
 	if g.Facts.HasBurst {
@@ -103,7 +102,7 @@ func (g *Group) Status() Status {
 	}
 }
 
-// Quota is the same of a workload for whoever draws it.
+// Quota returns the status in the form for drawing.
 func (s *Status) Quota(workload string) capability.Quota {
 	return capability.Quota{
 		Workload: workload, Limit: float64(finite(s.LimitCPUs)), Now: float64(finite(unit.Rate(s.QuotaMicros, s.PeriodMicros))),
@@ -112,8 +111,7 @@ func (s *Status) Quota(workload string) capability.Quota {
 	}
 }
 
-// Moment is the same with what the group used, as the last look found it. What is counted of the
-// group the caller adds.
+// Moment returns the group's status for drawing, with its use at the last sample. The caller adds the counters.
 func (g *Group) Moment(workload string) capability.Moment {
 	f := &g.Facts
 	return capability.Moment{
@@ -125,7 +123,7 @@ func (g *Group) Moment(workload string) capability.Moment {
 	}
 }
 
-// NodeStatusOf is what the node guard reports, and how late a look came at most.
+// NodeStatusOf returns the report of the node guard; latest is the largest lateness of a sample.
 func NodeStatusOf(p *headroom.Pool, latest time.Duration) NodeStatus {
 	s := NodeStatus{Threshold: p.Threshold, PoolCPUs: p.CPUs, LatenessSeconds: latest.Seconds()}
 	if use := p.Use(); !math.IsNaN(use) {

@@ -2,12 +2,12 @@ package burst
 
 import "github.com/berth-project/berth/internal/capability"
 
-// State is where one workload stands. A workload is in exactly one state.
+// State is the state of one workload. A workload is in exactly one state.
 type State = capability.State
 
 // The states of a workload.
 const (
-	// StateActive: the group is looked at and its quota moves.
+	// StateActive: the group is sampled and its quota moves.
 	StateActive State = "Active"
 	// StateOff: the policy is none; nothing is written.
 	StateOff = capability.StateOff

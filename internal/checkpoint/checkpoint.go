@@ -1,5 +1,5 @@
-// Package checkpoint is the file in which an agent keeps what survives its restart. The agent
-// replaces it as a whole; commands read it at any time.
+// Package checkpoint reads and writes the file in which an agent saves state across a restart. The agent replaces the
+// whole file; commands read it at any time.
 package checkpoint
 
 import (
@@ -15,27 +15,26 @@ import (
 // File is the checkpoint's name in stateDir.
 const File = "checkpoint.json"
 
-// Checkpoint is what survives an agent's restart, and what status prints where no agent
-// answers. It may be deleted at any time; then every capability starts anew.
+// Checkpoint is the state that survives an agent's restart. Status prints it if no agent answers. It may be deleted at
+// any time; then every capability starts without its state.
 type Checkpoint struct {
 	Version string    `json:"version"`
 	PID     int       `json:"pid"`
 	BootID  string    `json:"bootID"`
 	Written time.Time `json:"written"`
-	// Clock is the same moment by the agent's clock, which counts from boot and which nobody sets; 0 where an
-	// older agent wrote it.
+	// Clock is the same moment by the agent's clock, which counts from boot and which nobody can set; 0 if an older
+	// agent wrote it.
 	Clock time.Duration `json:"clock,omitempty"`
-	// Workloads in the order of their names, as the key workloads of the JSON.
+	// Workloads are sorted by name, under the key workloads of the JSON.
 	Workloads []view.Status `json:"-"`
-	// Problems are documents that do not count as written, in words.
+	// Problems describe documents that do not take effect as written.
 	Problems []string `json:"problems,omitempty"`
-	// Sections are what the capabilities report of the node and what they remember,
-	// beside the other keys of the JSON.
+	// Sections are the capabilities' reports on the node and their saved state, beside the other keys of the JSON.
 	Sections capability.Sections `json:"-"`
 }
 
-// Load reads the checkpoint of stateDir. A missing one is the zero Checkpoint and no error: it
-// is a cache. Safe while an agent runs.
+// Load reads the checkpoint of stateDir. A missing file is the zero Checkpoint and no error: it is a cache. Load is
+// safe while an agent runs.
 func Load(stateDir string) (Checkpoint, error) {
 	var cp Checkpoint
 	if err := statedir.Load(stateDir, File, &cp); err != nil {
@@ -46,14 +45,13 @@ func Load(stateDir string) (Checkpoint, error) {
 
 // Save replaces the checkpoint of stateDir.
 func (cp Checkpoint) Save(stateDir string) error {
-	data, err := cp.MarshalJSON() // json.Marshal would go over all of it once more
+	data, err := cp.MarshalJSON() // json.Marshal would process it again
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", File, err)
 	}
 	return statedir.Replace(stateDir, File, data)
 }
 
-// keyWorkloads is the key of the workloads in a checkpoint.
 const keyWorkloads = "workloads"
 
 // ownKeys are the fields of a Checkpoint without the sections.
@@ -62,7 +60,7 @@ type ownKeys Checkpoint
 // MarshalJSON implements json.Marshaler.
 func (cp Checkpoint) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
-	out.Grow(len(cp.Workloads) << 10) // one is not quite as long
+	out.Grow(len(cp.Workloads) << 10) // a workload has a little less than 1 KiB
 	err := capability.Joined{ownKeys(cp), list(cp.Workloads), cp.Sections}.Write(&out)
 	return out.Bytes(), err
 }
@@ -85,8 +83,7 @@ func (l list) Write(to *bytes.Buffer) error {
 	return nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It keeps sections of capabilities that this
-// version does not know.
+// UnmarshalJSON implements json.Unmarshaler. It retains sections of capabilities that this version does not know.
 func (cp *Checkpoint) UnmarshalJSON(data []byte) (err error) {
 	if cp.Sections, err = capability.Split(data, (*ownKeys)(cp)); err != nil {
 		return err
@@ -96,7 +93,7 @@ func (cp *Checkpoint) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// View is the node as a checkpoint has it, which is not all of a View.
+// View returns the node as far as the checkpoint has it, which is not all of a View.
 func (cp Checkpoint) View() *view.View {
 	return view.Of(view.Facts{
 		Version: cp.Version, At: cp.Written,

@@ -24,14 +24,13 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// configFlag adds --config, which agent, status, explain and rollback share.
+// configFlag adds --config, which several commands share.
 func configFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "config", manifest.DefaultConfigPath, "the agent's file")
 }
 
-// loadState reads the agent's file for a command that only needs to know where
-// the state is. Without --config and without a file the defaults hold: what was
-// changed must be found again also after the file was deleted.
+// loadState reads the agent's file for a command that only needs its state directory. Without --config and without a
+// file it uses the defaults, so that changes can be found after the file was deleted.
 func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 	cfg, isThere, err := findState(cmd, path)
 	if !isThere {
@@ -40,13 +39,13 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 	return cfg, err
 }
 
-// sayElsewhere says where a command looks without the agent's file.
+// sayElsewhere prints where a command reads state without the agent's file.
 func sayElsewhere(cmd *cobra.Command, path, stateDir string) {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, stateDir)
 }
 
-// whereChanged is the state directory of a command that puts back. A slip in the agent's file keeps
-// nothing from going back as long as the file names the directory: the command says where it looks then.
+// whereChanged returns the state directory for a command that restores values. It tolerates an error in the agent's
+// file as long as the file names the directory, which the command then prints.
 func whereChanged(cmd *cobra.Command, path string) (stateDir string, isThere bool, err error) {
 	cfg, isThere, err := findState(cmd, path)
 	if !errors.Is(err, v1alpha1.ErrInvalid) || errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +59,7 @@ func whereChanged(cmd *cobra.Command, path string) (stateDir string, isThere boo
 	return stateDir, true, nil
 }
 
-// findState is loadState for a command that prints nothing of its own.
+// findState is loadState without output.
 func findState(cmd *cobra.Command, path string) (cfg v1alpha1.AgentConfig, isThere bool, err error) {
 	cfg, err = manifest.LoadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config") {
@@ -111,7 +110,7 @@ and bursts that are above the limits.`,
 	return cmd
 }
 
-// printConfig prints the agent's file with its comments, or as JSON without.
+// printConfig prints the agent's file with its comments, or as JSON without them.
 func (g *globals) printConfig(w io.Writer) error {
 	format, err := g.format("yaml", "json")
 	if err != nil {
@@ -133,12 +132,11 @@ func (g *globals) printConfig(w io.Writer) error {
 	return encode(w, format, json.RawMessage(document))
 }
 
-// healthLimit is how long the agent may take to say that it is well.
+// healthLimit is how long the agent may take to report its health.
 const healthLimit = 5 * time.Second
 
-// checkAgent asks the agent over its socket: its address may be another program's. With
-// a state directory the file does not count: a running agent goes on with the last good
-// one, and must not be ended for what is wrong in a newer one.
+// checkAgent asks the agent over its socket, because another program may have its address. With a state directory it
+// ignores the file. A running agent continues with the last good file, and an error in a newer file must not end it.
 func checkAgent(cmd *cobra.Command, config, stateDir string) error {
 	if stateDir == "" {
 		cfg, err := loadState(cmd, config)
@@ -150,7 +148,7 @@ func checkAgent(cmd *cobra.Command, config, stateDir string) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), healthLimit)
 	defer cancel()
 	err := window.CheckHealth(ctx, stateDir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) { // no socket, or one that an ended agent left
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) { // no socket, or the socket of an agent that ended
 		return errNoAgent
 	}
 	return err
@@ -201,17 +199,15 @@ func runAgent(cmd *cobra.Command, g *globals, f agentFlags) error {
 	})
 }
 
-// bootClock counts from boot, so that ledgers survive a restart of the agent,
-// and reads the time without a system call.
+// bootClock counts from boot, so that ledgers survive a restart of the agent. It reads the time without a system call.
 func bootClock() func() time.Duration {
 	base, start := kernel.Monotonic(), time.Now()
 	return func() time.Duration { return base + time.Since(start) }
 }
 
-// threads is how many CPUs the agent uses at once. One goroutine does the work: a second thread
-// would only be woken to find nothing to do, and each wake-up costs more than a look. In a cluster
-// another one decodes what the API server says while the container runtime waits for an answer;
-// of more, the agent of a large node would wake one after the other.
+// threads returns how many CPUs the agent uses at once. One goroutine does the work; a second thread would only wake up
+// for nothing. In a cluster a second thread decodes answers of the API server while the container runtime waits for the
+// agent. With more threads, the agent of a large node would wake them one after the other.
 func threads(cluster bool) int {
 	if cluster {
 		return min(2, runtime.GOMAXPROCS(0))

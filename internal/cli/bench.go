@@ -37,7 +37,7 @@ func thresholdFlag(flags *pflag.FlagSet, threshold *int) {
 		"the agent's sharePoolThresholdPercent; 100 also raises quotas on a busy machine")
 }
 
-// checkThreshold refuses what the agent would refuse, before anything starts.
+// checkThreshold refuses values that the agent would refuse, before anything starts.
 func checkThreshold(threshold int) error {
 	if threshold < 0 || threshold > 100 {
 		return usageError(fmt.Errorf("--share-pool-threshold %d: allowed: 0..100", threshold))
@@ -45,11 +45,10 @@ func checkThreshold(threshold int) error {
 	return nil
 }
 
-// defaultSettle is how long another agent gets to find the groups of a node.
+// defaultSettle is how long another agent has to find the groups of a node.
 const defaultSettle = 10 * time.Second
 
-// benchBurstFlags are the flags of bench burst whose default depends on
-// --quick: zero means not given.
+// benchBurstFlags are the flags of bench burst. Zero means not given if the default depends on --quick.
 type benchBurstFlags struct {
 	options   bench.BurstOptions
 	limit     float64
@@ -110,7 +109,7 @@ the same arrivals: about ten arms a repetition.`,
 	return cmd
 }
 
-// coresSaved searches for limits and shows them.
+// coresSaved searches for limits and prints them.
 func coresSaved(ctx context.Context, cmd *cobra.Command, format string, o bench.BurstOptions) error {
 	report, err := bench.RunCoresSaved(ctx, o)
 	if err != nil {
@@ -141,13 +140,12 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.saved, "cores-saved", false, "search for the smallest sufficient limits, instead of comparing arms at one limit")
 }
 
-// checkGiven refuses 0 where it was given and does not stand for not given, and arms
-// that cannot be.
+// checkGiven refuses an explicit 0, and arms that do not exist.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
 	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms), f.checkSaved(cmd))
 }
 
-// checkSaved refuses with --cores-saved what it has no use for.
+// checkSaved refuses flags that have no effect with --cores-saved.
 func (f *benchBurstFlags) checkSaved(cmd *cobra.Command) error {
 	if !f.saved {
 		return nil
@@ -155,7 +153,7 @@ func (f *benchBurstFlags) checkSaved(cmd *cobra.Command) error {
 	return refuseFlags(cmd, "not allowed with --cores-saved", "limit", "arms", "no-abusers", "abuser-duration", "peer-command", "peer-settle")
 }
 
-// checkRuns is checkGiven for --reps and --duration.
+// checkRuns checks --reps and --duration.
 func checkRuns(cmd *cobra.Command, reps int, duration time.Duration) error {
 	var errs []error
 	if cmd.Flags().Changed("reps") && (reps < 1 || reps > 100) {
@@ -196,7 +194,7 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	return o, nil
 }
 
-// checkArms refuses arms that there are not, and none to compare with.
+// checkArms refuses unknown arms, and a list without the arm of the comparison.
 func checkArms(arms []string) error {
 	for _, name := range arms {
 		if !slices.Contains(bench.AllArmNames(), name) {
@@ -209,8 +207,7 @@ func checkArms(arms []string) error {
 	return nil
 }
 
-// fill sets what was not given, by --quick, and returns the seconds of the
-// abusers' credit.
+// fill sets flags that were not given, depending on --quick. It returns the seconds of the abusers' credit.
 func (f *benchBurstFlags) fill(o *bench.BurstOptions) (credit int) {
 	reps, duration, abuse, credit := 10, time.Minute, time.Minute, 10
 	if o.Quick {
@@ -272,11 +269,10 @@ func checkGroups(groups []int) error {
 	return nil
 }
 
-// placed is what runs once there is a place to make groups in.
+// placed is the function that withPlace calls.
 type placed func(context.Context, *hostfs.Root, *demo.Home, bench.Machine) error
 
-// withPlace calls f with a home where groups can be made and the facts of
-// the machine, and gives the home up afterwards.
+// withPlace calls f with a home for groups and the facts of the machine, and closes the home afterwards.
 func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
 	if g.Root != "/" {
 		return usageError(fmt.Errorf("--root %s: %s changes the live host; allowed: /", g.Root, cmd.CommandPath()))
@@ -302,7 +298,7 @@ func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
 	return f(cmd.Context(), root, home, machine)
 }
 
-// unsupported marks a missing privilege or kernel feature as such.
+// unsupported marks the error of a missing privilege or kernel feature.
 func unsupported(err error) error {
 	if isAny(err, []error{demo.ErrUnsupported}) {
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
@@ -310,8 +306,7 @@ func unsupported(err error) error {
 	return err
 }
 
-// progressTo returns a function that shows one line of progress on w when w
-// is a terminal, and nothing otherwise.
+// progressTo returns a function that writes lines of progress to w if w is a terminal, and nothing otherwise.
 func progressTo(w io.Writer) func(string) {
 	file, ok := w.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(file.Fd())) {

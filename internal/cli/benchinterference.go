@@ -37,7 +37,7 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 			if err != nil {
 				return err
 			}
-			trial := o // what is wrong with the flags is said before anything is made
+			trial := o // report wrong flags before anything is made
 			trial.Machine.CPUs = 1
 			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Duration), fillInterference(&trial)); err != nil {
 				return err
@@ -71,7 +71,7 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 // mostVictimRate bounds the default rate on a large machine.
 const mostVictimRate = 2000
 
-// fillInterference sets what was not given, by --quick, and refuses what cannot be.
+// fillInterference sets flags that were not given, depending on --quick, and refuses bad values.
 func fillInterference(o *bench.InterferenceOptions) error {
 	reps, duration := 5, 15*time.Second
 	if o.Quick {

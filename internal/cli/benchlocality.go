@@ -72,7 +72,7 @@ emulated the mechanism is verified, the benefit is not measured.`,
 	return cmd
 }
 
-// fillLocality sets what was not given, by --quick, and refuses what cannot be.
+// fillLocality sets flags that were not given, depending on --quick, and refuses bad values.
 func fillLocality(given *pflag.FlagSet, o *bench.LocalityOptions) error {
 	reps, limited, mib, keys, requests := 5, 10*time.Second, 1024, 1_000_000, 2_000_000
 	if o.Quick {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// benchPlaceFlags are the flags of bench place; what was not given depends on --quick.
+// benchPlaceFlags are the flags of bench place; some defaults depend on --quick.
 type benchPlaceFlags struct {
 	given      *pflag.FlagSet
 	options    bench.PlaceOptions
@@ -83,15 +83,14 @@ func (f *benchPlaceFlags) resolve() (bench.PlaceOptions, error) {
 	return o, nil
 }
 
-// fillIn sets a number whose flag was not given. A 0 that was given stays, and is refused
-// like any other bad value.
+// fillIn sets a number whose flag was not given. An explicit 0 remains, and is refused like any other bad value.
 func fillIn(given *pflag.FlagSet, name string, number *int, otherwise int) {
 	if !given.Changed(name) {
 		*number = otherwise
 	}
 }
 
-// placeMachine reads a machine under the name of its file.
+// placeMachine reads a machine and names it after its file.
 func placeMachine(file string) (bench.PlaceMachine, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -105,9 +104,8 @@ func placeMachine(file string) (bench.PlaceMachine, error) {
 	return bench.PlaceMachine{Name: fmt.Sprintf("%s (%d CPUs)", name, t.Online.Size()), Topology: t}, nil
 }
 
-// benchmark is the run of a command that measures without making groups, and
-// prints a report. One that ended early may have a report of what it finished
-// and an error.
+// benchmark returns the run function of a command that measures without making groups and prints a report. A run that
+// ended early may return both a partial report and an error.
 func benchmark[O, R any](
 	g *globals, resolve func() (O, error),
 	run func(context.Context, O, bench.Machine, func(string)) (*R, error), table func(io.Writer, *R) error,
@@ -136,7 +134,7 @@ func benchmark[O, R any](
 	}
 }
 
-// benchMachine describes this machine for a benchmark that makes no groups.
+// benchMachine describes this machine for a benchmark without groups.
 func (g *globals) benchMachine(cmd *cobra.Command) (bench.Machine, error) {
 	if g.Root != "/" {
 		return bench.Machine{}, usageError(fmt.Errorf("--root %s: %s measures on the live host; allowed: /", g.Root, cmd.CommandPath()))

@@ -11,8 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// benchScheduleFlags are the flags of bench schedule; zero means not given
-// where the default depends on --quick.
+// benchScheduleFlags are the flags of bench schedule. Zero means not given if the default depends on --quick.
 type benchScheduleFlags struct {
 	given    *pflag.FlagSet
 	options  bench.ScheduleOptions
@@ -82,7 +81,7 @@ func (f *benchScheduleFlags) check(o bench.ScheduleOptions) error {
 		if n < 1 || n > 20_000 {
 			errs = append(errs, usageError(fmt.Errorf("--nodes %d: allowed: 1..20000", n)))
 		}
-		// Only half of the CPUs, so that every pod fits wherever it goes.
+		// Only half of the CPUs, so that every pod fits on any node.
 		if most := n * 32; o.Pods < 10 || o.Pods > most {
 			errs = append(errs, usageError(fmt.Errorf("--pods %d: allowed: 10..%d on %d nodes", o.Pods, most, n)))
 		}

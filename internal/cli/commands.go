@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands lists what berth can do, in the order that help shows it.
+// commands lists the commands of berth in the order of the help.
 func commands(g *globals) []*cobra.Command {
 	if g.program.plugin() {
 		return append(clusterCommands(g), hidden(hostCommands(g))...)
@@ -23,8 +23,7 @@ func commands(g *globals) []*cobra.Command {
 	}, hostCommands(g)...)
 }
 
-// clusterCommands are those of the plugin of kubectl. Five of them ask the cluster for what
-// they ask of the host elsewhere.
+// clusterCommands are the commands of the kubectl plugin. Five of them read the cluster where berth reads the host.
 func clusterCommands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newNodeMachineCommand(g),
@@ -40,7 +39,7 @@ func clusterCommands(g *globals) []*cobra.Command {
 	}
 }
 
-// hostCommands work on the host that they run on, and on nothing else.
+// hostCommands are the commands that work only on the host that runs them.
 func hostCommands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newTuneCommand(g),
@@ -55,7 +54,7 @@ func hostCommands(g *globals) []*cobra.Command {
 	}
 }
 
-// hidden leaves commands out of the help; they work all the same.
+// hidden hides commands from the help; they still work.
 func hidden(all []*cobra.Command) []*cobra.Command {
 	for _, cmd := range all {
 		cmd.Hidden = true

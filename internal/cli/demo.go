@@ -18,7 +18,7 @@ import (
 
 const (
 	demoRounds = 3
-	// demoMost keeps the whole demonstration below two minutes.
+	// demoMost limits the whole demonstration to less than two minutes.
 	demoMost = 105 * time.Second
 )
 

@@ -25,7 +25,7 @@ const (
 	minInterval      = 100 * time.Millisecond
 	maxInterval      = 10 * time.Minute
 	standardInterval = 5 * time.Second
-	quietInterval    = 2 * time.Second // progress is shown of a longer one
+	quietInterval    = 2 * time.Second // longer intervals show progress
 )
 
 // doctorOptions are the flags of berth doctor.
@@ -81,7 +81,7 @@ command lines, environment or host names; --root reads such a file.`,
 	return cmd
 }
 
-// check refuses flags that are out of range or do not go together.
+// check refuses flags that are out of range or conflict.
 func (o doctorOptions) check(cmd *cobra.Command, root string) error {
 	switch {
 	case o.interval < minInterval || o.interval > maxInterval:
@@ -96,7 +96,7 @@ func (o doctorOptions) check(cmd *cobra.Command, root string) error {
 	return nil
 }
 
-// samples reads the host twice, or what --root names: a bundle has two samples too.
+// samples reads the host twice, or reads both samples from the bundle that --root names.
 func (g *globals) samples(cmd *cobra.Command, interval time.Duration, config string) (before, now *doctor.Sample, err error) {
 	root, closed, err := g.openReading()
 	if err != nil {
@@ -135,8 +135,8 @@ func (g *globals) sampleError(err error) error {
 	return g.machineError(err)
 }
 
-// managedFiles are the kernel files that a host profile set, by its journal. Why one that is
-// there cannot be read, the check says.
+// managedFiles returns the kernel files that a host profile set, from its journal. If the journal is unreadable, the
+// check reports the error.
 func managedFiles(stateDir string) (all []doctor.Managed, err error) {
 	snapshot, err := journal.Load(path.Join(stateDir, tuner.Subdir), driver.Values())
 	switch {
@@ -170,7 +170,7 @@ func printFindings(w io.Writer, r doctor.Report) error {
 	return err //nolint:wrapcheck // the only thing that was done
 }
 
-// labelled is a text beside its label, in lines that fit the screen.
+// labelled formats a text next to its label, in lines that fit the screen.
 func labelled(label, text string, width int) string {
 	const beside = 11
 	var b strings.Builder
@@ -181,7 +181,7 @@ func labelled(label, text string, width int) string {
 	return b.String()
 }
 
-// verdictOf says how bad it is.
+// verdictOf summarizes the severity of the findings.
 func verdictOf(r doctor.Report) string {
 	counts := map[doctor.Severity]int{}
 	for _, f := range r.Findings {
@@ -220,7 +220,7 @@ func findingParts(f doctor.Finding) [][2]string {
 	return parts
 }
 
-// skippedLines has a line for each reason.
+// skippedLines returns one line for each reason.
 func skippedLines(all []doctor.Skipped) []string {
 	var reasons []string
 	codes := map[string][]string{}

@@ -33,15 +33,15 @@ const (
 var (
 	// ErrUsage is a bad flag, argument or combination of them.
 	ErrUsage = errors.New("bad usage")
-	// ErrUnsupported is a kernel, node or privilege that a command needs and lacks.
+	// ErrUnsupported is a kernel, node or privilege that a command needs but does not have.
 	ErrUnsupported = errors.New("not supported here")
-	// ErrDiffers is a host that is not as it was left, or that a live agent holds.
+	// ErrDiffers is a host whose values differ from what Berth left, or that a live agent holds.
 	ErrDiffers = errors.New("the host differs")
-	// ErrHeld is something of the host that a workload has exclusively.
+	// ErrHeld is a resource that another workload has exclusively.
 	ErrHeld = errors.New("held by another workload")
 )
 
-// exitCode maps an error's class to the code that scripts rely on.
+// exitCode returns the documented exit code for an error's class.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -52,7 +52,7 @@ func exitCode(err error) int {
 		return exitUnsupported
 	case isAny(err, differsClasses()):
 		return exitDiffers
-	case errors.Is(err, fs.ErrPermission): // EACCES, EPERM: lacks a privilege; the error names the file
+	case errors.Is(err, fs.ErrPermission): // EACCES, EPERM: a missing privilege; the error names the file
 		return exitUnsupported
 	default:
 		return exitFailed

@@ -21,9 +21,9 @@ import (
 type explanation struct {
 	Workload view.Status
 	Applied  []applied
-	// views are what the capabilities say of it, in their order.
+	// views are the capabilities' statements about the workload, in their order.
 	views []capability.WorkloadView
-	// programs are what its processes run, nil where its quota does not move.
+	// programs are the programs of the workload's processes, nil if its quota does not move.
 	programs *program.Found
 }
 
@@ -43,7 +43,7 @@ func (x explanation) MarshalJSON() ([]byte, error) {
 	return all.MarshalJSON()
 }
 
-// explainNames completes the name of a pod, where no workload of this host can be meant.
+// explainNames completes pod names if the argument cannot be a workload of this host.
 func (k *kubeFlags) explainNames(cmd *cobra.Command, plugin bool, args []string, begun string) (names []string, done bool) {
 	switch {
 	case len(args) == 1 && isPodKind(args[0]):
@@ -112,7 +112,7 @@ program is called kubectl-berth, "kubectl berth explain pod/NAME" does the same.
 	return cmd
 }
 
-// explain is what the agent, the files and the host say of a workload.
+// explain combines what the agent, the files and the host say about a workload.
 func (g *globals) explain(cmd *cobra.Command, config, name string) (explanation, error) {
 	s, err := readStatus(cmd, g, config)
 	if err != nil {
@@ -124,14 +124,14 @@ func (g *globals) explain(cmd *cobra.Command, config, name string) (explanation,
 		return x, usageError(fmt.Errorf("workload %q does not count: %w", name, broken))
 	case err != nil:
 		return x, err
-	case broken != nil: // it counts as its file was before
+	case broken != nil: // its previous version is in effect
 		x.Workload.Warnings = append(x.Workload.Warnings, broken.Error())
 	}
 	x.programs = g.programs(cmd.Context(), x)
 	return x, nil
 }
 
-// explainArgs takes the name of a workload, or a pod in either form.
+// explainArgs accepts the name of a workload, or a pod in either form.
 func explainArgs(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 && (len(args) != 2 || !isPodKind(args[0])) {
 		return usageError(fmt.Errorf("%s takes one workload name or pod/NAME, got %d arguments", cmd.CommandPath(), len(args)))
@@ -146,7 +146,7 @@ func explainArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// explain picks one workload out of the status.
+// explain returns the explanation of one workload of the status.
 func (s status) explain(name string) (explanation, error) {
 	if !s.Agent.Alive {
 		return explanation{}, errNoAgent
@@ -166,8 +166,8 @@ func (s status) explain(name string) (explanation, error) {
 	return explanation{}, usageError(fmt.Errorf("workload %q is not known: allowed: %s", name, strings.Join(s.names(), ", ")))
 }
 
-// inFiles is what is wrong with the document of a workload, nil where it can be read: of one that
-// cannot, the name of the file may be all that there is.
+// inFiles returns what is wrong with the document of a workload, nil if it is readable. Only the file name may identify
+// an unreadable document.
 func inFiles(cfg v1alpha1.AgentConfig, config, name string) error {
 	if cfg.WorkloadDir == "" {
 		return nil
@@ -185,7 +185,7 @@ func inFiles(cfg v1alpha1.AgentConfig, config, name string) error {
 	return nil
 }
 
-// names are those of the workloads that the agent knows.
+// names returns the names of the agent's workloads.
 func (s status) names() []string {
 	names := make([]string, 0, len(s.Workloads))
 	for _, w := range s.Workloads {
@@ -194,7 +194,7 @@ func (s status) names() []string {
 	return names
 }
 
-// text is the explanation in sentences, one fact a line.
+// text formats the explanation in sentences, one fact per line.
 func (x explanation) text() string {
 	var b strings.Builder
 	w := x.Workload
@@ -217,7 +217,7 @@ func (x explanation) text() string {
 	for _, a := range x.Applied {
 		label := "wrote"
 		if a.Group != w.Group {
-			label = "for it" // other groups, such as those that made room
+			label = "for it" // other groups, such as groups that made room
 		}
 		fmt.Fprintf(&b, "  %-9s %s: original %q, now %q (%s); writes: %d since %s\n            first reason: %s\n",
 			label, where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)

@@ -27,36 +27,36 @@ var (
 	errNoCluster = errors.New("no cluster is configured: allowed: --kubeconfig FILE, or the variable KUBECONFIG")
 )
 
-// kubeFlags say which cluster is asked.
+// kubeFlags select the cluster.
 type kubeFlags struct {
 	kubeconfig string
 	context    string
 	namespace  string
 }
 
-// register adds the flags of a command that may be about a pod.
+// register adds the flags of a command that can be about a pod.
 func (k *kubeFlags) register(cmd *cobra.Command) {
 	k.add(cmd, "for a pod: ")
 	cmd.Flags().StringVarP(&k.namespace, "namespace", "n", "", "for a pod: its namespace (default: that of the context)")
-	_ = cmd.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("namespace", cobra.NoFileCompletions) // fails only for an unknown flag
 }
 
-// registerCluster adds those of a command that always asks a cluster.
+// registerCluster adds the flags of a command that always asks a cluster.
 func (k *kubeFlags) registerCluster(cmd *cobra.Command) { k.add(cmd, "") }
 
 func (k *kubeFlags) add(cmd *cobra.Command, when string) {
 	fs := cmd.Flags()
 	fs.StringVar(&k.kubeconfig, "kubeconfig", "", when+"how to reach the cluster, a `FILE` (default: $KUBECONFIG, else ~/.kube/config)")
 	fs.StringVar(&k.context, "context", "", when+"the context in that file")
-	_ = cmd.RegisterFlagCompletionFunc("context", cobra.NoFileCompletions) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("context", cobra.NoFileCompletions) // fails only for an unknown flag
 }
 
-// chosen says whether the user names a cluster.
+// chosen reports whether the user selected a cluster.
 func (*kubeFlags) chosen(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("kubeconfig") || cmd.Flags().Changed("context")
 }
 
-// nodeAtMost takes the name of a node, or nothing.
+// nodeAtMost accepts at most one argument, the name of a node.
 func nodeAtMost(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usageError(fmt.Errorf("%q: allowed: the name of one node", args))
@@ -70,7 +70,7 @@ func nodeAtMost(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// podArgument is the NAME of "pod/NAME" or "pod NAME".
+// podArgument returns the NAME of "pod/NAME" or "pod NAME".
 func podArgument(args []string) (string, bool) {
 	kind, name, slash := strings.Cut(args[0], "/")
 	if len(args) > 1 {
@@ -100,7 +100,7 @@ func (k *kubeFlags) explainPod(cmd *cobra.Command, g *globals, name string) erro
 	})
 }
 
-// check looks at the names before the cluster is asked.
+// check validates the names before the cluster is asked.
 func (k *kubeFlags) check(name string) error {
 	if name == "" {
 		return usageError(errNoPodName)
@@ -114,7 +114,7 @@ func (k *kubeFlags) check(name string) error {
 	return nil
 }
 
-// noCluster says where a cluster would have been configured.
+// noCluster returns an error with the places of a cluster configuration.
 func noCluster(rules *clientcmd.ClientConfigLoadingRules) error {
 	var places []string
 	for _, file := range rules.GetLoadingPrecedence() {
@@ -126,7 +126,7 @@ func noCluster(rules *clientcmd.ClientConfigLoadingRules) error {
 	return usageError(fmt.Errorf("%s: %w", strings.Join(places, ", "), errNoCluster))
 }
 
-// config is how to reach the cluster, and which namespace is meant.
+// config returns how to reach the cluster, and the selected namespace.
 func (k *kubeFlags) config() (cfg *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.kubeconfig
@@ -152,12 +152,12 @@ func (k *kubeFlags) config() (cfg *rest.Config, namespace string, err error) {
 
 var errNoKubeconfig = errors.New("allowed: a YAML file of kind Config, as kubectl config view prints it")
 
-// notKubeconfig is the first file that is no object at all, "" for none: of those the loader says
-// which types of Go they do not fit.
+// notKubeconfig returns the first file that is not an object, "" for none. For such files the loader's error only lists
+// mismatched Go types.
 func notKubeconfig(rules *clientcmd.ClientConfigLoadingRules) string {
 	for _, name := range rules.GetLoadingPrecedence() {
 		text, err := os.ReadFile(name)
-		if err != nil { // the loader says so
+		if err != nil { // the loader reports it
 			continue
 		}
 		var object map[string]any
@@ -168,7 +168,7 @@ func notKubeconfig(rules *clientcmd.ClientConfigLoadingRules) string {
 	return ""
 }
 
-// observe reads the cluster, and says which namespace is meant.
+// observe reads the cluster and returns the selected namespace.
 func (k *kubeFlags) observe(ctx context.Context) (objects simulate.Objects, namespace string, err error) {
 	cfg, namespace, err := k.config()
 	if err != nil {
@@ -191,7 +191,7 @@ func (k *kubeFlags) ask(cmd *cobra.Command, name string) (simulate.Explanation, 
 	return x, nil
 }
 
-// someOf lists names for a message, not a thousand of them.
+// someOf lists at most some names for a message.
 func someOf(names []string) string {
 	const some = 10
 	switch {
@@ -204,7 +204,7 @@ func someOf(names []string) string {
 	}
 }
 
-// podText is the explanation of a pod in sentences, one fact a line.
+// podText formats the explanation of a pod in sentences, one fact per line.
 func podText(x simulate.Explanation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s %s\n", x.Namespace, x.Pod, stateText(x))

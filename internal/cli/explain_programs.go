@@ -11,12 +11,12 @@ import (
 	"github.com/berth-project/berth/internal/program"
 )
 
-// programsAnswer is how long the programs of a workload are looked at.
+// programsAnswer bounds the time for reading the programs of a workload.
 const programsAnswer = 2 * time.Second
 
 var errNotRunning = errors.New("--root is no host that runs")
 
-// programs is what the processes of a workload run whose quota moves, nil for any other.
+// programs returns the programs of a workload whose quota moves, nil for other workloads.
 func (g *globals) programs(ctx context.Context, x explanation) *program.Found {
 	moves := false
 	for _, v := range x.views {
@@ -50,7 +50,7 @@ func (g *globals) runningIn(ctx context.Context, w capability.Workload) (found p
 	return program.Of(ctx, root, host, w.Group)
 }
 
-// programLines say what was found, one fact each.
+// programLines describe the result, one fact per line.
 func programLines(found *program.Found) []string {
 	if found == nil {
 		return nil

@@ -19,17 +19,17 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// globals are the flags that every command shares, and what Berth can do.
+// globals are the flags of every command, and the capabilities of Berth.
 type globals struct {
-	// Root is the tree that reading commands look at: "/" or a recorded one.
+	// Root is the tree that reading commands read: "/" or a recorded tree.
 	Root string
-	// Output is the requested format; empty means the command's own default.
+	// Output is the requested format. Empty means the command's own default.
 	Output string
-	// capabilities are what Berth can do, in the order in which they are printed.
+	// capabilities are all capabilities in the order of the output.
 	capabilities []capability.Info
-	// unpacked is the directory of a recording, "" for none.
+	// unpacked is the directory of an unpacked recording, "" for none.
 	unpacked string
-	// program is what runs.
+	// program is the running program.
 	program Program
 }
 
@@ -67,8 +67,7 @@ func (g *globals) openRoot() (*hostfs.Root, error) {
 	return root, nil
 }
 
-// checkRoot says whether there is a directory where --root says, for a command that may need
-// nothing of it.
+// checkRoot checks that --root names a directory, for a command that may not read it.
 func (g *globals) checkRoot() error {
 	root, err := g.openRoot()
 	if err != nil {
@@ -86,11 +85,10 @@ func rootless(cmd *cobra.Command) error {
 	return nil
 }
 
-// treeForms are what --root takes where a command only reads.
+// treeForms are the values of --root that reading commands accept.
 const treeForms = "a directory that holds proc and sys, or a file made with --capture"
 
-// openReading opens what --root names for a command that only reads the host:
-// a recording in one file is unpacked until closed is called.
+// openReading opens --root for a command that only reads the host. It unpacks a recording until closed is called.
 func (g *globals) openReading() (root *hostfs.Root, closed func(), err error) {
 	recording, err := g.recording()
 	if err != nil {
@@ -105,7 +103,7 @@ func (g *globals) openReading() (root *hostfs.Root, closed func(), err error) {
 		return nil, nil, fmt.Errorf("unpack --root %s: %w", g.Root, err)
 	}
 	g.unpacked = dir
-	removed := func() { _ = os.RemoveAll(dir) } // what is left is a copy
+	removed := func() { _ = os.RemoveAll(dir) } // only a copy remains
 	if err := os.CopyFS(dir, recording); err != nil {
 		removed()
 		return nil, nil, fmt.Errorf("unpack --root %s: %w", g.Root, err)
@@ -117,8 +115,7 @@ func (g *globals) openReading() (root *hostfs.Root, closed func(), err error) {
 	return root, func() { _ = root.Close(); removed() }, nil
 }
 
-// recording reads the file that --root names. It is nil where --root names no
-// regular file.
+// recording reads the file that --root names. It returns nil if --root is not a regular file.
 func (g *globals) recording() (*topology.Recording, error) {
 	if info, err := os.Stat(g.Root); err != nil || !info.Mode().IsRegular() {
 		return nil, nil //nolint:nilerr,nilnil // openRoot says what is wrong with it
@@ -134,7 +131,7 @@ func (g *globals) recording() (*topology.Recording, error) {
 	return recording, nil
 }
 
-// hostError is err of reading a host. What a tree of --root lacks is bad input.
+// hostError returns the error of reading a host. Missing files in a tree of --root are bad input.
 func (g *globals) hostError(err error) error {
 	if err == nil || g.Root == "/" || errors.Is(err, fs.ErrPermission) {
 		return err
@@ -145,7 +142,7 @@ func (g *globals) hostError(err error) error {
 	return usageError(fmt.Errorf("--root %s: allowed: a tree with the files that this command reads: %w", g.Root, err))
 }
 
-// inRecording is an error of an unpacked recording, with the recording in place of the directory.
+// inRecording is an error from an unpacked recording. Its text names the recording in place of the directory.
 type inRecording struct {
 	error
 
@@ -177,14 +174,14 @@ func encode(w io.Writer, format string, v any) error {
 	return nil
 }
 
-// literal is JSON with <, > and & as themselves: encoding/json escapes them for pages, also where
-// a part of a document brings its own encoding. An escaped backslash escapes nothing.
+// literal returns JSON with literal <, > and &. encoding/json escapes them for web pages, even in parts that encode
+// themselves. An escaped backslash does not begin an escape.
 func literal(text []byte) []byte {
 	escapes := strings.NewReplacer(`\\`, `\\`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 	return []byte(escapes.Replace(string(text)))
 }
 
-// show writes a result: as a table by the function for people, else encoded.
+// show writes a result: table formats it for people, else it is encoded.
 func show(w io.Writer, format string, v any, table func(io.Writer) error) error {
 	if format == "table" {
 		return table(w)

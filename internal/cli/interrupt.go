@@ -2,11 +2,10 @@ package cli
 
 import "context"
 
-// orInterrupted does work that cannot be stopped from outside: a read from
-// standard input, the parsing of a large file. When ctx ends first, so does
-// orInterrupted, with the error of ctx. The goroutine is then left behind, the
-// only one of the program: nothing ends a read from a terminal, and what ctx
-// ends here is the process. work must change nothing that outlives it.
+// orInterrupted does work that cannot be stopped from outside, such as a read from standard input or the parsing of a
+// large file. If ctx ends first, orInterrupted returns the error of ctx and leaves its goroutine behind, the only one
+// in the program. Nothing ends a read from a terminal, and the end of ctx ends the process. work must change nothing
+// that outlives the process.
 func orInterrupted[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type outcome struct {
 		value T

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// newLoadCommand makes the hidden subcommands that demo and bench run as
-// workloads: this program needs nothing else on the machine.
+// newLoadCommand returns the hidden subcommands that demo and bench run as workloads, so that they need no other
+// program on the machine.
 func newLoadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "load",
@@ -50,7 +50,7 @@ func newLoadServe() *cobra.Command {
 	return cmd
 }
 
-// serveAnew waits for a byte of input and then starts the server in the place of this process.
+// serveAnew waits for a byte of input and then replaces this process by the server.
 func serveAnew(input io.Reader, config load.ServerConfig) error {
 	if _, err := io.ReadFull(input, make([]byte, 1)); err != nil {
 		return fmt.Errorf("serve: wait for the move to a group: %w", err)
@@ -128,14 +128,13 @@ func newLoadHold() *cobra.Command {
 	}
 }
 
-// untilInputEnds returns a context that ends with the command's own, or when
-// its standard input does: the parent holds the other end, so a workload
-// never outlives the program that started it.
+// untilInputEnds returns a context that ends with the command's context or with its standard input. The parent holds
+// the other end, so a workload never outlives the program that started it.
 func untilInputEnds(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	input := cmd.InOrStdin()
 	go func() {
-		_, _ = io.Copy(io.Discard, input) // Its end is the message.
+		_, _ = io.Copy(io.Discard, input) // the end of input is the message
 		cancel()
 	}()
 	return ctx, cancel

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// machineForms are the texts that readTopology takes.
+// machineForms are the texts that readTopology accepts.
 const machineForms = "a machine made with berth topology: -o json, -o yaml, -o nodetopology or --capture"
 
 var errNoMachineText = errors.New("no machine in it")
@@ -37,7 +37,7 @@ func readTopology(text []byte) (*topology.Topology, error) {
 		Spec v1alpha1.NodeTopologySpec `json:"spec"`
 	}
 	if err := yaml.Unmarshal(data, &kind); err != nil {
-		return topology.Decode(data) // which says it better
+		return topology.Decode(data) // with a clearer error
 	}
 	switch kind.Kind {
 	case "":

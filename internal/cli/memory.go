@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/table"
 )
 
-// watchEvery is how long berth memory show --watch waits between two looks.
+// watchEvery is the interval of berth memory show --watch.
 const watchEvery = time.Second
 
 // memoryReport is the output of berth memory; its JSON is a stable contract.
@@ -31,7 +31,7 @@ type memoryReport struct {
 type memoryNode struct {
 	ID        int   `json:"id"`
 	FreeBytes int64 `json:"freeBytes"`
-	// RoomBytes is how much may move there, negative where it has too little already.
+	// RoomBytes is how much may move to the node, negative if it has too little already.
 	RoomBytes int64 `json:"roomBytes"`
 }
 
@@ -44,9 +44,9 @@ type memoryWorkload struct {
 	Ratio       int              `json:"ratio"`
 	RemotePages int64            `json:"remotePages"`
 	BytesByNode map[string]int64 `json:"bytesByNode"`
-	// Phase is that of its policy, empty where no agent reports one.
+	// Phase is the phase of the workload's policy, empty if no agent reports one.
 	Phase string `json:"phase"`
-	// Left are the pages that the last pass left, by reason.
+	// Left counts the pages that the last pass left, by reason.
 	Left map[string]int64 `json:"left"`
 	// Pass is set by berth memory migrate.
 	Pass *memoryPass `json:"pass,omitempty"`
@@ -61,7 +61,7 @@ func newMemoryCommand(g *globals) *cobra.Command {
 	return parent(cmd)
 }
 
-// memoryFlags say of which workload.
+// memoryFlags select the workload.
 type memoryFlags struct {
 	config string
 	pid    int
@@ -72,7 +72,7 @@ func (f *memoryFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.pid, "pid", 0, "the group of this `PROCESS` instead of a workload")
 }
 
-// args takes at most one name, and none beside --pid.
+// args accepts at most one name, and none with --pid.
 func (f *memoryFlags) args(cmd *cobra.Command, args []string) error {
 	switch pid := cmd.Flags().Changed("pid"); {
 	case len(args) > 1:
@@ -85,7 +85,7 @@ func (f *memoryFlags) args(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// complete offers the names of the workloads.
+// complete completes the names of workloads.
 func (f *memoryFlags) complete(g *globals) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		const quiet = cobra.ShellCompDirectiveNoFileComp
@@ -142,8 +142,8 @@ moved pages may fill (room). The command only reads.`,
 	return cmd
 }
 
-// watched looks every second until ctx ends. Between two tables is an empty line, between
-// two YAML documents their separator; JSON needs none.
+// watched calls look every second until ctx ends. It separates tables by an empty line and YAML documents by their
+// separator; JSON needs none.
 func watched(ctx context.Context, w io.Writer, format string, look func() error) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -184,7 +184,7 @@ func (f *memoryFlags) show(cmd *cobra.Command, g *globals, args []string, format
 		switch {
 		case err == nil:
 			r.Workloads = append(r.Workloads, w)
-		case all: // of all workloads some may wait for their groups
+		case all: // among all workloads, some may wait for their groups
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: %v\n", t.name, err)
 		default:
 			return g.hostError(fmt.Errorf("%s: %w", t.name, err))
@@ -202,14 +202,14 @@ func (f *memoryFlags) show(cmd *cobra.Command, g *globals, args []string, format
 	return g.hostError(failed)
 }
 
-// print writes the nodes, and below them the workloads.
+// print writes the nodes, then the workloads.
 func (r memoryReport) print(w io.Writer) error {
 	b := table.PageFor(w)
 	rows := [][]string{{"NODE", "FREE", "ROOM"}}
 	for _, n := range r.Nodes {
 		rows = append(rows, []string{fmt.Sprint(n.ID), sizeText(n.FreeBytes), sizeText(n.RoomBytes)})
 	}
-	_ = table.Write(b, rows) // a page takes everything
+	_ = table.Write(b, rows) // a page accepts everything
 	rows = [][]string{{"WORKLOAD", "LOCAL NODES", "RATIO", "REMOTE PAGES", "BY NODE", "PHASE", "LEFT"}}
 	for _, one := range r.Workloads {
 		rows = append(rows, []string{
@@ -254,7 +254,7 @@ func (w memoryWorkload) left() string {
 	return strings.Join(parts, ", ")
 }
 
-// sizeText is a number of bytes for people.
+// sizeText formats a number of bytes.
 func sizeText(n int64) string {
 	const step = 1024
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
@@ -268,5 +268,5 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[i])
 }
 
-// pageSize is that of the pages that JSON and events count.
+// pageSize is the size of the pages that JSON and events count.
 func pageSize() int64 { return int64(os.Getpagesize()) }

@@ -26,26 +26,25 @@ import (
 type memoryTarget struct {
 	name  string
 	group string
-	// waits is why it has no group.
+	// waits is why the workload has no group.
 	waits error
-	// sections are what the agent reports of it.
+	// sections are the agent's report about the workload.
 	sections capability.Sections
 }
 
-// memoryHost is a host as berth memory reads it.
+// memoryHost is the host that berth memory reads.
 type memoryHost struct {
 	root  *hostfs.Root
 	host  *cgroup.Host
 	nodes locality.Nodes
-	// targets are all workloads that are known.
+	// targets are all known workloads.
 	targets []memoryTarget
-	// limit is maxBandwidthMiBps of the agent's file.
+	// limit is maxBandwidthMiBps from the agent's file.
 	limit int64
 	close func()
 }
 
-// open reads the machine and finds out which workloads there are: those of the agent that
-// runs, or those of its workloadDir.
+// open reads the machine and lists the workloads: from the running agent, or else from workloadDir.
 func (f *memoryFlags) open(cmd *cobra.Command, g *globals) (*memoryHost, error) {
 	root, closed, err := g.openReading()
 	if err != nil {
@@ -63,7 +62,7 @@ func (f *memoryFlags) open(cmd *cobra.Command, g *globals) (*memoryHost, error) 
 	return o, nil
 }
 
-// discover reads what hardware and control groups there are.
+// discover reads the hardware and the control groups.
 func (o *memoryHost) discover() error {
 	t, err := topology.Discover(o.root.FS())
 	if err != nil {
@@ -119,7 +118,7 @@ func (o *memoryHost) find(cmd *cobra.Command, config string) error {
 	return nil
 }
 
-// waiting is why a workload of an agent has no group.
+// waiting returns why a workload of an agent has no group.
 func waiting(w view.Status) error {
 	if w.Group != "" {
 		return nil
@@ -127,7 +126,7 @@ func waiting(w view.Status) error {
 	return fmt.Errorf("has no group: %s", cmp.Or(w.Reason, string(w.State)))
 }
 
-// chosen returns the targets that a command line names: all without a name.
+// chosen returns the targets that the command line names, or all without a name.
 func (o *memoryHost) chosen(args []string, pid int) ([]memoryTarget, error) {
 	if pid > 0 {
 		path, err := o.host.PathOf(pid)
@@ -165,8 +164,7 @@ func (o *memoryHost) report() (memoryReport, error) {
 	return r, nil
 }
 
-// unused is, by node, how much the workloads that are bound there may still take by their
-// limits.
+// unused returns, by node, how much more memory its bound workloads may use by their limits.
 func (o *memoryHost) unused() locality.Bytes {
 	var all []capability.Container
 	for _, t := range o.targets {
@@ -181,7 +179,7 @@ func (o *memoryHost) unused() locality.Bytes {
 	return bytes
 }
 
-// measure says where the pages of a target are.
+// measure counts the pages of a target by node.
 func (o *memoryHost) measure(t memoryTarget) (memoryWorkload, error) {
 	w := memoryWorkload{Name: t.name, Group: t.group, BytesByNode: map[string]int64{}, Left: map[string]int64{}}
 	if t.waits != nil {
@@ -219,8 +217,7 @@ func (o *memoryHost) measure(t memoryTarget) (memoryWorkload, error) {
 	return w, w.take(t.sections)
 }
 
-// local returns the memory nodes of the CPUs. Where no node is better than another one
-// those are all.
+// local returns the memory nodes of the CPUs. It returns all nodes if no node is better than another.
 func (o *memoryHost) local(cpus cpuset.Set) cpuset.Set {
 	local, err := o.nodes.Local(cpus)
 	if err != nil {
@@ -229,7 +226,7 @@ func (o *memoryHost) local(cpus cpuset.Set) cpuset.Set {
 	return local
 }
 
-// take takes in what the agent reports of the workload.
+// take copies the agent's report about the workload.
 func (w *memoryWorkload) take(sections capability.Sections) error {
 	m, err := localize.Reported(sections)
 	if err != nil {

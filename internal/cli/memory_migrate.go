@@ -22,24 +22,24 @@ import (
 )
 
 const (
-	// mostRate is the highest --rate, as maxBandwidthMiBps of the agent's file.
+	// mostRate is the highest --rate, the same as for maxBandwidthMiBps in the agent's file.
 	mostRate = 65536
-	// passLook is how often a pass by hand is looked at.
+	// passLook is the interval at which a manual pass is checked.
 	passLook = 200 * time.Millisecond
 )
 
-// Why a pass by hand cannot be.
+// Reasons why a manual pass is impossible.
 var (
 	errNoTrace     = errors.New("not permitted to look at the pages of other processes")
 	errForeignMems = errors.New("its cpuset.mems lacks the nodes that its pages should move to")
 )
 
-// memoryPass is what one pass by hand did.
+// memoryPass is the result of one manual pass.
 type memoryPass struct {
 	Outcome locality.Outcome `json:"outcome"`
 	DryRun  bool             `json:"dryRun,omitempty"`
 	Moved   []movedPages     `json:"moved"`
-	// Exited are processes that ended while the pass looked at them.
+	// Exited are processes that ended while the pass read them.
 	Exited   []int    `json:"exited"`
 	Calls    int      `json:"calls"`
 	Seconds  float64  `json:"seconds"`
@@ -47,7 +47,7 @@ type memoryPass struct {
 	Warnings []string `json:"warnings"`
 }
 
-// movedPages is what went from one node to another, by the size of the pages.
+// movedPages is the memory that moved from one node to another, by page size.
 type movedPages struct {
 	From         int   `json:"from"`
 	To           int   `json:"to"`
@@ -56,7 +56,7 @@ type movedPages struct {
 	HugeTLBBytes int64 `json:"hugetlbBytes"`
 }
 
-// migrateFlags are those of berth memory migrate.
+// migrateFlags are the flags of berth memory migrate.
 type migrateFlags struct {
 	memoryFlags
 
@@ -103,7 +103,7 @@ is moving (exit code 4).`,
 	return cmd
 }
 
-// args takes a name or --pid.
+// args accepts a name or --pid.
 func (f *migrateFlags) args(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 && !cmd.Flags().Changed("pid") {
 		return usageError(fmt.Errorf("%s takes one workload name or --pid", cmd.CommandPath()))
@@ -153,7 +153,7 @@ func (f *migrateFlags) migrate(cmd *cobra.Command, g *globals, args []string, fo
 		return err
 	}
 	w, err := o.measure(t)
-	if err != nil && !errors.Is(err, cgroup.ErrNoGroup) { // its processes may all have ended
+	if err != nil && !errors.Is(err, cgroup.ErrNoGroup) { // all its processes may have ended
 		return err
 	}
 	w.see(p, order)
@@ -164,7 +164,7 @@ func (f *migrateFlags) migrate(cmd *cobra.Command, g *globals, args []string, fo
 	return failure(cmd.Context(), p)
 }
 
-// target is the one group that the pass is about. The agent's own pass has precedence.
+// target returns the group of the pass. The agent's own pass has precedence.
 func (f *migrateFlags) target(o *memoryHost, args []string) (memoryTarget, error) {
 	if f.pid > 0 {
 		path, err := o.host.SoleGroup([]int{f.pid})
@@ -187,7 +187,7 @@ func (f *migrateFlags) target(o *memoryHost, args []string) (memoryTarget, error
 	return all[0], o.idle(all[0].group)
 }
 
-// idle refuses a group in which, above which or below which the agent moves pages.
+// idle refuses a group if the agent moves pages in it, above it or below it.
 func (o *memoryHost) idle(group string) error {
 	for _, t := range o.targets {
 		w := memoryWorkload{Left: map[string]int64{}}
@@ -202,8 +202,7 @@ func (o *memoryHost) idle(group string) error {
 	return nil
 }
 
-// local are the nodes whose pages stay, and targets those of them to which pages go: where the
-// group may have memory.
+// local returns the nodes whose pages stay, and the targets: the nodes among them that the group may use.
 func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (local, targets cpuset.Set, err error) {
 	group, err := o.host.Group(t.group)
 	if err != nil {
@@ -224,7 +223,7 @@ func (f *migrateFlags) local(o *memoryHost, t memoryTarget) (local, targets cpus
 	return local, targets, nil
 }
 
-// desired are the nodes that --to names, or else those of the CPUs.
+// desired returns the nodes of --to, or else the nodes of the CPUs.
 func (f *migrateFlags) desired(o *memoryHost, name string, group *cgroup.Group) (cpuset.Set, error) {
 	all := o.nodes.Memory()
 	if f.to != "" {
@@ -245,8 +244,7 @@ func (f *migrateFlags) desired(o *memoryHost, name string, group *cgroup.Group) 
 	return local, err
 }
 
-// pass has a mover carry out the order and says how it ended. When ctx ends it ends within
-// one call.
+// pass makes a mover execute the order and returns its report. When ctx ends, the pass ends within one system call.
 func (o *memoryHost) pass(ctx context.Context, order mover.Order, progress func(string)) (mover.Report, error) {
 	began := time.Now()
 	m := mover.New(mover.Options{
@@ -293,7 +291,7 @@ func watchPass(ctx context.Context, m *mover.Mover, progress func(string)) error
 	}
 }
 
-// failure is the error of a pass that did not end well.
+// failure returns the error of a pass that failed.
 func failure(ctx context.Context, r mover.Report) error {
 	switch {
 	case ctx.Err() != nil:
@@ -308,7 +306,7 @@ func failure(ctx context.Context, r mover.Report) error {
 	return nil
 }
 
-// see takes in how a pass by hand ended.
+// see copies the result of a manual pass.
 func (w *memoryWorkload) see(r mover.Report, order mover.Order) {
 	p := &memoryPass{
 		Outcome: r.Outcome, DryRun: order.DryRun, Moved: []movedPages{}, Exited: []int{}, Calls: r.Calls,
@@ -326,7 +324,7 @@ func (w *memoryWorkload) see(r mover.Report, order mover.Order) {
 	w.Pass = p
 }
 
-// write says what moved, below the tables.
+// write prints what moved, below the tables.
 func (p *memoryPass) write(b *table.Page) {
 	if p == nil {
 		return

@@ -18,7 +18,7 @@ func topologyFormats() []string {
 	return []string{"tree", "table", "json", "yaml", formatSVG, formatNodeTopology}
 }
 
-// objectFlags are what a NodeTopology says besides the machine.
+// objectFlags are the fields of a NodeTopology beyond the machine.
 type objectFlags struct {
 	name     string
 	reserved []string
@@ -45,8 +45,7 @@ func (o *objectFlags) check(cmd *cobra.Command, format string) error {
 	return nil
 }
 
-// print writes the object as the node's agent would publish it, without status:
-// only the agent knows that.
+// print writes the object as the node's agent would publish it. It omits the status, which only the agent knows.
 func (o *objectFlags) print(w io.Writer, t *topology.Topology) error {
 	reserved, err := cpuFlags("reserved", o.reserved, t.CPUs())
 	if err != nil {

@@ -2,14 +2,14 @@ package cli
 
 import "io"
 
-// freshNotes leaves out what was said in the look before: a command that looks every second says
-// a note once, and again when it is true again. Each note is one Write.
+// freshNotes omits a note that the previous round printed. A repeating command prints a note once, and again after a
+// round without it. Each note is one Write.
 type freshNotes struct {
 	to          io.Writer
 	before, now map[string]bool
 }
 
-// next begins another look.
+// next begins another round.
 func (f *freshNotes) next() { f.before, f.now = f.now, map[string]bool{} }
 
 // Write implements io.Writer.

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// formatSVG is the output of the commands that draw.
+// formatSVG is the format of the commands that draw.
 const formatSVG = "svg"
 
 // writeSVG draws machines as an image.
@@ -20,7 +20,7 @@ func writeSVG(w io.Writer, title string, pictures []picture.Picture, notes ...st
 	return nil
 }
 
-// efficiencyCPUs are those of the efficiency cores.
+// efficiencyCPUs returns the CPUs of the efficiency cores.
 func efficiencyCPUs(t *topology.Topology) cpuset.Set {
 	var slow cpuset.Set
 	for _, core := range t.Cores {
@@ -31,7 +31,7 @@ func efficiencyCPUs(t *topology.Topology) cpuset.Set {
 	return slow
 }
 
-// machinePicture is a machine without holders, each CPU with its number.
+// machinePicture returns a picture of a machine without holders. Each CPU shows its number.
 func machinePicture(t *topology.Topology) picture.Picture {
 	slow := efficiencyCPUs(t)
 	return picture.Picture{Machine: t, Numbered: true, Mark: func(cpu int) picture.Mark {

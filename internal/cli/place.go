@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// placeFlags are the words of one berth place.
+// placeFlags are the flags of berth place.
 type placeFlags struct {
 	cpus       int
 	taken      []string
@@ -35,17 +35,17 @@ type placeFlags struct {
 // placedCPUs is the output of berth place; its JSON is a stable contract.
 type placedCPUs struct {
 	CPUs cpuset.Set `json:"cpus"`
-	// LeftEmpty are the siblings that --exclusive PCPULevel keeps from all pods.
+	// LeftEmpty are the SMT siblings that --exclusive PCPULevel keeps from all pods.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 	Mems      cpuset.Set `json:"mems"`
 	NUMANodes []int      `json:"numaNodes"`
 	L3        []int      `json:"l3"`
-	// SplitCores counts the cores of which the answer holds a part only.
+	// SplitCores counts the cores of which the answer has only a part.
 	SplitCores int               `json:"splitCores"`
 	Why        []simulate.Reason `json:"why"`
 
 	machine     *topology.Topology
-	open, taken cpuset.Set // what could be had, and what others have
+	open, taken cpuset.Set // available CPUs, and CPUs that others have
 }
 
 func newPlaceCommand(g *globals) *cobra.Command {
@@ -107,12 +107,12 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 		"policy": texts(bindPolicies()), "exclusive": texts(v1alpha1.CPUExclusivePolicies()),
 		"numa-policy": texts(v1alpha1.NUMATopologyPolicies()), "strategy": texts(v1alpha1.NUMAAllocateStrategies()),
 	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, // fails only for a flag that is not there
+		_ = cmd.RegisterFlagCompletionFunc(name, // fails only for an unknown flag
 			cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
-// bindPolicies are those of a pod, without the one that only means the first.
+// bindPolicies returns the policies of a pod, except the alias of the first.
 func bindPolicies() []v1alpha1.CPUBindPolicy {
 	return []v1alpha1.CPUBindPolicy{v1alpha1.CPUBindFullPCPUs, v1alpha1.CPUBindSpreadByPCPUs, v1alpha1.CPUBindConstrainedBurst}
 }
@@ -143,8 +143,8 @@ func (f *placeFlags) place(cmd *cobra.Command, g *globals) (*placedCPUs, error) 
 	return f.choose(p)
 }
 
-// choice is the value that a flag's word stands for. Small letters and hyphens
-// do, as other flags have them: full-pcpus is FullPCPUs.
+// choice returns the value for a flag's word. Lower case and hyphens are accepted, as in other flags: full-pcpus is
+// FullPCPUs.
 func choice[T any](flag, word string, allowed []string, values []T) (T, error) {
 	plainly := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
 	i := slices.IndexFunc(allowed, func(s string) bool { return plainly(s) == plainly(word) })
@@ -155,7 +155,7 @@ func choice[T any](flag, word string, allowed []string, values []T) (T, error) {
 	return values[i], nil
 }
 
-// cpuFlag reads a list of CPUs that the machine has.
+// cpuFlag parses a list of CPUs of the machine.
 func cpuFlag(flag, list string, all cpuset.Set) (cpuset.Set, error) {
 	cpus, err := cpuset.Parse(list)
 	if err != nil {
@@ -167,7 +167,7 @@ func cpuFlag(flag, list string, all cpuset.Set) (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// cpuFlags joins the lists of a flag that was repeated.
+// cpuFlags joins the lists of a repeated flag.
 func cpuFlags(flag string, lists []string, all cpuset.Set) (cpuset.Set, error) {
 	var cpus cpuset.Set
 	for _, list := range lists {
@@ -180,8 +180,7 @@ func cpuFlags(flag string, lists []string, all cpuset.Set) (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// machine reads the host, the recorded machine of --root or the described one
-// of --topology.
+// machine reads the host, the recorded machine of --root, or the machine of --topology.
 func (f *placeFlags) machine(cmd *cobra.Command, g *globals) (*alloc.Machine, error) {
 	t, err := f.topology(cmd, g)
 	if err != nil {
@@ -229,7 +228,7 @@ func (f *placeFlags) topology(cmd *cobra.Command, g *globals) (*topology.Topolog
 	})
 }
 
-// readFileOr reads a file, or in for "-".
+// readFileOr reads a file, or in if the name is "-".
 func readFileOr(name string, in io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(in) //nolint:wrapcheck // wrapped with the flag

@@ -14,17 +14,17 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// milli is a whole CPU in the unit of pods' requests.
+// milli is one CPU in the unit of pod requests.
 const milli = 1000
 
-// placing is one container that wants a place, and the machine.
+// placing is one container to place, and the machine.
 type placing struct {
 	machine *alloc.Machine
 	taken   cpuset.Set
 	pinning workload.Pinning
 }
 
-// request turns the flags into what a pod with one container would ask.
+// request converts the flags to the request of a pod with one container.
 func (f *placeFlags) request() (placing, error) {
 	if f.cpus < 1 || f.cpus > cpuset.Max {
 		return placing{}, usageError(fmt.Errorf("--cpus %d: allowed: 1 to %d", f.cpus, cpuset.Max))
@@ -51,9 +51,8 @@ func (f *placeFlags) request() (placing, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// choose asks for a place. A bound on NUMA nodes or domains that is only
-// preferred gives way where it cannot be had: fewest first is the allocator's
-// own order.
+// choose asks for a place. If a preferred bound on NUMA nodes or domains cannot be met, it drops the bound. The
+// allocator already tries the fewest nodes and domains first.
 func (f *placeFlags) choose(p placing) (*placedCPUs, error) {
 	placed, refused := f.decide(p)
 	if placed != nil {
@@ -77,7 +76,7 @@ type lesser struct {
 	without []string
 }
 
-// lesser are the requests to fall back on, the ones that give up least first.
+// lesser returns the fallback requests. Requests that give up least come first.
 func (f *placeFlags) lesser(p placing) []lesser {
 	anywhere := p
 	anywhere.pinning.NUMA = v1alpha1.NUMABestEffort
@@ -100,7 +99,7 @@ func (f *placeFlags) lesser(p placing) []lesser {
 	}
 }
 
-// decide asks as the scheduler does, of a node on which --taken is all there is.
+// decide asks as the scheduler does, for a node on which only --taken is in use.
 func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	ask := placement.AskOf(p.pinning)
 	ask.Request.EfficiencyCores = f.efficiency
@@ -135,8 +134,7 @@ func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	return placed, nil
 }
 
-// refusedPlace says why nothing can be had. There is no pod here, and nothing was
-// promised but --taken.
+// refusedPlace explains a refusal. There is no pod here, and only the CPUs of --taken are promised.
 func refusedPlace(n placement.Node, o *placement.Occupancy, no placement.Refusal) error {
 	switch no.Code {
 	case placement.Promised, placement.TooLarge:
@@ -169,9 +167,8 @@ func placedFrom(m *alloc.Machine, a *alloc.Answer) *placedCPUs {
 	return p
 }
 
-// memoryNodes are the NUMA nodes of the CPUs that have memory. Where none of
-// them has, all nodes with memory are as far as any; where no memory is known
-// of the machine, the nodes of the CPUs are as good a word as any.
+// memoryNodes returns the NUMA nodes of the CPUs that have memory. If none of them has memory, it returns all nodes
+// with memory. If the machine's memory is unknown, it returns the nodes of the CPUs.
 func memoryNodes(t *topology.Topology, cpus cpuset.Set) cpuset.Set {
 	var own, local, all cpuset.Set
 	for _, n := range t.Nodes {

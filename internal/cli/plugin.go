@@ -19,12 +19,12 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// asPlugin has every help say what a user of kubectl types.
+// asPlugin rewrites every help text to the command that a user of kubectl types.
 func asPlugin(root *cobra.Command, p Program) {
 	root.Use = p.Name
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.display()}
 	root.Short = "The right cores, memory and quota for every CPU-sensitive workload of a cluster"
-	root.PersistentFlags().Lookup("root").Hidden = true // no tree stands in for a cluster
+	root.PersistentFlags().Lookup("root").Hidden = true // no tree replaces a cluster
 	var rename func(cmd *cobra.Command)
 	rename = func(cmd *cobra.Command) {
 		cmd.Example = strings.ReplaceAll(strings.ReplaceAll(cmd.Example, "kubectl berth ", "berth "), "berth ", p.display()+" ")
@@ -40,7 +40,7 @@ type nodesReport struct {
 	Nodes []nodeReport `json:"nodes"`
 }
 
-// nodeReport is what the agent of a node published last.
+// nodeReport is what the agent of a node last published.
 type nodeReport struct {
 	Name   string                      `json:"name"`
 	Status v1alpha1.NodeTopologyStatus `json:"status"`
@@ -167,7 +167,7 @@ func printNode(w io.Writer, format string, o simulate.Objects, name string) erro
 // completionTimeout bounds how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// completions are names of a cluster, none where it does not answer at once.
+// completions returns names from a cluster, none if the cluster does not answer within completionTimeout.
 func (k *kubeFlags) completions(cmd *cobra.Command, names func(o simulate.Objects, namespace string) []string) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
@@ -178,7 +178,7 @@ func (k *kubeFlags) completions(cmd *cobra.Command, names func(o simulate.Object
 	return names(objects, namespace)
 }
 
-// completeNode completes the only argument of a command, the name of a node.
+// completeNode completes the only argument of a command, a node name.
 func (k *kubeFlags) completeNode(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -186,7 +186,7 @@ func (k *kubeFlags) completeNode(cmd *cobra.Command, args []string, _ string) ([
 	return k.completions(cmd, func(o simulate.Objects, _ string) []string { return topologyNames(o) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// podCompletions completes the name of a pod, in either form of the argument.
+// podCompletions completes a pod name in either form of the argument.
 func (k *kubeFlags) podCompletions(cmd *cobra.Command, prefix string) []string {
 	return k.completions(cmd, func(o simulate.Objects, namespace string) []string {
 		names := simulate.New(o).PodNames(namespace)

@@ -104,7 +104,7 @@ func (o *repackOptions) check() error {
 	return nil
 }
 
-// plan makes the plans for a node.
+// plan returns the plans for a node.
 func (o *repackOptions) plan(cmd *cobra.Command, node string) (simulate.Repacks, error) {
 	objects, err := o.objects(cmd)
 	if err != nil {
@@ -121,7 +121,7 @@ func (o *repackOptions) plan(cmd *cobra.Command, node string) (simulate.Repacks,
 	return r, nil
 }
 
-// repacked is a plan that was carried out, as far as it was; its JSON is a stable contract.
+// repacked is the result of executing a plan; its JSON is a stable contract.
 type repacked struct {
 	Node string `json:"node"`
 	// Pod and L3s are what the plan makes room for.
@@ -131,7 +131,7 @@ type repacked struct {
 	plan  *simulate.Repack
 }
 
-// carryOut has the agent of the node carry out a plan.
+// carryOut makes the agent of the node execute a plan.
 func (o *repackOptions) carryOut(cmd *cobra.Command, node string, plan *simulate.Repack) (repacked, error) {
 	cfg, _, err := o.config()
 	if err != nil {
@@ -143,7 +143,7 @@ func (o *repackOptions) carryOut(cmd *cobra.Command, node string, plan *simulate
 	return repacked{Node: node, Pod: plan.Pod, L3s: plan.L3s, Steps: steps, plan: plan}, err
 }
 
-// text says how far each move is.
+// text describes the progress of each move.
 func (r repacked) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plan: %s\n", r.plan.Text())
@@ -160,7 +160,7 @@ func (r repacked) text() string {
 	return b.String()
 }
 
-// objects are those of the manifests, or else of the cluster.
+// objects reads the manifests, or else the cluster.
 func (o *repackOptions) objects(cmd *cobra.Command) (simulate.Objects, error) {
 	if len(o.files) == 0 {
 		objects, _, err := o.observe(cmd.Context())
@@ -171,7 +171,7 @@ func (o *repackOptions) objects(cmd *cobra.Command) (simulate.Objects, error) {
 	})
 }
 
-// repacksText prints plans for people.
+// repacksText formats plans for people.
 func repacksText(r simulate.Repacks) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d free CPUs, %s free as a whole, %s may be moved\n",
@@ -188,7 +188,7 @@ func repacksText(r simulate.Repacks) string {
 	return b.String()
 }
 
-// printRepack prints a plan, a line for each move.
+// printRepack prints a plan, one line per move.
 func printRepack(b *strings.Builder, indent string, r *simulate.Repack) {
 	fmt.Fprintf(b, "%splan: %s\n", indent, r.Text())
 	for i, move := range r.Moves {

@@ -32,24 +32,24 @@ type restored struct {
 	Knob     string     `json:"knob"`
 	Original plan.Value `json:"original"`
 	Found    plan.Value `json:"found,omitempty"`
-	// File has the value, empty where that is in no file or gone.
+	// File has the value. It is empty if no file has it or the file is gone.
 	File     string `json:"file,omitempty"`
 	Owner    string `json:"owner"`
 	Workload string `json:"workload"`
-	// Outcome is restored, already, partly, drifted, left, gone, dormant or failed, and widened where the group
-	// has Value now, since the original would take CPUs of pinned groups. In a dry run it is would restore,
-	// would restore in part or would widen.
+	// Outcome is restored, already, partly, drifted, left, gone, dormant or failed. It is widened if the group now has
+	// Value, because the original would overlap CPUs of pinned groups. In a dry run it is would restore, would restore
+	// in part or would widen.
 	Outcome string     `json:"outcome"`
 	Value   plan.Value `json:"value,omitempty"`
 	Error   string     `json:"error,omitempty"`
 	shown   inFile
 }
 
-// inFile is a value in the words of the file that has it: a limit of cgroup v1 is not named as
-// Berth names it, and not all of what Berth calls its value can be written there.
+// inFile is a value in the format of its file. cgroup v1 names a limit differently than Berth, and a v1 file may hold
+// only a part of Berth's value.
 type inFile struct{ file, found, original string }
 
-// inFileOf says it of a file that takes other texts than Berth's values, and is the zero inFile for others.
+// inFileOf returns the inFile of a file whose texts differ from Berth's values, the zero inFile for other files.
 func inFileOf(r apply.Restored) inFile {
 	if r.Texts == nil || r.File == "" {
 		return inFile{}
@@ -105,7 +105,7 @@ container ends. Once the agents are gone, run berth rollback on each such node.`
 			if err != nil {
 				return err
 			}
-			for _, note := range done.notes { // not among the lines, which scripts read
+			for _, note := range done.notes { // not on standard output, which scripts read
 				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 			}
 			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error {
@@ -116,7 +116,7 @@ container ends. Once the agents are gone, run berth rollback on each such node.`
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().StringVar((*string)(&o.owner), "owner", "", "only what this capability changed: "+joined(append(capability.OwnersOf(g.capabilities), tuner.Owner)))
-	_ = cmd.RegisterFlagCompletionFunc("owner", // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("owner", // fails only for an unknown flag
 		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return g.owners(), cobra.ShellCompDirectiveNoFileComp
 		})
@@ -126,7 +126,7 @@ container ends. Once the agents are gone, run berth rollback on each such node.`
 	return cmd
 }
 
-// owners are the values of --owner, each with what its capability does.
+// owners returns the values of --owner, each with a description of its capability.
 func (g *globals) owners() []string {
 	var all []string
 	for _, info := range g.capabilities {
@@ -140,27 +140,26 @@ func (g *globals) owners() []string {
 
 // undone is the result of a rollback.
 type undone struct {
-	lines []restored // what became of each value
-	notes []string   // what there is to report of the journal
-	// failed is why some values could not be put back, or not all be known.
+	lines []restored // the outcome of each value
+	notes []string   // remarks about the journal
+	// failed is why some values were not restored, or are not all known.
 	failed error
 }
 
 // rollbackOptions are the flags of a rollback.
 type rollbackOptions struct {
-	owner  plan.Owner // empty: every owner's
+	owner  plan.Owner // empty for every owner
 	dryRun bool
-	leave  bool // what other writers changed
+	leave  bool // values that other programs changed
 }
 
-// flags are those that both commands have.
+// flags adds the flags that both rollback commands have.
 func (o *rollbackOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be done and change nothing")
 	cmd.Flags().BoolVar(&o.leave, "leave-drifted", false, "leave values that other programs changed, and forget their originals")
 }
 
-// rollbackAll puts back what the agent changed, and what host profiles did, which have a
-// journal of their own.
+// rollbackAll restores what the agent changed, and what host profiles changed, which have their own journal.
 func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOptions) (undone, error) {
 	all := undone{lines: []restored{}}
 	stateDir, isThere, err := whereChanged(cmd, config)
@@ -176,7 +175,7 @@ func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOption
 		}
 	}
 	profiles, err := g.undoTune(g.tuneDir(stateDir), o)
-	if err == nil && !o.dryRun && slices.ContainsFunc(all.lines, isPart) { // a profile's partition may have had the rest
+	if err == nil && !o.dryRun && slices.ContainsFunc(all.lines, isPart) { // a profile's partition may have had the missing CPUs
 		again, failed := rollback(g, stateDir, o)
 		all, err = all.followed(again), failed
 	}
@@ -186,7 +185,7 @@ func rollbackAll(cmd *cobra.Command, g *globals, config string, o rollbackOption
 	return all.parted(), nil
 }
 
-// of says which of the entries are put back, and which get another value meanwhile.
+// of selects the entries to restore, and returns the changes for entries that cannot be restored yet.
 func (o rollbackOptions) of(entries []journal.Entry, kinds apply.Kinds) (restore func(journal.Entry) bool, widen []plan.Change) {
 	if o.owner == "" {
 		return func(journal.Entry) bool { return true }, nil
@@ -194,7 +193,7 @@ func (o rollbackOptions) of(entries []journal.Entry, kinds apply.Kinds) (restore
 	return orphans.Of(entries, o.owner, apply.Stands(kinds, entries))
 }
 
-// rollback puts back what an agent of this state directory changed.
+// rollback restores what an agent of this state directory changed.
 func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if o.dryRun {
 		return rehearse(g, stateDir, o)
@@ -208,7 +207,7 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if err != nil {
 		return undone{}, err
 	}
-	// Of a running systemd no agent notices the next daemon-reload.
+	// Restore systemd's records, too: no agent will notice the next daemon-reload.
 	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
 	var answers map[string]reconcile.Answered
 	var notes []string
@@ -240,14 +239,14 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	all := applier.Restore(restore, false)
 	found := j.Recovery()
 	failed = errors.Join(failed, outcome(all), found.Damage)
-	found.Damage = nil // the error says it
+	found.Damage = nil // the error already says it
 	done := undone{append(lines, lineUp(all, false)...), append(notes, found.Notes()...), failed}
 	return done.withAnswers(reconcile.TakeBack(host, units, j, applier, answers)), j.Close()
 }
 
-// open opens the journal. A rollback of everything reads what it can of a damaged one. One of an owner,
-// which runs unattended when an agent ends, does not: the journal that it would leave has holes, and looks
-// sound to the next agent.
+// open opens the journal. A rollback of everything reads what is readable of a damaged journal. A rollback of one
+// owner, which runs unattended when an agent ends, does not. It would leave holes in a journal that looks sound to the
+// next agent.
 func (o rollbackOptions) open(stateDir, boot string) (*journal.Journal, error) {
 	if o.owner == "" {
 		return journal.Salvage(stateDir, boot, driver.Values())
@@ -255,8 +254,8 @@ func (o rollbackOptions) open(stateDir, boot string) (*journal.Journal, error) {
 	return journal.Open(stateDir, boot, driver.Values())
 }
 
-// settle puts back what an agent moved that ended, where the next one does not start: no agent moves it
-// then. Not so while another agent has the directory.
+// settle restores what an ended agent moved (raised quotas, the boundary of offline work) if the next agent cannot
+// start. It does nothing while another agent holds the directory.
 func settle(cmd *cobra.Command, g *globals, stateDir string) {
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", values...) }
 	for _, owner := range orphans.Movers() {
@@ -273,8 +272,7 @@ func settle(cmd *cobra.Command, g *globals, stateDir string) {
 	}
 }
 
-// thisBoot is what journal entries are held against: the id of the boot and the
-// control groups below root.
+// thisBoot returns the id of this boot and the control groups below root, to compare journal entries with.
 func (g *globals) thisBoot(root *hostfs.Root) (string, *cgroup.Host, error) {
 	boot, err := kernel.BootID(root)
 	if err != nil {
@@ -287,8 +285,8 @@ func (g *globals) thisBoot(root *hostfs.Root) (string, *cgroup.Host, error) {
 	return boot, host, nil
 }
 
-// isNothing says that no agent ever worked in stateDir, or that all is put back:
-// then a rollback makes no state of its own.
+// isNothing reports whether no agent ever worked in stateDir, or everything is restored. A rollback then creates no
+// state.
 func isNothing(stateDir string) (bool, error) {
 	_, alive, err := journal.Holder(stateDir)
 	if err != nil {
@@ -301,8 +299,7 @@ func isNothing(stateDir string) (bool, error) {
 	return !alive && len(snapshot.Entries) == 0 && snapshot.Damage == nil && !snapshot.Torn, nil
 }
 
-// rehearse says what a rollback would do. It takes no lock and writes nothing,
-// so it answers beside a live agent as well.
+// rehearse reports what a rollback would do, without lock and writes, so it also works while an agent runs.
 func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	root, closed, err := g.openReading()
 	if err != nil {
@@ -333,7 +330,7 @@ func rehearse(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	return undone{append(lines, lineUp(all, true)...), notes, errors.Join(outcome(all), snapshot.Damage)}, nil
 }
 
-// widened are the lines of values that are not put back yet, and why some did not get another one.
+// widened returns the lines of values that are not restored yet, and the errors of failed changes.
 func widened(entries []journal.Entry, results []apply.Result) (lines []restored, failed error) {
 	lines = []restored{}
 	for _, r := range results {
@@ -347,7 +344,7 @@ func widened(entries []journal.Entry, results []apply.Result) (lines []restored,
 	return lines, failed
 }
 
-// lineOf is the line of an entry that gets another value than its original for now.
+// lineOf returns the line of an entry that for now gets a value other than its original.
 func lineOf(entries []journal.Entry, c plan.Change, outcome string) restored {
 	at := slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Target == c.Target })
 	return restored{
@@ -377,7 +374,7 @@ func lineUp(all []apply.Restored, dryRun bool) []restored {
 	return lines
 }
 
-// outcome is the error of a rollback that left something behind.
+// outcome returns the error of a rollback that did not restore everything.
 func outcome(all []apply.Restored) error {
 	var errs []error
 	for _, r := range all {
@@ -391,10 +388,10 @@ func outcome(all []apply.Restored) error {
 	return errors.Join(errs...)
 }
 
-// isPart says that a line is of a value that went back in part.
+// isPart reports whether a line's value was restored in part.
 func isPart(l restored) bool { return l.Outcome == string(apply.OutcomePartly) }
 
-// parted adds what there is to say of values of which a partition has the rest.
+// parted adds notes about values of which a partition has the missing CPUs.
 func (u undone) parted() undone {
 	for _, l := range u.lines {
 		if isPart(l) {
@@ -408,7 +405,7 @@ func (u undone) parted() undone {
 	return u
 }
 
-// followed has the lines with what became, in another try, of those of values that had gone back in part.
+// followed replaces the lines of values that were restored in part by the results of another attempt.
 func (u undone) followed(again undone) undone {
 	for i, l := range u.lines {
 		at := slices.IndexFunc(again.lines, func(a restored) bool { return a.Group == l.Group && a.Knob == l.Knob })
@@ -420,7 +417,7 @@ func (u undone) followed(again undone) undone {
 	return u
 }
 
-// byHand says what there is to do about a value that another writer changed.
+// byHand describes what to do about a value that another program changed.
 func byHand(r apply.Restored) string {
 	if r.Entry.Target.Driver == thread.Driver {
 		return fmt.Sprintf("%s: %s: another program gave it that; give each what it had (chrt) if that is still wanted, or start the unit again, then roll back again; or --leave-drifted keeps what stands",

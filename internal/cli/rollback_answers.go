@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/statedir"
 )
 
-// answersOf returns what agents of this boot answered the container runtime, and what of it cannot be read.
+// answersOf returns what agents of this boot answered the container runtime. The error says what is unreadable.
 func answersOf(stateDir, boot string) (map[string]reconcile.Answered, error) {
 	all, err := statedir.NewAnswers(stateDir, boot).Recall()
 	answers := make(map[string]reconcile.Answered, len(all))
@@ -18,7 +18,7 @@ func answersOf(stateDir, boot string) (map[string]reconcile.Answered, error) {
 	return answers, err
 }
 
-// withAnswers adds what became of the answers that systemd had on record.
+// withAnswers adds the outcome of the answers that systemd had on record.
 func (u undone) withAnswers(t reconcile.TakenBack) undone {
 	u.lines = append(u.lines, lineUp(t.Restored, false)...)
 	if len(t.Restored) > 0 {

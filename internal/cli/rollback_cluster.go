@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/table"
 )
 
-// mostWait bounds how long the agents of a cluster can be waited for.
+// mostWait bounds how long a command waits for the agents of a cluster.
 const mostWait = time.Hour
 
 // clusterRollback are the flags of a rollback by the agents of a cluster.
@@ -21,14 +21,13 @@ type clusterRollback struct {
 	timeout time.Duration
 }
 
-// flags registers them; when says in which case they count.
+// flags registers the flags; when says in which case they take effect.
 func (o *clusterRollback) flags(cmd *cobra.Command, when string) {
 	o.kube.add(cmd, when)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 4*time.Minute, when+"how long to wait for the agents")
 }
 
-// restorationReport is the output of a rollback by the agents of a cluster; its JSON is a stable
-// contract.
+// restorationReport is the output of a rollback by the agents of a cluster; its JSON is a stable contract.
 type restorationReport struct {
 	Nodes []restoration.Node `json:"nodes"`
 }
@@ -70,14 +69,14 @@ func (o *clusterRollback) run(cmd *cobra.Command, g *globals) error {
 	nodes, failed := restoration.Run(cmd.Context(), restoration.Options{
 		Config: cfg, Timeout: o.timeout, Now: time.Now, Progress: changesTo(cmd.ErrOrStderr()),
 	})
-	if len(nodes) == 0 && failed != nil { // nothing was learned of any node
+	if len(nodes) == 0 && failed != nil { // the command learned nothing about any node
 		return failed
 	}
 	report := restorationReport{Nodes: append([]restoration.Node{}, nodes...)}
 	return errors.Join(show(cmd.OutOrStdout(), format, report, report.print), failed)
 }
 
-// changesTo says on w what is waited for whenever that changes: a Job's log has it, too.
+// changesTo returns a function that prints its text to w whenever it changes. It also writes to the log of a Job.
 func changesTo(w io.Writer) func(string) {
 	last := ""
 	return func(what string) {
@@ -96,7 +95,7 @@ func (r restorationReport) print(w io.Writer) error {
 	return table.Write(w, rows)
 }
 
-// only refuses the flags of a rollback of this host.
+// only refuses flags that do not fit: those of this host with --cluster, and the reverse.
 func (o *clusterRollback) only(cmd *cobra.Command, cluster bool) error {
 	if cluster {
 		return refuseFlags(cmd, "only allowed without --cluster", "config", "owner", "dry-run", "leave-drifted", "root")

@@ -1,7 +1,6 @@
-// Package cli is the face of the one binary: every command, its flags and its
-// output. Commands parse, call one room below and print; they decide nothing.
-// Errors keep their class up to Run, which turns them into the exit codes that
-// users rely on (exit.go).
+// Package cli is the command line of Berth: every command, its flags and its output. A command parses, calls one lower
+// package and prints; it makes no decisions. Errors keep their class up to Run, which returns the documented exit code
+// (exit.go).
 package cli
 
 import (
@@ -28,20 +27,19 @@ type Streams struct {
 	Err io.Writer
 }
 
-// Program is the running program: what it is called as, and how it was built.
+// Program is the running program: its name and its build.
 type Program struct {
-	// Name is the last part of the path that it was started by: "berth", or
-	// "kubectl-berth" where kubectl starts it as its plugin.
+	// Name is the last part of the path that started the program: "berth", or "kubectl-berth" if kubectl started it as
+	// its plugin.
 	Name string
 	// Version is a tag or a description of the commit, Commit its hash; each may be empty.
 	Version, Commit string
 }
 
-// plugin says whether kubectl started the program, whose user has a cluster in mind
-// and no host.
+// plugin reports whether kubectl started the program. Its user thinks of a cluster, not of a host.
 func (p Program) plugin() bool { return strings.HasPrefix(p.Name, "kubectl-") }
 
-// display is what a user types.
+// display returns the command that the user types.
 func (p Program) display() string {
 	if p.plugin() {
 		return "kubectl berth"
@@ -49,13 +47,13 @@ func (p Program) display() string {
 	return "berth"
 }
 
-// Run executes one command line of the program berth and returns its exit code. Nothing
-// is printed to Out but the command's own result; errors go to Err.
+// Run executes one command line of the program berth and returns its exit code. Only the command's result goes to Out;
+// errors go to Err.
 func Run(ctx context.Context, args []string, s Streams, version string) int {
 	return RunAs(ctx, Program{Name: "berth", Version: version}, args, s)
 }
 
-// RunAs is Run for a program that says how it was called and built.
+// RunAs is Run for a program with its own name and build.
 func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
 	s.Out = onScreen(s.Out)
 	root := newRoot(s, p, agent.Capabilities())
@@ -80,10 +78,10 @@ type screen struct {
 	columns int
 }
 
-// Columns is how many columns the terminal has, 0 where it does not say.
+// Columns returns the width of the terminal in columns, 0 if it is unknown.
 func (s screen) Columns() int { return s.columns }
 
-// onScreen returns a terminal with its width, and any other stream as it is.
+// onScreen returns a terminal with its width, and any other stream unchanged.
 func onScreen(out io.Writer) io.Writer {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -96,7 +94,7 @@ func onScreen(out io.Writer) io.Writer {
 	return screen{file, columns}
 }
 
-// Command returns all commands of a program, to generate man pages and completions from.
+// Command returns all commands of a program, for man pages and completions.
 func Command(p Program) *cobra.Command {
 	return newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, p, agent.Capabilities())
 }
@@ -122,7 +120,7 @@ live agent holds it.`,
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	g.register(root.PersistentFlags())
-	_ = root.RegisterFlagCompletionFunc("output", // fails only for a flag that is not there
+	_ = root.RegisterFlagCompletionFunc("output", // fails only for an unknown flag
 		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			switch cmd.Name() {
 			case "topology":
@@ -143,8 +141,8 @@ live agent holds it.`,
 	return parent(root)
 }
 
-// strict makes the commands that cobra adds refuse what they do not know: cobra
-// prints help for an unknown topic or shell, and calls that success.
+// strict makes the commands that cobra adds refuse unknown arguments. For an unknown topic or shell, cobra prints help
+// and returns success.
 func strict(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
@@ -159,7 +157,7 @@ func strict(root *cobra.Command) {
 	}
 }
 
-// completeNothing keeps shells from offering files to commands that take no argument.
+// completeNothing prevents shells from completing file names for commands without arguments.
 func completeNothing(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.Args != nil && cmd.Args(cmd, []string{"file"}) != nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -169,7 +167,7 @@ func completeNothing(cmd *cobra.Command) {
 	}
 }
 
-// helpArgs takes the path of a command.
+// helpArgs accepts the path of a command.
 func helpArgs(cmd *cobra.Command, args []string) error {
 	found, unknown, err := cmd.Root().Find(args)
 	if err != nil {
@@ -186,7 +184,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return usageError(fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), allowedNames(cmd, args[0])))
 }
 
-// flagError says of a value that is no value of its flag what would be one.
+// flagError adds the allowed values to the error of an invalid flag value.
 func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -203,17 +201,17 @@ func flagError(_ *cobra.Command, err error) error {
 	return usageError(fmt.Errorf("--%s %q: allowed: %s", invalid.GetFlag().Name, invalid.GetValue(), allowed))
 }
 
-// parent makes a command that only has subcommands refuse what is none of them,
-// and print its help when nothing follows.
+// parent makes a command with only subcommands refuse unknown subcommands. Without arguments the command prints its
+// help.
 func parent(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = unknownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
 }
 
-// allowedNames are the subcommands that args may have meant, or all.
+// allowedNames returns the subcommands that arg may have meant, or all of them.
 func allowedNames(cmd *cobra.Command, arg string) string {
-	cmd.SuggestionsMinimumDistance = min(2, len(arg)/2) // of three letters one may be wrong
+	cmd.SuggestionsMinimumDistance = min(2, len(arg)/2) // one of three letters may be wrong
 	names := cmd.SuggestionsFor(arg)
 	if len(names) > 0 {
 		return "did you mean " + strings.Join(names, " or ") + "?"
@@ -229,10 +227,10 @@ func allowedNames(cmd *cobra.Command, arg string) string {
 // usageError marks err as bad usage.
 func usageError(err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) }
 
-// withoutCluster says where flags of a host are allowed.
+// withoutCluster says when flags of a host are allowed.
 const withoutCluster = "only allowed without a cluster"
 
-// refuseFlags refuses flags that the command has no use for as it is called, and says why.
+// refuseFlags refuses flags that have no effect in this call, and says why.
 func refuseFlags(cmd *cobra.Command, why string, names ...string) error {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {

@@ -22,16 +22,16 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// runFlags are those of berth run.
+// runFlags are the flags of berth run.
 type runFlags struct {
 	cpus, mems, policy, slice string
 	config                    string
 }
 
-// own is what a command gets. What is empty stays as it is.
+// own is what the command gets. Empty fields leave the setting unchanged.
 type own struct {
 	cpus, mems cpuset.Set
-	// choose is how many CPUs are to be chosen instead of cpus.
+	// choose is how many CPUs to choose, instead of cpus.
 	choose     int
 	policy     string
 	scheduling *kernel.Scheduling
@@ -86,13 +86,13 @@ policies, or no slices of single threads (Linux 6.12), or a privilege is missing
 			return f.become(cmd, o, machine, file, args)
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // What follows the command is the command's.
+	cmd.Flags().SetInterspersed(false) // flags after the command belong to the command
 	cmd.Flags().StringVar(&f.cpus, "cpus", "", "how many CPUs, `N`, or which, a LIST such as 0-3,8")
 	cmd.Flags().StringVar(&f.mems, "mems", "", "NUMA nodes that memory comes from, a `LIST`")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "scheduling `POLICY`: "+profile.PolicyRange)
 	cmd.Flags().StringVar(&f.slice, "slice", "", "how long it runs before an equal thread, a `DURATION` of 100us to 100ms")
 	configFlag(cmd, &f.config)
-	_ = cmd.RegisterFlagCompletionFunc("policy", // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("policy", // fails only for an unknown flag
 		cobra.FixedCompletions([]string{"other", "batch", "idle", "fifo:", "rr:"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	return cmd
 }
@@ -122,7 +122,7 @@ func (f *runFlags) read(cmd *cobra.Command, machine *topology.Topology) (own, er
 	return o, err
 }
 
-// readCPUs reads how many CPUs, or which.
+// readCPUs reads a number of CPUs or a list.
 func readCPUs(text string, machine *topology.Topology) (list cpuset.Set, n int, err error) {
 	if text != "" && strings.Trim(text, "0123456789") == "" {
 		n, err = strconv.Atoi(text)
@@ -138,7 +138,7 @@ func readCPUs(text string, machine *topology.Topology) (list cpuset.Set, n int, 
 	return list, 0, err
 }
 
-// readMems reads NUMA nodes that have memory this process may use.
+// readMems reads NUMA nodes with memory that this process may use.
 func readMems(text string, machine *topology.Topology) (cpuset.Set, error) {
 	var nodes, known cpuset.Set
 	for _, n := range machine.Nodes {
@@ -190,7 +190,7 @@ func readScheduling(policy, slice string, given func(string) bool) (*kernel.Sche
 	return s, nil
 }
 
-// bind gives this thread its CPUs and its memory nodes.
+// bind binds this thread to its CPUs and its memory nodes.
 func (f *runFlags) bind(cmd *cobra.Command, o *own, machine *topology.Topology) error {
 	if o.choose > 0 || !o.cpus.IsEmpty() {
 		if err := f.settleCPUs(cmd, o, machine); err != nil {
@@ -206,10 +206,9 @@ func (f *runFlags) bind(cmd *cobra.Command, o *own, machine *topology.Topology) 
 	return kernel.BindMemory(o.mems)
 }
 
-// become gives this thread all of it, and replaces the process by the command. It returns
-// only with an error.
+// become applies all settings to this thread and replaces the process by the command. It returns only on error.
 func (f *runFlags) become(cmd *cobra.Command, o own, machine *topology.Topology, file string, args []string) error {
-	runtime.LockOSThread() // all of it is the thread's, which exec makes the process
+	runtime.LockOSThread() // the settings are per thread; exec makes this thread the process
 	defer runtime.UnlockOSThread()
 	if err := f.bind(cmd, &o, machine); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (f *runFlags) become(cmd *cobra.Command, o own, machine *topology.Topology,
 			return err
 		}
 	}
-	signal.Reset(os.Interrupt, syscall.SIGTERM) // a signal that was ignored is ignored again
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // a signal that was ignored becomes ignored again
 	err := process.Become(file, args, os.Environ())
 	if errors.Is(err, syscall.ENOEXEC) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		err = usageError(err)

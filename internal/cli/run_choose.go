@@ -24,20 +24,20 @@ type holding struct {
 	cpus     cpuset.Set
 }
 
-// surroundings are what else is on the machine.
+// surroundings describe the other users of the machine's CPUs.
 type surroundings struct {
 	// group are the CPUs of this process's control group.
 	group cpuset.Set
 	// inherited are the CPUs that this process was started with.
 	inherited cpuset.Set
-	// reserved are kept for the system.
+	// reserved are the CPUs kept for the system.
 	reserved cpuset.Set
 	held     []holding
-	// confined are CPUs that other programs keep to.
+	// confined are CPUs to which other programs confine themselves.
 	confined cpuset.Set
 }
 
-// settleCPUs chooses the CPUs, or checks those that were named.
+// settleCPUs chooses the CPUs, or checks the CPUs of the list.
 func (f *runFlags) settleCPUs(cmd *cobra.Command, o *own, machine *topology.Topology) error {
 	around, err := f.around(cmd, o.choose > 0)
 	if err != nil {
@@ -53,8 +53,8 @@ func (f *runFlags) settleCPUs(cmd *cobra.Command, o *own, machine *topology.Topo
 	return err
 }
 
-// around looks at what else is on the machine. Who may not read what Berth's agent gave out
-// goes by the CPUs of the own group, which shrinks with it, and is told so.
+// around reads the surroundings. If it may not read the agent's state, it prints a note and relies on the CPUs of its
+// own group, which shrinks as the agent pins workloads.
 func (f *runFlags) around(cmd *cobra.Command, chooses bool) (surroundings, error) {
 	var a surroundings
 	var err error
@@ -75,7 +75,7 @@ func (f *runFlags) around(cmd *cobra.Command, chooses bool) (surroundings, error
 	return a, err
 }
 
-// hold reads which CPUs the agent gave out, and returns its process id, 0 if none runs.
+// hold reads the CPUs that the agent gave out, and returns its process id, 0 if no agent runs.
 func (a *surroundings) hold(cmd *cobra.Command, config string) (agent int, err error) {
 	cfg, _, err := findState(cmd, config)
 	if err != nil {
@@ -104,8 +104,8 @@ func (a *surroundings) hold(cmd *cobra.Command, config string) (agent int, err e
 	return agent, nil
 }
 
-// holdings are the exclusive CPUs among what is applied, but for the group that this process
-// is in, which has the CPUs of group.
+// holdings returns the exclusive CPUs among the applied values. It skips a value that contains group, the CPUs of this
+// process's own group.
 func holdings(rows []applied, group cpuset.Set) []holding {
 	var held []holding
 	for _, row := range rows {
@@ -121,7 +121,7 @@ func holdings(rows []applied, group cpuset.Set) []holding {
 	return held
 }
 
-// allow refuses CPUs that cannot be had.
+// allow refuses CPUs that are not available.
 func (a surroundings) allow(cpus cpuset.Set) error {
 	for _, h := range a.held {
 		if h.cpus.Intersects(cpus) {
@@ -134,8 +134,8 @@ func (a surroundings) allow(cpus cpuset.Set) error {
 	return nil
 }
 
-// choose has the allocator choose n CPUs, of the nodes mems where those have CPUs; shares says
-// that some of them are confined ones, as there are no others.
+// choose lets the allocator choose n CPUs, on the nodes mems if these have CPUs. shares is true if some CPUs are
+// confined, for lack of others.
 func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus cpuset.Set, shares bool, err error) {
 	described := *t
 	described.Reserved = t.Reserved.Union(a.reserved).Intersect(t.Online)
@@ -168,7 +168,7 @@ func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus
 	return cpus, false, fmt.Errorf("does not fit: %s: of %s CPUs %q can be chosen, the rest is isolated, reserved, exclusive, or not among CPUs %s that this process was started with: --cpus LIST takes others", no.Detail(), where, open, a.inherited)
 }
 
-// cpusOfNodes returns the CPUs of NUMA nodes.
+// cpusOfNodes returns the CPUs of the NUMA nodes.
 func cpusOfNodes(nodes cpuset.Set, t *topology.Topology) cpuset.Set {
 	var cpus cpuset.Set
 	for _, n := range t.Nodes {

@@ -19,19 +19,19 @@ import (
 	"github.com/berth-project/berth/internal/service"
 )
 
-// serviceTimeout bounds what systemd does: an agent has 30 s to stop.
+// serviceTimeout bounds systemd's work: an agent has 30 s to stop.
 const serviceTimeout = time.Minute
 
 // serviceReport is the output of berth install-systemd; its JSON is a stable contract.
 type serviceReport struct {
-	// Unit is the file of the unit.
+	// Unit is the unit file.
 	Unit string `json:"unit"`
-	// Steps are what was done, or in a dry run would be.
+	// Steps are the completed steps, or in a dry run the planned steps.
 	Steps  []string `json:"steps"`
 	DryRun bool     `json:"dryRun"`
-	// Text is the unit, where it is written or would be.
+	// Text is the text of the unit, if it is or would be written.
 	Text string `json:"text,omitempty"`
-	// Restored are the values that a removal put back, or would.
+	// Restored are the values that a removal restored, or would restore.
 	Restored []restored `json:"restored,omitempty"`
 }
 
@@ -87,7 +87,7 @@ every original value, as berth rollback does. The agent's file stays.`,
 	return cmd
 }
 
-// foreignDiffers gives errors of service the class that scripts rely on.
+// foreignDiffers gives errors of package service their documented exit class.
 func foreignDiffers(err error) error {
 	switch {
 	case errors.Is(err, service.ErrForeign):
@@ -98,7 +98,7 @@ func foreignDiffers(err error) error {
 	return err
 }
 
-// installService makes the agent's file where there is none, and installs the unit.
+// installService creates the agent's file if it is missing, and installs the unit.
 func installService(cmd *cobra.Command, host service.Host, f serviceFlags) (serviceReport, error) {
 	report := serviceReport{Unit: host.File(), DryRun: f.dryRun}
 	program, err := os.Executable()
@@ -143,8 +143,8 @@ func installService(cmd *cobra.Command, host service.Host, f serviceFlags) (serv
 	return report, host.Install(ctx, report.Text)
 }
 
-// checkService refuses what would make an agent that does not start, or two of them. It says
-// whether the agent's file is missing.
+// checkService refuses an agent that would not start or would be a second one. It reports whether the agent's file is
+// missing.
 func checkService(cmd *cobra.Command, host service.Host, config string) (missing bool, err error) {
 	installed, err := host.Check()
 	if err != nil {
@@ -167,7 +167,7 @@ func checkService(cmd *cobra.Command, host service.Host, config string) (missing
 	return !isThere, nil
 }
 
-// writeFirstConfig makes the agent's file of the packages, and the directory that it names.
+// writeFirstConfig creates the packages' agent file, and the directory that it names.
 func writeFirstConfig(path string) error {
 	const readable, searchable = 0o644, 0o755
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(path), "workloads"), searchable); err != nil {
@@ -187,8 +187,8 @@ func writeFirstConfig(path string) error {
 	return nil
 }
 
-// removeService removes the unit and puts everything back. Where there is no unit, an earlier
-// call may have ended in between.
+// removeService removes the unit and restores everything. It continues without a unit, because an earlier call may have
+// ended after the removal.
 func (g *globals) removeService(cmd *cobra.Command, host service.Host, f serviceFlags) (serviceReport, error) {
 	report := serviceReport{Unit: host.File(), DryRun: f.dryRun}
 	ctx, cancel := context.WithTimeout(cmd.Context(), serviceTimeout)

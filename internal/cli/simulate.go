@@ -90,7 +90,7 @@ warning: a key that is mistyped, or whose value or field does not count.`,
 // showReport prints a report, or draws it.
 func showReport(cmd *cobra.Command, format string, r simulate.Report) error {
 	if format == formatSVG {
-		for _, warning := range warningsOf(r) { // a picture has no room for them
+		for _, warning := range warningsOf(r) { // a picture has no room for warnings
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", warning)
 		}
 		return drawReport(cmd.OutOrStdout(), r)
@@ -98,8 +98,7 @@ func showReport(cmd *cobra.Command, format string, r simulate.Report) error {
 	return show(cmd.OutOrStdout(), format, r, func(w io.Writer) error { return printReport(w, r) })
 }
 
-// unwelcome is the error of a report that is not as its reader wants it: pods stay
-// pending, or, where strict, something is warned of.
+// unwelcome returns an error if pods stay pending or, with strict, if there are warnings.
 func unwelcome(r simulate.Report, strict bool) error {
 	var errs []error
 	if n := len(r.Pending); n > 0 {
@@ -111,7 +110,7 @@ func unwelcome(r simulate.Report, strict bool) error {
 	return errors.Join(errs...)
 }
 
-// warningsOf are the warnings of a report, each with its pod.
+// warningsOf returns the warnings of a report, each with its pod.
 func warningsOf(r simulate.Report) []string {
 	var all []string
 	add := func(namespace, pod string, warnings []string) {
@@ -128,7 +127,7 @@ func warningsOf(r simulate.Report) []string {
 	return all
 }
 
-// readCluster reads manifests with something to place, and somewhere.
+// readCluster reads manifests, which must have pods and nodes.
 func readCluster(names []string, in io.Reader) (*simulate.Cluster, error) {
 	objects, err := simulate.Read(names, in)
 	if err != nil {
@@ -140,7 +139,7 @@ func readCluster(names []string, in io.Reader) (*simulate.Cluster, error) {
 	return simulate.New(objects), nil
 }
 
-// gapsText lists what is not simulated, a line each.
+// gapsText lists what is not simulated, one line each.
 func gapsText(gaps []simulate.Gap) string {
 	var b strings.Builder
 	for _, gap := range gaps {
@@ -153,12 +152,12 @@ func gapsText(gaps []simulate.Gap) string {
 	return b.String()
 }
 
-// reportTitle is a report in one line.
+// reportTitle summarizes a report in one line.
 func reportTitle(r simulate.Report) string {
 	return fmt.Sprintf("%s placed, %d pending, %s", count(len(r.Placements), "pod"), len(r.Pending), count(len(r.Nodes), "node"))
 }
 
-// printReport prints a report for people.
+// printReport formats a report for people.
 func printReport(w io.Writer, r simulate.Report) error {
 	b := table.PageFor(w)
 	paint := paintFor(w)
@@ -212,7 +211,7 @@ func printPlacements(b *table.Page, placements []simulate.Placement) {
 			})
 		}
 	}
-	_ = table.Write(b, rows) // a page takes everything
+	_ = table.Write(b, rows) // a page accepts everything
 	for _, p := range placements {
 		for _, warning := range p.Warnings {
 			fmt.Fprintf(b, "warning: %s/%s: %s\n", p.Namespace, p.Pod, warning)
@@ -220,8 +219,7 @@ func printPlacements(b *table.Page, placements []simulate.Placement) {
 	}
 }
 
-// whyText is what matters most of the reasons for a pod's CPUs: how many
-// domains they lie in, and how they lie on cores.
+// whyText returns the main reasons for a pod's CPUs: how many domains they span, and how they lie on cores.
 func whyText(why []simulate.Reason) string {
 	var parts []string
 	for _, reason := range why {
@@ -236,7 +234,7 @@ func idsText(ids []int) string {
 	if len(ids) == 0 {
 		return "-"
 	}
-	set, _ := cpuset.Of(ids...) // beyond what a set holds there is nothing to show
+	set, _ := cpuset.Of(ids...) // ids beyond a set's range are not shown
 	return set.String()
 }
 
@@ -257,7 +255,7 @@ func printPending(b *table.Page, pending []simulate.Pending) {
 	}
 }
 
-// detailsShown bounds the lines per pending pod; the other formats have all.
+// detailsShown bounds the lines per pending pod; the other formats have all lines.
 const detailsShown = 8
 
 func printNodeReasons(b *strings.Builder, nodes []simulate.NodeReason) {
@@ -286,7 +284,7 @@ func printNodes(b *table.Page, r simulate.Report) error {
 	if len(r.Nodes) > 1 {
 		row("all", "", r.Fragmentation)
 	}
-	_ = table.Write(b, rows) // a page takes everything
+	_ = table.Write(b, rows) // a page accepts everything
 	return printPictures(b, r.Nodes)
 }
 
@@ -297,14 +295,13 @@ func change(before, after int) string {
 	return fmt.Sprintf("%d -> %d", before, after)
 }
 
-// picturesShown bounds how many nodes a text draws, imagesShown how many an image.
+// picturesShown bounds the nodes that a text draws, imagesShown the nodes of an image.
 const (
 	picturesShown = 6
 	imagesShown   = 64
 )
 
-// printPictures draws the nodes on which pods have exclusive CPUs, each pod
-// with a letter.
+// printPictures draws the nodes on which pods have exclusive CPUs, with a letter for each pod.
 func printPictures(b *table.Page, nodes []simulate.Node) error {
 	pictures, more, err := nodePictures(nodes, picturesShown)
 	if err != nil {
@@ -319,8 +316,7 @@ func printPictures(b *table.Page, nodes []simulate.Node) error {
 	return nil
 }
 
-// nodePictures are those of the nodes on which pods have exclusive CPUs, and what to
-// say of those beyond the first ones.
+// nodePictures returns pictures of the first nodes with pinned pods, and a text about other such nodes.
 func nodePictures(nodes []simulate.Node, shown int) (pictures []picture.Picture, more string, err error) {
 	drawn := 0
 	for i := range nodes {
@@ -371,7 +367,7 @@ func nodePicture(n *simulate.Node) (picture.Picture, error) {
 	return p, nil
 }
 
-// drawNode draws one node as text, with the letters of its pods.
+// drawNode draws one node as text, with a legend of its pods.
 func drawNode(b *table.Page, p *picture.Picture) {
 	fmt.Fprintf(b, "\n%s\n%s", p.Name, p.Text("  "))
 	for i, holder := range p.Holders {
@@ -382,7 +378,7 @@ func drawNode(b *table.Page, p *picture.Picture) {
 	}
 }
 
-// drawReport draws the nodes with pinned pods as an image, the pending pods below.
+// drawReport draws the nodes with pinned pods as an image, with the pending pods below.
 func drawReport(w io.Writer, r simulate.Report) error {
 	pictures, more, err := nodePictures(r.Nodes, imagesShown)
 	if err != nil {

@@ -29,17 +29,17 @@ import (
 // status is the output of berth status; its JSON is a stable contract.
 type status struct {
 	Agent agentStatus
-	// views are what the capabilities say, in their order.
+	// views are the capabilities' statements, in their order.
 	views     views
 	Workloads []view.Status
-	// Problems are documents that do not count as written.
+	// Problems are what users must fix, such as documents that are not in effect.
 	Problems []string
 	Applied  []applied
-	// damage is what is wrong with the journal; Problems says it as well.
+	// damage is what is wrong with the journal; Problems has it, too.
 	damage error
-	// next is what to do where no agent runs; for people only.
+	// next is the next step if no agent runs; for people only.
 	next string
-	// profile is the host profile that is applied where no agent runs, nil for none.
+	// profile is the applied host profile if no agent runs, nil for none.
 	profile *inForce
 	// config is the agent's file.
 	config v1alpha1.AgentConfig
@@ -66,7 +66,7 @@ type agentStatus struct {
 	Alive   bool   `json:"alive"`
 	PID     int    `json:"pid,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Written is when the agent last saved what is shown here.
+	// Written is when the agent last saved this data.
 	Written *time.Time `json:"written,omitempty"`
 }
 
@@ -74,12 +74,11 @@ type agentStatus struct {
 type applied struct {
 	Group string `json:"group"`
 	Knob  string `json:"knob"`
-	// File is what was written, empty when the group is gone.
+	// File is the file that Berth wrote. It is empty if the group is gone.
 	File     string     `json:"file,omitempty"`
 	Original plan.Value `json:"original"`
 	Current  plan.Value `json:"current,omitempty"`
-	// State is "applied", "original" (put back), "drift" (another writer's value),
-	// "gone" or "unreadable".
+	// State is "applied", "original" (restored), "drift" (another program's value), "gone" or "unreadable".
 	State    string    `json:"state"`
 	Owner    string    `json:"owner"`
 	Workload string    `json:"workload"`
@@ -127,7 +126,7 @@ such a recording.`,
 	return cmd
 }
 
-// readStatus puts together what journal, checkpoint and kernel say.
+// readStatus combines journal, checkpoint and kernel.
 func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 	cfg, err := loadState(cmd, config)
 	if err != nil {
@@ -170,13 +169,13 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 	return s, nil
 }
 
-// nextStep says what to do where no agent runs.
+// nextStep describes what to do if no agent runs.
 func nextStep(cfg v1alpha1.AgentConfig, config string, left []applied) string {
 	step := fmt.Sprintf("berth agent --config %s starts it", config)
 	switch {
 	case *cfg.Cluster.Enabled:
 		step = "it runs as the DaemonSet berth-agent: kubectl -n berth-system get pods -l app.kubernetes.io/name=berth-agent -o wide"
-	case cfg.WorkloadDir == "": // the defaults, for want of a file
+	case cfg.WorkloadDir == "": // the defaults, because there is no file
 		step = fmt.Sprintf("write %s (berth agent --print-config prints one), then run berth agent", config)
 	}
 	if slices.ContainsFunc(left, func(a applied) bool { return a.State == "applied" || a.State == "drift" }) {
@@ -188,8 +187,8 @@ func nextStep(cfg v1alpha1.AgentConfig, config string, left []applied) string {
 // agentAnswers is how long an agent has to answer a command.
 const agentAnswers = 2 * time.Second
 
-// look is what the agent of stateDir shows at this moment, or, if none is alive or it does not
-// answer, what was saved last.
+// look returns the current view of the agent of stateDir. If no agent is alive or it does not answer, look returns the
+// last saved view.
 func look(ctx context.Context, stateDir string, alive bool) (*view.View, error) {
 	if alive {
 		if seen, err := ask(ctx, stateDir); err == nil {
@@ -203,7 +202,7 @@ func look(ctx context.Context, stateDir string, alive bool) (*view.View, error) 
 	return saved.View(), nil
 }
 
-// ask asks the live agent of stateDir, over its socket, for a view of this moment.
+// ask asks the live agent of stateDir for a current view, over its socket.
 func ask(ctx context.Context, stateDir string) (*view.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, agentAnswers)
 	defer cancel()
@@ -218,8 +217,7 @@ func ask(ctx context.Context, stateDir string) (*view.View, error) {
 	return &v, nil
 }
 
-// take copies what a view says. Without an agent the workloads are what the last one
-// knew, and none of it is moving.
+// take copies a view. Without an agent it omits workloads and problems, which are an ended agent's.
 func (s *status) take(seen *view.View) {
 	s.Agent.Version = seen.Version
 	if !seen.At.IsZero() {
@@ -231,7 +229,7 @@ func (s *status) take(seen *view.View) {
 	}
 }
 
-// compare reads what stands now for every value journaled in this boot.
+// compare reads the present value of every journal entry of this boot.
 func compare(root *hostfs.Root, snapshot journal.Snapshot) ([]applied, error) {
 	out := []applied{}
 	if len(snapshot.Entries) == 0 {
@@ -257,7 +255,7 @@ func compare(root *hostfs.Root, snapshot journal.Snapshot) ([]applied, error) {
 	return out, nil
 }
 
-// stateOf names what a restoration would find in the words of a status.
+// stateOf translates the outcome of a hypothetical restore to a status.
 func stateOf(o apply.Outcome) string {
 	switch o {
 	case apply.OutcomeRestored, apply.OutcomePartly:
@@ -273,8 +271,7 @@ func stateOf(o apply.Outcome) string {
 	}
 }
 
-// drift is the error of a host that is not as it was left, or of a journal that
-// cannot say all of how it was.
+// drift returns an error if another program changed a value, or if the journal is damaged.
 func (s status) drift() error {
 	for _, a := range s.Applied {
 		if a.State == "drift" {
@@ -323,11 +320,11 @@ func (s status) print(w io.Writer) error {
 func printRows(b *table.Page, rows [][]string) {
 	if len(rows) > 1 {
 		b.WriteByte('\n')
-		_ = table.Write(b, rows) // a page takes everything
+		_ = table.Write(b, rows) // a page accepts everything
 	}
 }
 
-// where names a value: by its file, or by group and knob when that is gone.
+// where names a value by its file, or by group and knob if the file is gone.
 func where(file, group, knob string) string {
 	if file != "" {
 		return file

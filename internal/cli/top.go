@@ -25,10 +25,10 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// errNoAgent says that there is nothing to look at.
+// errNoAgent means that there is no agent to read.
 var errNoAgent = errors.New("no agent runs: start berth agent, or see berth status for what is left on the host")
 
-// errNodeGone says that a node that was shown is none any more.
+// errNodeGone means that a displayed node has left the cluster.
 var errNodeGone = errors.New("the cluster has no such node any more")
 
 func newTopCommand(g *globals) *cobra.Command {
@@ -100,17 +100,17 @@ does on a host. That needs the rights of kubectl berth web NODE.
 	return cmd
 }
 
-// looked is a host that is looked at.
+// looked is a host to show.
 type looked struct {
 	look func(context.Context) (*view.View, error)
-	// past returns what is kept of a workload; nil where that cannot be asked.
+	// past returns what is remembered about a workload; nil if it cannot be asked.
 	past func(ctx context.Context, workload string) *history.Past
 }
 
-// kept reads what an agent said it kept of a workload: nil for nothing. An older agent keeps nothing.
+// kept decodes what an agent remembers about a workload; nil for nothing, as with older agents.
 func kept(text []byte, err error) *history.Past {
 	if err != nil {
-		return nil // that the agent is away, the next look says
+		return nil // the next read reports that the agent is away
 	}
 	var p history.Past
 	if err := json.Unmarshal(text, &p); err != nil || p.Format != history.Format {
@@ -119,14 +119,14 @@ func kept(text []byte, err error) *history.Past {
 	return &p
 }
 
-// pastAt asks the agent of a node of a cluster what it kept of workloads.
+// pastAt asks a node's agent what it remembers about workloads.
 func pastAt(page *fleet.Page) func(context.Context, string) *history.Past {
 	return func(ctx context.Context, workload string) *history.Past {
 		return kept(page.Past(ctx, workload, top.PastSeconds, top.PastStep))
 	}
 }
 
-// showHost shows one host until the user ends it, or for one frame.
+// showHost shows one host until the user quits, or one frame.
 func (g *globals) showHost(cmd *cobra.Command, h looked) error {
 	format, err := g.format("table", "json", "yaml")
 	if err != nil {
@@ -142,7 +142,7 @@ func (g *globals) showHost(cmd *cobra.Command, h looked) error {
 	return printFrame(cmd, format, first, h.look)
 }
 
-// showCluster shows a cluster, or the node of it that args name.
+// showCluster shows a cluster, or its node that args name.
 func (g *globals) showCluster(cmd *cobra.Command, kube *kubeFlags, args []string) error {
 	format, err := g.format("table", "json", "yaml")
 	if err != nil {
@@ -171,7 +171,7 @@ func (g *globals) showCluster(cmd *cobra.Command, kube *kubeFlags, args []string
 	return show(cmd.OutOrStdout(), format, v, func(w io.Writer) error { return top.PlainCluster(w, v) })
 }
 
-// followCluster shows a cluster, and nodes of it, until the user ends it.
+// followCluster shows a cluster and its nodes until the user quits.
 func (g *globals) followCluster(cmd *cobra.Command, cfg *rest.Config) error {
 	cluster, err := fleet.Follow(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -197,7 +197,7 @@ func (g *globals) followCluster(cmd *cobra.Command, cfg *rest.Config) error {
 	})
 }
 
-// isTerminal says whether a command reads from a terminal and writes to one.
+// isTerminal reports whether a command reads from a terminal and writes to a terminal.
 func isTerminal(cmd *cobra.Command) bool {
 	return isScreen(cmd.InOrStdin()) && isScreen(cmd.OutOrStdout())
 }
@@ -206,7 +206,7 @@ func terminalOf(cmd *cobra.Command) top.Terminal {
 	return top.Terminal{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Environ: os.Environ()}
 }
 
-// lookLive asks the agent that is alive.
+// lookLive asks the agent, which must be alive.
 func lookLive(ctx context.Context, stateDir string) (*view.View, error) {
 	if err := requireAgent(stateDir); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func lookLive(ctx context.Context, stateDir string) (*view.View, error) {
 	return ask(ctx, stateDir)
 }
 
-// requireAgent is an error where no agent is alive.
+// requireAgent returns an error if no agent is alive.
 func requireAgent(stateDir string) error {
 	_, alive, err := journal.Holder(stateDir)
 	if err != nil {
@@ -226,13 +226,13 @@ func requireAgent(stateDir string) error {
 	return nil
 }
 
-// isScreen says whether a stream is a terminal that can move its cursor.
+// isScreen reports whether a stream is a terminal that can move its cursor.
 func isScreen(stream any) bool {
 	file, ok := stream.(interface{ Fd() uintptr })
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }
 
-// printFrame prints what a second look says, which has the loads since the first.
+// printFrame prints a second view, which has the loads since the first.
 func printFrame(cmd *cobra.Command, format string, first *view.View, look func(context.Context) (*view.View, error)) error {
 	select {
 	case <-cmd.Context().Done():
@@ -249,8 +249,8 @@ func printFrame(cmd *cobra.Command, format string, first *view.View, look func(c
 	})
 }
 
-// explainLines is what berth explain says of a workload of a view, without the values on the
-// host: none where no capability reports it.
+// explainLines returns berth explain's text for a workload of a view, without the values on the host. It returns nil if
+// no capability reports the workload.
 func (g *globals) explainLines(v *view.View, name string) []string {
 	for _, w := range v.Statuses() {
 		if w.Name != name {

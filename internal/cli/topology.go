@@ -72,7 +72,7 @@ serial numbers or addresses: attach it to a bug report, and it becomes a test.`,
 	return cmd
 }
 
-// openMachine opens what --root names: a tree, or a machine in one file.
+// openMachine opens --root: a tree, or a machine in one file.
 func (g *globals) openMachine() (fs.FS, func(), error) {
 	recording, err := g.recording()
 	if err != nil {
@@ -88,7 +88,7 @@ func (g *globals) openMachine() (fs.FS, func(), error) {
 	return root.FS(), func() { _ = root.Close() }, nil // nothing was written
 }
 
-// machineError says which tree was read; one without a machine is bad input.
+// machineError adds the tree to the error; a tree without a machine is bad input.
 func (g *globals) machineError(err error) error {
 	err = fmt.Errorf("--root %s: %w", g.Root, err)
 	if errors.Is(err, topology.ErrNoMachine) {
@@ -117,8 +117,8 @@ func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force boo
 	return err //nolint:wrapcheck // the last thing that was done
 }
 
-// writeNew writes the whole file that flag names or none. Without force an existing one is bad
-// usage; with it the old content stays until the new one is complete.
+// writeNew writes a complete file or none. An existing file is bad usage without force. With force the old content
+// remains until the new content is complete.
 func writeNew(flag, name string, content []byte, force bool) error {
 	const readable = 0o644
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, readable)

@@ -18,18 +18,18 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// branch is one line of the tree with what lies below it.
+// branch is one line of the tree with its subtree.
 type branch struct {
 	title    string
 	detail   string
 	cpus     cpuset.Set
-	rank     int // orders branches of the same CPUs: outer before inner
+	rank     int // orders branches with the same CPUs, outer before inner
 	cores    []topology.Core
 	branches []*branch
 }
 
-// printTree prints the machine with every set of CPUs below the smallest one
-// that holds it, which also shows NUMA nodes that span sockets.
+// printTree prints the machine with every CPU set below the smallest set that contains it. This also shows NUMA nodes
+// that span sockets.
 func printTree(w io.Writer, t *topology.Topology) error {
 	paint := paintFor(w)
 	root := &branch{cpus: t.Online}
@@ -48,8 +48,7 @@ func printTree(w io.Writer, t *topology.Topology) error {
 	return printRemarks(w, t, paint)
 }
 
-// branches returns sockets, dies, nodes and L3 domains, outer ones first. A
-// die that is the whole socket is left out.
+// branches returns sockets, dies, nodes and L3 domains, outer branches first. It omits a die that is the whole socket.
 func branches(t *topology.Topology) []*branch {
 	var all []*branch
 	for _, s := range t.Sockets {
@@ -72,11 +71,11 @@ func branches(t *topology.Topology) []*branch {
 	return all
 }
 
-// distancesShown bounds how many distances of a node stand in a row.
+// distancesShown bounds how many distances of a node are listed one by one.
 const distancesShown = 8
 
-// nodeDetail is the memory of a node and its distances: one for each node, or,
-// of many nodes, each distance with the nodes that are as far.
+// nodeDetail describes the memory of a node and its distances: one distance per node or, for many nodes, each distance
+// with its nodes.
 func nodeDetail(t *topology.Topology, n topology.Node) string {
 	text := table.Bytes(n.MemoryBytes) + ", distances "
 	if len(n.Distances) <= distancesShown {
@@ -93,7 +92,7 @@ func nodeDetail(t *topology.Topology, n topology.Node) string {
 	return text + strings.Join(classes, ", ")
 }
 
-// insert puts b below the deepest branch that holds all its CPUs.
+// insert puts b below the deepest branch that contains all its CPUs.
 func (r *branch) insert(b *branch) {
 	for _, child := range r.branches {
 		if !b.cpus.IsEmpty() && b.cpus.IsSubsetOf(child.cpus) {
@@ -114,7 +113,7 @@ func (r *branch) insertCore(core topology.Core) {
 	r.cores = append(r.cores, core)
 }
 
-// print writes what is below the branch.
+// print writes everything below the branch.
 func (r *branch) print(w io.Writer, indent string, paint painter) error {
 	groups := coreLines(r.cores, indent)
 	for i, lines := range groups {
@@ -124,7 +123,7 @@ func (r *branch) print(w io.Writer, indent string, paint painter) error {
 			return err //nolint:wrapcheck // wrapped by printTree
 		}
 	}
-	// The stable sort keeps what has no CPUs last and in the order of ids.
+	// The stable sort leaves branches without CPUs last and in the order of ids.
 	slices.SortStableFunc(r.branches, func(a, b *branch) int { return a.cpus.Compare(b.cpus) })
 	for i, b := range r.branches {
 		sign, below := limbs(i+1 == len(r.branches))
@@ -138,8 +137,8 @@ func (r *branch) print(w io.Writer, indent string, paint painter) error {
 	return nil
 }
 
-// lines is what stands behind the title, in lines that fit the screen. Those
-// below the first begin with indent, and with the stem of what lies below.
+// lines returns the text after the title, in lines that fit the screen. The lines after the first begin with indent,
+// and with the stem of the subtree.
 func (r *branch) lines(indent string, width int) []string {
 	text := "  " + cpusText(r.cpus)
 	if r.detail != "" {
@@ -156,7 +155,7 @@ func (r *branch) lines(indent string, width int) []string {
 	return lines
 }
 
-// limbs returns how a line begins, and how those below it do.
+// limbs returns the prefix of a line and of the lines below it.
 func limbs(last bool) (sign, below string) {
 	if last {
 		return "└─ ", "   "
@@ -164,7 +163,7 @@ func limbs(last bool) (sign, below string) {
 	return "├─ ", "│  "
 }
 
-// coreLines returns the cores of each kind, in lines of bearable length.
+// coreLines returns the cores of each kind, in lines of at most 96 columns.
 func coreLines(cores []topology.Core, indent string) [][]string {
 	const width = 96
 	var groups [][]string
@@ -189,7 +188,7 @@ func coreLines(cores []topology.Core, indent string) [][]string {
 	return groups
 }
 
-// summary is the machine in one line.
+// summary describes the machine in one line.
 func summary(t *topology.Topology) string {
 	fewest, most, memory := cpuset.Max, 0, int64(0)
 	for _, core := range t.Cores {
@@ -208,7 +207,7 @@ func summary(t *topology.Topology) string {
 	}, ", ")
 }
 
-// printRemarks prints what is not part of the tree.
+// printRemarks prints CPU sets and warnings that are not in the tree.
 func printRemarks(w io.Writer, t *topology.Topology, paint painter) error {
 	var errs []error
 	for _, set := range []struct {
@@ -230,8 +229,8 @@ func printRemarks(w io.Writer, t *topology.Topology, paint painter) error {
 	return nil
 }
 
-// cpusText is a set in words. Of a long list, as machines have that number
-// their CPUs across sockets, it shows the ends; the other formats have it all.
+// cpusText formats a set. It shows only the ends of a long list, as on machines that number their CPUs across sockets;
+// the other formats have the full list.
 func cpusText(s cpuset.Set) string {
 	const longest, start = 72, 24
 	list := s.String()
@@ -255,7 +254,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// painter puts text into a style of the terminal.
+// painter applies a terminal style to a text.
 type painter func(style, text string) string
 
 const (
@@ -266,8 +265,8 @@ const (
 
 func plain(_, text string) string { return text }
 
-// paintFor returns a painter that colors on a terminal, and only there: not on
-// one that has no styles, and not where NO_COLOR (no-color.org) forbids it.
+// paintFor returns a painter that adds colors only on a terminal with styles, and only if NO_COLOR (no-color.org) is
+// not set.
 func paintFor(w io.Writer) painter {
 	file, ok := w.(interface{ Fd() uintptr })
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) {

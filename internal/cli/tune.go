@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/table"
 )
 
-// profileDir is where an administrator's profiles are.
+// profileDir is the directory of the administrator's profiles.
 const profileDir = "/etc/berth/profiles"
 
 func newTuneCommand(g *globals) *cobra.Command {
@@ -36,21 +36,21 @@ rollback only read the host, or a recorded tree (--root).`,
 	return parent(cmd)
 }
 
-// profiles finds profiles by name: those of a directory, then the built-in ones.
+// profiles finds profiles by name: first in a directory, then among the built-in profiles.
 type profiles struct {
 	dir string
 }
 
-// profiles are those of the tree that --root names.
+// profiles returns the profiles of the tree that --root names.
 func (g *globals) profiles() profiles {
 	dir := profileDir
 	if g.Root != "/" {
-		dir = filepath.Join(g.Root, profileDir) // of a recording in a file there are none
+		dir = filepath.Join(g.Root, profileDir) // a recording in a file has none
 	}
 	return profiles{dir: dir}
 }
 
-// load returns the profile of a name. The error is profile.ErrUnknown where there is none.
+// load returns the profile with this name, or profile.ErrUnknown if there is none.
 func (p profiles) load(name string) (profile.Document, error) {
 	file, err := manifest.LoadProfile(filepath.Join(p.dir, path.Base(name)+".yaml"))
 	if isMissing(err) {
@@ -63,7 +63,7 @@ func (p profiles) load(name string) (profile.Document, error) {
 	return document(file, name, err)
 }
 
-// document checks that a profile has the name by which it is found.
+// document checks that a profile's name matches the name of its file.
 func document(file manifest.ProfileFile, name string, err error) (profile.Document, error) {
 	if err != nil {
 		return profile.Document{}, err
@@ -75,12 +75,12 @@ func document(file manifest.ProfileFile, name string, err error) (profile.Docume
 	return profile.Document{Profile: file.Profile, Locate: file.Locate}, nil
 }
 
-// isMissing says whether a file, or the directory of it, is not there.
+// isMissing reports whether a file or its directory is missing.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// open returns the profile of a name, or of a path, with what it inherits.
+// open returns the profile with this name or path, with everything that it inherits.
 func (p profiles) open(arg string) (profile.Document, []string, error) {
 	var d profile.Document
 	var err error
@@ -100,10 +100,10 @@ func (p profiles) open(arg string) (profile.Document, []string, error) {
 	return profile.Whole(d, p.load)
 }
 
-// names returns the profiles that there are, the built-in ones first.
+// names returns all profile names, built-in profiles first.
 func (p profiles) names() []string {
 	names := profile.BuiltIns()
-	entries, _ := os.ReadDir(p.dir) // without it there are the built-in ones
+	entries, _ := os.ReadDir(p.dir) // without the directory, only built-in profiles exist
 	for _, e := range entries {
 		name, isProfile := strings.CutSuffix(e.Name(), ".yaml")
 		if isProfile && !slices.Contains(names, name) {
@@ -113,7 +113,7 @@ func (p profiles) names() []string {
 	return names
 }
 
-// completeProfile offers the names of profiles.
+// completeProfile completes profile names.
 func (g *globals) completeProfile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -180,7 +180,7 @@ func (p profiles) list() []listedProfile {
 		if info, err := os.Stat(file); err == nil {
 			one.Origin, text = file, nil
 			if info.Mode().IsRegular() {
-				text, _ = os.ReadFile(file) // open says what is wrong with it
+				text, _ = os.ReadFile(file) // open reports what is wrong with it
 			}
 		}
 		one.About = profile.About(text)

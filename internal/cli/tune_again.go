@@ -38,8 +38,8 @@ func (j *tuneJob) again() error {
 	})
 }
 
-// leaveOut drops what needs memory that the host or a unit does not have at the moment, and says so: after a boot the
-// rest of a profile does not wait for that.
+// leaveOut drops settings that need memory which the host or a unit does not have now, and prints a note. After a boot
+// the other settings of a profile do not wait for the memory.
 func (j *tuneJob) leaveOut(all []tune.Setting) []tune.Setting {
 	return slices.DeleteFunc(all, func(s tune.Setting) bool {
 		out := s.Support == knob.ReadOnly && (s.Knob == tune.UnitMems || knob.IsPool(s.File))

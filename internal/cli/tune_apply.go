@@ -49,7 +49,7 @@ type appliedRow struct {
 type appliedProfile struct {
 	Profile string `json:"profile"`
 	Writes  int    `json:"writes"`
-	// Deadline is when all is undone unless it is committed; empty when it is.
+	// Deadline is when everything is undone unless it is committed. It is empty once committed.
 	Deadline string       `json:"deadline"`
 	Settings []appliedRow `json:"settings"`
 }
@@ -121,7 +121,7 @@ or a value changed while the command ran. The command changes nothing then.`,
 	return cmd
 }
 
-// checkConfirm says whether a host may stay uncommitted for as long.
+// checkConfirm checks how long a host may stay uncommitted.
 func checkConfirm(confirm time.Duration) error {
 	if confirm < leastConfirm || confirm > mostConfirm {
 		return usageError(fmt.Errorf("--confirm %v: allowed: %v to %v", confirm, leastConfirm, mostConfirm))
@@ -129,7 +129,7 @@ func checkConfirm(confirm time.Duration) error {
 	return nil
 }
 
-// tuneJob is one command that works with what is applied.
+// tuneJob is one command that works with the applied profile.
 type tuneJob struct {
 	g      *globals
 	cmd    *cobra.Command
@@ -163,14 +163,13 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 	return &tuneJob{g: g, cmd: cmd, root: root, host: host}, func() { closeHost(); _ = root.Close() }, nil
 }
 
-// tuneState is the agent's stateDir, as its file or else the default has it: of a tree of
-// --root the one in there.
+// tuneState returns the stateDir of the agent's file, or the default. With --root it is inside that tree.
 func (g *globals) tuneState(cmd *cobra.Command, config string) (string, error) {
 	cfg, _, err := findState(cmd, config)
 	return g.tuneDir(cfg.StateDir), err
 }
 
-// tuneDir is that directory below the root that the command works on.
+// tuneDir returns stateDir below the root of the command.
 func (g *globals) tuneDir(stateDir string) string {
 	if g.Root == "/" {
 		return stateDir
@@ -178,8 +177,8 @@ func (g *globals) tuneDir(stateDir string) string {
 	return filepath.Join(g.Root, stateDir)
 }
 
-// tuneHost is the host below root. Units are those of the host itself: in a directory the ids of
-// threads mean nothing. The function gives back what it holds.
+// tuneHost returns the host below root. It has units only on the host itself, because thread ids mean nothing in a
+// directory. The returned function releases the resources.
 func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, func(), error) {
 	nothing := func() {}
 	boot, err := kernel.BootID(root)
@@ -204,8 +203,8 @@ func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, func
 	return host, units.Close, nil
 }
 
-// keep starts this program once more for the deadline, with the flags that say where; it runs
-// in another directory.
+// keep returns a function that starts this program again for the deadline. Paths are absolute, because it runs in
+// another directory.
 func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) error, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -236,7 +235,7 @@ func (j *tuneJob) first(name string, o tuner.Order) error {
 	return j.apply(whole, o)
 }
 
-// with works while it holds stateDir/tune.
+// with calls work while it holds stateDir/tune.
 func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 	u, err := tuner.Open(j.host)
 	if err != nil {
@@ -248,7 +247,7 @@ func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 	return errors.Join(work(u), u.Close())
 }
 
-// apply plans a profile and applies it. A refusal comes before there is any state.
+// apply plans a profile and applies it. It refuses a profile before it creates any state.
 func (j *tuneJob) apply(whole profile.Document, o tuner.Order) error {
 	plan, parts, err := j.divide(whole)
 	if err != nil {
@@ -268,7 +267,7 @@ func (j *tuneJob) apply(whole profile.Document, o tuner.Order) error {
 	})
 }
 
-// write applies what a plan has to write.
+// write applies the settings that a plan has to write.
 func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tune.Division) error {
 	o.Settings = parts.Write
 	done, err := u.Apply(o)
@@ -284,15 +283,15 @@ func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tun
 	return nil
 }
 
-// ahead says what is to be known of the next boot.
+// ahead prints notes about the next boot.
 func (j *tuneJob) ahead(record tuner.Applied) {
 	for _, note := range record.Ahead(j.root.FS()) {
 		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s\n", note)
 	}
 }
 
-// divide plans a profile, and refuses one that cannot be applied here as a whole, or that
-// another program sets as well.
+// divide plans a profile. It refuses a profile that cannot be applied completely, or that conflicts with another
+// program.
 func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, error) {
 	plan, err := j.g.plan(whole, j.root.FS())
 	if err != nil {
@@ -302,7 +301,7 @@ func (j *tuneJob) divide(whole profile.Document) (tune.Plan, tune.Division, erro
 	return plan, parts, err
 }
 
-// divided is what to do with the settings of a plan.
+// divided divides the settings of a plan by what to do with them.
 func (j *tuneJob) divided(plan tune.Plan) (tune.Division, error) {
 	parts := plan.Divide()
 	if err := errors.Join(blocked(parts.Blocked), j.noUnits(parts.Write)); err != nil {
@@ -315,19 +314,19 @@ func (j *tuneJob) divided(plan tune.Plan) (tune.Division, error) {
 	if err := j.peers(parts.Write, ban != nil); err != nil {
 		return parts, err
 	}
-	if at := slices.IndexFunc(parts.Write, isInterrupt); ban != nil { // before what it is to leave alone
+	if at := slices.IndexFunc(parts.Write, isInterrupt); ban != nil { // before the interrupts that irqbalance must ignore
 		parts.Write = slices.Insert(parts.Write, at, *ban)
 	}
 	return parts, nil
 }
 
-// irqAffinity is the knob of the CPUs of each interrupt.
+// irqAffinity is the knob of each interrupt's CPUs.
 const irqAffinity = "irq.affinity"
 
 func isInterrupt(s tune.Setting) bool { return s.Knob == irqAffinity }
 
-// ban is the setting that has irqbalance leave the interrupts of a profile alone, nil where none
-// runs or can be asked.
+// ban returns the setting that makes irqbalance ignore the profile's interrupts. It is nil unless exactly one
+// irqbalance runs and can be asked, or if the list is too long.
 func (j *tuneJob) ban(settings []tune.Setting) (*tune.Setting, error) {
 	var numbers []int
 	for _, s := range settings {
@@ -339,7 +338,7 @@ func (j *tuneJob) ban(settings []tune.Setting) (*tune.Setting, error) {
 		return nil, nil
 	}
 	found := irqbalance.Find(j.root)
-	if len(found) != 1 { // of several, one would move what another leaves alone
+	if len(found) != 1 { // with several, one moves what another ignores
 		return nil, nil
 	}
 	now, with, err := irqbalance.With(j.root, found[0], numbers)
@@ -352,7 +351,7 @@ func (j *tuneJob) ban(settings []tune.Setting) (*tune.Setting, error) {
 	}, nil
 }
 
-// blocked is the error for settings without which nothing is applied.
+// blocked returns the error for settings without which the profile is refused.
 func blocked(settings []tune.Setting) error {
 	var errs []error
 	for _, s := range settings {
@@ -361,7 +360,7 @@ func blocked(settings []tune.Setting) error {
 	return errors.Join(errs...)
 }
 
-// noUnits is the error for settings of units where there are none to be set.
+// noUnits returns an error for settings of units if the host has no units.
 func (j *tuneJob) noUnits(settings []tune.Setting) error {
 	i := slices.IndexFunc(settings, tune.Setting.OfGroup)
 	if i < 0 || j.host.Groups != nil {
@@ -370,8 +369,7 @@ func (j *tuneJob) noUnits(settings []tune.Setting) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnsupported, settings[i].Name(), tuner.ErrNoUnits)
 }
 
-// peers is the error for settings that another program sets as well, but for an irqbalance that
-// bans them.
+// peers returns an error for settings that another program also sets. It ignores an irqbalance with a ban.
 func (j *tuneJob) peers(settings []tune.Setting, bans bool) error {
 	host := knob.Open(j.root.FS())
 	scheduler, err := kernel.SchedExt(j.root)
@@ -395,7 +393,7 @@ func (j *tuneJob) peers(settings []tune.Setting, bans bool) error {
 	return errors.Join(errs...)
 }
 
-// applyError says what became of what had been written.
+// applyError adds the outcome of the rollback to an error.
 func applyError(err error, restored []apply.Restored) error {
 	if !errors.Is(err, tuner.ErrUndone) {
 		return err
@@ -407,7 +405,7 @@ func applyError(err error, restored []apply.Restored) error {
 	return errors.Join(err, left)
 }
 
-// appliedRows are the settings with what became of each.
+// appliedRows returns the settings, each with its outcome.
 func appliedRows(parts tune.Division, done tuner.Result) []appliedRow {
 	rows := []appliedRow{}
 	add := func(s tune.Setting, state, why string) {

@@ -27,32 +27,31 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// seconds is the metric of a comparison that goes by the time.
+// seconds is the metric of a comparison by time.
 const seconds = "seconds"
 
-// benchRecord is the file in stateDir/tune that has the last comparison: its seed, then a line
-// for each run.
+// benchRecord is the file in stateDir/tune with the last comparison: its seed, then a line for each run.
 const benchRecord = "bench"
 
-// tuneBenchFlags are those of berth tune bench.
+// tuneBenchFlags are the flags of berth tune bench.
 type tuneBenchFlags struct {
 	config, metric, better string
 	keep                   bool
 	limit, pause           time.Duration
 }
 
-// compared is what berth tune bench found. Its JSON is a stable contract.
+// compared is the result of berth tune bench. Its JSON is a stable contract.
 type compared struct {
 	Profile string           `json:"profile"`
 	Metric  string           `json:"metric"`
 	Verdict evidence.Verdict `json:"verdict"`
-	// Ratio is with over without; Low and High are the interval, 0 while too few pairs bound it.
+	// Ratio is with over without. Low and High are the interval, 0 while the pairs are too few to bound it.
 	Ratio float64 `json:"ratio"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 	Pairs int     `json:"pairs"`
 	Seed  uint64  `json:"seed"`
-	// Kept says that the profile is applied and committed.
+	// Kept is true if the profile is applied and committed.
 	Kept bool             `json:"kept"`
 	Runs []switchback.Run `json:"runs"`
 }
@@ -114,7 +113,7 @@ before the first run.`,
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "apply and commit the profile if it is better")
 	cmd.Flags().DurationVar(&f.limit, "for", 2*time.Hour, "the longest time for all runs")
 	cmd.Flags().DurationVar(&f.pause, "pause", time.Second, "how long to wait before each run, so that the switch itself is not measured")
-	_ = cmd.RegisterFlagCompletionFunc("better", // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("better", // fails only for an unknown flag
 		cobra.FixedCompletions([]string{"lower", "higher"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -154,7 +153,7 @@ func (f *tuneBenchFlags) read(cmd *cobra.Command, command []string) (switchback.
 	return o, nil
 }
 
-// compare measures a profile, and keeps it where it is better and that is asked for.
+// compare measures a profile. If keep is set, a better profile stays.
 func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found compared, err error) {
 	whole, _, err := j.g.profiles().open(name)
 	if err != nil {
@@ -181,7 +180,7 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		defer record.Close()
 		o.Record = record
 		result, err := switchback.Compare(j.cmd.Context(), switched{u, order, kernel.Monotonic() + o.For + mostEnd}, o)
-		if errors.Is(err, context.Canceled) { // Run says no more than that
+		if errors.Is(err, context.Canceled) { // Run only says "interrupted"
 			_, _ = fmt.Fprintln(j.cmd.ErrOrStderr(), "note: the host is as before; the comparison has no verdict")
 		}
 		if err != nil {
@@ -199,8 +198,8 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 	return found, err
 }
 
-// once has one keeper for all runs. It is there in both kinds of them, and waits for the end of this process
-// without a look at the clock: one that was started for each run with the profile would cost only these.
+// once starts one keeper for all runs, so that both kinds of runs have it. It waits for the end of this process without
+// reading the clock. A keeper started for each run with the profile would burden only those runs.
 func once(keep func(tuner.Applied) error) func(tuner.Applied) error {
 	kept := false
 	return func(a tuner.Applied) error {
@@ -213,7 +212,7 @@ func once(keep func(tuner.Applied) error) func(tuner.Applied) error {
 	}
 }
 
-// unapplied refuses a host that has a profile.
+// unapplied refuses a host that already has a profile.
 func (j *tuneJob) unapplied(now tuner.Applied, is bool) error {
 	if is && (now.Stands(j.host.Boot) || now.Outlives()) {
 		return fmt.Errorf("%w: %s: roll it back first (berth tune rollback)", tuner.ErrApplied, now.Profile.Name)
@@ -221,7 +220,7 @@ func (j *tuneJob) unapplied(now tuner.Applied, is bool) error {
 	return nil
 }
 
-// benchable is what the profile sets, where that can be compared with what the host has.
+// benchable returns the order for the profile, if it can be compared with the host.
 func (j *tuneJob) benchable(whole profile.Document) (tuner.Order, error) {
 	_, parts, err := j.divide(whole)
 	if err != nil {
@@ -236,11 +235,11 @@ func (j *tuneJob) benchable(whole profile.Document) (tuner.Order, error) {
 	if !slices.ContainsFunc(parts.Write, func(s tune.Setting) bool { return !s.Stands() }) {
 		return tuner.Order{}, fmt.Errorf("profile %s changes nothing on this host: there is nothing to compare", whole.Name)
 	}
-	// It is undone as soon as this process does not hold it any more, whatever the deadline.
+	// The order is undone once this process no longer holds it, regardless of the deadline.
 	return tuner.Order{Profile: whole.Profile, Settings: parts.Write, Confirm: leastConfirm, Held: true}, nil
 }
 
-// recordBench makes the record of a comparison, with the seed of its coin on disk.
+// recordBench creates the record of a comparison, with the seed on disk.
 func (j *tuneJob) recordBench(name string, o switchback.Options) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(j.host.Dir, benchRecord), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -256,24 +255,25 @@ func (j *tuneJob) recordBench(name string, o switchback.Options) (*os.File, erro
 	return file, nil
 }
 
-// mostEnd is how long after its time a comparison may take to end. After that its keeper helps it.
+// mostEnd is how long after its time limit a comparison may take to end. After that its keeper raises its priority and
+// continues it.
 const mostEnd = time.Minute
 
-// switched is a profile that is switched on and off, until a moment of the monotonic clock.
+// switched switches a profile on and off, until a moment of the monotonic clock.
 type switched struct {
 	u     *tuner.Tuner
 	order tuner.Order
 	until time.Duration
 }
 
-// On is switchback.Change.
+// On implements switchback.Change.
 func (s switched) On() error {
 	s.order.Confirm = max(s.until-kernel.Monotonic(), leastConfirm)
 	done, err := s.u.Apply(s.order)
 	return applyError(err, done.Restored)
 }
 
-// Off is switchback.Change.
+// Off implements switchback.Change.
 func (s switched) Off() error { return outcome(s.u.Undo()) }
 
 func metricName(o switchback.Options) string {
@@ -303,7 +303,7 @@ func printCompared(w io.Writer, c compared) error {
 		{"remote pages, %", func(r switchback.Run) float64 { return 100 * r.RemoteShare }},
 	} {
 		row := []string{column.name, medianOf(c.Runs, false, column.of), medianOf(c.Runs, true, column.of)}
-		if !slices.Equal(row, rows[len(rows)-1]) { // the time is the metric
+		if !slices.Equal(row, rows[len(rows)-1]) { // the metric is the time
 			rows = append(rows, row)
 		}
 	}
@@ -322,7 +322,7 @@ func printCompared(w io.Writer, c compared) error {
 		c.Verdict, c.Profile, c.Ratio, interval, c.Pairs, len(c.Runs)/2-c.Pairs, end))
 }
 
-// medianOf is the median over the runs of one kind that count.
+// medianOf returns the median of the valid runs of one kind.
 func medianOf(runs []switchback.Run, with bool, of func(switchback.Run) float64) string {
 	var values []float64
 	for _, r := range runs {

@@ -63,7 +63,7 @@ and writes nothing.`,
 	}
 }
 
-// maxImport bounds a file in bytes.
+// maxImport is the most bytes of a file.
 const maxImport = 1 << 20
 
 func importable(text []byte) error {
@@ -73,8 +73,7 @@ func importable(text []byte) error {
 	return nil
 }
 
-// included finds profiles of TuneD in the directories where TuneD looks, the administrator's
-// first.
+// included finds TuneD profiles in TuneD's own directories, the administrator's first.
 func included(tree fs.FS) tune.Include {
 	return func(name string) (file, text string, found bool) {
 		for _, dir := range []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"} {

@@ -70,7 +70,7 @@ machine, for example because it names CPUs that the machine does not have.`,
 	return cmd
 }
 
-// held marks what the agent of the host holds; with an error the plan is as it was. A recording has no state.
+// held marks settings that the host's agent holds. With an error the plan is unchanged. A recording has no state.
 func (g *globals) held(cmd *cobra.Command, config string, plan tune.Plan) (tune.Plan, error) {
 	if recording, err := g.recording(); recording != nil || err != nil {
 		return plan, err
@@ -95,7 +95,7 @@ func (g *globals) held(cmd *cobra.Command, config string, plan tune.Plan) (tune.
 	return host.Held(plan)
 }
 
-// oneArg refuses all but one argument.
+// oneArg accepts exactly one argument.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -133,7 +133,7 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 	return tune.Make(bound, facts, findings), nil
 }
 
-// readUnits reads what units have that run, and whether this kernel has slices of single threads.
+// readUnits reads the values of running units, and whether this kernel has slices of single threads.
 func (g *globals) readUnits(units []profile.Unit, host *knob.Host, into *tune.Host) error {
 	into.Files, into.Threads, into.Memory = map[string]string{}, map[string]knob.Threads{}, map[string]map[int]int64{}
 	for _, u := range units {
@@ -166,8 +166,8 @@ func (g *globals) readUnits(units []profile.Unit, host *knob.Host, into *tune.Ho
 	return err
 }
 
-// readRoom says how many bytes may move to each NUMA node, by the law of memory locality. Where the
-// kernel or a recording does not have what that needs, no room is known.
+// readRoom reads how many bytes may move to each NUMA node, by the rules of memory locality. It is unknown if the
+// kernel or a recording lacks the data.
 func readRoom(tree fs.FS, machine *topology.Topology, into map[int]int64) {
 	var nodes locality.Nodes
 	for _, n := range machine.Nodes {
@@ -182,13 +182,13 @@ func readRoom(tree fs.FS, machine *topology.Topology, into map[int]int64) {
 	}
 }
 
-// treeFiles are the files of a host or of a recorded machine.
+// treeFiles reads the files of a host or of a recorded machine.
 type treeFiles struct{ fs.FS }
 
-// ReadFile is that of a kernel's files.
+// ReadFile reads a kernel file of the tree.
 func (t treeFiles) ReadFile(name string) ([]byte, error) { return fs.ReadFile(t.FS, name) } //nolint:wrapcheck // no room is known then
 
-// readBoot reads how the host boots, if a profile has boot arguments.
+// readBoot reads how the host boots, if the profile has boot arguments.
 func readBoot(tree fs.FS, args []string, facts knob.Facts) (tune.Boot, error) {
 	b := tune.Boot{Want: args, Cmdline: facts.Cmdline}
 	if _, isRecording := tree.(*topology.Recording); len(args) == 0 || isRecording {
@@ -202,7 +202,7 @@ func readBoot(tree fs.FS, args []string, facts knob.Facts) (tune.Boot, error) {
 	return b, nil
 }
 
-// planRow is one line of the table: instances with the same values are one.
+// planRow is one line of the table; it joins instances with the same values.
 type planRow struct {
 	tune.Setting
 	instances []string
@@ -226,7 +226,7 @@ func printPlan(w io.Writer, plan tune.Plan) error {
 		}
 		rows = append(rows, []string{name, textOrDash(r.Now), then, string(r.Support), string(r.Class), string(r.Risk), textOrDash(r.file)})
 	}
-	const undo = 4 // how it is undone, and where it is, go below on a screen that is too narrow for both
+	const undo = 4 // a narrow screen shows these columns in a second table
 	if table.WidthOf(w) >= wholePlan {
 		if err := table.Write(w, rows); err != nil {
 			return err
@@ -249,10 +249,10 @@ func printPlan(w io.Writer, plan tune.Plan) error {
 	return err //nolint:wrapcheck // the only thing that was done
 }
 
-// wholePlan is the width from which on a plan is one table.
+// wholePlan is the least width at which a plan is one table.
 const wholePlan = 110
 
-// writeHalves writes a table as two, of which the second one begins with the same column.
+// writeHalves writes a table as two tables with the same first column.
 func writeHalves(w io.Writer, rows [][]string, at int) error {
 	var left, right [][]string
 	for _, row := range rows {
@@ -267,7 +267,7 @@ func writeHalves(w io.Writer, rows [][]string, at int) error {
 	return table.Write(w, right)
 }
 
-// wrapLines breaks lines that are longer than a width.
+// wrapLines breaks lines that exceed the width.
 func wrapLines(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -278,7 +278,7 @@ func wrapLines(text string, width int) string {
 	return b.String()
 }
 
-// grouped joins rows that differ in their instance only, but for those of units, which people name.
+// grouped joins rows that differ only in their instance, except rows of units, which people name.
 func grouped(settings []tune.Setting) []planRow {
 	var rows []planRow
 	at := map[tune.Setting]int{}
@@ -298,7 +298,7 @@ func grouped(settings []tune.Setting) []planRow {
 	return rows
 }
 
-// reasons are what is to be said of each knob, once.
+// reasons returns the remarks about each knob, once each.
 func reasons(settings []tune.Setting) []string {
 	var lines []string
 	for _, s := range settings {

@@ -41,7 +41,7 @@ arguments stay pending.`,
 			if err != nil {
 				return err
 			}
-			if !is { // no state is made for that
+			if !is { // create no state for this
 				return fmt.Errorf("commit: %w", tuner.ErrNotApplied)
 			}
 			return job.with(func(u *tuner.Tuner) error {
@@ -104,11 +104,11 @@ the same time. berth rollback does the same, and also puts back the agent's chan
 	return cmd
 }
 
-// undoTune rolls back what profiles changed. Where there is nothing, it makes no state.
+// undoTune rolls back what profiles changed. With nothing to undo it creates no state.
 func (g *globals) undoTune(stateDir string, o rollbackOptions) (undone, error) {
 	dir := filepath.Join(stateDir, tuner.Subdir)
 	snapshot, err := journal.Load(dir, driver.Values())
-	if err != nil && !isMissing(err) { // below a recording there is nothing
+	if err != nil && !isMissing(err) { // a recording has no journal
 		return undone{}, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	record, is, err := tuner.Load(dir)
@@ -144,7 +144,7 @@ func (g *globals) undoTune(stateDir string, o rollbackOptions) (undone, error) {
 	return undone{lineUp(all, false), u.Notes(), whole(left, stays, failed)}, u.Close()
 }
 
-// whole is what failed of a rollback, and with nothing else that the profile stays on record all the same.
+// whole returns the errors of a rollback. A profile that stays on record is also an error.
 func whole(left tuner.Applied, stays bool, failed error) error {
 	if stays && failed == nil {
 		return fmt.Errorf("%w: profile %s stays on record; the notes say why", ErrDiffers, left.Profile.Name)
@@ -152,7 +152,7 @@ func whole(left tuner.Applied, stays bool, failed error) error {
 	return failed
 }
 
-// verified is what berth tune verify found. Its JSON is a stable contract.
+// verified is the result of berth tune verify. Its JSON is a stable contract.
 type verified struct {
 	Profile  string          `json:"profile"`
 	Settings []tune.Verified `json:"settings"`
@@ -203,7 +203,7 @@ applied. The command writes nothing.`,
 	return cmd
 }
 
-// verify reads the record without its lock, and the host.
+// verify reads the record, without its lock, and the host.
 func (g *globals) verify(dir string) (verified, error) {
 	record, is, err := tuner.Load(dir)
 	if err != nil {
@@ -226,7 +226,7 @@ func (g *globals) verify(dir string) (verified, error) {
 	return verified{Profile: record.Profile.Name, Settings: g.readBack(record.Verify(tree, originals.Entries)), notes: notes}, nil
 }
 
-// readBack adds what the running kernel says besides its files.
+// readBack adds what the running kernel reports beyond its files.
 func (g *globals) readBack(rows []tune.Verified) []tune.Verified {
 	if g.Root != "/" {
 		return rows
@@ -234,7 +234,7 @@ func (g *globals) readBack(rows []tune.Verified) []tune.Verified {
 	return tuner.ReadBack(rows, kernel.RoundRobin, kernel.Tick())
 }
 
-// verdict is the error of settings that are not ok.
+// verdict returns the errors of settings that are not ok.
 func verdict(v verified) error {
 	var errs []error
 	for _, s := range v.Settings {
@@ -271,7 +271,7 @@ func printVerified(w io.Writer, v verified) error {
 	return nil
 }
 
-// newTuneDeadlineCommand is what keeps a deadline: apply starts it, or has systemd start it.
+// newTuneDeadlineCommand returns the command that enforces a deadline. apply starts it directly or through systemd.
 func newTuneDeadlineCommand(g *globals) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
@@ -296,8 +296,8 @@ func newTuneDeadlineCommand(g *globals) *cobra.Command {
 	return cmd
 }
 
-// settle undoes a profile whose deadline passed while nothing kept it, and finishes a rollback that was killed. It
-// comes before every command on the host itself, holds none of them up, and looks at one file where nothing is due.
+// settle undoes a profile whose deadline passed without a keeper, and finishes a killed rollback. It runs before every
+// command on the host itself, blocks none, and reads one file if nothing is due.
 func (g *globals) settle(cmd *cobra.Command) {
 	if g.Root != "/" || os.Geteuid() != 0 || !settles(cmd) {
 		return
@@ -308,7 +308,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 	}
 	stateDir, err := g.tuneState(cmd, config)
 	if err != nil {
-		return // the command says what is wrong with the file
+		return // the command itself reports the file's error
 	}
 	record, is, err := tuner.Load(filepath.Join(stateDir, tuner.Subdir))
 	if err != nil || !is {
@@ -324,10 +324,10 @@ func (g *globals) settle(cmd *cobra.Command) {
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}
-	host.Salvage = true // of a damaged journal goes back what can be read
+	host.Salvage = true // restore what is readable in a damaged journal
 	u, err := tuner.Open(host)
 	if errors.Is(err, journal.ErrLocked) {
-		return // an apply or an undo is under way
+		return // an apply or an undo is running
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: a host profile is due to be undone: %v\n", err)
@@ -336,13 +336,13 @@ func (g *globals) settle(cmd *cobra.Command) {
 	for _, note := range u.Notes() {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 	}
-	_ = u.Close() // what was to be undone is
+	_ = u.Close() // everything due was undone
 }
 
-// settles says whether a command may undo what is due: not one that a shell runs while its user
-// types, nor one that promises to change nothing, nor those of a pod, whose name spaces show
-// other values than the host's, nor the agent and what its unit runs after it (rollback --owner): the
-// unit may not write all of them, and its next agent starts another keeper.
+// settles reports whether a command may undo what is due. These commands may not: shell completion, commands that
+// promise to change nothing, and commands of a pod, whose name spaces show other values than the host's. Also excluded
+// are the agent and the cleanup of its unit (rollback --owner). The unit may not write all those values, and its next
+// agent starts another keeper.
 func settles(cmd *cobra.Command) bool {
 	switch cmd.Name() {
 	case "agent", "deadline", "help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
@@ -359,25 +359,25 @@ func settles(cmd *cobra.Command) bool {
 	return true
 }
 
-// inForce says what is applied, for berth tune list, and berth status without an agent.
+// inForce describes the applied profile, for berth tune list, and for berth status without an agent.
 type inForce struct {
 	Profile string    `json:"profile"`
 	Phase   string    `json:"phase"`
 	Since   time.Time `json:"since"`
-	// Deadline is when all is undone unless it is committed; empty when it is.
+	// Deadline is when everything is undone unless it is committed. It is empty if there is no deadline.
 	Deadline string `json:"deadline"`
-	// ThisBoot says that it was applied in this boot: a boot ends it.
+	// ThisBoot is true if the profile was applied in this boot; a boot ends it.
 	ThisBoot bool `json:"thisBoot"`
-	// Undone says that an apply of the committed profile was undone.
+	// Undone is true if an apply of the committed profile was undone.
 	Undone bool `json:"undone,omitempty"`
-	// Boot says of its boot arguments which boots have them: trial, permanent or over.
+	// Boot says which boots have the boot arguments: trial, permanent or over.
 	Boot string `json:"boot,omitempty"`
-	// Unknown is why it is not known what is applied.
+	// Unknown is why it is unknown what is applied.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// inForceOr reads what is applied, nil for nothing. The list of profiles is there for those, too,
-// who may not read the state directory, or while the agent's file is wrong.
+// inForceOr reads what is applied, nil for nothing. It returns errors in Unknown, so that profiles can be listed
+// without rights to the state directory or with an invalid agent's file.
 func (g *globals) inForceOr(cmd *cobra.Command, config string) *inForce {
 	stateDir, err := g.tuneState(cmd, config)
 	if err == nil {

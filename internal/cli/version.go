@@ -12,7 +12,7 @@ import (
 // build is the output of berth version; its JSON is a stable contract.
 type build struct {
 	Version string `json:"version"`
-	// Commit is empty where the build did not say it.
+	// Commit is empty if the build did not set it.
 	Commit string `json:"commit"`
 	Go     string `json:"go"`
 	// Platform is the operating system and the architecture.

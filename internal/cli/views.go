@@ -12,16 +12,15 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// views are what the capabilities say for people of what an agent reported.
+// views are the capabilities' texts for people about an agent's report.
 type views struct {
 	capabilities []capability.Info
-	// nodes are by capability, workloads by workload and capability.
+	// nodes are by capability; workloads are by workload, then by capability.
 	nodes     []capability.NodeView
 	workloads [][]capability.WorkloadView
 }
 
-// readViews has each capability read its part of a view. Of an agent that runs no more there
-// are no workloads.
+// readViews lets each capability read its part of a view. There are no workloads if the agent no longer runs.
 func readViews(all []capability.Info, alive bool, seen *view.View) (views, error) {
 	v := views{capabilities: all}
 	reported := capability.Reported{Alive: alive, Node: seen.Node, Decoded: map[string]any{}}
@@ -64,7 +63,7 @@ func readWorkload(all []capability.Info, r capability.Reported) ([]capability.Wo
 	return one, nil
 }
 
-// headline continues the line about the agent.
+// headline returns what to append to the line about the agent.
 func (v views) headline() string {
 	var b strings.Builder
 	for _, n := range v.nodes {
@@ -85,7 +84,7 @@ func (v views) printNode(b *table.Page) {
 	}
 }
 
-// table lists the workloads, with the columns of each capability.
+// table returns the workloads, with the columns of each capability.
 func (v views) table(workloads []view.Status) [][]string {
 	heading := []string{"WORKLOAD", "STATE", "POLICY"}
 	for _, info := range v.capabilities {

@@ -17,10 +17,10 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// errToken says that an agent shows itself to those with a token only.
+// errToken means that the agent shows its page only to requests with a token.
 var errToken = errors.New("the agent of a cluster wants a bearer token")
 
-// errAgentEnded says that there is nothing more to record.
+// errAgentEnded means that there is nothing more to record.
 var errAgentEnded = errors.New("the agent ended")
 
 // webOptions are the flags of berth web.
@@ -100,7 +100,7 @@ needs no cluster.`,
 	return cmd
 }
 
-// register adds the flags of both programs.
+// register adds the flags that both programs have.
 func (o *webOptions) register(cmd *cobra.Command) {
 	o.kube.registerCluster(cmd)
 	cmd.ValidArgsFunction = o.kube.completeNode
@@ -108,7 +108,7 @@ func (o *webOptions) register(cmd *cobra.Command) {
 	cmd.Flags().Uint16Var(&o.port, "port", 0, "the port to listen at for a recording or a cluster (default: a free one)")
 }
 
-// showCluster shows the page of a cluster, of the node of it that args name, or of a recording.
+// showCluster shows the page of a cluster, of its node that args name, or of a recording.
 func (o *webOptions) showCluster(cmd *cobra.Command, args []string) error {
 	switch {
 	case o.replay != "" && (len(args) > 0 || o.kube.chosen(cmd)):
@@ -136,7 +136,7 @@ func (o *webOptions) showCluster(cmd *cobra.Command, args []string) error {
 	return o.serve(cmd, cfg.Host, cluster.Serve)
 }
 
-// serve shows a page until the user ends it.
+// serve shows a page until the user quits.
 func (o *webOptions) serve(cmd *cobra.Command, what string, page func(context.Context, net.Listener) error) error {
 	l, err := listenHere(cmd, o.port)
 	if err != nil {
@@ -149,7 +149,7 @@ func (o *webOptions) serve(cmd *cobra.Command, what string, page func(context.Co
 	return page(cmd.Context(), l)
 }
 
-// listenHere listens at a port of the loopback address, a free one for 0.
+// listenHere listens at a port of the loopback address, at a free port for 0.
 func listenHere(cmd *cobra.Command, port uint16) (net.Listener, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
@@ -159,7 +159,7 @@ func listenHere(cmd *cobra.Command, port uint16) (net.Listener, error) {
 	return l, nil
 }
 
-// printLink prints where the agent serves the page, once it has.
+// printLink prints where the agent serves the page, if it answers there.
 func printLink(cmd *cobra.Command, config string) error {
 	cfg, err := loadState(cmd, config)
 	if err != nil {
@@ -187,7 +187,7 @@ func writeLink(cmd *cobra.Command, address string) error {
 	return nil
 }
 
-// showRecording serves a recording until the user ends it.
+// showRecording serves a recording until the user quits.
 func showRecording(cmd *cobra.Command, name string, port uint16) error {
 	recording, err := orInterrupted(cmd.Context(), func() (*web.Recording, error) { return readRecording(name) })
 	if err != nil {
@@ -204,7 +204,7 @@ func showRecording(cmd *cobra.Command, name string, port uint16) error {
 	return recording.Serve(cmd.Context(), l, slog.New(slog.DiscardHandler))
 }
 
-// counted is a number with its noun.
+// counted formats a number with its noun.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -225,7 +225,7 @@ func readRecording(name string) (*web.Recording, error) {
 	return recording, nil
 }
 
-// watchStatus prints what the agent shows until the user ends it.
+// watchStatus prints the agent's stream until the user quits.
 func watchStatus(cmd *cobra.Command, format, config string) error {
 	if format != "json" {
 		return usageError(errors.New("--watch: only allowed with -o json; berth top is for people"))
@@ -245,7 +245,7 @@ func watchStatus(cmd *cobra.Command, format, config string) error {
 	_, err = io.Copy(cmd.OutOrStdout(), stream)
 	switch {
 	case cmd.Context().Err() != nil:
-		return nil // the user ended it
+		return nil // the user quit
 	case err != nil:
 		return fmt.Errorf("%w: %w", errAgentEnded, err)
 	}

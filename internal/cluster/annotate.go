@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// annotateLimit is how long a request may take.
+// annotateLimit is the timeout of a request.
 const annotateLimit = 5 * time.Second
 
 // note names one annotation of one pod.
@@ -24,7 +24,7 @@ type note struct {
 	key string
 }
 
-// desired is what the annotation is to be.
+// desired is the desired value of an annotation.
 type desired struct {
 	value    *string // nil to remove it
 	due      time.Time
@@ -36,7 +36,6 @@ type podPatcher interface {
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*v1.Pod, error)
 }
 
-// annotator writes annotations.
 type annotator struct {
 	pods func(namespace string) podPatcher
 	held func() bool
@@ -79,7 +78,7 @@ func (a *annotator) run(ctx context.Context) {
 	}
 }
 
-// step writes what is due and returns when the next one is.
+// step writes what is due and returns the time until the next annotation is due.
 func (a *annotator) step(ctx context.Context) time.Duration {
 	if !a.held() {
 		return retryMax
@@ -94,7 +93,7 @@ func (a *annotator) step(ctx context.Context) time.Duration {
 	return retryMax
 }
 
-// next returns a desired annotation that is due, and may be written by now.
+// next returns a desired annotation that is due and need not wait.
 func (a *annotator) next(now time.Time) (note, *desired) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,8 +105,8 @@ func (a *annotator) next(now time.Time) (note, *desired) {
 	return note{}, nil
 }
 
-// waits says whether an annotation has to wait for another of its pod: a move stands until the
-// placement says where it led, so that the CPUs on both sides of it count as taken.
+// waits reports whether an annotation waits for another annotation of its pod. A move annotation remains until the
+// placement with its result is written, so that the CPUs on both sides of the move count as allocated.
 func (a *annotator) waits(n note) bool {
 	return n.key == v1alpha1.AnnotationMove && a.desired[note{n.pod, v1alpha1.AnnotationPlacement}] != nil
 }
@@ -124,15 +123,14 @@ func (a *annotator) pause(now time.Time) time.Duration {
 	return pause
 }
 
-// done forgets a desired annotation that is written or never can be, unless a newer one has
-// taken its place.
+// done forgets a desired annotation that is written or can never be written, unless a newer one replaced it.
 func (a *annotator) done(n note, w *desired, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.desired[n] != w {
 		return
 	}
-	// The pod is gone, or is another one of the same name.
+	// The pod is gone, or another pod has its name.
 	gone := apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
 	if err == nil || gone {
 		delete(a.desired, n)
@@ -147,8 +145,8 @@ func (a *annotator) done(n note, w *desired, err error) {
 	}
 }
 
-// write patches the status of the pod, with which annotations can be changed
-// without the right to change pods. The UID in it must be that of the pod.
+// write patches the status of the pod, which can change annotations without the right to change pods. The UID in the
+// patch must match that of the pod.
 func (a *annotator) write(ctx context.Context, n note, value *string) error {
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": n.pod.UID, "annotations": map[string]any{n.key: value},

@@ -8,15 +8,15 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// How often the kubelet is asked for its pods.
+// The intervals of requests to the kubelet.
 const (
-	// askRarely is for static pods, while the API server answers.
+	// askRarely is the interval while the API server answers, for static pods.
 	askRarely = time.Minute
-	// askOften is while it does not.
+	// askOften is the interval while the API server is away.
 	askOften = 2 * time.Second
-	// askLeast is the distance of two requests, whoever wants them.
+	// askLeast is the shortest interval between two requests.
 	askLeast = 200 * time.Millisecond
-	// askLimit is how long an answer may take.
+	// askLimit is the timeout of a request.
 	askLimit = 5 * time.Second
 )
 
@@ -29,7 +29,7 @@ type asker struct {
 
 	mu   sync.Mutex
 	pods []*Pod
-	at   time.Time // of the request that pods answers
+	at   time.Time // time of the request that pods answers
 	err  error
 	away bool
 }
@@ -38,7 +38,7 @@ func newAsker(kubelet PodLister, node string, wake func()) *asker {
 	return &asker{kubelet: kubelet, node: node, wake: wake, now: make(chan struct{}, 1)}
 }
 
-// soon asks as soon as may be.
+// soon requests a list, subject to askLeast.
 func (a *asker) soon() {
 	select {
 	case a.now <- struct{}{}:
@@ -46,7 +46,7 @@ func (a *asker) soon() {
 	}
 }
 
-// setAway says whether the kubelet is to be asked often.
+// setAway sets whether the kubelet is asked often.
 func (a *asker) setAway(away bool) {
 	a.mu.Lock()
 	changed := a.away != away
@@ -57,8 +57,7 @@ func (a *asker) setAway(away bool) {
 	}
 }
 
-// last returns what the kubelet said last, when it was asked, and why it did not
-// answer since.
+// last returns the kubelet's last list, the time of that request, and the error of the latest request.
 func (a *asker) last() ([]*Pod, time.Time, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,12 +13,11 @@ import (
 )
 
 const (
-	// grace is how long the API server may be silent before the kubelet is
-	// believed instead.
+	// grace is how long the API server may be silent before the kubelet's list is used.
 	grace = 3 * time.Second
-	// assembleEvery is how often it is looked whether that time is over.
+	// assembleEvery is how often grace is checked.
 	assembleEvery = time.Second
-	// assembleLeast is the distance of two snapshots in a burst of changes.
+	// assembleLeast is the shortest interval between two snapshots.
 	assembleLeast = 5 * time.Millisecond
 )
 
@@ -30,16 +29,15 @@ func (c *Client) soon() {
 	}
 }
 
-// lost remembers that the API server had a pod: the kubelet lists it a while
-// longer, and an older list of the kubelet must not bring it back.
+// lost remembers that the API server removed a pod. The kubelet lists the pod a while longer, and an older list of the
+// kubelet must not bring it back.
 func (c *Client) lost(pod *Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone[pod.UID] = time.Now()
 }
 
-// assemble makes snapshots until ctx ends. While the API server answers it sleeps until there is
-// something new.
+// assemble makes snapshots until ctx ends. While the API server answers, it sleeps until something changes.
 func (c *Client) assemble(ctx context.Context) {
 	timer := time.NewTimer(assembleEvery)
 	defer timer.Stop()
@@ -64,20 +62,20 @@ func (c *Client) assemble(ctx context.Context) {
 	}
 }
 
-// stale says whether time alone has changed something.
+// stale reports whether the API server is away now, or was away in the last snapshot.
 func (c *Client) stale(now time.Time) bool {
 	_, err := c.link.away(now, grace)
 	return err != nil || c.Snapshot().Away != nil
 }
 
-// make makes a snapshot, if it differs from the last one.
+// make stores a new snapshot if it differs from the last one.
 func (c *Client) make(now time.Time) {
 	last := c.Snapshot()
 	next := &Snapshot{Generation: last.Generation + 1, Lease: c.lessee.current()}
 	next.AwaySince, next.Away = c.link.away(now, grace)
 	c.asker.setAway(next.Away != nil)
 	next.ConfigMaps, next.ConfigMapsRead = c.watches.config(c.options.Memory.ConfigMaps)
-	next.Node = last.Node // A node that is being made anew keeps what it had.
+	next.Node = last.Node // While the node is being created again, its last state remains.
 	if nodes, _ := c.watches.nodes.all(); len(nodes) == 1 {
 		next.Node = nodes[0]
 	}
@@ -108,12 +106,10 @@ func (c *Client) pods(now, awaySince time.Time) ([]*Pod, Source) {
 	return v.pods(now)
 }
 
-// settled is how long after a pod was lost a list of the kubelet may still have
-// it, by a request that was under way.
+// settled is how long the kubelet may still list a pod after its loss, in a request that was in flight.
 const settled = 5 * time.Second
 
-// prune forgets the pods that are gone for the kubelet too, and those that came
-// back. The caller holds mu.
+// prune forgets the pods that the kubelet no longer lists, and the pods that came back. The caller holds mu.
 func (c *Client) prune(v view) {
 	if len(c.gone) == 0 {
 		return
@@ -131,7 +127,7 @@ func (c *Client) prune(v view) {
 	})
 }
 
-// keep puts the readings of before in the place of new ones that say the same.
+// keep replaces new readings that are equal to earlier ones by the earlier pointers.
 func keep(before, now []*Pod) {
 	known := make(map[string]*Pod, len(before))
 	for _, pod := range before {
@@ -151,7 +147,7 @@ func differs(a, b *Snapshot) bool {
 		a.Lease.Held != b.Lease.Held || a.Lease.Other != b.Lease.Other || a.AwaySince != b.AwaySince
 }
 
-// report logs what changed for the worse or the better.
+// report logs what became worse or better.
 func (c *Client) report(last, next *Snapshot) {
 	log := c.options.Log
 	switch {
@@ -174,14 +170,14 @@ func (c *Client) report(last, next *Snapshot) {
 
 func (c *Client) held() bool { return c.lessee.current().Held }
 
-// onLease lets those write that may, and says so in a snapshot.
+// onLease wakes the writers, which may now be allowed to write, and requests a new snapshot.
 func (c *Client) onLease() {
 	c.topology.soon()
 	c.notes.soon()
 	c.soon()
 }
 
-// owner is the node, whose objects go with it; nil while it is not known.
+// owner returns a reference to the node, so that its objects are deleted with it; nil while the node is unknown.
 func (c *Client) owner() *metav1.OwnerReference {
 	node := c.Snapshot().Node
 	if node.UID == "" {

@@ -17,35 +17,31 @@ import (
 
 // PodLister is the kubelet of this node.
 type PodLister interface {
-	// Pods returns all pods that the kubelet knows, as its /pods does. It must
-	// end soon after ctx does.
+	// Pods returns all pods that the kubelet knows, as its /pods does. It must return soon after ctx ends.
 	Pods(ctx context.Context) ([]v1.Pod, error)
 }
 
 // Options of a Client.
 type Options struct {
-	// Config is how to reach the API server, from Connect.
+	// Config describes how to reach the API server, from Connect.
 	Config *rest.Config
 	// Node is the name of this node.
 	Node string
-	// Identity names this agent among all that may ever run on the node. It is
-	// best kept in the state directory, which only one agent can have: an agent
-	// that was killed then goes on where it was, and does not have to wait until
-	// its own Lease runs out.
+	// Identity identifies this agent among all that may ever run on the node. It is best stored in the state directory,
+	// which only one agent can own. An agent that restarts after a kill then still holds its Lease, and need not wait
+	// until that expires.
 	Identity string
-	// LeaseNamespace is where the Lease is, "berth-system" if empty.
+	// LeaseNamespace is the namespace of the Lease, "berth-system" if empty.
 	LeaseNamespace string
-	// Kubelet is asked for pods while the API server is away; nil for never.
+	// Kubelet lists the pods while the API server is away; nil for never.
 	Kubelet PodLister
-	// Memory is what an earlier agent of this boot knew, for as long as neither the
-	// API server nor the kubelet has said anything.
+	// Memory is what an earlier agent of this boot knew. It is used until the API server or the kubelet has answered.
 	Memory Memory
-	// Log reports what goes wrong; nil for no log.
+	// Log receives problems; nil for no log.
 	Log *slog.Logger
 }
 
-// Client is the cluster as the agent sees it. Its methods may be called at any
-// time and by several goroutines; none of them waits but Review.
+// Client is the agent's view of the cluster. All methods are safe for concurrent use, and only Run and Review block.
 type Client struct {
 	options Options
 	current atomic.Pointer[Snapshot]
@@ -61,8 +57,7 @@ type Client struct {
 	notes    *annotator
 	reviews  reviewer
 
-	// gone are the UIDs of pods that the API server had and the kubelet may still
-	// list, and when they went.
+	// gone maps the UIDs of pods that the API server had, and the kubelet may still list, to the time of their removal.
 	mu   sync.Mutex
 	gone map[string]time.Time
 }
@@ -83,7 +78,6 @@ func New(options Options) (*Client, error) {
 	return newClient(options, api), nil
 }
 
-// newClient joins the parts.
 func newClient(options Options, api clients) *Client {
 	c := &Client{
 		options: options, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
@@ -111,8 +105,8 @@ func newClient(options Options, api clients) *Client {
 	return c
 }
 
-// Run works until ctx ends, then gives the Lease back and returns nil. It is
-// called once. An API server that is away is no error.
+// Run works until ctx ends, then releases the Lease and returns nil. It is called once. An unreachable API server is no
+// error.
 func (c *Client) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	c.watches.run(ctx, work.Go)
@@ -126,49 +120,45 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// Snapshot returns what is known now.
+// Snapshot returns the current snapshot.
 func (c *Client) Snapshot() *Snapshot { return c.current.Load() }
 
-// Changed is sent to when there is a newer Snapshot. It holds one message at most:
-// it is for one reader, who then reads the newest.
+// Changed receives a message when there is a newer Snapshot. It buffers one message, for one reader, which then reads
+// the newest Snapshot.
 func (c *Client) Changed() <-chan struct{} { return c.changed }
 
-// Refresh asks the kubelet for its pods soon, at most 5 times a second, for
-// example because the runtime starts a pod that is in no Snapshot.
+// Refresh asks the kubelet for its pods soon, at most 5 times a second, for example because the runtime starts a pod
+// that is in no Snapshot.
 func (c *Client) Refresh() { c.asker.soon() }
 
-// Publish makes the NodeTopology of this node the given one: the spec when it
-// differs from what is there, the status at most once in 10 seconds. Conditions
-// need a reason of one word and no time, which is set where their status changes.
-// The last one given counts.
-// The values must not be changed afterwards.
+// Publish sets the NodeTopology of this node: the spec when it differs from the present spec, the status at most once
+// in 10 seconds. Conditions need a reason of one word and no time; Publish sets the time when their status changes. A
+// later call replaces an earlier one. The caller must not change the values afterwards.
 func (c *Client) Publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
 	c.topology.publish(spec, status)
 }
 
 // Event is something that people should see in the events of an object.
 type Event struct {
-	// On is the pod; with an empty UID the event is on this node, with the pod's
-	// name, if there is one, before the text.
+	// On is the pod. With an empty UID the event is about this node, and its text begins with the pod's name, if any.
 	On Object
 	// Reason is one word, for example "CPUPinned".
 	Reason string
-	// Text is at most 1,024 bytes; what is more is cut off.
+	// Text is cut off after 1,024 bytes.
 	Text string
-	// Topic, where it is set, tells an event from others of its object and reason in place of Text,
-	// whose numbers may differ from one time to the next.
+	// Topic, if set, replaces Text when events of one object and reason are compared: numbers in their texts may
+	// differ.
 	Topic string
-	// Warning says that something is not as it was asked for.
+	// Warning is true if something is not as requested.
 	Warning bool
 }
 
-// Event reports something. The same event again within 10 minutes is counted on
-// the first one; of a topic the text there is at most 10 minutes older than it came last. Of one reason an object gets 5 texts at once and then one a
-// minute, the node in all 100 at once and then 5 a second, and while the API
-// server is away 500 wait; what is more is dropped, and the log says how many.
+// Event reports an event. A repetition within 10 minutes increases the count of the first event. With a Topic, the text
+// that is shown is at most 10 minutes older than the latest. Each object and reason may have 5 texts at once and then
+// one a minute, the whole node 100 at once and then 5 a second. At most 500 events wait while the API server is away.
+// Further events are dropped, and the log has their number.
 func (c *Client) Event(e Event) { c.events.add(e) }
 
-// Annotate sets an annotation of a pod through pods/status, nil removes it. The
-// last value for the same pod and key counts. A pod that is gone, or another one
-// of the same name, is left alone.
+// Annotate sets an annotation of a pod through pods/status; a nil value removes it. The last value for one pod and key
+// wins. Annotate changes neither a pod that is gone nor another pod of the same name.
 func (c *Client) Annotate(pod Object, key string, value *string) { c.notes.want(pod, key, value) }

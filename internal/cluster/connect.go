@@ -15,10 +15,9 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// Connect returns how to reach the API server: as the file kubeconfig says, or
-// with an empty name as a pod does, by its service account. agent is the name of
-// the program and its version, for the API server's log. It sends no request. Errors
-// are ErrNoCluster, and files that cannot be read.
+// Connect returns how to reach the API server: by the file kubeconfig or, if that is empty, by the service account of
+// the pod. agent is the program's name and version, for the API server's log. Connect sends no request. Errors are
+// ErrNoCluster and unreadable files.
 func Connect(kubeconfig, agent string) (*rest.Config, error) {
 	config, err := connect(kubeconfig)
 	if err != nil {
@@ -46,8 +45,8 @@ func connect(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// NodeName returns the name of the Node object: the given one, or that of config's token, or
-// what the kubelet calls its Node unless it is configured otherwise, the name of the host.
+// NodeName returns the name of the Node object: the given name, else the node of config's token, else the host name in
+// lower case. The kubelet uses the host name unless it is configured otherwise.
 func NodeName(given string, config *rest.Config) (string, error) {
 	if given != "" {
 		return given, nil
@@ -62,10 +61,9 @@ func NodeName(given string, config *rest.Config) (string, error) {
 	return strings.ToLower(host), nil
 }
 
-// NodeOfToken returns the name of the node that the token of config is bound to,
-// which is the one that the admission policy lets this agent write for. It is
-// empty where there is no such token, as with a kubeconfig. The token is not
-// checked: that is the API server's business.
+// NodeOfToken returns the name of the node that the token of config is bound to. The admission policy lets this agent
+// write for that node only. The name is empty if there is no bound token, as with a kubeconfig. The API server, not
+// this function, verifies the token.
 func NodeOfToken(config *rest.Config) (string, error) {
 	token := config.BearerToken
 	if config.BearerTokenFile != "" {
@@ -82,7 +80,7 @@ func NodeOfToken(config *rest.Config) (string, error) {
 	return said.Kubernetes.Node.Name, nil
 }
 
-// claims are what a token of a service account says of itself.
+// claims are the claims of a service account's token.
 type claims struct {
 	// Expires is in seconds since 1970, 0 for never.
 	Expires    float64 `json:"exp"`
@@ -91,7 +89,7 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-// claimsOf returns what a token says of itself, nothing where it is of another kind.
+// claimsOf returns the claims of a token, none for another kind of token.
 func claimsOf(token string) (said claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -107,13 +105,13 @@ func claimsOf(token string) (said claims, err error) {
 	return said, nil
 }
 
-// Requests a second. Watches, the Lease and reviews do not wait behind writes.
+// The rate of requests, per second. Watches, the Lease and reviews do not wait behind writes.
 const (
 	writesPerSecond = 10
 	writesAtOnce    = 30
 )
 
-// clients are connections to the API server, which share their transport.
+// clients are connections to the API server with a shared transport.
 type clients struct {
 	reads, notes *apiclient.Core
 	events       *apiclient.Events

@@ -1,49 +1,40 @@
-// Package cluster is the agent's side of a Kubernetes cluster: what the API
-// server, and the kubelet in its stead, say about this node, and what the agent
-// reports them.
+// Package cluster is the agent's side of a Kubernetes cluster: what the API server or the kubelet says about this node,
+// and what the agent reports.
 //
 // # What comes in
 //
-// Snapshot returns one immutable value with all of it: the pods of the node, the
-// ConfigMaps of internal/strategy, the node's labels and what it has to give.
-// Changed says when there is a new one. A reader holds no lock and waits
-// for no writer, and no code here waits for a reader.
+// Snapshot returns one immutable value: the pods of the node, the ConfigMaps of internal/strategy, and the node's
+// labels and allocatable CPU. Changed signals a new snapshot. A reader holds no lock and waits for no writer, and no
+// code here waits for a reader.
 //
-// Pods come from a watch of those with this node's name. Where the API server
-// does not answer for some seconds, or has not answered yet, the kubelet's own
-// list of pods takes its place, for as long as that lasts. Of a pod in both the
-// newer one counts. A pod that the kubelet does not know stays for a while,
-// because the kubelet may not have heard of it yet. Static pods without a mirror
-// on the API server are taken from the kubelet at all times. Static pods have the
-// UID that the kubelet and the runtime know them by, which is not that of their
-// mirror.
+// Pods come from a watch of the pods with this node's name. While the API server has not answered yet, or has been
+// silent for some seconds, the kubelet's own list of pods replaces the watch. If a pod is in both lists, the newer
+// version is used. A pod that the kubelet does not list remains for a while, because the kubelet may not have heard of
+// it yet. Static pods without a mirror on the API server always come from the kubelet. Static pods have the UID that
+// the kubelet and the runtime use, which differs from the UID of their mirror.
 //
 // # What goes out
 //
-// Publish, Event and Annotate put something on a list and return at once. What
-// cannot be delivered is tried again, at growing distances and with few requests
-// a second, until something newer takes its place. Writes carry the UID of their
-// object, so that they never meet another one of the same name.
+// Publish, Event and Annotate queue a write and return at once. A write that fails is retried, at growing intervals and
+// with few requests a second, until a newer write replaces it. Writes carry the UID of their object, so that they never
+// change another object of the same name.
 //
-// The Lease of the node says that its agent lives. There is one agent on a node:
-// one that finds the Lease in the hands of another, who renews it, writes nothing
-// and says so.
+// The Lease of the node shows that its agent is alive. There is one agent on a node. An agent that finds the Lease held
+// and renewed by another agent writes nothing and reports that.
 //
-// client-go's recorders are not used: with 500 events and no API server, tools/record
-// took 1.9 MiB and tools/events 8.6 MiB of resident memory, and both drop an event
-// after twelve tries. Its leaderelection is not used although it takes 0.4 MiB only:
-// giving a Lease back renews it, which keeps the scheduler binding to a node without
-// an agent, and an elector that missed its deadline ends.
+// client-go's recorders are not used: with 500 events and no API server, tools/record took 1.9 MiB and tools/events 8.6
+// MiB of resident memory. Both also drop an event after twelve tries. Its leaderelection takes only 0.4 MiB but is not
+// used either: it renews a Lease to release it, so the scheduler continues to bind pods to a node without an agent. An
+// elector that missed its deadline also ends.
 //
 // # Who looks
 //
-// Review asks whose a bearer token is and what it may see, with a client of its own: requests
-// of those who look take no turn of the agent's.
+// Review asks who owns a bearer token and what that user may see. It has a client of its own, so that these requests do
+// not delay the agent's.
 //
 // # Rights
 //
-// The shipped rights are in deploy/agent/rbac.yaml, and SECURITY.md says what
-// each is for. That an agent writes for its own node only is not in the rights
-// but in an admission policy, which compares the node in the agent's token with
-// the object.
+// The shipped rights are in deploy/agent/rbac.yaml, and SECURITY.md explains each of them. An admission policy, not
+// these rights, restricts an agent to objects of its own node: it compares the node in the agent's token with the
+// object.
 package cluster

@@ -3,13 +3,12 @@ package cluster
 import "errors"
 
 var (
-	// ErrNoCluster is a process that was given no API server and finds
-	// none: it runs in no pod with a service account.
+	// ErrNoCluster means that no API server was configured or found: the process is in no pod with a service account.
 	ErrNoCluster = errors.New("no cluster")
-	// ErrOptions are options that cannot be used.
+	// ErrOptions means that the options are invalid.
 	ErrOptions = errors.New("options cannot be used")
 
-	// errUndecided is an access review that ended without an answer.
+	// errUndecided means that an access review ended without a decision.
 	errUndecided = errors.New("an authorizer of the API server failed")
 	errNotListed = errors.New("pods were not listed yet")
 	errWatch     = errors.New("watch was not started")

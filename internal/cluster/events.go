@@ -19,41 +19,39 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// Controller is how the agent's events name their author.
+// Controller is the author's name in the agent's events.
 const Controller = "berth.dev/agent"
 
-// Bounds of events. The API server's own are 128 bytes of an author's name and 253 of
-// a name.
+// The bounds of events. The API server allows 128 bytes for an author's name and 253 for an event's name.
 const (
 	maxAuthor = 128
 	maxBase   = 230
-	// maxQueue is how many wait at most while the API server is away.
+	// maxQueue is how many events wait while the API server is away.
 	maxQueue = 500
-	// sameFor is how long the same event is the same.
+	// sameFor is how long a repeated event is counted instead of written.
 	sameFor = 10 * time.Minute
-	// countEvery is how often its count is written.
+	// countEvery is how often the count of an event is written.
 	countEvery = time.Minute
-	// An object and reason gets bursts of some texts and then one a pause; a node
-	// likewise.
+	// Each object and reason may have a burst of texts and then one per pause, and so may the node as a whole.
 	textBurst, textPause = 5, time.Minute
 	nodeBurst, nodePause = 100, 200 * time.Millisecond
 	eventLimit           = 5 * time.Second
 )
 
-// posted is an event that was written before.
+// posted is an event that was written.
 type posted struct {
 	namespace, name, text string
 	count                 int32
-	written               int32 // of count
+	written               int32 // the part of count that was written
 	made, last, wrote     time.Time
 }
 
-// counts says whether an event counts on this one: nobody can change the text of an event that is there.
+// counts reports whether e increases the count of p. The text of a written event cannot be changed.
 func (p *posted) counts(e Event, now time.Time) bool {
 	return p != nil && now.Sub(p.last) < sameFor && (p.text == e.Text || now.Sub(p.made) < sameFor)
 }
 
-// key is what an event has in common with those that count on it.
+// key returns the part of an event that repetitions have in common.
 func (e Event) key() Event {
 	if e.Topic != "" {
 		e.Text = ""
@@ -72,7 +70,6 @@ type eventWriter interface {
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*eventsv1.Event, error)
 }
 
-// poster writes events.
 type poster struct {
 	events func(namespace string) eventWriter
 	node   string
@@ -89,7 +86,7 @@ type poster struct {
 	all   *rate.Limiter
 }
 
-// newPoster returns one without the UID of its node.
+// newPoster returns a poster; the caller sets uid.
 func newPoster(events func(namespace string) eventWriter, node string, log *slog.Logger) *poster {
 	return &poster{
 		events: events, node: node, log: log,
@@ -106,7 +103,7 @@ func (t *poster) add(e Event) {
 	t.mu.Lock()
 	waits := slices.IndexFunc(t.queue, func(w Event) bool { return e.Topic != "" && w.key() == e.key() })
 	switch {
-	case waits >= 0: // the newest text, and room for the others
+	case waits >= 0: // the newest text, and room for other events
 		t.queue[waits] = e
 	case len(t.queue) < maxQueue:
 		t.queue = append(t.queue, e)
@@ -127,13 +124,13 @@ func (t *poster) run(ctx context.Context) {
 		if !t.flush(ctx) {
 			failures++
 			pause = backoff(failures)
-			if !apiclient.Pause(ctx, pause) { // What comes meanwhile waits too.
+			if !apiclient.Pause(ctx, pause) { // New events wait too.
 				return
 			}
 			continue
 		}
 		failures = 0
-		if now := time.Now(); now.Sub(forgot) >= countEvery { // also where it is never quiet
+		if now := time.Now(); now.Sub(forgot) >= countEvery { // even if events never stop
 			t.forget(now)
 			forgot = now
 		}
@@ -149,7 +146,7 @@ func (t *poster) run(ctx context.Context) {
 	}
 }
 
-// flush writes what waits, and says whether the API server takes it.
+// flush writes the waiting events, and reports whether the API server accepts them.
 func (t *poster) flush(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		t.mu.Lock()
@@ -174,7 +171,7 @@ func (t *poster) flush(ctx context.Context) bool {
 	return true
 }
 
-// post writes one event, or counts it, and says whether it is dealt with.
+// post writes an event, or counts it, and reports whether it is done.
 func (t *poster) post(ctx context.Context, e Event) bool {
 	now := time.Now()
 	if known := t.known[e.key()]; known.counts(e, now) {
@@ -200,13 +197,13 @@ func (t *poster) post(ctx context.Context, e Event) bool {
 		t.known[e.key()] = &posted{namespace: made.Namespace, name: made.Name, text: e.Text, count: 1, written: 1, made: now, last: now, wrote: now}
 	case !answered(err) || apierrors.IsTooManyRequests(err):
 		return false
-	default: // The namespace is going, or it may not be written: the API server will never take it.
+	default: // The namespace is ending, or writes to it are forbidden: a retry cannot succeed.
 		t.log.Warn("Event was refused", "reason", e.Reason, "pod", e.On.Namespace+"/"+e.On.Name, "error", err)
 	}
 	return true
 }
 
-// allowed keeps one pod, and one node, from flooding the cluster.
+// allowed prevents one pod, or one node, from flooding the cluster.
 func (t *poster) allowed(now time.Time, e Event) bool {
 	key := reason{e.On, e.Reason}
 	if t.texts[key] == nil {
@@ -215,7 +212,7 @@ func (t *poster) allowed(now time.Time, e Event) bool {
 	return t.texts[key].AllowN(now, 1) && t.all.AllowN(now, 1)
 }
 
-// recount writes how often an event was seen by now.
+// recount writes the present count of an event.
 func (t *poster) recount(ctx context.Context, e Event, known *posted) bool {
 	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
 		Count: known.count, LastObservedTime: metav1.NewMicroTime(known.last),
@@ -231,12 +228,12 @@ func (t *poster) recount(ctx context.Context, e Event, known *posted) bool {
 		known.written = known.count
 	}
 	if apierrors.IsNotFound(err) {
-		delete(t.known, e.key()) // It ran out; the next one is written anew.
+		delete(t.known, e.key()) // It expired; the next event creates a new one.
 	}
 	return true
 }
 
-// event is an event as the API server has it.
+// event returns e as an object of the API server.
 func (t *poster) event(e Event, now time.Time) *eventsv1.Event {
 	regarding := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.On.Namespace, Name: e.On.Name, UID: types.UID(e.On.UID)}
 	namespace, action := e.On.Namespace, "ApplyToPod"
@@ -265,7 +262,7 @@ func (t *poster) event(e Event, now time.Time) *eventsv1.Event {
 	}
 }
 
-// forget drops what is too old to be repeated or to be limited.
+// forget drops events that are too old to be repeated, and limiters that limit nothing.
 func (t *poster) forget(now time.Time) {
 	for e, known := range t.known {
 		if now.Sub(known.last) >= sameFor {

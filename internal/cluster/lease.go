@@ -12,25 +12,23 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// The Lease. The scheduler pins nothing on a node whose Lease was not renewed for
-// 180 seconds: two renewals may fail. Each is a write of etcd, for each node of the cluster;
-// what tells sooner that a node is gone is the kubelet's own Lease.
+// The scheduler pins nothing on a node whose Lease was not renewed for 180 seconds: two renewals may fail. Each renewal
+// is an etcd write, for each node of the cluster. The kubelet's own Lease shows sooner that a node is gone.
 const (
 	leaseSeconds = 150
 	renewEvery   = apiclient.LeaseRenewed
-	// lookEvery is how often it is read in between, which costs the API server no write: a
-	// server that hangs is soon known, and an agent that took the Lease.
+	// lookEvery is how often the agent reads the Lease between renewals, without a write for the API server. This shows
+	// soon that the server hangs or that another agent took the Lease.
 	lookEvery = apiclient.LeaseLooked
-	// renewRetry is the distance after a failure, so that it is soon known whether
-	// the API server is away.
+	// renewRetry is the pause after a failure: short, to know soon whether the API server is away.
 	renewRetry = time.Second
-	// renewLimit is how long a request may take.
+	// renewLimit is the timeout of a request.
 	renewLimit = apiclient.LeaseAnswered
-	// watchOther is how often an agent that is not the one of the node looks.
+	// watchOther is how often an agent reads a Lease that another agent holds.
 	watchOther = 5 * time.Second
 )
 
-// leaseClient is what the agent asks of the Leases of a namespace.
+// leaseClient contains the requests that the agent makes for Leases of a namespace.
 type leaseClient interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error)
 	Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error)
@@ -44,22 +42,21 @@ type lessee struct {
 	identity string
 	link     *link
 	owner    func() *metav1.OwnerReference
-	// changed is called after each change of state.
+	// changed is called after each change of Held or Other.
 	changed func()
 
-	// lease is what was last seen of it, nil to look; seen is when its renewal
-	// was first seen, by this host's clock.
+	// lease is the last known Lease, nil to read it again. seen is when its last renewal was first seen, by this host's
+	// clock.
 	lease *coordinationv1.Lease
 	seen  time.Time
-	// renewedAt is when this agent renewed it last, by a clock that nobody sets: others
-	// watch whether it goes on.
+	// renewedAt is when this agent renewed it last, by the monotonic clock, which nobody sets.
 	renewedAt time.Time
 
 	mu    sync.Mutex
 	state Lease
 }
 
-// current returns who the agent of the node is.
+// current returns the state of the Lease.
 func (l *lessee) current() Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +73,7 @@ func (l *lessee) set(state Lease) {
 	}
 }
 
-// run holds the Lease until ctx ends, and then gives it back.
+// run holds the Lease until ctx ends, and then releases it.
 func (l *lessee) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if !apiclient.Pause(ctx, l.step(ctx)) {
@@ -86,7 +83,7 @@ func (l *lessee) run(ctx context.Context) {
 	l.release(context.WithoutCancel(ctx))
 }
 
-// step does what is due and returns when the next step is.
+// step does one step and returns the time until the next.
 func (l *lessee) step(ctx context.Context) time.Duration {
 	limited, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
@@ -101,7 +98,7 @@ func (l *lessee) step(ctx context.Context) time.Duration {
 	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err):
-		l.lease = nil // Another writer changed or removed it: look.
+		l.lease = nil // Another writer changed or removed it: read it.
 		return renewRetry
 	case err != nil:
 		return renewRetry
@@ -113,7 +110,7 @@ func (l *lessee) step(ctx context.Context) time.Duration {
 	return lookEvery
 }
 
-// try renews the Lease, takes it, or finds that another agent has it.
+// try renews the Lease, acquires it, or finds that another agent holds it.
 func (l *lessee) try(ctx context.Context) error {
 	held := l.current()
 	if held.Held && l.lease != nil {
@@ -144,8 +141,8 @@ func (l *lessee) take(ctx context.Context) error {
 	return l.took(taken, began, err)
 }
 
-// look reads the Lease, from the API server's cache, and has it looked at again where it is not this
-// agent's any more.
+// look reads the Lease from the API server's cache. If this agent no longer holds it, the next step reads it without
+// the cache.
 func (l *lessee) look(ctx context.Context) error {
 	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -166,8 +163,8 @@ func (l *lessee) took(lease *coordinationv1.Lease, began time.Time, err error) e
 	return nil
 }
 
-// other returns the identity of another agent that holds a Lease and lives. Clocks
-// of hosts differ: it lives as long as its renewals are seen to go on.
+// other returns the identity of another live agent that holds the Lease. The clocks of hosts differ, so an agent is
+// alive while this host sees its renewals change.
 func (l *lessee) other(found *coordinationv1.Lease) string {
 	if l.lease == nil || !found.Spec.RenewTime.Equal(l.lease.Spec.RenewTime) {
 		l.seen = time.Now()
@@ -186,7 +183,7 @@ func (l *lessee) other(found *coordinationv1.Lease) string {
 	return *holder
 }
 
-// renewed returns the Lease as this agent's, renewed now.
+// renewed returns the Lease with this agent as its holder, renewed now.
 func (l *lessee) renewed(old *coordinationv1.Lease) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name}}
 	if old != nil {
@@ -203,8 +200,8 @@ func (l *lessee) renewed(old *coordinationv1.Lease) *coordinationv1.Lease {
 	return lease
 }
 
-// release lets the next agent of the node start at once. It leaves the time of the
-// renewal as it is, by which the scheduler sees that there is none.
+// release lets the next agent of the node start at once. It does not change the renewal time, so the scheduler sees
+// that there is no agent.
 func (l *lessee) release(ctx context.Context) {
 	if l.lease == nil || !l.current().Held {
 		return
@@ -213,7 +210,7 @@ func (l *lessee) release(ctx context.Context) {
 	defer cancel()
 	lease, none := l.lease.DeepCopy(), ""
 	lease.Spec.HolderIdentity = &none
-	// If it fails the Lease runs out by itself.
+	// If this fails, the Lease expires.
 	_, _ = l.client.Update(limited, lease, metav1.UpdateOptions{})
 	l.set(Lease{})
 }

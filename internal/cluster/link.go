@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// link knows whether the API server answers. Two things show it: the watch of the
-// pods, which may end, and the renewals of the Lease, which hear nothing when the
-// server hangs and its connections stay open.
+// link knows whether the API server answers. It has two sources: the watch of the pods, which may end, and the requests
+// for the Lease, which time out when the server hangs and its connections stay open.
 type link struct {
-	// doubt is called when either begins to fail, and only then; nil for none.
+	// doubt is called when one of the two begins to fail; nil for none.
 	doubt func()
 
 	mu sync.Mutex
-	// broken is since when pods could neither be listed nor watched, silent since
-	// when no request was answered; zero while all is well.
+	// broken is since when pods could not be listed or watched, and silent since when no request was answered. Both are
+	// zero while all is well.
 	broken, silent time.Time
 	watchErr       error
 	silentErr      error
 }
 
-// newLink returns one that waits for the first list since now.
+// newLink returns a link that waits for the first list since now.
 func newLink(now time.Time) *link {
 	return &link{broken: now, watchErr: errNotListed}
 }
 
-// watched takes over how a list or watch of pods ended, nil for well.
+// watched records the result of a list or watch of pods, nil for success.
 func (l *link) watched(now time.Time, err error) { l.take(&l.broken, &l.watchErr, now, err) }
 
-// answered takes over whether a request was answered.
+// answered records whether a request was answered: nil if so.
 func (l *link) answered(now time.Time, err error) { l.take(&l.silent, &l.silentErr, now, err) }
 
 func (l *link) take(since *time.Time, last *error, now time.Time, err error) {
@@ -47,15 +46,15 @@ func (l *link) take(since *time.Time, last *error, now time.Time, err error) {
 	}
 }
 
-// doubtful says whether time alone may show that the API server is away.
+// doubtful reports whether the API server may be found away after some time without another event.
 func (l *link) doubtful() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.broken.IsZero() || !l.silent.IsZero()
 }
 
-// away returns since when the API server is away, and what was heard last; a zero
-// time if it is not, or for less than grace.
+// away returns since when the API server is away, and its last error. The time is zero if it has not been away for
+// grace.
 func (l *link) away(now time.Time, grace time.Duration) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

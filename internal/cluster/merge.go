@@ -9,15 +9,15 @@ import (
 
 // view is what the two sources of pods say.
 type view struct {
-	// api is what the API server said last, and listed whether it ever did.
+	// api is the API server's last list, and listed whether there ever was one.
 	api    []*Pod
 	listed bool
 	// awaySince is when it stopped answering; zero while it answers.
 	awaySince time.Time
-	// gone are the UIDs of pods that it had and has no more.
+	// gone are the UIDs of pods that the API server has removed.
 	gone map[string]time.Time
 
-	// kubelet is what the kubelet said last, at the time asked; zero for never.
+	// kubelet is the kubelet's last list, requested at the time asked; zero for never.
 	kubelet []*Pod
 	asked   time.Time
 
@@ -25,16 +25,16 @@ type view struct {
 	before []*Pod
 }
 
-// What is believed of the kubelet's list while the API server is away.
+// Limits of the kubelet's list while the API server is away.
 const (
-	// patience is how long a pod is kept that the kubelet does not list: it may
-	// not have heard of it yet when the API server went away.
+	// patience is how long a pod stays that the kubelet does not list: the kubelet may not have heard of it before the
+	// API server went away.
 	patience = 10 * time.Second
-	// freshness is how old its list may be.
+	// freshness is the greatest age of the kubelet's list.
 	freshness = 15 * time.Second
 )
 
-// pods merges the two sources.
+// pods merges the two sources, and returns which of them is in use.
 func (v *view) pods(now time.Time) ([]*Pod, Source) {
 	fresh := !v.asked.IsZero() && now.Sub(v.asked) < freshness
 	switch {
@@ -50,14 +50,14 @@ func (v *view) pods(now time.Time) ([]*Pod, Source) {
 	return nil, Nowhere
 }
 
-// lost says whether the API server removed a pod that the kubelet still lists.
+// lost reports whether the API server removed a pod that the kubelet still lists.
 func (v *view) lost(pod *Pod) bool {
 	_, lost := v.gone[pod.UID]
 	return lost
 }
 
-// beside returns the API server's pods, and those that only the kubelet has:
-// static ones without a mirror, and others that the watch has not brought yet.
+// beside returns the API server's pods, and the pods that only the kubelet lists: static pods without a mirror, and
+// pods that the watch has not brought yet.
 func (v *view) beside() map[string]*Pod {
 	all := byUID(v.api)
 	for _, pod := range v.kubelet {
@@ -68,8 +68,8 @@ func (v *view) beside() map[string]*Pod {
 	return all
 }
 
-// instead returns the kubelet's pods, in the newer of the two readings, and those
-// of the API server that the kubelet may not know yet.
+// instead returns the kubelet's pods, each in its newer reading, and pods of the API server that the kubelet may not
+// know yet.
 func (v *view) instead() map[string]*Pod {
 	if v.asked.IsZero() {
 		return byUID(v.api)
@@ -90,9 +90,8 @@ func (v *view) instead() map[string]*Pod {
 	return all
 }
 
-// newer returns the newer reading. A static pod's own is the kubelet's, but its
-// mirror has the name on the API server and the annotations that were written
-// there.
+// newer returns the newer reading. For a static pod the kubelet's state is used, with the name and the annotations of
+// its mirror on the API server.
 func newer(api, kubelet *Pod) *Pod {
 	if api == nil {
 		return kubelet
@@ -108,8 +107,7 @@ func newer(api, kubelet *Pod) *Pod {
 	return kubelet
 }
 
-// version returns the resourceVersion as a number; those of one resource can be
-// compared.
+// version returns the resourceVersion as a number, which can be compared within one resource.
 func version(p *Pod) uint64 {
 	n, err := strconv.ParseUint(p.version, 10, 64)
 	if err != nil {
@@ -118,8 +116,7 @@ func version(p *Pod) uint64 {
 	return n
 }
 
-// byUID finds pods by UID. A mirror that claims the UID of another pod loses to
-// the one that has it, and to an older mirror.
+// byUID maps pods by UID. A mirror that claims the UID of another pod loses to that pod, and to an older mirror.
 func byUID(pods []*Pod) map[string]*Pod {
 	all := make(map[string]*Pod, len(pods))
 	for _, pod := range pods {

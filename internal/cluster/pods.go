@@ -11,15 +11,14 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// Annotations of static pods: the kubelet gives the pods that it runs the first
-// two, and their mirrors on the API server the last.
+// Annotations of static pods: the kubelet sets the first on the pods that it runs, and the second on their mirrors.
 const (
 	annotationSource = "kubernetes.io/config.source"
 	annotationMirror = "kubernetes.io/config.mirror"
 	sourceAPI        = "api"
 )
 
-// podOf reduces a pod to what is needed of it. node is this node.
+// podOf reduces a pod to the fields that Berth needs. node is this node.
 func podOf(p *v1.Pod, from Source, node string) *Pod {
 	slim := *p
 	slim.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
@@ -45,15 +44,15 @@ func podOf(p *v1.Pod, from Source, node string) *Pod {
 	return out
 }
 
-// FromFile says whether the kubelet has a pod from its own files, by the annotations that
-// the kubelet and the container runtime report. An API server may have any.
+// FromFile reports whether a pod is from the kubelet's own files, by annotations from the kubelet or the container
+// runtime. Pods on the API server may have any annotations.
 func FromFile(annotations map[string]string) bool {
 	source := annotations[annotationSource]
 	return source != "" && source != sourceAPI
 }
 
-// asksForNothing says whether a pod has neither requests nor limits, which is what
-// BestEffort means. A static pod may have no status yet that says so.
+// asksForNothing reports whether a pod has neither requests nor limits, the definition of BestEffort. A static pod may
+// have no status yet.
 func asksForNothing(p *Pod) bool {
 	for _, c := range slices.Concat(p.Containers, p.Init) {
 		if c.CPURequest != 0 || c.CPULimit != 0 || c.MemoryRequest != 0 || c.MemoryLimit != 0 {
@@ -63,7 +62,7 @@ func asksForNothing(p *Pod) bool {
 	return p.CPURequest == 0 && p.CPULimit == 0 && p.MemoryRequest == 0 && p.MemoryLimit == 0
 }
 
-// boundAt is when a pod was given to this node.
+// boundAt returns when a pod was bound to this node.
 func boundAt(p *v1.Pod) time.Time {
 	for _, condition := range p.Status.Conditions {
 		if condition.Type == v1.PodScheduled && condition.Status == v1.ConditionTrue && !condition.LastTransitionTime.IsZero() {
@@ -73,8 +72,7 @@ func boundAt(p *v1.Pod) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// ownedByNode says whether a mirror is what a kubelet of this node made. Anyone
-// can write the annotation.
+// ownedByNode reports whether a kubelet of this node made a mirror. Anyone can write the annotation.
 func ownedByNode(p *v1.Pod, node string) bool {
 	for _, owner := range p.OwnerReferences {
 		if owner.Kind == "Node" && owner.Name == node && owner.Controller != nil && *owner.Controller {
@@ -84,7 +82,7 @@ func ownedByNode(p *v1.Pod, node string) bool {
 	return false
 }
 
-// same says whether two readings of a pod differ in nothing that anybody acts on.
+// same reports whether two readings of a pod are equal in all that matters.
 func (p *Pod) same(o *Pod) bool {
 	if p.version == o.version && p.version != "" && p.UID == o.UID && p.From == o.From {
 		return true

@@ -10,24 +10,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Review is what the API server says of a bearer token.
+// Review is the API server's review of a bearer token.
 type Review struct {
-	// User is whose it is, empty where the API server does not know it or knows that it ended.
+	// User is the owner of the token, empty if the API server does not know the token or knows that it ended.
 	User string
-	// Allowed says whether the user may get the path.
+	// Allowed reports whether the user may get the path.
 	Allowed bool
-	// Until is when the token ends by its own word, zero for never.
+	// Until is when the token expires by its own claims, zero for never.
 	Until time.Time
 }
 
-// Review asks the API server whose a token is, and whether that user may get a path that is
-// no resource's. An error is an API server that is away, refuses to say, or could not ask one of
-// its authorizers. It waits for the answers, and may be called without Run.
+// Review asks the API server who owns a token, and whether that user may get a non-resource path. It returns an error
+// if the API server is away, refuses the question, or has an authorizer that fails. It waits for the answers, and does
+// not need Run.
 func (c *Client) Review(ctx context.Context, token, path string) (Review, error) {
 	return c.reviews.review(ctx, token, path)
 }
 
-// asks creates an object that the API server answers by filling in its status.
+// asks creates a review, which the API server answers in its status.
 type asks[O any] interface {
 	Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error)
 }
@@ -45,8 +45,8 @@ func (r reviewer) review(ctx context.Context, token, path string) (Review, error
 		return Review{}, fmt.Errorf("review a token: %w", err)
 	}
 	if !owner.Status.Authenticated {
-		// Status.Error is set for a token that is unknown, expired or revoked as well as for an
-		// authenticator that failed, and only its text differs: all of these are refused.
+		// Status.Error is set for an unknown, expired or revoked token and also for a failed authenticator. Only its
+		// text differs, so the token is refused in all cases.
 		return Review{}, nil
 	}
 	user := owner.Status.User
@@ -65,7 +65,7 @@ func (r reviewer) review(ctx context.Context, token, path string) (Review, error
 		return Review{}, fmt.Errorf("review whether %s may get %s: %w: %s", user.Username, path, errUndecided, s.EvaluationError)
 	}
 	said := Review{User: user.Username, Allowed: answer.Status.Allowed}
-	// The API server took the token: one whose claims cannot be read is of another kind.
+	// The API server accepted the token. If its claims cannot be read, it is of another kind.
 	if claims, err := claimsOf(token); err == nil && claims.Expires > 0 {
 		said.Until = time.Unix(int64(claims.Expires), 0)
 	}

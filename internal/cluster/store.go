@@ -16,14 +16,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// store keeps what a watch brings, reduced to what is needed of it. It is what a
-// cache.Reflector writes to: no queue, no index, no second copy.
+// store holds the objects of a watch, reduced to the fields that Berth needs. A cache.Reflector writes to it: no queue,
+// no index, no second copy.
 type store[T any] struct {
-	// reduce makes a value of an object. It is pure.
+	// reduce converts an object to a value. It has no side effects.
 	reduce func(object any) (key string, value T, ok bool)
 	// wake is called after each change.
 	wake func()
-	// lost is called with each value that is removed; nil for none.
+	// lost is called with each removed value; nil for none.
 	lost func(T)
 
 	mu     sync.Mutex
@@ -31,8 +31,7 @@ type store[T any] struct {
 	listed bool
 }
 
-// all returns what is there, in no order, and whether the API server was ever
-// asked with success.
+// all returns the values, in no order, and whether the API server was ever listed successfully.
 func (s *store[T]) all() (values []T, listed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +42,7 @@ func (s *store[T]) all() (values []T, listed bool) {
 	return values, s.listed
 }
 
-// setListed gives up waiting: what may not be read counts as missing.
+// setListed ends the wait for a list: objects that may not be read are treated as missing.
 func (s *store[T]) setListed() {
 	s.mu.Lock()
 	changed := !s.listed
@@ -54,7 +53,7 @@ func (s *store[T]) setListed() {
 	}
 }
 
-// Add takes over an object.
+// Add adds or replaces an object.
 func (s *store[T]) Add(object any) error {
 	key, value, ok := s.reduce(object)
 	if !ok {
@@ -70,7 +69,7 @@ func (s *store[T]) Add(object any) error {
 	return nil
 }
 
-// Update takes over an object.
+// Update replaces an object.
 func (s *store[T]) Update(object any) error { return s.Add(object) }
 
 // Delete removes an object.
@@ -89,7 +88,7 @@ func (s *store[T]) Delete(object any) error {
 	return nil
 }
 
-// Replace takes over a list.
+// Replace replaces all objects by those of a list.
 func (s *store[T]) Replace(objects []any, _ string) error {
 	items := make(map[string]T, len(objects))
 	for _, object := range objects {
@@ -115,7 +114,7 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 // Resync does nothing: no caller needs it.
 func (*store[T]) Resync() error { return nil }
 
-// Transformer keeps large objects from being collected before they are reduced.
+// Transformer shrinks large objects before the Reflector collects them.
 func (s *store[T]) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		dropFat(object)
@@ -123,15 +122,15 @@ func (s *store[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// dropFat removes from an object what is not read here.
+// dropFat removes the managed fields, which no code here reads.
 func dropFat(object any) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
 	}
 }
 
-// Retries of a watch: soon, and then with a distance that spares an API server
-// which has just come back to many nodes.
+// Retries of a watch start soon and then slow down, to spare an API server that many nodes reach at once when it
+// returns.
 const (
 	watchRetry    = 500 * time.Millisecond
 	watchRetryMax = 10 * time.Second
@@ -142,19 +141,19 @@ const (
 type lister struct {
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	// ended is called with how each request ended.
+	// ended is called with the result of each request.
 	ended func(error)
-	// client says whether it can stream a list.
+	// client tells the Reflector whether it can stream a list.
 	client any
 }
 
-// retriedBlindly says whether the Reflector would sleep after err whether or not
-// its context ends. After other errors it starts anew, and does not.
+// retriedBlindly reports whether the Reflector would sleep after err even if its context ends. After other errors it
+// restarts at once.
 func retriedBlindly(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
-// follow brings what l lists into s until ctx ends.
+// follow copies the objects that l lists into s until ctx ends.
 func follow[T any](ctx context.Context, l lister, s *store[T], example runtime.Object, selector string) {
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

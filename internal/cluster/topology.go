@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// statusEvery is the least distance of two writes of a status.
+	// statusEvery is the shortest interval between two writes of a status.
 	statusEvery = 10 * time.Second
-	// verifyEvery is how often it is made sure that the object still is as it was
-	// written.
+	// verifyEvery is how often the publisher checks that nobody else changed the object.
 	verifyEvery = time.Minute
-	// topologyLimit is how long a request may take.
+	// topologyLimit is the timeout of a request.
 	topologyLimit = 10 * time.Second
 )
 
-// publisher keeps the NodeTopology of the node as it was last asked for.
+// publisher writes the NodeTopology of the node as it was last published.
 type publisher struct {
 	client rest.Interface
 	name   string
@@ -39,11 +38,11 @@ type publisher struct {
 	spec   *v1alpha1.NodeTopologySpec
 	status *v1alpha1.NodeTopologyStatus
 
-	// live is the object as it was last seen or written, nil to look.
+	// live is the object as last read or written, nil to read it.
 	live *v1alpha1.NodeTopology
-	// seen is when it was last read, wrote when its status was last written.
+	// seen is the time of the last read, wrote that of the last write of the status.
 	seen, wrote time.Time
-	// failures in a row, after which nothing is tried before due.
+	// failures counts the failures in a row. The next try is not before due.
 	failures int
 	due      time.Time
 }
@@ -76,7 +75,7 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// step writes what is due and returns when to come again.
+// step writes what is due and returns the time until the next step.
 func (p *publisher) step(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	spec, status := p.spec, p.status
@@ -85,7 +84,7 @@ func (p *publisher) step(ctx context.Context) time.Duration {
 		return verifyEvery
 	}
 	if wait := time.Until(p.due); wait > 0 {
-		return wait // Something new is no reason to ask a server sooner that did not answer.
+		return wait // New data is no reason to retry a failing server sooner.
 	}
 	limited, cancel := context.WithTimeout(ctx, topologyLimit)
 	defer cancel()
@@ -104,7 +103,7 @@ func (p *publisher) step(ctx context.Context) time.Duration {
 	return pause
 }
 
-// write brings the object in line and returns when it is next to be looked at.
+// write updates the object and returns the time until the next check.
 func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) (time.Duration, error) {
 	if p.live == nil || time.Since(p.seen) >= verifyEvery {
 		if err := p.look(ctx, spec); err != nil {
@@ -132,7 +131,7 @@ func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, 
 	return verifyEvery, p.put(ctx, changed, "status")
 }
 
-// look reads the object, and makes it where there is none.
+// look reads the object, and creates it if it is missing.
 func (p *publisher) look(ctx context.Context, spec *v1alpha1.NodeTopologySpec) error {
 	found := &v1alpha1.NodeTopology{}
 	err := p.client.Get().Resource(v1alpha1.NodeTopologyResource).Name(p.name).Do(ctx).Into(found)
@@ -165,7 +164,7 @@ func (p *publisher) put(ctx context.Context, object *v1alpha1.NodeTopology, subr
 	return nil
 }
 
-// owned says whether the object goes when the node goes.
+// owned reports whether the object will be deleted with the node.
 func (p *publisher) owned() bool {
 	owner := p.owner()
 	if owner == nil {
@@ -181,8 +180,7 @@ func (p *publisher) own(object *v1alpha1.NodeTopology) {
 	}
 }
 
-// withTimes returns the status with the time of each condition: that of the old
-// one while its status stays the same.
+// withTimes returns the status with a time for each condition: the old time while its status is unchanged.
 func withTimes(status *v1alpha1.NodeTopologyStatus, old []metav1.Condition, now metav1.Time) *v1alpha1.NodeTopologyStatus {
 	out := status.DeepCopy()
 	for i := range out.Conditions {

@@ -21,7 +21,7 @@ type configMap struct {
 	data map[string]string
 }
 
-// watches is what the API server is asked to watch.
+// watches are the watches of the API server.
 type watches struct {
 	client *apiclient.Core
 	node   string
@@ -32,8 +32,7 @@ type watches struct {
 	configMaps map[strategy.Name]*store[configMap]
 }
 
-// newWatches returns watches that call wake after each change, and lost with each
-// pod that is gone.
+// newWatches returns watches that call wake after each change, and lost for each removed pod.
 func newWatches(client *apiclient.Core, node string, l *link, wake func(), lost func(*Pod)) *watches {
 	w := &watches{client: client, node: node, link: l, configMaps: map[strategy.Name]*store[configMap]{}}
 	w.pods = &store[*Pod]{wake: wake, lost: lost, reduce: func(object any) (string, *Pod, bool) {
@@ -64,7 +63,7 @@ func reduceNode(object any) (string, Node, bool) {
 	return "", Node{UID: string(n.UID), Labels: n.Labels, AllocatableMilli: n.Status.Allocatable.Cpu().MilliValue()}, true
 }
 
-// run follows all of it until ctx ends. spawn starts what runs beside.
+// run follows all objects until ctx ends. spawn starts goroutines.
 func (w *watches) run(ctx context.Context, spawn func(func())) {
 	spawn(func() { w.followPods(ctx) })
 	spawn(func() { w.followNode(ctx) })
@@ -93,7 +92,7 @@ func (w *watches) followNode(ctx context.Context) {
 	}, w.nodes, &v1.Node{}, byName(w.node))
 }
 
-// followConfigMap follows one by its name: the rights are for these names only.
+// followConfigMap follows one ConfigMap by name: the agent's rights cover only these names.
 func (w *watches) followConfigMap(ctx context.Context, name strategy.Name, s *store[configMap]) {
 	namespace, short := name.Split()
 	configMaps := w.client.ConfigMaps(namespace)
@@ -117,8 +116,8 @@ func byName(name string) string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 }
 
-// config returns the ConfigMaps that exist, and whether all were looked for. Of one that was not,
-// what was known before counts.
+// config returns the ConfigMaps that exist, and whether all were read. Until a ConfigMap was read, its data of before
+// is used.
 func (w *watches) config(before strategy.Maps) (strategy.Maps, bool) {
 	all, read := strategy.Maps{}, true
 	for name, s := range w.configMaps {

@@ -1,8 +1,7 @@
-// Package containers is the container runtime of a node of Kubernetes as events: over NRI,
-// where the runtime asks before it makes a container, and over CRI while that is away.
+// Package containers reports the events of a Kubernetes node's container runtime: over NRI, where the runtime asks
+// before it creates a container, and over CRI while NRI is away.
 //
-// Over CRI the runtime is asked for all that it has, which is one nri.Synchronize without an
-// answer: containers that start run on the CPUs of others until they are seen. The two
-// never report at once. NRI may be away for some seconds, as after a restart of the
-// runtime, until CRI takes its place.
+// Over CRI the package lists the whole state, as one nri.Synchronize without an answer. Until a new container is
+// listed, it runs on the CPUs of other containers. NRI and CRI never report at once. NRI may be away for some seconds,
+// for example after a restart of the runtime, before CRI replaces it.
 package containers

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// follow asks the runtime over CRI whenever it does not report over NRI, until ctx
-// ends.
+// follow lists over CRI while the runtime does not report over NRI, until ctx ends.
 func (r *Runtime) follow(ctx context.Context) error {
 	for {
 		if wait := r.reportsFor(); wait > 0 {
@@ -36,13 +35,13 @@ func (r *Runtime) follow(ctx context.Context) error {
 	}
 }
 
-// take hands on all that the runtime has, as it is at one moment.
+// take passes on the state of the runtime at one moment.
 func (r *Runtime) take(l cri.Listing, err error) {
 	r.opts.Listed(eventOf(l), l.Problems, err)
 	r.listed.Store(err == nil)
 }
 
-// eventOf is a listing as NRI reports it: the pods and containers that run.
+// eventOf converts a listing to NRI's form: the pods and containers that run.
 func eventOf(l cri.Listing) nri.Event {
 	e := nri.Event{Kind: nri.Synchronize}
 	for _, p := range l.Pods {
@@ -65,7 +64,7 @@ func eventOf(l cri.Listing) nri.Event {
 	return e
 }
 
-// parentOf returns the group of a pod by that of its sandbox, "" where that is not known.
+// parentOf returns the group of a pod from its sandbox's group, "" if that is unknown.
 func parentOf(group string) string {
 	if group == "" {
 		return ""

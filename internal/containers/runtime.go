@@ -16,46 +16,43 @@ import (
 )
 
 const (
-	// listEvery is how often a runtime is asked that reports no events.
+	// listEvery is the interval of lists of a runtime that reports no events.
 	listEvery = time.Second
-	// withoutNRI is how long NRI may be away until the runtime is asked over CRI.
+	// withoutNRI is how long NRI may be away before CRI is used.
 	withoutNRI = 5 * time.Second
 )
 
-// Groups finds the group of a container; *cgroup.Host does.
+// Groups finds the group of a container; *cgroup.Host implements it.
 type Groups interface {
 	RuntimeGroup(cgroupsPath string, pid int) (string, error)
 }
 
-// Options say how to reach the runtime, and who takes what it reports.
+// Options describe how to reach the runtime, and which functions receive its reports.
 type Options struct {
-	// NRISocket is the runtime's socket for plugins, v1alpha1.NoNRI for none. Handler
-	// answers what comes over it; MustAnswer and Waits are those of nri.Options.
+	// NRISocket is the runtime's socket for plugins, v1alpha1.NoNRI for none. Handler answers its events; MustAnswer
+	// and Waits are those of nri.Options.
 	NRISocket  string
 	Handler    nri.Handler
 	MustAnswer func(nri.Event) bool
 	Waits      nri.Observer
-	// Endpoint is the runtime's for CRI, "" for none. Listed takes what comes over it: an
-	// nri.Synchronize that nothing waits for, and what of it is not understood, or why there
-	// is none.
+	// Endpoint is the runtime's CRI endpoint, "" for none. Listed receives each list: an nri.Synchronize that nothing
+	// waits for and the problems of its parts, or the error of the list.
 	Endpoint string
 	Listed   func(e nri.Event, problems []error, err error)
 	Groups   Groups
 	Log      *slog.Logger
 }
 
-// Runtime is one container runtime. The zero value is one that is never asked. It is safe
-// for concurrent use.
+// Runtime is a container runtime. The zero value never asks it. It is safe for concurrent use.
 type Runtime struct {
 	opts   Options
 	plugin *nri.Plugin // nil without NRI
-	client *cri.Client // nil where it is never asked
-	// listed says that the last list over CRI was whole.
+	client *cri.Client // nil without CRI
+	// listed is true if the last list over CRI succeeded.
 	listed atomic.Bool
 }
 
-// New returns a Runtime that nothing was asked yet. The errors are nri.ErrOptions and
-// cri.ErrEndpoint.
+// New returns a Runtime, and sends no request. The errors are nri.ErrOptions and cri.ErrEndpoint.
 func New(o Options) (*Runtime, error) {
 	r := &Runtime{opts: o}
 	var err error
@@ -79,7 +76,7 @@ func New(o Options) (*Runtime, error) {
 	return r, nil
 }
 
-// Run keeps the connections until ctx ends.
+// Run maintains the connections until ctx ends.
 func (r *Runtime) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if r.plugin != nil {
@@ -91,7 +88,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	return group.Wait() //nolint:wrapcheck // each names what it is
 }
 
-// NRI is the state of the connection over NRI; ok is false without one.
+// NRI returns the state of the connection over NRI; ok is false without NRI.
 func (r *Runtime) NRI() (status nri.Status, ok bool) {
 	if r.plugin == nil {
 		return nri.Status{}, false
@@ -99,8 +96,8 @@ func (r *Runtime) NRI() (status nri.Status, ok bool) {
 	return r.plugin.Status(), true
 }
 
-// Missing is what is missing of the runtime, empty for nothing: it has reported
-// what runs, over NRI or where that is not there over CRI.
+// Missing returns what the runtime has not done yet. It is empty once the runtime has reported its containers, over NRI
+// or, without NRI, over CRI.
 func (r *Runtime) Missing() string {
 	switch {
 	case r.plugin == nil && r.client == nil:
@@ -121,11 +118,11 @@ func (r *Runtime) Missing() string {
 	return text
 }
 
-// reports says whether the runtime reports events over NRI, or is about to.
+// reports reports whether the runtime reports events over NRI, or is about to.
 func (r *Runtime) reports() bool { return r.reportsFor() > 0 }
 
-// reportsFor is for how long the runtime need not be asked at least: a connection that ends now is
-// waited for that long.
+// reportsFor returns for how long at least no list over CRI is needed: Berth waits that long for a connection that ends
+// now.
 func (r *Runtime) reportsFor() time.Duration {
 	if r.plugin == nil {
 		return 0

@@ -16,49 +16,46 @@ import (
 )
 
 const (
-	// messageLimit is the largest message of the runtime, in bytes: as much as
-	// the kubelet takes.
+	// messageLimit is the largest message of the runtime, in bytes: the same as the kubelet's.
 	messageLimit = 16 << 20
-	// requestLimit is how long one request may take.
+	// requestLimit is the timeout of a request.
 	requestLimit = 5 * time.Second
-	// statusLimit is how long that of one container may take, whose shim the runtime asks, lateLimit how long the next
-	// ones may where it failed, and atOnce how many are asked at once. A runtime whose disk is busy takes its time, and
-	// a shim that hangs must not keep each list waiting.
+	// statusLimit is the timeout of the status of one container, for which the runtime asks its shim. lateLimit is the
+	// timeout after a failure, and atOnce the number of parallel requests. A runtime with a busy disk is slow, and a
+	// shim that hangs must not delay every list.
 	statusLimit = requestLimit
 	lateLimit   = time.Second
 	atOnce      = 8
-	// dialLimit is how long a try to connect may take, and longestWait the time
-	// between two of them.
+	// dialLimit is the timeout of a try to connect, and longestWait the longest time between two tries.
 	dialLimit   = 2 * time.Second
 	longestWait = 2 * time.Second
 )
 
-// Groups finds the group of a container; *cgroup.Host does.
+// Groups finds the group of a container; *cgroup.Host implements it.
 type Groups interface {
 	RuntimeGroup(cgroupsPath string, pid int) (string, error)
 }
 
-// Client asks one runtime. It connects when it is first used and again when
-// the connection was lost. It is safe for concurrent use.
+// Client is a client of one runtime. It connects at its first use and again after the connection was lost. It is safe
+// for concurrent use.
 type Client struct {
 	conn    *grpc.ClientConn
 	service runtime.RuntimeServiceClient
 	groups  Groups
 
 	mu    sync.Mutex
-	known map[string]place // by id of the container or sandbox
-	late  map[string]bool  // ids whose status failed last
+	known map[string]place // by ID of the container or sandbox
+	late  map[string]bool  // IDs whose last status request failed
 }
 
-// place is what does not change while a container runs.
+// place contains the properties that do not change while a container runs.
 type place struct {
 	pid  int
 	path string
 }
 
-// Open returns a Client of the runtime at an endpoint: the absolute path of a
-// Unix socket, with or without unix:// before it. Nothing is asked yet. The
-// error is ErrEndpoint.
+// Open returns a Client of the runtime at an endpoint: the absolute path of a Unix socket, with or without the prefix
+// unix://. It sends no request. The error is ErrEndpoint.
 func Open(endpoint string, groups Groups) (*Client, error) {
 	socket := strings.TrimPrefix(endpoint, "unix://")
 	if !path.IsAbs(socket) || strings.ContainsAny(socket, "?#%\x00") {
@@ -67,7 +64,7 @@ func Open(endpoint string, groups Groups) (*Client, error) {
 	waits := backoffUpTo(longestWait)
 	waits.MinConnectTimeout = dialLimit
 	conn, err := grpc.NewClient("unix://"+socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's mode says who may
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's mode controls access
 		grpc.WithConnectParams(waits),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
@@ -79,7 +76,7 @@ func Open(endpoint string, groups Groups) (*Client, error) {
 	return &Client{conn: conn, service: runtime.NewRuntimeServiceClient(conn), groups: groups, known: map[string]place{}, late: map[string]bool{}}, nil
 }
 
-// backoffUpTo returns how long to wait between two tries to connect.
+// backoffUpTo returns the waits between tries to connect.
 func backoffUpTo(longest time.Duration) grpc.ConnectParams {
 	var p grpc.ConnectParams
 	p.Backoff.BaseDelay = 50 * time.Millisecond
@@ -96,13 +93,12 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Runtime is what a runtime calls itself.
+// Runtime is the name and the version that a runtime reports.
 type Runtime struct {
 	Name, Version string
 }
 
-// Runtime asks the runtime for its name and version. The errors are ErrAway
-// and ErrAnswer.
+// Runtime asks the runtime for its name and version. The errors are ErrAway and ErrAnswer.
 func (c *Client) Runtime(ctx context.Context) (Runtime, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -113,7 +109,7 @@ func (c *Client) Runtime(ctx context.Context) (Runtime, error) {
 	return Runtime{Name: answer.GetRuntimeName(), Version: answer.GetRuntimeVersion()}, nil
 }
 
-// failed makes an error of what a request came to.
+// failed converts the error of a request.
 func failed(what string, err error) error {
 	class := ErrAnswer
 	switch status.Code(err) {

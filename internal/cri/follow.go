@@ -11,15 +11,12 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// streamAgain is the time until the stream of events is asked for again after
-// it ended.
+// streamAgain is the pause between the end of the event stream and the next request for it.
 const streamAgain = time.Second
 
-// Follow lists at once, then again whenever the runtime reports a change and
-// at the latest after every, and hands each listing, or why there is none, to
-// seen, until ctx ends. Changes that come while it lists are one. Where the
-// runtime sends no events, every is all there is. seen is called by one
-// goroutine. The error is nil.
+// Follow lists at once, again after each change that the runtime reports, and at the latest after every. It passes each
+// listing, or the error, to seen, until ctx ends. Changes during a list cause one more list. If the runtime sends no
+// events, Follow only uses every. One goroutine calls seen. The error is nil.
 func (c *Client) Follow(ctx context.Context, every time.Duration, seen func(Listing, error)) error {
 	changed := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
@@ -48,8 +45,7 @@ func (c *Client) Follow(ctx context.Context, every time.Duration, seen func(List
 	return nil
 }
 
-// watch notes every event of the runtime in changed, until ctx ends or the
-// runtime says that it sends no events.
+// watch signals every event of the runtime in changed, until ctx ends or the runtime reports that it sends no events.
 func (c *Client) watch(ctx context.Context, changed chan<- struct{}) {
 	for {
 		err := c.stream(ctx, changed)
@@ -61,11 +57,11 @@ func (c *Client) watch(ctx context.Context, changed chan<- struct{}) {
 			return
 		case <-time.After(streamAgain):
 		}
-		note(changed) // what came meanwhile was not reported
+		note(changed) // events in between were not reported
 	}
 }
 
-// note asks for one more listing, unless that was asked for already.
+// note requests another listing, unless one is already requested.
 func note(changed chan<- struct{}) {
 	select {
 	case changed <- struct{}{}:
@@ -73,7 +69,7 @@ func note(changed chan<- struct{}) {
 	}
 }
 
-// stream notes events until the stream ends.
+// stream signals events until the stream ends.
 func (c *Client) stream(ctx context.Context, changed chan<- struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The labels that the kubelet gives to every container.
+// The labels that the kubelet sets on every container.
 const (
 	labelPodName      = "io.kubernetes.pod.name"
 	labelPodNamespace = "io.kubernetes.pod.namespace"
@@ -26,7 +26,7 @@ const infoKey = "info"
 // State is the state of a container.
 type State uint8
 
-// The states of a container, as CRI has them.
+// The states of a container in CRI.
 const (
 	Unknown State = iota
 	Created
@@ -39,58 +39,53 @@ func (s State) String() string {
 	return [...]string{"Unknown", "Created", "Running", "Exited"}[min(s, Exited)]
 }
 
-// Container is one container of a pod.
+// Container is a container of a pod.
 type Container struct {
-	// ID is the runtime's, and PodID that of the pod's sandbox.
+	// ID is the runtime's ID of the container, and PodID that of the pod's sandbox.
 	ID, PodID string
-	// PodUID, Namespace and PodName are the pod's, Name is the container's.
+	// PodUID, Namespace and PodName belong to the pod, Name to the container.
 	PodUID, Namespace, PodName, Name string
-	// Attempt counts the containers of that name that the kubelet made before,
-	// as it sees it.
+	// Attempt is the kubelet's count of earlier containers of that name.
 	Attempt uint32
 	State   State
-	// PID is the first process and CgroupPath the group, relative to each
-	// hierarchy's root. They are known of Running ones only, else 0 and "".
+	// PID is the first process and CgroupPath the group, relative to each hierarchy's root. They are known only for
+	// Running containers, else 0 and "".
 	PID        int
 	CgroupPath string
 	CreatedAt  time.Time
-	// Labels and Annotations are those of the container. They are shared: not
-	// to be changed.
+	// Labels and Annotations are those of the container. They are shared: do not change them.
 	Labels, Annotations map[string]string
 }
 
 // Pod is a pod's sandbox.
 type Pod struct {
-	// ID is the sandbox's.
+	// ID is the ID of the sandbox.
 	ID, Namespace, Name, UID string
 	Attempt                  uint32
-	// Ready says whether the sandbox runs.
+	// Ready reports whether the sandbox runs.
 	Ready bool
-	// RuntimeHandler is the handler of the pod's runtime class; "" is the
-	// runtime's default.
+	// RuntimeHandler is the handler of the pod's runtime class; "" is the runtime's default.
 	RuntimeHandler string
-	// PID is the first process and CgroupPath the group of the sandbox's own
-	// (pause) container. They are known of Ready ones only, else 0 and "".
+	// PID is the first process and CgroupPath the group of the sandbox's own (pause) container. They are known only for
+	// Ready sandboxes, else 0 and "".
 	PID        int
 	CgroupPath string
 	CreatedAt  time.Time
-	// Labels and Annotations are those of the pod. They are shared: not to be
-	// changed.
+	// Labels and Annotations are those of the pod. They are shared: do not change them.
 	Labels, Annotations map[string]string
 }
 
-// Listing is all that a runtime has of Kubernetes.
+// Listing contains all pods and containers of a runtime.
 type Listing struct {
 	Pods       []Pod
 	Containers []Container
-	// Problems say of which Ready and Running ones process and group are not known: the runtime gives no answer of
-	// this one (ErrAway, ErrAnswer), as where its shim hangs, or its answer is not understood (ErrMalformed).
+	// Problems has an error for each Ready sandbox or Running container without a known process and group. The runtime
+	// did not answer for it (ErrAway, ErrAnswer), for example because its shim hangs, or the answer was ErrMalformed.
 	Problems []error
 }
 
-// List asks for all pods and containers, ended ones included. One that goes
-// away meanwhile is without PID and group. The errors are ErrAway and
-// ErrAnswer.
+// List requests all pods and containers, including ended ones. An object that disappears during the list has no PID and
+// no group. The errors are ErrAway and ErrAnswer.
 func (c *Client) List(ctx context.Context) (Listing, error) {
 	sandboxes, err := c.sandboxes(ctx)
 	if err != nil {
@@ -127,7 +122,7 @@ func (c *Client) List(ctx context.Context) (Listing, error) {
 	return list, nil
 }
 
-// take takes over what became of the questions, which are in the order of the list.
+// take copies the results of the questions, which are in the order of the list, into l.
 func (l *Listing) take(asked []question) {
 	next := func() place {
 		q := asked[0]
@@ -201,7 +196,7 @@ func containerOf(from *runtime.Container) Container {
 	}
 }
 
-// question asks where something runs. What the runtime does not answer concerns this one only.
+// question asks where a container runs. If it fails, the other containers are not affected.
 type question struct {
 	id      string
 	ask     func(context.Context, string) (string, error)
@@ -209,8 +204,8 @@ type question struct {
 	problem error
 }
 
-// places answers all questions, several at once: the runtime asks the shim of each, and one that hangs keeps none of
-// the others waiting. The error is that the runtime itself is away, or that ctx ended.
+// places answers all questions, several in parallel: the runtime asks the shim of each, and a shim that hangs does not
+// delay the others. It returns an error if the runtime itself is away or ctx ended.
 func (c *Client) places(ctx context.Context, asked []question) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -228,7 +223,7 @@ func (c *Client) places(ctx context.Context, asked []question) error {
 	return group.Wait() //nolint:wrapcheck // place says of what
 }
 
-// place returns where something runs, asked until there is an answer.
+// place returns where a container runs. It asks the runtime until there is an answer, which it remembers.
 func (c *Client) place(ctx context.Context, id string, ask func(context.Context, string) (string, error)) (place, error) {
 	at, ok, limit := c.recall(id)
 	if ok {
@@ -261,7 +256,7 @@ func (c *Client) place(ctx context.Context, id string, ask func(context.Context,
 	return at, nil
 }
 
-// recall returns where something runs if that is known, and else how long the runtime may take to say so.
+// recall returns where a container runs if that is known, and the timeout for a request.
 func (c *Client) recall(id string) (at place, known bool, limit time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,8 +277,7 @@ func (c *Client) askSandbox(ctx context.Context, id string) (string, error) {
 	return answer.GetInfo()[infoKey], err //nolint:wrapcheck // place does
 }
 
-// read finds process and group in verbose information, of which CRI says only
-// that it is text.
+// read parses process and group from verbose information, which CRI defines only as text.
 func (c *Client) read(info string) (place, error) {
 	var f struct {
 		PID  int `json:"pid"`
@@ -306,7 +300,7 @@ func (c *Client) read(info string) (place, error) {
 	return place{pid: f.PID, path: path}, nil
 }
 
-// keep forgets what is not there any more.
+// keep forgets objects that are gone.
 func (c *Client) keep(present map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

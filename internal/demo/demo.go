@@ -11,21 +11,21 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Options say what the demonstration runs.
+// Options configures the demonstration.
 type Options struct {
 	Home    *Home
 	Machine bench.Machine
-	// Topology is the machine in a few lines, for the report.
+	// Topology describes the machine in a few lines, for the report.
 	Topology string
 	Limit    unit.CPUs
 	Pattern  load.Pattern
 	// Work is the CPU time of one request.
 	Work time.Duration
-	// Rounds of slices; in each, all arms meet the same arrivals.
+	// Rounds is the number of rounds of slices; in each round, all arms get the same arrivals.
 	Rounds int
 	// Slice is how long one arm is under load in one round.
 	Slice time.Duration
-	// Progress is called with what happens now; it may be nil.
+	// Progress is called with the current step; it may be nil.
 	Progress func(string)
 }
 
@@ -36,18 +36,17 @@ const (
 	managed   = "limited, with berth"
 )
 
-// arms lists them in the order of the table.
+// arms returns the arms in the order of the table.
 func arms() []string { return []string{unlimited, limited, managed} }
 
 // settle lets a group's quota refill before a slice.
 const settle = 200 * time.Millisecond
 
-// ErrNotRestored says that a file does not read as before.
+// ErrNotRestored reports that a file does not read as before.
 var ErrNotRestored = errors.New("a file does not read as before")
 
-// Run runs the demonstration and returns its report, also together with
-// ErrNotRestored. What it made is gone when it returns, also when ctx ends,
-// which is an error.
+// Run runs the demonstration and returns its report, also together with ErrNotRestored. Everything that Run made is
+// gone when it returns, also when ctx ends, which is an error.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -81,7 +80,7 @@ type run struct {
 	outcomes map[string][]bench.Outcome
 }
 
-// start brings the three servers up and the agent on one of them.
+// start starts the three servers, and the agent on the managed server.
 func (d *run) start(ctx context.Context) error {
 	for i, arm := range arms() {
 		d.Progress("starting the server: " + arm)
@@ -103,8 +102,8 @@ func (d *run) start(ctx context.Context) error {
 	return d.startAgent(ctx)
 }
 
-// startAgent starts the agent on the managed server. An agent that does not
-// raise the quota, because the machine is busy, is part of what is shown.
+// startAgent starts the agent on the managed server. If the machine is busy and the agent does not raise the quota, the
+// report says so.
 func (d *run) startAgent(ctx context.Context) error {
 	stage := d.stages[managed]
 	agent, err := bench.StartAgent(d.Home.Place.Threshold, []bench.AgentWorkload{{
@@ -126,8 +125,8 @@ func (d *run) startAgent(ctx context.Context) error {
 	return nil
 }
 
-// slices gives each arm its turn in every round. The order rotates; the
-// arrivals change with the round and are the same for its arms.
+// slices runs each arm once in every round. The order rotates; the arrivals change with the round and are the same for
+// its arms.
 func (d *run) slices(ctx context.Context) error {
 	names := arms()
 	for round := range d.Rounds {
@@ -158,8 +157,7 @@ func (d *run) slices(ctx context.Context) error {
 	return nil
 }
 
-// rollback lets the agent die the hard way, puts everything back with the
-// command that a user would use, and compares.
+// rollback kills the agent, rolls back with the command that a user would use, and compares the files.
 func (d *run) rollback(ctx context.Context, report *Report) error {
 	d.Progress("killing the agent, then rolling back")
 	if err := d.agent.Kill(); err != nil {
@@ -196,7 +194,7 @@ func (d *run) readAgain(put func(*FileProof, string)) error {
 	return nil
 }
 
-// close removes everything, in the order in which things depend on each other.
+// close removes the agent, then the groups.
 func (d *run) close() error {
 	var errs []error
 	if d.agent != nil {

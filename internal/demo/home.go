@@ -12,20 +12,18 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// ErrUnsupported says what the host lacks for demo and bench: root, a
-// writable cgroup mount, or the cpu controller.
+// ErrUnsupported reports what the host lacks for demo and bench: root, a writable cgroup mount, or the cpu controller.
 var ErrUnsupported = errors.New("cannot make cgroups here")
 
-// Home is where demo and bench make their groups. Close it.
+// Home is where demo and bench make their groups. The caller must close it.
 type Home struct {
 	Place bench.Place
 	scope *scope
 }
 
-// OpenHome checks that groups can be made on this host and finds out where:
-// below a delegated scope where systemd runs, at the root of the hierarchies
-// elsewhere. It removes what killed runs left there. The error is
-// ErrUnsupported and names what is missing.
+// OpenHome checks that this host allows groups and decides where: below a delegated scope under systemd on cgroup v2,
+// elsewhere at the root of the hierarchies. It removes what killed runs left there. ErrUnsupported names what the host
+// lacks.
 func OpenHome(ctx context.Context, root *hostfs.Root) (*Home, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: root is needed, this is user %d", ErrUnsupported, os.Geteuid())
@@ -57,7 +55,7 @@ func OpenHome(ctx context.Context, root *hostfs.Root) (*Home, error) {
 	return h, nil
 }
 
-// Close gives the delegated unit up, if there is one.
+// Close stops the delegated scope, if any.
 func (h *Home) Close() error {
 	if h.scope == nil {
 		return nil

@@ -7,8 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Outline is a machine in one line per NUMA node: its sockets, memory, shared
-// L3 domains and cores.
+// Outline describes a machine: a line with its totals, and a line per NUMA node with its CPUs, memory and L3 domains.
 func Outline(t *topology.Topology) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "topology: %s, %s, %s, %s\n", count(len(t.Sockets), "socket"), count(len(t.Nodes), "NUMA node"),

@@ -12,20 +12,20 @@ import (
 	"github.com/berth-project/berth/internal/table"
 )
 
-// Report is what the demonstration found. Its JSON is a stable contract.
+// Report is the result of the demonstration. Its JSON is a stable contract.
 type Report struct {
 	Machine  bench.Machine      `json:"machine"`
 	Topology string             `json:"topology"`
 	Setup    bench.Setup        `json:"setup"`
 	Arms     []bench.ArmSummary `json:"arms"`
-	// Files are those whose group the agent managed, read before the agent
-	// started, after it was killed, and after berth rollback.
+	// Files are the files of the managed group, read before the agent started, after it was killed, and after berth
+	// rollback.
 	Files    []FileProof `json:"files"`
 	Restored bool        `json:"restored"`
 	Notes    []string    `json:"notes,omitempty"`
 }
 
-// FileProof is one file at three moments.
+// FileProof is the content of one file at three moments.
 type FileProof struct {
 	File   string `json:"file"`
 	Before string `json:"before"`
@@ -33,7 +33,7 @@ type FileProof struct {
 	After  string `json:"after"`
 }
 
-// bandwidthFiles are all files through which a CPU limit can be changed.
+// bandwidthFiles returns all files through which a CPU limit can change.
 func bandwidthFiles(version int) []string {
 	if version == 1 {
 		return []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us"}
@@ -41,8 +41,7 @@ func bandwidthFiles(version int) []string {
 	return []string{"cpu.max", "cpu.max.burst"}
 }
 
-// readFiles reads the raw content of the group's files into Before. A file
-// that this kernel lacks is left out.
+// readFiles reads the raw content of the group's files into Before. It leaves out files that this kernel lacks.
 func readFiles(host *cgroup.Host, group string) ([]FileProof, error) {
 	hierarchy, err := host.Hierarchy(cgroup.CPU)
 	if err != nil {
@@ -102,7 +101,7 @@ func WriteTable(w io.Writer, r *Report) error {
 			fmt.Sprintf("%d of %d", a.Throttled+a.Above, a.Periods), fmt.Sprintf("%.3f", a.MeanCPUs), limit, fmt.Sprint(a.Writes),
 		})
 	}
-	_ = table.Write(&b, rows) // a strings.Builder takes everything
+	_ = table.Write(&b, rows) // a strings.Builder never fails
 	rows = [][]string{{"FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", ""}}
 	for _, f := range r.Files {
 		verdict := "as before"
@@ -112,7 +111,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		rows = append(rows, []string{f.File, f.Before, f.During, f.After, verdict})
 	}
 	b.WriteByte('\n')
-	_ = table.Write(&b, rows) // a strings.Builder takes everything
+	_ = table.Write(&b, rows) // a strings.Builder never fails
 	b.WriteByte('\n')
 	if r.Restored {
 		b.WriteString("The agent was killed and every file it could touch reads as before. The groups are removed.\n")
@@ -126,7 +125,7 @@ func WriteTable(w io.Writer, r *Report) error {
 	return nil
 }
 
-// reading says how to read figures that may surprise.
+// reading explains figures that may surprise.
 func reading(r *Report) []string {
 	notes := []string{"times are milliseconds from each request's intended start; n/a: fewer than ten requests lie above that quantile"}
 	for _, f := range r.Files {

@@ -18,23 +18,20 @@ import (
 // unitTimeout bounds each call to systemd.
 const unitTimeout = 10 * time.Second
 
-// errUnit says that systemd did not do what it was asked for.
+// errUnit reports that systemd did not start the requested unit.
 var errUnit = errors.New("systemd refused the transient unit")
 
-// scope is a transient scope that systemd delegated to this program. A scope
-// lives as long as a process is in it, so a holder process is; it sits in a
-// leaf group of its own, because cgroup v2 has no processes in a group whose
-// controllers are enabled for the groups below. This file cannot be exercised
-// on a host without systemd; keep it small.
+// scope is a transient scope that systemd delegated to this program. A scope lives as long as a process is in it, so a
+// holder process is. The holder is in its own leaf group, because cgroup v2 allows no processes in a group that enables
+// controllers for its children. This file cannot be exercised on a host without systemd; keep it small.
 type scope struct {
 	holder *bench.Child
 	leaf   *scratch.Group
 	group  string
 }
 
-// needsUnit says whether systemd owns the root of the cpu hierarchy. On v1
-// several programs may make groups side by side, and systemd does not delegate
-// cpuset there, so only v2 needs one.
+// needsUnit reports whether systemd owns the root of the cpu hierarchy. On v1 several programs may make groups side by
+// side, and systemd does not delegate cpuset there, so only v2 needs a unit.
 func needsUnit(host *cgroup.Host) bool {
 	if info, err := os.Stat("/run/systemd/system"); err != nil || !info.IsDir() {
 		return false
@@ -69,7 +66,7 @@ func startScope(ctx context.Context, host *cgroup.Host) (u *scope, err error) {
 	return u, nil
 }
 
-// delegate makes the scope and waits until systemd says that it stands.
+// delegate makes the scope and waits until systemd reports that it has started.
 func delegate(ctx context.Context, name string, pid int) error {
 	ctx, cancel := context.WithTimeout(ctx, unitTimeout)
 	defer cancel()

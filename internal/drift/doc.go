@@ -1,13 +1,12 @@
-// Package drift is the capability tune in the agent of a host without Kubernetes: it compares
-// the host with the profile that is committed, once a minute and after a CPU came or went, and
-// reports what changed. It writes over no value: whoever changed one may have meant it. What ends
-// with the group of a unit (its policy, slice and partition) it sets again for a unit that was
-// started anew, through package tuner, with the journal of profiles and its lock.
+// Package drift is the capability tune in the agent of a host without Kubernetes. It compares the host with the
+// committed profile, once a minute and after a CPU came or went, and reports changes. It overwrites no value: the
+// program that changed the value may have meant it. The policy, slice and partition of a unit end with the unit's
+// group. Package drift sets them again for a restarted unit, through package tuner, with the journal of profiles and
+// its lock.
 //
-// The comparison is that of berth tune verify. It reads one file a CPU and interrupt, so that it
-// runs beside the agent's loop. A profile that an apply or an undo works on meanwhile is not
-// judged: its record says so before the first write.
+// The comparison is that of berth tune verify. It reads one file for each CPU and interrupt, so it runs beside the
+// agent's loop. It does not judge a profile while an apply or an undo works on it: the record says so before the first
+// write.
 //
-// In a cluster the agent runs in a pod, which sees kernel settings of its own name spaces, and
-// compares nothing.
+// In a cluster the agent runs in a pod, which sees kernel settings of its own namespaces, and compares nothing.
 package drift

@@ -23,23 +23,22 @@ import (
 )
 
 const (
-	// every is how often the host is compared.
+	// every is the time between two comparisons.
 	every = time.Minute
-	// settle is how long after a CPU came or went: its files come and go a moment later.
+	// settle is the delay after a CPU came or went: its files come and go a moment later.
 	settle = 2 * time.Second
 )
 
-// Options are what a Watch works on.
+// Options are the inputs of a Watch.
 type Options struct {
 	Root *hostfs.Root
 	// Boot is the id of this boot.
 	Boot string
-	// Groups are the control groups of units; without them, nil, nothing is set again. Now is the
-	// wall clock.
+	// Groups are the control groups of units; if nil, nothing is set again. Now is the wall clock.
 	Groups *cgroup.Host
 	Now    func() time.Time
-	// Keep starts what undoes a record that is due, nil for nothing. The agent itself may not write
-	// all that a profile may.
+	// Keep starts the process that undoes a due record; nil starts nothing. The agent itself may not write all settings
+	// of a profile.
 	Keep func(tuner.Applied) error
 	// Boottime is CLOCK_BOOTTIME.
 	Boottime func() time.Duration
@@ -48,14 +47,14 @@ type Options struct {
 // Watch compares the host with the committed profile.
 type Watch struct {
 	opts Options
-	// due has the state directory of a comparison that is to be made.
+	// due has the state directory of a pending comparison.
 	due    chan string
 	next   time.Duration
 	online cpuset.Set
-	// guarded is of Run alone.
+	// guarded is used by Run only.
 	guarded guarded
 
-	mu     sync.Mutex // guards what Run has found for the loop
+	mu     sync.Mutex // guards the findings of Run for the loop
 	found  *Report
 	events []capability.Event
 	broken error
@@ -64,20 +63,20 @@ type Watch struct {
 // New returns the capability. It compares once Run is called.
 func New(o Options) *Watch { return &Watch{opts: o, due: make(chan string, 1)} }
 
-// Report is what the last comparison found. Its JSON is a stable contract.
+// Report is the result of the last comparison. Its JSON is a stable contract.
 type Report struct {
 	Profile string `json:"profile"`
 	// Since is when the profile was applied.
 	Since time.Time `json:"since"`
-	// Ended says that the profile is committed and not in force: a boot ended it, or, as Undone says, an apply of it
-	// was undone.
+	// Ended is true if the profile is committed and not in force: a boot ended it, or an apply of it was undone, as
+	// Undone tells.
 	Ended  bool `json:"ended,omitempty"`
 	Undone bool `json:"undone,omitempty"`
 	// Drift are the settings that the host does not have.
 	Drift []tune.Verified `json:"drift"`
 }
 
-// Run makes the comparisons that Decide orders, until ctx ends.
+// Run makes the comparisons that Decide requests, until ctx ends.
 func (w *Watch) Run(ctx context.Context) error {
 	for {
 		select {
@@ -89,8 +88,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// Decide implements capability.Decider: it orders a comparison when one is due, and reports
-// what the last one found. It desires nothing.
+// Decide implements capability.Decider: it requests a comparison when one is due, and reports the result of the last
+// comparison. It desires nothing.
 func (w *Watch) Decide(n *capability.Node) capability.Decision {
 	if *n.Config.Cluster.Enabled {
 		return capability.Decision{}
@@ -102,7 +101,7 @@ func (w *Watch) Decide(n *capability.Node) capability.Decision {
 		select {
 		case w.due <- n.Config.StateDir:
 			w.next = n.Now + every
-		default: // the one before is under way
+		default: // the last comparison is still under way
 		}
 	}
 	w.mu.Lock()
@@ -112,11 +111,10 @@ func (w *Watch) Decide(n *capability.Node) capability.Decision {
 	return d
 }
 
-// grace is how long after its deadline a record is left to who keeps it.
+// grace is how long after its deadline a record is left to its keeper.
 const grace = 10 * time.Second
 
-// guard starts what undoes a record that is overdue: who kept its deadline was killed, or never
-// started.
+// guard starts a keeper for a record that is overdue: the first keeper was killed, or never started.
 func (w *Watch) guard(dir string) error {
 	record, is, err := tuner.Load(dir)
 	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) {
@@ -126,7 +124,7 @@ func (w *Watch) guard(dir string) error {
 	if w.guarded.isOf(seen) {
 		return nil
 	}
-	if _, held, err := journal.Holder(dir); held || err != nil { // A command at work looks due.
+	if _, held, err := journal.Holder(dir); held || err != nil { // The record of a running command looks due.
 		return err
 	}
 	w.guarded = seen
@@ -140,13 +138,13 @@ type guarded struct {
 	at    time.Duration
 }
 
-// isOf reports whether the keeper for that record was started within the last hour. One that found
-// values of other programs has ended, and leaves them to the user.
+// isOf reports whether the keeper for that record was started within the last hour. A keeper that found values of other
+// programs has ended, and leaves them to the user.
 func (g guarded) isOf(seen guarded) bool {
 	return g.since.Equal(seen.since) && g.phase == seen.phase && seen.at-g.at < time.Hour
 }
 
-// look compares once, and once more after it set something again.
+// look compares once, and again if it set something again.
 func (w *Watch) look(stateDir string) {
 	dir := filepath.Join(stateDir, tuner.Subdir)
 	guarded := w.guard(dir)
@@ -175,8 +173,7 @@ func (w *Watch) look(stateDir string) {
 	w.found = found
 }
 
-// repeat sets again what units that were started anew lost. Nothing is while a command works on a
-// profile.
+// repeat sets again what restarted units lost. It does nothing while a command works on a profile.
 func (w *Watch) repeat(stateDir string) (again []tuner.Setting, err error) {
 	u, err := tuner.Open(tuner.Host{
 		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: w.opts.Root, Groups: w.opts.Groups,
@@ -192,7 +189,6 @@ func (w *Watch) repeat(stateDir string) (again []tuner.Setting, err error) {
 	return again, errors.Join(err, u.Close())
 }
 
-// repeated says what was set again.
 func repeated(again []tuner.Setting) string {
 	var names []string
 	for _, s := range again {
@@ -201,8 +197,8 @@ func repeated(again []tuner.Setting) string {
 	return "host profile: set again, since the unit was started anew: " + strings.Join(names, ", ")
 }
 
-// compare reads the record and the host, nil for no committed profile. What is being changed
-// meanwhile is not judged.
+// compare reads the record and the host. The report is nil if no profile is committed. judged is false if the profile
+// changed during the comparison.
 func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	record, is, err := tuner.Load(dir)
 	if err != nil {
@@ -220,7 +216,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	for _, row := range record.Verify(w.opts.Root.FS(), originals.Entries) {
-		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // which the kernel made of it
+		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // the kernel made these of it
 			found.Drift = append(found.Drift, row)
 		}
 	}
@@ -228,7 +224,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
 }
 
-// changes are the settings of which something else is true than was before.
+// changes returns the settings whose state differs from the last report.
 func changes(before, now *Report) []tune.Verified {
 	if now == nil {
 		return nil
@@ -240,7 +236,7 @@ func changes(before, now *Report) []tune.Verified {
 	return slices.DeleteFunc(slices.Clone(now.Drift), func(row tune.Verified) bool { return slices.Contains(known, row) })
 }
 
-// text says what changed; of many settings it names the first.
+// text describes the changes, and names only the first three settings.
 func (r *Report) text(changed []tune.Verified) string {
 	const named = 3
 	var parts []string

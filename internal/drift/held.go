@@ -15,23 +15,23 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// ErrHeld says that a host profile has set what somebody else is about to set, or is about to set it again.
+// ErrHeld means that a host profile has set, or is about to set again, the target of another writer.
 var ErrHeld = errors.New("a host profile has set it")
 
-// setAgain is for how long after a boot the agent leaves a committed profile its targets: the unit berth-tune starts
-// after the agent, and tries every half minute, ten times.
+// setAgain is how long after a boot the agent leaves a committed profile its targets: the unit berth-tune starts after
+// the agent, and tries every half minute, ten times.
 const setAgain = 10 * time.Minute
 
-// Held returns what answers whether a host profile has set a target: nil for no, else ErrHeld, with the
-// profile, or why that is not known. A list has one owner, who alone knows what it was: of two, the first that
-// puts back what it found takes the value of the other one for a stranger's.
+// Held returns a function that checks whether a host profile has set a target. It returns nil if not, ErrHeld with the
+// profile, or why that is unknown. A list has only one owner, who alone knows its original: of two owners, the first to
+// restore would mistake the other's value for a foreign one.
 //
-// Where the journal of profiles cannot be read, the record of what is applied answers. It is on disk before the
-// first entry, names each target that may have one, and goes after the last entry; and no command changes a
-// profile while it cannot read the journal. Each answer tells first whether that is so, nil for no.
+// If the journal of profiles cannot be read, the record of the applied profile decides. The record is on disk before
+// the first entry, names each target that may have an entry, and is removed after the last entry. No command changes a
+// profile while it cannot read the journal. Each call first calls unreadable with the error of such a read, or nil.
 //
-// For the first ten minutes of a boot, by boottime (CLOCK_BOOTTIME), a committed profile that is not in force yet has
-// its targets as well. Otherwise the agent, which starts first, takes a list of it, and the whole profile is refused.
+// For the first ten minutes of a boot, by boottime (CLOCK_BOOTTIME), a committed profile that is not yet in force also
+// has its targets. Otherwise the agent, which starts first, writes one of its lists, and the whole profile is refused.
 func Held(stateDir, bootID string, boottime func() time.Duration, unreadable func(error)) func(plan.Target) error {
 	dir := filepath.Join(stateDir, tuner.Subdir)
 	profiles := journal.NewBeside(dir, bootID, driver.Values())
@@ -50,7 +50,7 @@ func Held(stateDir, bootID string, boottime func() time.Duration, unreadable fun
 		}
 		if err != nil {
 			record, is, broken := tuner.Load(dir)
-			if broken != nil { // whose error has advice that the journal cannot be read for
+			if broken != nil { // its error has advice that needs a readable journal
 				return fmt.Errorf("%w; nor can the record: no new list is written", err)
 			}
 			profile, held = record.Profile.Name, is && record.Has(t, bootID)
@@ -62,7 +62,7 @@ func Held(stateDir, bootID string, boottime func() time.Duration, unreadable fun
 	}
 }
 
-// awaited is the name of a committed profile that is set again soon. It matches ErrHeld.
+// awaited is the name of a committed profile that will be set again soon. It matches ErrHeld.
 type awaited string
 
 func (a awaited) Error() string {
@@ -71,18 +71,18 @@ func (a awaited) Error() string {
 
 func (a awaited) Is(target error) bool { return target == ErrHeld }
 
-// returning is the record of profiles while a boot is young. It is safe for concurrent use.
+// returning is the record of profiles early in a boot. It is safe for concurrent use.
 type returning struct {
 	dir, boot string
 	boottime  func() time.Duration
 
 	mu     sync.Mutex
-	read   fs.FileInfo // nil for nothing that was read
+	read   fs.FileInfo // nil if nothing was read
 	record tuner.Applied
 }
 
-// has returns an error that matches ErrHeld where the committed profile has a target, and what is wrong with the
-// record. Once the boot is older, it reads nothing, and both are nil.
+// has returns an error that matches ErrHeld if the committed profile has a target, and any damage of the record. After
+// setAgain it reads nothing and returns nil.
 func (r *returning) has(t plan.Target) (held, damaged error) {
 	if r.boottime() >= setAgain {
 		return nil, nil
@@ -98,7 +98,7 @@ func (r *returning) has(t plan.Target) (held, damaged error) {
 	return nil, nil
 }
 
-// refresh reads the record where its file has changed.
+// refresh reads the record if its file has changed.
 func (r *returning) refresh() error {
 	file := tuner.RecordFile(r.dir)
 	now, err := os.Stat(file)
@@ -116,7 +116,7 @@ func (r *returning) refresh() error {
 	if err != nil {
 		return err
 	}
-	if !is { // gone since the look
+	if !is { // gone since the stat
 		now = nil
 	}
 	r.read, r.record = now, record

@@ -7,10 +7,10 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// keyNode is what the last comparison found, as a key of the checkpoint.
+// keyNode is the checkpoint key of the last comparison's result.
 const keyNode = "hostProfile"
 
-// metricDrift is how many settings the host does not have.
+// metricDrift is the number of settings that the host does not have.
 const metricDrift = "host_profile_drift"
 
 // Describe implements capability.Capability.
@@ -39,7 +39,7 @@ func (w *Watch) Outcome(time.Time) capability.Outcome {
 	return out
 }
 
-// Recall implements capability.Capability: what was reported is not reported again.
+// Recall implements capability.Capability: drift that was reported is not reported again.
 func (w *Watch) Recall(saved capability.Sections) error {
 	return saved.Decode(keyNode, &w.found)
 }
@@ -53,7 +53,6 @@ func (w *Watch) Measure(add func(capability.Sample)) {
 	}
 }
 
-// reader prints for people what was found.
 type reader struct{}
 
 // Node implements capability.Reader.
@@ -77,7 +76,7 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	return capability.NodeView{Sections: capability.Sections{keyNode: found}, Lines: []string{line}}, nil
 }
 
-// Workload implements capability.Reader: a profile is of the host.
+// Workload implements capability.Reader: a profile belongs to the host.
 func (reader) Workload(capability.Reported) (capability.WorkloadView, error) {
 	return capability.WorkloadView{}, nil
 }

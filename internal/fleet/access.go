@@ -18,25 +18,25 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// What the manifests call the agents, and the account that may look.
+// The names of the agents, and of the account for viewers, in the manifests.
 const (
 	namespace = v1alpha1.DefaultLeaseNamespace
 	agents    = "app.kubernetes.io/name=berth-agent"
 	account   = "berth-viewer"
-	// name is what the agent is called: at the other end it is a program of this host.
+	// name is the host in requests to the agent: a port-forward reaches it as a program of its own host.
 	name = "localhost"
 )
 
-// tokenFor is how long a token is good, and renewBefore how long before its end it is replaced.
+// A token is valid for tokenFor, and is replaced renewBefore before its end.
 const (
 	tokenFor    = time.Hour
 	renewBefore = 10 * time.Minute
 )
 
-// ErrNoAgent says that no agent runs on a node.
+// ErrNoAgent means that no agent runs on a node.
 var ErrNoAgent = errors.New("no agent of Berth runs there: allowed: a node that kubectl berth status shows with an agent")
 
-// access is what a user's rights open: ways to agents, and a token for them.
+// access contains what a user's rights allow: connections to agents, and a token for them.
 type access struct {
 	client *apiclient.Core
 	dialer dialer
@@ -46,7 +46,7 @@ type access struct {
 	ends  time.Time
 }
 
-// newAccess has the rights of a configuration, which is not changed.
+// newAccess returns the access of a configuration, which it does not change.
 func newAccess(cfg *rest.Config) (*access, error) {
 	client, err := apiclient.NewCore(cfg)
 	if err != nil {
@@ -59,8 +59,8 @@ func newAccess(cfg *rest.Config) (*access, error) {
 	return &access{client: client, dialer: d}, nil
 }
 
-// dial opens a connection to the agent that runs on a node now: an agent that is replaced
-// while its page is open is another pod.
+// dial opens a connection to the agent that now runs on a node. An agent that was replaced while its page is open is
+// another pod.
 func (a *access) dial(ctx context.Context, node string) (net.Conn, error) {
 	pods, err := a.client.Pods(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: agents, FieldSelector: "spec.nodeName=" + node + ",status.phase=Running",
@@ -76,7 +76,7 @@ func (a *access) dial(ctx context.Context, node string) (net.Conn, error) {
 	return nil, ErrNoAgent
 }
 
-// portOf is where an agent listens: its readiness is asked for there.
+// portOf returns the port of an agent, from its readiness probe.
 func portOf(agent *v1.Pod) string {
 	_, port, _ := net.SplitHostPort(v1alpha1.DefaultListen) // a constant
 	for i := range agent.Spec.Containers {
@@ -87,7 +87,7 @@ func portOf(agent *v1.Pod) string {
 	return port
 }
 
-// bearer is a token that is good for a while.
+// bearer returns a token that remains valid for a while.
 func (a *access) bearer(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,11 +24,11 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// restFor is how often as long as a view took to make passes before the next: that of a large
-// cluster takes a while, and its user's computer has more to do.
+// restFor is the pause between two views, as a multiple of the time that the first took. The view of a large cluster
+// takes a while to make, and the user's computer has other work.
 const restFor = 9
 
-// Cluster is a cluster that is followed. It is safe for concurrent use.
+// Cluster follows a cluster. It is safe for concurrent use.
 type Cluster struct {
 	access *access
 	server string
@@ -44,12 +44,12 @@ type Cluster struct {
 	due  time.Time
 }
 
-// Follow lists nodes, NodeTopologies, pods and Leases once and then watches them, until ctx ends
-// or the Cluster is closed. A list that fails is an error, which names a missing right; without
-// Leases it is not known which agents live. The configuration is the user's, and is not changed.
+// Follow lists nodes, NodeTopologies, pods and Leases once and then watches them, until ctx ends or the Cluster is
+// closed. If a list fails, the error names a missing right. Leases are optional: without them it is unknown which
+// agents live. Follow does not change cfg.
 func Follow(ctx context.Context, cfg *rest.Config, log *slog.Logger) (*Cluster, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.Timeout = 0 // a watch goes on
+	cfg.Timeout = 0 // a watch has no end
 	access, err := newAccess(cfg)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func Follow(ctx context.Context, cfg *rest.Config, log *slog.Logger) (*Cluster, 
 	return c, nil
 }
 
-// Close ends what follows the cluster, and waits until it has ended.
+// Close stops following the cluster, and waits until that has ended.
 func (c *Cluster) Close() {
 	c.end()
 	c.done.Wait()
@@ -85,7 +85,7 @@ func (c *Cluster) Close() {
 
 func (c *Cluster) kinds() []*kind { return []*kind{c.nodes, c.topologies, c.pods, c.leases} }
 
-// await waits for the first answer about each kind.
+// await waits for the first answer for each kind.
 func (c *Cluster) await(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -107,7 +107,7 @@ func (c *Cluster) await(ctx context.Context) error {
 	return nil
 }
 
-// View is the cluster at this moment, or shortly before.
+// View returns the cluster as it is now, or was shortly before.
 func (c *Cluster) View() *view.Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *Cluster) View() *view.Cluster {
 	return c.last
 }
 
-// look makes a view of what is known.
+// look makes a view of the present objects.
 func (c *Cluster) look(now time.Time) *view.Cluster {
 	agents := simulate.AgentsOf(now, values[coordination.Lease](c.leases))
 	if err := c.leases.failure(); err != nil {
@@ -142,7 +142,7 @@ func (c *Cluster) look(now time.Time) *view.Cluster {
 	return v
 }
 
-// values are the objects of a kind, of which no one changes a part.
+// values returns copies of the objects of a kind, whose parts nobody changes.
 func values[T any](k *kind) []T {
 	var list []T
 	for _, one := range all[T](k) {
@@ -151,7 +151,7 @@ func values[T any](k *kind) []T {
 	return list
 }
 
-// Node is the page of a node of the cluster, and false where there is no such node.
+// Node returns the page of a node, and false if the cluster has no node of that name.
 func (c *Cluster) Node(name string) (*Page, bool) {
 	_, there, err := c.nodes.GetByKey(name)
 	return &Page{access: c.access, node: name, log: c.log}, there && err == nil

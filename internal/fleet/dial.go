@@ -25,7 +25,7 @@ type dialer struct {
 	base   *url.URL
 }
 
-// newDialer returns one that has the rights of a configuration.
+// newDialer returns a dialer with the rights of a configuration.
 func newDialer(cfg *rest.Config) (dialer, error) {
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -34,7 +34,7 @@ func newDialer(cfg *rest.Config) (dialer, error) {
 	return dialer{config: cfg, base: base}, nil
 }
 
-// dial opens a connection. What the API server forbids is an error of its own.
+// dial opens a connection. If the API server forbids it, dial returns that error.
 func (d dialer) dial(pod, port string) (net.Conn, error) {
 	way, err := d.way(d.base.JoinPath("api/v1/namespaces", namespace, "pods", pod, "portforward"))
 	if err != nil {
@@ -43,7 +43,7 @@ func (d dialer) dial(pod, port string) (net.Conn, error) {
 	session, _, err := way.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		if failed := (*httpstream.UpgradeFailureError)(nil); errors.As(err, &failed) {
-			err = failed.Cause // which it does not unwrap to
+			err = failed.Cause // UpgradeFailureError does not unwrap to it
 		}
 		return nil, fmt.Errorf("port-forward: %w", err)
 	}
@@ -54,8 +54,8 @@ func (d dialer) dial(pod, port string) (net.Conn, error) {
 	return c, nil
 }
 
-// way is how kubectl port-forward connects: over a WebSocket, or without one where a proxy or
-// the server knows none.
+// way returns the dialer of kubectl port-forward: a WebSocket, or SPDY where a proxy or the server does not support
+// one.
 func (d dialer) way(to *url.URL) (httpstream.Dialer, error) {
 	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(to, d.config)
 	if err != nil {
@@ -69,17 +69,17 @@ func (d dialer) way(to *url.URL) (httpstream.Dialer, error) {
 	return portforward.NewFallbackDialerForStreaming(socket, plain, noSocket), nil
 }
 
-// noSocket reports whether it is the WebSocket that failed: a missing right is missing without
-// one too, and the first answer names the one to ask for.
+// noSocket reports whether the WebSocket itself failed. Without a WebSocket a missing right is missing too, and the
+// first answer names the right to ask for.
 func noSocket(err error) bool {
 	var failed *httpstream.UpgradeFailureError
 	return errors.As(err, &failed) && !apierrors.IsForbidden(failed.Cause) || httpstream.IsHTTPSProxyError(err)
 }
 
-// maxMessage bounds what is taken of the text of an error.
+// maxMessage bounds the length of an error's text.
 const maxMessage = 1 << 20
 
-// conn is a connection to a port: the one pair of streams of a session. It has no deadlines.
+// conn is a connection to a port: the only pair of streams of a session. It has no deadlines.
 type conn struct {
 	httpstream.Stream // the bytes of the port
 	session           httpstream.Connection
@@ -96,7 +96,7 @@ func newConn(session httpstream.Connection, port string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream of errors: %w", err)
 	}
-	if err := failure.Close(); err != nil { // for writes
+	if err := failure.Close(); err != nil { // this side writes nothing
 		return nil, fmt.Errorf("stream of errors: %w", err)
 	}
 	header.Set(v1.StreamType, v1.StreamTypeData)
@@ -107,8 +107,7 @@ func newConn(session httpstream.Connection, port string) (*conn, error) {
 	return &conn{Stream: data, session: session, failure: failure}, nil
 }
 
-// Read implements net.Conn. At the end of the bytes it asks the other stream whether they end in
-// an error.
+// Read implements net.Conn. At the end of the data it reads from the other stream whether there was an error.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Stream.Read(p)
 	if !errors.Is(err, io.EOF) {

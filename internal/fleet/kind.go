@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Between two tries after a failure: soon, and then at a distance that spares the API server.
+// The pause after a failure is short at first, and then longer to spare the API server.
 const (
 	retry    = 500 * time.Millisecond
 	retryMax = 10 * time.Second
@@ -27,13 +27,13 @@ type source interface {
 	WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// client is one of apiclient's kinds.
+// client is a kind of package apiclient.
 type client[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// sourceOf is a client's objects that a field selector selects.
+// sourceOf returns the source of a client's objects that a field selector selects.
 func sourceOf[L runtime.Object](c client[L], selector string) source {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -47,18 +47,18 @@ func sourceOf[L runtime.Object](c client[L], selector string) source {
 	}
 }
 
-// kind is the objects of one kind as the API server said last.
+// kind contains the objects of one kind, as the API server last reported them.
 type kind struct {
 	cache.Store
 
 	what    string
 	from    source
 	example runtime.Object
-	// first is closed by the first answer.
+	// first is closed at the first answer.
 	first chan struct{}
 
 	mu sync.Mutex
-	// heard is when they were listed at last, listing and watching how that ended.
+	// heard is the time of the last list; listing and watching are the results of the last list and watch.
 	heard             time.Time
 	answered          bool
 	listing, watching error
@@ -88,16 +88,16 @@ func (k *kind) follow(ctx context.Context) {
 	}, listsFirst{})
 	cache.NewReflectorWithOptions(from, k.example, k, cache.ReflectorOptions{
 		Backoff: &wait.Backoff{Duration: retry, Cap: retryMax, Steps: 100, Factor: 2, Jitter: 1},
-	}).RunWithContext(klog.NewContext(ctx, klog.Logger{})) // problem says what fails
+	}).RunWithContext(klog.NewContext(ctx, klog.Logger{})) // problem reports failures
 }
 
-// listsFirst has a Reflector list: who may not is told so, and not that watching fails.
+// listsFirst makes a Reflector list: a user without that right gets an error about the list, not about a watch.
 type listsFirst struct{}
 
-// IsWatchListSemanticsUnSupported implements client-go's.
+// IsWatchListSemanticsUnSupported implements client-go's interface.
 func (listsFirst) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Replace takes over a list.
+// Replace replaces all objects by those of a list.
 func (k *kind) Replace(objects []any, version string) error {
 	if err := k.Store.Replace(objects, version); err != nil {
 		return err //nolint:wrapcheck // the Reflector's own store
@@ -109,7 +109,7 @@ func (k *kind) Replace(objects []any, version string) error {
 	return nil
 }
 
-// Transformer drops what is not read before it fills memory.
+// Transformer removes unread data before it fills memory.
 func (*kind) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		if o, ok := object.(metav1.Object); ok {
@@ -119,7 +119,7 @@ func (*kind) Transformer() cache.TransformFunc {
 	}
 }
 
-// ended takes over how a request ended.
+// ended records the result of a request.
 func (k *kind) ended(last *error, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -128,7 +128,7 @@ func (k *kind) ended(last *error, err error) {
 	}
 }
 
-// answer notes the first answer. The mutex is held.
+// answer records the first answer. The caller holds the mutex.
 func (k *kind) answer() {
 	if !k.answered {
 		k.answered = true
@@ -136,7 +136,7 @@ func (k *kind) answer() {
 	}
 }
 
-// failure is why there is no list, nil where there is one.
+// failure returns why there is no list, nil if there is one.
 func (k *kind) failure() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,7 +146,7 @@ func (k *kind) failure() error {
 	return k.listing
 }
 
-// problem says that the objects may be old, "" where they are followed.
+// problem reports that the objects may be old, "" if they are followed.
 func (k *kind) problem() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -157,7 +157,7 @@ func (k *kind) problem() string {
 	return fmt.Sprintf("%s are those of %s: %v", k.what, k.heard.Format(time.TimeOnly), err)
 }
 
-// all are the objects of a kind.
+// all returns the objects of a kind.
 func all[T any](k *kind) []*T {
 	var list []*T
 	for _, object := range k.List() {

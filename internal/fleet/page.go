@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// answerLimit is how long the agent has for an answer.
+	// answerLimit is the timeout of a request to the agent.
 	answerLimit = 30 * time.Second
-	// maxView bounds what is taken of one.
+	// maxView bounds the length of an answer.
 	maxView = 64 << 20
 )
 
-// ErrAnswer says that the agent or its node refused a request; the message has the reason. What
-// the API server refuses is an error of its own.
+// ErrAnswer means that the agent or its node refused a request; the message has the reason. Refusals of the API server
+// are other errors.
 var ErrAnswer = errors.New("refused")
 
 // Page is the page of a node. It is safe for concurrent use.
@@ -37,8 +37,8 @@ type Page struct {
 	log    *slog.Logger
 }
 
-// Open finds the agent of a node and asks it for its page once, so that a missing right is
-// named at once. The configuration is the user's, and is not changed.
+// Open finds the agent of a node and requests its page once, so that a missing right is reported at once. It does not
+// change cfg.
 func Open(ctx context.Context, cfg *rest.Config, node string, log *slog.Logger) (*Page, error) {
 	access, err := newAccess(cfg)
 	if err != nil {
@@ -49,7 +49,7 @@ func Open(ctx context.Context, cfg *rest.Config, node string, log *slog.Logger) 
 	return p, err
 }
 
-// View asks the agent what its node is like at this moment.
+// View requests the present state of the node from the agent.
 func (p *Page) View(ctx context.Context) (*view.View, error) {
 	text, err := p.ask(ctx, window.ViewPath)
 	if err != nil {
@@ -62,25 +62,24 @@ func (p *Page) View(ctx context.Context) (*view.View, error) {
 	return &v, nil
 }
 
-// Past asks the agent what it kept of a workload in the last seconds, where step of them are one
-// sample.
+// Past requests the history of a workload for the last seconds, with one sample per step seconds.
 func (p *Page) Past(ctx context.Context, workload string, seconds, step int) ([]byte, error) {
 	return p.ask(ctx, window.PastOf(workload, seconds, step))
 }
 
-// Serve answers at a listener of the user's computer until ctx ends.
+// Serve serves the page on a listener of the user's computer until ctx ends.
 func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	transport := p.transport()
 	defer transport.CloseIdleConnections()
 	proxy := p.proxy(transport)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		clear(w.Header()) // the agent sends its own, which say more of its page
+		clear(w.Header()) // the agent's headers say more about its page
 		proxy.ServeHTTP(w, r)
 	})
 	return window.ServeAt(ctx, l, window.Guard(nil, handler))
 }
 
-// proxy passes requests on to the agent, with nothing of the browser's but their path.
+// proxy passes requests on to the agent: only their path and Accept header.
 func (p *Page) proxy(transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -118,21 +117,21 @@ func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the proxy reports it
 	}
-	if answer.StatusCode < http.StatusOK { // the connection is for nothing else
+	if answer.StatusCode < http.StatusOK { // the connection has no other use
 		_ = answer.Body.Close()
 		return nil, fmt.Errorf("%w: the agent answers with status %d: allowed: 200 to 599", ErrAnswer, answer.StatusCode)
 	}
 	return answer, nil
 }
 
-// finalOnly is a context without its values. One of them has the proxy pass on what comes before
-// an answer (status 103) with all headers, and forget those of its own.
+// finalOnly is a context without its values. One value makes the proxy pass on interim answers (status 103) with all
+// headers, and drop the headers set before.
 type finalOnly struct{ context.Context }
 
 // Value implements context.Context.
 func (finalOnly) Value(any) any { return nil }
 
-// ask asks the agent for what it has at a path.
+// ask requests a path from the agent.
 func (p *Page) ask(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -14,18 +14,16 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// nodesPath is below which the page of each node is.
+// nodesPath is the path prefix of the pages of nodes.
 const nodesPath = "/nodes/"
 
-// types are what an agent answers to the page of its node: data that the page shows as text. What
-// else it serves is not passed on. A node may be in someone's hands, and what it sent would run on
-// the page of the cluster, by the rights of its user.
+// types maps the paths of the agent's data to their types; the page shows this data as text. No other path of the agent
+// is passed on: on the origin of the cluster's page, content from a compromised node would run with the user's rights.
 func types() map[string]string {
 	return map[string]string{window.ViewPath: "application/json", window.PastPath: "application/json", window.StreamPath: "application/x-ndjson"}
 }
 
-// Serve shows the cluster, and each of its nodes, at a listener of the user's computer until ctx
-// ends.
+// Serve serves the pages of the cluster and of its nodes on a listener of the user's computer until ctx ends.
 func (c *Cluster) Serve(ctx context.Context, l net.Listener) error {
 	nodes := &nodes{cluster: c, page: web.Page(), proxies: map[string]http.Handler{}}
 	defer nodes.close()
@@ -35,7 +33,7 @@ func (c *Cluster) Serve(ctx context.Context, l net.Listener) error {
 	return window.ServeAt(ctx, l, window.Guard(nil, mux))
 }
 
-// nodes answer for the pages of nodes.
+// nodes serves the pages of nodes.
 type nodes struct {
 	cluster *Cluster
 	page    http.Handler
@@ -45,7 +43,7 @@ type nodes struct {
 	transports []*authorized
 }
 
-// ServeHTTP implements http.Handler: the page is this program's, and asks the agent of its node.
+// ServeHTTP implements http.Handler: the page is this program's, and its data comes from the agent of the node.
 func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("node")
 	page, there := n.cluster.Node(name)
@@ -60,7 +58,7 @@ func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inner.ServeHTTP(w, r)
 }
 
-// proxy passes requests on to the agent of a node.
+// proxy returns the handler that passes requests on to the agent of a node.
 func (n *nodes) proxy(page *Page) http.Handler {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +70,7 @@ func (n *nodes) proxy(page *Page) http.Handler {
 	return n.proxies[page.node]
 }
 
-// onlyData passes on what the page asks for, and of the answers their data.
+// onlyData passes on requests for data, and removes the headers of the answers.
 func onlyData(page *Page, transport http.RoundTripper) http.Handler {
 	proxy, known := page.proxy(transport), types()
 	proxy.ModifyResponse = func(answer *http.Response) error {
@@ -92,7 +90,7 @@ func onlyData(page *Page, transport http.RoundTripper) http.Handler {
 	})
 }
 
-// guarded is one answer, with the headers that it had before anything was put into it.
+// guarded is one answer, with the headers from before the proxy changed them.
 type guarded struct {
 	http.ResponseWriter
 

@@ -13,21 +13,21 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Origin says what chose the CPUs of a grant.
+// Origin is the source of the CPUs of a grant.
 type Origin uint8
 
 const (
-	// ByScheduler chose them in the placement.
+	// ByScheduler means that the placement names them.
 	ByScheduler Origin = iota
-	// ByAgent chose them here.
+	// ByAgent means that the agent chose them.
 	ByAgent
-	// ByRuntime is what containers were found running on.
+	// ByRuntime means that containers were found running on the CPUs.
 	ByRuntime
-	// ByMove is what the pod was moved to.
+	// ByMove means that the pod was moved to the CPUs.
 	ByMove
 )
 
-// String says it as messages and events do.
+// String returns the origin as messages and events say it.
 func (o Origin) String() string {
 	switch o {
 	case ByScheduler:
@@ -43,27 +43,26 @@ func (o Origin) String() string {
 
 // Grant is what a pod has exclusively. It does not change.
 type Grant struct {
-	// Parts are by the name of the container.
+	// Parts are by container name.
 	Parts map[string]Part
-	// Burst says that the pod keeps its quotas, and may borrow other CPUs besides.
+	// Burst says that the pod keeps its quotas, and may also borrow other CPUs.
 	Burst bool
 	// Exclusive and NUMAExclusive are as in the placement.
 	Exclusive     v1alpha1.CPUExclusivePolicy
 	NUMAExclusive bool
-	// From is what chose the CPUs.
+	// From is the source of the CPUs.
 	From Origin
-	// Beside are CPUs from before a move, which containers may still be on.
+	// Beside are CPUs from before a move, on which containers may still run.
 	Beside cpuset.Set
 
-	// Machine is that on which the rest follows from the above, and Held what placement counts.
+	// Machine is the machine from which Held and Occupied were computed. Held is what placement counts.
 	Machine *alloc.Machine
 	Held    placement.Held
 	// Occupied are the CPUs of all parts, and the siblings that stay empty.
 	Occupied cpuset.Set
 }
 
-// noHash stands where no hash is known: the reader of the placement here ignores the
-// hash.
+// noHash replaces an unknown hash: the reader of the placement here ignores the hash.
 const noHash = "0000000000000000"
 
 // Placement returns the grant as an annotation.
@@ -96,8 +95,7 @@ func (g *Grant) Placement(m *alloc.Machine, hash string) v1alpha1.Placement {
 	return p
 }
 
-// On returns the grant as it is on a machine, with parts that are as many as they
-// are, whatever the limits say.
+// On returns the grant as it is on a machine. The parts keep their size, whatever the limits say.
 func (g Grant) On(m *alloc.Machine, pin workload.Pinning) *Grant {
 	g.Machine, g.Burst = m, pin.StaticBurst
 	counted := g
@@ -111,7 +109,7 @@ func (g Grant) On(m *alloc.Machine, pin workload.Pinning) *Grant {
 	return g.Leaving(g.Beside)
 }
 
-// Own returns the CPUs of all containers, without those that they leave.
+// Own returns the CPUs of all containers, without the CPUs that they leave.
 func (g *Grant) Own() cpuset.Set {
 	var all Total
 	for _, one := range g.Parts {
@@ -120,7 +118,7 @@ func (g *Grant) Own() cpuset.Set {
 	return all.Part().CPUs
 }
 
-// Bare says that the NUMA nodes of some part are not known.
+// Bare reports whether the NUMA nodes of some part are unknown.
 func (g *Grant) Bare() bool {
 	for _, one := range g.Parts {
 		if one.Bare() {
@@ -130,7 +128,7 @@ func (g *Grant) Bare() bool {
 	return false
 }
 
-// Leaving returns the grant with CPUs besides, which the pod may still be on.
+// Leaving returns the grant with additional CPUs that the pod may still be on.
 func (g Grant) Leaving(cpus cpuset.Set) *Grant {
 	g.Beside = cpus.Difference(g.Own())
 	g.Held = g.Held.Beside(g.Beside)
@@ -138,13 +136,13 @@ func (g Grant) Leaving(cpus cpuset.Set) *Grant {
 	return &g
 }
 
-// Arrived returns the grant without the CPUs from before.
+// Arrived returns the grant without the CPUs from before the move.
 func (g Grant) Arrived(pin workload.Pinning) *Grant {
 	g.Beside = cpuset.Set{}
 	return g.On(g.Machine, pin)
 }
 
-// disjoint counts each CPU for one container only.
+// disjoint assigns each CPU to one container only.
 func disjoint(parts map[string]Part) map[string]Part {
 	var used cpuset.Set
 	apart := make(map[string]Part, len(parts))
@@ -158,8 +156,7 @@ func disjoint(parts map[string]Part) map[string]Part {
 	return apart
 }
 
-// only returns what a pod asks for, for the containers that have a part. Their
-// number of CPUs is not checked any more.
+// only returns pin for the containers that have a part. Their number of CPUs is no longer checked.
 func only(pin workload.Pinning, parts map[string]Part) workload.Pinning {
 	all := slices.Concat(pin.Pinned, pin.Others)
 	pin.Pinned, pin.Others, pin.Changed = nil, nil, true
@@ -187,7 +184,7 @@ func occupied(m *alloc.Machine, h *placement.Held) cpuset.Set {
 	return o.Taken.CPUs()
 }
 
-// Of returns a decision about a machine as a grant. The hash names the machine.
+// Of converts a decision for machine m to a grant. The hash identifies the machine.
 func Of(d *placement.Decision, a *placement.Ask, m *alloc.Machine, hash string) *Grant {
 	p := d.Annotation(a, hash)
 	g := &Grant{
@@ -200,7 +197,7 @@ func Of(d *placement.Decision, a *placement.Ask, m *alloc.Machine, hash string) 
 	return g
 }
 
-// List names the containers of a pod and their CPUs, for events.
+// List returns the containers of a pod and their CPUs as text for events.
 func (g *Grant) List() string {
 	names := slices.Sorted(maps.Keys(g.Parts))
 	all := make([]string, len(names))

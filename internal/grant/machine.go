@@ -5,8 +5,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// MemoryNodes returns the NUMA nodes that have memory, or all where none is
-// known to have any.
+// MemoryNodes returns the NUMA nodes that have memory, or all nodes if none is known to have any.
 func MemoryNodes(m *alloc.Machine) cpuset.Set {
 	var all, some cpuset.Set
 	for i := range m.Topology().Nodes {
@@ -22,7 +21,7 @@ func MemoryNodes(m *alloc.Machine) cpuset.Set {
 	return some
 }
 
-// HasCore says whether a whole core is among the CPUs.
+// HasCore reports whether a whole core is among the CPUs.
 func HasCore(m *alloc.Machine, cpus cpuset.Set) bool {
 	for i := range m.Topology().Cores {
 		if core := m.Topology().Cores[i].CPUs; !core.IsEmpty() && core.IsSubsetOf(cpus) {

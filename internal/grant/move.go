@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Exchanges says whether by a decision a container would come to CPUs that another one of the pod has.
+// Exchanges reports whether a decision gives a container CPUs that another container of the pod has.
 func (g *Grant) Exchanges(pin *workload.Pinning, d *placement.Decision) bool {
 	for i, to := range d.Answer.Each {
 		for name, has := range g.Parts {
@@ -18,8 +18,7 @@ func (g *Grant) Exchanges(pin *workload.Pinning, d *placement.Decision) bool {
 	return false
 }
 
-// KeepEach divides CPUs among the containers so that each keeps what it has of them: none of
-// the others was any container's.
+// KeepEach divides CPUs among the containers so that each keeps those that it has; all added CPUs are new to the pod.
 func (g *Grant) KeepEach(pin *workload.Pinning, to cpuset.Set) []cpuset.Set {
 	each, left := make([]cpuset.Set, len(pin.Pinned)), to.Difference(g.Own())
 	for i, c := range pin.Pinned {

@@ -5,15 +5,15 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Part is what one container has. Empty mems leave its memory alone.
+// Part is what one container has. With empty Mems, its memory is left alone.
 type Part struct {
 	CPUs, Mems cpuset.Set
-	// First are the CPUs that it had before a resize to more; empty where these are all.
+	// First are the CPUs from before a resize to more CPUs; empty if these are all.
 	First cpuset.Set
 }
 
-// PartOf is what a placement says of a container. The form of both lists was checked
-// when it was decoded; one that is missing is empty.
+// PartOf returns the part of a container in a placement. Decoding has checked the form of the lists; a missing list is
+// empty.
 func PartOf(c v1alpha1.ContainerPlacement) Part {
 	cpus, _ := cpuset.Parse(c.CPUs)
 	mems, _ := cpuset.Parse(c.Mems)
@@ -21,8 +21,7 @@ func PartOf(c v1alpha1.ContainerPlacement) Part {
 	return Part{CPUs: cpus, Mems: mems, First: first.Intersect(cpus)}
 }
 
-// After returns the part with those CPUs named that the container had first, old being what
-// it had until now.
+// After returns the part with First set to the CPUs that the container had first; old is its part until now.
 func (p Part) After(old Part) Part {
 	if old.First.IsEmpty() {
 		old.First = old.CPUs
@@ -33,8 +32,7 @@ func (p Part) After(old Part) Part {
 	return p
 }
 
-// Beside returns the part of a container with the memory nodes that it had too: its pages stay
-// where they are until something moves them.
+// Beside returns the part with the memory nodes of old added: the pages stay where they are until something moves them.
 func (p Part) Beside(old Part) Part {
 	if old.Bare() || p.Bare() {
 		p.Mems = cpuset.Set{}
@@ -44,21 +42,21 @@ func (p Part) Beside(old Part) Part {
 	return p
 }
 
-// Bare says that the NUMA nodes of a part are not known.
+// Bare reports whether the NUMA nodes of a part are unknown.
 func (p Part) Bare() bool { return p.Mems.IsEmpty() }
 
-// Total is what several parts have together. The zero value is that of none.
+// Total is the sum of several parts. The zero value is empty.
 type Total struct {
 	cpus, mems cpuset.Set
-	bare       bool // So is one of them.
+	bare       bool // one part is Bare
 }
 
-// Add adds one more.
+// Add adds a part.
 func (s *Total) Add(p Part) {
 	s.cpus, s.mems, s.bare = s.cpus.Union(p.CPUs), s.mems.Union(p.Mems), s.bare || p.Bare()
 }
 
-// Part returns the sum, without NUMA nodes where not all are known.
+// Part returns the sum, without NUMA nodes if some are unknown.
 func (s *Total) Part() Part {
 	if s.bare {
 		return Part{CPUs: s.cpus}

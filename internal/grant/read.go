@@ -10,10 +10,9 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Read reads the placement of a pod that asks for CPUs of a machine, and says why the node
-// cannot follow it. A placement counts as a whole or not at all. That it was made for another
-// machine is no reason: Read checks the CPUs that it names. A pod without a placement
-// has neither a grant nor a reason.
+// Read reads the placement of a pod that asks for CPUs of a machine, or returns why the node cannot follow it. It
+// accepts a placement as a whole or not at all. A placement made for another machine is no reason: Read checks its
+// CPUs. A pod without a placement has neither a grant nor a reason.
 func Read(m *alloc.Machine, pin *workload.Pinning, text string) (Grant, string) {
 	if text == "" {
 		return Grant{}, ""
@@ -35,7 +34,7 @@ func Read(m *alloc.Machine, pin *workload.Pinning, text string) (Grant, string) 
 		g.Exclusive = placed.Exclusive
 	}
 	g.NUMAExclusive = placed.NUMAExclusive && pin.NUMAExclusive != ""
-	// The scheduler counts by the same reading; both must agree.
+	// The scheduler counts with HeldBy; both must agree.
 	held := placement.HeldBy(m, *pin, text)
 	if held.Unknown() > 0 || held.CPUs().IsEmpty() {
 		return Grant{}, "it does not say what the pod asks for"
@@ -43,14 +42,13 @@ func Read(m *alloc.Machine, pin *workload.Pinning, text string) (Grant, string) 
 	return g, ""
 }
 
-// partReader reads the parts of one placement.
 type partReader struct {
 	machine *alloc.Machine
 	pin     *workload.Pinning
 	used    cpuset.Set
 }
 
-// part reads what one container is given, and says what is wrong with it.
+// part reads the part of one container, or returns what is wrong with it.
 func (r *partReader) part(c workload.PinnedContainer, from map[string]v1alpha1.ContainerPlacement) (Part, string) {
 	written, found := from[c.Name]
 	if !found {
@@ -76,7 +74,7 @@ func (r *partReader) part(c workload.PinnedContainer, from map[string]v1alpha1.C
 	return Part{CPUs: cpus, Mems: mems.Intersect(MemoryNodes(r.machine)), First: says.First}, ""
 }
 
-// apart says what is wrong with the CPUs in view of the pod's other containers.
+// apart returns what is wrong with the CPUs in view of the pod's other containers, or "".
 func (r *partReader) apart(name string, cpus cpuset.Set) string {
 	switch {
 	case r.pin.PerPod && !r.used.IsEmpty() && cpus != r.used:

@@ -9,30 +9,28 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Refit finds CPUs for a pod that has some already, which it keeps: a container
-// that is to have fewer keeps those that it had first, else the best of them, one that
-// is to have more gets others besides.
+// Refit finds CPUs for a pod that keeps its present ones. A container that shrinks keeps the CPUs that it had first,
+// else the best of them; a container that grows gets additional CPUs.
 //
-// For more, the allocator is asked for what is missing: in the L3 domains of the
-// container, in its NUMA nodes, and anywhere; with the siblings of its cores
-// first, without them, and with no regard to them. Of these the one counts whose
-// union with what the pod has is best in the allocator's own order, and which
-// placement.Confirm allows. What stays free elsewhere is not compared.
+// To grow, Refit asks the allocator for the missing CPUs in the L3 domains of the container, in its NUMA nodes, and
+// anywhere. In each scope it first asks with the siblings of its cores, then without them, then with no regard to them.
+// Of the results that placement.Confirm allows, it chooses the one whose union with the pod's CPUs is best in the
+// allocator's order. Free CPUs elsewhere are not compared.
 type Refit struct {
 	Scratch *alloc.Scratch
 	Node    placement.Node
 	// Others is what all other pods hold.
 	Others *placement.Occupancy
-	// Leaving are CPUs from before a move: the pod may have them again, and nobody else has them yet.
+	// Leaving are CPUs from before a move: the pod may have them again, and no other pod has them yet.
 	Leaving cpuset.Set
 	// Ask is what the pod asks for now.
 	Ask *placement.Ask
-	// each is by the Wants; own is all that the pod has.
+	// each is in the order of the Wants; own is all that the pod has.
 	each []cpuset.Set
 	own  cpuset.Set
-	// left bounds how many unions are confirmed.
+	// left is how many unions may still be confirmed.
 	left int
-	// refusal is why there is none, confirmed that Confirm said so.
+	// refusal is why there is no result; confirmed says that Confirm returned it.
 	refusal   placement.Refusal
 	confirmed bool
 }
@@ -42,7 +40,7 @@ const mostConfirmed = 64
 // plenty is more CPU than any node has, in thousandths.
 const plenty = 1 << 40
 
-// sizes returns how many CPUs there are in all parts.
+// sizes returns the number of CPUs in all parts together.
 func sizes(has map[string]Part) int {
 	var all cpuset.Set
 	for _, one := range has {
@@ -51,8 +49,7 @@ func sizes(has map[string]Part) int {
 	return all.Size()
 }
 
-// Keep returns the decision that leaves the pod as much as possible of what it
-// has by container name.
+// Keep returns the decision that leaves the pod as many as possible of its CPUs, given by container name.
 func (f Refit) Keep(has map[string]Part) (placement.Decision, placement.Refusal) {
 	wants := f.Ask.Request.Wants
 	f.left, f.each = mostConfirmed, make([]cpuset.Set, len(wants))
@@ -68,7 +65,7 @@ func (f Refit) Keep(has map[string]Part) (placement.Decision, placement.Refusal)
 		f.own = f.own.Union(f.each[i])
 	}
 	if f.Ask.CPUs() <= sizes(has) {
-		// It has as many already: whether the node promised too much is no matter.
+		// The pod has as many already: it does not matter whether the node promised too much.
 		others := *f.Others
 		others.ExtraMilli = -plenty
 		f.Others = &others
@@ -79,9 +76,8 @@ func (f Refit) Keep(has map[string]Part) (placement.Decision, placement.Refusal)
 	return placement.Decision{}, f.refusal
 }
 
-// shrink returns those CPUs that the container had first and the best of the others, or
-// the best of the first where these are too many. Where cores count, the first ones come
-// with their siblings.
+// shrink returns the CPUs that the container had first and the best of the others. If there are too many first CPUs, it
+// returns the best of them. If cores matter, the siblings of the first CPUs come next.
 func (f *Refit) shrink(has Part, want alloc.Want) (cpuset.Set, alloc.Refusal) {
 	kept, from := has.First, has.CPUs
 	if kept.Size() > want.CPUs {
@@ -99,23 +95,22 @@ func (f *Refit) shrink(has Part, want alloc.Want) (cpuset.Set, alloc.Refusal) {
 	return kept.Union(answer.CPUs), no
 }
 
-// request is the pod's request for one container alone.
+// request returns the pod's request for one container alone.
 func (f *Refit) request(want alloc.Want) alloc.Request {
 	r := f.Ask.Request
 	r.Wants, r.Exclusive, r.NUMAExclusive = []alloc.Want{want}, alloc.NotExclusive, alloc.NUMAShared
-	r.EfficiencyCores = true // within CPUs that were chosen
+	r.EfficiencyCores = true // the CPUs were chosen already
 	return r
 }
 
-// within asks the allocator for some of these CPUs.
+// within asks the allocator for CPUs from the given set.
 func (f *Refit) within(cpus cpuset.Set, taken *alloc.Taken, r *alloc.Request) (alloc.Answer, alloc.Refusal) {
 	only := *taken
 	only.Withhold(f.Node.Machine.Pinnable().Difference(cpus))
 	return f.Node.Machine.Allocate(f.Scratch, &only, r)
 }
 
-// grow adds what containers from the i-th on lack, the best way first, until
-// Confirm agrees.
+// grow adds the missing CPUs of the containers from the i-th on, the best way first, until Confirm agrees.
 func (f *Refit) grow(i int) (placement.Decision, bool) {
 	wants := f.Ask.Request.Wants
 	for i < len(wants) && f.each[i].Size() == wants[i].CPUs {
@@ -146,13 +141,13 @@ func (f *Refit) confirm() (placement.Decision, bool) {
 	return d, refusal.OK()
 }
 
-// way is one way to give a container what it lacks.
+// way is one possible set of CPUs for a container that lacks some.
 type way struct {
 	CPUs   cpuset.Set
 	vector alloc.Vector
 }
 
-// ways lists what a container could have, the best first.
+// ways returns the possible sets of CPUs of a container, the best first.
 func (f *Refit) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	near := had
 	if near.IsEmpty() {
@@ -180,7 +175,7 @@ func (f *Refit) ways(had cpuset.Set, want alloc.Want) []cpuset.Set {
 	return slices.Compact(sets)
 }
 
-// try adds the best way to fill up a container within a scope.
+// try adds the best way to complete a container within a scope.
 func (f *Refit) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
 	all, no := f.fill(scope, had, want)
 	switch {
@@ -193,8 +188,8 @@ func (f *Refit) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
 	}
 }
 
-// fillBeside is fill where that takes the last whole core of the shared pool:
-// one is left to it, the last that can be.
+// fillBeside is fill for when that would use the last whole core of the shared pool: it leaves the last possible core
+// free.
 func (f *Refit) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
 	cores := f.Node.Machine.Topology().Cores
 	for i := range slices.Backward(cores) {
@@ -210,8 +205,7 @@ func (f *Refit) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Wa
 	return false
 }
 
-// fill adds to the CPUs of a container what it lacks, in the pod's own NUMA nodes
-// as far as possible.
+// fill adds the missing CPUs to the CPUs of a container, in the pod's own NUMA nodes as far as possible.
 func (f *Refit) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.Refusal) {
 	missing := want.CPUs - had.Size()
 	if missing <= 0 {
@@ -227,15 +221,14 @@ func (f *Refit) leavesCore(but cpuset.Set) bool {
 	return HasCore(f.Node.Machine, f.shared().Difference(but))
 }
 
-// refuse remembers why there is no way: what Confirm said counts most, then what
-// was said of the widest scope.
+// refuse remembers why there is no way: a reason of Confirm has priority, then the reason for the widest scope.
 func (f *Refit) refuse(no placement.Refusal) {
 	if !f.confirmed {
 		f.refusal = no
 	}
 }
 
-// judge returns the vector of CPUs as the allocator sees them.
+// judge returns the allocator's vector for CPUs.
 func (f *Refit) judge(cpus cpuset.Set) alloc.Vector {
 	r := f.request(alloc.Want{CPUs: cpus.Size()})
 	r.NUMA, r.BindStrength = alloc.BestEffort, alloc.Preferred
@@ -243,16 +236,15 @@ func (f *Refit) judge(cpus cpuset.Set) alloc.Vector {
 	return answer.Vector
 }
 
-// free returns the CPUs that no other pod has, without those of the pod itself.
+// free returns the CPUs that neither this pod nor another pod has.
 func (f *Refit) free() cpuset.Set {
 	return Base(f.Node.Machine).Difference(f.Others.Taken.CPUs()).Difference(f.own)
 }
 
-// shared returns the CPUs of the shared pool: those that are free, without what the pod leaves.
+// shared returns the CPUs of the shared pool: the free CPUs without those that the pod leaves.
 func (f *Refit) shared() cpuset.Set { return f.free().Difference(f.Leaving) }
 
-// scopes are where CPUs are looked for: in the L3 domains of those, in their NUMA
-// nodes, anywhere.
+// scopes returns the free CPUs in the L3 domains of near, in its NUMA nodes, and anywhere.
 func (f *Refit) scopes(near cpuset.Set) [3]cpuset.Set {
 	t, free := f.Node.Machine.Topology(), f.free().Intersect(f.Node.Machine.Pinnable())
 	var inL3, inNode cpuset.Set
@@ -269,7 +261,7 @@ func (f *Refit) scopes(near cpuset.Set) [3]cpuset.Set {
 	return [3]cpuset.Set{free.Intersect(inL3), free.Intersect(inNode), free}
 }
 
-// siblings returns up to so many of the CPUs from that are siblings of others, the lowest.
+// siblings returns up to most siblings of the CPUs of, out of from: the lowest.
 func (f *Refit) siblings(of, from cpuset.Set, most int) cpuset.Set {
 	var some cpuset.Set
 	for _, core := range f.Node.Machine.Topology().Cores {
@@ -285,7 +277,6 @@ func (f *Refit) siblings(of, from cpuset.Set, most int) cpuset.Set {
 	return some
 }
 
-// nodes returns the NUMA nodes that CPUs are in.
 func (f *Refit) nodes(cpus cpuset.Set) cpuset.Set {
 	var nodes cpuset.Set
 	for _, node := range f.Node.Machine.Topology().Nodes {
@@ -296,10 +287,9 @@ func (f *Refit) nodes(cpus cpuset.Set) cpuset.Set {
 	return nodes
 }
 
-// milli is how many thousandths a CPU has.
 const milli = 1000
 
-// AsHas returns what a pod asks for with as many CPUs as it has.
+// AsHas returns what a pod asks for, with its present numbers of CPUs.
 func AsHas(pin workload.Pinning, parts map[string]Part) workload.Pinning {
 	pin.Pinned = slices.Clone(pin.Pinned)
 	for i := range pin.Pinned {

@@ -15,16 +15,15 @@ const (
 	isolatedFile = "isolated"
 )
 
-// CPUs are those of a host that are online, and those of them that are isolated (isolcpus=).
-// The zero value was not read yet. It keeps its files open for as long as it is used:
-// they are read every second.
+// CPUs are the online CPUs of a host, and its isolated CPUs (isolcpus=). The zero value was not read yet. CPUs keeps
+// its files open while it is used: they are read every second.
 type CPUs struct {
 	Online, Isolated     cpuset.Set
 	onlineKept, isolKept *hostfs.File
 	buf                  [4096]byte
 }
 
-// Read reads both. A kernel without the second file isolates none.
+// Read reads both files. A kernel without the second file isolates no CPU.
 func (c *CPUs) Read(root *hostfs.Root) error {
 	online, err := c.list(root, &c.onlineKept, onlineFile)
 	if err != nil {
@@ -38,7 +37,7 @@ func (c *CPUs) Read(root *hostfs.Root) error {
 	return nil
 }
 
-// list reads one of the files, which is opened at its first use.
+// list reads one of the files, and opens it at its first use.
 func (c *CPUs) list(root *hostfs.Root, kept **hostfs.File, name string) (cpuset.Set, error) {
 	if *kept == nil {
 		dir, err := root.Dir(cpuDir)

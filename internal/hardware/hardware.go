@@ -1,6 +1,6 @@
-// Package hardware is the host as CPUs are given out on it: its topology, without the
-// CPUs that are reserved for the host, under the policy of its node. It is read again
-// when one of those changed, and reported as a NodeTopology.
+// Package hardware describes a host for the allocation of CPUs: its topology, without the CPUs that are reserved for
+// the host, under the policy of its node. It reads the host again when one of these changed, and reports it as a
+// NodeTopology.
 package hardware
 
 import (
@@ -25,17 +25,16 @@ type Machine struct {
 	version  int // of the memory in Topology
 }
 
-// Basis is what decides which CPUs of a host are given out.
+// Basis decides which CPUs of a host can be allocated.
 type Basis struct {
-	// Online, Reserved and Partitioned are sets of CPUs. The second are kept for the host, and the
-	// third cpuset partitions have taken from all other groups.
+	// Online, Reserved and Partitioned are sets of CPUs. Reserved CPUs are for the host. Partitioned CPUs belong to
+	// cpuset partitions, and no other group can use them.
 	Online, Reserved, Partitioned cpuset.Set
 	Policy                        placement.NodePolicy
 }
 
-// Update reads the host below fsys, as topology.Discover does, if its basis or its memory is
-// another one than before, and says whether it is. The facts are without AllocatableMilli.
-// After an error the host is as it was known before.
+// Update reads the host below fsys, as topology.Discover does, if its basis or its memory has changed, and reports
+// whether it has. The facts are without AllocatableMilli. After an error the known state is unchanged.
 func (m *Machine) Update(fsys fs.FS, b Basis, now time.Duration) (facts place.Facts, changed bool, err error) {
 	m.memory.Look(fsys, now)
 	if m.Topology != nil && m.basis == b && m.version == m.memory.Version {
@@ -55,19 +54,19 @@ func (m *Machine) Update(fsys fs.FS, b Basis, now time.Duration) (facts place.Fa
 	return place.Facts{Machine: compiled, Hash: t.Hash(), Policy: b.Policy}, true, nil
 }
 
-// Reserved are the CPUs that are kept for the host.
+// Reserved returns the CPUs that are reserved for the host.
 func (m *Machine) Reserved() cpuset.Set { return m.basis.Reserved }
 
-// Doubt says what is doubtful about the memory of the host, "" if nothing is.
+// Doubt returns what is doubtful about the memory of the host, "" if nothing is.
 func (m *Machine) Doubt() string { return m.memory.Doubt }
 
-// AllocatableMilli is the CPU of all CPUs that are not reserved, in thousandths.
+// AllocatableMilli returns the capacity of all CPUs that are not reserved, in thousandths of a CPU.
 func (m *Machine) AllocatableMilli() int64 {
 	return int64(m.Topology.Online.Difference(m.basis.Reserved).Size()) * 1000
 }
 
-// Report is the host as it is published: what it has, and what of that is given out by a
-// snapshot. The caller adds what else it knows to the status.
+// Report returns the host as it is published: its topology, and the allocations of a snapshot. The caller adds further
+// facts to the status.
 func (m *Machine) Report(s place.Snapshot) (v1alpha1.NodeTopologySpec, v1alpha1.NodeTopologyStatus) {
 	status := v1alpha1.NodeTopologyStatus{
 		PlacementVersions: []int64{v1alpha1.PlacementVersion},

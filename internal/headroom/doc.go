@@ -1,8 +1,7 @@
-// Package headroom is the node guard: how busy the CPUs that the workloads of a node share
-// are, and what of the rest each of those has that may use more than its limit.
+// Package headroom is the node guard. It measures how busy the CPUs are that the workloads of a node share, and divides
+// the remainder among the workloads that may use more than their limits.
 //
-// A Pool is these CPUs with their mean use (Mean). While it is below the threshold each workload
-// has all that its policy allows; above it, Share divides what is left by weighted max-min
-// fairness, with the limits as weights, and Guard keeps each share steady while the use
-// moves. Nothing here reads the host: the caller samples how busy it is.
+// A Pool is these CPUs with their mean use (Mean). Below the threshold each workload has all that its policy allows.
+// Above it, Share divides what is left by weighted max-min fairness, with the limits as weights, and Guard keeps each
+// share steady while the use moves. Nothing here reads the host: the caller samples how busy it is.
 package headroom

@@ -7,16 +7,16 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Demand is what one group would like to have of the node.
+// Demand is what one group asks of the node.
 type Demand struct {
-	// ID names the group for the caller; Share does not look at it.
+	// ID names the group for the caller; Share ignores it.
 	ID string
 	// Limit is the group's limit and its weight in the division, in CPUs.
 	Limit unit.CPUs
 	// Ceiling is the highest rate it may have (Policy.Ceiling), in CPUs.
 	Ceiling unit.CPUs
-	// Reach is the rate that it can come to, where that is less than its ceiling; 0 for the ceiling. More is
-	// kept for nobody.
+	// Reach is the rate that the group can attain, if that is less than its ceiling; 0 means the ceiling. Share
+	// reserves nothing above it.
 	Reach unit.CPUs
 }
 
@@ -24,33 +24,29 @@ type Demand struct {
 // the later one ends at the limit.
 const GuardPause = 10 * time.Second
 
-// GuardMemory is how long a share must have been higher before the ceiling rises.
-// A node whose use moves about the threshold would take quotas back and give them
-// again without end, and each write refills the group's pool. With at most five
-// steps down for one up, a ceiling moves no more than six times in it and 40 s: less than once
-// in 20 s.
+// GuardMemory is how long a share must have been higher before the ceiling rises. Otherwise a node whose use moves
+// about the threshold would lower and raise quotas without end, and each write refills the group's pool. With at most
+// five steps down for one up, a ceiling moves no more than six times in GuardMemory and 40 s: less than once in 20 s.
 const GuardMemory = 90 * time.Second
 
 // guardStep is the least size of a step, in parts of the group's headroom.
 const guardStep = 0.2
 
-// Guard keeps the ceiling of one group steady while its share of the node
-// moves. The zero value stands at the limit and takes its first step at once.
+// Guard keeps the ceiling of one group steady while its share of the node moves. The zero value is at the limit and
+// makes its first step at once.
 type Guard struct {
 	limit, full, granted unit.CPUs
 	at                   time.Duration
 	stepped              bool
-	// rise is of shares that are a step higher than granted.
+	// rise observes shares that are at least a step above granted.
 	rise Rise
 }
 
-// Next takes the share that Share gave to d at the moment now (monotonic) and
-// returns the guard afterwards and the ceiling that holds, in CPUs, between
-// the group's limit and its full ceiling. The ceiling moves by at least a fifth of
-// the group's headroom (full ceiling less limit) and at most once in
-// GuardPause; only a share that is the limit itself takes effect at once. It rises
-// to the least share of the last GuardMemory. A group whose limit or ceiling changed
-// starts anew.
+// Next applies the share that Share gave to d at the moment now (monotonic). It returns the new guard and the ceiling
+// in CPUs, between the group's limit and its full ceiling. The ceiling moves by at least a fifth of the group's
+// headroom (full ceiling less limit) and at most once in GuardPause. Only a share equal to the limit takes effect at
+// once. The ceiling rises to the least share of the last GuardMemory. A group whose limit or ceiling changed starts
+// again.
 func (g Guard) Next(now time.Duration, d Demand, share unit.CPUs) (Guard, unit.CPUs) {
 	full := max(d.Limit, d.Ceiling)
 	if !g.stepped || g.limit != d.Limit || g.full != full {

@@ -8,8 +8,7 @@ import (
 // MeanWindow is how far back the mean use of a node reaches.
 const MeanWindow = 10 * time.Second
 
-// meanSlots bounds how many samples a Mean keeps; samples that come closer
-// together than MeanWindow/meanSlots are joined.
+// meanSlots bounds how many samples a Mean stores. Samples closer together than MeanWindow/meanSlots are joined.
 const meanSlots = 64
 
 // Mean is the mean of a rate over the last MeanWindow, weighted by time. The
@@ -26,9 +25,8 @@ type point struct {
 	sum float64 // rate x seconds
 }
 
-// Add records that the rate was v from the sample before until at (monotonic).
-// The first sample only opens the window, and a sample that is not later than
-// the last, or not a number, is dropped.
+// Add records that the rate was v between the previous sample and at (monotonic). The first sample only opens the
+// window. Add drops a sample that is not later than the last, or not a number.
 func (m *Mean) Add(at time.Duration, v float64) {
 	if m.n == 0 {
 		m.points[0], m.n = point{at: at}, 1
@@ -37,7 +35,7 @@ func (m *Mean) Add(at time.Duration, v float64) {
 	if at <= m.points[m.n-1].at || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
-	m.forget(at - MeanWindow) // before the sum is continued: it starts it anew
+	m.forget(at - MeanWindow) // first, because forget restarts the sum
 	last := m.points[m.n-1]
 	next := point{at: at, sum: last.sum + v*(at-last.at).Seconds()}
 	if m.n > 1 && at-m.points[m.n-2].at < MeanWindow/meanSlots {
@@ -48,8 +46,7 @@ func (m *Mean) Add(at time.Duration, v float64) {
 	m.n++
 }
 
-// forget drops what lies wholly before the window that starts at start, and
-// starts the integral anew so that it stays small.
+// forget drops what is wholly before the window that begins at start, and restarts the integral so that it stays small.
 func (m *Mean) forget(start time.Duration) {
 	k := 0
 	for k+1 < m.n && (m.points[k+1].at <= start || m.n-k >= len(m.points)) {
@@ -66,8 +63,8 @@ func (m *Mean) forget(start time.Duration) {
 	}
 }
 
-// Value returns the mean over the last MeanWindow before the latest sample, or
-// over what there is of it; NaN before two samples.
+// Value returns the mean over the last MeanWindow before the latest sample, or over all samples if they are shorter;
+// NaN before two samples.
 func (m *Mean) Value() float64 {
 	if m.n < 2 {
 		return math.NaN()

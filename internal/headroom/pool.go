@@ -11,38 +11,38 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Pool is the CPUs of a node that its workloads share, and how busy they are: what the
-// node guard divides. The zero value was not sampled yet.
+// Pool is the CPUs of a node that its workloads share, and their use, which the node guard divides. The zero value has
+// no sample yet.
 type Pool struct {
 	// Threshold is the use, 0 to 1, below which every group has its full ceiling.
 	Threshold float64
-	// CPUs is how many there are, shared which; Online is which CPUs the node has online.
+	// CPUs is the number of shared CPUs, shared their set; Online is the set of the node's online CPUs.
 	CPUs           int
 	shared, Online cpuset.Set
-	// ofFile is the threshold of the agent's file.
+	// ofFile is the threshold in the agent's file.
 	ofFile   float64
 	reserved cpuset.Set
 	mean     Mean
-	// at is when the last sample that counts was, busy what it had, and apart what groups that
-	// do not count used since then.
+	// at is the time of the last accepted sample, and busy its value. apart is the use of groups outside the pool since
+	// then.
 	at          time.Duration
 	busy, apart unit.CPUTime
 }
 
-// shortest is the least time of a sample. The kernel counts the use of the machine in ticks of
-// 10 ms a CPU, and that of groups exactly: within less their difference is noise. Rounds come
-// closer together where the boundary of offline work moves.
+// shortest is the least time of a sample. The kernel counts the use of the machine in ticks of 10 ms a CPU, and that of
+// groups exactly: over a shorter time their difference is noise. Rounds come closer together while the boundary of
+// offline work moves.
 const shortest = MeanWindow / 20
 
-// Configure takes over what the agent's file says; it was checked when read.
+// Configure applies the agent's file, which was checked when it was read.
 func (p *Pool) Configure(cfg v1alpha1.AgentConfig) {
 	p.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
 	p.Threshold = p.ofFile
 	p.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
 }
 
-// Follow takes over the threshold of the cluster's strategies. Where they say none,
-// that of the agent's file counts.
+// Follow applies the threshold of the cluster's strategies. If they set none, the threshold of the agent's file
+// applies.
 func (p *Pool) Follow(percent int64, said bool) {
 	p.Threshold = p.ofFile
 	if said {
@@ -50,7 +50,7 @@ func (p *Pool) Follow(percent int64, said bool) {
 	}
 }
 
-// Take takes over which CPUs are shared, and reports whether they are others than before.
+// Take records the shared CPUs, and reports whether they changed.
 func (p *Pool) Take(n *capability.Node) (moved bool) {
 	before := p.shared
 	p.Online, p.shared = n.Online, n.Online.Difference(p.reserved).Difference(n.Isolated).Difference(n.Exclusive)
@@ -58,8 +58,8 @@ func (p *Pool) Take(n *capability.Node) (moved bool) {
 	return p.shared != before
 }
 
-// Sample takes how busy all CPUs of the machine were since it started, and how much of
-// the time since the call before groups used that do not count in the pool.
+// Sample records the busy time of all CPUs of the machine since it started, and the CPU time that groups outside the
+// pool used since the previous call.
 func (p *Pool) Sample(now time.Duration, busy, apart unit.CPUTime) {
 	if p.apart += apart; p.at != 0 && now-p.at < shortest {
 		return
@@ -72,14 +72,14 @@ func (p *Pool) Sample(now time.Duration, busy, apart unit.CPUTime) {
 	p.at, p.busy, p.apart = now, busy, 0
 }
 
-// Use is the mean use over MeanWindow, 0 to 1; NaN before the second sample.
+// Use returns the mean use over MeanWindow, 0 to 1; NaN before the second sample.
 func (p *Pool) Use() float64 { return p.mean.Value() }
 
-// Busy is how busy all CPUs of the machine were since it started, at the last sample that counts.
+// Busy returns the busy time of all CPUs since the machine started, at the last accepted sample.
 func (p *Pool) Busy() (at time.Duration, busy unit.CPUTime) { return p.at, p.busy }
 
-// guarded is the use that the guard goes by. A threshold of 100 % switches the
-// guard off: there is no use above it to divide.
+// guarded returns the use that the guard depends on. A threshold of 100 % switches the guard off: there is no use above
+// it to divide.
 func (p *Pool) guarded() float64 {
 	if p.Threshold >= 1 {
 		return 0
@@ -87,11 +87,10 @@ func (p *Pool) guarded() float64 {
 	return p.Use()
 }
 
-// Unknown says that the guard cannot divide anything yet: use is the difference
-// of two samples.
+// Unknown reports whether the guard cannot divide yet: use is the difference of two samples.
 func (p *Pool) Unknown() bool { return math.IsNaN(p.guarded()) }
 
-// Shortage says why a group's ceiling is what the node leaves it.
+// Shortage returns why the node limits a group's ceiling.
 func (p *Pool) Shortage(ceiling unit.CPUs) string {
 	if p.Unknown() {
 		return "the use of the node is not known yet"
@@ -99,7 +98,7 @@ func (p *Pool) Shortage(ceiling unit.CPUs) string {
 	return fmt.Sprintf("the node is used to %.0f %%: the share of this group is %.3f CPUs", p.Use()*100, ceiling)
 }
 
-// Shares returns what each demand's share of the node is at the moment, in CPUs.
+// Shares returns each demand's present share of the node, in CPUs.
 func (p *Pool) Shares(demands []Demand) []unit.CPUs {
 	return Share(p.Threshold, p.guarded(), unit.CPUs(p.CPUs), demands)
 }

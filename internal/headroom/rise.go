@@ -6,15 +6,16 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Rise is what is left to a group while that is more than it has: the least of it, and since when. Who has more at
-// once has its quota written for each moment in which there is more, and each write refills the group's pool. How long
-// to wait is the caller's: GuardMemory for the node, burst's capPause for the groups above. The zero value saw nothing.
+// Rise is the least amount that is left to a group while that is more than the group has, and the time since when.
+// Without the wait, each moment with more would cause a write of the group's quota, and each write refills the group's
+// pool. The caller chooses the wait: GuardMemory for the node, burst's capPause for the groups above. The zero value
+// has seen nothing.
 type Rise struct {
 	Least unit.CPUs
 	since time.Duration
 }
 
-// See takes over that this much is left now, and reports whether that is the least of the rise.
+// See records the amount that is left now, and reports whether it is the least of the rise.
 func (r *Rise) See(now time.Duration, left unit.CPUs) (isLeast bool) {
 	switch {
 	case r.Least == 0:
@@ -27,5 +28,5 @@ func (r *Rise) See(now time.Duration, left unit.CPUs) (isLeast bool) {
 	return true
 }
 
-// Lasted reports whether it has been more for this long.
+// Lasted reports whether the rise has lasted for long.
 func (r Rise) Lasted(now, long time.Duration) bool { return r.Least != 0 && now-r.since >= long }

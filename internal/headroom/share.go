@@ -8,16 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Share divides what the node has left among groups that want more than their
-// limit, and returns each group's ceiling in the order of demands.
+// Share divides what the node has left among groups that ask for more than their limit, and returns each group's
+// ceiling in the order of demands.
 //
-// threshold (0 to 1) is the share of the pool below which everybody has the
-// full ceiling; u is the mean use of the pool by everything that is neither
-// offline nor pinned, over pool CPUs. From the threshold on the headroom
-// (1-u) x pool is poured out in proportion to the limits, each group up to its
-// ceiling, until it is used up: the sum of what the groups get above their
-// limits never exceeds it, as far as each can use it (Demand.Reach). Nobody gets less than the limit. Where u is not a
-// number (no mean yet) there is no headroom.
+// threshold (0 to 1) is the share of the pool below which every group has the full ceiling. u is the mean use of the
+// pool by everything that is neither offline nor pinned, over pool CPUs. From the threshold on, Share divides the
+// headroom (1-u) x pool in proportion to the limits, each group up to its ceiling, until the headroom is used up. The
+// sum of the groups' amounts above their limits never exceeds the headroom, as far as each group can use it
+// (Demand.Reach). No group gets less than its limit. If u is NaN (no mean yet) there is no headroom.
 func Share(threshold, u float64, pool unit.CPUs, demands []Demand) []unit.CPUs {
 	out := make([]unit.CPUs, len(demands))
 	if u < threshold {
@@ -45,9 +43,8 @@ func (d Demand) room() unit.CPUs {
 	return max(0, d.Ceiling-d.Limit)
 }
 
-// waterLevel returns the headroom in parts of the limit that every group gets
-// which is not full before, so that together they get headroom; no bound where
-// something is left once all are full.
+// waterLevel returns the level that each group gets in parts of its limit, unless it is full before, so that all groups
+// together get headroom. The level is unbounded if headroom is left once all groups are full.
 func waterLevel(headroom float64, demands []Demand) float64 {
 	thirsty := make([]Demand, 0, len(demands))
 	for _, d := range demands {
@@ -55,8 +52,8 @@ func waterLevel(headroom float64, demands []Demand) float64 {
 			thirsty = append(thirsty, d)
 		}
 	}
-	// Those that are full first come last: the weight of the rest is then a
-	// sum from the front, and nothing is lost in subtractions.
+	// The groups that are full first come last. The weight of the remaining groups is then a sum from the front, and
+	// subtractions lose nothing.
 	slices.SortFunc(thirsty, func(a, b Demand) int { return cmp.Compare(b.fullAt(), a.fullAt()) })
 	weights := make([]float64, len(thirsty))
 	sum := 0.0

@@ -10,33 +10,33 @@ import (
 const (
 	// pace is how long nothing grows after the boundary moved.
 	pace = 5 * time.Second
-	// settled is how long growth by less than a whole step waits, so that noise around a load
-	// moves nothing back and forth: longer than the use looks back.
+	// settled is how long growth by less than a whole step waits, so that noise around a load moves nothing back and
+	// forth. It is longer than the window of the use.
 	settled = 30 * time.Second
-	// mostSteal is the steal time above which nothing grows: the host of this machine is short
-	// of CPUs, and what the machine seems to have idle is not there.
+	// mostSteal is the steal time above which nothing grows: the host of this machine is short of CPUs, and the
+	// machine's apparent idle time is not available.
 	mostSteal = 0.05
-	// Looks while offline has more than is guaranteed come this often, lookShare bounds what
-	// they cost, in CPUs.
+	// While offline work has more than its guarantee, samples come between soonest and latest apart. lookShare bounds
+	// their cost, in CPUs.
 	soonest, latest = 50 * time.Millisecond, 500 * time.Millisecond
 	lookShare       = 0.005
 )
 
-// Node is what a decision goes by, beside what was measured.
+// Node is the input of a decision, in addition to the measurements.
 type Node struct {
 	Policy Policy
-	// Movable is the cores that either side may have, as Movable returns them.
+	// Movable is the cores that either side may have, as the function Movable returns them.
 	Movable []Core
-	// Offline says that there is an offline container, or one is about to be made.
+	// Offline is true if there is an offline container, or one is about to be made.
 	Offline bool
-	// LookCost is the CPU time that one look at /proc/stat takes on this machine.
+	// LookCost is the CPU time of one sample of /proc/stat on this machine.
 	LookCost time.Duration
 }
 
 // Reason says why the boundary is where it is.
 type Reason string
 
-// The reasons. The last two say why there is none.
+// The reasons. With the last two there is no boundary.
 const (
 	Started    Reason = "offline work came"
 	Kept       Reason = "nothing asks for a move"
@@ -51,43 +51,42 @@ const (
 	TooFew     Reason = "fewer than two cores can be moved: offline work shares the pool"
 )
 
-// Decision is where the boundary shall be.
+// Decision is where the boundary should be.
 type Decision struct {
-	// Exists says that there is a boundary. Without one both sets are empty.
+	// Exists is true if there is a boundary. Otherwise both sets are empty.
 	Exists bool
-	// Offline and Online are the CPUs of the movable cores of either side.
+	// Offline and Online are each side's CPUs.
 	Offline, Online cpuset.Set
-	// Cores are all movable ones, in the order in which offline work takes them. It has the
-	// first Size of them; without a boundary it would have the first Figures.Low.
+	// Cores are all movable cores, in the order in which offline work gets them. It has the first Size of them; without
+	// a boundary it would have the first Figures.Low.
 	Cores []Core
 	Size  int
-	// Figures are those that it follows.
+	// Figures are the figures behind the decision.
 	Figures Figures
-	// Changed says that Offline is another set than before.
+	// Changed is true if Offline differs from the previous decision.
 	Changed bool
 	Reason  Reason
-	// Next is when to look again, from now.
+	// Next is the time until the next sample.
 	Next time.Duration
 }
 
-// Boundary is the state from decision to decision. The zero value has none yet. It is for one
-// goroutine.
+// Boundary is the state between decisions, for one goroutine. The zero value has no boundary.
 type Boundary struct {
 	gauge  gauge
-	held   []Core // in the order in which they came
+	held   []Core // in the order in which offline work got them
 	online cpuset.Set
-	// moved is when it last moved, and calm when offline work may grow again.
+	// moved is the time of the last move, and calm the time from which offline work may grow again.
 	moved, calm time.Duration
 	exists      bool
 }
 
-// Look takes what each CPU did since boot, by its number, at a moment of the monotonic clock that
-// is above 0. It comes before the decision of that moment.
+// Look records what each CPU did since boot, by its number, at a monotonic time above 0. It comes before the decision
+// of that moment.
 func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) {
 	b.gauge.look(now, spent, b.online, 0)
 }
 
-// Decide moves the boundary, and says where it is.
+// Decide moves the boundary, and returns its new place.
 func (b *Boundary) Decide(now time.Duration, n Node) Decision {
 	cores, f := len(n.Movable), b.gauge.law(now, n)
 	if why := none(n); why != "" {
@@ -114,7 +113,7 @@ func (b *Boundary) Decide(now time.Duration, n Node) Decision {
 	}
 }
 
-// none says why there is no boundary, "" where there is one.
+// none returns why there is no boundary, "" if there is one.
 func none(n Node) Reason {
 	switch {
 	case !n.Offline:
@@ -125,7 +124,7 @@ func none(n Node) Reason {
 	return ""
 }
 
-// size is how many cores offline work has from now on, which has some already.
+// size returns how many cores offline work gets; has is how many it has now.
 func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
 	switch {
 	case !b.exists:
@@ -151,15 +150,15 @@ func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
 	return min(f.Target, has+step), OnlineFell
 }
 
-// surges says that the online side had less idle time since the look before than half of its
-// buffer, while offline work has more than it is guaranteed. It says so once for each look.
+// surges reports, once for each sample, whether the online side had less idle time since the previous sample than half
+// of its buffer. Offline work must have more than its guarantee.
 func (b *Boundary) surges(has int, f Figures) bool {
 	fresh := b.gauge.fresh
 	b.gauge.fresh = false
 	return fresh && has > f.Low && float64(b.gauge.idle) < f.Buffer/2*float64(f.Threads)
 }
 
-// next is when to look again: often while offline work has something to give back.
+// next returns the time until the next sample: short while offline work has cores to give back.
 func (n Node) next(above bool) time.Duration {
 	if !above {
 		return second

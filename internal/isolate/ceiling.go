@@ -13,28 +13,28 @@ import (
 // ErrNoQuotaGroup is why offline work has no quota: no group has all of it and nothing else.
 var ErrNoQuotaGroup = errors.New("no group has all offline work and nothing else")
 
-// ErrUnknownGroup is that reason where the group of no offline work that is known runs beside them.
+// ErrUnknownGroup is the reason if processes run in a group beside the offline groups that no known offline work has.
 var ErrUnknownGroup = errors.New("the online group")
 
-// Work is a pod, or a workload of a host without Kubernetes, as a whole.
+// Work is a whole pod, or a whole workload of a host without Kubernetes.
 type Work struct {
-	// Name is for people. Pod is the UID of the pod, empty for a workload.
+	// Name is for messages. Pod is the UID of the pod, empty for a workload.
 	Name, Pod string
-	// Group is the one that has all of it, "" where that is not known.
+	// Group is the group that has all of the work, "" if it is not known.
 	Group string
-	// Here says that it is not over, and that the container runtime has made something of it.
+	// Here is true if the work is not over, and the container runtime has made a part of it.
 	Here bool
 }
 
-// Owns says whether a group is the work's, also where only its name says so: the kubelet makes
-// the group of a pod before its sandbox, and removes it after that.
+// Owns reports whether a group is the work's, also if only the group's name shows that: the kubelet makes the group of
+// a pod before its sandbox, and removes it after the sandbox.
 func (w *Work) Owns(group string) bool {
 	return w.Group == group || w.Pod != "" && NotOwn(group, w.Pod) == ""
 }
 
-// QuotaGroup returns the group right above the groups of all offline work that is here, which
-// bounds them together. The error matches ErrNoQuotaGroup where there is none, the group of some
-// of that work is not known, or online work shares its processes.
+// QuotaGroup returns the parent of the groups of all present offline work, which bounds them together. The error
+// matches ErrNoQuotaGroup if they have no common parent, the group of some offline work is not known, or online work
+// shares processes with the parent.
 func QuotaGroup(offline, online []Work) (string, error) {
 	first := ""
 	for _, w := range offline {
@@ -60,26 +60,24 @@ func QuotaGroup(offline, online []Work) (string, error) {
 	return above, nil
 }
 
-// within says whether a group is below another one.
 func within(group, above string) bool { return strings.HasPrefix(group, above+"/") }
 
-// Ceiling follows the load as a Boundary does, where offline work has a quota in place of cores
-// of its own: it runs anywhere, so that the online side is what is left of all use. It answers
-// no surge within the second, since a quota holds for a whole period. The zero value has none
-// yet. It is for one goroutine.
+// Ceiling follows the load as a Boundary does, but gives offline work a quota instead of cores. Offline work then runs
+// anywhere, so that the online use is all other use. It ignores surges within the second, since a quota applies for a
+// whole period. The zero value has no quota yet. It is for one goroutine.
 type Ceiling struct {
 	boundary Boundary
 	size     int
 }
 
-// Look takes what each CPU did since boot, by its number, and how much of that was offline work,
-// at a moment of the monotonic clock that is above 0. It comes before the decision of that moment.
+// Look records what each CPU did since boot, by its number, and the CPU time of offline work, at a monotonic time above
+// 0. It comes before the decision of that moment.
 func (c *Ceiling) Look(now time.Duration, spent []unit.CPUSpent, offline unit.CPUTime) {
 	c.boundary.gauge.look(now, spent, c.boundary.online, offline)
 	c.boundary.gauge.fresh = false
 }
 
-// Decide says how many cores worth of time offline work may use, and why; 0 for no quota.
+// Decide returns how many cores worth of time offline work may use, 0 for no quota, and why.
 func (c *Ceiling) Decide(now time.Duration, n Node) (cores int, f Figures, why Reason) {
 	b := &c.boundary
 	f, b.online = b.gauge.law(now, n), cpusOf(n.Movable)

@@ -2,23 +2,23 @@ package isolate
 
 import "time"
 
-// Sharing is what decides whether the threads of offline work share a core scheduling cookie,
-// which keeps them off every core that an online thread is on.
+// Sharing decides whether the threads of offline work share a core scheduling cookie, which keeps them off every core
+// that has an online thread.
 type Sharing struct {
-	// Koordlet is the pod of another node agent that gives out cookies, "" for none.
+	// Koordlet is the pod of another node agent that assigns cookies, "" for none.
 	Koordlet string
-	// Missing is why the kernel has no core scheduling, "" where it has.
+	// Missing is why the kernel has no core scheduling, "" if it has.
 	Missing string
-	// Identity says that the kernel has Group Identity, or that it is not known whether.
+	// Identity is true if the kernel has Group Identity, or if that is not known.
 	Identity bool
-	// Cores says that offline work has cores of its own.
+	// Cores is true if offline work has cores of its own.
 	Cores bool
 }
 
-// Refused returns why there is no cookie, "" where there is one. With needless none is needed.
+// Refused returns why there is no cookie, "" if there is one. needless is true if no cookie is needed.
 //
-// A kernel that has Group Identity gets none, whether or not a group uses it: with both, CPUs lock
-// up for good, and another program may give a group an identity at any time.
+// A kernel that has Group Identity gets no cookie, whether or not a group uses an identity. With both, CPUs lock up for
+// good, and another program may give a group an identity at any time.
 func (s Sharing) Refused() (reason string, needless bool) {
 	switch {
 	case s.Koordlet != "":
@@ -33,42 +33,39 @@ func (s Sharing) Refused() (reason string, needless bool) {
 	return "", false
 }
 
-// Joiner is a thread without the cookie: it joined a group, and no thread that has the cookie
-// forked it.
+// Joiner is a thread without the cookie: it joined a group, and no thread with the cookie forked it.
 type Joiner struct {
 	TID int
-	// Start is when it was started, in time since boot, 0 where that was not asked.
+	// Start is the thread's start time since boot, 0 if it was not read.
 	Start time.Duration
 }
 
-// Joins measures how long threads ran in groups of offline work before they had the cookie. The
-// zero value has seen nothing. Times are since boot.
+// Joins measures how long threads ran in groups of offline work before they had the cookie. The zero value has seen no
+// thread. Times are since boot.
 type Joins struct {
-	// Lacking is how many threads had none at the last looks, and Longest for how long one was
-	// without it at most.
+	// Lacking is the number of threads without a cookie at the last checks, Longest the longest time without it.
 	Lacking int
 	Longest time.Duration
 
-	// round is when the last round was, and before when the one before that.
+	// round is the time of the last round, before that of the previous round.
 	round, before time.Duration
 	groups        map[string]*joined
 }
 
-// joined are the threads of one group that have no cookie.
 type joined struct {
-	at   time.Duration // of the last look
+	at   time.Duration // of the last check
 	lack map[int]lack  // by thread
 }
 
-// lack is a thread without the cookie: when it was started, 0 for unknown, and since when it lacks it.
+// lack is a thread without the cookie: its start time, 0 for unknown, and the time since which it lacks the cookie.
 type lack struct{ start, since time.Duration }
 
-// same says that it is the thread that has its id now, as far as is known: a gap that two threads share is
-// reported too long, never too short.
+// same reports whether one is the thread that had this id before, as far as is known. If two threads share an id, the
+// reported gap is too long, never too short.
 func (l lack) same(one Joiner) bool { return l.start == 0 || one.Start == 0 || l.start == one.Start }
 
-// Round begins a round of looks, of which one had all groups that are offline work's. It forgets
-// all groups but those that are still there.
+// Round begins a round of checks. Each group of offline work is checked once in a round. Round forgets all groups
+// except those for which still is true.
 func (j *Joins) Round(now time.Duration, still func(group string) bool) {
 	if j.groups == nil {
 		*j = Joins{groups: map[string]*joined{}, round: now}
@@ -82,19 +79,18 @@ func (j *Joins) Round(now time.Duration, still func(group string) bool) {
 	}
 }
 
-// See takes the threads of a group that have no cookie, within a round.
+// See records the threads of a group that have no cookie, within a round.
 //
-// When a thread joined is not on record. It was after the thread started, after the look before
-// this one, which did not find it, and a group that is new to this round was no concern of the
-// cookie at the last one. The latest of these is taken, so that no gap is longer than what is
-// reported.
+// The kernel does not record when a thread joined. The thread joined after its start and after the previous check,
+// which did not find it. A group that is new in this round did not need the cookie in the last one. See uses the latest
+// of these times, so that no real gap is longer than the reported gap.
 func (j *Joins) See(now time.Duration, group string, lacking []Joiner) {
 	g := j.groups[group]
 	if g == nil {
 		g = &joined{at: j.before}
 		j.groups[group] = g
 	}
-	for _, had := range g.lack { // until now, also if it has the cookie by now, or ended
+	for _, had := range g.lack { // until now, also if the thread has the cookie by now, or ended
 		j.Longest = max(j.Longest, now-had.since)
 	}
 	lacks := make(map[int]lack, len(lacking))

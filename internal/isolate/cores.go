@@ -12,17 +12,17 @@ import (
 type Core struct {
 	ID   topology.CoreID
 	CPUs cpuset.Set
-	// Domain is the cores that share an L3 cache with it, Node its memory node.
+	// Domain is the group of cores that share its L3 cache, Node its NUMA node.
 	Domain Domain
 	Node   topology.NodeID
-	// Whole says that all cores of the domain are movable.
+	// Whole is true if all cores of the domain are movable.
 	Whole bool
 }
 
-// Domain names the cores that share an L3 cache, or a memory node where the machine shows no L3.
+// Domain names the cores that share an L3 cache, or a NUMA node where the machine shows no L3.
 type Domain struct {
 	L3   topology.L3ID
-	Node topology.NodeID // of a core without L3
+	Node topology.NodeID // only for a core without L3
 }
 
 func domainOf(c topology.Core) Domain {
@@ -32,10 +32,9 @@ func domainOf(c topology.Core) Domain {
 	return Domain{L3: c.L3}
 }
 
-// Movable returns the cores of a machine that may be either side's: those that lie as a whole in
-// the effective set of the root cpuset, without a thread that is taken: reserved, isolated or
-// granted to a pinned container. A core of which a pinned container has one thread is online,
-// as the other thread is beside that container.
+// Movable returns the cores of a machine that either side may have. They lie as a whole in the effective set of the
+// root cpuset, and no thread of them is taken: reserved, isolated or granted to a pinned container. A core with one
+// pinned thread is online, as its other thread is beside that container.
 func Movable(t *topology.Topology, effective, taken cpuset.Set) []Core {
 	var movable []Core
 	broken := map[Domain]bool{}
@@ -54,7 +53,7 @@ func Movable(t *topology.Topology, effective, taken cpuset.Set) []Core {
 	return movable
 }
 
-// threads is how many CPUs each of the cores has at least, 0 without a core.
+// threads returns the smallest number of CPUs that any of the cores has, 0 without a core.
 func threads(cores []Core) int {
 	least := 0
 	for i, c := range cores {
@@ -77,7 +76,7 @@ func has(cores []Core, id topology.CoreID) bool {
 	return slices.ContainsFunc(cores, func(c Core) bool { return c.ID == id })
 }
 
-// keep returns, in their order, those of the cores held that are movable still, as they are now.
+// keep returns the held cores that are still movable, in their order, with their present values.
 func keep(held, movable []Core) []Core {
 	var kept []Core
 	for _, h := range held {
@@ -88,10 +87,10 @@ func keep(held, movable []Core) []Core {
 	return kept
 }
 
-// resize returns size of the movable cores, or all of them: those held, less the ones that came
-// last, or more from their own domains, in the order in which the first ones came, then from
-// domains that are free as a whole, then from any. Of domains, and within one, the last core
-// comes first, so that online work keeps the first ones, where the kernel's own work often is.
+// resize returns size of the movable cores, or all of them. It shrinks held from its end. It grows held first from the
+// domains in held, in their order, then from domains that are free as a whole, then from any domain. It chooses the
+// last domain, and the last core within a domain, first. Online work so keeps the first cores, where the kernel's own
+// work often is.
 func resize(held, movable []Core, size int) []Core {
 	if size <= len(held) {
 		return slices.Clone(held[:max(size, 0)])
@@ -104,7 +103,7 @@ func resize(held, movable []Core, size int) []Core {
 	return append(slices.Clone(held), free[:min(size-len(held), len(free))]...)
 }
 
-// ranks orders the domains as resize says.
+// ranks orders the domains as resize describes.
 func ranks(held, movable []Core) map[Domain]int {
 	last := slices.SortedFunc(slices.Values(movable), func(a, b Core) int { return cmp.Compare(b.ID, a.ID) })
 	partly := slices.DeleteFunc(slices.Clone(last), func(c Core) bool { return c.Whole })

@@ -7,19 +7,18 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Policy is what an administrator chose, in percent, 0 to 100.
+// Policy is the administrator's choice, in percent, 0 to 100.
 type Policy struct {
-	// Threshold is how much of the movable cores online and offline work together may use:
-	// cpuSuppressThresholdPercent.
+	// Threshold is how much of the movable cores online and offline work together may use: cpuSuppressThresholdPercent.
 	Threshold int
-	// Min is how much of them is offline's at least: cpuSuppressMinPercent.
+	// Min is the least share of the movable cores that offline work has: cpuSuppressMinPercent.
 	Min int
 }
 
-// DefaultPolicy is the one of an administrator who chose none.
+// DefaultPolicy returns the policy of an administrator who chose none.
 func DefaultPolicy() Policy { return Policy{Threshold: 65} }
 
-// PolicyOf is what an administrator asks for, with the defaults.
+// PolicyOf returns the policy that an administrator asks for, with the defaults.
 func PolicyOf(asked v1alpha1.ResourceThreshold) Policy {
 	p := DefaultPolicy()
 	if percent := asked.CPUSuppressThresholdPercent; percent != nil {
@@ -31,23 +30,23 @@ func PolicyOf(asked v1alpha1.ResourceThreshold) Policy {
 	return p
 }
 
-// Figures are what the law says of one moment, in cores.
+// Figures are the results of the law for one moment, in cores.
 type Figures struct {
-	// Cores is N, how many are movable, and Threads t, how many CPUs each of them has at least.
+	// Cores is N, the number of movable cores. Threads is t, the least number of CPUs of any of them.
 	Cores, Threads int
 	// Use is U, in CPUs.
 	Use unit.CPUs
-	// Buffer is B, which online work has idle beside what it needs.
+	// Buffer is B, the idle cores that online work has in addition to its need.
 	Buffer float64
-	// Need is what online work needs, buffer included.
+	// Need is how many cores online work needs, buffer included.
 	Need int
-	// Low is what offline work is guaranteed, and Target what it shall have.
+	// Low is how many cores offline work is guaranteed, Target how many it should have.
 	Low, Target int
 }
 
-// Law returns the figures for n movable cores of t threads each, of which online work uses so
-// many CPUs. It takes thousandths of a CPU, rounded up, so that its results do not depend on how
-// a machine rounds. Without two cores there is no boundary, and Target and Low are 0.
+// Law returns the figures for n movable cores of t threads each, of which online work uses the given CPUs. It computes
+// in thousandths of a CPU, rounded up, so that its results do not depend on a machine's rounding. With fewer than two
+// cores there is no boundary, and Target and Low are 0.
 func Law(p Policy, n, t int, use unit.CPUs) Figures {
 	f := Figures{Cores: n, Threads: t, Use: use}
 	if n < 2 || t < 1 {
@@ -61,8 +60,7 @@ func Law(p Policy, n, t int, use unit.CPUs) Figures {
 	return f
 }
 
-// millis is a use in thousandths of a CPU, rounded up; it is no more than that of all CPUs, and
-// what is not a number counts as that.
+// millis returns a use in thousandths of a CPU, rounded up and at most that of all CPUs. NaN counts as all CPUs.
 func millis(use unit.CPUs, cpus int) int {
 	if m := math.Ceil(float64(use) * 1000); m < float64(1000*cpus) {
 		return int(max(m, 0))
@@ -70,10 +68,10 @@ func millis(use unit.CPUs, cpus int) int {
 	return 1000 * cpus
 }
 
-// ceilDiv divides rounding up, a number that is not negative.
+// ceilDiv returns a/b rounded up; a must not be negative.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// surge is how many cores offline work of this size gives back at once.
+// surge returns how many cores offline work of this size gives back at once.
 func (f Figures) surge(size int) int {
 	above := size - f.Low
 	give := max(int(math.Ceil(f.Buffer)), (above+1)/2)

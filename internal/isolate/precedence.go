@@ -9,24 +9,24 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// QOS is how one workload shares CPUs, as it was asked for. No field is left to inherit.
+// QOS is the requested CPU sharing of one workload, with all defaults filled in.
 type QOS struct {
-	// Enabled says that precedence is asked for at all.
+	// Enabled is true if precedence is requested at all.
 	Enabled bool
-	// Identity is from -1, which yields, to 2, which goes first; 0 is neither.
+	// Identity is from -1, which yields, to 2, which goes first; 0 is neutral.
 	Identity int64
-	// Idle says that it runs when nothing else does.
+	// Idle is true if the workload should run only when nothing else does.
 	Idle bool
-	// Expel says that offline work is to be kept off the other thread of a core.
+	// Expel is true if offline work should be kept off the other thread of a core.
 	Expel bool
-	// Source is where it is written, and Own says that it is the workload's annotation.
+	// Source is where the request is written. Own is true if that is the workload's annotation.
 	Source string
 	Own    bool
 }
 
-// QOSOf reads the annotation of a pod or workload of a class, and completes it by what the class
-// gets, nil for nothing; source is where that is written. With problems in refused nothing is
-// asked for. Fields in unknown change nothing.
+// QOSOf reads the annotation of a pod or workload, and completes it with the strategy of its class, nil for none;
+// source is where the strategy is written. If refused has problems, nothing is requested. Fields in unknown change
+// nothing.
 func QOSOf(annotations map[string]string, class v1alpha1.QoSClass, strategy *v1alpha1.ClassCPUQOS, source string) (q QOS, refused, unknown v1alpha1.FieldErrors) {
 	const key = v1alpha1.AnnotationCPUQOS
 	var asked v1alpha1.ClassCPUQOS
@@ -54,18 +54,18 @@ func QOSOf(annotations map[string]string, class v1alpha1.QoSClass, strategy *v1a
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// Means are the files for precedence that a kernel has.
+// Means records which precedence files a kernel has.
 type Means struct {
-	// Identity is cpu.bvt_warp_ns, Idle is cpu.idle.
+	// Identity is for cpu.bvt_warp_ns, Idle for cpu.idle.
 	Identity, Idle bool
 }
 
-// Idle is the precedence of a group that is idle, as package cgroup writes it.
+// Idle is the precedence of an idle group, as package cgroup writes it.
 const Idle = "idle"
 
-// Precedence decides what the group of a workload of a class gets: Idle, a Group Identity in
-// decimal, or "" for nothing. Where the kernel has Group Identity, that is what says it; elsewhere
-// work that yields is idle. refused is why what was asked for is not done, "" where it is.
+// Precedence returns the value for the group of a workload: Idle, a Group Identity in decimal, or "" for nothing. A
+// kernel with Group Identity uses the identity; on other kernels work that yields is idle. refused is why the request
+// is not applied, "" if it is.
 func (q QOS) Precedence(class v1alpha1.QoSClass, m Means) (value, refused string) {
 	yields := q.Idle || q.Identity == v1alpha1.GroupIdentityYields
 	switch {
@@ -85,8 +85,8 @@ func (q QOS) Precedence(class v1alpha1.QoSClass, m Means) (value, refused string
 	return Idle, ""
 }
 
-// Undone says what is asked for beside precedence that Berth does not do, where classes are kept
-// apart by a policy: "" for nothing.
+// Undone returns the requests in addition to precedence that Berth does not apply, "" for none. policy is the node's
+// policy for separating classes.
 func (q QOS) Undone(class v1alpha1.QoSClass, policy string, resctrl map[string]any) string {
 	var all []string
 	if q.Enabled && q.Expel && class.Offline() && policy != v1alpha1.CPUPolicyCoreSched {
@@ -98,10 +98,9 @@ func (q QOS) Undone(class v1alpha1.QoSClass, policy string, resctrl map[string]a
 	return strings.Join(all, "; ")
 }
 
-// NotOwn says why a group is not one that a workload has for itself, which may be idle, "" where
-// it is: of a pod the one that the kubelet named by its UID, of a workload without a pod, "", any
-// but those of the kubelet for a QoS class. The kubelet writes the shares of these when it starts,
-// is refused where they are idle, and does not start.
+// NotOwn returns why a group is not a workload's own group, which may be idle, or "" if it is. A pod's own group has
+// the pod's UID in its name. Without a pod (""), any group is valid except the kubelet's groups for QoS classes. The
+// kubelet writes their shares when it starts: the kernel refuses that if they are idle, and the kubelet does not start.
 func NotOwn(group, pod string) string {
 	name := path.Base(group)
 	plain := strings.TrimSuffix(name, ".slice")

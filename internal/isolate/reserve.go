@@ -8,12 +8,11 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Reserve returns the CPUs of the cores that offline work leaves free while it is idle
-// (cpu.idle) and has no cores of its own: of each L3 domain the fewest whole cores that have
-// percent of its CPUs, rounded up, and never all of its cores. Cores that are alone in their L3
-// count together, by memory node: a single core has no other one to pull from. Cores that are in
-// held stay, and else the first ones are chosen, as online work keeps the first ones of a boundary
-// too. The package comment says why.
+// Reserve returns the CPUs of the cores that offline work leaves free while it is idle (cpu.idle) and has no cores of
+// its own. It chooses the fewest whole cores of each L3 domain that have percent of its CPUs, rounded up, and never all
+// of its cores. Cores that are alone in their L3 count together by NUMA node: a single core has no other core to pull
+// from. Cores in held are chosen first, then the first cores, as online work also has the first cores of a boundary.
+// The package comment says why.
 func Reserve(cores []Core, held cpuset.Set, percent int) cpuset.Set {
 	var reserve cpuset.Set
 	if percent <= 0 {
@@ -37,7 +36,7 @@ func Reserve(cores []Core, held cpuset.Set, percent int) cpuset.Set {
 	return reserve
 }
 
-// reserveOf is Reserve of one domain, whose cores it sorts.
+// reserveOf is Reserve for one domain, whose cores it sorts.
 func reserveOf(cores []Core, held cpuset.Set, percent int) cpuset.Set {
 	least := ceilDiv(percent*cpusOf(cores).Size(), 100)
 	slices.SortFunc(cores, func(a, b Core) int {

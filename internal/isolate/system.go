@@ -10,19 +10,19 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// System measures what processes use that belong to no pod and no workload, on any CPU: daemons, the
-// kernel's own, interrupts. Berth leaves them as they are. The zero value has not looked yet.
+// System measures the CPU use of processes that belong to no pod and no workload: daemons, kernel threads, interrupts.
+// Berth does not change them. The zero value has no sample yet.
 type System struct {
 	at   time.Duration
 	busy unit.CPUTime
 	used map[string]unit.CPUTime // by managed group
-	// Use is theirs between the last two looks, nil where that is not known: Unknown says why.
+	// Use is the use between the last two samples, nil if it is not known; Unknown says why.
 	Use     *unit.CPUs `json:"use,omitempty"`
 	Unknown string     `json:"unknown,omitempty"`
 }
 
-// Look takes what all CPUs were busy for since boot, interrupts included and steal not, and how much of
-// that each managed group used.
+// Look records the busy time of all CPUs since boot, with interrupts and without steal, and how much of it each managed
+// group used.
 func (s *System) Look(now time.Duration, busy unit.CPUTime, used map[string]unit.CPUTime) {
 	before := *s
 	*s = System{at: now, busy: busy, used: used}
@@ -43,8 +43,8 @@ func (s *System) Look(now time.Duration, busy unit.CPUTime, used map[string]unit
 	s.Use = new(max(rest, 0).Seconds().Per(now - before.at))
 }
 
-// Managed returns the groups that have all of some work and of no other: of pods the one that the
-// kubelet has all of them in, so that one reading is enough. The error says why they are not known.
+// Managed returns groups that together contain all of the given work, each without any other work. For pods it returns
+// the kubelet's group of all pods, so that one reading is enough. The error says why the groups are not known.
 func Managed(work []Work) ([]string, error) {
 	var all []string
 	homeless, pods := "", false
@@ -59,7 +59,7 @@ func Managed(work []Work) ([]string, error) {
 	if homeless != "" && !pods {
 		return nil, fmt.Errorf("the group of %s is not known", homeless)
 	}
-	slices.Sort(all) // a group comes after the one that it is in
+	slices.Sort(all) // a parent comes before its children
 	var top []string
 	for _, group := range slices.Compact(all) {
 		if !slices.ContainsFunc(top, func(above string) bool { return within(group, above) }) {
@@ -69,7 +69,7 @@ func Managed(work []Work) ([]string, error) {
 	return top, nil
 }
 
-// kubeletsOf returns the group of all pods where a group is in it, else the group itself.
+// kubeletsOf returns the group of all pods that contains group, else the group itself.
 func kubeletsOf(group string) (of string, isPod bool) {
 	for above := group; above != "." && above != "/"; above = path.Dir(above) {
 		name := strings.TrimSuffix(path.Base(above), ".slice")

@@ -9,39 +9,38 @@ import (
 )
 
 const (
-	// Window is how far back the use goes that counts, and second is over how much of it one
-	// mean is taken.
+	// Window is how far back the measured use reaches, and second is the time over which each mean is computed.
 	Window = 20 * time.Second
 	second = time.Second
-	// userHZ is how many ticks a second has.
+	// userHZ is the number of ticks in a second.
 	userHZ = 100
 )
 
-// mean is that of one second, or of more where looks were further apart.
+// mean is the mean of one second, or of more if samples were further apart.
 type mean struct {
 	until time.Duration
 	use   unit.CPUs
-	steal float64 // of the time of the CPUs, 0 to 1
+	steal float64 // share of the CPUs' time, 0 to 1
 }
 
-// gauge measures the online side of the movable cores, from look to look.
+// gauge measures the online side of the movable cores between samples.
 type gauge struct {
-	at    time.Duration // of the last look, 0 before it
+	at    time.Duration // of the last sample, 0 before it
 	spent []unit.CPUSpent
-	apart unit.CPUTime // of what they spent, offline work's
-	// since is when the second under way began; busy, stolen and whole are what its CPUs were
-	// busy, were kept from running, and had in all.
+	apart unit.CPUTime // offline work's part of what they spent
+	// since is when the current second began. busy, stolen and whole are the busy time, the steal time and all time of
+	// its CPUs.
 	since               time.Duration
 	busy, stolen, whole unit.CPUTime
 	means               []mean // of the last window, the oldest first
-	// idle is how many of the CPUs had nothing to run between the last two looks, and fresh says
-	// that no decision went by it yet.
+	// idle is how many of the CPUs had nothing to run between the last two samples. fresh is true until a decision used
+	// idle.
 	idle  unit.CPUs
 	fresh bool
 }
 
-// look takes what each CPU of the machine did since boot; online are those that were the online
-// side's since the last look, and apart is what offline work spent there since boot.
+// look records what each CPU of the machine did since boot. online is the set of the online side's CPUs since the last
+// sample, and apart is the CPU time of offline work there since boot.
 func (g *gauge) look(now time.Duration, spent []unit.CPUSpent, online cpuset.Set, apart unit.CPUTime) {
 	if g.spent == nil {
 		g.at, g.since, g.spent, g.apart = now, now, append(g.spent, spent...), apart
@@ -51,10 +50,10 @@ func (g *gauge) look(now time.Duration, spent []unit.CPUSpent, online cpuset.Set
 	if passed <= 0 {
 		return
 	}
-	busy := -max(apart.Since(g.apart), 0) // another group of that name begins anew
+	busy := -max(apart.Since(g.apart), 0) // a new group of the same name starts again at 0
 	var stolen, idle unit.CPUTime
 	for cpu := range online.All() {
-		if cpu >= len(g.spent) || cpu >= len(spent) { // the kernel says nothing of one that is offline
+		if cpu >= len(g.spent) || cpu >= len(spent) { // the kernel lists no offline CPU
 			continue
 		}
 		before, after := g.spent[cpu], spent[cpu]
@@ -71,9 +70,8 @@ func (g *gauge) look(now time.Duration, spent []unit.CPUSpent, online cpuset.Set
 	}
 }
 
-// close ends the second under way. The use of a CPU is
-// counted in ticks and that of offline work exactly: what a second has too much of offline work's,
-// up to a tick a CPU, the next one has too little of.
+// close ends the current second. The kernel counts the use of a CPU in ticks, and that of offline work exactly. Excess
+// offline use of a second, up to a tick a CPU, is subtracted from the next second.
 func (g *gauge) close(now time.Duration) {
 	m := mean{until: now, use: max(g.busy, 0).Seconds().Per(now - g.since)}
 	if g.whole > 0 {
@@ -83,8 +81,8 @@ func (g *gauge) close(now time.Duration) {
 	g.since, g.busy, g.stolen, g.whole = now, max(min(g.busy, 0), -g.whole/userHZ), 0, 0
 }
 
-// law returns the figures by the highest mean of a second in the window, and forgets those that are
-// older. Without one, at the start or where looks fail, offline work has what it is guaranteed.
+// law returns the figures for the highest one-second mean in the window, and forgets older means. Without a mean, at
+// the start or while samples fail, offline work has its guarantee.
 func (g *gauge) law(now time.Duration, n Node) Figures {
 	g.means = slices.DeleteFunc(g.means, func(m mean) bool { return m.until <= now-Window })
 	var most unit.CPUs
@@ -98,10 +96,10 @@ func (g *gauge) law(now time.Duration, n Node) Figures {
 	return f
 }
 
-// blind says that there was no look lately: the last ones failed.
+// blind reports whether the last samples failed: the last one is at least a second old.
 func (g *gauge) blind(now time.Duration) bool { return now-g.at >= second }
 
-// steal is that of the last whole second.
+// steal returns the steal share of the last whole second.
 func (g *gauge) steal() float64 {
 	if len(g.means) == 0 {
 		return 0
@@ -109,8 +107,8 @@ func (g *gauge) steal() float64 {
 	return g.means[len(g.means)-1].steal
 }
 
-// grown is by how much a counter of one CPU grew. Counters of idle time may go back
-// (get_idle_time in fs/proc/stat.c), and those of a CPU that came online begin anew.
+// grown returns how much a counter of one CPU grew, between 0 and passed. Counters of idle time may go back
+// (get_idle_time in fs/proc/stat.c), and the counters of a CPU that came online restart.
 func grown(before, after unit.CPUTime, passed time.Duration) unit.CPUTime {
 	return min(max(after.Since(before), 0), unit.CPUTime(passed))
 }

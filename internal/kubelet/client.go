@@ -16,45 +16,41 @@ import (
 )
 
 const (
-	// requestLimit is how long one request may take.
+	// requestLimit is the timeout of a request.
 	requestLimit = 10 * time.Second
-	// answerLimit is the largest answer, in bytes. Some hundred pods are a few MB;
-	// a user whose pods are as large as the API server takes them must not cost
-	// the agent its memory.
+	// answerLimit is the largest answer, in bytes. Some hundred pods are a few MB. A user with pods of the largest size
+	// that the API server allows must not exhaust the agent's memory.
 	answerLimit = 16 << 20
-	// errorLimit is how much of an error's text is kept, in bytes.
+	// errorLimit bounds the text of an error, in bytes.
 	errorLimit = 512
 	// tokenLimit is the largest token, in bytes.
 	tokenLimit = 64 << 10
 )
 
-// Options say how to reach the kubelet and how to know it. One of CAFile and
-// CertFiles is needed.
+// Options describe how to reach and identify the kubelet. One of CAFile and CertFiles is required.
 type Options struct {
-	// Address is host:port of the kubelet's HTTPS API, such as 127.0.0.1:10250.
+	// Address is host:port of the kubelet's HTTPS API, for example 127.0.0.1:10250.
 	Address string
-	// TokenFile holds the bearer token; it is read for every request.
+	// TokenFile contains the bearer token; it is read for every request.
 	TokenFile string
-	// CAFile holds the authorities, in PEM, that may have signed the kubelet's
-	// serving certificate, and ServerNames the names and addresses of which it has
-	// to be for one; the host of Address when empty.
+	// CAFile contains the authorities, in PEM, that may have signed the kubelet's serving certificate. The certificate
+	// must be valid for one of ServerNames, names and addresses; the host of Address if empty.
 	CAFile      string
 	ServerNames []string
-	// CertFiles hold the kubelet's own serving certificates, in PEM, first in each
-	// file; no other is accepted, whatever names it has and however old. Those that
-	// are not there do not count: which one the kubelet uses may change while it runs.
+	// CertFiles contain the kubelet's own serving certificates, in PEM, first in each file. No other certificate is
+	// accepted; names and age are not checked. Missing files are ignored: the kubelet's certificate may change while it
+	// runs.
 	CertFiles []string
 }
 
-// Client asks one kubelet. It is safe for concurrent use.
+// Client is a client of one kubelet. It is safe for concurrent use.
 type Client struct {
 	base  url.URL
 	token string
 	http  *http.Client
 }
 
-// New returns a Client, which has not asked anything yet. The error is
-// ErrOptions.
+// New returns a Client and sends no request. The error is ErrOptions.
 func New(o Options) (*Client, error) {
 	host, _, err := net.SplitHostPort(o.Address)
 	switch {
@@ -84,13 +80,12 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Pods returns the pods that the kubelet runs or is about to run, static pods
-// included, with the status that the kubelet last saw. The errors are
-// ErrUntrusted, ErrUnauthorized, ErrForbidden, ErrAnswer, ErrTooLarge,
-// ErrMalformed, and those of the connection.
+// Pods returns the pods that the kubelet runs or is about to run, including static pods, with the status that the
+// kubelet last saw. The errors are ErrUntrusted, ErrUnauthorized, ErrForbidden, ErrAnswer, ErrTooLarge, ErrMalformed,
+// and connection errors.
 func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := c.get(ctx, "/pods", &list); err != nil {
@@ -102,8 +97,7 @@ func (c *Client) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// Configz returns the configuration in force, flags and defaults included.
-// The errors are those of Pods.
+// Configz returns the configuration in effect, including flags and defaults. The errors are those of Pods.
 func (c *Client) Configz(ctx context.Context) (Config, error) {
 	var answer struct {
 		Config *fields `json:"kubeletconfig"`
@@ -121,7 +115,7 @@ func (c *Client) Configz(ctx context.Context) (Config, error) {
 	return config, nil
 }
 
-// get asks for a path and decodes the JSON of the answer.
+// get requests a path and decodes the JSON answer.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	token, err := readFile(c.token, tokenLimit)
 	if err != nil {
@@ -153,7 +147,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// refusal makes an error of an answer's status.
+// refusal converts an answer's status to an error.
 func refusal(answer *http.Response) error {
 	class := ErrAnswer
 	switch answer.StatusCode {
@@ -183,7 +177,7 @@ func readFile(name string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-// readAll reads all, and refuses more than limit bytes.
+// readAll reads everything, but not more than limit bytes.
 func readAll(from io.Reader, limit int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(from, limit+1))
 	if err != nil {

@@ -17,18 +17,16 @@ import (
 const (
 	// fileLimit is the largest configuration or state file, in bytes.
 	fileLimit = 4 << 20
-	// stateFile is where the CPU manager keeps its state, in the kubelet's root
-	// directory.
+	// stateFile is the state file of the CPU manager, in the kubelet's root directory.
 	stateFile = "cpu_manager_state"
-	// memoryStateFile is where the memory manager does.
+	// memoryStateFile is the state file of the memory manager.
 	memoryStateFile = "memory_manager_state"
 	// noMemoryManager is the policy of a memory manager that sets nothing.
 	noMemoryManager = "None"
 )
 
-// Config is what of the kubelet's configuration (KubeletConfiguration,
-// kubelet.config.k8s.io/v1beta1) concerns CPUs and groups. A string that is ""
-// and a pointer that is nil are not known.
+// Config is the part of the kubelet's configuration (KubeletConfiguration, kubelet.config.k8s.io/v1beta1) that concerns
+// CPUs and groups. An empty string and a nil pointer mean unknown.
 type Config struct {
 	// CPUManagerPolicy is none or static.
 	CPUManagerPolicy string
@@ -37,23 +35,21 @@ type Config struct {
 	// TopologyManagerPolicy is none, best-effort, restricted or
 	// single-numa-node.
 	TopologyManagerPolicy string
-	// ReservedSystemCPUs is empty when none are, or when that is not known.
+	// ReservedSystemCPUs is empty if none are reserved, or if that is unknown.
 	ReservedSystemCPUs cpuset.Set
-	// CgroupDriver is cgroupfs or systemd, and CgroupRoot the group that the
-	// kubelet makes kubepods in.
+	// CgroupDriver is cgroupfs or systemd, and CgroupRoot the group in which the kubelet creates kubepods.
 	CgroupDriver, CgroupRoot string
-	// CgroupsPerQOS says whether there are groups for pods at all.
+	// CgroupsPerQOS reports whether pods have groups at all.
 	CgroupsPerQOS *bool
-	// CPUCFSQuota says whether CPU limits are enforced at all, and
-	// CPUCFSQuotaPeriod the period of their quotas, as in "100ms".
+	// CPUCFSQuota reports whether CPU limits are enforced at all, and CPUCFSQuotaPeriod is the period of their quotas,
+	// for example "100ms".
 	CPUCFSQuota       *bool
 	CPUCFSQuotaPeriod string
-	// ContainerRuntimeEndpoint is the runtime's, as in
-	// unix:///run/containerd/containerd.sock.
+	// ContainerRuntimeEndpoint is the runtime's endpoint, for example unix:///run/containerd/containerd.sock.
 	ContainerRuntimeEndpoint string
 }
 
-// fields are the names in the kubelet's document.
+// fields are the fields of the kubelet's document.
 type fields struct {
 	APIVersion               string `json:"apiVersion"`
 	Kind                     string `json:"kind"`
@@ -88,10 +84,9 @@ func (f fields) config() (Config, error) {
 	}, nil
 }
 
-// ReadConfig reads the kubelet's configuration file (its flag --config). What
-// is not in it is not known: the kubelet has defaults, flags, and a directory
-// of further files. The errors are ErrNoState, ErrReplaced, ErrMalformed,
-// ErrTooLarge and those of reading.
+// ReadConfig reads the kubelet's configuration file (its flag --config). A field that the file lacks is unknown: the
+// kubelet also has defaults, flags, and a directory of further files. The errors are ErrNoState, ErrReplaced,
+// ErrMalformed, ErrTooLarge and read errors.
 func ReadConfig(name string) (Config, error) {
 	content, err := read(name)
 	if err != nil {
@@ -115,25 +110,23 @@ func ReadConfig(name string) (Config, error) {
 	return config, nil
 }
 
-// State is what the CPU manager keeps on disk (cpu_manager_state), and of the memory
-// manager (memory_manager_state) its policy.
+// State is the CPU manager's state on disk (cpu_manager_state), with the policy of the memory manager
+// (memory_manager_state).
 type State struct {
-	// Policy is the CPU manager's, none or static. It is what the kubelet last
-	// ran with: a changed configuration takes effect when it starts again.
+	// Policy is the CPU manager's policy, none or static. It is the policy of the kubelet's last start: a changed
+	// configuration takes effect at the next.
 	Policy string
-	// MemoryPolicy is the memory manager's, None or Static; "" where it has no file.
+	// MemoryPolicy is the memory manager's policy, None or Static; "" without a file.
 	MemoryPolicy string
-	// Shared are the CPUs of containers without exclusive CPUs, with the
-	// policy static.
+	// Shared are the CPUs of containers without exclusive CPUs, under the policy static.
 	Shared cpuset.Set
-	// Exclusive are the CPUs that containers have of their own.
+	// Exclusive are the exclusive CPUs of containers.
 	Exclusive cpuset.Set
 }
 
-// ReadState reads the state of the CPU manager and of the memory manager in the
-// kubelet's root directory (its flag --root-dir, by default /var/lib/kubelet). The
-// errors are those of ReadConfig; ErrNoState is about the CPU manager's. Of a memory manager
-// that is Static a state that was replaced counts all the same, for its policy.
+// ReadState reads the state of the CPU manager and of the memory manager in the kubelet's root directory (its flag
+// --root-dir, by default /var/lib/kubelet). The errors are those of ReadConfig; ErrNoState concerns the CPU manager's
+// file. A replaced state of a Static memory manager is still used, for its policy.
 func ReadState(dir string) (State, error) {
 	name := filepath.Join(dir, stateFile)
 	var f struct {
@@ -151,7 +144,7 @@ func ReadState(dir string) (State, error) {
 	err := readState(filepath.Join(dir, memoryStateFile), &memory, &memory.Policy)
 	switch sets := memory.Policy != "" && memory.Policy != noMemoryManager; {
 	case err == nil, errors.Is(err, ErrNoState):
-	case errors.Is(err, ErrReplaced) && sets: // as every pod does then
+	case errors.Is(err, ErrReplaced) && sets: // every pod replaces the file then
 	default:
 		return State{}, err
 	}
@@ -171,8 +164,8 @@ func ReadState(dir string) (State, error) {
 	return state, nil
 }
 
-// readState reads a state file into a value, of which policy is the policy's name. With
-// ErrReplaced it is what the file was.
+// readState reads a state file into value; policy points to its policy name. With ErrReplaced, value has the content of
+// the replaced file.
 func readState(name string, value any, policy *string) error {
 	content, err := read(name)
 	if err != nil && !errors.Is(err, ErrReplaced) {
@@ -188,9 +181,8 @@ func readState(name string, value any, policy *string) error {
 	return replaced
 }
 
-// read reads a file of the kubelet. A file without a name is one that was replaced: the
-// kubelet writes another one and renames it, and a mount keeps the one that it began with,
-// which read returns with ErrReplaced.
+// read reads a file of the kubelet. The kubelet writes a new file and renames it, and a mount still refers to the old
+// one. So a file without a link was replaced: read returns its content with ErrReplaced.
 func read(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -13,20 +13,18 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// resourcesSocket is the socket of the kubelet's PodResources API below its directory.
+// resourcesSocket is the socket of the kubelet's PodResources API in its directory.
 const resourcesSocket = "pod-resources/kubelet.sock"
 
-// Device is how many devices of a resource the kubelet may give out that are in one NUMA
-// node.
+// Device is the number of devices of a resource in one NUMA node that the kubelet may allocate.
 type Device struct {
 	Resource string
 	Node     int
 	Count    int64
 }
 
-// Devices asks the kubelet's PodResources API which devices of device plugins it may give
-// out and where they are, by resource and NUMA node. A resource of which a device is in no
-// NUMA node, or in several, is left out. Without a socket the error is ErrNoState.
+// Devices asks the kubelet's PodResources API for the devices that it may allocate, by resource and NUMA node. It omits
+// a resource with a device in no NUMA node, or in several. Without a socket the error is ErrNoState.
 func (s Source) Devices(ctx context.Context) (devices []Device, err error) {
 	err = s.ask(ctx, func(ctx context.Context, api podresources.PodResourcesListerClient) error {
 		answer, err := api.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
@@ -39,14 +37,14 @@ func (s Source) Devices(ctx context.Context) (devices []Device, err error) {
 	return devices, nil
 }
 
-// ask has a question answered by the kubelet's PodResources API.
+// ask sends a question to the kubelet's PodResources API.
 func (s Source) ask(ctx context.Context, question func(context.Context, podresources.PodResourcesListerClient) error) error {
 	socket := filepath.Join(s.Dir, resourcesSocket)
 	if _, err := os.Stat(socket); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoState, err)
 	}
 	conn, err := grpc.NewClient("unix://"+socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's mode says who may
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's mode controls access
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerLimit)),
 	)
@@ -62,7 +60,7 @@ func (s Source) ask(ctx context.Context, question func(context.Context, podresou
 	return nil
 }
 
-// devicesOf adds up devices by resource and NUMA node.
+// devicesOf counts devices by resource and NUMA node.
 func devicesOf(all []*podresources.ContainerDevices) []Device {
 	type place struct {
 		resource string
@@ -89,12 +87,12 @@ func devicesOf(all []*podresources.ContainerDevices) []Device {
 	return devices
 }
 
-// keepGone is for how many readings a resource is kept that the kubelet does not list any
-// more: one that was started anew lists devices when their plugins have registered again.
+// keepGone is how many readings a resource survives that the kubelet no longer lists. After a restart the kubelet lists
+// devices only when their plugins have registered again.
 const keepGone = 6
 
-// TakeDevices takes over what was read of devices, and says whether that changed. While the
-// kubelet does not say, what it said last counts.
+// TakeDevices records the devices of a reading, and reports whether they changed. While the kubelet does not answer,
+// its last answer remains.
 func (k *Knowledge) TakeDevices(r Reading) (changed bool) {
 	if r.DevicesErr != nil {
 		return false

@@ -10,14 +10,12 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// usualPort is where a kubelet serves unless it is configured otherwise.
+// usualPort is the kubelet's default port.
 const usualPort = "10250"
 
-// Find returns a Client of the kubelet of this host, which has not asked anything yet.
-// hostIP is an address at which the kubelet listens, empty for the loopback address. It
-// needs a token, as a service account has, and the kubelet's own certificate on this
-// host's disk, or the authority that signed it. The error is ErrOptions, or a URL that
-// cannot be read.
+// Find returns a Client of the kubelet of this host, and sends no request. hostIP is an address at which the kubelet
+// listens, empty for the loopback address. Find needs a token, for example of a service account, and the kubelet's own
+// certificate on this host's disk, or the authority that signed it. The errors are ErrOptions, or a malformed URL.
 func Find(c v1alpha1.ClusterConfig, node, hostIP, tokenFile string) (*Client, error) {
 	address := net.JoinHostPort(cmp.Or(hostIP, "127.0.0.1"), usualPort)
 	if c.KubeletURL != "" {
@@ -40,8 +38,8 @@ func Find(c v1alpha1.ClusterConfig, node, hostIP, tokenFile string) (*Client, er
 	return client, nil
 }
 
-// serverNames are those of which a signed certificate has to be for one: the loopback
-// address is every node's.
+// serverNames returns the names of which a signed certificate must have at least one. The loopback address is not among
+// them, because every node has it.
 func serverNames(node, hostIP string) []string {
 	names := []string{node}
 	if hostIP != "" {
@@ -50,9 +48,8 @@ func serverNames(node, hostIP string) []string {
 	return names
 }
 
-// ownCertificates are the files of the kubelet's serving certificate: the one that
-// the cluster's authority signed, which may come at any time, and the one the kubelet
-// made itself.
+// ownCertificates returns the files of the kubelet's serving certificate: the certificate that the cluster's authority
+// signed, which may appear at any time, and the self-signed one.
 func ownCertificates(dir string) []string {
 	return []string{filepath.Join(dir, "pki", "kubelet-server-current.pem"), filepath.Join(dir, "pki", "kubelet.crt")}
 }

@@ -8,58 +8,54 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Reasons of an Obstacle.
+// The reasons of an Obstacle.
 const (
-	// ReasonUnknown: the kubelet was not asked yet, or could not be.
+	// ReasonUnknown: the kubelet was not asked yet, or did not answer.
 	ReasonUnknown = "KubeletUnknown"
 	// ReasonCPUManager: the kubelet sets CPU sets.
 	ReasonCPUManager = "KubeletCPUManager"
 )
 
-// Obstacle is why Berth must not set CPU sets on this node, as far as the kubelet is
-// concerned. The zero value is that it may.
+// Obstacle is why the kubelet prevents Berth from setting CPU sets on this node. The zero value is no obstacle.
 type Obstacle struct {
-	// Reason is one word, for a condition; Message a sentence.
+	// Reason is one word, for a condition; Message is a sentence.
 	Reason, Message string
-	// Lasting says of ReasonUnknown that the kubelet has been silent for long.
+	// Lasting is true for ReasonUnknown after a long silence of the kubelet.
 	Lasting bool
 }
 
-// Said is what of the kubelet's configuration concerns CPUs and memory nodes, as the
-// agent's checkpoint has it.
+// Said is the part of the kubelet's configuration about CPUs and memory nodes, for the agent's checkpoint.
 type Said struct {
 	CPUManagerPolicy    string `json:"cpuManagerPolicy"`
 	MemoryManagerPolicy string `json:"memoryManagerPolicy,omitempty"`
 	ReservedCPUs        string `json:"reservedCPUs"`
 }
 
-// Knowledge is what is known of the kubelet's configuration, reading by reading. The zero
-// value is that nothing was read yet. It is not safe for concurrent use.
+// Knowledge accumulates the kubelet's configuration, reading by reading. The zero value means that nothing was read
+// yet. It is not safe for concurrent use.
 type Knowledge struct {
-	// Config is what the kubelet said last, the zero value where it said nothing.
+	// Config is the kubelet's last answer, the zero value without one.
 	Config Config
-	// Devices are those that the kubelet said last.
+	// Devices are the devices in the kubelet's last answer.
 	Devices []Device
-	// Memory is what the memory manager gave to pods, as the kubelet said last.
+	// Memory is the memory manager's allocation to pods, in the kubelet's last answer.
 	Memory []Memory
-	// MemoryErr is why the kubelet did not say it at the last reading.
+	// MemoryErr is why the last reading had no Memory.
 	MemoryErr error
-	// gone is how many readings in turn lacked one of their resources, emptied how many had no memory.
+	// gone counts successive readings without a resource of Devices, emptied those without memory.
 	gone, emptied int
 	known         bool
-	// err is why it is not known. silentSince is when the kubelet's silence began, silent
-	// that this is long ago. err is the first error until then, and from then on the one of
-	// that moment.
+	// err is why the configuration is unknown. silentSince is when the kubelet's silence began; silent means that this
+	// is long ago. Until then err is the first error, and afterwards the error of that moment.
 	err         error
 	silentSince time.Duration
 	silent      bool
 }
 
-// Take takes over what was read at now, and says whether that may change anything. Where
-// it is not whole, what it lacks stays as it was last known. A kubelet that said something
-// once may be silent: it is being started anew, and what it said last counts. After a
-// silence from the beginning for as long as brief, the reason is reported once: not what
-// was wrong while the kubelet started, but what is wrong since.
+// Take records what was read at now, and reports whether that may change anything. Values that an incomplete reading
+// lacks remain as last known. A kubelet that answered once may be silent: it is restarting, and its last answer
+// remains. After a silence of brief from the beginning, Take reports the reason once: the present error, not an error
+// of the kubelet's start.
 func (k *Knowledge) Take(r Reading, now, brief time.Duration) (changed bool) {
 	switch {
 	case r.Err == nil:
@@ -81,17 +77,16 @@ func (k *Knowledge) Take(r Reading, now, brief time.Duration) (changed bool) {
 	return true
 }
 
-// Outdated says that a mounted file of the kubelet is the old one for ever: only a new
-// container has the new one. Where the kubelet sets CPU sets it replaces its state with
-// every pod, and nothing depends on it.
+// Outdated reports whether a mounted file of the kubelet remains outdated: only a new container sees the new file. A
+// kubelet that sets CPU sets replaces its state with every pod, and nothing depends on it, so Outdated is false.
 func (k *Knowledge) Outdated(r Reading) bool {
 	return errors.Is(r.Err, ErrReplaced) && !k.SetsCPUs()
 }
 
-// Known says whether the kubelet was asked, with or without success.
+// Known reports whether the kubelet was asked, with or without success.
 func (k *Knowledge) Known() bool { return k.known }
 
-// Said is what to remember, nil where nothing is known.
+// Said returns the values to remember, nil if nothing is known.
 func (k *Knowledge) Said() *Said {
 	if !k.known || k.err != nil {
 		return nil
@@ -102,8 +97,8 @@ func (k *Knowledge) Said() *Said {
 	}
 }
 
-// Recall takes over what an earlier agent of this boot remembered, nil for nothing. A
-// kubelet that can be asked says it anew.
+// Recall restores what an earlier agent of this boot remembered, nil for nothing. The next answer of the kubelet
+// replaces it.
 func (k *Knowledge) Recall(s *Said) {
 	if s == nil {
 		return
@@ -116,7 +111,7 @@ func (k *Knowledge) Recall(s *Said) {
 	k.Config.ReservedSystemCPUs, k.known = reserved, true
 }
 
-// Obstacle is what of the kubelet's configuration keeps Berth from setting CPU sets.
+// Obstacle returns why the kubelet's configuration prevents Berth from setting CPU sets.
 func (k *Knowledge) Obstacle() Obstacle {
 	switch {
 	case !k.known:
@@ -131,8 +126,7 @@ func (k *Knowledge) Obstacle() Obstacle {
 	return Obstacle{}
 }
 
-// MemsOwner says that the kubelet's configuration gives the memory nodes of containers to
-// the kubelet, "" where it does not.
+// MemsOwner returns why the kubelet manages the memory nodes of containers, "" if it does not.
 func (k *Knowledge) MemsOwner() string {
 	if policy := k.Config.MemoryManagerPolicy; policy != "" && policy != noMemoryManager {
 		return "the kubelet's memoryManagerPolicy is " + policy + ": it sets the memory nodes, Berth sets CPUs only"
@@ -140,7 +134,7 @@ func (k *Knowledge) MemsOwner() string {
 	return ""
 }
 
-// SetsCPUs says that the kubelet, by what it said last, sets CPU sets.
+// SetsCPUs reports whether the kubelet, by its last answer, sets CPU sets.
 func (k *Knowledge) SetsCPUs() bool {
 	return k.Config.CPUManagerPolicy != "" && k.Config.CPUManagerPolicy != "none"
 }

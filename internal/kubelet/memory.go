@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// plainMemory and hugePrefix name kinds of memory in the PodResources API.
+	// plainMemory and hugePrefix are the kinds of memory in the PodResources API.
 	plainMemory = "memory"
 	hugePrefix  = "hugepages-"
-	// mostMemory, 1 PiB, bounds what is believed of a container, and of a page.
+	// mostMemory, 1 PiB, bounds the memory of a container and the size of a page.
 	mostMemory = 1 << 50
 )
 
-// Memory is what the memory manager gave to the containers of a pod: so much of some NUMA
-// nodes, in pages of a size.
+// Memory is memory that the memory manager gave to a container of a pod: an amount in some NUMA nodes, in pages of one
+// size.
 type Memory struct {
 	// Pod is "namespace/name".
 	Pod   string
 	Nodes cpuset.Set
-	// PageBytes is 0 for memory in no huge pages.
+	// PageBytes is 0 for memory without huge pages.
 	PageBytes int64
 	Bytes     int64
 }
 
-// Memory asks the kubelet's PodResources API what its memory manager gave to which pod, in
-// the order of the pods. Without a socket the error is ErrNoState.
+// Memory asks the kubelet's PodResources API what its memory manager gave to each pod, sorted by pod. Without a socket
+// the error is ErrNoState.
 func (s Source) Memory(ctx context.Context) (all []Memory, err error) {
 	err = s.ask(ctx, func(ctx context.Context, api podresources.PodResourcesListerClient) error {
 		answer, err := api.List(ctx, &podresources.ListPodResourcesRequest{})
@@ -69,7 +69,7 @@ func memoryOf(pods []*podresources.PodResources) []Memory {
 	return all
 }
 
-// pageBytes returns the size of the huge pages of a kind of memory, 0 for memory in none.
+// pageBytes returns the page size of a kind of huge pages, 0 for plain memory.
 func pageBytes(kind string) (size int64, known bool) {
 	text, huge := strings.CutPrefix(kind, hugePrefix)
 	if !huge {
@@ -80,9 +80,9 @@ func pageBytes(kind string) (size int64, known bool) {
 	return size, err == nil && size >= 1024 && size <= mostMemory
 }
 
-// TakeMemory takes over what was read of the memory manager, and says whether that changed.
-// While the kubelet does not say, what it said last counts; and for some readings while it lists nothing
-// any more: one that was started anew lists memory when its manager has read its state.
+// TakeMemory records the memory of a reading, and reports whether it changed. While the kubelet does not answer, its
+// last answer remains. It also remains for some readings without memory: after a restart the kubelet lists memory only
+// when its manager has read its state.
 func (k *Knowledge) TakeMemory(r Reading) (changed bool) {
 	if k.MemoryErr = r.MemoryErr; r.MemoryErr != nil {
 		return false

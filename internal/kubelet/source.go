@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// readEvery is how often the kubelet's configuration is read again: it changes
-// only when the kubelet is started anew.
+// readEvery is the interval of readings of the kubelet's configuration, which changes only when the kubelet restarts.
 const readEvery = 10 * time.Second
 
-// Source is where the configuration of this node's kubelet is read.
+// Source describes where the configuration of this node's kubelet is read.
 type Source struct {
-	// Client is nil where there is no way to ask the kubelet.
+	// Client is nil if the kubelet cannot be asked.
 	Client *Client
 	// Dir is the kubelet's root directory (its flag --root-dir).
 	Dir string
 }
 
-// Reading is what the kubelet's configuration says at one moment.
+// Reading is one reading of the kubelet's configuration.
 type Reading struct {
 	Config Config
-	// Whole is false where the kubelet's files said it: flags, defaults and drop-ins are not in them.
+	// Whole is false if Config is from files: flags, defaults and drop-ins are not in them.
 	Whole bool
-	// Err is why nothing is known. ErrReplaced is one that stays.
+	// Err is why nothing is known. ErrReplaced is permanent.
 	Err error
-	// Devices are those of device plugins, and DevicesErr is why they are not known.
+	// Devices are the devices of device plugins, and DevicesErr is why they are unknown.
 	Devices    []Device
 	DevicesErr error
-	// Memory is what the memory manager gave to pods, and MemoryErr is why it is not known.
+	// Memory is the memory manager's allocation to pods, and MemoryErr is why it is unknown.
 	Memory    []Memory
 	MemoryErr error
 }
 
-// Watch reads the configuration at once and then again and again, and hands each reading
-// to take, until ctx ends or take returns an error, which Watch returns.
+// Watch reads the configuration at once and then periodically, and passes each reading to take. It ends when ctx ends
+// or take returns an error, which Watch returns.
 func (s Source) Watch(ctx context.Context, take func(Reading) error) error {
 	ticker := time.NewTicker(readEvery)
 	defer ticker.Stop()
@@ -52,8 +51,7 @@ func (s Source) Watch(ctx context.Context, take func(Reading) error) error {
 	}
 }
 
-// Read asks the kubelet, and reads its files where it does not answer. Its
-// state alone, without its configuration, is not the whole.
+// Read asks the kubelet, and reads its files if it does not answer. A reading from files is never Whole.
 func (s Source) Read(ctx context.Context) Reading {
 	r := s.readConfig(ctx)
 	r.Devices, r.DevicesErr = s.Devices(ctx)
@@ -86,7 +84,7 @@ func (s Source) readConfig(ctx context.Context) Reading {
 	if serr != nil {
 		return Reading{Err: errors.Join(asked, err, serr)}
 	}
-	config.CPUManagerPolicy = state.Policy // what it runs with; the file may be newer
+	config.CPUManagerPolicy = state.Policy // the policy in effect; the file may be newer
 	config.MemoryManagerPolicy = cmp.Or(state.MemoryPolicy, config.MemoryManagerPolicy)
 	return Reading{Config: config} // flags, defaults and drop-ins are not in the file
 }

@@ -15,15 +15,14 @@ import (
 // certificateLimit is the largest file of certificates, in bytes.
 const certificateLimit = 4 << 20
 
-// trust knows the kubelet, by authority and names or by its certificates.
+// trust identifies the kubelet, by authority and names or by its certificates.
 type trust struct {
 	caFile      string
 	serverNames []string
 	certFiles   []string
 }
 
-// dial connects, and ends the connection before a byte of a request is sent
-// when the server is not the kubelet.
+// dial connects. If the server is not the kubelet, dial closes the connection before it sends a byte of a request.
 func (t trust) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	config, err := t.config()
 	if err != nil {
@@ -36,11 +35,11 @@ func (t trust) dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, nil
 }
 
-// config says whom to trust, as the files are now.
+// config returns the TLS configuration for the present content of the files.
 func (t trust) config() (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: t.serverNames[0], NextProtos: []string{"http/1.1"},
-		InsecureSkipVerify: true, // in favour of what is as strict, or stricter
+		InsecureSkipVerify: true, // VerifyConnection is as strict, or stricter
 	}
 	if t.caFile == "" {
 		own, err := certificatesIn(t.certFiles)
@@ -62,8 +61,7 @@ func (t trust) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// certificatesIn returns the first certificate of each PEM file that is there, which may
-// hold a private key too.
+// certificatesIn returns the first certificate of each existing PEM file, which may also contain a private key.
 func certificatesIn(names []string) ([][]byte, error) {
 	var own [][]byte
 	var missing error
@@ -97,7 +95,7 @@ func firstCertificate(content []byte) []byte {
 	return nil
 }
 
-// isOwn checks that the server has shown, and has the key of, one of the certificates.
+// isOwn checks that the server presented, and has the key of, one of the certificates.
 func isOwn(own [][]byte, state tls.ConnectionState) error {
 	for _, one := range own {
 		if len(state.PeerCertificates) > 0 && bytes.Equal(state.PeerCertificates[0].Raw, one) {
@@ -107,8 +105,8 @@ func isOwn(own [][]byte, state tls.ConnectionState) error {
 	return fmt.Errorf("%w: the server shows another one than the file has", ErrUntrusted)
 }
 
-// isSigned checks, as crypto/tls does, that the server's certificate leads to one of the
-// authorities, and that it is for one of the names.
+// isSigned checks, as crypto/tls does, that the server's certificate leads to one of the authorities, and is valid for
+// one of the names.
 func (t trust) isSigned(roots *x509.CertPool, state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return fmt.Errorf("%w: the server shows none", ErrUntrusted)

@@ -6,10 +6,9 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// SetDefaults fills in the requests that an API server fills in when a pod is
-// created: a container requests what its limit says, and a pod with limits of
-// its own what its containers request, else its limit. It changes p, which
-// must come from a manifest and not from an API server's cache.
+// SetDefaults sets the requests that an API server sets when a pod is created. A container requests its limit. A pod
+// with pod-level limits requests the sum of its containers' requests, else its limit. SetDefaults changes p, which must
+// come from a manifest and not from an API server's cache.
 func SetDefaults(p *v1.Pod) {
 	for i := range p.Spec.Containers {
 		requestLimits(&p.Spec.Containers[i].Resources)
@@ -30,14 +29,14 @@ func SetDefaults(p *v1.Pod) {
 	requestLimits(own)
 }
 
-// requestLimits requests every limit that has no request.
+// requestLimits adds a request for every limit without a request.
 func requestLimits(r *v1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		request(r, name, limit)
 	}
 }
 
-// request adds a request that is missing.
+// request adds a missing request.
 func request(r *v1.ResourceRequirements, name v1.ResourceName, amount apiresource.Quantity) {
 	if _, found := r.Requests[name]; found {
 		return

@@ -1,14 +1,11 @@
-// Package kubepod turns a Kubernetes pod into the plain value that the rest of
-// Berth decides by.
+// Package kubepod converts a Kubernetes pod to the plain value that Berth's decisions use.
 //
-// Quantities are read as kube-scheduler reads them, so that both add up the
-// same node to the same sum: a CPU is a thousand thousandths, a fraction of a
-// thousandth is rounded up, restartable init containers run as long as the pod,
-// and while a resize is under way the larger of what is wished, what the
-// kubelet granted and what runs counts, unless the kubelet called the wish
-// infeasible. Limits are those of the spec: they say how many CPUs a pod asks
-// for, and nobody shrinks a pod by asking.
+// Quantities are read as kube-scheduler reads them, so that both calculate the same sum for a node. A CPU is 1000
+// thousandths, and fractions of a thousandth are rounded up. Restartable init containers run as long as the pod. During
+// a resize the largest of the desired, the allocated and the running value is used, unless the kubelet called the
+// resize infeasible. Limits are those of the spec: they say how many CPUs a pod asks for, and a request to resize
+// shrinks no pod.
 //
-// All functions are pure; they keep no reference into the pod except to its
-// labels and annotations, which nobody may change.
+// All functions are pure. Their results refer to no part of the pod except its labels and annotations, which nobody may
+// change.
 package kubepod

@@ -59,30 +59,28 @@ func Of(p *v1.Pod) workload.Pod {
 	return out
 }
 
-// OptsIntoMoves says whether the pod opted in to other CPUs of its node while it runs. Whether
-// it can have them says workload.Pinning.
+// OptsIntoMoves reports whether the pod opted in to other CPUs of its node while it runs. workload.Pinning says whether
+// it can have them.
 func OptsIntoMoves(p *v1.Pod) bool {
 	return p.Annotations[v1alpha1.AnnotationMovable] == v1alpha1.Movable
 }
 
-// systemPriority says whether the pod has one of the priorities that Kubernetes keeps
-// for its own parts: classes whose names begin with system-, and all above what
-// others may use. The name alone is there for static pods.
+// systemPriority reports whether the pod has a priority that Kubernetes reserves for its own parts: a class name that
+// begins with system-, or a value above the highest for users. Some static pods have only the name.
 func systemPriority(p *v1.Pod) bool {
 	const highestOfUsers = 1_000_000_000 // HighestUserDefinablePriority of pkg/apis/scheduling
 	return strings.HasPrefix(p.Spec.PriorityClassName, "system-") || p.Spec.Priority != nil && *p.Spec.Priority > highestOfUsers
 }
 
-// ofDaemonSet says whether a DaemonSet controls the pod, of Kubernetes or of a group that
-// has its own, such as OpenKruise.
+// ofDaemonSet reports whether a DaemonSet controls the pod, of Kubernetes or of another API group, for example
+// OpenKruise.
 func ofDaemonSet(p *v1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// changed says whether the pod's spec is another one than at its creation, apart
-// from being deleted. A resize that is over leaves no other trace: the status
-// then has the new values too.
+// changed reports whether the pod's spec changed after its creation, apart from its deletion. A finished resize leaves
+// no other trace, because the status then has the new values too.
 func changed(p *v1.Pod) bool {
 	generation := p.Generation
 	if p.DeletionTimestamp != nil {
@@ -91,12 +89,11 @@ func changed(p *v1.Pod) bool {
 	return generation > 1
 }
 
-// Scheduled returns the CPU request of the pod in thousandths, as kube-scheduler
-// adds it to a node with its default feature gates: init containers, overhead,
-// pod-level requests and resizes under way included.
+// Scheduled returns the CPU request of the pod in thousandths, as kube-scheduler adds it to a node with its default
+// feature gates. It includes init containers, overhead, pod-level requests and resizes in progress.
 func Scheduled(p *v1.Pod) int64 { return cpu(Requests(p)) }
 
-// ScheduledAll returns it with the same of memory and of huge pages, in bytes, and of devices.
+// ScheduledAll returns Scheduled, and the pod's requests of memory and huge pages, in bytes, and of devices.
 func ScheduledAll(p *v1.Pod) (milli int64, all workload.Besides) {
 	requests := Requests(p)
 	return cpu(requests), besides(requests)
@@ -106,7 +103,7 @@ func besides(list v1.ResourceList) workload.Besides {
 	return workload.Besides{ScheduledMemory: memory(list), ScheduledHuge: HugePages(list), Devices: devices(list)}
 }
 
-// Requests returns all of it that the pod requests.
+// Requests returns all requests of the pod.
 func Requests(p *v1.Pod) v1.ResourceList {
 	return resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true,
@@ -114,22 +111,21 @@ func Requests(p *v1.Pod) v1.ResourceList {
 	})
 }
 
-// Complete says whether all containers of the pod ended for good: such a pod
-// holds no CPU any more. One that is only being deleted still does.
+// Complete reports whether all containers of the pod ended for good. Such a pod uses no CPU; a pod that is only being
+// deleted still does.
 func Complete(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
-// MayPin says whether the pod can have anything to do with CPUs of its own. It
-// allocates nothing and is false for ordinary pods, so that the rest of this
-// package need not be asked about them. What runs in a virtual machine is ordinary,
-// whatever its keys say: no agent pins it.
+// MayPin reports whether the pod may get CPUs of its own. It allocates nothing and is false for ordinary pods, which
+// need no other function of this package. A pod in a virtual machine is ordinary, whatever its keys are: no agent pins
+// it.
 func MayPin(p *v1.Pod) bool {
 	return workload.MayPin(p.Labels, p.Annotations) && !InVM(p)
 }
 
-// InVM says whether the pod runs in a virtual machine, by the name of its class: what
-// the class says itself is not known here.
+// InVM reports whether the pod runs in a virtual machine, by the name of its class. The class itself is not available
+// here.
 func InVM(p *v1.Pod) bool {
 	return p.Spec.RuntimeClassName != nil && workload.StartsVM(*p.Spec.RuntimeClassName)
 }
@@ -142,14 +138,13 @@ func isSidecar(c *v1.Container) bool {
 type reader struct {
 	pod        *v1.Pod
 	infeasible bool
-	// held is what isHeld says of the pod.
+	// held is the result of isHeld for the pod.
 	held bool
-	// resizing is what resizing says of it.
+	// resizing is the result of resizing for the pod.
 	resizing bool
 }
 
-// isHeld says whether the kubelet has a resize that it does not carry out: deferred,
-// infeasible, or tried without success.
+// isHeld reports whether the kubelet does not carry out a resize: the resize is deferred, infeasible, or has failed.
 func isHeld(p *v1.Pod) bool {
 	return resource.IsPodResizeInfeasible(p) || resource.IsPodResizeDeferred(p) ||
 		slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
@@ -157,10 +152,9 @@ func isHeld(p *v1.Pod) bool {
 		})
 }
 
-// resizing says whether the kubelet carries a resize of CPUs out, or is about to, and whether
-// that is presumed only. It tries one that failed again. Where the kubelet says which
-// specification it has seen that counts: what it reports of a limit comes from the quota, and
-// without one is that of before the resize for as long as the container runs.
+// resizing reports whether the kubelet carries out a resize of CPUs, or is about to, and whether that is only presumed.
+// The kubelet retries a failed resize. Its observed generation, if reported, decides. The limits that it reports come
+// from the quota: without a quota they are those from before the resize while the container runs.
 func resizing(p *v1.Pod) (is, presumed bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodResizeInProgress {
@@ -177,7 +171,7 @@ func resizing(p *v1.Pod) (is, presumed bool) {
 	return is, is
 }
 
-// differs says whether containers that run have other CPU requests or limits than the spec's.
+// differs reports whether running containers have other CPU requests or limits than the spec.
 func differs(containers []v1.Container, statuses []v1.ContainerStatus) bool {
 	for i := range statuses {
 		status := &statuses[i]
@@ -193,8 +187,8 @@ func differs(containers []v1.Container, statuses []v1.ContainerStatus) bool {
 	return false
 }
 
-// standing returns the limit in force where that is another than the spec's, else 0: first
-// where it is because the kubelet holds the spec's, then in any case.
+// standing returns the limit in effect if it differs from the spec's, else 0. held is set only if the kubelet holds
+// back the spec's limit, stands in both cases.
 func (r *reader) standing(limit int64, inForce v1.ResourceList) (held, stands int64) {
 	stands = cpu(inForce)
 	switch {
@@ -226,7 +220,7 @@ func (r *reader) container(c *v1.Container, statuses []v1.ContainerStatus) workl
 	return out
 }
 
-// effective returns what counts of a request while a resize may be under way.
+// effective returns the effective request, also during a resize.
 func (r *reader) effective(wished, running, granted int64) int64 {
 	if r.infeasible {
 		return max(running, granted)
@@ -234,7 +228,7 @@ func (r *reader) effective(wished, running, granted int64) int64 {
 	return max(wished, running, granted)
 }
 
-// requestsOfPod returns the pod-level requests that count, resizes included.
+// requestsOfPod returns the effective pod-level requests, including resizes.
 func requestsOfPod(p *v1.Pod) v1.ResourceList {
 	if !resource.IsPodLevelRequestsSet(p) {
 		return nil
@@ -247,17 +241,16 @@ func requestsOfPod(p *v1.Pod) v1.ResourceList {
 	})
 }
 
-// Bounds far above every machine and far below what overflows in a sum.
+// Bounds far above every machine, and far below an overflow of a sum.
 const (
 	mostCPUs  = 1 << 30
 	mostBytes = 1 << 50
-	// mostDevices of a resource are no more than that.
+	// mostDevices is the bound for the devices of a resource.
 	mostDevices = 1 << 20
 	milli       = 1000
 )
 
-// cpu returns thousandths. A quantity is compared before it is read: one that
-// does not fit is read as anything at all.
+// cpu returns thousandths. It compares a quantity before it reads the value: a value that does not fit is arbitrary.
 func cpu(list v1.ResourceList) int64 {
 	q, found := list[v1.ResourceCPU]
 	switch {
@@ -280,7 +273,7 @@ func memory(list v1.ResourceList) int64 {
 	return max(q.Value(), 0)
 }
 
-// HugePages returns what a list has in huge pages of all sizes.
+// HugePages returns the amounts of huge pages in a list, by page size.
 func HugePages(list v1.ResourceList) workload.HugePages {
 	var all workload.HugePages
 	for name, amount := range list {
@@ -295,8 +288,7 @@ func HugePages(list v1.ResourceList) workload.HugePages {
 	return all
 }
 
-// devices returns what a list has of device plugins, or of other owners of extended
-// resources, in ascending order.
+// devices returns the amounts of devices and other extended resources in a list, in ascending order of their names.
 func devices(list v1.ResourceList) []workload.Device {
 	var all []workload.Device
 	for name, amount := range list {
@@ -313,8 +305,8 @@ func devices(list v1.ResourceList) []workload.Device {
 	return all
 }
 
-// PageSize returns the size of the huge pages that a resource is in bytes, such as 1 GiB for
-// hugepages-1Gi, and 0 for another resource.
+// PageSize returns the page size in bytes of a huge-page resource, for example 1 GiB for hugepages-1Gi, and 0 for
+// another resource.
 func PageSize(name v1.ResourceName) int64 {
 	size, huge := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
 	if !huge {

@@ -10,12 +10,12 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// mark is by how much a core that a borrower has already may be busier than another one, in
-// CPUs, and stays: each change moves threads away from their caches.
+// mark is by how much a borrower's core may be busier than another core, in CPUs, before it is exchanged: each change
+// moves threads away from their caches.
 const mark = 0.25
 
-// rank returns the cores that may be borrowed of, the best first: those that are free, least used
-// first. Without use only those that the borrower holds.
+// rank returns the cores to borrow from, the least used first. Without use, it returns only the cores that the borrower
+// has.
 func rank(free []cpuset.Set, held cpuset.Set, use []unit.CPUs) []cpuset.Set {
 	type ranked struct {
 		core cpuset.Set
@@ -48,8 +48,8 @@ func rank(free []cpuset.Set, held cpuset.Set, use []unit.CPUs) []cpuset.Set {
 	return cores
 }
 
-// spread returns so many CPUs of the cores, or all: one thread of every core before a second of
-// any, of the first cores first.
+// spread returns n CPUs of the cores, or all: one thread of every core before a second of any, of the first cores
+// first.
 func spread(cores []cpuset.Set, n int) cpuset.Set {
 	var chosen cpuset.Set
 	for chosen.Size() < n {
@@ -66,9 +66,9 @@ func spread(cores []cpuset.Set, n int) cpuset.Set {
 	return chosen
 }
 
-// Domain returns where a pod with these CPUs may borrow, with its name in placements: the
-// smallest of L3 domain and NUMA node that holds them. Of CPUs in several nodes, as an annotation
-// of another writer may have it, the first counts.
+// Domain returns where a pod with these CPUs may borrow, and its name in placements: the smallest of L3 domain and NUMA
+// node that has all of them. Another writer's annotation may have CPUs in several nodes; then the node of the first CPU
+// is used.
 func Domain(t *topology.Topology, reserved cpuset.Set) (name string, cpus cpuset.Set) {
 	for i := range t.L3 {
 		if l3 := &t.L3[i]; reserved.IsSubsetOf(l3.CPUs) {

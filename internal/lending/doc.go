@@ -1,19 +1,16 @@
-// Package lending is the law of borrowed CPUs: how wide a container with static-burst is, and
-// which cores it borrows. It is pure. Package place knows which cores are free and gives them
-// out, package pin measures the borrowers.
+// Package lending has the rules of borrowed CPUs: how many CPUs a container with static-burst may use, and which cores
+// it borrows. It is pure. Package place knows which cores are free and gives them out; package pin measures the
+// borrowers.
 //
 // # Width
 //
-// A pod with static-burst has its limit reserved, rounded up, and keeps its quotas. Beside that it
-// borrows: up to twice the limit, as far as there are threads, and nothing while the quota
-// throttles it (Borrowing).
+// A pod with static-burst has its limit, rounded up, reserved and keeps its quotas. It also borrows: up to twice the
+// limit, as far as there are threads, and nothing while the quota throttles it (Borrowing).
 //
 // # Cores
 //
-// It borrows of its domain, the L3 domain that holds what is reserved or else the NUMA node: of
-// the cores that nothing is reserved of. Another borrower may have them, too. A Loan takes one
-// thread of every core before a second of any, of the cores that are least used first. What a CPU
-// is used by the borrowers themselves does not count: the kernel says only what a group used, which
-// is taken to be spread evenly. A core that a borrower has already stays until another one is
-// idler by a quarter of a CPU.
+// The pod borrows from its domain: the L3 domain with the reserved CPUs, or else the NUMA node. It uses cores without
+// any reserved CPU; another borrower may have them, too. A Loan uses one thread of every core before a second of any,
+// and the least used cores first. The borrowers' own use does not count. The kernel reports use only per group, so it
+// is assumed to be spread evenly. A borrower keeps a core until another core is idler by a quarter of a CPU.
 package lending

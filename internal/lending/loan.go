@@ -7,15 +7,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Borrower is a container with static-burst: beside the CPUs that are reserved for it, it may
-// run on those of its domain that are reserved for no pod. With a limit of the pod it is all
-// containers together, as they share one set.
+// Borrower is a container with static-burst: beside its reserved CPUs, it may run on CPUs of its domain that are
+// reserved for no pod. With a limit of the pod it is all containers together, as they share one set.
 type Borrower struct {
 	PodUID string
-	// Container and ContainerID are empty where the containers share one set.
+	// Container and ContainerID are empty if the containers share one set.
 	Container, ContainerID string
-	// Groups hold the quotas that bound it, its own group first. Whoever decides
-	// about CPUs knows no groups: whoever reads those adds them.
+	// Groups are the groups whose quotas limit it, its own group first. Package place knows no groups: the caller that
+	// reads the groups adds them.
 	Groups []string
 	// Reserved are the CPUs that no other container uses.
 	Reserved cpuset.Set
@@ -26,11 +25,10 @@ type Borrower struct {
 // Loan is what a Borrower may have.
 type Loan struct {
 	PodUID, Container string
-	// Width is how many CPUs it shall have, reserved ones included, and Why says what
-	// that follows from.
+	// Width is how many CPUs it should have, reserved ones included; Why is the reason.
 	Width int
 	Why   string
-	// Used is the CPU time that it used in a second, since the cores were chosen last.
+	// Used is its CPU time per second since the last choice of cores.
 	Used unit.CPUs
 }
 
@@ -38,17 +36,16 @@ type Loan struct {
 type Lent struct {
 	// Loan is what it may have.
 	Loan
-	// CPUs are those that it borrows.
+	// CPUs are the borrowed CPUs.
 	CPUs cpuset.Set
-	// over is on how many CPUs it runs, reserved ones included; chosen says that cores were
-	// looked for.
+	// over is on how many CPUs it runs, reserved ones included; chosen says that cores were chosen at least once.
 	over   int
 	chosen bool
 }
 
-// Choose returns what the borrower has of the cores that are free for it, in the order of the
-// topology, where it had before and has so many CPUs reserved. use is how busy each CPU is without
-// borrowers; what this one is taken to use is added to it. Without use no core is chosen anew.
+// Choose returns what the borrower has of its free cores, in the order of the topology. before is its previous loan,
+// and reserved its number of reserved CPUs. use is how busy each CPU is without borrowers; Choose adds the assumed use
+// of this borrower. Without use, no new core is chosen.
 func (l Loan) Choose(before Lent, reserved int, free []cpuset.Set, use []unit.CPUs) Lent {
 	next := Lent{Loan: l, chosen: use != nil || before.chosen}
 	next.CPUs = spread(rank(free, before.CPUs, use), l.Width-reserved)
@@ -57,8 +54,8 @@ func (l Loan) Choose(before Lent, reserved int, free []cpuset.Set, use []unit.CP
 	return next
 }
 
-// Others returns how busy CPUs are with other work than that of borrowers, which is taken to be
-// spread evenly over the CPUs that each has: the kernel counts it by group only.
+// Others returns how busy CPUs are with other work than that of borrowers. Each borrower's use is assumed to be spread
+// evenly over its CPUs: the kernel counts it by group only.
 func Others(use []unit.CPUs, held []Lent) []unit.CPUs {
 	use = slices.Clone(use)
 	for i := range held {
@@ -67,7 +64,7 @@ func Others(use []unit.CPUs, held []Lent) []unit.CPUs {
 	return use
 }
 
-// busy adds what the borrower uses of each borrowed CPU, or takes it off.
+// busy adds the borrower's use of each borrowed CPU, or subtracts it.
 func (l *Lent) busy(use []unit.CPUs, sign unit.CPUs) {
 	share := l.Used / unit.CPUs(max(l.over, 1))
 	for cpu := range l.CPUs.All() {
@@ -77,7 +74,7 @@ func (l *Lent) busy(use []unit.CPUs, sign unit.CPUs) {
 	}
 }
 
-// Text is the sentence about the CPUs of a borrower, of which these are reserved, chosen as from says.
+// Text returns the sentence about the CPUs of a borrower with these reserved CPUs; from says how they were chosen.
 func (l *Lent) Text(reserved cpuset.Set, from string) string {
 	why := "CPUs " + reserved.String() + " are reserved, " + from
 	switch {

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// firstPause is how long a group that its quota throttled has its reserved CPUs only. It
-	// doubles each time the group is throttled on borrowed ones, up to longestPause.
+	// firstPause is how long a throttled group has its reserved CPUs only. It doubles each time the group is throttled
+	// on borrowed CPUs, up to longestPause.
 	firstPause, longestPause = time.Minute, 10 * time.Minute
-	// lastingThreads is how long threads count that a group had: a pool of threads that
-	// shrinks and grows moves nothing back and forth.
+	// lastingThreads is how long a group's former number of threads counts, so that a pool of threads that shrinks and
+	// grows does not change its width.
 	lastingThreads = time.Minute
 )
 
-// Claim is what one look found of a group that borrows CPUs besides those reserved for it.
+// Claim is one observation of a group that borrows CPUs in addition to its reserved ones.
 type Claim struct {
 	// Reserved is how many CPUs are reserved for it, its limit rounded up.
 	Reserved int
 	// Limit is what its quota grants, in CPUs.
 	Limit unit.CPUs
-	// Threads is how many it has, 0 where that is not known: then they bound nothing.
+	// Threads is its number of threads, 0 if unknown: then they do not limit the width.
 	Threads int
 	// Throttled counts the periods in which its quota ran out, since the group was made.
 	Throttled uint64
 }
 
-// most is twice the limit in whole CPUs, and no less than what is reserved.
+// most returns twice the limit in whole CPUs, and at least Reserved.
 func (c Claim) most() int {
 	twice := math.Floor(2*float64(c.Limit) + 1e-6) // a limit is in thousandths, and 2 x 1.5 is 3
 	if !(twice < math.MaxInt32) {
@@ -38,39 +38,35 @@ func (c Claim) most() int {
 	return max(c.Reserved, int(twice))
 }
 
-// Width is how many CPUs a group shall have, reserved ones included.
+// Width is how many CPUs a group should have, reserved ones included.
 type Width struct {
 	CPUs int
-	// Why says what it follows from. It does not change while that does not.
+	// Why is the reason. It changes only when the reason changes.
 	Why string
 }
 
-// Borrowing is the state of one group from look to look. The zero value is that before the
-// first one.
+// Borrowing is the state of one group between observations. The zero value is the state before the first one.
 type Borrowing struct {
 	looked    bool
 	throttled uint64
-	// wide says that the last width was more than what is reserved, since when that is so.
+	// wide says that the last width was more than Reserved; since is when that last changed.
 	wide  bool
 	since time.Duration
-	// until is when the pause ends that is under way, or was last.
+	// until is when the present or last pause ends.
 	until, pause time.Duration
-	// threads is how many count, and lasting until when.
+	// threads is how many threads count, and lasting until when.
 	threads int
 	lasting time.Duration
 }
 
-// Next takes what a look found at a moment of the monotonic clock, and returns the state
-// afterwards and the width.
+// Next returns the state and the width after an observation at a time of the monotonic clock.
 //
-// A group may be twice as wide as its limit, as far as it has threads: they spread over more
-// cores, and two threads that shared a core have one each. Its quota stays, so that it gets
-// more done only where the threads of one core stand in each other's way: two siblings cost two
-// CPUs of quota for the work of 1.2 to 1.5. Where threads are many and always ready the quota
-// ends early, and they all stand still until the next period. So a group that its quota
-// throttled has the CPUs that are reserved for it, for a minute after the last time; each time
-// that it was throttled on borrowed ones that is twice as long, up to ten minutes. It begins
-// anew once it was wide for ten minutes without.
+// A group may use twice its limit, as far as it has threads: they spread over more cores, and two threads that shared a
+// core have one each. Its quota stays, so it gets more done only where threads on one core slow each other down: two
+// siblings cost two CPUs of quota for the work of 1.2 to 1.5. If many threads are always ready, the quota ends early,
+// and all threads are throttled until the next period. So a throttled group has only its reserved CPUs, for a minute
+// after the last time. Each time it is throttled on borrowed CPUs the pause doubles, up to ten minutes. The pause
+// starts at a minute again once the group was wide for ten minutes without throttling.
 func (b Borrowing) Next(now time.Duration, c Claim) (Borrowing, Width) {
 	b.count(now, c.Threads)
 	b.pausing(now, c.Throttled)
@@ -90,15 +86,14 @@ func (b Borrowing) Next(now time.Duration, c Claim) (Borrowing, Width) {
 	return b, w
 }
 
-// count has the most threads count that there were lately.
+// count records the highest recent number of threads.
 func (b *Borrowing) count(now time.Duration, threads int) {
 	if threads >= b.threads || now >= b.lasting {
 		b.threads, b.lasting = threads, now+lastingThreads
 	}
 }
 
-// pausing begins a pause, or forgets how long the last one was. A counter that went back is
-// another group's.
+// pausing begins a pause, or forgets the length of the last one. A counter that went back belongs to another group.
 func (b *Borrowing) pausing(now time.Duration, throttled uint64) {
 	more := b.looked && throttled > b.throttled
 	b.looked, b.throttled = true, throttled

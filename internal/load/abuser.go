@@ -12,46 +12,44 @@ import (
 	"time"
 )
 
-// Mode is when an abuser burns.
+// Mode selects when an abuser burns.
 type Mode string
 
 // The modes of an abuser.
 const (
 	// Always burns without pause.
 	Always Mode = "always"
-	// OnOff burns for OnFor, then rests for OffFor, and so on.
+	// OnOff burns for OnFor, rests for OffFor, and repeats.
 	OnOff Mode = "onoff"
-	// WhileRaised burns only while the quota in QuotaFile stands above Above:
-	// it takes exactly what is lent and leaves the rest.
+	// WhileRaised burns only while the quota in QuotaFile is above Above, that is, while quota is lent to it.
 	WhileRaised Mode = "while-raised"
-	// InKernel burns without pause, in system calls that take long: from Linux 6.18 on no quota
-	// stops a thread in one.
+	// InKernel burns without pause, in long system calls: from Linux 6.18 on, no quota stops a thread in a system call.
 	InKernel Mode = "in-kernel"
 )
 
-// Abuser is a workload that takes all the CPU it gets.
+// Abuser is a workload that uses all the CPU time it gets.
 type Abuser struct {
 	Mode Mode
-	// Threads burn at once, 1..1024.
+	// Threads is the number of threads that burn at once, 1..1024.
 	Threads int
-	// OnFor and OffFor are OnOff's two times, both above 0.
+	// OnFor and OffFor are the two times of OnOff, both above 0.
 	OnFor, OffFor time.Duration
 	// QuotaFile is a cpu.cfs_quota_us or cpu.max that WhileRaised reads.
 	QuotaFile string
-	// Above is the quota in microseconds beyond which it counts as raised.
+	// Above is the quota in microseconds beyond which WhileRaised burns.
 	Above int64
 }
 
 const (
 	maxThreads = 1024
-	// pollQuota is how often WhileRaised looks: well below any period.
+	// pollQuota is how often WhileRaised reads the quota: well below any period.
 	pollQuota = time.Millisecond
-	// turn is how long a thread burns before it looks at the flag again.
+	// turn is how long a thread burns before it reads the flag again.
 	turn = 200 * time.Microsecond
 )
 
-// Run burns until ctx ends. It sets GOMAXPROCS beyond the number of its
-// threads, so that the one that decides is never starved by those that burn.
+// Run burns until ctx ends. It sets GOMAXPROCS above the number of its threads, so that they never starve the goroutine
+// that decides.
 func (a Abuser) Run(ctx context.Context) error {
 	if a.Threads < 1 || a.Threads > maxThreads {
 		return fmt.Errorf("abuser with %d threads (1..%d): %w", a.Threads, maxThreads, ErrBadLoad)
@@ -112,7 +110,7 @@ func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, erro
 	}
 }
 
-// follow sets burning to whether the quota stands above the limit.
+// follow sets burning to whether the quota is above a.Above or unlimited.
 func (a Abuser) follow(ctx context.Context, burning *atomic.Bool) error {
 	file, err := os.Open(a.QuotaFile)
 	if err != nil {
@@ -121,7 +119,7 @@ func (a Abuser) follow(ctx context.Context, burning *atomic.Bool) error {
 	defer file.Close()
 	buffer := make([]byte, 64)
 	for paused(ctx, pollQuota) {
-		n, _ := file.ReadAt(buffer, 0) // io.EOF is the rule; an empty read is malformed below.
+		n, _ := file.ReadAt(buffer, 0) // io.EOF is normal; parseQuota rejects an empty read.
 		quota, err := parseQuota(string(buffer[:n]))
 		if err != nil {
 			return fmt.Errorf("abuser: %s: %w", a.QuotaFile, err)
@@ -131,8 +129,7 @@ func (a Abuser) follow(ctx context.Context, burning *atomic.Bool) error {
 	return nil
 }
 
-// parseQuota reads the first number of cpu.max or cpu.cfs_quota_us; -1 is no
-// limit.
+// parseQuota returns the first number of cpu.max or cpu.cfs_quota_us, or -1 for unlimited.
 func parseQuota(content string) (int64, error) {
 	fields := strings.Fields(content)
 	if len(fields) == 0 {
@@ -148,7 +145,7 @@ func parseQuota(content string) (int64, error) {
 	return quota, nil
 }
 
-// burnWhile burns on one thread whenever the flag is up, until ctx ends.
+// burnWhile burns on one thread whenever the flag is set, until ctx ends.
 func (a Abuser) burnWhile(ctx context.Context, burning *atomic.Bool) error {
 	burn := func() error { return Burn(turn) }
 	if a.Mode == InKernel {
@@ -173,5 +170,5 @@ func (a Abuser) burnWhile(ctx context.Context, burning *atomic.Bool) error {
 	return nil
 }
 
-// paused waits for d; false means that ctx ended, which is how an abuser stops.
+// paused waits for d. It returns false when ctx ended, which stops an abuser.
 func paused(ctx context.Context, d time.Duration) bool { return Pause(ctx, d) == nil }

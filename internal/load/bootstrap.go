@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Pair holds the samples of two arms of one repetition, which had the same
-// arrivals.
+// Pair is the samples of two arms of one repetition, which had the same arrivals.
 type Pair struct {
 	Arm, Reference []Sample
 }
 
-// Ratio is a quantile of one arm over that of another, with the 95 % interval.
+// Ratio is a figure of one arm over that of another arm, with the 95 % interval.
 type Ratio struct {
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"`
@@ -22,26 +21,23 @@ type Ratio struct {
 
 // Parameters of the bootstrap.
 const (
-	// resamples puts 25 of them beyond either end of the interval.
+	// resamples leaves 25 values beyond either end of the interval.
 	resamples = 1000
-	// block is the length of the stretches of time that are drawn as one.
-	// Requests of one burst share their fate, so single samples are far from
-	// independent; a throttled burst is over after a few hundred milliseconds.
+	// block is the length of the stretches of time that are drawn as a unit. The requests of a burst wait together, so
+	// single samples are far from independent; a throttled burst is over after a few hundred milliseconds.
 	block = time.Second
 	// bootstrapSeed is fixed: the same samples give the same interval.
 	bootstrapSeed = 1
 )
 
-// PairedRatio compares quantile q of two arms over paired repetitions. The
-// estimate is the quantile of all the arm's samples, pooled over repetitions,
-// over that of the reference. Its interval is a two-level percentile
-// bootstrap: repetitions are drawn with replacement and, within each drawn
-// one, blocks of one second of intended time, the same blocks for both arms.
-// So it contains both the machine's drift between repetitions and the chance
-// within one. Two levels overstate rather than understate the width.
+// PairedRatio compares quantile q of two arms over paired repetitions. The estimate is the quantile of all the arm's
+// samples, pooled over repetitions, divided by the same quantile of the reference. Its interval is a two-level
+// percentile bootstrap. It draws repetitions with replacement and, within each drawn repetition, blocks of one second
+// of intended time, the same blocks for both arms. So it contains both the machine's drift between repetitions and the
+// chance within each. Two levels overstate rather than understate the width.
 //
-// ok is false, and the ratio zero, when either arm's pooled samples do not
-// support q, or the reference's quantile is 0.
+// ok is false, and the ratio zero, when the pooled samples of either arm do not support q, or the reference's quantile
+// is 0.
 func PairedRatio(pairs []Pair, q float64) (ratio Ratio, ok bool) {
 	arm, reference := pool(pairs, armOf), pool(pairs, referenceOf)
 	if !Supported(len(arm.ranked), q) || !Supported(len(reference.ranked), q) {
@@ -75,7 +71,7 @@ func PairedRatio(pairs []Pair, q float64) (ratio Ratio, ok bool) {
 func armOf(p Pair) []Sample       { return p.Arm }
 func referenceOf(p Pair) []Sample { return p.Reference }
 
-// ranked is one latency with the place it came from.
+// ranked is one latency with the repetition and the block that it came from.
 type ranked struct {
 	latency           time.Duration
 	repetition, block int
@@ -104,8 +100,7 @@ func pool(pairs []Pair, side func(Pair) []Sample) pooled {
 	return p
 }
 
-// quantile is the nearest-rank quantile with every sample counted as often as
-// its block was drawn.
+// quantile returns the nearest-rank quantile. Every sample counts as often as its block was drawn.
 func (p pooled) quantile(q float64, w weights) time.Duration {
 	total := 0
 	for at, n := range p.sizes {
@@ -121,7 +116,7 @@ func (p pooled) quantile(q float64, w weights) time.Duration {
 	return 0
 }
 
-// weights says how often each block of each repetition was drawn.
+// weights counts how often each block of each repetition was drawn.
 type weights [][]int
 
 func newWeights(repetitions, blocks int) weights {
@@ -150,8 +145,7 @@ func (w weights) draw(random *rand.Rand, pairs []Pair) {
 	}
 }
 
-// interval cuts 2.5 % off either end of ascending ratios, of which there must
-// be one.
+// interval cuts 2.5 % off either end of ratios, which must be ascending and not empty.
 func interval(ratios []float64) (low, high float64) {
 	return ratios[len(ratios)*25/1000], ratios[min(len(ratios)*975/1000, len(ratios)-1)]
 }

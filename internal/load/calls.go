@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// callBytes is what a long system call works on. 32 MiB of random numbers take some 50 ms.
+// callBytes is the size of a long call. 32 MiB of random numbers take about 50 ms.
 const callBytes = 32 << 20
 
 // calls makes system calls that keep a thread in the kernel, one kind after the other.
@@ -41,7 +41,7 @@ func openCalls() (c *calls, err error) {
 	return c, nil
 }
 
-// unnamed returns a file in memory that no directory has.
+// unnamed returns a file in memory that is in no directory.
 func unnamed() (*os.File, error) {
 	f, err := os.CreateTemp("/dev/shm", "berth-*")
 	if err != nil {
@@ -56,19 +56,19 @@ func unnamed() (*os.File, error) {
 func (c *calls) close() {
 	for _, f := range []*os.File{c.random, c.from, c.to} {
 		if f != nil {
-			_ = f.Close() // nothing to lose
+			_ = f.Close() // no data is lost
 		}
 	}
 }
 
-// next makes one call, or a storm of short ones.
+// next makes one long call, or many short calls.
 func (c *calls) next() error {
 	kinds := []func() error{c.numbers, c.splice, c.faults, c.futexes}
 	c.turn++
 	return kinds[c.turn%len(kinds)]()
 }
 
-// numbers has the kernel make random numbers, as getrandom does.
+// numbers makes the kernel generate random numbers, as getrandom does.
 func (c *calls) numbers() error {
 	if _, err := c.random.Read(c.buffer); err != nil {
 		return fmt.Errorf("random numbers: %w", err)
@@ -88,7 +88,7 @@ func (c *calls) splice() error {
 	return nil
 }
 
-// faults has the kernel touch fresh pages.
+// faults makes the kernel touch fresh pages.
 func (c *calls) faults() error {
 	pages, err := syscall.Mmap(-1, 0, callBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_POPULATE)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *calls) faults() error {
 	return nil
 }
 
-// futexes has two threads wake one another: each turn is a call of both.
+// futexes makes two threads wake each other: each turn is a call of both threads.
 func (c *calls) futexes() error {
 	const turns = 1000
 	ping := make(chan struct{})

@@ -3,10 +3,9 @@ package load
 import "errors"
 
 var (
-	// ErrTooMuch says that a schedule or a request asks for more than this
-	// package ever sends or burns: it refuses instead of clamping, because a
-	// clamped arm would no longer be the arm that was asked for.
+	// ErrTooMuch reports that a schedule or a request asks for more than this package ever sends or burns. The package
+	// refuses instead of clamping: a clamped arm would no longer be the requested arm.
 	ErrTooMuch = errors.New("more load than allowed")
-	// ErrBadLoad says that a load's numbers make no sense (negative, zero).
+	// ErrBadLoad reports that a load's numbers are invalid (negative, zero).
 	ErrBadLoad = errors.New("invalid load")
 )

@@ -28,33 +28,33 @@ const (
 // Filler is a workload that fills memory and then works with it.
 type Filler struct {
 	MiB int
-	// Huge asks for huge pages; otherwise there are none.
+	// Huge requests huge pages; otherwise the memory has none.
 	Huge bool
-	// Fill are the CPUs on which it fills its memory, which the kernel therefore takes from
-	// their node. It goes on on the CPUs Then.
+	// Fill is the CPUs on which the filler fills its memory, so that it comes from their node. Then is the CPUs on
+	// which it continues.
 	Fill, Then cpuset.Set
-	// Hog writes to all pages again and again.
+	// Hog makes the filler write to all pages again and again.
 	Hog bool
-	// Every is the time between two requests, each of which writes to some pages at random;
-	// 0 is for none. Out is the file that gets them in the end.
+	// Every is the time between two requests, each of which writes to some random pages; 0 means no requests. Out is
+	// the file that gets them in the end.
 	Every time.Duration
 	Out   string
 }
 
 // Touched is one request of a Filler.
 type Touched struct {
-	// Intended is when it was due, as kernel.Monotonic has it. Latency counts from there,
-	// and Stall is the longest write to one page.
+	// Intended is when the request was due, on the clock of kernel.Monotonic. Latency counts from Intended; Stall is
+	// the longest write to one page.
 	Intended, Latency, Stall time.Duration
 }
 
-// Run fills, calls ready, and works until ctx ends.
+// Run fills the memory, calls ready, and works until ctx ends.
 func (f Filler) Run(ctx context.Context, ready func()) (err error) {
 	if f.MiB < 1 || f.MiB > mostMiB || f.Every < 0 {
 		return fmt.Errorf("filler with %d MiB (1..%d), a request every %s: %w", f.MiB, mostMiB, f.Every, ErrBadLoad)
 	}
-	// The kernel balances NUMA nodes by the pages of threads without a policy. This one is as none,
-	// but for that.
+	// The kernel balances NUMA nodes by the pages of threads without a policy. MPOL_LOCAL equals no policy, except that
+	// it prevents balancing.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyLocal, 0, 0); errno != 0 && !errors.Is(errno, syscall.ENOSYS) {
@@ -72,7 +72,7 @@ func (f Filler) Run(ctx context.Context, ready func()) (err error) {
 	if f.Huge {
 		advice = syscall.MADV_HUGEPAGE
 	}
-	// A kernel without huge pages refuses both, and makes none.
+	// A kernel without huge pages refuses both kinds of advice, and makes no huge pages.
 	if err := syscall.Madvise(region, advice); err != nil && f.Huge {
 		return fmt.Errorf("filler with huge pages: %w", err)
 	}
@@ -93,15 +93,15 @@ func (f Filler) Run(ctx context.Context, ready func()) (err error) {
 	return nil
 }
 
-// write writes to each page. It does not read first, because a page of zeroes that is read is no
-// page of the process yet, and older kernels make no huge page in its place.
+// write writes to each page. It does not read first: a page of zeroes that was only read is not the process's yet, and
+// older kernels put no huge page there.
 func write(region []byte) {
 	for i := 0; i < len(region); i += pageSize {
 		region[i] = 1
 	}
 }
 
-// serve makes requests at their times, however long the one before took.
+// serve makes each request at its time, however long the request before took.
 func (f Filler) serve(ctx context.Context, region []byte) (err error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var all []Touched
@@ -122,7 +122,7 @@ func (f Filler) serve(ctx context.Context, region []byte) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	out := bufio.NewWriter(file)
-	_, _ = fmt.Fprintln(out, "intended_ns,latency_ns,stall_ns") // Errors stay until Flush.
+	_, _ = fmt.Fprintln(out, "intended_ns,latency_ns,stall_ns") // Flush returns the errors.
 	for _, t := range all {
 		_, _ = fmt.Fprintf(out, "%d,%d,%d\n", t.Intended, t.Latency, t.Stall)
 	}

@@ -13,16 +13,14 @@ import (
 
 // Generator sends requests to a server of this package.
 type Generator struct {
-	// Address is the server's host:port, an address of this machine or of a private
-	// network: no load goes to anybody else.
+	// Address is the server's host:port, an address of this machine or of a private network: no load goes elsewhere.
 	Address string
 	// Work is the CPU time each request burns, 0..MaxWork.
 	Work time.Duration
-	// Connections bounds the requests in flight; 0 means 256. Requests beyond
-	// it wait, and their waiting counts as latency.
+	// Connections bounds the requests in flight; 0 means 256. Further requests wait, and their waiting counts as
+	// latency.
 	Connections int
-	// Drain bounds how long answers are awaited after the last intended
-	// start; 0 means 30 s.
+	// Drain bounds the wait for answers after the last intended start; 0 means 30 s.
 	Drain time.Duration
 }
 
@@ -31,10 +29,9 @@ const (
 	defaultDrain       = 30 * time.Second
 )
 
-// Run sends one request at each of the arrivals (ascending, as
-// Pattern.Arrivals gives them) and returns one sample each, in that order. It
-// returns when all are answered or given up, or early with ctx's error; no
-// goroutine outlives it.
+// Run sends one request at each of the arrivals (ascending, as Pattern.Arrivals returns them) and returns one sample
+// for each, in that order. It returns when all are answered or given up, or early with ctx's error; no goroutine
+// outlives it.
 func (g Generator) Run(ctx context.Context, arrivals []time.Duration) ([]Sample, error) {
 	if err := g.check(arrivals); err != nil || len(arrivals) == 0 {
 		return nil, err
@@ -79,15 +76,15 @@ func (g Generator) check(arrivals []time.Duration) error {
 	return nil
 }
 
-// isOwn says whether no host outside has the address: loopback, private networks, and
-// 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
+// isOwn reports whether no host outside has the address: loopback, private networks, and 198.18.0.0/15, which RFC 2544
+// reserves for benchmarks.
 func isOwn(ip net.IP) bool {
 	benchmark := net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(15, 32)}
 	return ip.IsLoopback() || ip.IsPrivate() || benchmark.Contains(ip)
 }
 
-// client returns an HTTP client that keeps its connections, so that arms
-// differ in the server's CPU and not in handshakes.
+// client returns an HTTP client that reuses its connections, so that arms differ in the server's CPU time and not in
+// handshakes.
 func (g Generator) client() *http.Client {
 	connections := cmpOr(g.Connections, defaultConnections)
 	return &http.Client{Transport: &http.Transport{
@@ -98,8 +95,8 @@ func (g Generator) client() *http.Client {
 	}}
 }
 
-// pace puts each request's index into due at its intended time. due has room
-// for all, so a slow server never delays it.
+// pace sends the index of each request to due at its intended time. due has room for all, so a slow server never delays
+// pace.
 func pace(ctx context.Context, start time.Time, arrivals []time.Duration, due chan<- int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -124,7 +121,7 @@ func (g Generator) send(ctx context.Context, client *http.Client, start time.Tim
 		var response *http.Response
 		if response, err = client.Do(request); err == nil {
 			_, err = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close() // Read to its end: closing returns the connection.
+			_ = response.Body.Close() // Read to its end: Close frees the connection for reuse.
 			sample.Status = response.StatusCode
 		}
 	}
@@ -135,7 +132,7 @@ func (g Generator) send(ctx context.Context, client *http.Client, start time.Tim
 	return sample
 }
 
-// cmpOr is v, or otherwise when v is zero or less.
+// cmpOr returns v, or otherwise when v is zero or less.
 func cmpOr[T int | time.Duration](v, otherwise T) T {
 	if v <= 0 {
 		return otherwise

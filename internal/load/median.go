@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// leastStretches is the least number of stretches whose median has a 95 % interval at all: of fewer,
-// all lie on one side of it more often than that.
+// leastStretches is the smallest number of stretches whose median has a 95 % interval: fewer stretches all lie on one
+// side of it more often than that.
 const leastStretches = 6
 
-// PairedMedian compares quantile q of two arms stretch by stretch. A stretch is as many whole batches
-// of arrivals as support q in both arms, which had the same ones. The estimate is the median of the
-// ratios of the stretches: a disturbance of one arm by the machine moves it only if it lasts for half
-// of all stretches. It says nothing of what happens in fewer of them, which PairedRatio and the
-// throttled periods show. The interval is a two-level percentile bootstrap: of repetitions, and of
-// stretches within each.
+// PairedMedian compares quantile q of two arms stretch by stretch. A stretch is as many whole batches of arrivals as
+// support q in both arms, which had the same arrivals. The estimate is the median of the ratios of the stretches: a
+// disturbance of one arm by the machine moves it only if it lasts for half of all stretches. PairedRatio and the
+// throttled periods show shorter effects. The interval is a two-level percentile bootstrap: of repetitions, and of
+// stretches within each repetition.
 //
 // ok is false, and the ratio zero, with too few stretches.
 func PairedMedian(pairs []Pair, q float64) (ratio Ratio, ok bool) {
@@ -49,15 +48,15 @@ func PairedMedian(pairs []Pair, q float64) (ratio Ratio, ok bool) {
 	return ratio, true
 }
 
-// Median is that of one value or more.
+// Median returns the median of values, which must not be empty.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// stretches are the ratios of the quantiles of one repetition's stretches. What is left at the end
-// belongs to the last.
+// stretches returns the ratios of the quantiles of one repetition's stretches. Samples that are left at the end belong
+// to the last stretch.
 func stretches(p Pair, q float64) []float64 {
 	arm, reference := byArrival(p.Arm), byArrival(p.Reference)
 	least := int(math.Ceil(samplesAbove/(1-q) - 1e-6))
@@ -79,7 +78,7 @@ func stretches(p Pair, q float64) []float64 {
 	return ratios
 }
 
-// batchesOf is how many samples make whole batches of at least this many.
+// batchesOf returns least, rounded up to whole batches, but at most the number of samples.
 func batchesOf(samples []Sample, least int) int {
 	n := min(least, len(samples))
 	for n < len(samples) && samples[n].Intended == samples[n-1].Intended {

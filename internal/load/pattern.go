@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bounds of one generated schedule. They keep a mistyped flag from filling the
-// machine's memory or keeping it busy for hours.
+// Bounds of one generated schedule. They prevent a mistyped flag from filling the machine's memory or loading it for
+// hours.
 const (
 	MaxArrivals = 1_000_000
 	MaxDuration = time.Hour
@@ -27,9 +27,8 @@ type Pattern struct {
 	Regular bool
 }
 
-// Arrivals lists the intended start times of all requests in the first d, in
-// ascending order, relative to the start. It is a pure function. It fails with
-// ErrBadLoad or ErrTooMuch.
+// Arrivals returns the intended start times of all requests in the first d, in ascending order, relative to the start.
+// It is a pure function. It fails with ErrBadLoad or ErrTooMuch.
 func (p Pattern) Arrivals(d time.Duration) ([]time.Duration, error) {
 	if p.Rate <= 0 || p.Batch < 1 || d <= 0 {
 		return nil, fmt.Errorf("pattern rate %g batch %d duration %s: %w", p.Rate, p.Batch, d, ErrBadLoad)

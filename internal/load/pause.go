@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pause waits for d, or until ctx ends: then the error is ctx's.
+// Pause waits for d. If ctx ends first, Pause returns its error.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// procsEvery is how often the server looks at GOMAXPROCS: the runtime changes it once a second at most.
+// procsEvery is how often the server reads GOMAXPROCS: the runtime changes it at most once a second.
 const procsEvery = 250 * time.Millisecond
 
 // Procs is how Go's runtime sized a server whose GOMAXPROCS it may choose.
 type Procs struct {
-	// Max is GOMAXPROCS now, Changes how often it has changed so far.
+	// Max is GOMAXPROCS now; Changes is how often it has changed so far.
 	Max     int   `json:"gomaxprocs"`
 	Changes int64 `json:"changes"`
-	// Threads are those of the process: the runtime ends none.
+	// Threads is the number of threads of the process: the runtime ends none.
 	Threads int `json:"threads"`
 }
 
 // procsWatch counts the changes of GOMAXPROCS.
 type procsWatch struct{ changes atomic.Int64 }
 
-// run looks until ctx ends, first what has become of before. Asking does not keep the runtime from
-// changing it.
+// run counts changes until ctx ends, starting from before. Reading does not keep the runtime from changing GOMAXPROCS.
 func (w *procsWatch) run(ctx context.Context, before int) {
 	for Pause(ctx, procsEvery) == nil {
 		if now := runtime.GOMAXPROCS(0); now != before {
@@ -37,7 +36,7 @@ func (w *procsWatch) run(ctx context.Context, before int) {
 	}
 }
 
-// serve answers with the Procs.
+// serve answers with the Procs as JSON.
 func (w *procsWatch) serve(out http.ResponseWriter, _ *http.Request) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

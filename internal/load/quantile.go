@@ -6,21 +6,19 @@ import (
 	"time"
 )
 
-// samplesAbove is how many samples must lie above a quantile for it to be
-// known. With ten, the rank's own random error (about the square root of the
-// number above) is a third of the distance to the maximum; with fewer, one
-// lucky request decides the figure.
+// samplesAbove is how many samples must lie above a quantile to support it. With ten, the random error of the rank
+// (about the square root of the number above) is a third of the distance to the maximum. With fewer, one lucky request
+// decides the figure.
 const samplesAbove = 10
 
-// Supported says whether n samples support quantile q (0..1): at least ten of
-// them lie above it. p50 needs 20, p95 200, p99 1,000, p99.9 10,000.
+// Supported reports whether n samples support quantile q (0..1): at least ten of them lie above it. p50 needs 20, p95
+// 200, p99 1,000, p99.9 10,000.
 func Supported(n int, q float64) bool {
 	return float64(n)*(1-q) >= samplesAbove-1e-6
 }
 
-// Sorted returns the latencies of the samples in ascending order. A request
-// that failed counts with the time it was waited for: leaving it out would
-// make a server better that answers less.
+// Sorted returns the latencies of the samples in ascending order. A failed request counts with the time until it
+// failed: without it, a server that answers less would look better.
 func Sorted(samples []Sample) []time.Duration {
 	latencies := make([]time.Duration, len(samples))
 	for i, s := range samples {
@@ -30,10 +28,9 @@ func Sorted(samples []Sample) []time.Duration {
 	return latencies
 }
 
-// Quantile is the nearest-rank quantile q (0 < q <= 1) of ascending latencies:
-// the smallest one that is not exceeded by at least q of them. It is one of
-// the samples, never an interpolation. ok is false when they do not support
-// it; the value is then still the nearest rank, or 0 without samples.
+// Quantile returns the nearest-rank quantile q (0 < q <= 1) of ascending latencies: the smallest latency that at least
+// q of them do not exceed. It is one of the samples, never an interpolation. ok is false when the samples do not
+// support q; value is then still the nearest rank, or 0 without samples.
 func Quantile(sorted []time.Duration, q float64) (value time.Duration, ok bool) {
 	n := len(sorted)
 	if n == 0 {

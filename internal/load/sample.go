@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// Sample is what became of one request.
+// Sample is the result of one request.
 type Sample struct {
-	// Intended is when it was to be sent, relative to the start of the arm.
+	// Intended is when the request was due, relative to the start of the arm.
 	Intended time.Duration
-	// Latency is from the intended time to the end of the answer, queueing in
-	// the generator included.
+	// Latency is the time from Intended to the end of the answer, including queueing in the generator.
 	Latency time.Duration
 	// Status is the HTTP status, or 0 when no answer came.
 	Status int
 }
 
-// OK says whether the request was served.
+// OK reports whether the request was served.
 func (s Sample) OK() bool { return s.Status >= 200 && s.Status < 300 }
 
 // Failures counts the samples that were not served.
@@ -33,7 +32,7 @@ func Failures(samples []Sample) int {
 	return failed
 }
 
-// Before keeps the samples whose intended time is before end.
+// Before returns the samples whose intended time is before end.
 func Before(samples []Sample, end time.Duration) []Sample {
 	kept := make([]Sample, 0, len(samples))
 	for _, s := range samples {
@@ -55,7 +54,7 @@ func WriteCSV(w io.Writer, samples []Sample) error {
 			strconv.Itoa(s.Status),
 		})
 	}
-	out.Flush() // Write's errors stay with the writer until here.
+	out.Flush() // out.Error returns the errors of Write.
 	if err := out.Error(); err != nil {
 		return fmt.Errorf("write samples: %w", err)
 	}

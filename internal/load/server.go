@@ -17,27 +17,24 @@ import (
 // MaxWork is the most CPU time one request may ask for.
 const MaxWork = time.Second
 
-// serverMemory is where the collector starts: a run allocates less, so that
-// no collection falls into a measured request.
+// serverMemory is the memory size at which garbage collection starts. A run allocates less, so that no collection falls
+// into a measured request.
 const serverMemory = 192 << 20
 
-// ServerConfig says how a request server runs.
+// ServerConfig configures a request server.
 type ServerConfig struct {
-	// Address is where it listens; empty means a free port on 127.0.0.1. Only
-	// loopback addresses are taken.
+	// Address is where the server listens; empty means a free port on 127.0.0.1. Only loopback addresses are allowed.
 	Address string
-	// Workers bounds the requests being worked on at once, at least 1; the
-	// rest wait in order.
+	// Workers bounds the requests that the server works on at once, at least 1; other requests wait in order.
 	Workers int
-	// CPUs is the number of online CPUs and becomes GOMAXPROCS; 0 leaves that to Go's runtime,
-	// which follows the quota of the group that the process started in.
+	// CPUs is the number of online CPUs and becomes GOMAXPROCS; 0 leaves the choice to Go's runtime, which follows the
+	// quota of the group that the process started in.
 	CPUs int
 }
 
-// Serve answers GET /work?us=N by burning N microseconds of CPU time on one
-// thread, until ctx ends. ready is called once with the address it listens on.
-// It sets process-wide runtime parameters (GOMAXPROCS, the collector), so it
-// belongs in a process of its own.
+// Serve answers GET /work?us=N by burning N microseconds of CPU time on one thread, until ctx ends. It calls ready once
+// with the address it listens on. It sets process-wide runtime parameters (GOMAXPROCS, the collector), so it needs a
+// process of its own.
 func Serve(ctx context.Context, config ServerConfig, ready func(address string)) error {
 	if config.Workers < 1 || config.CPUs < 0 {
 		return fmt.Errorf("server with %d workers on %d CPUs: %w", config.Workers, config.CPUs, ErrBadLoad)
@@ -83,9 +80,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// newHandler returns the work handler with room for the given number of
-// requests at once. The goroutine that burned also answers, so a finished
-// request never waits for another one's turn to be answered.
+// newHandler returns the work handler with room for the given number of requests at once. The goroutine that burned
+// also answers, so a finished request never waits for the turn of another request.
 func newHandler(workers int, watch *procsWatch) http.Handler {
 	slots := make(chan struct{}, workers)
 	mux := http.NewServeMux()
@@ -109,8 +105,8 @@ func newHandler(workers int, watch *procsWatch) http.Handler {
 	return mux
 }
 
-// Burn uses the CPU until the calling thread has used d of CPU time more than
-// before, within some microseconds. It fails only when the clock does.
+// Burn uses the CPU until the calling thread has used d more CPU time than before, within some microseconds. It fails
+// only when the clock fails.
 func Burn(d time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -129,8 +125,7 @@ func Burn(d time.Duration) error {
 	}
 }
 
-// spin is a few microseconds of arithmetic, so that burning is mostly user
-// time and not the clock's system call.
+// spin does a few microseconds of arithmetic, so that burning is mostly user time and not the clock's system call.
 func spin(x uint64, rounds int) uint64 {
 	for range rounds {
 		x ^= x << 13

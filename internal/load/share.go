@@ -2,22 +2,20 @@ package load
 
 import "math"
 
-// Share is one count of one repetition, and of how many: pods of all pods, or
-// pods in so many seconds. A plain count is a share of 1.
+// Share is one count of one repetition and its whole: pods of all pods, or pods in so many seconds. A plain count has
+// Whole 1.
 type Share struct {
 	Part, Whole float64
 }
 
-// PairedShares compares two arms by the shares of paired repetitions, which
-// had the same arrivals. The estimate is the sum of the arm's parts over that
-// of its wholes, over the same of the reference. The 95 % interval is Student's
-// t of the logarithm of that ratio, its spread taken from pair to pair (by the
-// first-order effect of each pair on the logarithm, so that a pair in which an
-// arm has nothing counts too). Few repetitions make it wide instead of wrong:
-// drawing three of them anew can reach no further than their extremes.
+// PairedShares compares two arms by the shares of paired repetitions, which had the same arrivals. The estimate is the
+// sum of the arm's parts over the sum of its wholes, divided by the same quotient of the reference. The 95 % interval
+// is Student's t of the logarithm of that ratio. Its spread comes from the first-order effect of each pair on the
+// logarithm, so that a pair in which an arm has nothing counts too. Few repetitions make it wide instead of wrong:
+// resampling three repetitions can reach no further than their extremes.
 //
-// ok is false, and the ratio zero, with fewer than two repetitions, when the
-// two lists differ in length, or where the reference's share is 0.
+// ok is false, and the ratio zero, with fewer than two repetitions, when the two lists differ in length, or when a
+// whole or the reference's share is 0.
 func PairedShares(arm, reference []Share) (ratio Ratio, ok bool) {
 	if len(arm) < 2 || len(arm) != len(reference) {
 		return Ratio{}, false
@@ -27,7 +25,7 @@ func PairedShares(arm, reference []Share) (ratio Ratio, ok bool) {
 		return Ratio{}, false
 	}
 	if a.Part == 0 {
-		return Ratio{}, true // Nothing, in each: there is no logarithm.
+		return Ratio{}, true // The arm counted nothing: there is no logarithm.
 	}
 	n := float64(len(arm))
 	squares := 0.0
@@ -49,9 +47,8 @@ func sum(shares []Share) (all Share) {
 	return all
 }
 
-// student is the 97.5 % quantile of Student's t with n degrees of freedom, 1
-// or more: from a table up to 9, then by the expansion of Cornish and Fisher,
-// which is right to four digits there.
+// student returns the 97.5 % quantile of Student's t with n degrees of freedom, at least 1. It uses a table up to 9,
+// then the expansion of Cornish and Fisher, which is correct to four digits there.
 func student(n int) float64 {
 	table := [...]float64{12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622}
 	if n <= len(table) {

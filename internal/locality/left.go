@@ -1,33 +1,33 @@
 package locality
 
-// Left is why a pass left a page where it is. Every page that a pass found elsewhere, or
-// in swap, was either moved or left for one of these reasons.
+// Left is why a pass did not move a page. A pass moves or leaves, for one of these reasons, every page that it found on
+// another node or in swap.
 type Left string
 
 const (
-	// LeftGone says: the page was freed, or its process ended, before it was its turn.
+	// LeftGone means that the page was freed, or its process ended, before the pass came to it.
 	LeftGone Left = "gone"
-	// LeftSwapped says: it is in swap, and comes back to where it is touched.
+	// LeftSwapped means that the page is in swap, and comes back on the node where a thread touches it.
 	LeftSwapped Left = "swapped"
-	// LeftBusy says: the kernel could not take it in three tries: something holds it.
+	// LeftBusy means that the kernel could not isolate the page in three tries, because it is in use.
 	LeftBusy Left = "busy"
-	// LeftPinned says: as busy, in a process that has pinned memory, for a device as a rule.
+	// LeftPinned means busy, in a process that has pinned memory, usually for a device.
 	LeftPinned Left = "pinned"
-	// LeftShared says: another process has it mapped too, after a fork, or by KSM; of shared
-	// memory, one that is not of the group, as far as this program may know.
+	// LeftShared means that another process has the page mapped too, after a fork, or by KSM. For shared memory, a
+	// process outside the group has it mapped, or may have.
 	LeftShared Left = "shared"
-	// LeftPolicy says: the process chose where it is, by a memory policy of its own.
+	// LeftPolicy means that the process chose the node by a memory policy of its own.
 	LeftPolicy Left = "policy"
-	// LeftTier says: no local node is of the memory tier in which it is.
+	// LeftTier means that no local node is in the page's memory tier.
 	LeftTier Left = "tier"
-	// LeftNoRoom says: the local nodes are full.
+	// LeftNoRoom means that the local nodes are full.
 	LeftNoRoom Left = "noRoom"
-	// LeftNoHugeBlock says: no free block of a huge page's size is on the local nodes, or no
-	// page of their pool is free. A base page never needs one.
+	// LeftNoHugeBlock means that the local nodes have no free block of a huge page's size, or no free page in their
+	// pool. A base page never needs a block.
 	LeftNoHugeBlock Left = "noHugeBlock"
 )
 
-// Lefts returns all reasons, in the order in which they are reported.
+// Lefts returns all reasons, in the order of reports.
 func Lefts() []Left {
 	return []Left{
 		LeftNoRoom, LeftNoHugeBlock, LeftPolicy, LeftTier, LeftShared, LeftPinned, LeftBusy, LeftSwapped, LeftGone,

@@ -2,23 +2,22 @@ package locality
 
 import "github.com/berth-project/berth/internal/cpuset"
 
-// Bytes are bytes by NUMA node id.
+// Bytes is a number of bytes for each NUMA node id.
 type Bytes []int64
 
-// Memory is where the pages of a group are.
+// Memory is the memory of a group by node.
 type Memory struct {
-	// Movable is anonymous and shared memory, and huge pages. File is page cache: it
-	// counts apart, and is never moved.
+	// Movable is anonymous and shared memory, and huge pages. File is page cache: it is counted separately, and never
+	// moved.
 	Movable, File Bytes
 }
 
-// Ratio is how many per cent of the movable memory are on the local nodes, rounded down,
-// and 100 where there is none.
+// Ratio returns the percentage of the movable memory on the local nodes, rounded down, 100 if there is none.
 func (m Memory) Ratio(local cpuset.Set) int {
 	return Ratio(m.Movable.Sum(), m.Remote(local))
 }
 
-// Ratio is how many per cent of all bytes are not remote, rounded down, 100 of none.
+// Ratio returns the percentage of all bytes that is not remote, rounded down, 100 for no bytes.
 func Ratio(all, remote int64) int {
 	if all == 0 {
 		return Full
@@ -26,7 +25,7 @@ func Ratio(all, remote int64) int {
 	return int(Full * (all - remote) / all)
 }
 
-// Remote is how many bytes of movable memory are not on the local nodes.
+// Remote returns how many bytes of movable memory are not on the local nodes.
 func (m Memory) Remote(local cpuset.Set) int64 {
 	var remote int64
 	for node, n := range m.Movable {
@@ -37,7 +36,7 @@ func (m Memory) Remote(local cpuset.Set) int64 {
 	return remote
 }
 
-// RemoteNodes are the nodes with movable memory that are not local.
+// RemoteNodes returns the nodes with movable memory that are not local.
 func (m Memory) RemoteNodes(local cpuset.Set) cpuset.Set {
 	var nodes cpuset.Set
 	for node, n := range m.Movable {
@@ -48,7 +47,7 @@ func (m Memory) RemoteNodes(local cpuset.Set) cpuset.Set {
 	return nodes
 }
 
-// Sum is how many bytes there are on all nodes.
+// Sum returns the number of bytes on all nodes.
 func (b Bytes) Sum() int64 {
 	var all int64
 	for _, n := range b {
@@ -57,7 +56,7 @@ func (b Bytes) Sum() int64 {
 	return all
 }
 
-// At is how many bytes there are on a node.
+// At returns the number of bytes on a node.
 func (b Bytes) At(node int) int64 {
 	if node < len(b) {
 		return b[node]
@@ -65,5 +64,5 @@ func (b Bytes) At(node int) int64 {
 	return 0
 }
 
-// Full is a ratio at which all memory is local.
+// Full is the ratio at which all memory is local.
 const Full = 100

@@ -2,31 +2,29 @@ package locality
 
 import "time"
 
-// The law of the pace.
+// The constants of the pace.
 const (
-	// CallsPerSecond is the most calls a second under a limit: each one drains the lists
-	// of pages of all CPUs, those of pinned workloads as well.
+	// CallsPerSecond is the most calls a second under a limit: each call drains the page lists of all CPUs, also those
+	// of pinned workloads.
 	CallsPerSecond = 20
-	// FewestPages is the least that bounds the base pages of one call.
+	// FewestPages is the smallest bound on the base pages of one call.
 	FewestPages = 1 << 10
 	// MostPages is the most base pages of one call.
 	MostPages = 1 << 16
 
 	pageSize = 4 << 10
-	aimed    = time.Second / CallsPerSecond // the longest that a call should take
+	aimed    = time.Second / CallsPerSecond // longest desired time of a call
 	planned  = 12                           // calls a second that use up the limit; the others find huge pages
-	// credit is the time that a pass may make up for: it looked for pages, or the call took
-	// longer. With the wait for one call it is less than a twentieth of ten seconds, for which the
-	// limit holds.
+	// credit is the time that a pass may make up for, when it searched for pages or a call took longer. With the wait
+	// for one call it is less than a twentieth of ten seconds, for which the limit applies.
 	credit = 350 * time.Millisecond
 
-	slowed  = 0.05 // stalled share of the last look above which the rate is halved
-	stopped = 0.20 // and above which there is a pause
+	slowed  = 0.05 // stalled share since the last sample above which the rate is halved
+	stopped = 0.20 // stalled share above which there is a pause
 	costly  = 4    // times the best cost of a page, from which the rate is halved
-	// enoughCalls is of how many calls the cheapest is that costly: one alone may have lost
-	// its CPU.
+	// enoughCalls is how many calls must all be that costly: a single call may have lost its CPU.
 	enoughCalls = 4
-	aging       = 16 // one part of so many is added to the best cost, each look
+	aging       = 16 // one part of so many is added to the best cost, each sample
 	recovery    = 8  // one part of so many is added to the rate, each second
 	leastRate   = FewestPages * pageSize
 	pause       = 5 * time.Second
@@ -34,28 +32,28 @@ const (
 	lookPeriod  = time.Second
 )
 
-// Pace says when the next call may be made and how many pages it may take. It is a value
-// without a clock: times are monotonic and come in. The zero value has no limit.
+// Pace decides when the next call may be made and how many pages it may have. It is a value without a clock: times are
+// monotonic arguments. The zero value has no limit.
 type Pace struct {
 	limit float64 // bytes a second, 0 for none
 	rate  float64 // bytes a second, 0 for no limit
 
-	best, least time.Duration // cost of a page: in all calls, and in those since the last look
+	best, least time.Duration // cost of a page: in all calls, and in calls since the last sample
 	last        time.Duration // in the last call
-	calls       int           // since the last look, of those that show the cost
-	next        time.Duration // when the next call may begin, by their number
-	free        time.Duration // and by what was asked for
+	calls       int           // since the last sample, only calls that show the cost
+	next        time.Duration // when the next call may begin, by the number of calls
+	free        time.Duration // and by the bytes of earlier calls
 	until       time.Duration // end of a pause
-	looked      time.Duration // the last look
-	bytes       int64         // asked for since then
-	known       bool          // there was a look
+	looked      time.Duration // time of the last sample
+	bytes       int64         // sent since the last sample
+	known       bool          // there was a sample
 	stalled     time.Duration
 	swapped     int64
 	why         string
 	pauses      int
 }
 
-// Signs are what shows that a pass disturbs others: counters that only grow.
+// Signs show whether a pass disturbs others: counters that only grow.
 type Signs struct {
 	// Stalled is how long processes of the group (cgroup v1: of the host) waited for
 	// memory; SwappedOut counts the pages that the host wrote to swap.
@@ -63,14 +61,13 @@ type Signs struct {
 	SwappedOut int64
 }
 
-// NewPace returns the pace of a pass that begins now and may move so many bytes a second; 0 is
-// no limit.
+// NewPace returns the pace of a pass that begins now, with a limit in bytes a second; 0 is no limit.
 func NewPace(limit int64, now time.Duration) Pace {
 	return Pace{limit: float64(limit), rate: float64(limit), free: now}
 }
 
-// Ahead is how many base pages are looked for at once: those of a second, so that looking
-// takes less than the credit.
+// Ahead returns how many base pages to find at once: the pages of a second, so that finding them uses less than the
+// credit.
 func (p *Pace) Ahead() int {
 	if p.rate > 0 {
 		return int(min(max(p.rate/pageSize, FewestPages), MostPages))
@@ -78,7 +75,7 @@ func (p *Pace) Ahead() int {
 	return MostPages
 }
 
-// Pages is how many base pages the next call may take.
+// Pages returns how many base pages the next call may have.
 func (p *Pace) Pages() int {
 	pages := float64(MostPages)
 	if p.last > 0 {
@@ -90,13 +87,12 @@ func (p *Pace) Pages() int {
 	return int(min(max(pages, FewestPages), MostPages))
 }
 
-// Wait is how long to wait before the next call, because of the rate.
+// Wait returns how long the rate delays the next call.
 func (p *Pace) Wait(now time.Duration) time.Duration { return max(p.next, p.free, now) - now }
 
-// Called takes in a call that began then, took so long and was asked for so many base pages. One that
-// stays costs as much as one that moves: the kernel unmaps it first, and stops who uses it. Base
-// says that all of them were single pages: others cost less each, and say nothing about the
-// next call.
+// Called records a call: its beginning, its duration and its number of base pages. A page that stays costs as much as a
+// page that moves: the kernel unmaps it first, and stops its users. base is true if all of them were single pages:
+// pages in huge pages cost less each, and do not predict the next call.
 func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
 	p.free = max(p.free, began-credit)
 	p.Charge(pages)
@@ -114,7 +110,7 @@ func (p *Pace) Called(began, took time.Duration, pages int, base bool) {
 	}
 }
 
-// Charge counts base pages that the last call was asked for as well.
+// Charge adds base pages that the last call moved in addition.
 func (p *Pace) Charge(pages int) {
 	p.bytes += int64(pages) * pageSize
 	if p.rate > 0 {
@@ -122,15 +118,15 @@ func (p *Pace) Charge(pages int) {
 	}
 }
 
-// Due says whether a look at the signs is due.
+// Due reports whether it is time to sample the signs.
 func (p *Pace) Due(now time.Duration) bool { return !p.known || now-p.looked >= lookPeriod }
 
-// Look takes in the signs of this moment, slows down, pauses or speeds up.
+// Look records the present signs, and slows down, pauses or speeds up.
 func (p *Pace) Look(now time.Duration, s Signs) {
 	before, passed := *p, now-p.looked
 	p.known, p.looked, p.stalled, p.swapped = true, now, s.Stalled, s.SwappedOut
 	p.bytes, p.calls, p.least = 0, 0, 0
-	p.best += p.best / aging // the cheapest call ever may have been of another size
+	p.best += p.best / aging // the cheapest call ever may have had another size
 	if !before.known || passed <= 0 {
 		return
 	}
@@ -161,7 +157,7 @@ func (p *Pace) hold(until time.Duration, why string) {
 	p.pauses++
 }
 
-// Paused says why there is a pause, and for how long. The reason is empty where there is none.
+// Paused returns why there is a pause, and for how long. The reason is empty if there is none.
 func (p *Pace) Paused(now time.Duration) (why string, left time.Duration) {
 	if now < p.until {
 		return p.why, p.until - now
@@ -169,8 +165,8 @@ func (p *Pace) Paused(now time.Duration) (why string, left time.Duration) {
 	return "", 0
 }
 
-// Pauses is how many pauses there were.
+// Pauses returns the number of pauses so far.
 func (p *Pace) Pauses() int { return p.pauses }
 
-// Rate is how many bytes a second it allows at this moment, and 0 without a limit.
+// Rate returns the present rate in bytes a second, 0 for no limit.
 func (p *Pace) Rate() float64 { return p.rate }

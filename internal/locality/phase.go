@@ -7,40 +7,40 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Outcome is how a pass ended.
+// Outcome is the end of a pass.
 type Outcome string
 
 const (
-	// Completed says: it was walked to the end, or is at its target. Single processes that
-	// exited meanwhile do not change that.
+	// Completed means that the pass walked the whole group, or reached its target. Processes that exited during the
+	// pass do not change that.
 	Completed Outcome = "Completed"
-	// Skipped says: there was nothing to do.
+	// Skipped means that there was nothing to do.
 	Skipped Outcome = "Skipped"
-	// Failed says: it stopped early, because of room, rights, or a foreign cpuset.mems.
+	// Failed means that the pass stopped early, because of room, rights, or a foreign cpuset.mems.
 	Failed Outcome = "Failed"
 )
 
-// Result is how a pass over one container ended.
+// Result is the result of a pass over one container.
 type Result struct {
 	Container string
 	Outcome   Outcome
-	// Err is why it was skipped, or failed.
+	// Err is why the container was skipped, or failed.
 	Err error
-	// From are the nodes on which pages were, To the local ones.
+	// From are the nodes on which pages were, To the local nodes.
 	From, To cpuset.Set
 	// Exited are the ids of processes that ended before their pages could be moved.
 	Exited []int
 }
 
-// Summary is a pass over the containers of a pod.
+// Summary is the result of a pass over the containers of a pod.
 type Summary struct {
 	Results []Result
-	// Ratio is that of the containers together, RestPages what is not local, in base pages.
+	// Ratio is the ratio of all containers together, RestPages the remote memory in base pages.
 	Ratio     int
 	RestPages int64
 }
 
-// Outcome is Failed if one of them is, else Completed if one is, else Skipped.
+// Outcome returns Failed if a container failed, else Completed if a container completed, else Skipped.
 func (s Summary) Outcome() Outcome {
 	switch {
 	case s.count(Failed) > 0:
@@ -51,7 +51,7 @@ func (s Summary) Outcome() Outcome {
 	return Skipped
 }
 
-// Reason is the reason of its event.
+// Reason returns the reason of the event.
 func (s Summary) Reason() string {
 	switch s.Outcome() {
 	case Completed:
@@ -63,7 +63,7 @@ func (s Summary) Reason() string {
 	return v1alpha1.EventMemoryLocalitySkipped
 }
 
-// Phase is that of the pod after it: closed where no container has a local node.
+// Phase returns the pod's phase after the pass: closed if no container has a local node.
 func (s Summary) Phase() v1alpha1.MemoryLocalityPhase {
 	if s.noTarget() {
 		return v1alpha1.MemoryLocalityClosed
@@ -71,16 +71,16 @@ func (s Summary) Phase() v1alpha1.MemoryLocalityPhase {
 	return v1alpha1.MemoryLocalityPhaseCompleted
 }
 
-// Reported is what the last event about a pod said.
+// Reported is the content of the last event about a pod.
 type Reported struct {
-	// Text is that of the policy.
+	// Text is the policy's Text.
 	Text    string  `json:"policy"`
 	Outcome Outcome `json:"result"`
 	Ratio   int     `json:"ratio"`
 }
 
-// Differs says whether an event is due: the policy or the outcome is another one, or the ratio
-// changed by more than ten points.
+// Differs reports whether an event is due: the policy or the outcome changed, or the ratio changed by more than ten
+// points.
 func (r Reported) Differs(last Reported) bool {
 	const enough = 10
 	return r.Text != last.Text || r.Outcome != last.Outcome || r.Ratio > last.Ratio+enough || r.Ratio < last.Ratio-enough
@@ -96,7 +96,6 @@ func (s Summary) count(o Outcome) int {
 	return n
 }
 
-// noTarget says that no container has a local node.
 func (s Summary) noTarget() bool {
 	for _, r := range s.Results {
 		if r.Outcome != Skipped || !errors.Is(r.Err, ErrNoTarget) {

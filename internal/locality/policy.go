@@ -9,25 +9,25 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Policy is what is asked for one container.
+// Policy is the requested locality of one container.
 type Policy struct {
 	v1alpha1.MemoryLocality
-	// ByClass says that the strategy of its class chose the policy, and not its annotation.
+	// ByClass is true if the strategy of the class chose the policy, not the annotation.
 	ByClass bool
-	// Source is where the policy is written. Text is another one for everything else that is
-	// written there, and short: users may write a lot, and it is remembered.
+	// Source is where the policy is written. Text is a short digest of all that is written there. It is remembered in
+	// place of the text, which may be long.
 	Source, Text string
 }
 
-// digest stands for a text.
+// digest returns a short stand-in for a text.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// PolicyOf reads the annotation of a pod or workload, and completes it by what its class gets,
-// nil for nothing; source is where that is written. With problems in refused the policy is
-// off. Fields in unknown change nothing.
+// PolicyOf reads the annotation of a pod or workload, and completes it with the strategy of its class, nil for none;
+// source is where the strategy is written. If refused has problems, the policy is off. Fields in unknown change
+// nothing.
 func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, source string) (p Policy, refused, unknown v1alpha1.FieldErrors) {
 	const key = v1alpha1.AnnotationMemoryLocality
 	text, found := annotations[key]
@@ -42,7 +42,7 @@ func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, sou
 	}
 	if class != nil {
 		if p.Policy == nil {
-			written, _ := json.Marshal(class) // nothing in it can fail to be written
+			written, _ := json.Marshal(class) // class always marshals
 			p.ByClass, p.Source, p.Text = true, source, digest(source+" "+string(written)+text)
 		}
 		p.MemoryLocality = p.Inherit(*class)
@@ -50,21 +50,20 @@ func PolicyOf(annotations map[string]string, class *v1alpha1.MemoryLocality, sou
 	return p, nil, unknown
 }
 
-// Past is the last pass of a container that ended.
+// Past is the last finished pass of a container.
 type Past struct {
-	// Text is that of the policy that asked for it, and Local the nodes that were local, as a list.
+	// Text is the Text of the pass's policy, and Local the list of the nodes that were local.
 	Text  string `json:"policy"`
 	Local string `json:"local"`
-	// Ended is when, since the host booted.
+	// Ended is the end of the pass, since the host booted.
 	Ended time.Duration `json:"ended"`
-	// Well says that all processes were walked to the end.
+	// Well is true if the pass walked all processes to the end.
 	Well bool `json:"well,omitempty"`
 }
 
-// Due says whether a pass is due at a ratio. The first one of a policy is due at once if an
-// annotation asked for it, and otherwise once the ratio is below the target. After it, and
-// only with an interval, one is due again while the ratio is below the target. Other local
-// nodes count as a first one that is due below the target.
+// Due reports whether a pass is due at a ratio. The first pass of a policy is due at once if an annotation asked for
+// it, and otherwise once the ratio is below the target. After the first pass, the next is due only with an interval,
+// while the ratio is below the target. If the local nodes change, a pass is due below the target.
 func (p Policy) Due(past Past, local string, now time.Duration, ratio int) bool {
 	below := ratio < p.Target()
 	switch {

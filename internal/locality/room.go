@@ -8,16 +8,16 @@ import (
 
 // NodeMemory is the memory of one NUMA node, in bytes.
 type NodeMemory struct {
-	// Total is all of it. Free is what is free to processes: without what zones keep for
-	// requests that can use no other zone.
+	// Total is all memory. Free is the memory that is free for processes: without the zones' reserve for requests that
+	// can use no other zone.
 	Total, Free int64
-	// InactiveFile is page cache that was not used for a while; Dirty has to be written
-	// before it can be dropped, wherever it is.
+	// InactiveFile is page cache that was not used for a while. Dirty is page cache, active or not, that must be
+	// written before it can be dropped.
 	InactiveFile, Dirty int64
-	// Min, Low and High are the kernel's watermarks: below Low it wakes the reclaim in the
-	// background, which goes on up to High; below Min whoever asks for memory reclaims.
+	// Min, Low and High are the kernel's watermarks. Below Low the kernel wakes the background reclaim, which continues
+	// up to High. Below Min each process that allocates memory reclaims.
 	Min, Low, High int64
-	// Swap is how much swap space of the host is free.
+	// Swap is the free swap space of the host.
 	Swap int64
 }
 
@@ -27,11 +27,10 @@ const (
 	cacheShare = 2 // one part of so many of the cache that can be dropped makes room
 )
 
-// Room is how many bytes may move to the node, and negative where it has too few already.
-// Unused is how much of their memory limits the groups that are bound to the node have
-// not used yet. Free memory alone hardly ever is enough, because cache fills a node: half
-// of that which is inactive and clean counts as room. But where the host can swap, the kernel
-// may swap out as well as drop cache: there cache is no room.
+// Room returns how many bytes may move to the node, negative if the node has too few already. unused is the unused part
+// of the memory limits of the groups that are bound to the node. Free memory alone is hardly ever enough, because cache
+// fills a node: half of the inactive and clean cache counts as room. On a host that can swap, cache is no room: the
+// kernel may swap out as well as drop cache.
 func (n NodeMemory) Room(unused int64) int64 {
 	clean := max(0, n.InactiveFile-n.Dirty)
 	if n.Swap > 0 {
@@ -40,22 +39,21 @@ func (n NodeMemory) Room(unused int64) int64 {
 	return n.Free + clean/cacheShare - n.High - max(n.Total/spareShare, spareLeast) - unused
 }
 
-// Allows says whether one call may take so many bytes now: what stays free is at least
-// midway between Min and Low. There the kernel reclaims in the background, and no process
-// has to.
+// Allows reports whether one call may use so many bytes now: at least the midpoint between Min and Low stays free.
+// There the kernel reclaims in the background, and no process has to.
 func (n NodeMemory) Allows(bytes int64) bool { return bytes <= n.Headroom() }
 
-// Headroom is the most that Allows allows, in bytes. It can be negative.
+// Headroom returns the most that Allows allows, in bytes. It can be negative.
 func (n NodeMemory) Headroom() int64 { return n.Free - (n.Min+n.Low)/2 }
 
-// Claim is what a group may still take by its memory limit, and of which nodes.
+// Claim is how much a group may still use by its memory limit, and on which nodes.
 type Claim struct {
 	Nodes cpuset.Set
 	Bytes int64
 }
 
-// Unused is how much memory claims may still take, by node: of each of its nodes as much as of the
-// others. A claim to all nodes with memory is bound to none of them.
+// Unused returns how much memory claims may still use, by node. A claim is divided evenly among its nodes. A claim to
+// all nodes with memory is bound to no node.
 func Unused(claims []Claim, memory cpuset.Set) Bytes {
 	var left Bytes
 	for _, c := range claims {

@@ -9,26 +9,25 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// ErrNoTarget says that no memory node is better than another one: the host has one, or
-// the CPUs are on all of them.
+// ErrNoTarget means that no memory node is better than another: the host has one node, or the CPUs are on all nodes.
 var ErrNoTarget = errors.New("no target numa")
 
-// Node is one NUMA node as the decision sees it.
+// Node is one NUMA node, as the decision needs it.
 type Node struct {
 	ID   int
 	CPUs cpuset.Set
-	// Distances are those to the nodes in the order of the list of nodes, by the firmware;
-	// without them all nodes are equally far.
+	// Distances are the firmware's distances to the nodes, in the order of Nodes. Without them all nodes are equally
+	// far.
 	Distances []int
-	// Bytes is how much memory it has, Tier the tier of that; pages stay in their tier.
+	// Bytes is the size of the node's memory, Tier the tier of that memory; pages stay in their tier.
 	Bytes int64
 	Tier  int
 }
 
-// Nodes are all nodes of a host, in the order of their ids.
+// Nodes is all nodes of a host, in the order of their ids.
 type Nodes []Node
 
-// Pair is a way that pages go: from one node to another.
+// Pair is a direction in which pages move: from one node to another.
 type Pair struct {
 	From int `json:"from"`
 	To   int `json:"to"`
@@ -45,8 +44,8 @@ func (ns Nodes) Memory() cpuset.Set {
 	return all
 }
 
-// Local returns the memory nodes of the CPUs. For a node with CPUs and without memory that
-// is the nearest with memory. The error is ErrNoTarget where no page has a way to them.
+// Local returns the memory nodes of the CPUs. For a node with CPUs and without memory that is the nearest node with
+// memory. The error is ErrNoTarget if no page may move to the local nodes.
 func (ns Nodes) Local(cpus cpuset.Set) (cpuset.Set, error) {
 	var local cpuset.Set
 	for i := range ns {
@@ -63,8 +62,8 @@ func (ns Nodes) Local(cpus cpuset.Set) (cpuset.Set, error) {
 	return local, nil
 }
 
-// Targets returns to which local nodes the pages of each remote node go, best first: the
-// nearest, then that with the most room. A node from which no page may go is not in it.
+// Targets returns the local nodes to which the pages of each remote node move, best first: the nearest node, then the
+// node with the most room. A node from which no page may move is not in the map.
 func (ns Nodes) Targets(local cpuset.Set, room func(node int) int64) map[int][]int {
 	targets := map[int][]int{}
 	for i, from := range ns {
@@ -87,8 +86,8 @@ func (ns Nodes) Targets(local cpuset.Set, room func(node int) int64) map[int][]i
 	return targets
 }
 
-// nearest returns the position of the node with memory that is nearest to that at the
-// given position, which may be itself, or -1.
+// nearest returns the position of the node with memory that is nearest to the node at position from, which may be from
+// itself, or -1.
 func (ns Nodes) nearest(from int) int {
 	best, least := -1, math.MaxInt
 	if ns[from].Bytes > 0 {

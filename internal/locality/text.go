@@ -7,13 +7,13 @@ import (
 
 // Limits of the text of an event, in bytes.
 const (
-	mostText = 1024 // what an API server takes
-	mostLine = 256  // of one container, at least
-	shortest = 3    // of what is cut: three dots
+	mostText = 1024 // limit of an API server
+	mostLine = 256  // for one container, at least
+	shortest = 3    // of a cut text: three dots
 )
 
-// Text is the text of the event, word for word as ACK has it: a line for each container, and
-// then the totals, which are always there. The lists are cut where they are too long.
+// Text returns the text of the event, word for word as ACK writes it: a line for each container, and then the totals,
+// which are always present. Lists that are too long are cut.
 func (s Summary) Text() string {
 	if s.noTarget() {
 		return ErrNoTarget.Error()
@@ -35,8 +35,7 @@ func (s Summary) Text() string {
 	return text.String() + total
 }
 
-// line is what is said of one container, in at most so many bytes where lists and reasons
-// can be cut to that.
+// line returns the text for one container. It cuts lists and reasons to fit into most bytes if it can.
 func (r Result) line(most int) string {
 	head := "Container " + r.Container + " " + strings.ToLower(string(r.Outcome)) + ": "
 	if r.Outcome != Completed {
@@ -50,7 +49,7 @@ func (r Result) line(most int) string {
 	const more = "and %d more,"
 	room := most - len(head) - len(way) - len(more) - len("100000")
 	for i, pid := range r.Exited {
-		one := fmt.Sprintf("failed pid: %d, error: No such process,", pid) // The kernel's words, as the C library prints them.
+		one := fmt.Sprintf("failed pid: %d, error: No such process,", pid) // the kernel's words, as the C library prints them
 		if room -= len(one); room < 0 {
 			head += fmt.Sprintf(more, len(r.Exited)-i)
 			break
@@ -60,7 +59,7 @@ func (r Result) line(most int) string {
 	return head + way
 }
 
-// cut puts a text on one line, and shortens one that is too long between two letters.
+// cut puts a text on one line, and shortens a long text between two letters.
 func cut(text string, most int) string {
 	text = strings.ReplaceAll(text, "\n", "; ")
 	if len(text) <= most {

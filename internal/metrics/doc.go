@@ -1,10 +1,8 @@
-// Package metrics is what the agent says on /metrics: what the capabilities
-// measure, the agent's own work, and the process. Which metrics there can be is
-// known without an agent, so that documents, dashboards and alert rules are held
-// to it.
+// Package metrics serves /metrics: the measurements of the capabilities, the agent's own work, and the process. The
+// list of possible metrics is known without an agent, so that documents, dashboards and alert rules can be checked
+// against it.
 //
-// Samples of capabilities are taken at each scrape, under the agent's lock; taking
-// them changes nothing, so that any number of readers see the same. A workload is
-// named by the labels namespace, pod and container, or by workload on a host
-// without Kubernetes: never by its group, which is another one after each restart.
+// Each scrape collects the samples of capabilities under the agent's lock. A scrape changes nothing, so that any number
+// of readers see the same. The labels namespace, pod and container name a workload, or the label workload on a host
+// without Kubernetes. Its group is never a label, because it changes with each restart.
 package metrics

@@ -12,11 +12,10 @@ import (
 // Family is one metric that an agent may have.
 type Family struct {
 	capability.Metric
-	// Buckets are those of a histogram, nil for any other kind.
+	// Buckets are the buckets of a histogram, nil for any other kind.
 	Buckets []float64
 }
 
-// prefix begins the name of each metric.
 const prefix = "berth_"
 
 // Names of the agent's own metrics.
@@ -42,7 +41,7 @@ const (
 	nameHistoryLost    = "history_lost_samples_total"
 )
 
-// Families are the agent's own metrics; those of the capabilities are in their Info.
+// Families returns the agent's own metrics. The metrics of the capabilities are in their Info.
 func Families() []Family {
 	metric := func(name, help string, labels ...string) Family {
 		return Family{Metric: capability.Metric{Name: name, Help: help, Labels: labels}}
@@ -78,7 +77,6 @@ func Families() []Family {
 	}
 }
 
-// family is the one of a name of Families.
 func family(name string) Family {
 	for _, f := range Families() {
 		if f.Name == name {
@@ -88,7 +86,7 @@ func family(name string) Family {
 	return Family{}
 }
 
-// counterOf makes a counter of Families, histogramOf a histogram.
+// counterOf makes a counter of Families. histogramOf makes a histogram.
 func counterOf(name string) *prometheus.CounterVec {
 	f := family(name)
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: f.Help}, f.Labels)
@@ -99,14 +97,13 @@ func histogramOf(name string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: f.Help, Buckets: f.Buckets}, f.Labels)
 }
 
-// Work counts what the agent does. It is safe for concurrent use, and costs a hot path an
-// addition.
+// Work counts the agent's work. It is safe for concurrent use, and costs a hot path one addition.
 type Work struct {
 	errors, drift, failed, events *prometheus.CounterVec
 	lateness, step, requests      *prometheus.HistogramVec
 }
 
-// NewWork returns counts that begin at 0.
+// NewWork returns a Work whose counts are 0.
 func NewWork() *Work {
 	w := &Work{
 		errors: counterOf(nameErrors), drift: counterOf(nameDrift), failed: counterOf(nameFailed), events: counterOf(nameEvents),
@@ -127,13 +124,13 @@ func (w *Work) Failed() { w.errors.WithLabelValues().Inc() }
 // Drifted counts a value that was left to another writer.
 func (w *Work) Drifted() { w.drift.WithLabelValues().Inc() }
 
-// Late takes how much later than due a look came.
+// Late records the delay of a look after its due time.
 func (w *Work) Late(by time.Duration) { w.lateness.WithLabelValues().Observe(by.Seconds()) }
 
 // Reported counts an event.
 func (w *Work) Reported(reason string) { w.events.WithLabelValues(reason).Inc() }
 
-// Step takes how long a step of the loop took, and whether something failed in it.
+// Step records the duration of a step of the loop, and whether something failed in it.
 func (w *Work) Step(name string, took time.Duration, failed bool) {
 	w.step.WithLabelValues(name).Observe(took.Seconds())
 	count := w.failed.WithLabelValues(name)
@@ -142,10 +139,9 @@ func (w *Work) Step(name string, took time.Duration, failed bool) {
 	}
 }
 
-// Waits is where the answers to the container runtime are counted.
+// Waits returns the histogram of the answers to the container runtime.
 func (w *Work) Waits() prometheus.Observer { return w.requests.WithLabelValues() }
 
-// collect sends what was counted.
 func (w *Work) collect(out chan<- prometheus.Metric) {
 	for _, one := range []prometheus.Collector{w.errors, w.drift, w.failed, w.events, w.lateness, w.step, w.requests} {
 		one.Collect(out)

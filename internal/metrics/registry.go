@@ -14,22 +14,22 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// Agent is what is read at each scrape.
+// Agent is the data that each scrape reads.
 type Agent struct {
-	// Lock is held while the rest is read.
+	// Lock is held while the other fields are read.
 	Lock         sync.Locker
 	Version      string
 	Work         *Work
 	Capabilities []capability.Capability
-	// Problems counts the documents and policies that do not count as written.
+	// Problems counts the documents and policies that do not take effect as written.
 	Problems func() int
-	// History is how much of the past is kept.
+	// History returns the size of the history.
 	History func() History
-	// NRI is the line to the container runtime; false where there is none.
+	// NRI returns the state of the connection to the container runtime; false if there is none.
 	NRI func() (nri.Status, bool)
 }
 
-// Registry returns what an agent shows on /metrics.
+// Registry returns the metrics of an agent for /metrics.
 func Registry(a *Agent) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	for _, one := range []prometheus.Collector{
@@ -45,7 +45,7 @@ func Registry(a *Agent) (*prometheus.Registry, error) {
 // collector turns the agent's state into metrics at each scrape.
 type collector struct{ agent *Agent }
 
-// Describe sends nothing: which workloads there are is known at a scrape only.
+// Describe sends nothing: the workloads are known only at a scrape.
 func (*collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the metrics of one scrape.
@@ -77,7 +77,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// errNoMetric says that a capability gave a sample of a metric that it does not list.
+// errNoMetric means that a capability gave a sample of a metric that it does not list.
 var errNoMetric = errors.New("sample of a metric that its capability does not list")
 
 // scrape sends samples of listed metrics to one reader.
@@ -85,8 +85,8 @@ type scrape struct {
 	out   chan<- prometheus.Metric
 	descs map[string]*prometheus.Desc
 	kinds map[string]prometheus.ValueType
-	// sent are the series so far: of two workloads with the same labels, as a container that
-	// ends and the one in its place, the first counts. A series twice would fail the scrape.
+	// sent are the series so far. Two workloads may have the same labels, as a container that ends and its successor:
+	// only the first is sent. A duplicate series would fail the scrape.
 	sent map[string]bool
 }
 
@@ -120,14 +120,14 @@ func (s *scrape) send(sample capability.Sample) {
 	s.out <- metric
 }
 
-// History is how much of the past of workloads is kept.
+// History is the size of the history of workloads, with its losses.
 type History struct {
 	history.Size
-	// Lost counts samples.
+	// Lost counts lost samples.
 	Lost int64
 }
 
-// history sends how much of the past is kept.
+// history sends the size of the history.
 func (s *scrape) history(h History) {
 	s.send(capability.Sample{Metric: nameSeries, Value: float64(h.Series)})
 	s.send(capability.Sample{Metric: nameSeriesRefused, Value: float64(h.Refused)})
@@ -141,7 +141,7 @@ func (s *scrape) history(h History) {
 	s.send(capability.Sample{Metric: nameHistoryLost, Value: float64(h.Lost)})
 }
 
-// nri sends the state of the line to the container runtime.
+// nri sends the state of the connection to the container runtime.
 func (s *scrape) nri(status nri.Status) {
 	connected := 0.0
 	if status.State == nri.Connected {

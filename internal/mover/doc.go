@@ -1,12 +1,11 @@
-// Package mover moves the pages of groups between NUMA nodes, as package locality decided:
-// orders come in, reports go out. It writes no file and undoes nothing.
+// Package mover moves the pages of groups between NUMA nodes, as package locality decided: orders are its input,
+// reports its output. It writes no file and undoes nothing.
 //
-// One goroutine does it, so that a program makes one call at a time. Orders take turns
-// of 1 GiB. A pass over a group lists its processes until none is new, and walks each one
-// from its first mapping to its last (walk.go): a stretch of it is looked at, what is on
-// other nodes is sorted by node, and is moved (move.go) before the walk goes on. Huge pages
-// go first, by their first address, because they move whole; what is still remote follows
-// page by page. Shared memory that several processes of the group have mapped moves, if a scan
-// of all processes finds no other one that has (shared.go). Each call is preceded by a look at the room of the target, at the signs of
-// pressure and at the identity of the process, which is looked at after the call again.
+// One goroutine moves all pages, so that the program makes one call at a time. Orders take turns of 1 GiB. A pass over
+// a group lists its processes until none is new, and walks each process from its first mapping to its last (walk.go).
+// The walk examines a stretch, sorts the pages on other nodes by node, and moves them (move.go) before it continues.
+// Huge pages move first, by their first address, because they move whole. The pages that are still remote follow one by
+// one. Shared memory that several processes of the group have mapped moves only if a scan of all processes finds no
+// outside process that maps it (shared.go). Before each call the mover checks the room of the target, the signs of
+// pressure and the identity of the process, and the identity again after the call.
 package mover

@@ -14,24 +14,24 @@ import (
 	"github.com/berth-project/berth/internal/locality"
 )
 
-// Groups is what the mover asks about control groups.
+// Groups reads control groups for the mover.
 type Groups interface {
 	// Processes returns the processes in a group and below it.
 	Processes(group string) ([]int, error)
-	// Stalled is how long processes of the group waited for memory since boot, those of
-	// the host where that is not counted by group.
+	// Stalled returns how long processes of the group waited for memory since boot, or processes of the host where the
+	// kernel does not count by group.
 	Stalled(group string) (time.Duration, error)
-	// SeesAll says whether every process of the host has an id here.
+	// SeesAll reports whether every process of the host has an id here.
 	SeesAll() bool
 }
 
-// groups are those of the running host.
+// groups implements Groups on the running host.
 type groups struct{ host *cgroup.Host }
 
 // OfHost returns the groups of the running host.
 func OfHost(host *cgroup.Host) Groups { return groups{host} }
 
-// Processes is Groups.
+// Processes implements Groups.
 func (g groups) Processes(group string) ([]int, error) {
 	handle, err := g.host.Group(group)
 	if err != nil {
@@ -47,8 +47,8 @@ func (g groups) Processes(group string) ([]int, error) {
 
 func (groups) SeesAll() bool { return kernel.SeesAllThreads() }
 
-// Stalled reads the pressure files of Documentation/accounting/psi.rst. On cgroup v2 every
-// group has one. A kernel that counts no pressure is 0.
+// Stalled reads the pressure files of Documentation/accounting/psi.rst. On cgroup v2 every group has one. It returns 0
+// on a kernel that does not count pressure.
 func (g groups) Stalled(group string) (time.Duration, error) {
 	name := "proc/pressure/memory"
 	if h, err := g.host.Hierarchy(cgroup.CPU); err == nil && h.Version == 2 {
@@ -64,8 +64,7 @@ func (g groups) Stalled(group string) (time.Duration, error) {
 	return parsePressure(string(data))
 }
 
-// parsePressure returns the total of the line "some avg10=0.00 ... total=42", which is in
-// microseconds.
+// parsePressure returns the total of the line "some avg10=0.00 ... total=42", in microseconds.
 func parsePressure(text string) (time.Duration, error) {
 	line, _, _ := strings.Cut(text, "\n")
 	_, total, _ := strings.Cut(line, " total=")
@@ -76,8 +75,8 @@ func parsePressure(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Microsecond, nil
 }
 
-// ClaimOf returns what a group may still take of the memory nodes that it has: nothing where it has no
-// memory limit of its own. With an error the claim has the nodes, if these could be read.
+// ClaimOf returns how much a group may still use of its memory nodes, 0 if it has no memory limit of its own. With an
+// error the claim has the nodes, if they could be read.
 func ClaimOf(host *cgroup.Host, group string) (locality.Claim, error) {
 	g, err := host.Group(group, cgroup.CPUSet)
 	if err != nil {

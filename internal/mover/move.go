@@ -12,37 +12,33 @@ import (
 )
 
 const (
-	// retries is how many calls that move next to nothing a list may cost after the first
-	// ones, and worth how many base pages a call has to move not to count as such.
+	// retries is how many calls that move almost nothing a list may cost after the first calls. worth is how many base
+	// pages a call must move to be worth it.
 	retries, worth = 16, 64
-	// headRetries is that for heads, most of which are base pages and sent again.
+	// headRetries is retries for heads: most heads are base pages, which are sent again.
 	headRetries = 4
-	// blockPages is how many base pages a huge page has that the kernel made of them.
+	// blockPages is the number of base pages in a transparent huge page.
 	blockPages = pages.HugeSize / pages.Size
-	// headsAhead is how many times the pages of a call may be in the blocks whose heads are
-	// sent: most are no huge pages where few are, and then a head is one page. The pace
-	// waits afterwards for those that are.
+	// headsAhead is by how many times the blocks of the sent heads may exceed the pages of a call. Where huge pages are
+	// rare, most heads are single pages. The pace waits afterwards for heads that are huge.
 	headsAhead = 8
-	// margin is one part of so many of the free blocks: others may take it meanwhile.
+	// margin is one part of so many of the free blocks, which others may use in the meantime.
 	margin = 8
-	// reclaim is how long it waits, once for a list, where a call finds no memory in spite of
-	// the room that there is.
+	// reclaim is how long move waits, once for a list, if a call finds no memory although there is room.
 	reclaim = time.Second
-	// patience is how long a pass waits until the kernel reclaimed in the background, and
-	// glance how often it looks meanwhile.
+	// patience is how long a pass waits for the kernel's background reclaim, and glance is the time between its checks.
 	patience, glance = 5 * time.Second, 100 * time.Millisecond
 )
 
-// lot is how a list is sent: base pages, first pages of blocks, or pages of a pool.
+// lot describes how a list is sent: base pages, first pages of blocks, or pages of a pool.
 type lot struct {
 	pair  locality.Pair
 	size  int64 // of the pages, in bytes
-	heads bool  // are counted afterwards, as part of their blocks
+	heads bool  // counted afterwards, as part of their blocks
 }
 
-// send moves a sorted list of pages of one size from one node to another: whole blocks, then
-// the rest. It returns what the target has no room for, and with an error all that has no fate
-// yet.
+// send moves a sorted list of pages of one size from one node to another: whole blocks, then the other pages. rest is
+// the pages for which the target has no room; with an error it is all undecided pages.
 func (p *pass) send(ctx context.Context, pair locality.Pair, list []page) (rest []page, err error) {
 	if len(list) > 0 && list[0].order > 0 {
 		return p.move(ctx, lot{pair: pair, size: list[0].size()}, list)
@@ -60,7 +56,7 @@ func (p *pass) send(ctx context.Context, pair locality.Pair, list []page) (rest 
 	return append(rest, more...), err
 }
 
-// move sends a list and counts what became of it, but for what it returns.
+// move sends a list and counts the fate of each page, except for the pages that it returns.
 func (p *pass) move(ctx context.Context, l lot, list []page) (rest []page, err error) {
 	stay, why, err := p.attempt(ctx, l, list)
 	if why != "" || err != nil {
@@ -72,9 +68,8 @@ func (p *pass) move(ctx context.Context, l lot, list []page) (rest []page, err e
 	return nil, nil
 }
 
-// sendBlocks moves whole blocks by their first pages, as many as the target has free blocks.
-// A huge page is there as a whole then. What turns out to be base pages is added to single,
-// and so is what was never huge.
+// sendBlocks moves whole blocks by their first pages, at most as many as the target has free blocks. A huge page then
+// arrives whole. sendBlocks appends blocks that are base pages to single.
 func (p *pass) sendBlocks(ctx context.Context, pair locality.Pair, blocks [][]page, single []page) (rest, all []page, err error) {
 	for left := len(blocks); len(blocks) > 0; {
 		if left, err = p.freeBlocks(ctx, pair.To, left); err != nil {
@@ -102,7 +97,7 @@ func (p *pass) sendBlocks(ctx context.Context, pair locality.Pair, blocks [][]pa
 	return rest, single, nil
 }
 
-// freeBlocks waits for the pace, and returns how many blocks a node has free then, most at most.
+// freeBlocks waits for the pace, and returns how many free blocks a node then has, limited to most.
 func (p *pass) freeBlocks(ctx context.Context, node, most int) (int, error) {
 	if err := p.calm(ctx); err != nil {
 		return 0, err
@@ -127,7 +122,7 @@ func (p *pass) withoutBlock(blocks [][]page, single []page) (rest, all []page, e
 	return rest, single, nil
 }
 
-// sendGroup sends the first pages of blocks, and sorts the blocks by what became of them.
+// sendGroup sends the first pages of blocks, and sorts the blocks by the result.
 func (p *pass) sendGroup(ctx context.Context, pair locality.Pair, blocks [][]page, single []page) (rest, all []page, err error) {
 	var heads []page
 	for _, block := range blocks {
@@ -149,9 +144,9 @@ func (p *pass) sendGroup(ctx context.Context, pair locality.Pair, blocks [][]pag
 	return rest, all, errors.Join(stop, err)
 }
 
-// afterHeads sorts the blocks whose heads were sent. A block is a huge page that moved if
-// its last page is there; it is a huge page that stayed if its head stayed and its mapping
-// has huge pages. Everything else is base pages, of which the head may have moved.
+// afterHeads sorts the blocks whose heads were sent. A block is a huge page that moved if its last page is on the
+// target. It is a huge page that stayed if its head stayed and its mapping has huge pages. All other blocks are base
+// pages, whose head may have moved.
 func (p *pass) afterHeads(pair locality.Pair, blocks [][]page, stay map[uint64]locality.Left, single []page) (rest, all []page, err error) {
 	var ends []uint64
 	for _, block := range blocks {
@@ -164,7 +159,7 @@ func (p *pass) afterHeads(pair locality.Pair, blocks [][]page, stay map[uint64]l
 	for i, block := range blocks {
 		headThere, lastThere := int(nodes[2*i]) == pair.To, int(nodes[2*i+1]) == pair.To
 		why, huge := stay[block[0].address]
-		if huge { // It stayed.
+		if huge { // it stayed
 			if huge, err = p.mayBeHuge(block[0]); err != nil {
 				return slices.Concat(rest, slices.Concat(blocks[i:]...)), single, err
 			}
@@ -188,9 +183,9 @@ func (p *pass) afterHeads(pair locality.Pair, blocks [][]page, stay map[uint64]l
 	return rest, single, nil
 }
 
-// attempt sends a list in calls, and what stayed again in halves: a page that the kernel
-// cannot move keeps it from those behind it in the list. It returns what stayed; why is that
-// the target has nothing for it, and with an error it has no fate yet.
+// attempt sends a list in calls, and then the pages that stayed in halves: a page that the kernel cannot move also
+// keeps back the pages behind it in the list. It returns the pages that stayed. why is set if the target has nothing
+// for them; with an error they are undecided.
 func (p *pass) attempt(ctx context.Context, l lot, list []page) (stay []page, why locality.Left, err error) {
 	var again sent
 	for p.starved = false; ; {
@@ -213,8 +208,7 @@ func (p *pass) attempt(ctx context.Context, l lot, list []page) (stay []page, wh
 	return append(stay, more...), why, err
 }
 
-// halve sends a list, what stayed of it in two halves, and so on, until too many calls moved
-// next to nothing.
+// halve sends a list, then its remaining pages in two halves, and so on, until too many calls moved almost nothing.
 func (p *pass) halve(ctx context.Context, l lot, list []page) (stay []page, why locality.Left, err error) {
 	queue := [][]page{list}
 	most := retries
@@ -243,22 +237,22 @@ func (p *pass) halve(ctx context.Context, l lot, list []page) (stay []page, why 
 	return slices.Concat(stay, slices.Concat(queue...)), "", nil
 }
 
-// sent is what became of a list by one call.
+// sent is the result of one call for a list.
 type sent struct {
 	stayed, busy []page        // to try again
 	rest         []page        // for another call
 	moved        int           // base pages
-	why          locality.Left // why the target takes none of the rest
+	why          locality.Left // why the target accepts no more pages
 }
 
-// backwards returns what to try again: from the other end, and the busy ones last, because
-// each ends a batch of the kernel.
+// backwards returns the pages to try again: from the other end, and the busy ones last, because each busy page ends a
+// batch of the kernel.
 func (s *sent) backwards() []page {
 	slices.Reverse(s.stayed)
 	return slices.Concat(s.stayed, s.busy)
 }
 
-// once makes one call, when it may be made, for as many pages of a list as it may take.
+// once makes one call, as soon as it is allowed, for as many pages of a list as allowed.
 func (p *pass) once(ctx context.Context, l lot, list []page) (sent, error) {
 	lack := locality.LeftNoHugeBlock
 	if l.size == pages.Size {
@@ -290,8 +284,7 @@ func (p *pass) once(ctx context.Context, l lot, list []page) (sent, error) {
 	return s, nil
 }
 
-// settle counts the pages of a call, all of one size, by their fates; heads are counted with
-// their blocks.
+// settle counts the pages of a call, all of one size, by their fates. Heads are counted with their blocks.
 func (p *pass) settle(l lot, list []page) (s sent) {
 	var there, gone, held int64
 	for i, f := range p.fates {
@@ -318,7 +311,7 @@ func (p *pass) settle(l lot, list []page) (s sent) {
 	return s
 }
 
-// counted counts n pages of a size that moved.
+// counted records that n pages of a size moved.
 func (p *pass) counted(pair locality.Pair, size, n int64) {
 	if n == 0 {
 		return
@@ -331,8 +324,7 @@ func (p *pass) counted(pair locality.Pair, size, n int64) {
 	}
 }
 
-// call makes one call, and settles its pages unless it failed. A dry run makes none, and all pages
-// are there.
+// call makes one call, and counts its pages unless it failed. A dry run makes no call, and counts all pages as moved.
 func (p *pass) call(l lot, list []page) (s sent, err error) {
 	p.list, p.fates = slices.Grow(p.list[:0], len(list)), slices.Grow(p.fates[:0], len(list))
 	for _, g := range list {
@@ -357,8 +349,8 @@ func (p *pass) call(l lot, list []page) (s sent, err error) {
 	return s, err
 }
 
-// admit waits until a call may be made, and returns how many of want pages it may take: 0
-// where the target has nothing for them.
+// admit waits until a call may be made, and returns how many of want pages it may have: 0 if the target has nothing for
+// them.
 func (p *pass) admit(ctx context.Context, l lot, want int) (int, error) {
 	if err := p.calm(ctx); err != nil {
 		return 0, err
@@ -373,7 +365,7 @@ func (p *pass) admit(ctx context.Context, l lot, want int) (int, error) {
 	return p.reclaimed(ctx, l, int64(want))
 }
 
-// reclaimed waits, for the kernel's reclaim, until a node has memory for some of want pages.
+// reclaimed waits for the kernel's reclaim until a node has memory for some of want pages.
 func (p *pass) reclaimed(ctx context.Context, l lot, want int64) (int, error) {
 	to, least := l.pair.To, min(want*l.size, max(l.size, locality.FewestPages*pages.Size))
 	for {
@@ -398,7 +390,7 @@ func (p *pass) reclaimed(ctx context.Context, l lot, want int64) (int, error) {
 	}
 }
 
-// calm waits for the pace. In a pause it is errPaused.
+// calm waits for the pace. It returns errPaused in a pause.
 func (p *pass) calm(ctx context.Context) error {
 	if p.canceled(ctx) {
 		return ErrCanceled
@@ -421,7 +413,7 @@ func (p *pass) calm(ctx context.Context) error {
 	}
 }
 
-// signs has the pace take in what shows that others are disturbed, when that is due.
+// signs gives the pace the signs of disturbance, when they are due.
 func (p *pass) signs(now time.Duration) error {
 	if !p.pace.Due(now) {
 		return nil
@@ -438,17 +430,17 @@ func (p *pass) signs(now time.Duration) error {
 	return nil
 }
 
-// cut finds the whole blocks of a list, neighbours that fill 2 MiB from a multiple of it on. Where
-// there are any it appends the other pages to single.
+// cut finds the whole blocks of a list: neighbors that fill 2 MiB from a multiple of 2 MiB on. If there are any it
+// appends the other pages to single.
 func cut(list, single []page) (blocks [][]page, all []page) {
-	from := 0 // what is not in a block, nor in single yet
+	from := 0 // first page that is neither in a block nor in single yet
 	for i := 0; i+blockPages <= len(list); {
 		if list[i].address%pages.HugeSize != 0 || list[i+blockPages-1].address != list[i].address+pages.HugeSize-pages.Size {
 			i++
 			continue
 		}
 		if len(blocks) == 0 {
-			single = slices.Grow(single, len(list)) // Most base pages come to be single.
+			single = slices.Grow(single, len(list)) // most base pages end up in single
 		}
 		blocks, single = append(blocks, list[i:i+blockPages]), append(single, list[from:i]...)
 		i += blockPages

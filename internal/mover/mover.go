@@ -15,14 +15,14 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// Options are what a mover works with.
+// Options configure a mover.
 type Options struct {
 	Root *hostfs.Root
 	Host *cgroup.Host
 	// Clock is monotonic and counts from boot.
 	Clock func() time.Duration
 	Log   *slog.Logger
-	// Kernel and Groups are those below Root and of Host, unless they are given.
+	// Kernel and Groups are those of Root and Host, unless they are set.
 	Kernel pages.Kernel
 	Groups Groups
 }
@@ -34,16 +34,16 @@ type Mover struct {
 	wake  chan struct{}
 
 	mu      sync.Mutex
-	entries []*entry // in the order in which they came
+	entries []*entry // in the order of arrival
 }
 
-// entry is an order and what is known of it outside of the goroutine that moves.
+// entry is an order and its state outside of the moving goroutine.
 type entry struct {
 	order    Order
 	report   Report
 	stop     chan struct{} // closed by Cancel
 	canceled bool
-	pass     *pass // of the goroutine that moves
+	pass     *pass // only for the moving goroutine
 }
 
 // New returns a mover. It does nothing until Run.
@@ -57,9 +57,8 @@ func New(o Options) *Mover {
 	return &Mover{opts: o, wake: make(chan struct{}, 1)}
 }
 
-// Run carries out orders until the context ends, and then ends within one call, or within half a
-// minute where a process does not answer, as a rule five seconds. Orders that
-// are not done by then are reported as canceled.
+// Run carries out orders until the context ends. It then returns within one call, or within half a minute (usually five
+// seconds) if a process does not answer. It reports unfinished orders as canceled.
 func (m *Mover) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		timer := time.NewTimer(m.round(ctx))
@@ -70,12 +69,11 @@ func (m *Mover) Run(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
-	m.round(ctx) // Each pass sees that it is canceled.
+	m.round(ctx) // each pass sees that it is canceled
 	return nil
 }
 
-// round gives each order that is not done one turn, but for those that pause, and returns
-// how long to wait for the next round.
+// round gives each unfinished order one turn, except for paused orders, and returns the time until the next round.
 func (m *Mover) round(ctx context.Context) time.Duration {
 	next := time.Hour
 	for _, e := range m.due() {
@@ -92,8 +90,8 @@ func (m *Mover) round(ctx context.Context) time.Duration {
 	return next
 }
 
-// Order asks for a pass. While one of the same key is under way it does nothing; a report
-// of one that is done is replaced.
+// Order asks for a pass. It does nothing while a pass of the same key is under way, and replaces the report of a
+// finished pass.
 func (m *Mover) Order(o Order) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +107,7 @@ func (m *Mover) Order(o Order) {
 	m.look()
 }
 
-// look has Run look at the orders again.
+// look wakes Run, which then checks the orders again.
 func (m *Mover) look() {
 	select {
 	case m.wake <- struct{}{}:
@@ -117,7 +115,7 @@ func (m *Mover) look() {
 	}
 }
 
-// Cancel ends the pass of a key within one call. What was moved stays where it is.
+// Cancel ends the pass of a key within one call. Moved pages stay where they are.
 func (m *Mover) Cancel(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,8 +126,7 @@ func (m *Mover) Cancel(key string) {
 	}
 }
 
-// Reports returns a report of each order, in the order in which they came. Those that are
-// done stay until Forget.
+// Reports returns a report of each order, in the order of arrival. A finished order stays until Forget.
 func (m *Mover) Reports() []Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +137,7 @@ func (m *Mover) Reports() []Report {
 	return all
 }
 
-// Forget drops the report of a pass that is done.
+// Forget drops the report of a finished pass.
 func (m *Mover) Forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,7 +150,7 @@ func (m *Mover) index(key string) int {
 	return slices.IndexFunc(m.entries, func(e *entry) bool { return e.order.Key == key })
 }
 
-// due returns the orders that are not done.
+// due returns the unfinished orders.
 func (m *Mover) due() []*entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,14 +169,14 @@ func (m *Mover) publish(e *entry, r Report) {
 	e.report = r.clone()
 }
 
-// memory returns the memory of a node now.
+// memory returns the present memory of a node.
 func (m *Mover) memory(node int, zones map[int]pages.Zones) (locality.NodeMemory, error) {
 	now, err := pages.ReadNode(m.opts.Kernel, node, zones[node])
 	return locality.NodeMemory(now), err
 }
 
-// mayUse is ErrOwnMems where this program may not use memory of a target: the kernel takes it
-// in the name of who calls.
+// mayUse returns ErrOwnMems if this program may not use memory of a target: the kernel allocates the memory in the name
+// of the caller.
 func (m *Mover) mayUse(targets cpuset.Set) error {
 	mems, err := pages.OwnMems(m.opts.Kernel)
 	if lacks := targets.Difference(mems); err == nil && !lacks.IsEmpty() {

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// tiersDir has a directory for each tier of memory, since Linux 6.1.
+// tiersDir has a directory for each memory tier, since Linux 6.1.
 const tiersDir = "sys/devices/virtual/memory_tiering"
 
-// Nodes returns the NUMA nodes of a host as decisions see them, with the tiers of their
-// memory. On a kernel that knows no tiers all memory is of one.
+// Nodes returns the NUMA nodes of a host for package locality, with the tiers of their memory. On a kernel without
+// tiers all memory is in the same tier.
 func Nodes(root *hostfs.Root, t *topology.Topology) (locality.Nodes, error) {
 	tiers, err := tiersOf(root.FS())
 	if err != nil {
@@ -59,8 +59,7 @@ func tiersOf(tree fs.FS) (map[int]int, error) {
 	return tiers, nil
 }
 
-// Memory returns the memory of the nodes at this moment, or as it was recorded, by id. Nodes
-// without any are not in it.
+// Memory returns the present or recorded memory of the nodes, by id. Nodes without memory are not in the map.
 func Memory(files pages.Files, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
 	zones, err := pages.ReadZones(files)
 	if err != nil {

@@ -10,40 +10,40 @@ import (
 	"github.com/berth-project/berth/internal/locality"
 )
 
-// Order asks for one pass over the processes of a group.
+// Order requests one pass over the processes of a group.
 type Order struct {
-	// Key names the order in reports. Group is the path of the group, as in
-	// cgroup.Host.Group; it and all groups below it are walked.
+	// Key names the order in reports. Group is the path of the group, as in cgroup.Host.Group; the pass also walks all
+	// groups below it.
 	Key, Group string
-	// Local are the nodes whose pages stay, Targets those of them to which pages move: all
-	// if empty. Nodes are those of the host.
+	// Local are the nodes whose pages stay. Targets are the local nodes to which pages move: all if empty. Nodes is the
+	// nodes of the host.
 	Local, Targets cpuset.Set
 	Nodes          locality.Nodes
-	// Unused is, by node, how much memory the groups bound there may still take by their
-	// limits. It does not count as room.
+	// Unused is, by node, how much memory the groups bound there may still use by their limits. It does not count as
+	// room.
 	Unused locality.Bytes
-	// Rate is a limit in bytes a second over all orders; 0 is none.
+	// Rate is a limit in bytes a second over all orders; 0 is no limit.
 	Rate int64
-	// DryRun walks and counts what would move, and moves nothing.
+	// DryRun makes the pass count what would move, and move nothing.
 	DryRun bool
 }
 
-// Phase is where an order stands.
+// Phase is the state of an order.
 type Phase string
 
 const (
-	// Queued says: other orders are before it.
+	// Queued means that other orders are before it.
 	Queued Phase = "queued"
-	// Moving says: it is being walked, or waits for its next turn.
+	// Moving means that the pass is under way, or waits for its next turn.
 	Moving Phase = "moving"
-	// Paused says: others would be disturbed; Report.Reason says by what.
+	// Paused means that the pass would disturb others; Report.Reason says whom or what.
 	Paused Phase = "paused"
-	// Done says: it ended, as Report.Outcome says.
+	// Done means that the pass ended with Report.Outcome.
 	Done Phase = "done"
 )
 
-// Moved is how many bytes went from one node to another, by the size of their pages: base
-// pages, huge pages that the kernel made (THP), and those of a pool (hugetlb).
+// Moved is how many bytes moved from one node to another, by page type: base pages, transparent huge pages (THP), and
+// pages of a pool (hugetlb).
 type Moved struct {
 	locality.Pair
 
@@ -52,39 +52,37 @@ type Moved struct {
 	HugeTLB int64 `json:"hugetlb"`
 }
 
-// Exit is a process that ended while it was walked, and how that showed.
+// Exit is a process that ended during its walk, and the error that showed it.
 type Exit struct {
 	PID int
 	Err error
 }
 
-// Report is what became of an order so far.
+// Report is the progress of an order.
 type Report struct {
 	Key    string
 	Phase  Phase
 	Reason string
-	// Found counts the base pages that were found on other nodes or in swap. It is the
-	// sum of those moved and of Left, which counts base pages by reason. A page that two
-	// processes of the group have mapped, and that stays, counts twice: pages after a fork
-	// have no name by which this program could know one again.
+	// Found counts the base pages that were found on other nodes or in swap. It is the sum of the moved pages and of
+	// Left, which counts base pages by reason. A page that stays counts twice if two processes of the group have it
+	// mapped: pages after a fork have no name by which this program could recognize them.
 	Found  int64
 	Moved  []Moved
 	Left   map[locality.Left]int64
 	Exited []Exit
-	// Calls counts the calls that moved pages, Called is the time that they took together,
-	// and Longest the longest one.
+	// Calls counts the calls that moved pages, Called is their total time, and Longest the time of the longest call.
 	Calls           int
 	Called, Longest time.Duration
-	// Looked is the time that it took to find the pages.
+	// Looked is the time that finding the pages took.
 	Looked time.Duration
-	// Rate is how many bytes a second were moved, pauses included.
+	// Rate is the moved bytes a second, pauses included.
 	Rate   float64
 	Pauses int
-	// Outcome and Err are set when it is done. Err is why it failed.
+	// Outcome and Err are set when the pass is done. Err is why it failed.
 	Outcome  locality.Outcome
 	Err      error
 	Warnings []string
-	// Started and Ended are by Options.Clock.
+	// Started and Ended are times of Options.Clock.
 	Started, Ended time.Duration
 }
 
@@ -102,8 +100,7 @@ func (r *Report) leave(why locality.Left, n int64) {
 	}
 }
 
-// leaveFull counts pages that no target has room for, and says whether room was missing and not only
-// huge blocks.
+// leaveFull counts pages for which no target has room, and reports whether room was missing and not only huge blocks.
 func (r *Report) leaveFull(rest []page) (full bool) {
 	for _, g := range rest {
 		why := locality.LeftNoRoom
@@ -122,7 +119,7 @@ func (r *Report) warn(format string, args ...any) {
 	}
 }
 
-// moved returns the entry of a way.
+// moved returns the entry of a pair.
 func (r *Report) moved(pair locality.Pair) *Moved {
 	i := slices.IndexFunc(r.Moved, func(m Moved) bool { return m.Pair == pair })
 	if i < 0 {
@@ -131,7 +128,7 @@ func (r *Report) moved(pair locality.Pair) *Moved {
 	return &r.Moved[i]
 }
 
-// Bytes is how many bytes were moved.
+// Bytes returns how many bytes were moved.
 func (r Report) Bytes() int64 {
 	var all int64
 	for _, m := range r.Moved {

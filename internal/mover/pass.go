@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// turnBytes is how much one order moves before it is the next one's turn.
+	// turnBytes is how much one order moves in its turn.
 	turnBytes = 1 << 30
-	// turnCalls is how many calls use up a turn that moves nothing.
+	// turnCalls is how many calls that move nothing use up a turn.
 	turnCalls = 128
-	// mostExits bounds the list of processes that ended, which a fork storm makes long.
+	// mostExits bounds the list of ended processes, which a fork storm makes long.
 	mostExits = 100
-	// mostStuck is how many processes of a group may not answer: each costs the pass up to five seconds.
+	// mostStuck is how many processes of a group may fail to answer: each costs the pass up to five seconds.
 	mostStuck = 4
 )
 
-// pass is an order that is being carried out, by the goroutine of Run.
+// pass is an order under way, for the goroutine of Run.
 type pass struct {
 	m       *Mover
 	entry   *entry
@@ -38,23 +38,23 @@ type pass struct {
 	taken   map[stock]int64       // bytes that a dry run would have moved
 	due     time.Duration         // of the next turn
 	sole    map[string]bool       // shared memory that no process outside of the group has mapped
-	rescan  time.Duration         // when to look again, by the clock
+	rescan  time.Duration         // when to scan again, by the clock
 	starved bool                  // a call for the list found no memory
 	budget  int64                 // bytes left of the turn
-	batch   []page                // to move
+	batch   []page                // pages to move
 	fates   []pages.Fate
 	list    []uint64
-	// kept is the memory of lists, which are long.
+	// kept is reused memory for lists, which are long.
 	kept struct{ batch, single []page }
 }
 
-// stock is the memory of a node, base pages or the pool of a size.
+// stock is the memory of a node: base pages, or the pool of a size.
 type stock struct {
 	node int
 	size int64
 }
 
-// errPaused ends a turn and not the pass.
+// errPaused ends a turn but not the pass.
 var errPaused = errors.New("pass pauses")
 
 func newPass(m *Mover, e *entry) *pass {
@@ -68,13 +68,13 @@ func newPass(m *Mover, e *entry) *pass {
 	return p
 }
 
-// turn moves up to turnBytes, and publishes how the pass stands.
+// turn moves up to turnBytes, and publishes the progress.
 func (p *pass) turn(ctx context.Context) {
 	more, err := true, p.prepare(ctx)
 	for more && err == nil && p.budget > 0 {
 		more, err = p.step(ctx)
 	}
-	if err == nil { // The next order does not begin with what this one owes to the rate.
+	if err == nil { // The next order must not begin with this order's debt to the rate.
 		err = p.wait(ctx, p.pace.Wait(p.m.opts.Clock()))
 	}
 	switch {
@@ -88,7 +88,7 @@ func (p *pass) turn(ctx context.Context) {
 	p.publish()
 }
 
-// prepare looks at the nodes, once a turn: the files about zones are long.
+// prepare reads the state of the nodes, once a turn: the files about zones are long.
 func (p *pass) prepare(ctx context.Context) error {
 	p.report.Phase, p.report.Reason, p.budget = Moving, "", turnBytes
 	if p.canceled(ctx) {
@@ -119,20 +119,20 @@ func (p *pass) prepare(ctx context.Context) error {
 	return nil
 }
 
-// memory is that of a node. What a dry run would have moved counts as taken.
+// memory returns the memory of a node. It subtracts what a dry run would have moved there.
 func (p *pass) memory(node int) (locality.NodeMemory, error) {
 	now, err := p.m.memory(node, p.zones)
 	now.Free -= p.taken[stock{node, pages.Size}] + p.taken[stock{node, pages.HugeSize}]
 	return now, err
 }
 
-// step collects a list of pages of one process and moves it. It says whether there is more.
+// step collects a list of pages of one process and moves it. It reports whether there is more.
 func (p *pass) step(ctx context.Context) (bool, error) {
 	if p.canceled(ctx) {
 		return false, ErrCanceled
 	}
 	more, err := true, error(nil)
-	if len(p.batch) == 0 { // and no pause left any of the last step
+	if len(p.batch) == 0 { // and no pause left pages of the last step
 		began := p.m.opts.Clock()
 		more, err = p.collect(ctx)
 		p.report.Looked += p.m.opts.Clock() - began
@@ -150,8 +150,8 @@ func (p *pass) step(ctx context.Context) (bool, error) {
 	return more, err
 }
 
-// skip ends the walk of a process that does not answer: what was found of it and not moved stays. The error is that the
-// pass has come upon too many of them.
+// skip ends the walk of a process that does not answer: its pages that were found and not moved stay. It returns an
+// error once the pass has met too many of these processes.
 func (p *pass) skip(stuck error) error {
 	for _, g := range p.batch {
 		p.report.leave(locality.LeftBusy, g.base())
@@ -165,7 +165,7 @@ func (p *pass) skip(stuck error) error {
 	return nil
 }
 
-// exited ends the walk of a process that ended: what was found of it and not moved is gone.
+// exited ends the walk of a process that ended: its pages that were found and not moved count as gone.
 func (p *pass) exited(err error) {
 	for _, g := range p.batch {
 		p.report.leave(locality.LeftGone, g.base())
@@ -177,8 +177,8 @@ func (p *pass) exited(err error) {
 	p.walk.leave()
 }
 
-// place moves the batch, the pages of each node to the first of its targets that has room,
-// larger ones first. With an error the batch is what has no fate yet.
+// place moves the batch, the pages of each node to its first target with room, larger pages first. With an error the
+// batch is the undecided pages.
 func (p *pass) place(ctx context.Context) error {
 	slices.SortFunc(p.batch, func(a, b page) int {
 		if larger := b.lot() - a.lot(); larger != 0 {
@@ -210,7 +210,7 @@ func (p *pass) place(ctx context.Context) error {
 	return nil
 }
 
-// toTargets tries one target after the other, and returns what none of them has room for.
+// toTargets tries the targets in order, and returns the pages for which none has room.
 func (p *pass) toTargets(ctx context.Context, from int, rest []page) ([]page, error) {
 	var err error
 	for _, to := range p.targets[from] {
@@ -221,7 +221,7 @@ func (p *pass) toTargets(ctx context.Context, from int, rest []page) ([]page, er
 	return rest, err
 }
 
-// finish ends the pass. What was found and not tried is dropped.
+// finish ends the pass. It drops pages that were found and not tried.
 func (p *pass) finish(err error) {
 	p.walk.leave()
 	r := &p.report
@@ -249,7 +249,7 @@ func (p *pass) publish() {
 	p.m.publish(p.entry, p.report)
 }
 
-// canceled says that the pass or the mover was asked to end.
+// canceled reports whether the pass or the mover was told to end.
 func (p *pass) canceled(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

@@ -8,19 +8,18 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// scanLasts is how long the maps of all processes count that were read for a pass, in which
-// others may map the memory. scanShare is the part of its time that a pass spends on that at
-// most: one of so many.
+// scanLasts is how long a pass uses one reading of the maps of all processes; in that time others may map the memory.
+// scanShare is the largest part of its time that a pass spends on scans: one of so many.
 const (
 	scanLasts = 10 * time.Second
 	scanShare = 50
 )
 
-// errBlind says that processes may have memory mapped without being seen.
+// errBlind means that unseen processes may have memory mapped.
 var errBlind = errors.New("this program does not see all processes of the host: it is in a pid namespace of its own")
 
-// among returns those pages of shared memory that processes of the group have mapped and no
-// others. The rest stays: it is not for this group alone to say where it is.
+// among returns the pages of shared memory that only processes of the group have mapped. The other pages stay: this
+// group alone must not decide where they are.
 func (p *pass) among(list []page) (ours []page) {
 	if now := p.m.opts.Clock(); p.sole == nil || now >= p.rescan {
 		var err error
@@ -41,7 +40,7 @@ func (p *pass) among(list []page) (ours []page) {
 	return ours
 }
 
-// sole looks which shared memory is that of a group alone.
+// sole returns the shared memory that only processes of the group have mapped.
 func (m *Mover) sole(group string) (map[string]bool, error) {
 	if !m.opts.Groups.SeesAll() {
 		return nil, errBlind

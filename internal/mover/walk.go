@@ -11,28 +11,27 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// mostRounds bounds how often the processes of a group are listed again: a fork storm has
-// new ones each time.
+// mostRounds bounds how often the processes of a group are listed: a fork storm adds new ones each time.
 const mostRounds = 32
 
-// lookShare is how much of its turn an order uses up by looking at memory that does not
-// move: one part of so many.
+// lookShare is the cost of examining memory that does not move: one part of so many of its size counts against the
+// order's turn.
 const lookShare = 4
 
-// page is one page on a node from which it should move. It is small: there are lists of 65,536.
+// page is one page that should leave its node. It is small: lists have up to 65,536 pages.
 type page struct {
 	address uint64
 	node    int32
-	order   uint8 // It is 1<<order base pages large.
-	blocked bool  // a target did not take it for want of a free block of its size
+	order   uint8 // the page has 1<<order base pages
+	blocked bool  // a target had no free block of its size
 	shared  bool  // of shared memory that other processes have mapped too
 }
 
-// base is how many base pages it has, and size how many bytes.
+// base returns the number of its base pages, and size the number of its bytes.
 func (g page) base() int64 { return 1 << g.order }
 func (g page) size() int64 { return pages.Size << g.order }
 
-// lot is equal for pages of which a call may move any, and greater for larger pages.
+// lot is equal for pages that one call may move together, and greater for larger pages.
 func (g page) lot() int {
 	lot := int(g.order)<<32 | int(g.node)<<1
 	if g.shared {
@@ -41,7 +40,7 @@ func (g page) lot() int {
 	return lot
 }
 
-// walk is where a pass stands in the group.
+// walk is the position of a pass in the group.
 type walk struct {
 	done   map[int]uint64 // start times of the processes that were walked, by id
 	todo   []int
@@ -51,13 +50,13 @@ type walk struct {
 	pid      int
 	process  *pages.Process
 	mappings []pages.Mapping
-	at       int    // mapping
-	from     uint64 // address in it, 0 for its start
+	at       int    // index of the present mapping
+	from     uint64 // address in that mapping, 0 for its start
 	policies *pages.Policies
-	blocks   *pages.Blocks // nil until it is asked for
+	blocks   *pages.Blocks // nil until needed
 	pins     bool
-	asked    bool            // for pins
-	held     map[uint64]bool // mappings that a device holds, by where they start
+	asked    bool            // pins is known
+	held     map[uint64]bool // mappings that a device holds, by start address
 	seen     pages.Seen
 }
 
@@ -69,7 +68,7 @@ func (w *walk) leave() {
 	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, stuck: w.stuck, seen: w.seen}
 }
 
-// mapping returns that in which a page is.
+// mapping returns the mapping of a page.
 func (w *walk) mapping(g page) pages.Mapping {
 	i, _ := slices.BinarySearchFunc(w.mappings, g.address, func(m pages.Mapping, a uint64) int {
 		if m.End <= a {
@@ -80,8 +79,8 @@ func (w *walk) mapping(g page) pages.Mapping {
 	return w.mappings[i]
 }
 
-// hold remembers the mappings of pages of which a call moved none, and that a device may hold. Another try
-// would stop who uses them once more, and move nothing.
+// hold remembers mappings that a device may hold: a call moved none of their pages. Another try would stop the users of
+// the pages once more, and move nothing.
 func (w *walk) hold(lists ...[]page) {
 	if w.held == nil {
 		w.held = map[uint64]bool{}
@@ -93,7 +92,7 @@ func (w *walk) hold(lists ...[]page) {
 	}
 }
 
-// spare appends the pages of a list that are in such mappings to others, and returns the rest.
+// spare appends to held the pages of a list that are in such mappings, and returns the other pages as rest.
 func (w *walk) spare(held, list []page) (all, rest []page) {
 	if len(w.held) == 0 {
 		return held, list
@@ -108,8 +107,8 @@ func (w *walk) spare(held, list []page) (all, rest []page) {
 	return held, rest
 }
 
-// collect walks until there are enough pages for a call, or to the end of a process. It says
-// whether there is more to walk.
+// collect walks until there are enough pages for a call, or to the end of a process. It reports whether there is more
+// to walk.
 func (p *pass) collect(ctx context.Context) (bool, error) {
 	w, want := &p.walk, p.pace.Ahead()
 	p.kept.batch = slices.Grow(p.kept.batch[:0], want+pages.Stretch/pages.Size)
@@ -133,7 +132,7 @@ func (p *pass) collect(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// enter begins with the next process that was not walked. Without one the walk is over.
+// enter begins the next process that was not walked yet. Without one the walk is over.
 func (p *pass) enter() (bool, error) {
 	w := &p.walk
 	for {
@@ -148,7 +147,7 @@ func (p *pass) enter() (bool, error) {
 			continue
 		}
 		if err != nil {
-			w.done[w.pid] = 0 // and no process of that id is opened again until one can be
+			w.done[w.pid] = 0 // no process of that id is opened again until one can be
 			return true, err
 		}
 		w.done[w.pid], w.process = process.Start, process
@@ -157,7 +156,7 @@ func (p *pass) enter() (bool, error) {
 	}
 }
 
-// processes lists the processes of the group, and says whether there are any that were not walked.
+// processes lists the processes of the group, and reports whether any was not walked yet.
 func (p *pass) processes() (bool, error) {
 	w := &p.walk
 	all, err := p.m.opts.Groups.Processes(p.order.Group)
@@ -169,7 +168,7 @@ func (p *pass) processes() (bool, error) {
 		p.report.warn("new processes in each of %d rounds: the last ones were not walked", mostRounds)
 		return false, nil
 	}
-	// A process that was walked may have ended, and its id be another's: then it is new.
+	// A walked process may have ended, and another process have its id: that process is new.
 	w.todo = slices.DeleteFunc(all, func(pid int) bool {
 		start, walked := w.done[pid]
 		if !walked {
@@ -181,7 +180,7 @@ func (p *pass) processes() (bool, error) {
 	return len(w.todo) > 0, nil
 }
 
-// look looks at the next stretch of a mapping, and adds to the batch what has to move.
+// look examines the next stretch of a mapping, and adds the pages that must move to the batch.
 func (p *pass) look() error {
 	w := &p.walk
 	m := &w.mappings[w.at]
@@ -207,8 +206,8 @@ func (p *pass) look() error {
 	return nil
 }
 
-// take adds the pages that were seen on other nodes to the batch, or says why they stay. It
-// says whether it has to be looked at again, because the mapping is of a pool.
+// take adds the pages that were seen on other nodes to the batch, or counts why they stay. It reports whether the
+// stretch must be examined again, because the mapping is of a pool.
 func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	w := &p.walk
 	each, order := size/pages.Size, uint8(bits.Len64(uint64(size/pages.Size))-1)
@@ -264,7 +263,7 @@ func (p *pass) policy(start uint64) (pages.Policy, error) {
 	return policy, err
 }
 
-// mayBeHuge says whether the mapping of a page has huge pages made of base pages.
+// mayBeHuge reports whether the mapping of a page has transparent huge pages.
 func (p *pass) mayBeHuge(g page) (bool, error) {
 	w := &p.walk
 	if w.blocks == nil {
@@ -276,7 +275,7 @@ func (p *pass) mayBeHuge(g page) (bool, error) {
 	return w.blocks.In(w.mapping(g).Start), nil
 }
 
-// busy returns why a page stays that the kernel could not take.
+// busy returns why a page stays that the kernel could not isolate.
 func (p *pass) busy() locality.Left {
 	if p.pinned() {
 		return locality.LeftPinned
@@ -284,7 +283,7 @@ func (p *pass) busy() locality.Left {
 	return locality.LeftBusy
 }
 
-// pinned says whether the process has memory that is pinned.
+// pinned reports whether the process has pinned memory.
 func (p *pass) pinned() bool {
 	w := &p.walk
 	if !w.asked && w.process != nil {

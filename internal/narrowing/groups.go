@@ -6,17 +6,17 @@ import (
 	"github.com/berth-project/berth/internal/mover"
 )
 
-// groups are those of the running host.
+// groups implements Groups on the running host.
 type groups struct {
 	mover.Groups
 
 	host *cgroup.Host
 }
 
-// Claim is Groups.
+// Claim implements Groups.
 func (g groups) Claim(path string) (locality.Claim, error) { return mover.ClaimOf(g.host, path) }
 
-// Memory is Groups.
+// Memory implements Groups.
 func (g groups) Memory(path string) (locality.Memory, error) {
 	group, err := g.host.Group(path)
 	if err != nil {
@@ -32,8 +32,8 @@ func (g groups) Memory(path string) (locality.Memory, error) {
 	return locality.Memory{Movable: by.Movable, File: by.File}, err
 }
 
-// threads is Options.Threads of the running host. Where pages stay the kernel looks at no thread's memory
-// (update_tasks_nodemask in kernel/cgroup/cpuset.c), and none counts.
+// threads implements Options.Threads on the running host. It returns 0 if pages stay: the kernel then examines no
+// thread's memory (update_tasks_nodemask in kernel/cgroup/cpuset.c).
 func threads(host *cgroup.Host, path string) (int, error) {
 	group, err := host.Group(path, cgroup.CPUSet)
 	if err != nil {

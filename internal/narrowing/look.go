@@ -16,81 +16,80 @@ import (
 )
 
 const (
-	// Slack is how much memory may be elsewhere when memory nodes are narrowed: the write moves it.
+	// Slack is how much memory may be on other nodes when memory nodes are narrowed: the write moves it.
 	Slack = 64 << 20
-	// mostRounds is how many times processes are listed, since there may be new ones each time.
+	// mostRounds is how many times processes are listed, since each list may have new ones.
 	mostRounds = 4
-	// Longest is how long the kernel may be about the threads of a group, as far as that can be foreseen: whoever
-	// attaches a process to a cpuset waits for it with the lock of all control groups (cpuset_post_attach in
-	// kernel/cgroup/cpuset.c), and before Linux 6.18 each write of CPUs does (cpuset_write_resmask).
+	// Longest is the longest expected time of the kernel's work on the threads of a group. A program that attaches a
+	// process to a cpuset waits for it with the lock of all control groups (cpuset_post_attach in
+	// kernel/cgroup/cpuset.c). Before Linux 6.18 each write of CPUs waits too (cpuset_write_resmask).
 	Longest = time.Second
-	// perThread is what each thread costs: update_tasks_nodemask (kernel/cgroup/cpuset.c; cpuset_update_tasks_nodemask
-	// since 6.12) has the memory of its process looked at for each anew, one after the other (cpuset_migrate_mm_wq is
-	// ordered). do_migrate_pages (mm/mempolicy.c) begins with lru_cache_disable (mm/swap.c), which waits for a grace
-	// period and for all CPUs, also where no page moves: 1 to 3 ms.
+	// perThread is the cost of each thread: update_tasks_nodemask (kernel/cgroup/cpuset.c; cpuset_update_tasks_nodemask
+	// since 6.12) examines the memory of its process again for each thread, one after the other (cpuset_migrate_mm_wq
+	// is ordered). do_migrate_pages (mm/mempolicy.c) begins with lru_cache_disable (mm/swap.c), which waits for a grace
+	// period and for all CPUs, even if no page moves: 1 to 3 ms.
 	perThread = 2 * time.Millisecond
-	// perThreadMore is that where no node is lost: no page table is walked. In a virtual machine it was 0.44 ms.
+	// perThreadMore is perThread if no node is lost: no page table is walked. In a virtual machine it was 0.44 ms.
 	perThreadMore = time.Millisecond / 2
-	// perMapping is what each mapping of each thread's process costs, besides those that ordinary programs have:
-	// mpol_rebind_mm (mm/mempolicy.c) goes through all of them, for more nodes too. It is a guess from its code, on the
-	// safe side, and not measured.
+	// perMapping is the cost of each mapping of each thread's process, beyond the mappings of ordinary programs:
+	// mpol_rebind_mm (mm/mempolicy.c) visits all of them, also for more nodes. It is a guess from the kernel's code, on
+	// the safe side, and not measured.
 	perMapping       = 50 * time.Nanosecond
 	ordinaryMappings = 1000
-	// longestForRoom is Longest of a group that gets more nodes and has no room on its own: it would be killed for lack
-	// of memory that others have.
+	// longestForRoom is Longest for a group that gets more nodes and has no room on its own. Otherwise the kernel would
+	// kill it for lack of memory that other nodes have.
 	longestForRoom = 5 * time.Second
-	// perPage is what a page costs where a node is lost: queue_pages_range (mm/mempolicy.c) walks all page tables.
+	// perPage is the cost of a page if a node is lost: queue_pages_range (mm/mempolicy.c) walks all page tables.
 	perPage = 10 * time.Nanosecond
-	// rest is how many times as long as a look at a process took it waits for the next one.
+	// rest is the pause after each process, as a multiple of the time that its check took.
 	rest = 3
 )
 
-// What is in the way of narrowing.
+// The obstacles to narrowing.
 var (
-	// ErrElsewhere says that more than Slack of its memory is on other nodes.
+	// ErrElsewhere means that more than Slack of the group's memory is on other nodes.
 	ErrElsewhere = errors.New("of its memory are on other nodes")
-	// ErrPolicy says that a process chose the nodes of its memory: the write would change the choice
-	// for good.
+	// ErrPolicy means that a process chose the nodes of its memory: the write would change the choice for good.
 	ErrPolicy = errors.New("a memory policy would be rebound for good")
-	// ErrRelative says that a process numbers the nodes of its memory among those of its group. Such a policy keeps
-	// the group from getting more nodes, too: see pages.Policy.
+	// ErrRelative means that a process numbers the nodes of its memory among those of its group. This policy also keeps
+	// the group from getting more nodes: see pages.Policy.
 	ErrRelative = errors.New("a memory policy has MPOL_F_RELATIVE_NODES, which some kernels fail to rebind")
-	// ErrPinned says that memory is pinned for a device: the kernel would try each page in vain.
+	// ErrPinned means that memory is pinned for a device: the kernel would try each page in vain.
 	ErrPinned = errors.New("memory is pinned for a device")
-	// ErrTooLarge says that a mapping is so large that reading its policy would hold the process up.
+	// ErrTooLarge means that a mapping is so large that reading its policy would delay the process.
 	ErrTooLarge = fmt.Errorf("the memory policy of a mapping above %d GiB takes too long to read", pages.LongestHeld>>30)
-	// ErrNoRoom says that the nodes that stay have no room for what is elsewhere, or for what the
-	// group may still take by its limit beside others that are bound to them: it would be killed for lack of memory that
-	// other nodes have (CONSTRAINT_CPUSET in mm/oom_kill.c).
+	// ErrNoRoom means that the remaining nodes lack room. They cannot accept the memory on other nodes, or the unused
+	// part of the group's limit after the claims of other groups bound there. The kernel would kill the group for lack
+	// of memory that other nodes have (CONSTRAINT_CPUSET in mm/oom_kill.c).
 	ErrNoRoom = errors.New("no room on the nodes that stay")
-	// ErrTooLong says that the kernel would look at the memory of the group for longer than Longest.
+	// ErrTooLong means that the kernel would examine the memory of the group for longer than Longest.
 	ErrTooLong = errors.New("the write would take too long")
-	// ErrGrows says that the group has new processes whenever it is looked at.
+	// ErrGrows means that the group has new processes at every check.
 	ErrGrows = errors.New("it starts processes faster than they can be looked at")
 )
 
-// look is one look at a group.
+// look is one check of a group.
 type look struct {
 	*Looks
 
 	group string
 	to    cpuset.Set
 	own   locality.Claim
-	// leaves are the nodes that the group loses. Where there are none no page moves (do_migrate_pages in
-	// mm/mempolicy.c): threads and policies alone are in the way, and policies only where places are others.
+	// leaves are the nodes that the group loses. If it is empty, no page moves (do_migrate_pages in mm/mempolicy.c).
+	// Then only threads and policies are obstacles, and policies only if nodes change position (shifts).
 	leaves    cpuset.Set
 	shifts    bool
 	elsewhere int64
 	threads   int
-	takes     time.Duration  // what the kernel would, as far as is known
-	longest   time.Duration  // that it may
-	seen      map[int]uint64 // the start of each process, by id
+	takes     time.Duration  // expected time of the kernel
+	longest   time.Duration  // limit of takes
+	seen      map[int]uint64 // start of each process, by id
 }
 
-// widens says that the group keeps all nodes that it has.
+// widens reports whether the group keeps all nodes that it has.
 func (l *look) widens() bool { return l.leaves.IsEmpty() }
 
-// look returns what is in the way of narrowing a group to these memory nodes, nil for nothing.
+// look returns the obstacle to giving a group these memory nodes, nil for none.
 func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	if err := pages.MayEnd(l.opts.Kernel); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 		return err
 	}
 	if err = one.rounds(ctx); !one.rebinds() && (errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGrows) || errors.Is(err, ctx.Err())) {
-		err = nil // its threads were counted, and else it would stay on nodes far from its CPUs for good
+		err = nil // its threads were counted; otherwise it would stay on nodes far from its CPUs for good
 	}
 	if err == nil {
 		err = one.answers()
@@ -118,12 +117,12 @@ func (l *Looks) look(ctx context.Context, group string, to cpuset.Set) error {
 	return err
 }
 
-// answers is pages.ErrStuck where the memory map of a process is locked: the write would wait for it with the lock of
-// all cpusets (mpol_rebind_mm in mm/mempolicy.c, cpuset_write_resmask in kernel/cgroup/cpuset.c), for good. It asks
-// all processes again, also those that no look came to.
+// answers returns pages.ErrStuck if the memory map of a process is locked. The write would wait for it for good, with
+// the lock of all cpusets (mpol_rebind_mm in mm/mempolicy.c, cpuset_write_resmask in kernel/cgroup/cpuset.c). All
+// processes are asked again, also unchecked ones.
 func (l *look) answers() error {
 	all, err := l.opts.Groups.Processes(l.group)
-	if err != nil && !errors.Is(err, fs.ErrPermission) { // Those that have no id here cannot be asked.
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // processes that have no id here cannot be asked
 		return fmt.Errorf("processes of %q: %w", l.group, err)
 	}
 	if err := pages.AllAnswer(l.opts.Kernel, all); err != nil {
@@ -132,7 +131,7 @@ func (l *look) answers() error {
 	return nil
 }
 
-// rounds looks at processes until none is new, and then at the room.
+// rounds checks processes until none is new, and then the room.
 func (l *look) rounds(ctx context.Context) error {
 	for range mostRounds {
 		more, err := l.round(ctx)
@@ -146,8 +145,7 @@ func (l *look) rounds(ctx context.Context) error {
 	return ErrGrows
 }
 
-// counted is ErrTooLong where the group has too many threads, whatever memory they have. They count also where
-// they have no id here.
+// counted returns ErrTooLong if the group has too many threads. Threads without an id here count too.
 func (l *look) counted() (err error) {
 	if l.threads, err = l.opts.Threads(l.group); err != nil {
 		return fmt.Errorf("threads of %q: %w", l.group, err)
@@ -160,7 +158,6 @@ func (l *look) counted() (err error) {
 	return l.bounded()
 }
 
-// bounded is ErrTooLong where the kernel would take too long.
 func (l *look) bounded() error {
 	if l.takes <= l.longest {
 		return nil
@@ -176,7 +173,7 @@ func (l *look) bounded() error {
 	return nil
 }
 
-// charged is ErrElsewhere where too much of what the group is charged for is elsewhere.
+// charged returns ErrElsewhere if too much of the group's charged memory is on other nodes.
 func (l *look) charged() error {
 	if l.widens() {
 		return nil
@@ -191,7 +188,7 @@ func (l *look) charged() error {
 	return nil
 }
 
-// round looks at the processes that are new, and says whether there were any.
+// round checks the new processes, and reports whether there were any.
 func (l *look) round(ctx context.Context) (more bool, err error) {
 	all, err := l.opts.Groups.Processes(l.group)
 	if err != nil {
@@ -215,7 +212,7 @@ func (l *look) round(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// process adds up what a process has elsewhere, unless it was looked at.
+// process checks a new process and adds its memory on other nodes.
 func (l *look) process(ctx context.Context, pid int) (isNew bool, err error) {
 	p, err := pages.Open(l.opts.Kernel, pid)
 	if err != nil || l.seen[pid] == p.Start {
@@ -246,8 +243,8 @@ func (l *look) process(ctx context.Context, pid int) (isNew bool, err error) {
 	return true, nil
 }
 
-// policies looks at those of the threads of a process, and counts them. After each it rests, as after a process: the
-// process can map nothing while the kernel counts its pages.
+// policies checks the memory policies of the threads of a process, and counts the threads. It pauses after each thread,
+// as after a process: the process can map nothing while the kernel counts its pages.
 func (l *look) policies(ctx context.Context, p *pages.Process, mappings []pages.Mapping) (threads int, err error) {
 	began := l.opts.Clock()
 	all, err := p.Threads(mappings, func() error {
@@ -256,7 +253,7 @@ func (l *look) policies(ctx context.Context, p *pages.Process, mappings []pages.
 		return err
 	})
 	if bound := l.bound(p, all.Rebinds, all.Relative); bound != nil {
-		return 0, bound // which counts more than that the time is over
+		return 0, bound // this matters more than an ended context
 	}
 	if err == nil && all.Assumed && !l.widens() {
 		err = fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
@@ -264,10 +261,10 @@ func (l *look) policies(ctx context.Context, p *pages.Process, mappings []pages.
 	return all.Count, err
 }
 
-// rebinds says that memory policies would become others.
+// rebinds reports whether the write would change memory policies.
 func (l *look) rebinds() bool { return l.shifts || !l.widens() }
 
-// bound is ErrRelative or ErrPolicy where a policy of a process is in the way.
+// bound returns ErrRelative or ErrPolicy if a policy of a process is an obstacle.
 func (l *look) bound(p *pages.Process, rebinds, relative bool) error {
 	switch {
 	case relative:
@@ -278,7 +275,7 @@ func (l *look) bound(p *pages.Process, rebinds, relative bool) error {
 	return nil
 }
 
-// pinned is ErrPinned where a device holds memory of a process whose pages would move.
+// pinned returns ErrPinned if a device holds memory of a process whose pages would move.
 func (l *look) pinned(p *pages.Process, mappings []pages.Mapping) error {
 	if l.widens() {
 		return nil
@@ -293,7 +290,7 @@ func (l *look) pinned(p *pages.Process, mappings []pages.Mapping) error {
 	return nil
 }
 
-// mappings looks at the mappings of a process with so many threads.
+// mappings checks the mappings of a process with this number of threads.
 func (l *look) mappings(p *pages.Process, mappings []pages.Mapping, threads int) error {
 	policies, err := p.Policies(mappings)
 	if err != nil {
@@ -307,14 +304,14 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping, threads int)
 		case err != nil:
 			return err
 		case policy.Assumed && l.widens():
-			continue // too large to read, and nothing of it moves
+			continue // too large to read, and none of its pages move
 		case policy.Assumed:
 			return fmt.Errorf("process %d: %w", p.PID, ErrTooLarge)
 		}
 		if err := l.bound(p, policy.Rebinds, policy.Relative); err != nil {
 			return err
 		}
-		if policy.Start == last { // It was made after the line was read.
+		if policy.Start == last { // the mapping was made after the line was read
 			continue
 		}
 		last = policy.Start
@@ -325,8 +322,8 @@ func (l *look) mappings(p *pages.Process, mappings []pages.Mapping, threads int)
 	return p.Alive()
 }
 
-// count adds a mapping to what is elsewhere, and to how long the kernel takes to find that for each thread: it walks
-// the page tables once for each node that the group loses (migrate_to_node in mm/mempolicy.c).
+// count adds a mapping to the memory on other nodes, and to the time that the kernel needs to find that memory for each
+// thread. The kernel walks the page tables once for each node that the group loses (migrate_to_node in mm/mempolicy.c).
 func (l *look) count(mapping pages.Policy, threads int) error {
 	if l.widens() {
 		return nil
@@ -344,8 +341,8 @@ func (l *look) count(mapping pages.Policy, threads int) error {
 	return l.bounded()
 }
 
-// room is ErrNoRoom where one of the nodes that stay cannot take what is elsewhere, or all of them what
-// the group may still take, besides what others may that are bound to them.
+// room returns ErrNoRoom if one of the remaining nodes cannot accept the memory on other nodes. It also does so if all
+// of them lack room for the unused part of the group's limit, after the claims of other groups bound to them.
 func (l *look) room() error {
 	if l.widens() {
 		return nil
@@ -360,9 +357,9 @@ func (l *look) room() error {
 	return nil
 }
 
-// free is how much a group that is bound to some nodes may take there, besides what others may. The error is ErrNoRoom
-// where one of them cannot take what is elsewhere. Where the room is enough by the claims that are known, it says which
-// are not.
+// free returns how much a group that is bound to some nodes may use there, after the claims of other groups. The error
+// is ErrNoRoom if one of the nodes cannot accept the memory on other nodes. If the room is enough by the known claims,
+// the error names the unknown claims.
 func (l *look) free(of cpuset.Set) (room int64, err error) {
 	nodes, all, err := l.nodes()
 	if err != nil {
@@ -386,7 +383,6 @@ func (l *look) free(of cpuset.Set) (room int64, err error) {
 	return room, nil
 }
 
-// nodes returns the memory of all nodes that have some.
 func (l *look) nodes() (nodes map[int]locality.NodeMemory, all cpuset.Set, err error) {
 	zones, err := pages.ReadZones(l.opts.Kernel)
 	if err != nil {
@@ -404,8 +400,8 @@ func (l *look) nodes() (nodes map[int]locality.NodeMemory, all cpuset.Set, err e
 	return nodes, all, nil
 }
 
-// claims returns what other groups may take of the memory nodes that they are bound to. The error names those that may be
-// bound to a node of this set, and whose claim cannot be read; all are the nodes that have memory.
+// claims returns what other groups may use of the memory nodes that they are bound to. The error names groups whose
+// claim cannot be read and that may be bound to a node of this set; all is the nodes that have memory.
 func (l *look) claims(of, all cpuset.Set) (known []locality.Claim, unknown error) {
 	others := l.others(l.group)
 	for _, group := range slices.Sorted(maps.Keys(others)) {
@@ -414,7 +410,7 @@ func (l *look) claims(of, all cpuset.Set) (known []locality.Claim, unknown error
 			claim.Nodes = to
 		}
 		switch {
-		case errors.Is(err, cgroup.ErrNoGroup): // It ended.
+		case errors.Is(err, cgroup.ErrNoGroup): // the group ended
 		case err == nil:
 			known = append(known, claim)
 		case claim.Nodes.IsEmpty(), !claim.Nodes.Intersect(of).IsEmpty() && !all.IsSubsetOf(claim.Nodes):
@@ -424,7 +420,7 @@ func (l *look) claims(of, all cpuset.Set) (known []locality.Claim, unknown error
 	return known, unknown
 }
 
-// pause waits, and says whether the context ended: of no time at all either, when both channels are ready.
+// pause waits, and returns an error if the context ended, also for no time, when both channels are ready.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -20,66 +20,65 @@ import (
 )
 
 const (
-	// fresh is how long counts what a look found: pages come and go.
+	// fresh is how long a result is valid: pages come and go.
 	fresh = 5 * time.Second
-	// firstAgain and lastAgain are how long a group that may not be narrowed is left alone.
+	// firstAgain and lastAgain bound the time before a group that may not be narrowed is checked again.
 	firstAgain, lastAgain = time.Minute, time.Hour
 	// forgotten is when a question that nobody asks any more is dropped.
 	forgotten = time.Minute
 )
 
-// errNotLooked says that the group was not looked at yet.
+// errNotLooked means that the group was not checked yet.
 var errNotLooked = errors.New("its pages were not looked at yet")
 
-// Groups is what looks ask about control groups.
+// Groups reads control groups for the checks.
 type Groups interface {
 	// Processes returns the processes in a group and below it.
 	Processes(group string) ([]int, error)
-	// Memory is where the memory is that a group is charged for.
+	// Memory returns the memory that a group is charged for, by node.
 	Memory(group string) (locality.Memory, error)
-	// Claim is which memory nodes a group has, and what it may still take of them by its limit. A group
-	// that is not there any more is cgroup.ErrNoGroup. With another error it has the nodes, if they are known.
+	// Claim returns the memory nodes of a group, and how much it may still use of them by its limit. The error is
+	// cgroup.ErrNoGroup if the group has ended. With another error the claim has the nodes, if they are known.
 	Claim(group string) (locality.Claim, error)
 }
 
-// Options are what Looks work with. Every field is required.
+// Options configure Looks. Every field is required.
 type Options struct {
 	Kernel pages.Kernel
 	Groups Groups
-	// Threads counts the threads in a group and below it, those with no id here as well.
+	// Threads counts the threads in a group and below it, also threads without an id here.
 	Threads func(group string) (int, error)
 	// Clock is monotonic.
 	Clock func() time.Duration
 }
 
-// Looks look at groups whose memory nodes are to change. Its methods may be called from any
-// goroutine. Nil Looks hold nothing back.
+// Looks checks groups whose memory nodes are about to change. Its methods may be called from any goroutine. A nil Looks
+// allows everything.
 type Looks struct {
 	opts Options
 	wake chan struct{}
 
 	mu         sync.Mutex
 	asked      map[question]*answer
-	containers []capability.Container // that run
+	containers []capability.Container // running containers
 }
 
-// question is whether the memory nodes of a group may become these. There may be two about one group: it may not be
-// narrowed to the nodes of its CPUs, and is to get these beside those that it has.
+// question asks whether the memory nodes of a group may become these nodes. A group may have two questions: it may not
+// be narrowed to the nodes of its CPUs, and is to get those in addition to its present nodes.
 type question struct {
 	group string
 	to    cpuset.Set
 }
 
-// answer is what a look found.
 type answer struct {
-	// at is when it was asked last, looked when a look ended, and next when one is due.
+	// at is the time of the last question, looked the end of the last check, and next the time of the next check.
 	at, looked, next time.Duration
 	again            time.Duration
-	// err is what is in the way, nil for nothing.
+	// err is the obstacle, nil for none.
 	err error
 }
 
-// OnHost returns Looks at the running host, of which nothing was asked.
+// OnHost returns Looks for the running host, without questions.
 func OnHost(root *hostfs.Root, host *cgroup.Host, clock func() time.Duration) *Looks {
 	return New(Options{
 		Kernel: pages.Live(root), Groups: groups{mover.OfHost(host), host}, Clock: clock,
@@ -87,12 +86,12 @@ func OnHost(root *hostfs.Root, host *cgroup.Host, clock func() time.Duration) *L
 	})
 }
 
-// New returns Looks of which nothing was asked.
+// New returns Looks without questions.
 func New(o Options) *Looks {
 	return &Looks{opts: o, wake: make(chan struct{}, 1), asked: map[question]*answer{}}
 }
 
-// Take takes which containers run: those that are bound to memory nodes may fill these up to their limits.
+// Take records the running containers: those that are bound to memory nodes may fill these nodes up to their limits.
 // The list must not change afterwards.
 func (l *Looks) Take(running []capability.Container) {
 	if l == nil {
@@ -103,8 +102,8 @@ func (l *Looks) Take(running []capability.Container) {
 	l.containers = running
 }
 
-// May is nil where the memory nodes of a group may become these now, else what is in the
-// way. It never waits: whoever gets an error asks again later.
+// May returns nil if the memory nodes of a group may become these nodes now, otherwise the obstacle. It never waits: a
+// caller that gets an error asks again later.
 func (l *Looks) May(group string, to cpuset.Set) error {
 	if l == nil {
 		return nil
@@ -130,7 +129,7 @@ func (l *Looks) May(group string, to cpuset.Set) error {
 	return a.err
 }
 
-// Within answers as May does for who can wait until a context ends: it looks at the group itself.
+// Within answers as May does, for a caller that can wait until a context ends: it checks the group itself.
 func (l *Looks) Within(ctx context.Context) (may func(group string, to cpuset.Set) error) {
 	return func(group string, to cpuset.Set) error {
 		if l == nil {
@@ -140,7 +139,7 @@ func (l *Looks) Within(ctx context.Context) (may func(group string, to cpuset.Se
 	}
 }
 
-// Run looks until the context ends, and then ends within one line of numa_maps, or half a minute.
+// Run checks groups until the context ends. It then returns within one line of numa_maps, or half a minute.
 func (l *Looks) Run(ctx context.Context) error {
 	for {
 		select {
@@ -154,7 +153,7 @@ func (l *Looks) Run(ctx context.Context) error {
 	}
 }
 
-// due returns the question that waits for a look, if any, and drops those that nobody asks any more.
+// due returns a question that waits for a check, if any, and drops questions that nobody asks any more.
 func (l *Looks) due() (q question, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +170,6 @@ func (l *Looks) due() (q question, found bool) {
 	return question{}, false
 }
 
-// took takes what a look found.
 func (l *Looks) took(q question, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,15 +179,15 @@ func (l *Looks) took(q question, err error) {
 	}
 	a.err, a.looked = err, l.opts.Clock()
 	if err == nil {
-		a.next, a.again = a.looked+lastAgain, 0 // May asks for the next one.
+		a.next, a.again = a.looked+lastAgain, 0 // May requests the next check
 		return
 	}
 	a.again = min(max(2*a.again, firstAgain), lastAgain)
 	a.next = a.looked + a.again
 }
 
-// others returns the groups besides one that may be bound to memory nodes. With each are the nodes that it
-// was allowed just now, and may not have been given yet; none for those that it has.
+// others returns the groups other than group that may be bound to memory nodes. Each has the nodes that it was just
+// allowed, and may not have been given yet; an empty set means its present nodes.
 func (l *Looks) others(group string) map[string]cpuset.Set {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +200,7 @@ func (l *Looks) others(group string) map[string]cpuset.Set {
 	now := l.opts.Clock()
 	for q, a := range l.asked {
 		if before := all[q.group]; a.err == nil && now-a.looked <= fresh && (before.IsEmpty() || q.to.Size() < before.Size()) {
-			all[q.group] = q.to // of two answers the one that takes more of a node
+			all[q.group] = q.to // of two answers, the one that uses more of a node
 		}
 	}
 	delete(all, group)

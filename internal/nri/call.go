@@ -12,8 +12,8 @@ type call struct {
 	ctx    context.Context // ends when no call waits for the answer any more
 	event  Event
 	answer chan answer
-	// settled is set by whoever comes first: the handler's goroutine with an
-	// answer, or the one that waits and gives up.
+	// settled is set once, by the first of two: the handler's goroutine with an answer, or the waiting goroutine when
+	// it gives up.
 	settled atomic.Bool
 }
 
@@ -22,8 +22,7 @@ type answer struct {
 	err   error
 }
 
-// ask has the handler answer an event within the limit. A refusal is an error
-// that may go to the runtime.
+// ask passes an event to the handler and waits for its answer within the limit. The runtime may see the error.
 func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.within())
@@ -49,7 +48,7 @@ func (p *Plugin) ask(ctx context.Context, e Event) (Reply, error) {
 	return Reply{}, p.late(e)
 }
 
-// late says what the runtime gets when the handler did not answer in time.
+// late records that the handler missed the limit, and returns the error for the runtime.
 func (p *Plugin) late(e Event) error {
 	p.mu.Lock()
 	p.status.Late++
@@ -62,7 +61,7 @@ func (p *Plugin) late(e Event) error {
 	return nil
 }
 
-// answer hands events to the handler, one after the other, until ctx ends.
+// answer passes events to the handler, one after the other, until ctx ends.
 func (p *Plugin) answer(ctx context.Context) error {
 	for {
 		select {
@@ -74,11 +73,11 @@ func (p *Plugin) answer(ctx context.Context) error {
 	}
 }
 
-// handle has the handler answer one call.
+// handle passes one call to the handler.
 func (p *Plugin) handle(ctx context.Context, c *call) {
 	given := c.ctx.Err() != nil
 	if given && (c.event.Kind == Create || c.event.Kind == Update) {
-		return // it went on without an answer, or was refused
+		return // the runtime continued without an answer, or was refused
 	}
 	within := c.ctx
 	if given {
@@ -99,7 +98,7 @@ func (p *Plugin) handle(ctx context.Context, c *call) {
 	}
 }
 
-// reportDropped reports to the handler that its last reply came too late.
+// reportDropped tells the handler that its last reply was too late.
 func (p *Plugin) reportDropped(ctx context.Context, e Event) {
 	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// pod returns the plain value of a pod.
+// pod converts a pod of NRI.
 func (p *Plugin) pod(from *api.PodSandbox) Pod {
 	pod := Pod{
 		ID: from.GetId(), Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUid(),
@@ -27,7 +27,7 @@ func (p *Plugin) pod(from *api.PodSandbox) Pod {
 	return pod
 }
 
-// container returns the plain value of a container.
+// container converts a container of NRI.
 func (p *Plugin) container(from *api.Container) Container {
 	c := Container{
 		ID: from.GetId(), PodID: from.GetPodSandboxId(), Name: from.GetName(),
@@ -56,7 +56,7 @@ func state(from api.ContainerState) State {
 	}
 }
 
-// group returns the path of a group, "" when the runtime did not say one.
+// group returns the path of a group, "" if the runtime did not name one.
 func (p *Plugin) group(cgroupsPath string, pid int) string {
 	if cgroupsPath == "" {
 		return ""
@@ -68,8 +68,7 @@ func (p *Plugin) group(cgroupsPath string, pid int) string {
 	return path
 }
 
-// resources returns the plain value of resources. Lists that cannot be read
-// count as not set.
+// resources converts resources of NRI. Lists that cannot be parsed are treated as not set.
 func (p *Plugin) resources(from *api.LinuxResources) Resources {
 	cpu := from.GetCpu()
 	return Resources{

@@ -1,37 +1,26 @@
-// Package nri is the line to the container runtime's Node Resource Interface,
-// NRI, over which the runtime asks what to change before it makes a container.
-// It carries events in and replies out as plain values, and decides nothing.
+// Package nri connects to the container runtime's Node Resource Interface, NRI. Over it the runtime asks what to change
+// before it creates a container. The package converts events and replies to plain values, and decides nothing.
 //
-// A Plugin connects, registers, and receives the whole state first (Synchronize)
-// and then each event in turn. When the connection ends, because the runtime
-// was restarted or because it found the plugin too slow and went on without
-// it, the Plugin connects again for as long as Run's context lives, and receives
-// the whole state again. What happened in between is not reported.
+// A Plugin connects, registers, and receives first the whole state (Synchronize) and then each event in turn. The
+// connection ends when the runtime restarts, or finds the plugin too slow and continues without it. The Plugin then
+// connects again until Run's context ends, and receives the whole state again. Events in between are not reported.
 //
-// The runtime holds one lock for all pods of the node while it waits for a
-// reply, and drops a plugin that needs longer than its request timeout (2 s by
-// default). So the Plugin has a shorter limit of its own, after which the
-// runtime gets an empty reply, or an error where Options.MustAnswer says so.
-// The handler is called by one goroutine only, one event after the other: a
-// handler that hangs delays later events and loses none of them, except that a
-// Create or Update that no call waits for any more is skipped. A reply that
-// came too late was not carried out, and the handler learns so by an event of
-// kind Dropped.
+// The runtime holds one lock for all pods of the node while it waits for a reply. It drops a plugin that needs longer
+// than its request timeout (2 s by default), so the Plugin has a shorter limit of its own. After it the runtime gets an
+// empty reply, or an error if Options.MustAnswer says so. Only one goroutine calls the handler, one event after the
+// other. A handler that hangs delays later events but loses none, except for a Create or Update that no call waits for
+// any more. A late reply is not carried out, and the handler then receives an event of kind Dropped.
 //
-// A runtime with NRI 0.10 or later also shows each new container to the Plugin
-// once more when all plugins were asked, to report what others set. If the Plugin
-// dies or is dropped while that container is being made, such a runtime may
-// refuse the container, which the kubelet then makes again, where one with an
-// older NRI makes it without the Plugin. From the next container on, all make
-// them without the Plugin until it is back.
+// A runtime with NRI 0.10 or later also shows each new container to the Plugin a second time, after all plugins were
+// asked, to report what other plugins set. If the Plugin dies or is dropped during that creation, such a runtime may
+// refuse the container, and the kubelet creates it again. A runtime with an older NRI creates the container without the
+// Plugin. All runtimes create the next containers without the Plugin until it is back.
 //
-// A reply can only set CPUs, memory nodes and "no quota". A set that is empty
-// is not sent, because the runtime would take an empty list for no change.
-// The Plugin never asks for changes on its own (UpdateContainers of NRI): with
-// NRI before 0.12.1 that can lock up the runtime.
+// A reply can only set CPUs, memory nodes and "no quota". An empty set is not sent, because the runtime would read an
+// empty list as no change. The Plugin never requests changes on its own (UpdateContainers of NRI): with NRI before
+// 0.12.1 that can lock up the runtime.
 //
-// The types of NRI come from github.com/containerd/nri/pkg/api. Its plugin
-// stub is not used: between registration and configuration it waits without a
-// way to be interrupted, so that a runtime that goes away just then would
-// leave the plugin waiting for ever.
+// The types of NRI come from github.com/containerd/nri/pkg/api. Its plugin stub is not used: its wait between
+// registration and configuration cannot be interrupted. If the runtime goes away at that time, the plugin would wait
+// forever.
 package nri

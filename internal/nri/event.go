@@ -2,55 +2,49 @@ package nri
 
 import "github.com/berth-project/berth/internal/cpuset"
 
-// Kind says what an Event reports.
+// Kind is the kind of an Event.
 type Kind uint8
 
-// The kinds of events. A reply counts for Synchronize, Create, Update and
-// Stop, and an error for Synchronize (the connection is made anew), Create,
-// Start and Update; other replies are ignored, and other errors logged.
+// The kinds of events. A reply takes effect for Synchronize, Create, Update and Stop. An error takes effect for
+// Synchronize (the Plugin connects again), Create, Start and Update. Other replies are ignored, and other errors
+// logged.
 const (
-	// Synchronize brings all pods and containers that the runtime knows, at the
-	// beginning of every connection; it replaces all that was reported before.
-	// Containers that have ended are not among them.
+	// Synchronize brings all pods and containers that the runtime knows, at the beginning of every connection. It
+	// replaces all earlier reports. It does not contain containers that have ended.
 	Synchronize Kind = iota + 1
-	// RunPod says that a pod's sandbox was made and runs.
+	// RunPod reports that a pod's sandbox was created and runs.
 	RunPod
-	// StopPod says that a pod's sandbox was stopped.
+	// StopPod reports that a pod's sandbox was stopped.
 	StopPod
-	// RemovePod says that a pod's sandbox was removed.
+	// RemovePod reports that a pod's sandbox was removed.
 	RemovePod
-	// Create asks what to change in a container that is about to be made; it
-	// has an ID already and no group yet. An error refuses the container, and
-	// the kubelet tries again later, with another ID. Stop and Remove follow
-	// when the creation fails for another reason.
+	// Create asks what to change in a container before its creation. The container has an ID but no group yet. An error
+	// refuses the container, and the kubelet tries again later, with another ID. Stop and Remove follow when the
+	// creation fails for another reason.
 	Create
-	// PostCreate says that a container was made, with the resources that all
-	// plugins together gave it. Its group does not exist yet with containerd.
+	// PostCreate reports that a container was created, with the resources that all plugins together gave it. Its group
+	// does not exist yet with containerd.
 	PostCreate
-	// Start says that a container is about to run its first instruction: its
-	// group and the process that will run in it exist. An error keeps it from
-	// running, and the kubelet makes another one later.
+	// Start reports that a container is about to run its first instruction: its group and the process that will run in
+	// it exist. An error stops it from running, and the kubelet creates another container later.
 	Start
-	// PostStart says that a container runs.
+	// PostStart reports that a container runs.
 	PostStart
-	// Update asks what to change in an update of a container's resources that
-	// a client asked for over CRI, such as the kubelet for a resize. An Update
-	// in the reply for the container itself is merged over what was asked.
+	// Update asks what to change in an update of a container's resources. A client requested the update over CRI, for
+	// example the kubelet for a resize. An Update for the container itself in the reply is merged over the request.
 	Update
-	// PostUpdate says that a container was updated.
+	// PostUpdate reports that a container was updated.
 	PostUpdate
-	// Stop says that a container has ended or is being stopped; with CRI-O its
-	// processes may still run.
+	// Stop reports that a container has ended or is being stopped; with CRI-O its processes may still run.
 	Stop
-	// Remove says that a container was removed.
+	// Remove reports that a container was removed.
 	Remove
-	// Foreign says that another plugin gives a container a set of CPUs or memory
-	// nodes: Requested is what it gives, and Owner names the plugin. Only a runtime
-	// with NRI 0.10 or later reports. With any, the Container of a Create shows what
-	// plugins set that were asked before, and that of a PostCreate what all set.
+	// Foreign reports that another plugin gives a container CPUs or memory nodes: Requested is that set, and Owner the
+	// plugin. Only a runtime with NRI 0.10 or later sends it. With any NRI, the Container of a Create shows what
+	// earlier plugins set, and that of a PostCreate what all plugins set.
 	Foreign
-	// Dropped says that the last reply for the container (for Synchronize: to
-	// anything) came too late and was not carried out; Lost is its kind.
+	// Dropped reports that the last reply for the container (after Synchronize: for all containers) was too late and
+	// was not carried out. Lost is the kind of that reply.
 	Dropped
 )
 
@@ -68,28 +62,28 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// wantsReply says whether the runtime does something with the reply.
+// wantsReply reports whether the runtime uses the reply.
 func (k Kind) wantsReply() bool {
 	return k == Synchronize || k == Create || k == Update || k == Stop
 }
 
-// mayRefuse says whether an error goes to the runtime.
+// mayRefuse reports whether an error goes to the runtime.
 func (k Kind) mayRefuse() bool {
 	return k == Synchronize || k == Create || k == Start || k == Update
 }
 
-// Event is one thing that happened, or is about to.
+// Event is something that happened, or is about to happen.
 type Event struct {
 	Kind Kind
-	// Pod and Container are what it happened to; Container is empty for events
-	// of a pod, both are for Synchronize.
+	// Pod and Container are the objects of the event. Container is empty for events of a pod, and both are empty for
+	// Synchronize.
 	Pod       Pod
 	Container Container
-	// Requested is what an Update asks for, and what a Foreign event is about.
+	// Requested is the request of an Update, or the resources of a Foreign event.
 	Requested Resources
-	// Owner is the plugin that a Foreign event is about, as "index-name".
+	// Owner is the plugin of a Foreign event, as "index-name".
 	Owner string
-	// Lost is the kind of the reply that a Dropped event is about.
+	// Lost is the kind of the reply that a Dropped event reports.
 	Lost Kind
 	// Pods and Containers are the state of the node, in Synchronize only.
 	Pods       []Pod
@@ -98,26 +92,23 @@ type Event struct {
 
 // Pod is a pod's sandbox.
 type Pod struct {
-	// ID is the sandbox's; a pod whose sandbox is made again gets another one.
+	// ID is the ID of the sandbox: a pod with a new sandbox gets another ID.
 	ID, Namespace, Name, UID string
-	// RuntimeHandler is the handler of the pod's runtime class; "" is the
-	// runtime's default.
+	// RuntimeHandler is the handler of the pod's runtime class; "" is the runtime's default.
 	RuntimeHandler string
-	// CgroupParent is the pod's group relative to each hierarchy's root, and
-	// CgroupPath that of the sandbox's own (pause) container; "" is not known.
+	// CgroupParent is the pod's group relative to each hierarchy's root, and CgroupPath is the group of the sandbox's
+	// own (pause) container; "" if unknown.
 	CgroupParent, CgroupPath string
-	// PID is the first process of the sandbox, 0 when not known.
+	// PID is the first process of the sandbox, 0 if unknown.
 	PID int
-	// Labels and Annotations are those of the pod, and what the runtime adds.
-	// They are shared: not to be changed.
+	// Labels and Annotations are those of the pod, with the runtime's additions. They are shared: do not change them.
 	Labels, Annotations map[string]string
 }
 
 // State is the state of a container.
 type State uint8
 
-// The states of a container. Unknown includes what an event of kind Create is
-// about.
+// The states of a container. The state of a container in a Create event is Unknown.
 const (
 	Unknown State = iota
 	Created
@@ -131,30 +122,29 @@ func (s State) String() string {
 	return [...]string{"Unknown", "Created", "Paused", "Running", "Stopped"}[min(s, Stopped)]
 }
 
-// Container is a container as the runtime's own record has it. What was
-// written to its group without the runtime is not in it.
+// Container is a container as in the runtime's own record. The record lacks changes of its group made without the
+// runtime.
 type Container struct {
 	ID, PodID, Name string
 	State           State
-	// CgroupPath is the container's group relative to each hierarchy's root;
-	// "" when it is not known.
+	// CgroupPath is the container's group relative to each hierarchy's root; "" if unknown.
 	CgroupPath string
-	// PID is the first process, 0 when there is none.
+	// PID is the first process, 0 if there is none.
 	PID int
-	// Resources are what the runtime gives, or gave, to the container. Unrecorded says that
-	// they are not known, as where the container is of a list over CRI.
+	// Resources are the resources that the runtime gives, or gave, to the container. Unrecorded means that they are not
+	// known, as for a container from a list over CRI.
 	Resources  Resources
 	Unrecorded bool
-	// Labels and Annotations are those of the container, and what the runtime
-	// adds. They are shared: not to be changed.
+	// Labels and Annotations are those of the container, with the runtime's additions. They are shared: do not change
+	// them.
 	Labels, Annotations map[string]string
 }
 
-// Resources are the CPU resources of a container as the runtime has them.
+// Resources are the CPU resources of a container in the runtime's record.
 type Resources struct {
-	// CPUs and Mems are empty when the runtime sets none.
+	// CPUs and Mems are empty if the runtime sets none.
 	CPUs, Mems cpuset.Set
-	// Quota and Period are microseconds: Quota -1 is no limit, and 0 of either
-	// is not set. Shares are those of cgroup v1 (1024 a CPU), 0 is not set.
+	// Quota and Period are in microseconds. Quota -1 is unlimited, and 0 in either is not set. Shares are those of
+	// cgroup v1 (1024 per CPU), 0 is not set.
 	Quota, Period, Shares int64
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// ValidateContainerAdjustment is shown what all plugins together are about to
-// change, and whose each change is. It rejects nothing: it reports CPUs and
-// memory nodes that others set.
+// ValidateContainerAdjustment receives what all plugins together are about to change, with the owner of each change. It
+// rejects nothing: it reports CPUs and memory nodes that other plugins set.
 func (s *service) ValidateContainerAdjustment(ctx context.Context, r *api.ValidateContainerAdjustmentRequest) (*api.ValidateContainerAdjustmentResponse, error) {
 	accepted := &api.ValidateContainerAdjustmentResponse{}
 	self := s.plugin.opts.Index + "-" + s.plugin.opts.Name
@@ -33,8 +32,7 @@ func (s *service) ValidateContainerAdjustment(ctx context.Context, r *api.Valida
 	return accepted, nil
 }
 
-// ownerOfSets returns the plugin that set the CPUs or memory nodes of a
-// container, "" when it is self or none.
+// ownerOfSets returns the plugin that set the CPUs or memory nodes of a container, "" if that is self or no plugin.
 func ownerOfSets(fields *api.FieldOwners, self string) string {
 	for _, field := range []api.Field{api.Field_CPUSetCPUs, api.Field_CPUSetMems} {
 		if owner := fields.GetSimple()[field.Key()]; owner != "" && owner != self {

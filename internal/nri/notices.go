@@ -21,7 +21,7 @@ func (s *service) RemovePodSandbox(ctx context.Context, r *api.RemovePodSandboxR
 	return &api.RemovePodSandboxResponse{}, s.notify(ctx, RemovePod, r.GetPod(), nil)
 }
 
-// PostCreateContainer reports what a container became.
+// PostCreateContainer reports that a container was created.
 func (s *service) PostCreateContainer(ctx context.Context, r *api.PostCreateContainerRequest) (*api.PostCreateContainerResponse, error) {
 	return &api.PostCreateContainerResponse{}, s.notify(ctx, PostCreate, r.GetPod(), r.GetContainer())
 }
@@ -56,7 +56,7 @@ func (s *service) PostUpdatePodSandbox(context.Context, *api.PostUpdatePodSandbo
 	return &api.PostUpdatePodSandboxResponse{}, nil
 }
 
-// StateChange is how runtimes with an older NRI report what has no reply.
+// StateChange receives, from runtimes with an older NRI, all events without a reply.
 func (s *service) StateChange(ctx context.Context, r *api.StateChangeEvent) (*api.Empty, error) {
 	kinds := map[api.Event]Kind{
 		api.Event_RUN_POD_SANDBOX: RunPod, api.Event_STOP_POD_SANDBOX: StopPod, api.Event_REMOVE_POD_SANDBOX: RemovePod,

@@ -17,61 +17,53 @@ const (
 	DefaultSocket = "/var/run/nri/nri.sock"
 	// DefaultLimit is how long the handler may take.
 	DefaultLimit = 500 * time.Millisecond
-	// DefaultIndex makes Berth one of the last plugins to be asked, so that it
-	// sees what the others set.
+	// DefaultIndex makes Berth one of the last plugins to be asked, so that it sees what other plugins set.
 	DefaultIndex = "90"
 
-	// maxWaiting events may wait for the handler.
+	// maxWaiting is how many events may wait for the handler.
 	maxWaiting = 1024
 )
 
-// Groups finds the group of a container; *cgroup.Host does.
+// Groups finds the group of a container; *cgroup.Host implements it.
 type Groups interface {
 	RuntimeGroup(cgroupsPath string, pid int) (string, error)
 }
 
-// Observer takes one measurement after the other; a prometheus.Histogram does. It is
-// safe for concurrent use.
+// Observer receives measurements; a prometheus.Histogram implements it. It is safe for concurrent use.
 type Observer interface {
 	Observe(value float64)
 }
 
-// Options say what a Plugin is made of. Handler, Groups and Log are needed.
+// Options configure a Plugin. Handler, Groups and Log are required.
 type Options struct {
-	// Socket is the runtime's; "" is DefaultSocket.
+	// Socket is the runtime's socket; "" is DefaultSocket.
 	Socket string
-	// Name and Index are what the Plugin registers as: "berth" and
-	// DefaultIndex when empty. Index is two digits; plugins are asked in its
-	// order.
+	// Name and Index are the names for the registration: "berth" and DefaultIndex if empty. Index is two digits; the
+	// runtime asks plugins in its order.
 	Name, Index string
 	Handler     Handler
 	Groups      Groups
 	Log         *slog.Logger
-	// MustAnswer says of a Create, Start or Update that it must not be carried out
-	// without the handler's reply: when that is late, the runtime gets an
-	// error. It is called concurrently with the handler and has to return at
-	// once. Nil is never.
+	// MustAnswer reports whether a Create, Start or Update must not be carried out without the handler's reply: if the
+	// reply is late, the runtime gets an error. It is called concurrently with the handler and must return at once. Nil
+	// means never.
 	MustAnswer func(Event) bool
-	// Changed is called when Status.State changes, one call at a time; it must
-	// not wait for the Plugin. It may be nil.
+	// Changed is called when Status.State changes, one call at a time; it must not wait for the Plugin. It may be nil.
 	Changed func(Status)
-	// Waits takes, in seconds, how long the runtime waited for each reply: from an
-	// event's arrival to its reply, time spent behind other events included. It is
-	// called concurrently and on the way of the reply. It may be nil.
+	// Waits receives how many seconds the runtime waited for each reply: from an event's arrival to its reply,
+	// including the time behind other events. It is called concurrently, before the reply is sent. It may be nil.
 	Waits Observer
-	// Limit is how long the handler may take; 0 is DefaultLimit, or half of what
-	// the runtime waits if that is less.
+	// Limit is how long the handler may take; 0 is DefaultLimit, or half of the runtime's timeout if that is less.
 	Limit time.Duration
 }
 
-// Plugin is one plugin of the node's container runtime. Its methods are safe
-// for concurrent use.
+// Plugin is a plugin of the node's container runtime. Its methods are safe for concurrent use.
 type Plugin struct {
 	opts  Options
 	calls chan *call
 	limit atomic.Int64 // of the handler, in nanoseconds
 
-	reporting sync.Mutex // held while Changed is called, taken before mu
+	reporting sync.Mutex // held while Changed is called, locked before mu
 	mu        sync.Mutex
 	status    Status
 }
@@ -98,7 +90,7 @@ func New(o Options) (*Plugin, error) {
 // within returns how long the handler may take.
 func (p *Plugin) within() time.Duration { return time.Duration(p.limit.Load()) }
 
-// heed takes the time that the runtime waits into account, 0 for not known.
+// heed sets the limit from the runtime's timeout, 0 for unknown.
 func (p *Plugin) heed(waits time.Duration) {
 	if p.opts.Limit != 0 {
 		return
@@ -117,8 +109,8 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Run connects, answers, and connects again, until ctx ends. It returns nil
-// then, and never before. It may be called once.
+// Run connects, answers, and connects again, until ctx ends. It returns only then, and returns nil. It may be called
+// once.
 func (p *Plugin) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.answer(ctx) })

@@ -8,56 +8,49 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Handler answers events. Handle is called by one goroutine, one event at a
-// time, in the order in which they came. It should answer within
-// milliseconds, from memory: the runtime waits, and with it all pods of the
-// node. ctx ends when no call waits for the reply any more; events whose reply
-// no call wants any more have a ctx of their own with the same limit. An error
-// for Create, Start or Update makes the runtime refuse it, with the error's text.
+// Handler answers events. One goroutine calls Handle, with one event at a time, in the order of arrival. Handle should
+// answer within milliseconds, from memory: the runtime and all pods of the node wait. ctx ends when no call waits for
+// the reply any more. Events whose call has already ended get a new ctx with the same limit. An error for Create, Start
+// or Update makes the runtime refuse it, with the error's text.
 type Handler interface {
 	Handle(ctx context.Context, e Event) (Reply, error)
 }
 
-// Reply is what the runtime shall do. The zero Reply is nothing.
+// Reply tells the runtime what to change. The zero Reply changes nothing.
 type Reply struct {
-	// Adjust changes the container of a Create, before it is made.
+	// Adjust changes the container of a Create, before its creation.
 	Adjust Settings
-	// Updates change containers that exist already, at once: with Create before
-	// the new container is made. A container that is gone is ignored, and that
-	// an update failed is not reported.
+	// Updates change existing containers at once: for Create before the new container is created. A container that is
+	// gone is ignored, and a failed update is not reported.
 	//
-	// An update writes to a container's group all that the runtime has on
-	// record of it, not only what is named here, and what was named once is on
-	// record: a quota that was raised without the runtime goes back to its
-	// limit, and CPUs that were set here once come back with every later
-	// update, also one that the kubelet asks for, whatever was written to the
-	// group meanwhile. So an Update for such a container has to be answered
-	// with the CPUs that hold now.
+	// The runtime records each setting that was named once. An update writes its whole record to a container's group,
+	// not only the settings named here. A quota that was raised without the runtime returns to its limit. CPUs that
+	// were set here once come back with every later update, including the kubelet's, over anything written to the group
+	// since. So an Update for such a container must be answered with the present CPUs.
 	Updates []Change
 }
 
-// isZero says whether nothing is to be done.
+// isZero reports whether r changes nothing.
 func (r Reply) isZero() bool { return r.Adjust.isZero() && len(r.Updates) == 0 }
 
-// Settings is what to set; what has the zero value is left as it is.
+// Settings are the settings to change; a zero value leaves a setting unchanged.
 type Settings struct {
-	// CPUs and Mems are the CPUs and memory nodes to run on. Empty sets cannot
-	// be set.
+	// CPUs and Mems are the CPUs and memory nodes to run on. They cannot be set to an empty set.
 	CPUs, Mems cpuset.Set
-	// NoQuota takes the CFS quota away.
+	// NoQuota removes the CFS quota.
 	NoQuota bool
 }
 
-// Change sets something in a container that exists.
+// Change changes settings of an existing container.
 type Change struct {
 	ContainerID string
 	Settings
 }
 
-// isZero says whether there is nothing to set.
+// isZero reports whether there is nothing to set.
 func (s Settings) isZero() bool { return s == Settings{} }
 
-// resources returns s in the terms of NRI, nil for nothing.
+// resources returns s in the types of NRI, nil for nothing.
 func (s Settings) resources() *api.LinuxResources {
 	if s.isZero() {
 		return nil
@@ -75,7 +68,7 @@ func (s Settings) resources() *api.LinuxResources {
 	return &api.LinuxResources{Cpu: cpu}
 }
 
-// adjustment returns the change of a container to be made, nil for none.
+// adjustment returns the change of a new container, nil for none.
 func (r Reply) adjustment() *api.ContainerAdjustment {
 	resources := r.Adjust.resources()
 	if resources == nil {
@@ -84,8 +77,7 @@ func (r Reply) adjustment() *api.ContainerAdjustment {
 	return &api.ContainerAdjustment{Linux: &api.LinuxContainerAdjustment{Resources: resources}}
 }
 
-// updates returns the changes of other containers. A failure of one must not
-// keep the runtime from doing the others.
+// updates returns the changes of other containers. If one fails, the runtime must still make the others.
 func (r Reply) updates() []*api.ContainerUpdate {
 	var list []*api.ContainerUpdate
 	for _, change := range r.Updates {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// service is what the runtime calls during one connection.
+// service contains the methods that the runtime calls during one connection.
 type service struct {
 	plugin *Plugin
 	alive  context.Context // of the connection
@@ -28,9 +28,8 @@ func newService(p *Plugin, alive context.Context, end context.CancelCauseFunc) *
 	return &service{plugin: p, alive: alive, end: end}
 }
 
-// ask has the handler answer, and makes of an error what the runtime takes for
-// a refusal. An error that looks like a timeout or a lost connection would
-// have it drop the plugin and go on.
+// ask passes an event to the handler, and converts its error to an error that the runtime treats as a refusal. After an
+// error that looks like a timeout or a lost connection, the runtime would drop the plugin and continue.
 func (s *service) ask(ctx context.Context, e Event) (Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,7 +48,7 @@ func (s *service) ask(ctx context.Context, e Event) (Reply, error) {
 	return Reply{}, status.Error(codes.FailedPrecondition, s.plugin.opts.Name+": "+err.Error()) //nolint:wrapcheck // made here
 }
 
-// notify hands on an event to which there is no reply.
+// notify passes on an event that has no reply.
 func (s *service) notify(ctx context.Context, kind Kind, pod *api.PodSandbox, container *api.Container) error {
 	_, err := s.ask(ctx, s.event(kind, pod, container))
 	return err
@@ -63,7 +62,7 @@ func (s *service) event(kind Kind, pod *api.PodSandbox, container *api.Container
 	return e
 }
 
-// Configure receives what the runtime is, and says which events to send.
+// Configure receives the runtime's name and version, and returns the events to send.
 func (s *service) Configure(_ context.Context, r *api.ConfigureRequest) (*api.ConfigureResponse, error) {
 	speaks := r.GetNRIVersion()
 	if speaks == "" || speaks == api.UnknownVersion || speaks == api.DevelVersion {
@@ -91,8 +90,8 @@ func (s *service) Configure(_ context.Context, r *api.ConfigureRequest) (*api.Co
 	return &api.ConfigureResponse{Events: int32(events)}, nil
 }
 
-// knowsOwners says whether a version of NRI, like v0.12.1, can be asked to
-// show the owners of what plugins set. An older one refuses a plugin that asks.
+// knowsOwners reports whether a version of NRI, like v0.12.1, can show the owners of the plugins' settings. An older
+// version refuses a plugin that requests them.
 func knowsOwners(speaks string) bool {
 	parts := strings.SplitN(strings.TrimPrefix(speaks, "v"), ".", 3)
 	if len(parts) < 2 {
@@ -103,8 +102,7 @@ func knowsOwners(speaks string) bool {
 	return errMajor == nil && errMinor == nil && (major > 0 || minor >= 10)
 }
 
-// Synchronize receives all pods and containers, in several parts when they are
-// too many for one message.
+// Synchronize receives all pods and containers, in several parts if they do not fit in one message.
 func (s *service) Synchronize(ctx context.Context, r *api.SynchronizeRequest) (*api.SynchronizeResponse, error) {
 	s.mu.Lock()
 	for _, pod := range r.GetPods() {
@@ -131,7 +129,7 @@ func (s *service) Synchronize(ctx context.Context, r *api.SynchronizeRequest) (*
 // Shutdown reports that the runtime ends; the connection ends with it.
 func (s *service) Shutdown(context.Context, *api.Empty) (*api.Empty, error) { return &api.Empty{}, nil }
 
-// CreateContainer is asked what to change in a container to be made.
+// CreateContainer returns what to change in a new container.
 func (s *service) CreateContainer(ctx context.Context, r *api.CreateContainerRequest) (*api.CreateContainerResponse, error) {
 	reply, err := s.ask(ctx, s.event(Create, r.GetPod(), r.GetContainer()))
 	if err != nil {
@@ -140,7 +138,7 @@ func (s *service) CreateContainer(ctx context.Context, r *api.CreateContainerReq
 	return &api.CreateContainerResponse{Adjust: reply.adjustment(), Update: reply.updates()}, nil
 }
 
-// UpdateContainer is asked what to change in an update.
+// UpdateContainer returns what to change in an update.
 func (s *service) UpdateContainer(ctx context.Context, r *api.UpdateContainerRequest) (*api.UpdateContainerResponse, error) {
 	e := s.event(Update, r.GetPod(), r.GetContainer())
 	e.Requested = s.plugin.resources(r.GetLinuxResources())
@@ -151,7 +149,7 @@ func (s *service) UpdateContainer(ctx context.Context, r *api.UpdateContainerReq
 	return &api.UpdateContainerResponse{Update: reply.updates()}, nil
 }
 
-// StopContainer reports that a container ends, and asks what others may have.
+// StopContainer reports that a container ends, and returns changes of other containers.
 func (s *service) StopContainer(ctx context.Context, r *api.StopContainerRequest) (*api.StopContainerResponse, error) {
 	reply, err := s.ask(ctx, s.event(Stop, r.GetPod(), r.GetContainer()))
 	if err != nil {

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// firstWait and lastWait bound the time between two connections. Containers
-	// that start meanwhile start without Berth, so lastWait is short.
+	// firstWait and lastWait bound the time between two connections. Containers that start in between start without
+	// Berth, so lastWait is short.
 	firstWait = 50 * time.Millisecond
 	lastWait  = 2 * time.Second
-	// settled is how long a connection has to last for the waits to begin anew.
+	// settled is how long a connection must last before the waits start from firstWait again.
 	settled = 10 * time.Second
 
-	// registerWithin bounds the registration. A runtime takes up its plugins
-	// one by one, and may wait for containers to stop before it is done with one.
+	// registerWithin bounds the registration. A runtime registers plugins one by one, and may wait for containers to
+	// stop before it finishes with a plugin.
 	registerWithin = time.Minute
 )
 
-// stayConnected connects, and again when a connection ends, until ctx ends.
+// stayConnected connects, and connects again when a connection ends, until ctx ends.
 func (p *Plugin) stayConnected(ctx context.Context) error {
 	wait := firstWait
 	for {
 		start := time.Now()
 		err := p.connect(ctx)
 		if ctx.Err() != nil {
-			err = nil // the end was asked for
+			err = nil // the caller requested the end
 		}
 		p.note(func(s *Status) { s.State, s.Err = Away, err })
 		if time.Since(start) >= settled {
@@ -99,7 +99,7 @@ func (p *Plugin) serve(ctx context.Context, server *ttrpc.Server, listener net.L
 	return ErrClosed
 }
 
-// register names the plugin to the runtime; it configures the plugin then.
+// register sends the plugin's name to the runtime, which then configures the plugin.
 func (p *Plugin) register(ctx context.Context, client *ttrpc.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, registerWithin)
 	defer cancel()

@@ -2,16 +2,16 @@ package nri
 
 import "time"
 
-// Link is how far a Plugin is connected.
+// Link is the state of a Plugin's connection.
 type Link uint8
 
 // The states of the link.
 const (
 	// Away: there is no connection. The Plugin tries again.
 	Away Link = iota
-	// Registering: the runtime took the connection, but has not reported its state.
+	// Registering: the runtime accepted the connection, but has not reported its state.
 	Registering
-	// Connected: the runtime's state was reported and answered, and events come.
+	// Connected: the runtime's state was reported and answered, and events arrive.
 	Connected
 )
 
@@ -20,26 +20,24 @@ func (l Link) String() string {
 	return [...]string{"away", "registering", "connected"}[min(l, Connected)]
 }
 
-// Status is what is known of the connection.
+// Status is the status of the connection.
 type Status struct {
 	State Link
 	// Since is when State began.
 	Since time.Time
-	// Runtime and RuntimeVersion are what the runtime calls itself, such as
-	// containerd and v2.1.4, and NRIVersion the interface's version it has
-	// built in, as in v0.12.1: as it says, or inferred from the runtime's; "" is
-	// not known. They are those of the last connection.
+	// Runtime and RuntimeVersion are the runtime's name and version, for example containerd and v2.1.4. NRIVersion is
+	// the version of its NRI, like v0.12.1, reported or inferred from the runtime's; "" if unknown. All three are from
+	// the last connection.
 	Runtime, RuntimeVersion, NRIVersion string
 	// Connections counts how often State became Connected.
 	Connections int
-	// Late counts requests that got no answer of the handler in time.
+	// Late counts requests that the handler did not answer in time.
 	Late uint64
-	// Err is why the last connection ended or could not be made, nil while
-	// there is one.
+	// Err is why the last connection ended or could not be made, nil while there is a connection.
 	Err error
 }
 
-// Status returns what is known of the connection now.
+// Status returns the present status of the connection.
 func (p *Plugin) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,23 +9,22 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Block is one NUMA node of a machine, or the cores that are in none.
+// Block is one NUMA node of a machine, or the cores without a NUMA node.
 type Block struct {
 	Title string
-	// Sockets names the sockets of its cores, empty where the machine has no more than one.
+	// Sockets names the cores' sockets, empty if the machine has at most one.
 	Sockets string
 	Domains []Domain
 }
 
-// Domain is one L3 domain of a block, or its cores without one.
+// Domain is one L3 domain of a block, or the block's cores without an L3.
 type Domain struct {
 	Title string
 	Cores []topology.Core
 }
 
-// Layout puts the cores of a machine into NUMA nodes in the order of the machine,
-// and into L3 domains in the order of their first core. A node without cores is
-// left out.
+// Layout groups the cores of a machine by NUMA node in the order of the machine, and by L3 domain in the order of the
+// domain's first core. It omits nodes without cores.
 func Layout(t *topology.Topology) []Block {
 	var blocks []Block
 	add := func(title string, node topology.NodeID) {
@@ -65,8 +64,7 @@ func domainTitle(id topology.L3ID) string {
 	return fmt.Sprintf("L3 %d", id)
 }
 
-// socketsOf names the sockets of a block's cores, empty where the machine has no
-// more than one.
+// socketsOf names the sockets of a block's cores, "" if the machine has at most one.
 func socketsOf(t *topology.Topology, domains []Domain) string {
 	if len(t.Sockets) < 2 {
 		return ""
@@ -89,14 +87,14 @@ func socketsOf(t *topology.Topology, domains []Domain) string {
 	}
 }
 
-// coresALine and signsALine bound the width of a text.
+// coresALine and signsALine bound the width of a line of text.
 const (
 	coresALine = 24
 	signsALine = 96
 )
 
-// Text draws a line for each L3 domain, grouped by NUMA node, with a word for
-// each core and a sign for each of its threads. Each line begins with indent.
+// Text draws a line for each L3 domain, grouped by NUMA node. The line has a word for each core and a sign for each
+// thread. Each line begins with indent.
 func (p *Picture) Text(indent string) string {
 	var b strings.Builder
 	for _, block := range Layout(p.Machine) {
@@ -110,7 +108,7 @@ func (p *Picture) Text(indent string) string {
 	return b.String()
 }
 
-// lines draws one domain in lines of bearable length.
+// lines draws one domain, in several lines if it has many cores.
 func (p *Picture) lines(domain Domain) []string {
 	var lines []string
 	title := fmt.Sprintf("%-7s", domain.Title)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Lengths of an SVG, in its own units, of which a browser makes pixels.
+// Lengths of an SVG in its own units, which a browser scales to pixels.
 const (
 	pageWidth = 960
 	margin    = 16
@@ -20,14 +20,14 @@ const (
 	pad       = 8  // inside a box
 	line      = 20 // a line of text
 	boxGap    = 10
-	// longestName is how much of a name a legend shows; the title has all.
+	// longestName is the most characters of a name; the title has the full name.
 	longestName = 110
 )
 
-// colour is what a cell is filled with, and what is written on it.
+// colour is the fill of a cell and the color of the text on it.
 type colour struct{ fill, ink string }
 
-// palette are the colours of holders (Okabe and Ito), each with black or white.
+// palette returns the colors of holders (Okabe and Ito), each with black or white text.
 func palette() []colour {
 	return []colour{
 		{"#e69f00", "#000000"},
@@ -41,13 +41,13 @@ func palette() []colour {
 	}
 }
 
-// HolderColours are the colours of a holder, by its number, and of what is written on it.
+// HolderColours returns a holder's fill and text color, by its number.
 func HolderColours(holder int) (fill, ink string) {
 	c := palette()[holder%len(palette())]
 	return c.fill, c.ink
 }
 
-// colours are those of the kinds on a light and on a dark background.
+// colours returns the colors of the kinds on a light and on a dark background.
 func colours() (light, dark [kinds]colour) {
 	light = [kinds]colour{
 		Plain: {"#f6f8fa", "#424a53"}, Chosen: {"#0072b2", "#ffffff"}, Empty: {"#ffffff", "#424a53"}, Taken: {"#57606a", "#ffffff"},
@@ -66,7 +66,7 @@ const (
 	darkPage, darkInk, darkLine    = "#0d1117", "#e6edf3", "#6e7681"
 )
 
-// svg is a drawing as it grows downwards.
+// svg is a drawing that grows downwards.
 type svg struct {
 	strings.Builder
 	y, width int
@@ -92,7 +92,7 @@ func SVG(title string, pictures []Picture, notes ...string) string {
 `, body.width, height, body.width, height, escape(title), style(), body.width, height, lightPage, body.String())
 }
 
-// style replaces colours where the reader prefers a dark background.
+// style returns a style sheet for readers who prefer a dark background.
 func style() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<style>@media (prefers-color-scheme: dark){.p{fill:%s}.h,.t{fill:%s}.b{stroke:%s}", darkPage, darkInk, darkLine)
@@ -106,7 +106,7 @@ func style() string {
 	return b.String()
 }
 
-// text writes one line that begins at x, with its base line at y.
+// text writes one line that begins at x, with its baseline at y.
 func (s *svg) text(x, y int, class, text string) {
 	weight := ""
 	if class == "h" {
@@ -119,7 +119,7 @@ func (s *svg) text(x, y int, class, text string) {
 	fmt.Fprintf(&s.Builder, `<text class=%q x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", class, x, y, lightInk, weight, escape(text))
 }
 
-// shortened cuts a text that would leave the page.
+// shortened cuts a text that is too long for the page.
 func shortened(text string) (string, bool) {
 	if utf8.RuneCountInString(text) <= longestName {
 		return text, false
@@ -127,7 +127,7 @@ func shortened(text string) (string, bool) {
 	return string([]rune(text)[:longestName-1]) + "…", true
 }
 
-// picture draws one machine and its legend below what is there.
+// picture draws one machine and its legend below the present content.
 func (s *svg) picture(p *Picture) {
 	if p.Name != "" {
 		s.y += line
@@ -141,7 +141,7 @@ func (s *svg) picture(p *Picture) {
 	s.legend(p, seen)
 }
 
-// block draws one NUMA node: its domains side by side, as many as fit.
+// block draws one NUMA node, with as many domains side by side as fit.
 func (s *svg) block(p *Picture, b Block, seen map[Kind]bool) {
 	top := s.y
 	title := b.Title
@@ -168,7 +168,7 @@ func (s *svg) box(x, y, width, height int) {
 	fmt.Fprintf(&s.Builder, `<rect class="b" x="%d" y="%d" width="%d" height="%d" rx="4" fill="none" stroke="%s"/>`+"\n", x, y, width, height, lightLine)
 }
 
-// coreWidth is that of the widest core of a domain.
+// coreWidth returns the width of the widest core of a domain.
 func coreWidth(d Domain) int {
 	threads := 1
 	for _, core := range d.Cores {
@@ -177,12 +177,12 @@ func coreWidth(d Domain) int {
 	return threads*cell + coreGap
 }
 
-// perLine is how many cores of a domain stand side by side.
+// perLine returns how many cores of a domain are drawn side by side.
 func perLine(d Domain) int {
 	return min(len(d.Cores), max(1, (pageWidth-2*margin-4*pad)/coreWidth(d)))
 }
 
-// extent is the size of a domain's box.
+// extent returns the size of a domain's box.
 func extent(d Domain) (width, height int) {
 	lines := (len(d.Cores) + perLine(d) - 1) / perLine(d)
 	return max(perLine(d)*coreWidth(d)+2*pad-coreGap, 60), line + lines*(cell+coreGap) + pad
@@ -245,7 +245,7 @@ func (s *svg) cell(m Mark, label string, x, y int) {
 		m.Kind, x, y, cell, cell, c.fill, lightLine, dash, m.Kind, x+cell/2, y+cell-8, c.ink, size, escape(label))
 }
 
-// legend says what the signs mean that were drawn.
+// legend explains the signs that were drawn.
 func (s *svg) legend(p *Picture, seen map[Kind]bool) {
 	x := margin
 	for k := range kinds {
@@ -273,8 +273,8 @@ func (s *svg) legend(p *Picture, seen map[Kind]bool) {
 	s.y += pad
 }
 
-// escape makes a text safe between tags and in an attribute. What XML cannot
-// hold becomes a replacement character.
+// escape makes a text safe between tags and in an attribute. Characters that XML does not allow become the replacement
+// character.
 func escape(text string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || unicode.IsControl(r) || r == 0xFFFE || r == 0xFFFF {

@@ -7,11 +7,10 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Create says that the runtime is about to create a container, and returns what
-// has to be done first. Until Observe reports the container, it counts as one that
-// has what was answered. A pod that requires CPUs which it cannot have, or that has to
-// wait for those of a pod that leaves, is ErrRefused, one that was never put
-// ErrUnknownPod.
+// Create is called when the runtime is about to create a container, and returns what has to be done first. Until
+// Observe reports the container, the Node assumes that it has the CPUs of the answer. The error is ErrRefused for a pod
+// that requires CPUs which it cannot have, or must wait for the CPUs of a pod that leaves. It is ErrUnknownPod for a
+// pod that was never put.
 func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	p := n.pods[podUID]
 	if p == nil || !p.known {
@@ -37,10 +36,9 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	return a, nil
 }
 
-// Resize says that the limits of the pod, as last put, count from now on: the
-// runtime is about to set them. The pod keeps the CPUs it has as far as
-// that is possible; where there is no room for more it keeps what it has, and an event
-// says so. A pod that was never put is ErrUnknownPod.
+// Resize makes the limits of the pod, as last put, take effect: the runtime is about to set them. The pod keeps its
+// CPUs as far as possible; where there is no room for more it keeps what it has, and an event says so. The error is
+// ErrUnknownPod for a pod that was never put.
 func (n *Node) Resize(podUID string) (Answer, error) {
 	p := n.pods[podUID]
 	if p == nil || !p.known {
@@ -68,14 +66,14 @@ func (n *Node) settleToAnswer() {
 	n.answering = false
 }
 
-// answered notes that a container has what it was answered, until Observe reports it.
+// answered assumes that a container has the CPUs of its answer, until Observe reports it.
 func (c *container) answered(d Desired) {
 	c.CPUs, c.Pinned, c.verified = d.CPUs, c.Pinned && d.Pinned, false
 }
 
-// narrow returns what is desired for all containers, except some, that have, or may
-// have, CPUs they should not. The runtime writes them in this order: whoever leaves a CPU comes
-// before whoever takes it.
+// narrow returns the desired state of all containers, except those that but selects, that have or may have CPUs they
+// should not have. The runtime writes them in this order: a container that leaves a CPU comes before a container that
+// gets it.
 func (n *Node) narrow(but func(*container) bool) []Desired {
 	var desired []Desired
 	var come []arrival
@@ -98,14 +96,14 @@ func (n *Node) narrow(but func(*container) bool) []Desired {
 	return append(desired, inTurn(come)...)
 }
 
-// arrival is a container that takes CPUs in an answer, and what it has before.
+// arrival is a container that gets CPUs in an answer, and its CPUs before.
 type arrival struct {
 	Desired
 	has cpuset.Set
 }
 
-// inTurn puts containers behind those that are still on the CPUs that they take. Of two that
-// exchange theirs none can wait for the other one.
+// inTurn orders containers after the containers that still have the CPUs that they get. Of two containers that exchange
+// CPUs, neither can wait for the other.
 func inTurn(come []arrival) []Desired {
 	ordered := make([]Desired, 0, len(come))
 	for len(come) > 0 {

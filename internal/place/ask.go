@@ -7,10 +7,10 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Desired returns what every container that is not stopped should have, in the order of
-// pods (scheduled earlier, then lower UID), names and ids. It is empty where no pod is
-// pinned and offline work has no cores of its own, and where Facts.Pinnable is false. The
-// list belongs to the Node and is not to be changed: while nothing changes it is the same one.
+// Desired returns the desired state of every container that is not stopped, in the order of pods (scheduled earlier,
+// then lower UID), names and ids. It is empty if no pod is pinned and offline work has no cores of its own, and if
+// Facts.Pinnable is false. The list belongs to the Node; the caller must not change it. While nothing changes, Desired
+// returns the same list.
 func (n *Node) Desired() []Desired {
 	n.settle()
 	if !n.open || n.idle() || n.listed != nil {
@@ -25,8 +25,8 @@ func (n *Node) Desired() []Desired {
 	return n.listed
 }
 
-// DesiredFor returns what one container should have, as Desired says it, without asking for all others. It is part of
-// an answer to the runtime.
+// DesiredFor returns the desired state of one container, without computing all others. It is part of an answer to the
+// runtime.
 func (n *Node) DesiredFor(id string) (d Desired, found bool) {
 	n.settleToAnswer()
 	if p := n.where[id]; p != nil {
@@ -37,7 +37,7 @@ func (n *Node) DesiredFor(id string) (d Desired, found bool) {
 	return Desired{}, false
 }
 
-// DesiredPods returns what the groups of pods should have, in the same order.
+// DesiredPods returns the desired state of the groups of pods, in the order of Desired.
 func (n *Node) DesiredPods() []DesiredPod {
 	n.settle()
 	if !n.open {
@@ -54,21 +54,19 @@ func (n *Node) DesiredPods() []DesiredPod {
 	return desired
 }
 
-// Pool returns the shared pool: the CPUs of all containers without exclusive CPUs, of both
-// sides of the boundary.
+// Pool returns the shared pool: the CPUs of all containers without exclusive CPUs, offline work included.
 func (n *Node) Pool() cpuset.Set {
 	n.settle()
 	return n.pool.All
 }
 
-// Exclusive returns the CPUs that are not in the shared pool because of pods: their
-// exclusive CPUs, and siblings that stay empty.
+// Exclusive returns the CPUs that pods keep out of the shared pool: their exclusive CPUs, and siblings that stay empty.
 func (n *Node) Exclusive() cpuset.Set {
 	n.settle()
 	return n.pool.Taken
 }
 
-// Events returns what to report since the last call.
+// Events returns what is to report since the last call.
 func (n *Node) Events() []Event {
 	n.settle()
 	events := n.events
@@ -76,7 +74,7 @@ func (n *Node) Events() []Event {
 	return events
 }
 
-// each visits all containers by the order of pods, then name and id.
+// each visits all containers in the order of pods, then names and ids.
 func (g *given) each(visit func(p *pod, c *container)) {
 	for _, p := range g.sorted() {
 		for _, c := range p.containers {
@@ -85,7 +83,7 @@ func (g *given) each(visit func(p *pod, c *container)) {
 	}
 }
 
-// desired returns what a container should have, if anything.
+// desired returns the desired state of a container, if there is one.
 func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	d := Desired{ContainerID: c.ID, PodUID: p.uid, Container: c.Name}
 	if !o.open || o.untouched(p) || !c.live() {
@@ -108,7 +106,7 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	return d, true
 }
 
-// granted says what a container should have of what its pod was granted, if anything.
+// granted fills in d from the pod's grant, or returns false if the grant has nothing for the container.
 func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
 	if one, found := p.grant.Parts[c.Name]; found && !c.Sandbox {
 		d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.CPUs, o.facts.memsOf(one), true, true, p.key()
@@ -133,8 +131,7 @@ func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
 	return false
 }
 
-// refused says why a container lacks the exclusive CPUs that its pod asks for, and the same
-// in one word.
+// refused returns why a container lacks the exclusive CPUs that its pod asks for, as text and as one word.
 func (p *pod) refused(c *container) (why, word string) {
 	switch kind := p.kind(c); {
 	case c.Sandbox || kind != app && kind != sidecar:
@@ -145,7 +142,7 @@ func (p *pod) refused(c *container) (why, word string) {
 	return p.denied, p.word
 }
 
-// sharedWhy says why a container has the CPUs of the shared pool.
+// sharedWhy returns the reason why a container has the CPUs of the shared pool.
 func (o *outcome) sharedWhy() string {
 	switch {
 	case o.idle():

@@ -8,8 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Borrowers returns the containers that may borrow, in the order of pods and names: those that
-// run, of pods that are known.
+// Borrowers returns the containers that may borrow, in the order of pods and names: running containers of known pods.
 func (n *Node) Borrowers() []lending.Borrower {
 	if n.settle(); !n.open {
 		return nil
@@ -23,8 +22,8 @@ func (n *Node) Borrowers() []lending.Borrower {
 	return all
 }
 
-// borrowers returns the containers of a pod that may borrow: one without a name for all, where
-// the pod as a whole has its CPUs.
+// borrowers returns the containers of a pod that may borrow. For a pod that has its CPUs as a whole, one Borrower
+// without a name is for all.
 func (p *pod) borrowers() []lending.Borrower {
 	var all []lending.Borrower
 	for _, c := range p.pin.Pinned {
@@ -43,9 +42,9 @@ func (p *pod) borrowers() []lending.Borrower {
 	return all
 }
 
-// Lend gives borrowers as many CPUs as their loans say, and takes back what the others have.
-// use is how busy each CPU was since the cores were chosen last, by its number. Without it no
-// core is chosen anew, and a borrower only gives back.
+// Lend gives borrowers as many CPUs as their loans say, and takes back the CPUs of all other borrowers. use is how busy
+// each CPU was since the last choice of cores, by CPU number. Without it no new cores are chosen: borrowers only give
+// back.
 func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 	if n.settle(); !n.open {
 		return
@@ -65,7 +64,7 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 	}
 }
 
-// held takes all loans back and returns those of the same borrowers, with what they used on them.
+// held takes all loans back and returns those of the given borrowers, with what they used on them.
 func (n *Node) held(loans []lending.Loan) []lending.Lent {
 	held := make([]lending.Lent, len(loans))
 	for i, l := range loans {
@@ -83,11 +82,11 @@ func (n *Node) held(loans []lending.Loan) []lending.Lent {
 	return held
 }
 
-// borrows says that the pod has reserved CPUs, and may use others besides.
+// borrows reports whether the pod has reserved CPUs and may also use others.
 func (p *pod) borrows() bool { return p.grant != nil && p.grant.Burst }
 
-// running returns the container of a name that runs, nil for none. With a limit of the pod any
-// one that has a part will do.
+// running returns the running container of this name, or nil. With a limit of the pod, any container with a part will
+// do.
 func (p *pod) running(name string) *container {
 	for _, c := range p.containers {
 		_, pinned := p.grant.Parts[c.Name]
@@ -98,7 +97,6 @@ func (p *pod) running(name string) *container {
 	return nil
 }
 
-// reserved returns what is reserved for a borrower.
 func (p *pod) reserved(container string) cpuset.Set {
 	if container != "" {
 		return p.grant.Parts[container].CPUs
@@ -110,7 +108,7 @@ func (p *pod) reserved(container string) cpuset.Set {
 	return all
 }
 
-// lent is what a container of the pod has besides its own.
+// lent returns what a container of the pod borrows.
 func (p *pod) lent(container string) lending.Lent {
 	if !p.borrows() {
 		return lending.Lent{}
@@ -121,14 +119,14 @@ func (p *pod) lent(container string) lending.Lent {
 	return p.loans[container]
 }
 
-// unreserved returns the cores of the pod's domain that are in the shared pool as a whole, in
-// the order of the topology. Efficiency cores are not what the pod was given cores of.
+// unreserved returns the cores of the pod's domain that are wholly in the shared pool, in the order of the topology. It
+// excludes efficiency cores, which the pod is never given.
 func (o *outcome) unreserved(p *pod) []cpuset.Set {
 	t := o.facts.Machine.Topology()
 	_, domain := lending.Domain(t, p.reserved(""))
 	for _, c := range p.containers {
 		if _, pinned := p.grant.Parts[c.Name]; pinned && c.live() && !c.Bound.IsEmpty() {
-			domain = domain.Intersect(c.Bound) // the group above may have no others
+			domain = domain.Intersect(c.Bound) // the group above may have no other CPUs
 		}
 	}
 	var cores []cpuset.Set
@@ -141,8 +139,8 @@ func (o *outcome) unreserved(p *pod) []cpuset.Set {
 	return cores
 }
 
-// yield takes back what borrowers have of cores that are not unreserved as a whole any more. It
-// comes with every decision, so that the answer which reserves a core has its borrowers leave it.
+// yield takes back what borrowers have of cores that are no longer unreserved as a whole. It runs in every decision, so
+// that the answer which reserves a core makes its borrowers leave.
 func (n *Node) yield() {
 	for _, p := range n.pods {
 		if p.loans == nil {
@@ -164,8 +162,8 @@ func (n *Node) yield() {
 	}
 }
 
-// gives notes that a borrower may be on CPUs that it is to leave, until it is answered or seen:
-// where systemd is asked for a list, that comes later.
+// gives records that a borrower may still be on CPUs that it must leave, until it is answered or seen: with systemd,
+// the change comes later.
 func (p *pod) gives(container string, cpus cpuset.Set) {
 	if !p.borrows() {
 		return
@@ -177,9 +175,9 @@ func (p *pod) gives(container string, cpus cpuset.Set) {
 	}
 }
 
-// ownOf returns what of the CPUs that a container was seen on is reserved for it by a grant of
-// its pod: that part, where it is on no others than those and what it borrows. One that Berth gave
-// CPUs before may have borrowed any.
+// ownOf returns the reserved part of the CPUs that a container was seen on. It is the part of grant g, if the container
+// has all of it and no others than borrowed CPUs; else it is cpus. A container that Berth gave CPUs before may have
+// borrowed any.
 func (p *pod) ownOf(g *grant.Grant, m *container, cpus cpuset.Set) cpuset.Set {
 	part := g.Parts[m.Name].CPUs
 	if g.Burst && !part.IsEmpty() && part.IsSubsetOf(cpus) &&
@@ -189,9 +187,9 @@ func (p *pod) ownOf(g *grant.Grant, m *container, cpus cpuset.Set) cpuset.Set {
 	return cpus
 }
 
-// foundReserved returns what is reserved for a container of a pod that borrows, of which only the
-// CPUs are known that Berth gave it: what its placement names, and without one as many as its
-// limit of those that no other container has. All others have what it borrowed, too.
+// foundReserved returns the reserved CPUs of a container of a pod that borrows, when only all its CPUs from Berth are
+// known. They are the CPUs of its placement. Without one, they are CPUs that no other container has, up to its limit:
+// other containers also have the borrowed CPUs.
 func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.Set {
 	if !written.IsEmpty() && written.IsSubsetOf(m.CPUs) {
 		return written
@@ -199,7 +197,7 @@ func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.
 	alone := m.CPUs.Intersect(s.pinnable())
 	for _, other := range s.pods {
 		for _, c := range other.containers {
-			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // one that follows another
+			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // a container that follows another
 			if c != m && c.live() && !c.Sandbox && !mate {
 				alone = alone.Difference(c.CPUs)
 			}
@@ -214,7 +212,6 @@ func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.
 	return lending.WholeFirst(s.machine.Topology(), alone, want)
 }
 
-// burstWhy is the sentence about the CPUs of a borrower.
 func (p *pod) burstWhy(container string) string {
 	l := p.lent(container)
 	return l.Text(p.grant.Parts[container].CPUs, p.grant.From.String())

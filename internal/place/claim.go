@@ -11,31 +11,30 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// claim is what a pod has by its own account, before it is compared with other claims.
+// claim is what a pod claims to have, before it is compared with other claims.
 type claim struct {
 	pod *pod
-	// has is what is claimed, with the origin and what comes with it.
+	// has is the claimed grant, with its origin.
 	has grant.Grant
-	// real is what containers run on of their part, by name, realCPUs all of that.
+	// real has the CPUs of their parts that containers run on, by name; realCPUs is their union.
 	real     map[string]cpuset.Set
 	realCPUs cpuset.Set
-	// cause is why the pod does not get all it claimed, "" where it does, and
-	// reason that of the event.
+	// cause is why the pod does not get all it claimed, or ""; reason is the reason of the event.
 	cause, reason string
-	// whole says that this is the grant as it stands, on this machine.
+	// whole says that this is the unchanged grant, on this machine.
 	whole bool
 }
 
-// claims are those of all pods of a node, in the order that decides between them.
+// claims are the claims of all pods of a node, in the order that decides between them.
 type claims struct {
 	machine *alloc.Machine
 	pods    []*pod
 	all     []*claim
-	// memory holds the claims.
+	// memory is the storage of the claims.
 	memory []claim
 }
 
-// lose takes parts off the claim: the pod is to be placed anew.
+// lose removes parts from the claim: the pod must be placed again.
 func (c *claim) lose(reason, cause string, names ...string) {
 	if c.cause == "" {
 		c.reason, c.cause = reason, cause
@@ -50,12 +49,11 @@ func (c *claim) lose(reason, cause string, names ...string) {
 	c.sum()
 }
 
-// loseAll leaves nothing of the claim.
 func (c *claim) loseAll(reason, cause string) {
 	c.lose(reason, cause, sortedNames(c.has.Parts)...)
 }
 
-// runs notes that a container runs on CPUs of its part.
+// runs records that a container runs on CPUs of its part.
 func (c *claim) runs(name string, cpus cpuset.Set) {
 	if cpus.IsEmpty() {
 		return
@@ -73,8 +71,7 @@ func (c *claim) sum() {
 	}
 }
 
-// read takes down what a pod has by its own account: what it was granted, else what its
-// containers run on, else what its placement says.
+// read computes the claim of a pod: its grant, else the CPUs that its containers run on, else its placement.
 func (s *claims) read(c *claim) {
 	p := c.pod
 	switch {
@@ -93,13 +90,12 @@ func (s *claims) read(c *claim) {
 	}
 	s.findReal(c)
 	if x := p.spec.Excluded; x.Why != "" && !x.KeepsOwn && len(c.real) == 0 {
-		c.has.Parts, c.whole = nil, false // it was found out after it had some
+		c.has.Parts, c.whole = nil, false // the exclusion was found after the grant
 	}
 }
 
-// remember takes the NUMA nodes from the placement for parts that were taken over
-// from what runs before the pod was known: a container that is started again
-// would go without.
+// remember adds the NUMA nodes of the placement to parts that were found running before the pod was known. Without it,
+// a container that starts again would have none.
 func (s *claims) remember(c *claim) {
 	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if text == "" || !c.pod.asks() || !c.has.Bare() {
@@ -119,9 +115,9 @@ func (s *claims) remember(c *claim) {
 	c.has.Parts = parts
 }
 
-// memsBeside returns the NUMA nodes that a placement names for CPUs, none where those of
-// the CPUs are not all among them: a user who may edit the pod may write anything there,
-// and a container that runs on the CPUs keeps them, but must not lose the memory next to them.
+// memsBeside returns the NUMA nodes that a placement names for CPUs, or none if it omits a node of these CPUs. A user
+// who may edit the pod may write anything there: a container that runs on the CPUs keeps them, but must not lose the
+// memory next to them.
 func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 	m := s.machine
 	if !grant.NodesOf(m, cpus).IsSubsetOf(mems) {
@@ -130,9 +126,9 @@ func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
 	return mems.Intersect(grant.MemoryNodes(m))
 }
 
-// findReal notes which parts containers run on. An init container that runs on
-// CPUs of the app containers, all or some, holds those for them. One in the pool, as those of a pod
-// that was refused are, holds nothing: the pool may have the CPUs that its placement names.
+// findReal records which parts containers run on. An init container that runs on CPUs of the app containers, all or
+// some, holds these CPUs for them. A container in the pool, as in a pod that was refused, holds nothing: the pool may
+// have the CPUs of its placement.
 func (s *claims) findReal(c *claim) {
 	if len(c.has.Parts) == 0 {
 		return
@@ -148,7 +144,7 @@ func (s *claims) findReal(c *claim) {
 			}
 		} else if c.pod.kind(m) == initial && !cpus.IsEmpty() && cpus.IsSubsetOf(c.pod.apps(c.has.Parts).CPUs.Union(c.has.Beside)) {
 			if cpus.Intersects(c.has.Beside) {
-				cpus = c.pod.apps(c.has.Parts).CPUs // it goes with them
+				cpus = c.pod.apps(c.has.Parts).CPUs // it moves with the app containers
 			}
 			c.pod.eachApp(c.has.Parts, func(name string, one grant.Part) { c.runs(name, one.CPUs.Intersect(cpus)) })
 		}
@@ -156,14 +152,14 @@ func (s *claims) findReal(c *claim) {
 	c.sum()
 }
 
-// runsOn says whether a container has its part: all of it or less, now, or before
-// it was last changed, or is on what its pod leaves in a move.
+// runsOn reports whether a container has its part: it runs on all or some of the part, had the part before its last
+// change, or is on CPUs that its pod leaves in a move.
 func (c *container) runsOn(cpus, part, left cpuset.Set) bool {
 	c.settled = c.settled || c.verified && cpus == part
 	return c.settled || !cpus.IsEmpty() && cpus.IsSubsetOf(part.Union(left))
 }
 
-// cut takes the CPUs off a grant that the machine has no more.
+// cut removes the CPUs from a grant that the machine no longer has.
 func (s *claims) cut(c *claim) {
 	left, lost := make(map[string]grant.Part, len(c.has.Parts)), cpuset.Set{}
 	known := grant.MemoryNodes(s.machine)
@@ -181,7 +177,7 @@ func (s *claims) cut(c *claim) {
 	}
 }
 
-// adopt reads what a pod has that nothing was decided about yet.
+// adopt reads the claim of a pod about which nothing is decided yet.
 func (s *claims) adopt(c *claim) {
 	p := c.pod
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
@@ -216,7 +212,7 @@ func (s *claims) adopt(c *claim) {
 	}
 }
 
-// shared returns parts of containers that share one set: what those have together that run.
+// shared returns the parts of containers that share one set: all CPUs of the running containers.
 func shared(parts, runs map[string]grant.Part) map[string]grant.Part {
 	var sum grant.Total
 	for _, run := range runs {
@@ -229,10 +225,9 @@ func shared(parts, runs map[string]grant.Part) map[string]grant.Part {
 	return all
 }
 
-// running returns what containers of the pod have by the kernel's account: CPUs
-// that Berth gave them, and where the pod asks also those that its placement
-// says they have. One that has ended asks no more, and its placement still says what of
-// the CPUs that Berth gave it is reserved.
+// running returns the parts that containers of the pod have according to the kernel. These are CPUs that Berth gave
+// them, and, if the pod asks, also CPUs that its placement gives them. An ended pod no longer asks, but its placement
+// still says which of the CPUs from Berth are reserved.
 func (s *claims) running(p *pod, text string) map[string]grant.Part {
 	var placed v1alpha1.Placement
 	if p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && text != "" {
@@ -252,8 +247,7 @@ func (s *claims) running(p *pod, text string) map[string]grant.Part {
 	return runs
 }
 
-// found returns what one container of the pod has by the kernel's account, where its placement
-// says written.
+// found returns the part that one container has according to the kernel; written is its part in the placement.
 func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bool) {
 	one := grant.Part{CPUs: m.CPUs.Intersect(s.pinnable())}
 	if one.CPUs.IsEmpty() || m.pooled || !p.mayHold(m) {
@@ -275,21 +269,21 @@ func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bo
 	return one, given
 }
 
-// holdsGiven says whether a container runs on exclusive CPUs that Berth gave it. It does not on
-// others, which another program set since, nor where all that it was given went offline: the kernel
-// then has it run on those of the group above (guarantee_online_cpus in kernel/cgroup/cpuset.c).
+// holdsGiven reports whether a container runs on exclusive CPUs that Berth gave it. It is false if another program has
+// set other CPUs since. It is also false if all given CPUs went offline: then the kernel uses the CPUs of the group
+// above (guarantee_online_cpus in kernel/cgroup/cpuset.c).
 func (c *container) holdsGiven(online cpuset.Set) bool {
 	return c.Pinned && c.CPUs.IsSubsetOf(c.Given) && c.Given.Intersects(online)
 }
 
-// mayHold says whether a container may have exclusive CPUs, as far as its pod is
-// known: one of a pod that is over may have had them as any kind.
+// mayHold reports whether a container may have exclusive CPUs, as far as its pod is known: in a pod that is over, a
+// container of any kind may have had them.
 func (p *pod) mayHold(m *container) bool {
 	return m.live() && !m.Sandbox && (!p.known || p.spec.Ended || p.kind(m) <= sidecar)
 }
 
-// guessed returns what a container was granted while its pod was provisional, if
-// it runs on that and should have exclusive CPUs.
+// guessed returns what a container was granted while its pod was provisional, if it runs on these CPUs and should have
+// exclusive CPUs.
 func (p *pod) guessed(m *container) (grant.Part, bool) {
 	if p.guess == nil || p.kind(m) > sidecar {
 		return grant.Part{}, false
@@ -299,5 +293,4 @@ func (p *pod) guessed(m *container) (grant.Part, bool) {
 	return one, found && m.CPUs.IsSubsetOf(one.CPUs) && (p.spec.Ended || p.asks() && wanted)
 }
 
-// pinnable returns the CPUs that may be given to pods.
 func (s *claims) pinnable() cpuset.Set { return s.machine.Pinnable() }

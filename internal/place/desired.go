@@ -8,42 +8,40 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Desired says what one container should have. A container without one gets back what it
-// had before Berth.
+// Desired is the desired state of one container. A container without a Desired gets back what it had before Berth.
 type Desired struct {
 	ContainerID, PodUID, Container string
-	// Group is the group of the container. A Node knows no groups: whoever puts containers
-	// adds it, and with it Made and Limit.
+	// Group is the group of the container. A Node knows no groups: the caller that puts containers adds Group, Made and
+	// Limit.
 	Group string
-	// Made says that the runtime has CPUs on record for it that Berth answered: the group
-	// was made with them.
+	// Made says that the runtime has CPUs on record that Berth answered: the group was created with them.
 	Made bool
-	// Limit is what the pod's specification limits it to, 0 for nothing or where that is
-	// not known. It only matters without a quota.
+	// Limit is the limit of the pod's specification, 0 if there is none or it is not known. It only matters without a
+	// quota.
 	Limit unit.CPUs
 	// CPUs is never empty.
 	CPUs cpuset.Set
-	// Borrowed are those of CPUs that are not exclusive: others use them, too.
+	// Borrowed are the CPUs that are not exclusive: other containers use them, too.
 	Borrowed cpuset.Set
-	// Mems holds NUMA nodes; empty to leave them as they are.
+	// Mems are NUMA nodes; empty leaves them as they are.
 	Mems cpuset.Set
-	// Pinned says that the CPUs are exclusive to the pod, but for what is borrowed.
+	// Pinned says that the CPUs are exclusive to the pod, except Borrowed.
 	Pinned bool
 	// Offline says that the CPUs are those of offline work.
 	Offline bool
-	// Bound says that it is offline and that others, such as an administrator, bound it to
-	// CPUs outside those that offline work has: there it stays.
+	// Bound says that the container is offline and that an administrator, for example, bound it to CPUs outside those
+	// of offline work: it stays there.
 	Bound bool
 	// NoQuota says that the container runs without CFS quota.
 	NoQuota bool
-	// Serves is the key of the pod for which Berth sets it: its own if Pinned or Offline,
-	// else the pod for which others shrink to the shared pool.
+	// Serves is the key of the pod for which Berth sets the values: its own pod if Pinned or Offline, else the pod for
+	// which others shrink to the shared pool.
 	Serves string
 	// Why is one sentence for status and explain.
 	Why string
 }
 
-// Settings returns what the group should have: its CPUs, its memory nodes, and no quota.
+// Settings returns the desired settings of the group: its CPUs, its memory nodes, and no quota.
 func (d Desired) Settings() []plan.Desired {
 	owner := plan.OwnerPool
 	switch {
@@ -71,7 +69,7 @@ func (d Desired) Settings() []plan.Desired {
 	return all
 }
 
-// unlimited has a group run without a CFS quota.
+// unlimited returns the setting of no CFS quota for a group.
 func unlimited(group, workload, why string, w plan.Writers) plan.Desired {
 	return plan.Desired{Writers: w, Setting: plan.Setting{
 		Target: cgroupfile.Target(group, cgroup.KnobMax), Value: plan.Value(cgroup.NoQuota),
@@ -79,13 +77,12 @@ func unlimited(group, workload, why string, w plan.Writers) plan.Desired {
 	}}
 }
 
-// DesiredPod says what the group of a pod should have.
+// DesiredPod is the desired state of the group of a pod.
 type DesiredPod struct {
 	PodUID string
-	// Group is the group of the pod, added as that of a container is.
+	// Group is the group of the pod; the caller adds it.
 	Group string
-	// NoQuota says that the pod's own group runs without CFS quota, because a
-	// container in it does.
+	// NoQuota says that the pod's own group runs without CFS quota, because a container in it does.
 	NoQuota bool
 	// Serves is the key of the pod.
 	Serves string
@@ -93,7 +90,7 @@ type DesiredPod struct {
 	Why string
 }
 
-// Settings returns what the group should have. The kubelet alone knows its limit.
+// Settings returns the desired settings of the group. Only the kubelet knows its limit.
 func (d DesiredPod) Settings() []plan.Desired {
 	if !d.NoQuota {
 		return nil
@@ -101,12 +98,12 @@ func (d DesiredPod) Settings() []plan.Desired {
 	return []plan.Desired{unlimited(d.Group, d.Serves, d.Why, plan.Writers{Owned: true, PutsBack: true})}
 }
 
-// Answer is what to set before a container starts, or is resized.
+// Answer is what to set before a container starts or is resized.
 type Answer struct {
-	// Own is what is desired for the container, one or none, or with Resize for the
-	// pod's containers whose CPUs changed.
+	// Own is the desired state of the container, at most one, or with Resize of the pod's containers whose CPUs
+	// changed.
 	Own []Desired
-	// Others is what is desired for all containers of the node that must give up CPUs
-	// first, as far as the Node knows. Those that may only gain are not among them.
+	// Others is the desired state of all containers of the node that must give up CPUs first, as far as the Node knows.
+	// Containers that only gain CPUs are not in it.
 	Others []Desired
 }

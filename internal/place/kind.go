@@ -2,21 +2,19 @@ package place
 
 import "github.com/berth-project/berth/internal/grant"
 
-// kind says what a container is to its pod.
+// kind is the role of a container in its pod.
 type kind uint8
 
 const (
-	// app and sidecar hold what they get for the life of the pod.
+	// app and sidecar have their CPUs for the life of the pod.
 	app kind = iota
 	sidecar
-	// initial is an ordinary init container, which reuses the CPUs of the app
-	// containers.
+	// initial is an ordinary init container, which reuses the CPUs of the app containers.
 	initial
-	// other is the sandbox, an ephemeral container, or one of an unknown pod.
+	// other is the sandbox, an ephemeral container, or a container of an unknown pod.
 	other
 )
 
-// kind finds the container in the pod.
 func (p *pod) kind(m *container) kind {
 	if m.Sandbox {
 		return other
@@ -38,8 +36,8 @@ func (p *pod) kind(m *container) kind {
 	return other
 }
 
-// apps returns what the app containers have together, nothing where none has
-// exclusive CPUs: sidecars may run beside the init containers.
+// apps returns what all app containers have together, or nothing if no app container has exclusive CPUs: sidecars may
+// run beside the init containers.
 func (p *pod) apps(parts map[string]grant.Part) grant.Part {
 	var sum grant.Total
 	p.eachApp(parts, func(_ string, one grant.Part) { sum.Add(one) })

@@ -8,11 +8,10 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// fitMemory returns the grant without the memory nodes that its placement names and that
-// are not known to have room, by the rule of placement.Decide: the writer of the
-// placement may not have known all pods of this node. What was decided here
-// before stays, and so does what a container runs with: its memory is there already.
-// Of a provisional pod nothing is known that could be compared.
+// fitMemory returns the grant without the memory nodes of its placement that are not known to have room, by the rule of
+// placement.Decide: the writer of the placement may not have known all pods of this node. A decision of this Node
+// remains, and so do the memory nodes of a running container, whose memory is there already. A provisional pod remains
+// as it is, since nothing is known about it that could be compared.
 func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *grant.Grant {
 	if c.whole || len(c.real) > 0 || !c.pod.real() || g.From != grant.ByScheduler {
 		return g

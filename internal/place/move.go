@@ -10,17 +10,17 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// asksToMove says whether a move of the pod waits for an answer.
+// asksToMove reports whether a move of the pod waits for an answer.
 func (p *pod) asksToMove() bool { return p.known && p.next.Move.Asked() }
 
-// underWay says whether the pod is being moved: it may still be on CPUs from before, or the
-// move that gave it those it has was not reported as done.
+// underWay reports whether the pod is being moved: it may still be on the old CPUs, or the move to its present CPUs was
+// not reported as done.
 func (p *pod) underWay() bool {
 	return p.grant != nil && (!p.grant.Beside.IsEmpty() || p.asksToMove() && p.grant.Own() == p.next.Move.To || p.torn())
 }
 
-// torn says whether the pod has some CPUs from before its move and some of the new ones: an agent
-// that began it ended in the middle.
+// torn reports whether the pod has some old and some new CPUs of its move: an agent that began the move ended in the
+// middle.
 func (p *pod) torn() bool {
 	if !p.asksToMove() || p.grant == nil || !p.grant.Beside.IsEmpty() || p.spec.Claims || p.pin.StaticBurst {
 		return false
@@ -29,25 +29,25 @@ func (p *pod) torn() bool {
 	return own != m.From && own != m.To && m.Between(own)
 }
 
-// arrive takes the CPUs from before from pods of which every container was seen on the others.
+// arrive takes the old CPUs from pods whose containers were all seen on the new CPUs.
 func (r *reports) arrive(all []*pod) {
 	for _, p := range all {
 		if p.grant != nil && !p.grant.Beside.IsEmpty() && p.hasLeft(p.grant.Beside) {
-			// It may lack CPUs that went offline meanwhile, and what a resize in the move gave it is not written yet.
+			// It may lack CPUs that went offline since then, and CPUs from a resize in the move are not written yet.
 			p.grant, p.before, p.pending = p.grant.Arrived(p.pin), nil, true
 			r.writeBack(p)
 		}
 	}
 }
 
-// resizedInMove says whether the pod has more CPUs, or fewer, than its move gave it, and may be on
-// those from before. Its placement is not written then: with as many CPUs as the move has, who
-// reads it counts those from before as well.
+// resizedInMove reports whether a pod in a move has more or fewer CPUs than its move gave it, and may be on the old
+// ones. Its placement is not written then: a reader of a placement with as many CPUs as the move also counts the old
+// CPUs.
 func (p *pod) resizedInMove() bool {
 	return !p.grant.Beside.IsEmpty() && p.asksToMove() && !p.next.Move.Between(p.grant.Own())
 }
 
-// hasLeft says whether no container of the pod is on these CPUs, as far as it was seen since.
+// hasLeft reports whether no container of the pod is on these CPUs, as far as seen since.
 func (p *pod) hasLeft(cpus cpuset.Set) bool {
 	for _, c := range p.containers {
 		if !c.live() || c.Sandbox || p.kind(c) == other {
@@ -60,9 +60,8 @@ func (p *pod) hasLeft(cpus cpuset.Set) bool {
 	return true
 }
 
-// moveOne answers the moves that are asked for, and begins one where none is under way. o is
-// what all pods hold. An answer to the runtime brings no move along: others may be on the CPUs
-// that they leave in the same answer.
+// moveOne answers the requested moves, and begins one if none is under way. o is what all pods hold. In an answer to
+// the runtime no move begins: other containers may still be on the CPUs that they leave in the same answer.
 func (n *Node) moveOne(all []*pod, o *placement.Occupancy) {
 	if n.answering {
 		n.stale = slices.ContainsFunc(all, (*pod).asksToMove)
@@ -92,7 +91,7 @@ func (n *Node) moveOne(all []*pod, o *placement.Occupancy) {
 	}
 }
 
-// begin moves the pod to CPUs, or says why not.
+// begin moves the pod to CPUs, or returns why not.
 func (n *Node) begin(p *pod, to cpuset.Set, o *placement.Occupancy) string {
 	g, others, why := moved(n, p, to)
 	if why == "" {
@@ -103,7 +102,7 @@ func (n *Node) begin(p *pod, to cpuset.Set, o *placement.Occupancy) string {
 	return why
 }
 
-// mend brings a pod together again: on the new CPUs, else on those from before.
+// mend reunites a torn pod: on the new CPUs, else on the old ones.
 func (n *Node) mend(p *pod, o *placement.Occupancy) {
 	why := n.begin(p, p.next.Move.To, o)
 	if why != "" && n.begin(p, p.next.Move.From, o) != "" {
@@ -111,8 +110,8 @@ func (n *Node) mend(p *pod, o *placement.Occupancy) {
 	}
 }
 
-// canTurn says whether a move that began and was withdrawn can go back: nothing was seen, or
-// answered, to be on the new CPUs.
+// canTurn reports whether a move that began and was withdrawn can go back: no container was seen, or answered, to be on
+// the new CPUs.
 func (p *pod) canTurn() bool {
 	m := p.next.Move
 	if p.before == nil || !m.Withdrawn || p.grant.Own() != m.To || p.before.Own() != m.From || p.before.Machine != p.grant.Machine {
@@ -122,8 +121,8 @@ func (p *pod) canTurn() bool {
 	return !slices.ContainsFunc(p.containers, func(c *container) bool { return c.live() && !c.Sandbox && c.CPUs.Intersects(fresh) })
 }
 
-// turnBack gives the pod what it had before its move. A container may have come to the new CPUs
-// since it was last seen: they are kept until all were seen once more.
+// turnBack gives the pod its CPUs from before the move. A container may have come to the new CPUs since it was last
+// seen: the pod keeps them until all containers were seen again.
 func (r *reports) turnBack(p *pod) {
 	p.grant, p.before = p.before.Leaving(p.grant.Own()), nil
 	for _, c := range p.containers {
@@ -132,8 +131,8 @@ func (r *reports) turnBack(p *pod) {
 	r.writeBack(p)
 }
 
-// finish says that the pod has the CPUs of its move, once it was seen on them and the API
-// server says so too: who reads its placement then counts them without the move.
+// finish reports the move as done, once the pod was seen on its CPUs and the API server shows the placement: readers of
+// the placement then need no move to count the CPUs.
 func (r *reports) finish(p *pod) {
 	placed, problems := v1alpha1.DecodePlacement(p.spec.Annotations[v1alpha1.AnnotationPlacement])
 	if p.grant.Beside.IsEmpty() && len(problems) == 0 && p.grant.Says(&placed) {
@@ -141,8 +140,7 @@ func (r *reports) finish(p *pod) {
 	}
 }
 
-// moved returns what the pod has after its move, and what all others hold, or says why it is
-// not moved.
+// moved returns the grant of the pod after its move and what all others hold, or why the pod is not moved.
 func moved(n *Node, p *pod, to cpuset.Set) (*grant.Grant, placement.Occupancy, string) {
 	m := p.next.Move
 	if why := p.unmovable(); why != "" {
@@ -179,7 +177,7 @@ func moved(n *Node, p *pod, to cpuset.Set) (*grant.Grant, placement.Occupancy, s
 	return g.On(n.facts.Machine, p.pin).Leaving(p.grant.Own().Union(p.grant.Beside)), others, ""
 }
 
-// unmovable says why the pod cannot be moved as it is, "" where it can.
+// unmovable returns why the pod cannot be moved now, or "".
 func (p *pod) unmovable() string {
 	m := p.next.Move
 	switch {
@@ -189,7 +187,7 @@ func (p *pod) unmovable() string {
 		return "the pod has no exclusive CPUs"
 	case !p.next.Movable && !p.torn():
 		return "the pod is not movable: annotation " + v1alpha1.AnnotationMovable + ` is not "true", or it has claims or static-burst`
-	case p.grant.Own() != m.From && !m.Between(p.grant.Own()): // so it is after a resize in the middle of its move
+	case p.grant.Own() != m.From && !m.Between(p.grant.Own()): // after a resize in the middle of its move
 		return fmt.Sprintf("the pod has CPUs %s, not %s", p.grant.Own(), m.From)
 	case p.spec.Resizing || p.spec.Held() || p.putOff != nil || p.halfway || !p.full():
 		return "the pod is being resized"
@@ -199,8 +197,8 @@ func (p *pod) unmovable() string {
 	return ""
 }
 
-// answerMove notes the answer to the move of a pod, once: that it is done, or why it did not
-// begin. It waits until the API server shows the placement that was written last.
+// answerMove reports the answer to the move of a pod once: the move is done, or why it did not begin. It waits until
+// the API server shows the placement that was written last.
 func (r *reports) answerMove(p *pod, why string) {
 	r.compareWritten(p)
 	if p.answered == p.next.Move.Text || r.writes(p) {
@@ -216,8 +214,8 @@ func (r *reports) answerMove(p *pod, why string) {
 	r.events = append(r.events, e)
 }
 
-// writes says whether a placement of the pod is on its way to the API server. One that another
-// writer replaces again and again is not.
+// writes reports whether a placement of the pod is on its way to the API server. A placement that another writer
+// replaces again and again is not.
 func (*reports) writes(p *pod) bool {
 	text, last := p.spec.Annotations[v1alpha1.AnnotationPlacement], p.reported[""]
 	if p.grant == nil || last == "" || last == removed || last == text || text != "" && text == p.foreign {
@@ -227,7 +225,7 @@ func (*reports) writes(p *pod) bool {
 	return len(problems) > 0 || !p.grant.Says(&placed)
 }
 
-// forgetAnswer forgets the answer once the move that it was about is gone.
+// forgetAnswer forgets the answer once its move is gone.
 func (r *reports) forgetAnswer(p *pod) {
 	if p.next.Move == nil || p.answered != p.next.Move.Text {
 		p.answered = ""

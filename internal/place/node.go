@@ -9,18 +9,18 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Node decides which containers of one node have which CPUs. What it gets counts at the
-// next question (Create, Resize, Desired, DesiredPods, Pool, Exclusive, Events, Snapshot),
-// so the order of calls between two questions changes nothing. After a start it needs all
-// pods and containers before the first question. It belongs to one goroutine at a time.
+// Node decides which containers of one node have which CPUs. Its input takes effect at the next question (Create,
+// Resize, Desired, DesiredPods, Pool, Exclusive, Events, Snapshot), so the order of calls between two questions does
+// not matter. After a start it needs all pods and containers before the first question. Only one goroutine may use it
+// at a time.
 type Node struct {
 	facts Facts
 	given
 	claims  claims
 	scratch alloc.Scratch
-	// answering says that the decision is part of an answer to the runtime.
+	// answering is true while the decision is part of an answer to the runtime.
 	answering bool
-	// now is the time that Now was last called with.
+	// now is the time of the last call of Now.
 	now time.Duration
 	outcome
 	reports
@@ -29,9 +29,9 @@ type Node struct {
 // given are the pods and containers of the node, as they were reported.
 type given struct {
 	pods map[string]*pod
-	// where finds the pod of a container.
+	// where maps a container ID to its pod.
 	where map[string]*pod
-	// order holds the pods by the order of earlier, unless shuffled.
+	// order has the pods as earlier sorts them, unless shuffled.
 	order    []*pod
 	shuffled bool
 	// stale says that something changed since the last decision.
@@ -45,12 +45,11 @@ func New(f Facts) *Node {
 	return n
 }
 
-// Now sets the time, by a monotonic clock. A pod waits for others that leave by this time
-// only; without it, for as long as they take.
+// Now sets the time of a monotonic clock. It only bounds how long a pod waits for others that leave; without it, a pod
+// waits for as long as they take.
 func (n *Node) Now(now time.Duration) { n.now = now }
 
-// SetFacts replaces the facts, for example because a CPU went offline. Pods that
-// had no room are looked at again.
+// SetFacts replaces the facts, for example because a CPU went offline. The Node reconsiders pods that had no room.
 func (n *Node) SetFacts(f Facts) {
 	if n.facts == f {
 		return
@@ -61,8 +60,8 @@ func (n *Node) SetFacts(f Facts) {
 	}
 }
 
-// SetPods replaces all pods that are bound to this node, or all workloads of a host
-// without Kubernetes, each as a pod with one container. Those left out are dropped.
+// SetPods replaces all pods that are bound to this node, or all workloads of a host without Kubernetes, each as a pod
+// with one container. Pods that are not in the list are dropped.
 func (g *given) SetPods(pods []workload.Pod) {
 	listed := make(map[string]bool, len(pods))
 	for _, spec := range pods {
@@ -76,10 +75,9 @@ func (g *given) SetPods(pods []workload.Pod) {
 	}
 }
 
-// PutPod adds a pod, or replaces what is known about it. The keys that ask for
-// CPUs count as they were when it was first put, and while the pod is Resizing its limits
-// change with Resize only; but a provisional pod is read anew each time. A provisional one
-// never replaces one that is not.
+// PutPod adds a pod, or replaces what is known about it. The keys that ask for CPUs remain as they were when the pod
+// was first put. While the pod is Resizing, its limits change with Resize only. A provisional pod is read again each
+// time, and never replaces a pod that is not provisional.
 func (g *given) PutPod(spec workload.Pod) {
 	p := g.pod(spec.UID)
 	if !p.known || !p.spec.Bound.Equal(spec.Bound) || p.spec.Provisional != spec.Provisional {
@@ -89,17 +87,15 @@ func (g *given) PutPod(spec workload.Pod) {
 	g.stale = true
 }
 
-// DropPod says that the pod is gone from the API server. It holds its CPUs until
-// none of its containers runs.
+// DropPod records that the pod is gone from the API server. The pod holds its CPUs until none of its containers runs.
 func (g *given) DropPod(uid string) {
 	if p, found := g.pods[uid]; found {
 		p.gone, g.stale = true, true
 	}
 }
 
-// SetContainers replaces all containers. One that Create answered and that no list has
-// shown since may still be on its way: the Node drops it when a second list in turn lacks
-// it.
+// SetContainers replaces all containers. A container that Create answered and that no list has shown since may still be
+// on its way: the Node drops it when two lists in a row lack it.
 func (g *given) SetContainers(containers []Container) {
 	listed := make(map[string]bool, len(containers))
 	for _, c := range containers {
@@ -126,7 +122,7 @@ func (g *given) Observe(c Container) {
 	g.stale = true
 }
 
-// Remove says that the runtime removed a container.
+// Remove records that the runtime removed a container.
 func (g *given) Remove(id string) {
 	if p, found := g.where[id]; found {
 		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c.ID == id })
@@ -135,7 +131,7 @@ func (g *given) Remove(id string) {
 	}
 }
 
-// RemovePod says that the runtime has no container of the pod left.
+// RemovePod records that the runtime has no container of the pod left.
 func (g *given) RemovePod(uid string) {
 	if p, found := g.pods[uid]; found {
 		for _, c := range slices.Clone(p.containers) {
@@ -144,7 +140,7 @@ func (g *given) RemovePod(uid string) {
 	}
 }
 
-// pod returns the pod of this UID, known or not.
+// pod returns the pod with this UID, and adds an unknown pod if there is none.
 func (g *given) pod(uid string) *pod {
 	p := g.pods[uid]
 	if p == nil {
@@ -155,8 +151,8 @@ func (g *given) pod(uid string) *pod {
 	return p
 }
 
-// sorted returns all pods by the order that decides between equals: scheduled
-// earlier, then lower UID, with those last of which that is not known.
+// sorted returns all pods in the order that decides between equals: scheduled earlier, then lower UID. Pods whose
+// scheduling time is not known come last.
 func (g *given) sorted() []*pod {
 	if g.shuffled {
 		g.shuffled = false

@@ -8,9 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/sharedpool"
 )
 
-// SetOffline replaces the cores of offline work, and says whether they are others than
-// before. Nothing of them is in effect before there is an offline pod of which the runtime has
-// made something.
+// SetOffline replaces the cores of offline work, and reports whether they changed. They take effect once the runtime
+// has created something of an offline pod.
 func (n *Node) SetOffline(cores capability.Offline) bool {
 	changed := !n.cores.Equal(cores)
 	if changed {
@@ -19,23 +18,23 @@ func (n *Node) SetOffline(cores capability.Offline) bool {
 	return changed
 }
 
-// HasOffline says whether the runtime has made anything of an offline pod that is not over.
+// HasOffline reports whether the runtime has created anything of an offline pod that is not over.
 func (n *Node) HasOffline() bool {
 	n.settle()
 	return n.one != nil
 }
 
-// Offline returns the CPUs of offline work, none where it shares the pool.
+// Offline returns the CPUs of offline work, or none if it shares the pool.
 func (n *Node) Offline() cpuset.Set {
 	n.settle()
 	return n.pool.Offline
 }
 
-// present says whether the pod is offline and the runtime has made something of it. Its
-// sandbox counts, which is there before any container and between two starts of one.
+// present reports whether the pod is offline and the runtime has created something of it. The sandbox suffices: it
+// exists before any container and between two starts of a container.
 func (p *pod) present() bool { return p.spec.Offline && len(p.containers) > 0 && !p.over() }
 
-// divide gives offline work its cores of the pool, once there is any.
+// divide gives offline work its cores of the pool, once there is an offline pod.
 func (o *outcome) divide(all []*pod) {
 	if i := slices.IndexFunc(all, (*pod).present); i >= 0 {
 		o.one = all[i]
@@ -43,7 +42,7 @@ func (o *outcome) divide(all []*pod) {
 	}
 }
 
-// tied are the parts of the pool to which online containers are bound by others.
+// tied returns the parts of the pool to which others than Berth have bound online containers.
 func tied(pool *sharedpool.Pool, all []*pod) []cpuset.Set {
 	var some []cpuset.Set
 	for _, p := range all {
@@ -59,7 +58,7 @@ func tied(pool *sharedpool.Pool, all []*pod) []cpuset.Set {
 	return some
 }
 
-// serves names the pod for which a container has what it has of the pool.
+// serves returns the key of the pod for which a container has its CPUs of the pool.
 func (o *outcome) serves(p *pod) string {
 	switch {
 	case p.spec.Offline && o.pool.Restricts(true):

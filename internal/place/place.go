@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// placeAll finds CPUs for the pods that ask and lack some, in the order of their
-// claims.
+// placeAll finds CPUs for the pods that ask and lack some, in the order of their claims.
 func (n *Node) placeAll(o *placement.Occupancy) {
 	for _, c := range n.claims.all {
 		p := c.pod
@@ -30,12 +29,12 @@ func (n *Node) placeAll(o *placement.Occupancy) {
 		if p.full() || p.grant != nil && !p.asks() {
 			p.denied, p.word, p.wait, p.until = "", "", false, 0
 		}
-		// One that waits is looked at whenever anything changes.
+		// A pod that waits for a leaving pod is reconsidered at every change.
 		p.pending, p.resized = p.behind, false
 	}
 }
 
-// full says whether every container has as many CPUs as it should.
+// full reports whether every container has as many CPUs as it should.
 func (p *pod) full() bool {
 	if p.grant == nil {
 		return false
@@ -48,7 +47,7 @@ func (p *pod) full() bool {
 	return true
 }
 
-// place finds CPUs for one pod. What it has it keeps if that is possible at all.
+// place finds CPUs for one pod. The pod keeps its present CPUs if that is possible at all.
 func (n *Node) place(c *claim, o *placement.Occupancy) {
 	p := c.pod
 	if p.grant == nil {
@@ -64,7 +63,7 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Leaving: p.grant.Beside, Ask: p.request()}
 	d, refusal := f.Keep(p.grant.Parts)
 	if !refusal.OK() && !p.resized && c.cause != "" {
-		// It lost CPUs and cannot have others beside the rest: a whole new set.
+		// It lost CPUs and cannot have others beside its remaining ones: find a whole new set.
 		again, no := placement.Decide(&n.scratch, f.Node, &others, p.request())
 		if no.OK() && f.Node.LeavesCore(&others, again.Answer.Occupied.Union(p.grant.Beside)) {
 			d, refusal = again, no
@@ -78,7 +77,7 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 	n.grant(c, &d, o)
 }
 
-// nodeFor is the node as a decision about the pod needs it.
+// nodeFor returns the node as a decision about the pod needs it.
 func (n *Node) nodeFor(p *pod) placement.Node {
 	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
 	for _, other := range n.pods {
@@ -91,7 +90,7 @@ func (n *Node) nodeFor(p *pod) placement.Node {
 	return node
 }
 
-// without adds up what all but one hold.
+// without adds up what all pods hold except p.
 func (s *claims) without(p *pod) placement.Occupancy {
 	var o placement.Occupancy
 	for _, c := range s.all {
@@ -102,7 +101,6 @@ func (s *claims) without(p *pod) placement.Occupancy {
 	return o
 }
 
-// grant gives a pod what was decided.
 func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 	p := c.pod
 	g := grant.Of(d, p.request(), n.facts.Machine, n.facts.Hash)
@@ -121,11 +119,11 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 	n.writeBack(p)
 }
 
-// mostWait bounds how long a pod waits for others that leave.
+// mostWait bounds how long a pod waits for pods that leave.
 const mostWait = 30 * time.Second
 
-// waitsForLeavers says whether a pod without containers so far has room once the pods that
-// leave have ended, and did not wait for that too long.
+// waitsForLeavers reports whether a pod without containers will have room once the pods that leave have ended, and has
+// not yet waited for mostWait.
 func (n *Node) waitsForLeavers(p *pod) bool {
 	if p.began() || p.until > 0 && n.now >= p.until {
 		return false
@@ -156,7 +154,6 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 	return refusal.OK()
 }
 
-// refuse leaves a pod without exclusive CPUs.
 func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	p.denied, p.word, p.wait = refusal.Detail(), refusal.Word(), p.pin.Required()
@@ -177,7 +174,7 @@ func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	n.takeBack(p)
 }
 
-// fall keeps what a pod has, where it was to have more, or fewer.
+// fall leaves a pod its present CPUs when its desired number of CPUs is not possible.
 func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	text := "CPUs are missing: " + refusal.Detail()
@@ -190,7 +187,7 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.List())
 }
 
-// lost reports that a pod which asks for nothing lost what it had.
+// lost reports that a pod which does not ask for CPUs lost the CPUs that it had.
 func (n *Node) lost(c *claim) {
 	if c.pod.known {
 		n.report(c.pod, c.reason, true, sentence(c.reason, c.cause))

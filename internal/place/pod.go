@@ -17,11 +17,11 @@ type pod struct {
 	uid  string
 	spec workload.Pod
 	name string
-	// known says that the pod was put; gone that it was dropped since.
+	// known says that the pod was put; gone that it was dropped since then.
 	known, gone bool
-	// containers are by name, then id.
+	// containers are sorted by name, then ID.
 	containers []*container
-	// pending says that something happened which makes it worth deciding again.
+	// pending says that something changed, so the pod should be decided again.
 	pending bool
 	asked
 	decided
@@ -30,23 +30,21 @@ type pod struct {
 
 // asked is what a pod asks for.
 type asked struct {
-	// keys are those that ask for CPUs, as they were first.
+	// keys are the first values of the keys that ask for CPUs.
 	keys workload.AskingKeys
-	// late names those that changed since.
+	// late names the keys that changed since then.
 	late string
-	// pin is what the pod asks for, with the limits that count; next is the same
-	// with the limits it was last put with.
+	// pin is what the pod asks for, with the limits in effect; next is the same with the limits of the last PutPod.
 	pin, next workload.Pinning
 	problems  v1alpha1.FieldErrors
-	// ask is made from pin when it is first needed.
+	// ask is made from pin on first use.
 	ask *placement.Ask
-	// counted is next as it was when it became pin.
+	// counted is the value of next when it became pin.
 	counted workload.Pinning
-	// halfway says that the pod was first put while it was resized, or that put off: what it
-	// has stands until it is known how that ends.
+	// halfway says that the pod was first put during a resize, or with one that the kubelet put off: the pod keeps its
+	// CPUs until the outcome is known.
 	halfway bool
-	// resized says that a resize is being decided; putOff is one that the node could not
-	// follow, nil for none.
+	// resized says that a resize is being decided; putOff is a resize that the node could not follow, or nil.
 	resized bool
 	putOff  *putOff
 }
@@ -54,70 +52,65 @@ type asked struct {
 // decided is what a pod has, or why it has nothing.
 type decided struct {
 	grant *grant.Grant
-	// before is what the pod had when its move began, nil where none is under way.
+	// before is the grant from before the current move, or nil if no move is under way.
 	before *grant.Grant
-	// guess is what the pod was granted while it was provisional; what its
-	// containers run on of that is claimed once more.
+	// guess is the grant from when the pod was provisional; containers that run on CPUs of it claim them again.
 	guess *grant.Grant
-	// denied is why the pod has no exclusive CPUs although it asks; wait says
-	// that its containers must not start then.
+	// denied is why the pod has no exclusive CPUs although it asks; wait says that its containers must not start then.
 	denied string
 	wait   bool
-	// word is the cause of denied in one word, for machines.
+	// word is denied in one word, for machines.
 	word string
-	// behind says that only what leaves is in its way; until is how long that may keep
-	// its containers from being created, 0 where it has kept none yet.
+	// behind says that the pod would have room once leaving pods are gone. until is when it stops keeping its
+	// containers from being created; 0 if it has not yet kept any.
 	behind bool
 	until  time.Duration
-	// loans are what containers have besides their grant, by name; the one of the pod has no
-	// name.
+	// loans are the borrowed CPUs by container name; the loan of a pod as a whole has no name.
 	loans map[string]lending.Lent
 }
 
-// published is what events and annotations said of a pod.
+// published is what events and annotations said about a pod.
 type published struct {
 	// confirmed is the grant that the pod was seen to have.
 	confirmed *grant.Grant
-	// reported is the last text of each reason, and of the annotation without one.
+	// reported has the last text for each reason, and under "" the last annotation.
 	reported map[string]string
-	// written is the annotation that was last read, since the Node knows what the pod
-	// has; foreign the last one that another writer set meanwhile.
+	// written is the annotation that was last read since the Node knows the pod's CPUs; foreign is the last annotation
+	// that another writer set since then.
 	looked           bool
 	written, foreign string
-	// answered is the move that was answered last.
+	// answered is the last move that was answered.
 	answered string
 }
 
 // container is one container of a pod.
 type container struct {
 	Container
-	// own says that it was first seen with exclusive CPUs, and has lost them to nobody since.
+	// own says that the container was first seen with exclusive CPUs, and has lost them to no other pod since.
 	own bool
-	// pooled says that what it runs on is not its own: its pod was refused last, or the journal had it
-	// in the shared pool, or with offline work, when its CPUs were seen, and nothing was granted since.
+	// pooled says that the container's CPUs are not its own: its pod was last refused, or its CPUs were seen while the
+	// journal had it in the shared pool or with offline work. Nothing was granted since.
 	pooled bool
-	// seen says that Observe reported it, missed that one list lacked it.
+	// seen says that Observe reported the container, missed that one list lacked it.
 	seen, missed bool
-	// verified says that CPUs are what was seen, not what was answered.
+	// verified says that CPUs were seen, not only answered.
 	verified bool
-	// settled says that it was seen on the CPUs of its part once.
+	// settled says that the container was once seen on the CPUs of its part.
 	settled bool
 }
 
-// sharing says whether the journal has the container in the shared pool, or with offline work.
+// sharing reports whether the journal has the container in the shared pool, or with offline work.
 func (c *Container) sharing() bool { return !c.Pinned && !c.Given.IsEmpty() }
 
-// setPooled notes whether the containers of the pod are in the shared pool.
 func setPooled(p *pod, in bool) {
 	for _, c := range p.containers {
 		c.pooled = in
 	}
 }
 
-// live says whether the container has, or is about to have, processes.
+// live reports whether the container has, or is about to have, processes.
 func (c *container) live() bool { return c.Phase != Stopped }
 
-// put takes a pod as it is now.
 func (p *pod) put(spec workload.Pod) {
 	if spec.Provisional && p.known && !p.spec.Provisional {
 		p.gone = false // the runtime knows less of it than the Node does
@@ -145,8 +138,8 @@ func (p *pod) put(spec workload.Pod) {
 	}
 }
 
-// reread makes put read the pod as if it were the first time. While it stays
-// provisional, what was granted stands; no event and no annotation said so.
+// reread makes put read the pod as if for the first time. While the pod stays provisional its grant remains; no event
+// and no annotation mentioned it.
 func (p *pod) reread(spec workload.Pod) {
 	p.known = false
 	if spec.Provisional {
@@ -159,13 +152,13 @@ func (p *pod) reread(spec workload.Pod) {
 	p.denied, p.word, p.wait, p.behind = "", "", false, false
 }
 
-// asks says whether the pod gets exclusive CPUs if there is room.
+// asks reports whether the pod gets exclusive CPUs if there is room.
 func (p *pod) asks() bool {
 	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.spec.Ended
 }
 
-// read decides what the pod asks for next, by the keys as they were first and all other
-// fields as they are now, and notes which keys changed since.
+// read computes what the pod asks for next, from the first values of the keys and the present values of all other
+// fields, and notes which keys changed.
 func (a *asked) read(now workload.Pod) {
 	if a.late = a.keys.Changed(&now); a.late != "" {
 		now = a.keys.Of(now)
@@ -173,10 +166,9 @@ func (a *asked) read(now workload.Pod) {
 	a.next, a.problems = workload.PinningOf(now)
 }
 
-// count makes this what the pod asks for.
+// count makes pin what the pod asks for.
 func (a *asked) count(pin workload.Pinning) { a.pin, a.ask = pin, nil }
 
-// request returns the Ask of the pod.
 func (a *asked) request() *placement.Ask {
 	if a.ask == nil {
 		ask := placement.AskOf(a.pin)
@@ -185,7 +177,6 @@ func (a *asked) request() *placement.Ask {
 	return a.ask
 }
 
-// observe takes a container as it is now.
 func (p *pod) observe(c Container) {
 	old, looked := p.container(c.ID), !c.CPUs.IsEmpty()
 	if old == nil {
@@ -212,34 +203,32 @@ func (p *pod) container(id string) *container {
 	return nil
 }
 
-// lacks says whether a container that is to have CPUs has none.
+// lacks reports whether a container that should have CPUs has none.
 func (p *pod) lacks() bool {
 	return p.grant == nil || slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool {
 		return p.grant.Parts[c.Name].CPUs.IsEmpty()
 	})
 }
 
-// alive says whether any container of the pod is. Its sandbox has none of the pod's
-// CPUs, and the runtime reports no end of a sandbox that is older than itself.
+// alive reports whether a container of the pod is live, except its sandbox. A sandbox has none of the pod's CPUs, and a
+// restarted runtime does not report the end of an older sandbox.
 func (p *pod) alive() bool {
 	return slices.ContainsFunc(p.containers, func(c *container) bool { return c.live() && !c.Sandbox })
 }
 
-// over says that the pod holds nothing any more: it is complete or gone, and
-// nothing of it runs.
+// over reports whether the pod holds nothing any more: it is complete or gone, and none of its containers runs.
 func (p *pod) over() bool { return (p.gone || !p.known || p.spec.Ended) && !p.alive() }
 
-// leaves says that the pod is complete or gone while something of it still runs: its
-// CPUs are free as soon as the runtime has stopped it.
+// leaves reports whether the pod is complete or gone while a container still runs: its CPUs are free as soon as the
+// runtime has stopped it.
 func (p *pod) leaves() bool { return (p.gone || !p.known || p.spec.Ended) && p.alive() }
 
-// began says whether a container of the pod was made, its sandbox apart.
+// began reports whether a container of the pod was created, other than the sandbox.
 func (p *pod) began() bool {
 	return slices.ContainsFunc(p.containers, func(c *container) bool { return c.live() && c.seen && !c.Sandbox })
 }
 
-// nameOf returns namespace/name, or the name alone for a workload of a host without
-// Kubernetes.
+// nameOf returns namespace/name, or only the name for a workload of a host without Kubernetes.
 func nameOf(p *workload.Pod) string {
 	if p.Namespace == "" {
 		return p.Name
@@ -247,7 +236,7 @@ func nameOf(p *workload.Pod) string {
 	return p.Namespace + "/" + p.Name
 }
 
-// key is the name of the pod in messages.
+// key returns the name of the pod for messages.
 func (p *pod) key() string {
 	if p.known {
 		return p.name
@@ -255,7 +244,6 @@ func (p *pod) key() string {
 	return "pod " + p.uid
 }
 
-// release takes away what the pod has.
 func (p *pod) release() {
 	p.grant, p.before, p.putOff = nil, nil, nil
 	delete(p.reported, v1alpha1.EventCPUPinned)
@@ -264,7 +252,7 @@ func (p *pod) release() {
 	}
 }
 
-// unsettle forgets that containers of this name ever had exclusive CPUs.
+// unsettle forgets that containers with this name ever had exclusive CPUs.
 func (p *pod) unsettle(name string) {
 	for _, c := range p.containers {
 		c.settled, c.own = c.settled && c.Name != name, c.own && c.Name != name

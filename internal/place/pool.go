@@ -13,29 +13,27 @@ import (
 
 const milli = 1000
 
-// outcome is what follows from the last decision.
+// outcome is the result of the last decision.
 type outcome struct {
 	facts *Facts
-	// open says that CPU sets may be written, on a machine that is known.
+	// open says that CPU sets may be written and the machine is known.
 	open bool
-	// pool is what containers without exclusive CPUs have. Of it offline work has cores of its
-	// own, as many of these as there are, from when one, the first offline pod, is there.
+	// pool is the shared pool, for containers without exclusive CPUs. Offline work has its own part of it, as cores
+	// says, once there is an offline pod; one is the first such pod.
 	pool  sharedpool.Pool
 	cores capability.Offline
 	one   *pod
-	// first is the pinned pod that was scheduled first, nil where there is none;
-	// pinned counts them.
+	// first is the pinned pod that was scheduled first, or nil; pinned counts the pinned pods.
 	first  *pod
 	pinned int
-	// why is the sentence about every container without exclusive CPUs.
+	// why is the sentence for every container without exclusive CPUs.
 	why string
-	// excess is the sentence about an overcommitted pool, empty for none.
+	// excess is the sentence about an overcommitted pool, or empty.
 	excess string
-	// listed is what Desired returned since the decision, or since CPUs were lent.
+	// listed caches the result of Desired since the last decision or the last Lend.
 	listed []Desired
 }
 
-// sum works out what follows from the grants.
 func (o *outcome) sum(all []*pod, taken cpuset.Set) {
 	o.pool = sharedpool.Of(o.facts.Machine.Topology(), grant.Base(o.facts.Machine), taken)
 	for _, p := range all {
@@ -49,22 +47,21 @@ func (o *outcome) sum(all []*pod, taken cpuset.Set) {
 	}
 	o.divide(all)
 	o.why = o.sharedWhy()
-	least := o.pool.All.Difference(o.pool.Low) // what online work has at the least beside its guarantee
+	least := o.pool.All.Difference(o.pool.Low) // without the cores that offline work is guaranteed
 	if requested := o.sharedRequest(all); (o.first != nil || o.pool.Divided()) && requested > int64(least.Size())*milli {
 		o.excess = fmt.Sprintf("containers without exclusive CPUs request %s CPUs, and the shared pool has CPUs %s",
 			thousandths(requested), least)
 	}
 }
 
-// idle says that nothing is desired of any container: none has CPUs of its own.
+// idle reports whether nothing is desired of any container: none has CPUs of its own.
 func (o *outcome) idle() bool { return o.first == nil && !o.pool.Restricts(true) }
 
-// untouched says that nothing is desired of a pod that has no CPUs of its own.
+// untouched reports whether nothing is desired of a pod that has no CPUs of its own.
 func (o *outcome) untouched(p *pod) bool { return o.first == nil && !o.pool.Restricts(p.spec.Offline) }
 
-// sharedRequest returns what the containers of the shared pool request, in thousandths.
-// Pods of class SYSTEM have the reserved CPUs as well, and offline ones may have cores of
-// their own: these do not count.
+// sharedRequest returns the requests of the containers in the shared pool, in thousandths. It excludes pods of class
+// SYSTEM, which also have the reserved CPUs, and offline pods while offline work has cores of its own.
 func (o *outcome) sharedRequest(all []*pod) int64 {
 	sum := int64(0)
 	for _, p := range all {
@@ -83,12 +80,12 @@ func (o *outcome) sharedRequest(all []*pod) int64 {
 	return sum
 }
 
-// system says whether the pod runs on the reserved CPUs too.
+// system reports whether the pod also runs on the reserved CPUs.
 func (p *pod) system() bool {
 	return v1alpha1.QoSClass(p.spec.Labels[v1alpha1.LabelQoSClass]) == v1alpha1.QoSSystem
 }
 
-// poolFor returns what a container without exclusive CPUs has.
+// poolFor returns the CPUs of a container without exclusive CPUs.
 func (o *outcome) poolFor(p *pod, c *container) cpuset.Set {
 	return o.pool.For(sharedpool.Container{Bound: c.Bound, System: p.system(), Offline: p.spec.Offline})
 }

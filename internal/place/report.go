@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// reports are what the Node has to report, and what it compares that with.
+// reports are the events of the Node, and the state that it compares for them.
 type reports struct {
 	facts  *Facts
 	events []Event
@@ -15,12 +15,12 @@ type reports struct {
 	overcommitted string
 }
 
-// real says that the API server or the kubelet reported the pod, and so what it asks for.
-// The Node reports and writes nothing of a provisional pod: what it has is a guess.
+// real reports whether the API server or the kubelet reported the pod, and so what it asks for. The Node reports and
+// writes nothing for a provisional pod: its CPUs are a guess.
 func (p *pod) real() bool { return p.known && !p.spec.Provisional }
 
-// report notes an event about a pod, unless its text is that of the last one with the same
-// reason. It returns the event, nil for none, which counts until the next one.
+// report adds an event about a pod, unless the last event with the same reason has the same text. It returns the event,
+// or nil; the pointer is valid until the next event.
 func (r *reports) report(p *pod, reason string, warning bool, text string) *Event {
 	if p.reported[reason] == text || !p.real() {
 		return nil
@@ -30,7 +30,7 @@ func (r *reports) report(p *pod, reason string, warning bool, text string) *Even
 	return &r.events[len(r.events)-1]
 }
 
-// writeBack notes the placement of a pod, to be written.
+// writeBack schedules the placement of a pod to be written.
 func (r *reports) writeBack(p *pod) {
 	if !p.real() || p.grant == nil || p.resizedInMove() {
 		return
@@ -48,11 +48,11 @@ func (r *reports) writeBack(p *pod) {
 	r.events = append(r.events, Event{PodUID: p.uid, Annotation: &decided})
 }
 
-// removed is in pod.reported, instead of the annotation, once its removal was noted.
+// removed replaces the annotation in pod.reported once its removal was scheduled.
 const removed = "-"
 
-// takeBack notes that the pod has nothing of what its placement says, so that the agent
-// removes the placement. It does so once: a writer that sets it again means it.
+// takeBack reports that the pod has nothing of its placement, so that the agent removes the placement. It does so once:
+// a writer that sets it again intends it.
 func (r *reports) takeBack(p *pod) {
 	if !p.real() || p.spec.Annotations[v1alpha1.AnnotationPlacement] == "" || p.reported[""] == removed {
 		return
@@ -61,8 +61,8 @@ func (r *reports) takeBack(p *pod) {
 	r.events = append(r.events, Event{PodUID: p.uid, Unplaced: true})
 }
 
-// examineAll reports what is to say of pods after a decision: what is wrong with their
-// keys, which annotations differ from what they have, and which run on their CPUs.
+// examineAll reports about all pods after a decision: what is wrong with their keys, which annotations differ from
+// their grants, and which run on their CPUs.
 func (r *reports) examineAll(all []*pod) {
 	for _, p := range all {
 		r.examine(p)
@@ -71,8 +71,7 @@ func (r *reports) examineAll(all []*pod) {
 	}
 }
 
-// overcommit reports that the shared pool is overcommitted, when that begins; text is
-// empty where it is not.
+// overcommit reports that the shared pool is overcommitted, when that begins. The text is empty if it is not.
 func (r *reports) overcommit(text string) {
 	if text != "" && r.overcommitted == "" {
 		r.events = append(r.events, Event{Reason: v1alpha1.EventSharedPoolOvercommitted, Text: text, Warning: true})
@@ -80,7 +79,7 @@ func (r *reports) overcommit(text string) {
 	r.overcommitted = text
 }
 
-// close reports to pods that ask that Berth pins nothing here.
+// close reports to all pods that ask that Berth pins nothing here.
 func (n *Node) close(all []*pod) {
 	reason := n.facts.Reason
 	if n.facts.Pinnable {
@@ -99,12 +98,12 @@ func (n *Node) close(all []*pod) {
 		}
 		p.pending, p.behind, p.wait = true, false, false
 		for _, c := range p.containers {
-			c.pooled = c.sharing() // another program may have set its CPUs since it was refused
+			c.pooled = c.sharing() // another program may have set its CPUs since then
 		}
 	}
 }
 
-// examine reports what is wrong with the keys of the pod, whatever room there is.
+// examine reports what is wrong with the keys of the pod, independent of room.
 func (r *reports) examine(p *pod) {
 	if !p.known || p.spec.Ended {
 		return
@@ -125,7 +124,7 @@ func (r *reports) examine(p *pod) {
 	if why == "" {
 		return
 	}
-	// A rule may be lifted, or let the pod once others have ended; all else never changes.
+	// A rule may be lifted, or may admit the pod once others have ended; all other reasons are permanent.
 	p.denied, p.word, p.wait = why, "Rules", p.spec.Excluded.KeepsOwn && p.pin.Required()
 	r.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
 	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
@@ -133,8 +132,8 @@ func (r *reports) examine(p *pod) {
 	}
 }
 
-// unfit says why a pod that does not ask, or asks for what Berth does not support, gets
-// nothing, "" where its user expects nothing.
+// unfit returns why a pod gets nothing that does not ask, or asks for what Berth does not support. It is "" if the user
+// expects nothing.
 func (p *pod) unfit() string {
 	switch {
 	case p.pin.Wanted && p.spec.Excluded.Why != "":
@@ -145,7 +144,7 @@ func (p *pod) unfit() string {
 	return ""
 }
 
-// confirm reports that a pod runs on its CPUs, once Observe has shown that it does.
+// confirm reports that a pod runs on its CPUs, once Observe has shown that.
 func (r *reports) confirm(p *pod) {
 	if p.grant == nil || !p.real() || p.confirmed == p.grant {
 		return
@@ -176,8 +175,8 @@ func (r *reports) confirm(p *pod) {
 	r.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.From.String()+")")
 }
 
-// compareWritten has the annotation put right where it differs from what the pod has, and
-// reports one that another writer changed meanwhile.
+// compareWritten corrects the annotation where it differs from the grant, and reports an annotation that another writer
+// changed since the last one.
 func (r *reports) compareWritten(p *pod) {
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if p.grant == nil || !p.real() || p.looked && text == p.written {
@@ -190,7 +189,7 @@ func (r *reports) compareWritten(p *pod) {
 		return
 	}
 	if first && p.grant.From == grant.ByAgent || text != "" && text == p.foreign || !p.full() {
-		return // put right already; or another writer set it twice; or CPUs are missing
+		return // corrected already; or set twice by another writer; or CPUs are missing
 	}
 	if !first {
 		p.foreign = text

@@ -14,9 +14,9 @@ import (
 
 // The kubelet's words for a resize that is not carried out.
 const (
-	// deferred is one for which there is no room now: it is tried again.
+	// deferred is a resize for which there is no room now: it is tried again.
 	deferred = "Deferred"
-	// infeasible is one for which there would be no room if the node were empty.
+	// infeasible is a resize for which even an empty node would have no room.
 	infeasible = "Infeasible"
 )
 
@@ -24,14 +24,13 @@ const (
 type putOff struct {
 	// pin is what the pod asks for.
 	pin workload.Pinning
-	// why says it in one sentence.
+	// why is one sentence.
 	why string
-	// found is what stood in the way: while that is the same there is no use in another try.
+	// found is the obstacle: while it is the same, another try is useless.
 	found obstacle
 }
 
-// obstacle is what a resize that was put off depends on. For one that is infeasible only
-// the machine counts.
+// obstacle is what a resize that was put off depends on. An infeasible resize depends on the machine only.
 type obstacle struct {
 	machine    *alloc.Machine
 	infeasible bool
@@ -39,9 +38,9 @@ type obstacle struct {
 	requested  int64
 }
 
-// settled says whether new limits count that the runtime did not ask about: the kubelet
-// carried them out while the agent was away, or before it knew them. A workload of a host
-// without Kubernetes has no kubelet, and its limits count at once.
+// settled reports whether new limits take effect that the runtime did not ask about: the kubelet carried them out while
+// the agent was away, or before the agent knew them. A host without Kubernetes has no kubelet, and limits take effect
+// at once.
 func (p *pod) settled() bool {
 	return p.known && p.grant != nil && !p.spec.Resizing && !p.spec.Held() && !sameLimits(&p.next, &p.counted)
 }
@@ -51,9 +50,8 @@ func sameLimits(a, b *workload.Pinning) bool {
 	return a.Wanted == b.Wanted && slices.EqualFunc(a.Pinned, b.Pinned, same) && slices.EqualFunc(a.Others, b.Others, same)
 }
 
-// adoptLimits makes the pod ask for what its limits say now. A container whose
-// limit is no whole number any more keeps what it has, and so does a pod whose limits the
-// kubelet puts off: those that it reports may be older than the last resize.
+// adoptLimits makes the pod ask for what its limits say now. A container whose limit is no longer a whole number keeps
+// its CPUs. So does a pod whose limits the kubelet puts off: the reported limits may be older than the last resize.
 func (n *Node) adoptLimits(p *pod) {
 	if p.grant == nil || p.spec.Held() {
 		return
@@ -81,8 +79,7 @@ func (n *Node) adoptLimits(p *pod) {
 	p.resized, p.putOff, p.pending = true, nil, true
 }
 
-// tryAgain has a resize decided once more that was put off, where something changed that
-// it depends on.
+// tryAgain makes the Node decide a resize again that was put off, if something changed that it depends on.
 func (n *Node) tryAgain(p *pod) {
 	if p.putOff == nil || p.grant == nil || n.obstacle(p, p.putOff.found.infeasible) == p.putOff.found {
 		return
@@ -100,8 +97,7 @@ func (n *Node) obstacle(p *pod, infeasible bool) obstacle {
 	return obstacle{machine: n.facts.Machine, taken: others.Taken.CPUs(), requested: n.nodeFor(p).RequestedMilli}
 }
 
-// postpone leaves the pod what it has, remembers the resize that the node cannot follow,
-// and says why.
+// postpone leaves the pod its CPUs, remembers the resize that the node cannot follow, and returns the reason.
 func (n *Node) postpone(p *pod, refusal placement.Refusal) string {
 	word := deferred
 	empty := n.nodeFor(p)
@@ -115,5 +111,5 @@ func (n *Node) postpone(p *pod, refusal placement.Refusal) string {
 	return p.putOff.why
 }
 
-// resizeText says what becomes of a resize as the kubelet says it.
+// resizeText describes the outcome of a resize in the kubelet's words.
 func resizeText(word, why string) string { return "Pod resize " + word + ": " + why }

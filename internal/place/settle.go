@@ -11,11 +11,10 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// settle decides anew which pods have which CPUs, if anything changed since.
+// settle decides which pods have which CPUs, if anything changed since the last decision.
 //
-// It compares all claims first, in the order that doc.go gives, so that a pod that needs
-// other CPUs never takes those of another pod. Then it places the pods that lost, and
-// those that never had any, on what is left.
+// It compares all claims first, in the order of doc.go, so that a pod that needs other CPUs never gets CPUs of another
+// pod. Then it places the pods that lost their CPUs, or never had any, on the remaining CPUs.
 func (n *Node) settle() {
 	if !n.stale {
 		return
@@ -49,9 +48,9 @@ func (n *Node) settle() {
 	n.widen()
 }
 
-// widen forgets where containers without exclusive CPUs were seen to run once nothing is
-// desired for them: they get back what they had, and the agent reads their CPUs no more. A
-// container that Berth gave CPUs to may still prove that they are its own.
+// widen forgets where containers without exclusive CPUs were seen to run once nothing is desired for them: they get
+// back what they had, and the agent no longer reads their CPUs. A container that Berth gave CPUs to may still prove
+// that they are its own.
 func (n *Node) widen() {
 	if n.first != nil {
 		return
@@ -63,8 +62,7 @@ func (n *Node) widen() {
 	})
 }
 
-// collect takes the claims of all pods that have, or may get, exclusive CPUs of the
-// machine, and puts them into their order.
+// collect collects and orders the claims of all pods that have, or may get, exclusive CPUs of the machine.
 func (s *claims) collect(m *alloc.Machine, all []*pod) {
 	s.machine, s.pods = m, all
 	s.all = slices.Grow(s.all[:0], len(all))
@@ -95,9 +93,8 @@ func (g *given) reap() {
 	}
 }
 
-// keepReal lets containers keep the CPUs that they run on. Where two of
-// different pods run on the same ones, the pod that was scheduled earlier keeps
-// them.
+// keepReal lets containers keep the CPUs that they run on. Where containers of two pods run on the same CPUs, the pod
+// that was scheduled earlier keeps them.
 func (s *claims) keepReal() {
 	var kept cpuset.Set
 	for i, c := range s.all {
@@ -114,7 +111,7 @@ func (s *claims) keepReal() {
 	}
 }
 
-// runningFirst is the order of pods as a whole, besides the one they are in.
+// runningFirst orders claims that run on their CPUs before others.
 func runningFirst(a, b *claim) int {
 	switch {
 	case a.realCPUs.IsEmpty() == b.realCPUs.IsEmpty():
@@ -125,8 +122,7 @@ func runningFirst(a, b *claim) int {
 	return 1
 }
 
-// compare lets the claims stand that no earlier claim conflicts with, in order, and adds
-// them up.
+// compare accepts, in order, the claims that no earlier claim conflicts with, and adds them up.
 func (n *Node) compare(o *placement.Occupancy) {
 	var running cpuset.Set
 	for _, c := range n.claims.all {
@@ -153,8 +149,8 @@ func (n *Node) compare(o *placement.Occupancy) {
 	}
 }
 
-// room says whether a whole core is left to the shared pool. While all grants
-// from before leave one together, each of them does.
+// room checks that a whole core remains for the shared pool. If all earlier grants together leave a core, so does each
+// of them.
 type room struct {
 	machine *alloc.Machine
 	most    cpuset.Set
@@ -176,7 +172,7 @@ func (r *room) core(but cpuset.Set) bool {
 	return grant.HasCore(r.machine, grant.Base(r.machine).Difference(but))
 }
 
-// leaves says whether the grant leaves a core besides those that were added up.
+// leaves reports whether the grant leaves a core in addition to the grants that were added up.
 func (r *room) leaves(g *grant.Grant, o *placement.Occupancy) bool {
 	if r.ample && g.Occupied.IsSubsetOf(r.most) {
 		return true
@@ -186,8 +182,8 @@ func (r *room) leaves(g *grant.Grant, o *placement.Occupancy) bool {
 	return r.ample || r.core(o.Taken.CPUs().Union(g.Occupied))
 }
 
-// check takes off the claim at this place what others have that come before it. A pod of
-// which nothing runs is placed anew as a whole.
+// check removes from claims[at] the parts with taken CPUs that they do not run on. A pod of which nothing runs is
+// placed again as a whole.
 func (s *claims) check(at int, taken cpuset.Set) {
 	c := s.all[at]
 	if c.whole && !c.pod.grant.Occupied.Intersects(taken) {
@@ -212,7 +208,7 @@ func (s *claims) check(at int, taken cpuset.Set) {
 	}
 }
 
-// standing returns what is left of the claim as a grant, nil for nothing.
+// standing returns the remaining claim as a grant, or nil if nothing remains.
 func (s *claims) standing(c *claim) *grant.Grant {
 	switch {
 	case len(c.has.Parts) == 0:
@@ -223,8 +219,8 @@ func (s *claims) standing(c *claim) *grant.Grant {
 	return c.has.On(s.machine, c.pod.pin)
 }
 
-// belongs says to the pod of the claim whose CPUs these are. Of a pod of another namespace it does not
-// say the name: who reads the event may not know of it.
+// belongs tells the pod of the claim who has these CPUs. It does not name a pod of another namespace: the reader of the
+// event may not be allowed to know about it.
 func (c *claim) belongs(cpus cpuset.Set, claims []*claim) string {
 	for _, other := range claims {
 		if other.pod.known && other.pod.spec.Namespace != c.pod.spec.Namespace {

@@ -7,25 +7,22 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Snapshot is what status, explain and the NodeTopology show.
+// Snapshot is the data for status, explain and the NodeTopology.
 type Snapshot struct {
-	// Exclusive are the exclusive CPUs of pods, with the siblings that stay empty.
-	// Offline are those of offline containers, empty where these share the pool, and Shared
-	// those of all other containers.
+	// Exclusive are the exclusive CPUs of pods, with the siblings that stay empty. Offline are the CPUs of offline
+	// containers, empty if these share the pool. Shared are the CPUs of all other containers.
 	Exclusive, Shared, Offline cpuset.Set
-	// Free are the CPUs that pods could still get, all of them: those that no pod has
-	// but for efficiency cores and one whole core, which stays with the shared pool. A
-	// pod may get CPUs of that core too, and another core stays in its place; no pod,
-	// and no pods together, get more than there are in Free.
+	// Free are all CPUs that pods could still get: the CPUs of no pod, except efficiency cores and one whole core for
+	// the shared pool. A pod may get CPUs of that core too, if another core remains instead. All further pods together
+	// get no more CPUs than Free has.
 	Free cpuset.Set
-	// Nodes is by the NUMA nodes of the topology.
+	// Nodes is in the order of the topology's NUMA nodes.
 	Nodes         []placement.NodeFree
 	Fragmentation placement.Fragmentation
-	// Overcommitted says that the shared pool is; Text is the sentence, empty
-	// where it is not.
+	// Overcommitted says that the shared pool is overcommitted; OvercommittedText is the sentence, or empty.
 	Overcommitted     bool
 	OvercommittedText string
-	// Rows are all containers that are known, by pod and name.
+	// Rows are all known containers, by pod and name.
 	Rows []Row
 }
 
@@ -33,20 +30,19 @@ type Snapshot struct {
 type Row struct {
 	ContainerID, PodUID, Pod, Container string
 	Phase                               Phase
-	// Has is what it was last seen with, Desired what it should have; empty where
-	// that is not known, or what it had before Berth.
+	// Has are the CPUs last seen, Desired the desired CPUs; empty if unknown, or if the container should have its CPUs
+	// from before Berth.
 	Has, Desired cpuset.Set
-	// Borrowed are those of Desired that others use, too.
+	// Borrowed are the Desired CPUs that other containers use, too.
 	Borrowed cpuset.Set
 	Mems     cpuset.Set
 	Pinned   bool
-	// Bound is that of Desired.
+	// Bound is Desired.Bound.
 	Bound bool
 	// Why is one sentence.
 	Why string
-	// Refused is why the pod has no exclusive CPUs although it asks for some, or
-	// tries to; empty where it has them, or does not ask. RefusedWord is the same in one
-	// word: NotPinnable, Rules, InvalidPolicy, or that of a placement.Refusal.
+	// Refused is why the pod lacks exclusive CPUs that it asks for, or tries to; empty otherwise. RefusedWord is the
+	// reason in one word: NotPinnable, Rules, InvalidPolicy, or the word of a placement.Refusal.
 	Refused, RefusedWord string
 }
 
@@ -65,7 +61,7 @@ func (n *Node) Snapshot() Snapshot {
 		s.Exclusive, s.Shared, s.Offline = n.pool.Taken, n.pool.All.Difference(n.pool.Offline), n.pool.Offline
 		s.Free = placement.Givable(m, pinnable.Difference(n.pool.Taken), grant.Base(m).Difference(n.pool.Taken))
 		taken := n.pool.Taken
-		if s.Free.IsEmpty() { // what is left is the shared pool's: the machine is full
+		if s.Free.IsEmpty() { // the machine is full: the remaining CPUs are the shared pool's
 			taken = pinnable
 		}
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
@@ -84,7 +80,7 @@ func (n *Node) Snapshot() Snapshot {
 	return s
 }
 
-// idleWhy says why nothing is desired for a container.
+// idleWhy returns why nothing is desired for a container.
 func (o *outcome) idleWhy(p *pod, c *container) string {
 	refused, _ := p.refused(c)
 	switch {

@@ -7,9 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// Annotation returns the decision as the value of the annotation
-// berth.dev/placement, for the pod of a, whose Shape must be that of the Ask it
-// was decided for. hash is that of the node's topology.
+// Annotation returns the decision as the value of the annotation berth.dev/placement for the pod of a, whose Shape must
+// be that of the Ask of the decision. hash is the hash of the node's topology.
 func (d *Decision) Annotation(a *Ask, hash string) v1alpha1.Placement {
 	p := v1alpha1.Placement{
 		V:             v1alpha1.PlacementVersion,
@@ -34,8 +33,7 @@ func (d *Decision) Annotation(a *Ask, hash string) v1alpha1.Placement {
 	return p
 }
 
-// Held returns what the pod of a holds once the decision is carried out: the
-// same as HeldBy makes of the annotation.
+// Held returns what the pod of a holds once the decision is carried out: the result of HeldBy for the annotation.
 func (d *Decision) Held(a *Ask) Held {
 	claims := make([]claim, len(d.Answer.Each))
 	for i := range claims {
@@ -52,7 +50,7 @@ func (d *Decision) nodes(want int) nodeMask {
 	return d.others[want-1]
 }
 
-// domain names the smallest domain in which the pod may widen.
+// domain returns the name of the smallest domain in which the pod may borrow.
 func domain(answer *alloc.Answer) string {
 	if answer.OneL3 {
 		return "l3:" + strconv.Itoa(int(answer.L3s[0]))

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// milli is a whole CPU in the unit of all accounting.
+// milli is one CPU in the unit of all accounting.
 const milli = 1000
 
-// Ask is what one pod asks of a node, made ready once and then asked of
-// hundreds of nodes. It never changes and may be shared between goroutines.
+// Ask is what one pod asks of a node, prepared once for hundreds of nodes. It never changes and may be shared between
+// goroutines.
 type Ask struct {
-	// Request is what the allocator is asked, before the node's own policy. Its
-	// Wants are in the order of Pod.Pinned, or one for all with PerPod.
+	// Request is the allocator's request before the node's own policy. Its Wants are in the order of Pod.Pinned, or one
+	// for all with PerPod.
 	Request alloc.Request
 	// Shape is equal for two pods exactly when every node answers both the same
 	// way. Names are not part of it.
@@ -55,8 +55,8 @@ func AskOf(p workload.Pinning) Ask {
 	return a
 }
 
-// Default sets the strategy that counts where neither the pod nor the node says
-// one. The zero value, which is that of AskOf, is MostAllocated.
+// Default sets the strategy to use if neither the pod nor the node names one. The zero value, as in AskOf, is
+// MostAllocated.
 func (a *Ask) Default(strategy v1alpha1.NUMAAllocateStrategy) {
 	if a.Pod.Strategy == "" {
 		a.Request.Strategy = strategyOf(strategy)
@@ -67,14 +67,12 @@ func (a *Ask) Default(strategy v1alpha1.NUMAAllocateStrategy) {
 // CPUs returns how many CPUs the pod as a whole gets, siblings not counted.
 func (a *Ask) CPUs() int { return a.Pod.CPUs() }
 
-// HiddenMilli returns by how much the limits of the pinned containers exceed
-// what the pod requests, in thousandths of a CPU. It is 0 where no request could
-// say more: the CPUs that rounding up a fractional limit adds, and siblings left
-// empty, come on top.
+// HiddenMilli returns by how much the limits of the pinned containers exceed the pod's requests, in thousandths of a
+// CPU. It excludes what no request could contain: siblings left empty, and the CPUs added by rounding up a fractional
+// limit.
 func (a *Ask) HiddenMilli() int64 { return a.below }
 
-// podMemory returns what bounds the memory of all these containers together, 0
-// where one of them has no bound.
+// podMemory returns the bound on the memory of all these containers together, or 0 if one of them has no bound.
 func podMemory(p *workload.Pinning, containers []workload.PinnedContainer) int64 {
 	if p.PodMemory > 0 {
 		return p.PodMemory
@@ -89,7 +87,7 @@ func podMemory(p *workload.Pinning, containers []workload.PinnedContainer) int64
 	return sum
 }
 
-// shape writes everything that a decision depends on, apart from the node.
+// shape encodes everything that a decision depends on, except the node.
 func (a *Ask) shape() string {
 	r, b := &a.Request, make([]byte, 0, 64)
 	for i, want := range r.Wants {
@@ -147,7 +145,7 @@ func exclusiveOf(p v1alpha1.CPUExclusivePolicy) alloc.Exclusive {
 	}
 }
 
-// exclusiveText is the way back, "" for none.
+// exclusiveText is the inverse of exclusiveOf, "" for none.
 func exclusiveText(e alloc.Exclusive) v1alpha1.CPUExclusivePolicy {
 	switch e {
 	case alloc.PCPULevel:

@@ -7,11 +7,9 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Confirm is Decide for CPUs that were chosen already: it says whether the pod
-// may have these, one set for each of the Wants, or what forbids it. All
-// policies count as with Decide, for the CPUs as a whole and for each container.
-// In the vector of the answer no other CPU counts as free, so it compares with
-// those of Confirm only.
+// Confirm is Decide for CPUs that were chosen already: it returns a decision for these CPUs, one set for each of the
+// Wants, or what forbids them. All policies apply as with Decide, to the CPUs as a whole and to each container. In the
+// vector of the answer no other CPU is free, so it compares only with vectors of Confirm.
 func Confirm(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, each []cpuset.Set) (Decision, Refusal) {
 	if !matches(&a.Request, each) {
 		return Decision{}, Refusal{Code: Allocation, Alloc: alloc.Refusal{Code: alloc.BadRequest}}
@@ -19,8 +17,7 @@ func Confirm(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, each []cpuset.Set) 
 	return n.confirm(s, o, a, each, union(each))
 }
 
-// ConfirmTogether is Confirm for the CPUs of a pod as a whole: which container gets which
-// of them is still open.
+// ConfirmTogether is Confirm for the CPUs of a pod as a whole, before they are divided among containers.
 func ConfirmTogether(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, cpus cpuset.Set) (Decision, Refusal) {
 	if cpus.Size() != wanted(&a.Request) {
 		return Decision{}, Refusal{Code: Allocation, Alloc: alloc.Refusal{Code: alloc.BadRequest}}
@@ -28,7 +25,7 @@ func ConfirmTogether(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, cpus cpuset
 	return n.confirm(s, o, a, nil, cpus)
 }
 
-// confirm says whether a pod may have CPUs, which each divides if it is not nil.
+// confirm returns a decision for the CPUs, which each divides if it is not nil, or a refusal.
 func (n Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set, cpus cpuset.Set) (Decision, Refusal) {
 	if n.Machine == nil {
 		return Decision{}, Refusal{Code: NoTopology}
@@ -58,7 +55,7 @@ func (n Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set,
 	return n.decision(o, a, r, &answer), Refusal{}
 }
 
-// matches says whether the sets are disjoint and as large as the Wants.
+// matches reports whether the sets are disjoint and as large as the Wants.
 func matches(r *alloc.Request, each []cpuset.Set) bool {
 	var all cpuset.Set
 	ok := len(each) == len(r.Wants)
@@ -69,9 +66,8 @@ func matches(r *alloc.Request, each []cpuset.Set) bool {
 	return ok
 }
 
-// allocateThese asks the allocator for as many CPUs as there are when all others
-// are withheld. Whether siblings can stay empty it could not see then, so that
-// is looked at here.
+// allocateThese asks the allocator for as many CPUs as cpus has, and withholds all others. The allocator could not see
+// then whether siblings can stay empty, so allocateThese checks that itself.
 func (n Node) allocateThese(s *alloc.Scratch, o *Occupancy, r *alloc.Request, cpus cpuset.Set) (alloc.Answer, alloc.Refusal) {
 	taken, ask := o.Taken, *r
 	taken.Withhold(n.Machine.Pinnable().Difference(cpus))
@@ -95,7 +91,7 @@ func (n Node) allocateThese(s *alloc.Scratch, o *Occupancy, r *alloc.Request, cp
 	return answer, no
 }
 
-// wholeCores says whether each set is of whole cores, where that is required.
+// wholeCores checks that each set consists of whole cores, if that is required.
 func (n Node) wholeCores(r *alloc.Request, each []cpuset.Set) alloc.Refusal {
 	if r.BindStrength != alloc.Required || r.Bind != alloc.FullPCPUs {
 		return alloc.Refusal{}

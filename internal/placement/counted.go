@@ -9,15 +9,14 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Counted is HeldAs for those who give CPUs to other pods: what a pod holds, and what it
-// will while a resize is not over. The node chooses the CPUs of a resize and the annotation
-// follows, so as long as a container has fewer than its limit says the rest counts as
-// unknown, be it the limit that it asks for or that which stands, the larger one that the
-// empty machine could follow. A container that is to have fewer holds what the annotation
-// says until that follows. What the kubelet found infeasible counts for nothing.
+// Counted is HeldAs for callers that give CPUs to other pods: what a pod holds, and what it will hold after a resize
+// that is under way. The node chooses the CPUs of a resize and the annotation follows. While a container has fewer CPUs
+// than its limit, the missing ones count as unknown. The limit is the larger of the requested one and the one in effect
+// that the empty machine could satisfy. A container that should have fewer CPUs holds those of the annotation until it
+// follows. A resize that the kubelet found infeasible does not count.
 //
-// While a move of the pod stands, what it had and what it is to have counts, whether or not the
-// pod is movable: its owner may change that at any time, also once the node has begun.
+// While a move of the pod is requested, its old and new CPUs count, whether or not the pod is movable: its owner may
+// change that at any time, even after the node has begun.
 func Counted(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Held {
 	held := countedResize(m, p, placed)
 	if p.Wanted && p.Move.Asked() && m != nil {
@@ -26,9 +25,9 @@ func Counted(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) He
 	return held
 }
 
-// move counts the CPUs of a move that the pod may have besides, as unknown ones: anybody may
-// have written which. The node gives none away meanwhile, so that nobody gets these. A move
-// that does not begin or end with what the pod has is none: the node refuses it.
+// move counts the additional CPUs of a move as unknown: anybody may have written which. The node gives none away during
+// the move, so no pod gets them. A move that does not begin or end with the pod's CPUs is ignored, as the node refuses
+// it.
 func (h *Held) move(m *alloc.Machine, asked *workload.Move) {
 	both := asked.From.Union(asked.To)
 	if !both.IsSubsetOf(m.Pinnable()) || asked.From.Size() != asked.To.Size() || !asked.Between(h.holding.CPUs) {
@@ -40,7 +39,6 @@ func (h *Held) move(m *alloc.Machine, asked *workload.Move) {
 	h.resizing = true
 }
 
-// countedResize is Counted without moves.
 func countedResize(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Held {
 	if !p.Changed || !p.Wanted || m == nil {
 		return HeldAs(m, p, placed)
@@ -53,9 +51,8 @@ func countedResize(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placeme
 	return held
 }
 
-// grow notes which of the claims lack CPUs for the limit that is chosen of both, and says
-// whether there are such. Where the machine without other pods has no room for that there
-// are none.
+// grow records which claims lack CPUs for the limit that choose returns, and reports whether any does. It records none
+// if the machine has no room for them without other pods.
 func grow(m *alloc.Machine, p workload.Pinning, pinned []claim, choose func(limit, other int) int) bool {
 	p.Pinned = slices.Clone(p.Pinned)
 	grows := false

@@ -8,17 +8,17 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Decision is a node's answer to an Ask: which CPUs, and where the memory may
-// come from. It is a value that keeps nothing of the Scratch it was made with.
+// Decision is a node's answer to an Ask: which CPUs, and where the memory may come from. It shares nothing with the
+// Scratch it was made with.
 type Decision struct {
-	// Answer is the allocator's, its slices copied. Each is by Ask.Request.Wants.
+	// Answer is the allocator's answer with copied slices. Each is in the order of Ask.Request.Wants.
 	Answer alloc.Answer
-	// Bind and Strategy are what the vector of the answer compares by.
+	// Bind and Strategy are used to compare the vector of the answer.
 	Bind     alloc.Bind
 	Strategy alloc.Strategy
 
-	// FarDevices is how many kinds of devices that the pod asks for the NUMA nodes of its CPUs
-	// do not have together: resources of the topology.
+	// FarDevices is how many kinds of requested devices (resources of the topology) the NUMA nodes of the CPUs do not
+	// have in full together.
 	FarDevices int
 
 	machine *alloc.Machine
@@ -26,9 +26,8 @@ type Decision struct {
 	others  []nodeMask // the same for the others
 }
 
-// Decide chooses the CPUs of a pod on one node, or says why there are none. It
-// depends on its arguments only, and on the same ones always answers the same.
-// s is the caller's own; n, o and a are not changed.
+// Decide chooses the CPUs of a pod on one node, or returns why there are none. Its result depends only on its
+// arguments. s belongs to the caller; n, o and a are not changed.
 func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) {
 	if n.Machine == nil {
 		return Decision{}, Refusal{Code: NoTopology}
@@ -55,8 +54,7 @@ func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) 
 	return n.decision(o, a, r, &answer), Refusal{}
 }
 
-// request returns the pod's request as it is on this node. Most nodes have no
-// policy, and the Ask's own will do.
+// request returns the pod's request on this node. Most nodes have no policy, so the Ask's own request is enough.
 func (n Node) request(a *Ask) (*alloc.Request, Refusal) {
 	if n.Policy == (NodePolicy{}) && n.PreferNodes.IsEmpty() {
 		return &a.Request, Refusal{}
@@ -67,8 +65,7 @@ func (n Node) request(a *Ask) (*alloc.Request, Refusal) {
 	return &r, refusal
 }
 
-// enough checks the sums before, and where siblings stay empty after, the CPUs
-// are known.
+// enough checks the sums before the CPUs are known, and after, where siblings stay empty.
 func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 	if refusal := n.Room(o, a.Pod.Scheduled+a.hidden+int64(siblings)*milli); !refusal.OK() {
 		return refusal
@@ -87,7 +84,7 @@ func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 	return Refusal{}
 }
 
-// efficiency returns the CPUs that no pod gets for itself without asking.
+// efficiency returns the CPUs that a pod gets only when it asks for them.
 func efficiency(m *alloc.Machine) cpuset.Set {
 	var slow cpuset.Set
 	for _, core := range m.Topology().Cores {
@@ -98,8 +95,8 @@ func efficiency(m *alloc.Machine) cpuset.Set {
 	return slow
 }
 
-// allocate asks the allocator, and asks once more for each core that could stay
-// with the shared pool where the first answer takes the last one.
+// allocate asks the allocator. If the answer uses the last whole core, it asks again for each core that could stay in
+// the shared pool.
 func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
 	answer, no := n.Machine.Allocate(s, &o.Taken, r)
 	if no.Code != alloc.Placed {
@@ -112,15 +109,13 @@ func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.
 	return n.allocateBeside(s, o, r, before)
 }
 
-// mostHeldOut bounds how many cores are tried. Cores of one NUMA node and L3
-// domain are much the same, so one of each comes first.
+// mostHeldOut bounds how many cores are tried. Cores of one NUMA node and L3 domain are almost equal, so one of each is
+// tried first.
 const mostHeldOut = 16
 
-// allocateBeside holds one free core out for the shared pool, the one that
-// leaves the best answer: that gives up the fewest preferences, then the one
-// with the best vector; of equal ones the last of those in different domains.
-// It tries mostHeldOut cores, so on a machine of more free ones a better choice
-// may exist.
+// allocateBeside holds one free core out for the shared pool: the core that leaves the best answer. The best answer
+// gives up the fewest preferences, then has the best vector; of equal cores it is the last in different domains. It
+// tries mostHeldOut cores, so on a machine with more free cores a better choice may exist.
 func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, free cpuset.Set) (alloc.Answer, Refusal) {
 	var best alloc.Answer
 	found := false
@@ -141,8 +136,8 @@ func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, f
 	return best, Refusal{}
 }
 
-// heldOut lists the whole free cores to try, the last ones first, and of each
-// NUMA node and L3 domain one before all others.
+// heldOut returns the whole free cores to try, the last ones first, and one of each NUMA node and L3 domain before all
+// others.
 func heldOut(t *topology.Topology, free cpuset.Set) []cpuset.Set {
 	type domain struct {
 		node topology.NodeID
@@ -165,7 +160,7 @@ func heldOut(t *topology.Topology, free cpuset.Set) []cpuset.Set {
 	return all[:min(len(all), mostHeldOut)]
 }
 
-// betterBeside says whether a is better than b where both leave a core.
+// betterBeside reports whether a is better than b where both leave a core.
 func betterBeside(a, b *alloc.Answer, r *alloc.Request) bool {
 	if a.Dropped != b.Dropped {
 		return a.Dropped < b.Dropped // the order in which Allocate gives up
@@ -181,8 +176,7 @@ func wanted(r *alloc.Request) int {
 	return n
 }
 
-// hasCore says whether a whole core is among the CPUs, and stays so when as
-// many as are unknown go to others.
+// hasCore reports whether a whole core is among the CPUs, and still is when others get as many of them as are unknown.
 func hasCore(m *alloc.Machine, cpus cpuset.Set, unknown int) bool {
 	for _, core := range m.Topology().Cores {
 		if core.CPUs.IsSubsetOf(cpus) && cpus.Size()-unknown >= core.CPUs.Size() {
@@ -192,7 +186,7 @@ func hasCore(m *alloc.Machine, cpus cpuset.Set, unknown int) bool {
 	return false
 }
 
-// kept returns the answer with slices of its own.
+// kept returns the answer with its own slices.
 func kept(answer alloc.Answer) alloc.Answer {
 	answer.Each, answer.L3s = slices.Clone(answer.Each), slices.Clone(answer.L3s)
 	return answer

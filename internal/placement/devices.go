@@ -11,13 +11,13 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// mostDevices bounds the resources of a topology whose devices count.
+// mostDevices bounds how many resources of a topology have their devices counted.
 const mostDevices = 8
 
-// Devices is how many devices of each resource of a topology, in its order.
+// Devices is how many devices of each resource there are, in the order of the topology's resources.
 type Devices [mostDevices]int64
 
-// CountDevices adds devices up by the resources of a topology. Others do not count.
+// CountDevices adds up devices by the resources of a topology, and ignores other devices.
 func CountDevices(t *topology.Topology, all []workload.Device) (sum Devices) {
 	for k := range t.Devices[:min(len(t.Devices), mostDevices)] {
 		for _, one := range all {
@@ -29,7 +29,7 @@ func CountDevices(t *topology.Topology, all []workload.Device) (sum Devices) {
 	return sum
 }
 
-// deviceBounds are the devices of a pod that has these CPUs.
+// deviceBounds returns the devices of a pod that has these CPUs.
 func deviceBounds(t *topology.Topology, p *workload.Pinning, cpus cpuset.Set) (all []bound) {
 	for k, count := range CountDevices(t, p.Devices) {
 		if count > 0 {
@@ -39,11 +39,10 @@ func deviceBounds(t *topology.Topology, p *workload.Pinning, cpus cpuset.Set) (a
 	return all
 }
 
-// kindOf is the kind of the bounds of a resource.
+// kindOf returns the kind of the bounds of a resource.
 func kindOf(k int) int64 { return int64(-1 - k) }
 
-// deviceAmounts are the devices that the pod asks for, by claims too, and how many of them each NUMA node
-// has left.
+// deviceAmounts returns the devices that the pod asks for, by claims too, and how many each NUMA node has left.
 func (n Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 	if n.Claims != nil {
 		all = append(all, *n.Claims...)
@@ -60,7 +59,7 @@ func (n Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 	return all
 }
 
-// deviceKinds counts deviceAmounts.
+// deviceKinds returns the length of deviceAmounts.
 func (n Node) deviceKinds(a *Ask) (kinds int) {
 	if n.Claims != nil {
 		kinds = len(*n.Claims)
@@ -73,9 +72,9 @@ func (n Node) deviceKinds(a *Ask) (kinds int) {
 	return kinds
 }
 
-// devicesLeft returns how many devices of a resource each NUMA node has left. Those of a pod
-// with CPUs in several NUMA nodes count in each of these with a share, as large as the node's
-// share of the devices, and those of pods without CPUs of their own in all.
+// devicesLeft returns how many devices of a resource each NUMA node has left. The devices of a pod with CPUs in several
+// NUMA nodes are divided among these in proportion to the nodes' devices. Those of pods without their own CPUs are
+// divided among all nodes.
 func (n Node) devicesLeft(o *Occupancy, k int) []int64 {
 	has := n.Machine.Topology().Devices[k].Nodes
 	left, anywhere := slices.Clone(has), n.RequestedDevices[k]
@@ -105,7 +104,7 @@ func (n Node) devicesLeft(o *Occupancy, k int) []int64 {
 	return left
 }
 
-// far counts the amounts that NUMA nodes do not have together.
+// far counts the amounts that the NUMA nodes do not have together.
 func far(amounts []alloc.Amount, nodes nodeMask) int {
 	count := 0
 	for _, amount := range amounts {
@@ -119,9 +118,9 @@ func far(amounts []alloc.Amount, nodes nodeMask) int {
 	return count
 }
 
-// allocateNear asks the allocator, with what the NUMA nodes have of memory and devices. Where
-// the fewest nodes do not have the devices, but several others together do, the pod takes
-// CPUs of each of these: eight GPUs in two nodes are not fed from one.
+// allocateNear asks the allocator, with the memory and devices of the NUMA nodes. If the fewest nodes do not have the
+// devices, but several others together do, the pod gets CPUs of each of these: eight GPUs in two nodes are not fed from
+// one.
 func (n Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Request) (alloc.Answer, Refusal) {
 	amounts := n.amounts(o, a)
 	if len(amounts) == 0 && n.SpanNodes.IsEmpty() {
@@ -152,8 +151,8 @@ func (n Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Requ
 	return answer, Refusal{}
 }
 
-// spansBeyond returns the sets of NUMA nodes to try instead of those of some CPUs, none where
-// these have the devices.
+// spansBeyond returns the sets of NUMA nodes to try instead of the nodes of these CPUs, or none if these nodes have the
+// devices.
 func (n Node) spansBeyond(devices []alloc.Amount, cpus cpuset.Set) []nodeMask {
 	t := n.Machine.Topology()
 	nodes := nodesOf(t, cpus)
@@ -170,12 +169,11 @@ func (n Node) spansBeyond(devices []alloc.Amount, cpus cpuset.Set) []nodeMask {
 const (
 	// mostSpans bounds how many sets of NUMA nodes are tried for the devices of a pod.
 	mostSpans = 2
-	// maxSpanned is the most NUMA nodes of a machine whose sets are looked at.
+	// maxSpanned is the most NUMA nodes of a machine for which sets are tried.
 	maxSpanned = 8
 )
 
-// spans returns sets of two or more NUMA nodes that have the devices together: of the
-// smallest ones the nearest.
+// spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets.
 func (n Node) spans(devices []alloc.Amount) []nodeMask {
 	t := n.Machine.Topology()
 	var sets []nodeMask
@@ -197,14 +195,14 @@ func (n Node) spans(devices []alloc.Amount) []nodeMask {
 	return sets
 }
 
-// next returns the next greater set of as many nodes.
+// next returns the next greater set of the same size.
 func next(set nodeMask) nodeMask {
 	low := set & -set
 	up := set + low
 	return up | (set^up)/low>>2
 }
 
-// within adds up the distances of all pairs of some nodes.
+// within returns the sum of the distances of all pairs of nodes.
 func within(t *topology.Topology, nodes nodeMask) int {
 	sum := 0
 	for rest := uint64(nodes); rest != 0; rest &= rest - 1 {

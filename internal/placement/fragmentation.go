@@ -5,34 +5,31 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Fragmentation says how well the free CPUs of a machine lie together. CPUs
-// that no pod may have for itself (reserved, isolated, offline) count as
-// absent.
+// Fragmentation describes how well the free CPUs of a machine lie together. CPUs that no pod may have exclusively
+// (reserved, isolated, offline) count as absent.
 type Fragmentation struct {
-	// FreeCPUs are the CPUs that pods may still have for themselves.
+	// FreeCPUs is how many CPUs pods may still have exclusively.
 	FreeCPUs int `json:"freeCPUs"`
-	// LargestInNUMANode is the largest count that fits into one NUMA node, and
-	// LargestInL3 into one L3 domain.
+	// LargestInNUMANode is the largest number of CPUs that fits into one NUMA node, LargestInL3 the largest in one L3
+	// domain.
 	LargestInNUMANode int `json:"largestInNUMANode"`
 	LargestInL3       int `json:"largestInL3"`
-	// FreeCores, FreeL3 and FreeNUMANodes are free as a whole.
+	// FreeCores, FreeL3 and FreeNUMANodes count those that are wholly free.
 	FreeCores     int `json:"freeCores"`
 	FreeL3        int `json:"freeL3"`
 	FreeNUMANodes int `json:"freeNUMANodes"`
-	// BrokenCores have free and taken threads.
+	// BrokenCores counts cores with free and taken threads.
 	BrokenCores int `json:"brokenCores"`
-	// Scattered are the free CPUs in L3 domains that are partly in use (in NUMA
-	// nodes, for CPUs in no L3 domain).
+	// Scattered is how many free CPUs are in L3 domains that are partly in use (in NUMA nodes, for CPUs in no L3
+	// domain).
 	Scattered int `json:"scatteredCPUs"`
-	// Percent is Scattered in percent of FreeCPUs, rounded: 0 on an empty
-	// machine and on a full one. It is the fragmentation in the status of a
-	// NodeTopology.
+	// Percent is Scattered in percent of FreeCPUs, rounded: 0 on an empty machine and on a full one. It is the
+	// fragmentation in the status of a NodeTopology.
 	Percent int `json:"percent"`
 }
 
-// FragmentationOf looks at one machine, of which pinnable CPUs may be given out
-// and taken ones are. For what a pod can get, pinnable is without the efficiency
-// cores.
+// FragmentationOf returns the fragmentation of one machine, of whose pinnable CPUs some are taken. For what a pod can
+// get, pinnable must exclude the efficiency cores.
 func FragmentationOf(t *topology.Topology, pinnable, taken cpuset.Set) Fragmentation {
 	free := pinnable.Difference(taken)
 	f := Fragmentation{FreeCPUs: free.Size()}
@@ -60,8 +57,7 @@ func FragmentationOf(t *topology.Topology, pinnable, taken cpuset.Set) Fragmenta
 	return f
 }
 
-// lie says of a domain whether it is free as a whole, and how many free CPUs
-// it has if it is only partly free.
+// lie returns 1 if the domain is wholly free, and how many free CPUs it has if it is only partly free.
 func lie(domain, free cpuset.Set) (whole, scattered int) {
 	n := domain.Intersect(free).Size()
 	switch n {
@@ -74,7 +70,7 @@ func lie(domain, free cpuset.Set) (whole, scattered int) {
 	}
 }
 
-// Plus sums up machines: what fits is what fits on one of them.
+// Plus adds up machines; the largest fit is that of one machine.
 func (f Fragmentation) Plus(o Fragmentation) Fragmentation {
 	f.FreeCPUs += o.FreeCPUs
 	f.LargestInNUMANode = max(f.LargestInNUMANode, o.LargestInNUMANode)

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Givable returns the most of the free CPUs that leave a whole core to the shared pool:
-// the core that takes the fewest of them stays, of equal ones the last.
+// Givable returns the most of the free CPUs that leave a whole core to the shared pool: the core with the fewest of
+// them stays, of equal cores the last.
 func Givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
 	var most cpuset.Set
 	for _, core := range slices.Backward(m.Topology().Cores) {
@@ -23,14 +23,13 @@ func Givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
 	return most
 }
 
-// NodeFree says what is free in a NUMA node.
+// NodeFree is what is free in a NUMA node.
 type NodeFree struct {
 	ID                  int
 	FreeCPUs, FreeCores int
 }
 
-// FreeIn says what is free in each NUMA node. A core counts where its lowest
-// thread does.
+// FreeIn returns what is free in each NUMA node. A core belongs to the node of its lowest thread.
 func FreeIn(t *topology.Topology, free cpuset.Set) []NodeFree {
 	nodes := make([]NodeFree, len(t.Nodes))
 	for i := range t.Nodes {

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Given is memory of NUMA nodes that others than Berth gave to pods. It never changes.
+// Given is memory of NUMA nodes that programs other than Berth gave to pods. It never changes.
 type Given struct{ bounds []bound }
 
-// GivenBy returns what the kubelet's memory manager gave to pods without a placement. What is
-// not of some NUMA nodes of the machine, and not of all that have memory, is left out: the
-// requests of its pods count as those of all others.
+// GivenBy returns the memory that the kubelet's memory manager gave to pods without a placement. It leaves out memory
+// that is not of some NUMA nodes of the machine, or is of all nodes with memory: the requests of these pods are counted
+// like all others.
 func GivenBy(t *topology.Topology, all []v1alpha1.KubeletMemory) Given {
 	var o Occupancy
 	for _, one := range all {
@@ -30,10 +30,10 @@ func GivenBy(t *topology.Topology, all []v1alpha1.KubeletMemory) Given {
 
 const kibibyte = 1024
 
-// Equal says whether two are the same.
+// Equal reports whether both are the same.
 func (g Given) Equal(other Given) bool { return slices.Equal(g.bounds, other.bounds) }
 
-// AddGiven adds memory that others gave to pods.
+// AddGiven adds memory that other programs gave to pods.
 func (o *Occupancy) AddGiven(g Given) {
 	for _, b := range g.bounds {
 		o.bind(b)

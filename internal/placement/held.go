@@ -9,50 +9,45 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Held is what one bound pod holds of its node, read once from its annotation.
-// It does not change and belongs to the machine it was made with. The zero
-// value holds nothing.
+// Held is what one bound pod holds of its node, read once from its annotation. It does not change and belongs to the
+// machine it was made with. The zero value holds nothing.
 type Held struct {
 	holding alloc.Holding
 	extra   int64 // thousandths beyond the request, siblings left empty included
 	unknown int32
-	// resizing says that the node gives the pod other CPUs at this moment.
+	// resizing says that the node is giving the pod other CPUs now.
 	resizing bool
 	bounds   []bound
 }
 
-// CPUs returns the CPUs that are known to be held, siblings not counted.
+// CPUs returns the known CPUs, without siblings.
 func (h *Held) CPUs() cpuset.Set { return h.holding.CPUs }
 
-// Unknown returns how many CPUs the pod was promised without it being known,
-// or to be believed, which.
+// Unknown returns how many CPUs the pod was promised without a credible record of which.
 func (h *Held) Unknown() int { return int(h.unknown) }
 
-// Resizing says that the node gives the pod other CPUs at this moment, or more, which ones its
-// annotation will say.
+// Resizing reports whether the node is giving the pod other or more CPUs now; its annotation will say which.
 func (h *Held) Resizing() bool { return h.resizing }
 
-// ExtraMilli returns by how much what is held and promised exceeds the requests
-// of the pinned containers, in thousandths of a CPU.
+// ExtraMilli returns by how much the held and promised CPUs exceed the requests of the pinned containers, in
+// thousandths of a CPU.
 func (h *Held) ExtraMilli() int64 { return h.extra }
 
-// HeldBy returns what a bound pod holds by its annotation berth.dev/placement
-// ("" where it has none). Anybody may have written that, so a container's part
-// counts only if it can be read, its CPUs can be pinned on this machine, no
-// other container of the pod has them, and they are as many as its limit says,
-// rounded up only with static-burst. Where the pod may have been resized since
-// its creation the number is not checked, since the annotation follows a resize.
+// HeldBy returns what a bound pod holds by its annotation berth.dev/placement ("" if it has none). Anybody may have
+// written the annotation, so HeldBy checks each container's part. The part must be readable, and its CPUs must be
+// pinnable on this machine and in no other container of the pod. Their number must be the limit, which is rounded up
+// only with static-burst. If the pod may have been resized since its creation, the number is not checked, since the
+// annotation follows a resize.
 //
-// What can be believed counts whatever the keys of the pod say now: they are
-// read once, when the pod is created. For its exclusivity the pod must still
-// ask. A container that asks for CPUs without a part that can be believed holds
-// as many unknown ones, but none where the pod could never be pinned. m may be
-// nil for a node whose topology is not known: all CPUs are then unknown.
+// A credible part is valid whatever the keys of the pod say now: they are read once, when the pod is created.
+// Exclusivity is valid only if the pod still asks for it. A container that asks for CPUs and has no credible part holds
+// as many unknown CPUs, but none if the pod could never be pinned. m may be nil for a node with an unknown topology:
+// then all CPUs are unknown.
 func HeldBy(m *alloc.Machine, p workload.Pinning, annotation string) Held {
 	return HeldAs(m, p, Believed(annotation))
 }
 
-// Believed returns what an annotation says, nothing where it cannot be read.
+// Believed returns the decoded annotation, or nothing if it cannot be read.
 func Believed(annotation string) v1alpha1.Placement {
 	if annotation == "" {
 		return v1alpha1.Placement{}
@@ -64,7 +59,7 @@ func Believed(annotation string) v1alpha1.Placement {
 	return placed
 }
 
-// HeldAs is HeldBy for an annotation that was read before. placed is not changed.
+// HeldAs is HeldBy for a decoded annotation. placed is not changed.
 func HeldAs(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Held {
 	if !p.Wanted && len(placed.Containers) == 0 {
 		return Held{}
@@ -73,8 +68,8 @@ func HeldAs(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Hel
 	return hold(m, &p, granted, pinned, others)
 }
 
-// claimsOf returns what can be believed of a placement: what was granted besides CPUs, and
-// the claims of the pod's Wants and of its other containers.
+// claimsOf returns the credible part of a placement: the granted exclusivity, and the claims of the pod's Wants and of
+// its other containers.
 func claimsOf(m *alloc.Machine, p *workload.Pinning, placed v1alpha1.Placement) (alloc.Holding, []claim, []claim) {
 	pinned, others := make([]claim, wants(p)), make([]claim, len(p.Others))
 	var granted alloc.Holding
@@ -90,12 +85,11 @@ func claimsOf(m *alloc.Machine, p *workload.Pinning, placed v1alpha1.Placement) 
 	return granted, pinned, others
 }
 
-// claim is the part of one container, or of all with PerPod: CPUs is empty where
-// nothing that can be believed is known.
+// claim is the part of one container, or of all with PerPod. cpus is empty if nothing credible is known.
 type claim struct {
 	cpus cpuset.Set
 	mems nodeMask
-	// grows is how many more it is to have: which is not known.
+	// grows is how many more CPUs it should have; which ones is not known.
 	grows int
 }
 
@@ -107,8 +101,7 @@ func wants(p *workload.Pinning) int {
 	return len(p.Pinned)
 }
 
-// hold adds claims to what was granted besides: those of the pod's Wants, and
-// those of its other containers.
+// hold adds claims to the granted exclusivity: the claims of the pod's Wants, and of its other containers.
 func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, others []claim) Held {
 	h := Held{holding: granted}
 	h.take(p, p.Pinned, pinned)
@@ -143,7 +136,7 @@ func hold(m *alloc.Machine, p *workload.Pinning, granted alloc.Holding, pinned, 
 	return h
 }
 
-// take holds the CPUs and the memory of the claims of containers.
+// take adds the CPUs and the memory of the claims of containers.
 func (h *Held) take(p *workload.Pinning, containers []workload.PinnedContainer, claims []claim) {
 	for i, c := range claims {
 		h.holding.CPUs = h.holding.CPUs.Union(c.cpus)
@@ -156,9 +149,8 @@ func (h *Held) take(p *workload.Pinning, containers []workload.PinnedContainer, 
 	}
 }
 
-// unknownMost returns how many CPUs besides the known ones the pod can have at
-// most. Whoever asks for more than the machine could ever give has none: no node
-// pins such a pod, and it must not close the node to others.
+// unknownMost returns how many CPUs the pod can have at most in addition to the known ones. A pod that asks for more
+// than the machine could ever give has none: no node pins it, and it must not close the node to others.
 func unknownMost(m *alloc.Machine, p *workload.Pinning, known cpuset.Set) int {
 	if m == nil {
 		return math.MaxInt32
@@ -170,7 +162,7 @@ func unknownMost(m *alloc.Machine, p *workload.Pinning, known cpuset.Set) int {
 	return max(0, most-known.Size())
 }
 
-// leavesCore says whether a whole core can be left of all when n CPUs go.
+// leavesCore reports whether a whole core can remain of all when n CPUs are removed.
 func leavesCore(m *alloc.Machine, all cpuset.Set, n int) bool {
 	for _, core := range m.Topology().Cores {
 		if core.CPUs.IsSubsetOf(all) && n <= all.Size()-core.CPUs.Size() {
@@ -180,8 +172,7 @@ func leavesCore(m *alloc.Machine, all cpuset.Set, n int) bool {
 	return false
 }
 
-// Occupied returns the CPUs that no other pod may have: those held, and their
-// siblings where they are to stay empty.
+// Occupied returns the CPUs that no other pod may have: the held CPUs, and their siblings that should stay empty.
 func (h *Held) Occupied(m *alloc.Machine) cpuset.Set {
 	if h.holding.Exclusive != alloc.PCPULevel {
 		return h.holding.CPUs
@@ -191,7 +182,7 @@ func (h *Held) Occupied(m *alloc.Machine) cpuset.Set {
 	return alone.CPUs()
 }
 
-// claimReader believes what it can of a placement.
+// claimReader reads the credible parts of a placement.
 type claimReader struct {
 	machine *alloc.Machine
 	pod     *workload.Pinning
@@ -199,7 +190,7 @@ type claimReader struct {
 	used    cpuset.Set
 }
 
-// read fills in the claims of containers, by their order.
+// read fills in the claims of containers, in their order.
 func (r *claimReader) read(containers []workload.PinnedContainer, claims []claim) {
 	if r.pod.PerPod {
 		r.readShared(containers, claims)
@@ -226,7 +217,6 @@ func (r *claimReader) readShared(containers []workload.PinnedContainer, claims [
 	claims[0] = r.part(first, containers[0])
 }
 
-// part returns the claim of one container.
 func (r *claimReader) part(part v1alpha1.ContainerPlacement, c workload.PinnedContainer) claim {
 	cpus, err := cpuset.Parse(part.CPUs)
 	if err != nil || cpus.IsEmpty() || !cpus.IsSubsetOf(r.machine.Pinnable()) || cpus.Intersects(r.used) {

@@ -9,21 +9,19 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// nodeMask is a set of NUMA nodes by their place in Topology.Nodes. A machine
-// with more nodes than bits never has memory narrowed.
+// nodeMask is a set of NUMA nodes by their index in Topology.Nodes. Memory is never narrowed on a machine with more
+// nodes than bits.
 type nodeMask uint64
 
 const maxNodes = 64
 
-// reservePercent of a node's memory is never bound, for the kernel and for
-// what cannot be bound.
+// reservePercent of a node's memory is never bound, for the kernel and for memory that cannot be bound.
 const reservePercent = 10
 
-// mostBytes bounds the memory of a node, so that a topology that lies cannot
-// make a sum overflow.
+// mostBytes bounds the memory of a node, so that a wrong topology cannot make a sum overflow.
 const mostBytes = 1 << 50
 
-// nodesWhere returns the NUMA nodes that are in, empty where the mask cannot hold them.
+// nodesWhere returns the NUMA nodes for which in is true, empty if the mask cannot hold them.
 func nodesWhere(t *topology.Topology, in func(*topology.Node) bool) nodeMask {
 	if len(t.Nodes) > maxNodes {
 		return 0
@@ -37,7 +35,6 @@ func nodesWhere(t *topology.Topology, in func(*topology.Node) bool) nodeMask {
 	return mask
 }
 
-// nodesOf returns the NUMA nodes of CPUs.
 func nodesOf(t *topology.Topology, cpus cpuset.Set) nodeMask {
 	return nodesWhere(t, func(n *topology.Node) bool { return n.CPUs.Intersects(cpus) })
 }
@@ -47,14 +44,14 @@ func memoryNodes(t *topology.Topology) nodeMask {
 	return nodesWhere(t, func(n *topology.Node) bool { return n.MemoryBytes > 0 })
 }
 
-// localNodes returns the NUMA nodes that have memory and CPUs. What is not bound comes
-// from there first: a node without CPUs is no pod's local one.
+// localNodes returns the NUMA nodes that have memory and CPUs. Unbound memory comes from these nodes first: a node
+// without CPUs is no pod's local node.
 func localNodes(t *topology.Topology) nodeMask {
 	return nodesWhere(t, func(n *topology.Node) bool { return n.MemoryBytes > 0 && !n.CPUs.IsEmpty() })
 }
 
-// bindable returns how much memory of the nodes may be bound in pages of a size: all
-// that their pool has, or of kind 0 the rest, less a reserve.
+// bindable returns how much memory of the nodes may be bound in pages of a size: their whole pool, or for kind 0 the
+// memory outside huge pages, less a reserve.
 func bindable(t *topology.Topology, nodes nodeMask, kind int64) int64 {
 	sum := int64(0)
 	for i := range t.Nodes {
@@ -76,8 +73,8 @@ func bindable(t *topology.Topology, nodes nodeMask, kind int64) int64 {
 	return sum
 }
 
-// ids returns the kernel's numbers of the nodes; for the empty mask those of
-// all nodes with memory, and where no memory is known, of all nodes.
+// ids returns the kernel's numbers of the nodes. For the empty mask it returns all nodes with memory, or all nodes if
+// no memory is known.
 func (mask nodeMask) ids(t *topology.Topology) cpuset.Set {
 	var all, known, chosen cpuset.Set
 	for i, node := range t.Nodes {
@@ -98,8 +95,8 @@ func (mask nodeMask) ids(t *topology.Topology) cpuset.Set {
 	return all
 }
 
-// maskOf is the way back: the mask of a list of node numbers, empty where the
-// list binds nothing, because it holds all memory or no node of this machine.
+// maskOf is the inverse of ids: the mask of a list of node numbers. It is empty if the list binds nothing, because it
+// has all nodes with memory or no node of this machine.
 func maskOf(t *topology.Topology, ids cpuset.Set) nodeMask {
 	mask := nodesWhere(t, func(n *topology.Node) bool { return ids.Contains(int(n.ID)) })
 	if all := memoryNodes(t); mask&all == all {
@@ -108,23 +105,20 @@ func maskOf(t *topology.Topology, ids cpuset.Set) nodeMask {
 	return mask
 }
 
-// binder decides for the containers of one pod, one after the other, whether their
-// memory is bound. It is where all of it fits beside what others bind, and nowhere else.
-// Requested memory that is not bound counts in each node with a share, as large as
-// the node's share of the memory of all local nodes. Huge pages that are not bound count
-// wholly in each node: where they are missing nothing can be swapped or moved to make
-// room, and the program ends.
+// binder decides for the containers of one pod, one after the other, whether their memory is bound. It is bound only
+// where all of it fits beside what others bind. Unbound requested memory counts in each node with a share: the node's
+// share of the memory of all local nodes. Unbound huge pages count wholly in each node: if they are missing, nothing
+// can be swapped or moved to make room, and the program ends.
 type binder struct {
 	node   Node
 	others *Occupancy
 	pod    *workload.Pinning
-	// own are the containers of the pod that are bound.
+	// own are the pod's containers that are bound.
 	own []bound
 }
 
-// bind returns the nodes that a container is bound to, empty where it may use all
-// memory: because its memory has no limit or request; because it has CPUs in all
-// nodes that have memory; or because it is not known that it fits.
+// bind returns the nodes that a container is bound to, or 0 if it may use all memory. That is so if its memory has no
+// limit or request, if it has CPUs in all nodes that have memory, or if it is not known to fit.
 func (b *binder) bind(wanted need, nodes nodeMask) nodeMask {
 	all := memoryNodes(b.node.Machine.Topology())
 	nodes &= all
@@ -142,8 +136,8 @@ func (b *binder) bind(wanted need, nodes nodeMask) nodeMask {
 	return nodes
 }
 
-// room returns how many bytes may still be bound to the nodes of a bound, in pages of its
-// size, by what requests as much.
+// room returns how many bytes may still be bound to the nodes of wanted, in pages of its size, by a container with its
+// request.
 func (b *binder) room(wanted bound) int64 {
 	t := b.node.Machine.Topology()
 	sum, anywhere := int64(0), b.requested(wanted.kind)-wanted.request
@@ -165,7 +159,7 @@ func (b *binder) room(wanted bound) int64 {
 	return has - sum - max(anywhere, 0)
 }
 
-// requested is what all pods request in pages of a size, the binder's own included.
+// requested returns what all pods request in pages of a size, the binder's own included.
 func (b *binder) requested(kind int64) int64 {
 	if kind == 0 {
 		return b.node.RequestedMemory + b.pod.ScheduledMemory
@@ -173,9 +167,8 @@ func (b *binder) requested(kind int64) int64 {
 	return b.node.RequestedHuge.Of(kind) + b.pod.ScheduledHuge.Of(kind)
 }
 
-// amounts returns what the pod would bind, and which devices it asks for, and how much of
-// that each NUMA node has, so that those which have it come first. Where there is no
-// choice there are none.
+// amounts returns the memory and devices that the pod needs, and how much each NUMA node has, so that nodes with enough
+// come first. It is nil on a machine with one node: there is no choice.
 func (n Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
 	if len(n.Machine.Topology().Nodes) < 2 {
 		return nil
@@ -183,7 +176,7 @@ func (n Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
 	return append(n.deviceAmounts(o, a), n.memoryAmounts(o, a)...)
 }
 
-// memoryAmounts are those of what the pod would bind.
+// memoryAmounts are the memory amounts of the pod.
 func (n Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	t := n.Machine.Topology()
 	memory := memoryNodes(t)
@@ -208,9 +201,9 @@ func (n Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	return amounts
 }
 
-// Narrow returns the NUMA nodes that the containers of a pod may be bound to, of which
-// none runs, where others hold o: those in mems where that memory is known to fit, and
-// all that have memory where not. It is what Decide would bind with these nodes.
+// Narrow returns the NUMA nodes that the containers of a pod that does not run yet may be bound to, where others hold
+// o. For each container it is the nodes in mems if the memory is known to fit, else all nodes with memory. It is what
+// Decide would bind with these nodes.
 func (n Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.Set) map[string]cpuset.Set {
 	t := n.Machine.Topology()
 	b := binder{node: n, others: o, pod: p}
@@ -229,17 +222,16 @@ func (n Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.S
 	return narrow
 }
 
-// need is what a container, or all of them with PerPod, would bind: at most so much, of
-// which a part is requested.
+// need is the most that a container, or all of them with PerPod, would bind, and the requested part of it.
 type need struct {
 	memory, memoryRequest int64
 	huge, hugeRequest     workload.HugePages
 }
 
-// needOf returns what one of the Wants would bind.
+// needOf returns the need of one of the Wants.
 func needOf(p *workload.Pinning, i int) need { return needIn(p, p.Pinned, i) }
 
-// needIn is needOf for one of some containers of the pod.
+// needIn is needOf for a container of a given list.
 func needIn(p *workload.Pinning, containers []workload.PinnedContainer, i int) need {
 	if p.PerPod {
 		return need{podMemory(p, containers), p.ScheduledMemory, p.ScheduledHuge, p.ScheduledHuge}
@@ -248,7 +240,7 @@ func needIn(p *workload.Pinning, containers []workload.PinnedContainer, i int) n
 	return need{c.Memory, c.MemoryRequest, c.Huge, c.HugeRequest}
 }
 
-// add adds what another container would bind, of the memory only what has a bound.
+// add adds the need of another container; memory is added only if it has a bound.
 func (n *need) add(other need) {
 	if other.memory > 0 {
 		n.memory += other.memory
@@ -258,7 +250,7 @@ func (n *need) add(other need) {
 	n.hugeRequest.Add(other.hugeRequest, 1)
 }
 
-// bounds returns each amount of it, bound to nodes.
+// bounds returns each amount of the need, bound to nodes.
 func (n need) bounds(nodes nodeMask) iter.Seq[bound] {
 	return func(yield func(bound) bool) {
 		if n.memory > 0 && !yield(bound{nodes, 0, n.memory, n.memoryRequest}) {

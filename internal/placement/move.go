@@ -5,9 +5,9 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// WorseThan says whether the pod of a would be worse off with the CPUs of d than it was: in
-// more NUMA nodes, sockets or L3 domains, on more cores that it holds partly, farther from its
-// memory or devices, or without a preference that it had. Its devices do not move with it.
+// WorseThan reports whether the pod of a would be worse off with the CPUs of d than with those of was. Worse is: more
+// NUMA nodes, sockets or L3 domains, more partly held cores, farther from its memory or devices, or a preference lost.
+// Its devices do not move with it.
 func (d *Decision) WorseThan(was *Decision, a *Ask) bool {
 	v, w := &d.Answer.Vector, &was.Answer.Vector
 	if len(a.Pod.Devices) > 0 && !d.Answer.Nodes.IsSubsetOf(was.Answer.Nodes) {
@@ -21,14 +21,13 @@ func (d *Decision) WorseThan(was *Decision, a *Ask) bool {
 		v.Sockets > w.Sockets || v.Dies > w.Dies || v.Distance > w.Distance || v.L3s > w.L3s || d.Answer.Dropped&^was.Answer.Dropped != 0
 }
 
-// LeavesCore says whether a whole core stays with the shared pool beside all that is held and
-// these CPUs.
+// LeavesCore reports whether a whole core remains for the shared pool beside all that is held and these CPUs.
 func (n Node) LeavesCore(o *Occupancy, cpus cpuset.Set) bool {
 	return hasCore(n.Machine, pool(n.Machine).Difference(o.Taken.CPUs()).Difference(cpus), o.Unknown)
 }
 
-// Beside returns what is held with other CPUs besides: those that a pod has as well while it is
-// moved. No pod may have them, and they are promised twice.
+// Beside returns h with additional CPUs that a pod has during a move. No other pod may have them, and they count in
+// addition to the request.
 func (h Held) Beside(cpus cpuset.Set) Held {
 	more := cpus.Difference(h.holding.CPUs)
 	h.holding.CPUs = h.holding.CPUs.Union(more)

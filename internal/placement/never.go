@@ -2,9 +2,8 @@ package placement
 
 import "github.com/berth-project/berth/internal/alloc"
 
-// Never returns why the node would refuse the pod also if nothing ran there: the
-// reason to report, whatever runs there now. There is none where the empty node
-// would take it.
+// Never returns why the node would refuse the pod even if nothing ran there: a reason that does not depend on its
+// present pods. There is none if the empty node would accept the pod.
 func Never(s *alloc.Scratch, n Node, a *Ask) Refusal {
 	n.RequestedMilli = 0
 	_, refusal := Decide(s, n, &Occupancy{}, a)

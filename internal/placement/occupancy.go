@@ -8,31 +8,28 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Occupancy is what the pods of one node hold. It is a function of the set of
-// those pods: the order in which they are added changes nothing, and there is
-// no way to take one out, only to add up the others again. The zero value is a
-// node without pinned pods. It is not safe for concurrent change.
+// Occupancy is what the pods of one node hold. It depends only on the set of pods, not on the order in which they are
+// added. A pod cannot be removed; the caller adds up the others again. The zero value is a node without pinned pods. It
+// is not safe for concurrent change.
 type Occupancy struct {
-	// Taken holds the CPUs that are given out.
+	// Taken has the CPUs that are given out.
 	Taken alloc.Taken
-	// ExtraMilli is by how much the CPUs given out exceed the requests of their
-	// containers, in thousandths: what the sum of requests does not show.
+	// ExtraMilli is by how much the CPUs given out exceed the requests of their containers, in thousandths: the part
+	// that the sum of requests does not show.
 	ExtraMilli int64
-	// Unknown is how many more CPUs are promised without anybody knowing which: others
-	// than Overlaps, too.
+	// Unknown is how many more CPUs are promised without it being known which: CPUs other than Overlaps, too.
 	Unknown int
-	// Resizing says that the node chooses CPUs for a pod at this moment.
+	// Resizing says that the node is choosing CPUs for a pod now.
 	Resizing bool
-	// Overlaps holds the CPUs that two pods hold, which should not be.
+	// Overlaps are the CPUs that two pods hold, which should not happen.
 	Overlaps cpuset.Set
-	// bounds is sorted by kind and nodes, which together are distinct.
+	// bounds is sorted by kind and nodes; each such pair is distinct.
 	bounds []bound
 }
 
-// bound is memory that may come from some NUMA nodes only, and the part of it that
-// was requested: in huge pages of a size, the kind, or of kind 0 in no huge pages. Below 0
-// it is devices, of kind -1 those of the first resource of the topology, and so on, which
-// are taken to be in the NUMA nodes of the pod's CPUs.
+// bound is memory that may come from some NUMA nodes only, and the requested part of it. The kind is the size of its
+// huge pages, or 0 for memory in no huge pages. Kinds below 0 are devices: -1 is the first resource of the topology,
+// and so on. Devices are assumed to be in the NUMA nodes of the pod's CPUs.
 type bound struct {
 	nodes          nodeMask
 	kind           int64
@@ -52,20 +49,19 @@ func (o *Occupancy) Add(m *alloc.Machine, h *Held) {
 	}
 	shared := o.Taken.CPUs().Intersect(h.Occupied(m))
 	o.Overlaps = o.Overlaps.Union(shared)
-	o.Unknown += shared.Size() // the node places one of the two pods anew
+	o.Unknown += shared.Size() // the node places one of the two pods again
 	m.Hold(&o.Taken, h.holding)
 }
 
-// Overbound says whether more memory is bound than there is, where h, which is among what
-// was added, binds some: to its NUMA nodes, in pages of a size. It counts as binder does, to
-// which a bound is too much or not beside those before it. Which came first is not known
-// here, so only what fits in no order is too much: what may have come last goes first.
+// Overbound reports whether more memory than there is, of one page size, is bound to the same NUMA nodes as some memory
+// of h, which must have been added. Like binder, it checks each bound beside the earlier ones. Their order is not known
+// here, so a bound counts as too much only if it fits in no order: a bound that may have come last is removed first.
 func (o *Occupancy) Overbound(m *alloc.Machine, h *Held) bool {
 	left := slices.Clone(o.bounds)
 	for again := true; again; {
 		again = false
-		for i, one := range slices.Backward(left) { // what goes leaves those before it where they are
-			// Which devices a pod gets the kubelet decides.
+		for i, one := range slices.Backward(left) { // deleting leaves the bounds before it in place
+			// The kubelet decides which devices a pod gets.
 			if one.kind < 0 || boundBeside(left, one) <= bindable(m.Topology(), one.nodes, one.kind) {
 				left, again = slices.Delete(left, i, i+1), true
 			}
@@ -76,7 +72,7 @@ func (o *Occupancy) Overbound(m *alloc.Machine, h *Held) bool {
 	})
 }
 
-// boundBeside returns how many bytes of the same kind are bound to any of the nodes of one.
+// boundBeside returns how many bytes of the same kind are bound to any node of the given bound.
 func boundBeside(bounds []bound, one bound) int64 {
 	sum := int64(0)
 	for _, other := range bounds {
@@ -87,20 +83,19 @@ func boundBeside(bounds []bound, one bound) int64 {
 	return sum
 }
 
-// Sound says whether all may have what was added up: no two pods have the same CPU, none is
-// being chosen that might be another pod's, and those that are not known leave a whole core.
+// Sound reports whether all pods may have what was added up: no two pods have the same CPU, no CPUs are being chosen
+// that might be another pod's, and the unknown CPUs leave a whole core.
 func (o *Occupancy) Sound(m *alloc.Machine) bool {
 	return !o.Resizing && o.Overlaps.IsEmpty() && hasCore(m, pool(m).Difference(o.Taken.CPUs()), o.Unknown)
 }
 
-// Equal says whether two nodes with these occupancies, which are else the same,
-// answer every pod alike.
+// Equal reports whether two otherwise equal nodes with these occupancies give every pod the same answer.
 func (o *Occupancy) Equal(other *Occupancy) bool {
 	return o.Taken == other.Taken && o.ExtraMilli == other.ExtraMilli && o.Unknown == other.Unknown && o.Resizing == other.Resizing &&
 		o.Overlaps == other.Overlaps && slices.Equal(o.bounds, other.bounds)
 }
 
-// Clone returns a copy that can be added to without changing o.
+// Clone returns a copy that can be changed without changing o.
 func (o *Occupancy) Clone() Occupancy {
 	c := *o
 	c.bounds = slices.Clone(o.bounds)

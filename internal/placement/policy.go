@@ -8,19 +8,18 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// NodePolicy is what a node's administrator decided for every pod with
-// exclusive CPUs there. The zero value decides nothing. It is comparable.
+// NodePolicy is what a node's administrator decided for every pod with exclusive CPUs there. The zero value decides
+// nothing. It is comparable.
 type NodePolicy struct {
-	// Bind is empty, or required of every pinned pod of the node.
+	// Bind is required of every pinned pod of the node, unless it is empty.
 	Bind v1alpha1.NodeCPUBindPolicy
-	// NUMA is empty, or counts for pods that say nothing themselves.
+	// NUMA applies to pods that set none themselves, unless it is empty.
 	NUMA v1alpha1.NUMATopologyPolicy
-	// Strategy is empty, or counts for pods that say nothing themselves.
+	// Strategy applies to pods that set none themselves, unless it is empty.
 	Strategy v1alpha1.NUMAAllocateStrategy
 }
 
-// PolicyOf reads the labels of a node. A label that cannot be read is a problem
-// and decides nothing; the others count.
+// PolicyOf reads the labels of a node. An invalid label is a problem and decides nothing; the other labels apply.
 func PolicyOf(labels map[string]string) (NodePolicy, v1alpha1.FieldErrors) {
 	var p NodePolicy
 	var problems v1alpha1.FieldErrors
@@ -33,7 +32,7 @@ func PolicyOf(labels map[string]string) (NodePolicy, v1alpha1.FieldErrors) {
 	return p, problems
 }
 
-// label returns the value of one label, empty where it is none that exists.
+// label returns the value of one label, or "" if the value is not allowed.
 func label[T ~string](problems *v1alpha1.FieldErrors, labels map[string]string, key string, allowed []T) T {
 	value := T(labels[key])
 	if value == "" || slices.Contains(allowed, value) {
@@ -51,8 +50,8 @@ func label[T ~string](problems *v1alpha1.FieldErrors, labels map[string]string, 
 	return ""
 }
 
-// apply makes the pod's request what it is on this node. A pod that requires
-// something else than the node is refused, whatever runs there.
+// apply changes the pod's request to what it is on this node. A pod that requires something else is refused, whatever
+// runs there.
 func (p NodePolicy) apply(a *Ask, r *alloc.Request) Refusal {
 	if p.Strategy != "" && a.Pod.Strategy == "" {
 		r.Strategy = strategyOf(p.Strategy)

@@ -6,52 +6,49 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// RefusalCode says why a pod does not go to a node. The zero value is that it does.
+// RefusalCode is the reason why a pod does not go to a node. The zero value is no refusal.
 type RefusalCode uint8
 
 // The codes.
 const (
 	// Placed is no refusal.
 	Placed RefusalCode = iota
-	// NoTopology is a node whose CPUs are not known.
+	// NoTopology is a node with unknown CPUs.
 	NoTopology
-	// NUMAPolicyDiffers is a node whose NUMA policy is not the pod's.
+	// NUMAPolicyDiffers is a node with another NUMA policy than the pod's.
 	NUMAPolicyDiffers
-	// BindPolicyDiffers is a node whose bind policy the pod rules out.
+	// BindPolicyDiffers is a node with a bind policy that the pod excludes.
 	BindPolicyDiffers
-	// Promised is a node whose CPUs are given out or requested, be they in use
-	// or not: the rule that Node.Surplus describes.
+	// Promised is a node whose CPUs are given out or requested, whether in use or not: the rule of Node.Surplus.
 	Promised
-	// UnknownCPUs is a node that has pods with unknown CPUs, and too few
-	// others.
+	// UnknownCPUs is a node with pods on unknown CPUs, and too few other CPUs.
 	UnknownCPUs
-	// SharedPool is a node on which all others would be left without a core.
+	// SharedPool is a node that would have no whole core left for all other containers.
 	SharedPool
-	// Allocation is what the allocator said: Refusal.Alloc.
+	// Allocation is a refusal of the allocator: Refusal.Alloc.
 	Allocation
 	// TooLarge is a node with fewer CPUs than the pod needs.
 	TooLarge
-	// Resizing is a node that gives another pod other CPUs at this moment: which is known
-	// as soon as the annotation of that pod says it.
+	// Resizing is a node that gives another pod other CPUs now. They are known as soon as that pod's annotation has
+	// them.
 	Resizing
 )
 
-// Refusal says why a pod does not go to a node. The zero value is that it does.
+// Refusal is why a pod does not go to a node. The zero value is no refusal.
 type Refusal struct {
 	Code RefusalCode
-	// Alloc counts with the code Allocation.
+	// Alloc is valid with the code Allocation.
 	Alloc alloc.Refusal
-	// Want and Have are what Code compares: thousandths of a CPU with Promised and TooLarge,
-	// CPUs with UnknownCPUs and SharedPool.
+	// Want and Have are the compared amounts: thousandths of a CPU with Promised and TooLarge, CPUs with UnknownCPUs
+	// and SharedPool.
 	Want, Have int64
 }
 
-// OK says that there is no refusal.
+// OK reports whether there is no refusal.
 func (r Refusal) OK() bool { return r.Code == Placed }
 
-// Reason returns the reason as kube-scheduler counts it, "1 node(s) had ...": without
-// the figures of the node, so that many nodes give an equal one. It is "" where there
-// is no refusal.
+// Reason returns the reason as kube-scheduler counts it, "1 node(s) had ...": without the figures of the node, so that
+// many nodes have the same reason. It is "" if there is no refusal.
 func (r Refusal) Reason() string {
 	switch {
 	case r.OK():
@@ -63,8 +60,7 @@ func (r Refusal) Reason() string {
 	}
 }
 
-// String returns what the node has or lacks, without its figures, "" where there is no
-// refusal.
+// String returns what the node has or lacks, without its figures, or "" if there is no refusal.
 func (r Refusal) String() string {
 	switch r.Code {
 	case NoTopology:
@@ -90,8 +86,7 @@ func (r Refusal) String() string {
 	}
 }
 
-// Word returns the reason as one word without figures, for machines; "" where there is no
-// refusal.
+// Word returns the reason as one word without figures, for machines, or "" if there is no refusal.
 func (r Refusal) Word() string {
 	if r.Code == Allocation {
 		return r.Alloc.Code.Word()
@@ -117,13 +112,13 @@ func (r Refusal) Detail() string {
 	}
 }
 
-// Permanent says that the node would refuse the pod also if it were empty, as
-// far as the code alone shows; Never decides it for the others.
+// Permanent reports whether the node would refuse the pod even if it were empty, as far as the code alone shows; Never
+// decides it for all other codes.
 func (r Refusal) Permanent() bool {
 	return r.Code == NoTopology || r.Code == NUMAPolicyDiffers || r.Code == BindPolicyDiffers
 }
 
-// cpus prints thousandths of a CPU as CPUs.
+// cpus formats thousandths of a CPU as CPUs.
 func cpus(thousandths int64) string {
 	if thousandths%milli == 0 {
 		return fmt.Sprintf("%d", thousandths/milli)

@@ -5,25 +5,23 @@ import (
 	"strconv"
 )
 
-// Rules are what an administrator lets the pods of a namespace have for themselves. The
-// zero value allows everything.
+// Rules are an administrator's limits on exclusive CPUs of the pods of a namespace. The zero value allows everything.
 type Rules struct {
-	// Namespaces may pin; empty means that all may.
+	// Namespaces are the namespaces that may pin; empty means all.
 	Namespaces []string
-	// MostCPUs is the cap of a namespace; 0 sets none.
+	// MostCPUs is the cap of a namespace; 0 is no cap.
 	MostCPUs int64
-	// WholeRequest refuses pods that request less than they get.
+	// WholeRequest refuses pods that request fewer CPUs than they get.
 	WholeRequest bool
 }
 
-// Allows says whether pods of a namespace may have CPUs for themselves.
+// Allows reports whether pods of a namespace may have exclusive CPUs.
 func (r Rules) Allows(namespace string) bool {
 	return len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, namespace)
 }
 
-// Refusal says why a pod of a namespace may not have what it asks for while the other
-// pods of the namespace hold some CPUs, "" if it may. full says that it might when they
-// hold fewer.
+// Refusal returns why a pod of a namespace may not have the CPUs that it asks for while the other pods of the namespace
+// hold some, or "". full says that the pod might have them when the others hold fewer.
 func (r Rules) Refusal(namespace string, ask *Ask, held int64) (why string, full bool) {
 	own := int64(ask.CPUs())
 	switch {

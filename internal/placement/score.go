@@ -6,21 +6,18 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// field is one term of the packed vector: value as far as it fits.
+// field is one term of the packed vector; its value saturates.
 type field struct {
 	value, bits int
 	greater     bool // a greater value is better
 }
 
-// Score packs the vector of a decision into one number, the greater the
-// better, that compares between nodes in the order of the vector. First comes
-// what the pod itself has of the place: whether its devices are near, NUMA nodes,
-// whether these hold its memory, CPUs outside the preferred ones, sockets, distance, L3 domains, cores. The last packingBits have what
-// counts for the pods after it: cores that it breaks, and what is left free in
-// the domains touched. Each term has as many bits as its values mostly need;
-// beyond that it saturates, and the next term decides. What is left free counts
-// as the strategy says: fewer is better to keep whole domains free, more to
-// spread.
+// Score packs the vector of a decision into one number that compares between nodes in the order of the vector; greater
+// is better. The first terms are the locality of the pod: whether its devices are near, NUMA nodes, whether these hold
+// its memory, CPUs outside the preferred nodes, sockets, distance, L3 domains, cores. The last packingBits matter for
+// later pods: cores that the decision breaks, and free CPUs left in the touched domains. Each term has as many bits as
+// its values mostly need; beyond that it saturates, and the next term decides. Fewer free CPUs left are better for
+// strategies that keep whole domains free, more for strategies that spread.
 func Score(d *Decision) int64 {
 	v, loose := &d.Answer.Vector, d.Strategy.Spreads(d.Answer.Vector.NUMANodes)
 	cores, broken := field{value: v.Split, bits: 8}, v.Broken
@@ -33,7 +30,7 @@ func Score(d *Decision) int64 {
 		{value: v.NUMANodes, bits: 4},
 		{value: v.Unheld, bits: 1},
 		{value: v.OffPreferred, bits: 4},
-		{value: v.Sockets - 1, bits: 3}, // a machine that shows none is no better than one of one
+		{value: v.Sockets - 1, bits: 3}, // a machine that reports no sockets is no better than a machine with one
 		{value: v.Distance / distanceStep, bits: 4},
 		{value: v.L3s, bits: 5},
 		cores,
@@ -53,30 +50,27 @@ func Score(d *Decision) int64 {
 }
 
 const (
-	// freeBits are those of a term of free CPUs, packingBits those of all terms
-	// from the broken cores on.
+	// freeBits is the size of a term of free CPUs, packingBits of all terms from the broken cores on.
 	freeBits    = 9
 	packingBits = 6 + 3*freeBits
-	// distanceStep is how coarsely distances are compared between nodes of the
-	// cluster: a remote NUMA node is some 10 to 20 farther than a local one.
+	// distanceStep is the unit in which distances are compared between nodes of the cluster: a remote NUMA node is some
+	// 10 to 20 farther than a local one.
 	distanceStep = 16
 )
 
 const (
 	// best is the highest score of a node in kube-scheduler.
 	best = 100
-	// packingMost is how much of it packing may decide: with the plugin's weight
-	// of 10 less than what a pod asks of other plugins, such as 200 for a pod's
-	// spreading and 300 for a taint that it would rather avoid.
+	// packingMost is how many points packing may decide. With the plugin's weight of 10 that is less than the weight of
+	// other plugins: 200 for a pod's spreading, for example, and 300 for a taint that it prefers to avoid.
 	packingMost = 10
 )
 
-// Normalize replaces scores by points of 0 to 100, so that order is never turned
-// round, the best is 100 and alone there, and equal scores stay equal. Scores
-// that differ in locality are ranked, and the ranks spread evenly over 0 to 90.
-// What packing adds to a rank is at most 10 points, and less than the distance to
-// the next rank: its own rank among the nodes of equal locality, the last one 0.
-// Of many distinct scores, neighbours below the best share points.
+// Normalize replaces scores by points of 0 to 100. It never reverses the order; only the best score has 100, and equal
+// scores stay equal. Scores that differ in locality are ranked, and the ranks are spread evenly over 0 to 90. Packing
+// adds at most 10 points to a rank, and less than the distance to the next rank. They come from the score's own rank
+// among the nodes of equal locality; the last one adds 0. If there are many distinct scores, neighbors below the best
+// share points.
 func Normalize(scores []int64) {
 	distinct := slices.Clone(scores)
 	slices.Sort(distinct)
@@ -89,14 +83,14 @@ func Normalize(scores []int64) {
 	}
 }
 
-// locality is the rank of distinct scores, from first to last, that are equal but
-// for packing, which decides within the width.
+// locality is the rank of the distinct scores from first to last that differ only in packing, which decides within
+// width.
 type locality struct {
 	first, last  int
 	floor, width int64
 }
 
-// localities returns for each of the distinct scores, in ascending order, its rank.
+// localities returns the rank of each of the distinct scores, in ascending order.
 func localities(distinct []int64) []locality {
 	ranks, number := make([]locality, len(distinct)), make([]int64, len(distinct))
 	for i, score := range distinct {
@@ -123,8 +117,7 @@ func localities(distinct []int64) []locality {
 	return ranks
 }
 
-// share is the part of width that a rank of 0 to last gets, rounded down; all of
-// it where there is only one.
+// share returns the part of width for a rank of 0 to last, rounded down; all of it if there is only one rank.
 func share(rank, last int, width int64) int64 {
 	if last == 0 {
 		return width

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// Constraint is what the free CPUs of a node do not meet although there are enough.
+// Constraint is what the free CPUs of a node do not satisfy although there are enough.
 type Constraint string
 
 // The constraints, as metrics name them.
@@ -17,23 +17,22 @@ const (
 	ShortOfL3 Constraint = "l3"
 	// ShortOfNUMA is too few CPUs in one NUMA node, or in as few as the pod may have.
 	ShortOfNUMA Constraint = "numa"
-	// ShortOfExclusive is too few CPUs apart from other pods.
+	// ShortOfExclusive is too few CPUs away from other pods.
 	ShortOfExclusive Constraint = "exclusive"
 	// ShortOfPool is no whole core left for the shared pool.
 	ShortOfPool Constraint = "pool"
 )
 
-// Constraints are all of them.
+// Constraints returns all constraints.
 func Constraints() []Constraint {
 	return []Constraint{ShortOfCores, ShortOfL3, ShortOfNUMA, ShortOfExclusive, ShortOfPool}
 }
 
-// Shortage is what keeps a pod from a node that has enough free CPUs for it: they lie in
-// the wrong places. Such a pod waits because of fragmentation.
+// Shortage is why a node with enough free CPUs cannot accept a pod: they are in the wrong places. The pod waits because
+// of fragmentation.
 type Shortage struct {
 	Constraint Constraint
-	// Free is how many CPUs the node could give out, and Missing how many more it would
-	// need where the pod needs them.
+	// Free is how many CPUs the node could give out, Missing how many more it would need where the pod needs them.
 	Free, Missing int
 	refusal       Refusal
 }
@@ -43,9 +42,8 @@ func (s Shortage) String() string {
 	return fmt.Sprintf("%d free CPUs, but %s (%d missing)", s.Free, s.refusal.Detail(), s.Missing)
 }
 
-// Shortage returns what the node lacks where it refuses the pod because of fragmentation,
-// false where it refuses it for another reason. no is the refusal of Decide with the same
-// arguments, on a node that would take the pod if it were empty.
+// Shortage returns what the node lacks if it refuses the pod because of fragmentation, or false for another reason. no
+// is the refusal of Decide with the same arguments, on a node that would accept the pod if it were empty.
 func (n Node) Shortage(o *Occupancy, a *Ask, no Refusal) (Shortage, bool) {
 	if no.Code != Allocation && no.Code != SharedPool {
 		return Shortage{}, false
@@ -70,7 +68,7 @@ func (n Node) Shortage(o *Occupancy, a *Ask, no Refusal) (Shortage, bool) {
 	return s, free >= a.CPUs() && s.Missing > 0
 }
 
-// constraintOf names what a count in cores or CPUs is short of.
+// constraintOf returns the constraint for a shortage of cores or CPUs.
 func constraintOf(scope alloc.Scope) Constraint {
 	switch scope {
 	case alloc.InOneDomain:

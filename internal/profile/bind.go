@@ -12,13 +12,13 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Bound is a profile on a machine.
+// Bound is a profile bound to a machine.
 type Bound struct {
 	Name     string
 	Sets     map[string]Set
 	Settings []Setting
 	Units    []Unit
-	// Boot holds the arguments with the CPUs of the sets in them.
+	// Boot holds the arguments, with the CPUs of the sets filled in.
 	Boot []string
 }
 
@@ -35,27 +35,26 @@ type Setting struct {
 	Optional bool
 }
 
-// Unit is what a unit shall have. Where it shall have nothing, the field is empty.
+// Unit is the desired state of a unit. A field without a desired value is empty.
 type Unit struct {
 	Name       string
 	CPUs, Mems cpuset.Set
 	Policy     string
 	Slice      string
-	// RTBudget is that of its group for real-time threads, in microseconds of each second, 0 for
-	// none.
+	// RTBudget is the budget of its group for real-time threads, in microseconds of each second, 0 for none.
 	RTBudget int64
-	// Partition is the kind of partition that the unit becomes, "" for none, and Set the name of
-	// the set that says so.
+	// Partition is the kind of partition that the unit becomes, "" for none. Set is the name of the set that requires
+	// it.
 	Partition v1alpha1.CPUPartition
 	Set       string
 }
 
-// Exclusive says whether a set keeps others away.
+// Exclusive reports whether a set keeps other work away.
 func (s Set) Exclusive() bool {
 	return s.Partition == v1alpha1.PartitionIsolated || s.Partition == v1alpha1.PartitionRoot
 }
 
-// Bind joins a whole profile with a machine. Problems are v1alpha1.ErrInvalid.
+// Bind binds a whole profile to a machine. Problems are v1alpha1.ErrInvalid.
 func Bind(d Document, t *topology.Topology) (Bound, error) {
 	b := binder{machine: t, spec: d.Spec, sets: map[string]Set{}, partitions: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.CPUs)) {
@@ -93,7 +92,7 @@ type binder struct {
 	spec     v1alpha1.ProfileSpec
 	sets     map[string]Set
 	problems v1alpha1.FieldErrors
-	// partitions has the unit that becomes a partition by the name of its set.
+	// partitions is the unit that becomes a partition, by the name of its set.
 	partitions map[string]string
 }
 
@@ -101,8 +100,7 @@ func (b *binder) refuse(field, value, allowed string) {
 	b.problems = append(b.problems, problem(field, value, allowed)...)
 }
 
-// set resolves a set, and first those that it is without. path are the sets that wait for
-// this one.
+// set resolves a set, after the sets in its without list. path is the names of the sets that wait for this set.
 func (b *binder) set(name string, path []string) cpuset.Set {
 	if s, done := b.sets[name]; done {
 		return s.CPUs
@@ -132,7 +130,7 @@ func (b *binder) setList() string {
 	return strings.Join(slices.Sorted(maps.Keys(b.spec.CPUs)), ", ")
 }
 
-// base returns the CPUs that a set begins with.
+// base returns the initial CPUs of a set.
 func (b *binder) base(field string, spec v1alpha1.ProfileCPUs) cpuset.Set {
 	cpus := b.machine.Online
 	if spec.CPUs != "" {
@@ -174,7 +172,7 @@ func (b *binder) list(field, list string) cpuset.Set {
 	return cpus
 }
 
-// named is the set of a name, or a list.
+// named returns the CPUs of a set by name, or of a list.
 func (b *binder) named(field, text string) cpuset.Set {
 	if s, ok := b.sets[text]; ok {
 		return s.CPUs
@@ -207,7 +205,7 @@ func (b *binder) cpusOf(nodes cpuset.Set) cpuset.Set {
 }
 
 func (b *binder) setting(name string, s v1alpha1.ProfileSetting) (Setting, bool) {
-	k, _ := knob.Lookup(name) // Check has seen it
+	k, _ := knob.Lookup(name) // Check has validated it
 	v, err := k.Parse(string(s.Value))
 	if err != nil {
 		return Setting{}, false
@@ -220,7 +218,7 @@ func (b *binder) setting(name string, s v1alpha1.ProfileSetting) (Setting, bool)
 
 func (b *binder) unit(field string, u v1alpha1.ProfileUnit) Unit {
 	bound := Unit{Name: u.Unit, Policy: u.Policy, Slice: u.Slice}
-	if budget, err := parseBudget(u.RTBudget); err == nil && u.RTBudget != "" { // Check has seen it
+	if budget, err := parseBudget(u.RTBudget); err == nil && u.RTBudget != "" { // Check has validated it
 		bound.RTBudget = budget
 	}
 	if u.CPUs != "" {
@@ -247,7 +245,7 @@ func (b *binder) unit(field string, u v1alpha1.ProfileUnit) Unit {
 	return bound
 }
 
-// boot puts the CPUs of sets into an argument.
+// boot inserts the CPUs of sets into an argument.
 func (b *binder) boot(field, arg string) string {
 	for _, name := range setNames(arg) {
 		if _, known := b.sets[name]; !known {

@@ -20,7 +20,7 @@ func BuiltIn(name string) (yaml []byte, ok bool) {
 	return text, err == nil
 }
 
-// About returns what the comment in the first line of a profile's text says.
+// About returns the comment in the first line of a profile's text.
 func About(yaml []byte) string {
 	first, _, _ := strings.Cut(string(yaml), "\n")
 	if about, is := strings.CutPrefix(first, "#"); is {

@@ -14,17 +14,17 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// Local is the word for the memory nodes of a unit's own CPUs.
+// Local means the memory nodes of a unit's own CPUs.
 const Local = "local"
 
 // policies are the scheduling policies without a priority.
 func policies() []string { return []string{"other", "batch", "idle"} }
 
-// PolicyRange says in words what Policy reads.
+// PolicyRange describes the texts that Policy accepts.
 const PolicyRange = "other, batch, idle, fifo:1 to fifo:99, rr:1 to rr:99"
 
-// Check returns what is wrong with one document, whatever machine and parents it has: knobs
-// that do not exist, and values that no host takes.
+// Check returns the problems of one document that do not depend on a machine or on parents: unknown knobs, and values
+// that no host accepts.
 func Check(p v1alpha1.Profile) v1alpha1.FieldErrors {
 	var e v1alpha1.FieldErrors
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Settings)) {
@@ -48,7 +48,7 @@ func problem(field, value, allowed string) v1alpha1.FieldErrors {
 	return v1alpha1.FieldErrors{{Field: field, Value: v1alpha1.Show(value), Allowed: allowed}}
 }
 
-// sysctlTrees are what names of sysctls begin with, and those of knobs do not.
+// sysctlTrees returns the prefixes of sysctl names, which no knob has.
 func sysctlTrees() []string {
 	return []string{"fs.", "kernel.", "net.core.", "net.ipv4.", "net.ipv6.", "user.", "vm."}
 }
@@ -70,7 +70,7 @@ func checkSetting(name, value string) v1alpha1.FieldErrors {
 	return nil
 }
 
-// checkList reads a list of CPUs or nodes, which may be absent.
+// checkList checks a list of CPUs or nodes, which may be absent.
 func checkList(field, list string) v1alpha1.FieldErrors {
 	set, err := cpuset.Parse(list)
 	if err != nil || list != "" && set.IsEmpty() {
@@ -100,11 +100,10 @@ func checkUnit(field string, u v1alpha1.ProfileUnit) v1alpha1.FieldErrors {
 	return e
 }
 
-// budgetRange says in words what parseBudget reads.
+// budgetRange describes the texts that parseBudget accepts.
 const budgetRange = "a duration of 1ms to 1s in steps of 1us"
 
-// parseBudget reads a budget for real-time threads, which is within what the host has for all of
-// them. It returns microseconds.
+// parseBudget reads a unit's budget for real-time threads, with the range of the host's total. It returns microseconds.
 func parseBudget(text string) (int64, error) {
 	host, _ := knob.Lookup("rt.runtime")
 	v, err := host.Parse(text)
@@ -114,7 +113,7 @@ func parseBudget(text string) (int64, error) {
 	return v.N / int64(time.Microsecond), err
 }
 
-// Policy reads a scheduling policy: its class, and the priority of a real-time one.
+// Policy reads a scheduling policy: its class, and the priority of a real-time policy.
 func Policy(text string) (class string, priority int, ok bool) {
 	if slices.Contains(policies(), text) {
 		return text, 0, true
@@ -127,7 +126,7 @@ func Policy(text string) (class string, priority int, ok bool) {
 	return class, priority, true
 }
 
-// setNames finds $NAME in a boot argument.
+// setNames returns each NAME of $NAME in a boot argument.
 func setNames(arg string) []string {
 	var names []string
 	for _, match := range setName().FindAllStringSubmatch(arg, -1) {

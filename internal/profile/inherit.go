@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// ErrUnknown says that there is no profile of a name.
+// ErrUnknown means that there is no profile of that name.
 var ErrUnknown = errors.New("no such profile")
 
 // Document is one profile as it was read.
@@ -26,15 +26,14 @@ func (d Document) located(e v1alpha1.FieldErrors) v1alpha1.FieldErrors {
 	return d.Locate(e)
 }
 
-// Load finds the document of a name. Its error is ErrUnknown where there is none.
+// Load returns the document of a name. The error is ErrUnknown if there is none.
 type Load func(name string) (Document, error)
 
-// longest is how many ancestors a profile may have.
+// longest is the largest number of ancestors.
 const longest = 16
 
-// Whole returns a document with what it inherits, the parents' names nearest first. Each
-// document is checked. Problems are v1alpha1.ErrInvalid, located in the document that has
-// them.
+// Whole returns a document with all that it inherits, and the parents' names, nearest first. It checks each document.
+// Problems are v1alpha1.ErrInvalid, located in the document that has them.
 func Whole(d Document, load Load) (Document, []string, error) {
 	var parents []string
 	chain := []Document{d}
@@ -71,7 +70,7 @@ func Whole(d Document, load Load) (Document, []string, error) {
 	return Document{Profile: whole, Locate: d.Locate}, parents, nil
 }
 
-// merge returns child with what parent has and it does not.
+// merge returns child with the parent's entries that child lacks.
 func merge(parent, child v1alpha1.Profile) v1alpha1.Profile {
 	child.Spec.CPUs = mergeMaps(parent.Spec.CPUs, child.Spec.CPUs)
 	child.Spec.Settings = mergeMaps(parent.Spec.Settings, child.Spec.Settings)

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Severity says how much a finding matters.
+// Severity is how much a finding matters.
 type Severity string
 
-// The severities: of a warning the profile does most likely not do what it is for.
+// The severities. With a warning the profile most likely misses its purpose.
 const (
 	Warning Severity = "warning"
 	Info    Severity = "info"
@@ -29,8 +29,7 @@ type Finding struct {
 	Text     string   `json:"text"`
 }
 
-// Lint says what is doubtful about a profile on a machine with these facts and knobs, the
-// warnings first.
+// Lint returns what is doubtful about a profile on a machine with these facts and knobs, the warnings first.
 func Lint(b Bound, t *topology.Topology, facts knob.Facts, survey knob.Survey) []Finding {
 	l := linter{bound: b, machine: t, facts: facts, survey: survey, found: []Finding{}}
 	l.sets()
@@ -46,8 +45,7 @@ func Lint(b Bound, t *topology.Topology, facts knob.Facts, survey knob.Survey) [
 	return l.found
 }
 
-// LintWork says what is doubtful about the CPUs, the memory nodes and the policy of one
-// piece of work on a machine.
+// LintWork returns what is doubtful about the CPUs, the memory nodes and the policy of one workload on a machine.
 func LintWork(w Unit, t *topology.Topology) []Finding {
 	l := linter{machine: t, found: []Finding{}}
 	l.work(w.Name, w)
@@ -72,7 +70,7 @@ func (l *linter) sets() {
 	}
 }
 
-// whole looks for cores of which only some threads are in a set.
+// whole finds cores with only some threads in a set.
 func (l *linter) whole(what string, cpus cpuset.Set) {
 	var split cpuset.Set
 	for _, core := range l.machine.Cores {
@@ -85,7 +83,7 @@ func (l *linter) whole(what string, cpus cpuset.Set) {
 	}
 }
 
-// housekeeping looks for what is left to all other work.
+// housekeeping checks the CPUs that remain for all other work.
 func (l *linter) housekeeping() {
 	var taken cpuset.Set
 	for _, s := range l.bound.Sets {
@@ -109,7 +107,7 @@ func (l *linter) housekeeping() {
 	}
 }
 
-// nics looks for partitions on other nodes than the network devices.
+// nics finds partitions that are on other nodes than the network devices.
 func (l *linter) nics() {
 	if len(l.facts.NICs) == 0 {
 		return
@@ -155,7 +153,7 @@ func (l *linter) unit(u Unit) {
 	l.work("unit "+u.Name, u)
 }
 
-// work looks at the CPUs, the memory and the policy of a unit or another piece of work.
+// work checks the CPUs, the memory and the policy of a unit or another workload.
 func (l *linter) work(what string, u Unit) {
 	if !u.CPUs.IsEmpty() {
 		l.whole(what, u.CPUs)
@@ -214,7 +212,7 @@ func (l *linter) advice(s Setting, k knob.Knob, n int64) {
 
 const rrSlice = "rr.slice"
 
-// tick says of a slice what the kernel's ticks make of it.
+// tick reports the effect of the kernel's ticks on a slice.
 func (l *linter) tick(s Setting, k knob.Knob, n int64) {
 	if l.facts.HZ == 0 {
 		return
@@ -230,15 +228,14 @@ func (l *linter) tick(s Setting, k knob.Knob, n int64) {
 	l.add("tick", Info, "%s %s is less than a tick, %s (CONFIG_HZ=%d): without a high-resolution scheduler tick a busy task runs up to a tick", s.Knob.Name, s.Value.Text, knob.Span(tick), l.facts.HZ)
 }
 
-// Harmful says whether a value does harm to a host.
+// Harmful reports whether a value harms a host.
 func Harmful(s Setting) bool {
 	k, n := Meaning(s)
 	return k.Harm != "" && (n > k.SafeHigh || n < 0 || s.Value.Text == "unlimited")
 }
 
-// Meaning returns the knob of the catalogue that a setting is about, also of a sysctl that
-// is or was one, and its value in that knob's scale. The knob has no name where there is
-// none.
+// Meaning returns the catalogue's knob for a setting, and the value in that knob's scale. It also knows sysctls that
+// are or were such a knob. The knob has no name if there is none.
 func Meaning(s Setting) (knob.Knob, int64) {
 	key, is := strings.CutPrefix(s.Knob.Name, knob.Prefix)
 	if !is {

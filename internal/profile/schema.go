@@ -8,8 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// Schema returns the JSON Schema of a profile, made from the types of package v1alpha1 and
-// the catalogue of knobs.
+// Schema returns the JSON Schema of a profile, from the types of package v1alpha1 and the catalogue of knobs.
 func Schema() map[string]any {
 	s := schemaOf(reflect.TypeFor[v1alpha1.Profile]())
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -30,7 +29,7 @@ func Schema() map[string]any {
 	return s
 }
 
-// metadata is what of a document's metadata has a meaning.
+// metadata is the part of a document's metadata that has a meaning.
 type metadata struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -43,7 +42,7 @@ func properties(schema any) map[string]any {
 	return fields
 }
 
-// settingSchema takes the value alone, or the object.
+// settingSchema accepts the value alone, or the object.
 func settingSchema(about string) map[string]any {
 	object := schemaOf(reflect.TypeFor[v1alpha1.ProfileSetting]())
 	return map[string]any{"description": about, "anyOf": []any{valueSchema(), object}}
@@ -53,7 +52,7 @@ func valueSchema() map[string]any {
 	return map[string]any{"type": []string{"string", "integer", "boolean"}}
 }
 
-// schemaOf describes a type by its JSON names. A field that may be left out has omitempty.
+// schemaOf describes a type by its JSON names. Optional fields have omitempty.
 func schemaOf(t reflect.Type) map[string]any {
 	switch {
 	case t == reflect.TypeFor[v1alpha1.CPUPartition]():
@@ -84,7 +83,7 @@ func structSchema(t reflect.Type) map[string]any {
 	for field := range t.Fields() {
 		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if field.Anonymous {
-			continue // the form of all documents: Schema says it
+			continue // the header of all documents, which Schema adds
 		}
 		fields[name] = schemaOf(field.Type)
 		if option == "" {

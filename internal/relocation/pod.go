@@ -17,16 +17,16 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// asked names the pod of a move: another one of its name is not meant.
+// asked identifies the pod of a move; a later pod of its name has another UID.
 type asked struct {
 	namespace, name string
 	uid             types.UID
-	// version is that of the pod for which the move was written, where the answer was an error: as
-	// long as the pod has it the move can be stored. It is "" where there was no such answer.
+	// version is the pod's version for which the move was written, if the answer was an error: while the pod has this
+	// version, the move may still be stored. It is "" if there was no such answer.
 	version string
 }
 
-// look reads the pod. One that is gone is ErrRefused.
+// look reads the pod. The error is ErrRefused if the pod is gone.
 func (c *cluster) look(ctx context.Context, p asked) (*v1.Pod, error) {
 	pod, err := c.core.Pods(p.namespace).Get(ctx, p.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && p.uid != "" && pod.UID != p.uid {
@@ -38,8 +38,8 @@ func (c *cluster) look(ctx context.Context, p asked) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// ask writes the move into the pod, if that is still as the plan says. One that is written although
-// the answer says otherwise is found at the next look.
+// ask writes the move into the pod, if the pod is still as the plan says. A move that was written although the answer
+// says otherwise is found at the next read.
 func (c *cluster) ask(ctx context.Context, s *Step) (asked, error) {
 	var p asked
 	p.namespace, p.name, _ = strings.Cut(s.Pod, "/")
@@ -66,12 +66,12 @@ func (c *cluster) ask(ctx context.Context, s *Step) (asked, error) {
 	}
 }
 
-// moveOf is what asks for the move of a step.
+// moveOf returns the request for the move of a step.
 func moveOf(s *Step) v1alpha1.Move {
 	return v1alpha1.Move{V: v1alpha1.MoveVersion, From: s.From.String(), To: s.To.String()}
 }
 
-// written notes what a write that was answered so did.
+// written records the result of a write.
 func written(err error, s *Step) error {
 	if err == nil {
 		s.State = Asked
@@ -80,7 +80,7 @@ func written(err error, s *Step) error {
 	return unsure(err, s, !denied(err))
 }
 
-// unsure notes that a move may be asked for, if it may be.
+// unsure records that a move may be requested, if may is true.
 func unsure(err error, s *Step, may bool) error {
 	if !may {
 		return err
@@ -89,9 +89,8 @@ func unsure(err error, s *Step, may bool) error {
 	return fmt.Errorf("%w: it is not known whether it was asked for: %w", ErrUnfinished, err)
 }
 
-// denied says whether the API server did not write what it was asked to. After any other error it
-// may have: its store can be late, the answer can be lost, and a conflict can be with the same
-// write, which the client repeated.
+// denied reports whether the API server did not write the move. After any other error it may have written it: its store
+// can be late, the answer can be lost, and a conflict can be with the same write, which the client repeated.
 func denied(err error) bool {
 	switch apierrors.ReasonForError(err) { //nolint:exhaustive // the others say nothing of it
 	case metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest,
@@ -101,18 +100,18 @@ func denied(err error) bool {
 	return false
 }
 
-// stands says whether the pod has this move, without an answer.
+// stands reports whether the pod has this move, without an answer.
 func stands(pod *v1.Pod, s *Step) bool {
 	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
 	return isOf(move, s) && move.Refused == ""
 }
 
-// isOf says whether a move is the one of a step.
+// isOf reports whether a move is the move of a step.
 func isOf(move v1alpha1.Move, s *Step) bool {
 	return move.From == s.From.String() && move.To == s.To.String()
 }
 
-// differs says why the pod is not as the plan says, "" where it is.
+// differs returns why the pod is not as the plan says, or "".
 func (c *cluster) differs(pod *v1.Pod, s *Step) string {
 	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
 	switch has := cpusOf(pod); {
@@ -126,7 +125,7 @@ func (c *cluster) differs(pod *v1.Pod, s *Step) string {
 	return ""
 }
 
-// patch changes the move of the pod, if nothing changed in the pod since it was read.
+// patch changes the move of the pod, if the pod has not changed since it was read.
 func (c *cluster) patch(ctx context.Context, pod *v1.Pod, change func(*v1alpha1.Move)) error {
 	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
 	before := move
@@ -137,12 +136,10 @@ func (c *cluster) patch(ctx context.Context, pod *v1.Pod, change func(*v1alpha1.
 	return c.annotate(ctx, pod, &text)
 }
 
-// forget removes an answer that was read. One that stays is nobody's, and the next move takes
-// its place.
+// forget removes an answer that was read. If that fails, the next move replaces it.
 func (c *cluster) forget(ctx context.Context, pod *v1.Pod) { _ = c.annotate(ctx, pod, nil) }
 
-// annotate writes the annotation with the status of the pod, which needs no right to change what
-// the pod is.
+// annotate writes the annotation with the pod's status, which needs no right to change the pod itself.
 func (c *cluster) annotate(ctx context.Context, pod *v1.Pod, text *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
@@ -157,7 +154,7 @@ func (c *cluster) annotate(ctx context.Context, pod *v1.Pod, text *string) error
 	return nil
 }
 
-// cpusOf are the CPUs of all containers of the pod by its placement, none where that says none.
+// cpusOf returns the CPUs of all containers of the pod from its placement, or none without a valid one.
 func cpusOf(pod *v1.Pod) cpuset.Set {
 	var all cpuset.Set
 	placed, problems := v1alpha1.DecodePlacement(pod.Annotations[v1alpha1.AnnotationPlacement])

@@ -18,40 +18,39 @@ import (
 
 // Classes of errors.
 var (
-	// ErrRefused is a move that the agent of the node, or the state of the pod, rules out.
+	// ErrRefused says that the node's agent, or the state of the pod, excludes a move.
 	ErrRefused = errors.New("move refused")
-	// ErrUnfinished is a move that was not over in time, whose agent is away, or of which it is not
-	// known whether it was asked for. It may still be carried out, as its step says.
+	// ErrUnfinished says that a move was not over in time, that its agent is away, or that it is not known whether the
+	// move was requested. It may still be carried out, as its step says.
 	ErrUnfinished = errors.New("move not finished")
 )
 
 const (
-	// lookEvery is the distance of two looks at the pod.
+	// lookEvery is the time between two reads of the pod.
 	lookEvery = time.Second
-	// withdrawFor is how long the answer to a move that is withdrawn is waited for.
+	// withdrawFor is how long to wait for the answer to a withdrawn move.
 	withdrawFor = 10 * time.Second
 )
 
-// noAnswer says that a move stands when the command ends.
+// noAnswer is the text of an unanswered move when the command ends.
 const noAnswer = "the agent gave no answer, and may still carry it out"
 
-// State is how far a move is.
+// State is the progress of a move.
 type State string
 
 // The states.
 const (
 	// Moved: the pod runs on the CPUs.
 	Moved State = "Moved"
-	// Refused: the agent does not move the pod, or the pod is not as the plan says, or gone. It has
-	// the CPUs from before, or those of a resize that came meanwhile.
+	// Refused: the agent does not move the pod, or the pod is gone or not as the plan says. It has its CPUs from
+	// before, or those of a resize since then.
 	Refused State = "Refused"
-	// Withdrawn: the request is gone without the pod being where it should go to, and will not
-	// come back. The pod has the CPUs that the text says: those from before, or those of a resize.
+	// Withdrawn: the request is gone and will not come back, but the pod is not on the new CPUs. It has the CPUs in the
+	// text: those from before, or those of a resize.
 	Withdrawn State = "Withdrawn"
-	// Asked: it was asked for, or may have been, and has no answer. Once the agent is back it may
-	// be carried out.
+	// Asked: it was requested, or may have been, and has no answer. Once the agent is back it may be carried out.
 	Asked State = "Asked"
-	// NotAsked: it was not asked for.
+	// NotAsked: it was not requested.
 	NotAsked State = "NotAsked"
 )
 
@@ -59,25 +58,25 @@ const (
 type Step struct {
 	repack.Move
 	State State `json:"state"`
-	// Text is why it was not moved, empty where it was.
+	// Text is why it was not moved, or empty.
 	Text string `json:"text,omitempty"`
 }
 
-// Options say which node is meant. Progress may be nil; the others are required.
+// Options are the node and the limits of Run. Progress may be nil; all other fields are required.
 type Options struct {
 	Config *rest.Config
 	Node   string
 	// Timeout bounds one move.
 	Timeout time.Duration
-	// Now is the time of day, by which Leases and the end of a move are judged. A Lease that seems old by it is
-	// watched until it is renewed, or for apiclient.LeaseQuiet.
+	// Now is the time of day, which decides about Leases and the end of a move. A Lease that seems old is watched until
+	// it is renewed, or for apiclient.LeaseQuiet.
 	Now func() time.Time
-	// Progress is called with what is waited for, at each move.
+	// Progress is called for each move with what is waited for.
 	Progress func(string)
 }
 
-// Run carries out moves, each "namespace/name", in their order. It ends with the first that is
-// not carried out, and returns how far all of them are.
+// Run carries out moves, each "namespace/name", in their order. It stops at the first that fails, and returns the
+// progress of all moves.
 func Run(ctx context.Context, o Options, moves []repack.Move) ([]Step, error) {
 	steps := make([]Step, len(moves))
 	for i := range moves {
@@ -102,12 +101,12 @@ func Run(ctx context.Context, o Options, moves []repack.Move) ([]Step, error) {
 	return steps, nil
 }
 
-// cluster is what is asked.
+// cluster reaches the API server.
 type cluster struct {
 	options Options
 	core    *apiclient.Core
 	leases  *apiclient.Kind[*coordinationv1.Lease, *coordinationv1.LeaseList]
-	seen    apiclient.Sighting // of the Lease of the node
+	seen    apiclient.Sighting // the Lease of the node
 }
 
 func connect(o Options) (*cluster, error) {
@@ -119,8 +118,7 @@ func connect(o Options) (*cluster, error) {
 	return &cluster{options: o, core: core, leases: leases}, nil
 }
 
-// carryOut asks for one move and waits for its end. A move that is not over when ctx ends, or in
-// time, is withdrawn.
+// carryOut requests one move and waits for its end. It withdraws a move that is not over when ctx ends, or in time.
 func (c *cluster) carryOut(ctx context.Context, s *Step) error {
 	if err := c.awake(ctx); err != nil {
 		return err
@@ -141,7 +139,7 @@ func (c *cluster) carryOut(ctx context.Context, s *Step) error {
 	return err
 }
 
-// awake returns once the agent of the node seems to live: by the time of day, or since its Lease is seen to be renewed.
+// awake returns once the node's agent seems to live: by the time of day, or because its Lease is seen to be renewed.
 func (c *cluster) awake(ctx context.Context) error {
 	for said := false; ; said = true {
 		lease, err := c.alive(ctx)
@@ -168,7 +166,7 @@ func (c *cluster) awake(ctx context.Context) error {
 	}
 }
 
-// alive reads the Lease of the agent of the node. The error is ErrUnfinished where that does not live.
+// alive reads the Lease of the node's agent. The error is ErrUnfinished if the agent does not live.
 func (c *cluster) alive(ctx context.Context) (*coordinationv1.LeaseSpec, error) {
 	lease, err := c.leases.Get(ctx, c.options.Node, metav1.GetOptions{})
 	if err != nil {
@@ -183,8 +181,8 @@ func (c *cluster) alive(ctx context.Context) (*coordinationv1.LeaseSpec, error) 
 	return &lease.Spec, nil
 }
 
-// wait returns once the move is over: the agent has removed it, or said why not. What cannot be
-// read is read again, until the time is over.
+// wait returns once the move is over: the agent has removed it, or said why not. Failed reads are repeated until the
+// time is over.
 func (c *cluster) wait(ctx context.Context, p asked, s *Step) error {
 	last := fmt.Errorf("%w: the agent of node %s does not answer", ErrUnfinished, c.options.Node)
 	for apiclient.Pause(ctx, lookEvery) {
@@ -202,21 +200,21 @@ func (c *cluster) wait(ctx context.Context, p asked, s *Step) error {
 			s.State, s.Text = Refused, err.Error()
 			return err
 		}
-		if err != nil && !c.ends(ctx) { // an error of the end says nothing of the agent
+		if err != nil && !c.ends(ctx) { // an error of the end says nothing about the agent
 			last = fmt.Errorf("%w: %w", ErrUnfinished, err)
 		}
 	}
 	return last
 }
 
-// ends says whether the time of ctx is over, also a moment before ctx knows.
+// ends reports whether the time of ctx is over, even a moment before ctx knows.
 func (c *cluster) ends(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !c.options.Now().Before(deadline)
 }
 
-// judge says whether a move is over, by the pod as it is now, and why the pod was not moved. A move
-// of someone else stands only where this one does not.
+// judge reports whether a move is over, by the pod as it is now, and why the pod was not moved. A move of someone else
+// in the annotation means that this one is gone.
 func (c *cluster) judge(ctx context.Context, pod *v1.Pod, s *Step) (over bool, err error) {
 	move, _ := v1alpha1.DecodeMove(pod.Annotations[v1alpha1.AnnotationMove])
 	switch has := cpusOf(pod); {
@@ -234,8 +232,8 @@ func (c *cluster) judge(ctx context.Context, pod *v1.Pod, s *Step) (over bool, e
 	return true, fmt.Errorf("%w: %s", ErrRefused, s.Text)
 }
 
-// withdraw takes back a move that is not over, and notes what became of it. A move of which it is
-// not known whether it was stored is withdrawn too before it is called so.
+// withdraw withdraws a move that is not over, and records the outcome. If it is not known whether the move was stored,
+// withdraw writes it as withdrawn.
 func (c *cluster) withdraw(ctx context.Context, p asked, s *Step) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawFor)
 	defer cancel()
@@ -251,8 +249,8 @@ func (c *cluster) withdraw(ctx context.Context, p asked, s *Step) {
 		if err != nil {
 			continue
 		}
-		// In a pod that did not change since, the API server may still store the move that was
-		// written. What withdraws it stands in its place then, and changes the pod.
+		// If the pod has not changed since, the API server may still store the move that was written. The withdrawal
+		// then replaces it, and changes the pod.
 		unstored := p.version != "" && pod.ResourceVersion == p.version && c.differs(pod, s) == ""
 		if !unstored {
 			if over, _ := c.judge(limited, pod, s); over {
@@ -260,7 +258,7 @@ func (c *cluster) withdraw(ctx context.Context, p asked, s *Step) {
 			}
 			s.Text = noAnswer
 		}
-		_ = c.patch(limited, pod, func(m *v1alpha1.Move) { // the next turn looks whether it was
+		_ = c.patch(limited, pod, func(m *v1alpha1.Move) { // the next turn checks the result
 			if unstored {
 				*m = moveOf(s)
 			}

@@ -1,22 +1,19 @@
-// Package repack finds the fewest moves of pods on one node after which there is room: for
-// a pod that waits because of fragmentation, or for whole L3 domains. It plans only, and is
-// pure: the same node gives the same plan. Package relocation has a plan carried out, by the agent
-// of the node, where package place says whether each move is possible still.
+// Package repack finds the fewest moves of pods on one node that make room for a pod that waits because of
+// fragmentation, or for whole L3 domains. It plans only, and is pure: the same node gives the same plan. Package
+// relocation has the node's agent carry out a plan; there, package place decides whether each move is still possible.
 //
 // # A move
 //
-// A move gives one pod other CPUs of its node, as many as it has. Only pods that opted in
-// move (Node.Pods). A pod is never worse off than it was at first: not in more NUMA nodes,
-// sockets or L3 domains, not on more cores that it holds partly, not farther from its memory
-// or devices, and it gives up no preference that it had. All that it requires holds, and a
-// whole core stays with the shared pool. Moves come one after the other, and the CPUs of
-// each are free when it begins, except those that the pod itself keeps.
+// A move gives one pod other CPUs of its node, as many as it has. Only pods that opted in move (Node.Pods). A pod is
+// never worse off than at first: it does not get more NUMA nodes, sockets or L3 domains, or more cores that it holds
+// partly. It is not farther from its memory or devices, and gives up no preference that it had. All its requirements
+// are met, and a whole core stays with the shared pool. Moves come one after the other, and the CPUs of each are free
+// when it begins, except CPUs that the pod itself keeps.
 //
 // # The search
 //
-// The search is exact: it looks at all plans of one move, then at all of two, and so on.
-// Cores of one L3 domain and NUMA node that have as many free CPUs, beside CPUs of the same
-// pods, are interchangeable, and so are the free CPUs of a core, so of each kind only the
-// first ones are tried. On a large node it may end before it has seen all plans (Bounds.Looks).
+// The search is exact: it tries all plans of one move, then all of two, and so on. Cores of one L3 domain and NUMA node
+// with as many free CPUs, beside CPUs of the same pods, are interchangeable. So are the free CPUs of a core. The search
+// therefore tries only the first of each kind. On a large node it may end before it has tried all plans (Bounds.Looks).
 // Then it says that it does not know.
 package repack

@@ -8,33 +8,32 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// mostThreads is how many CPUs a core may have: more than any has.
+// mostThreads is the most CPUs that a core may have: more than any core has.
 const mostThreads = 8
 
-// Owners of CPUs that are no pod's place.
+// Owners of CPUs that are not the index of a pod.
 const (
 	// absent is a CPU that the core does not have.
 	absent int16 = -3 + iota
-	// fixed is one that no pod of the plan can have.
+	// fixed is a CPU that no pod of the plan can have.
 	fixed
-	// free is one that any pod can have.
+	// free is a CPU that any pod can have.
 	free
 )
 
-// signature is equal for cores that are interchangeable: in one NUMA node and L3 domain,
-// with as many CPUs of each owner.
+// signature is equal for interchangeable cores: in one NUMA node and L3 domain, with as many CPUs of each owner.
 type signature struct {
 	node   topology.NodeID
 	l3     topology.L3ID
 	owners [mostThreads]int16
 }
 
-// compare orders signatures, those of one L3 domain next to each other.
+// compare orders signatures, and groups them by NUMA node and L3 domain.
 func (g signature) compare(o signature) int {
 	return cmp.Or(cmp.Compare(g.node, o.node), cmp.Compare(g.l3, o.l3), slices.Compare(g.owners[:], o.owners[:]))
 }
 
-// sum is a hash of the signature.
+// sum returns a hash of the signature.
 func (g signature) sum() uint64 {
 	h := mix(mix(0, uint64(g.node)), uint64(g.l3))
 	for _, owner := range g.owners {
@@ -51,8 +50,8 @@ func mix(h, n uint64) uint64 {
 	return h ^ h>>31
 }
 
-// survey notes which CPUs the pods of the plan can have at all. It is false for a machine
-// that is built like none.
+// survey records which CPUs the pods of the plan can have at all. It returns false if a core has more than mostThreads
+// CPUs.
 func (s *search) survey() bool {
 	t := s.node.Machine.Topology()
 	given := s.node.Given().Difference(s.node.Fixed.Taken.CPUs())
@@ -67,7 +66,7 @@ func (s *search) survey() bool {
 	return !slices.ContainsFunc(t.Cores, func(c topology.Core) bool { return c.CPUs.Size() > mostThreads })
 }
 
-// owners returns who has each CPU, where one pod has none.
+// owners returns the owner of each CPU, without the CPUs of pod but.
 func (s *search) owners(at state, but int) []int16 {
 	owners := slices.Clone(s.base)
 	for i := range at.held {
@@ -81,7 +80,7 @@ func (s *search) owners(at state, but int) []int16 {
 	return owners
 }
 
-// signatureOf returns that of a core, and its free CPUs.
+// signatureOf returns the signature of a core, and its free CPUs.
 func signatureOf(core *topology.Core, owners []int16) (g signature, left cpuset.Set) {
 	g.node, g.l3 = core.Node, core.L3
 	n := 0
@@ -98,9 +97,8 @@ func signatureOf(core *topology.Core, owners []int16) (g signature, left cpuset.
 	return g, left
 }
 
-// isNew says whether a state was not seen yet, nor one that differs from it only in which
-// of some interchangeable cores pods have, and notes it. It knows a state by a hash of 128
-// bits.
+// isNew reports whether a state is new, and records it. A state is not new if a known one differs only in which of some
+// interchangeable cores pods have. States are identified by a hash of 128 bits.
 func (s *search) isNew(at state) bool {
 	owners, key := s.owners(at, nobody), [2]uint64{}
 	for i := range s.node.Machine.Topology().Cores {
@@ -119,15 +117,15 @@ func (s *search) isNew(at state) bool {
 	return true
 }
 
-// kind is some cores with free CPUs that are interchangeable.
+// kind is a group of interchangeable cores with free CPUs.
 type kind struct {
 	signature
 	cores []*topology.Core
-	// free are the CPUs that each of the cores has free, by their place in cores.
+	// free are the free CPUs of each of the cores, in the order of cores.
 	free []cpuset.Set
 }
 
-// kinds sorts the cores that have CPUs which are free for a pod.
+// kinds groups the cores that have CPUs which are free for a pod.
 func (s *search) kinds(at state, pod int) []kind {
 	owners, index := s.owners(at, pod), map[signature]int{}
 	var all []kind

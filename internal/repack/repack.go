@@ -18,18 +18,18 @@ type Pod struct {
 
 // Node is the node to make room on.
 type Node struct {
-	// Node is the node as decisions need it, with the requests of all its pods.
+	// Node is the node for decisions, with the requests of all its pods.
 	placement.Node
-	// Fixed is what the pods hold that stay where they are.
+	// Fixed is what the pods that do not move hold.
 	Fixed placement.Occupancy
-	// Pods are the others.
+	// Pods are the pods that may move.
 	Pods []Pod
 }
 
-// Goal says whether a node has the room that is looked for.
+// Goal reports whether a node has the desired room.
 type Goal func(s *alloc.Scratch, n placement.Node, o *placement.Occupancy) bool
 
-// Room is the goal that a pod finds room.
+// Room returns the goal that a pod finds room.
 func Room(a *placement.Ask) Goal {
 	return func(s *alloc.Scratch, n placement.Node, o *placement.Occupancy) bool {
 		_, no := placement.Decide(s, n, o, a)
@@ -37,47 +37,47 @@ func Room(a *placement.Ask) Goal {
 	}
 }
 
-// WholeL3s is the goal that so many L3 domains are free as a whole.
+// WholeL3s returns the goal that count L3 domains are wholly free.
 func WholeL3s(count int) Goal {
 	return func(_ *alloc.Scratch, n placement.Node, o *placement.Occupancy) bool {
 		return n.Fragmentation(o).FreeL3 >= count
 	}
 }
 
-// Bounds end a search.
+// Bounds limit a search.
 type Bounds struct {
-	// Moves is the most that a plan may have.
+	// Moves is the most moves of a plan.
 	Moves int
-	// Looks is how many moves the search may look at.
+	// Looks is how many moves the search may try.
 	Looks int
 }
 
 // Move gives a pod other CPUs.
 type Move struct {
 	Pod string `json:"pod"`
-	// From and To are lists.
+	// From and To are CPU lists.
 	From cpuset.Set `json:"from"`
 	To   cpuset.Set `json:"to"`
 }
 
-// Plan is what a search found.
+// Plan is the result of a search.
 type Plan struct {
 	// Found says that Moves reach the goal.
 	Found bool
 	Moves []Move
-	// Exact says that no plan of fewer moves exists, or where none is found, none within
-	// the bound on moves. It is false where the search ended early.
+	// Exact says that no plan of fewer moves exists, or if none is found, that none exists within Bounds.Moves. It is
+	// false if the search ended early.
 	Exact bool
 }
 
-// Reason says of a node that refuses a pod after how many moves it would take it, in the form of
-// kube-scheduler's reasons: equal on all nodes that need as many.
+// Reason returns the reason of a node that would accept a pod after so many moves, in the form of kube-scheduler's
+// reasons: equal on all nodes that need as many moves.
 func Reason(moves int) string {
 	return fmt.Sprintf("node(s) fit after repack of %d move(s)", moves)
 }
 
-// Fewest returns the plan of the fewest moves that reaches the goal. A pod of which it is
-// not known that it may have what it has is not moved.
+// Fewest returns the plan of the fewest moves that reaches the goal. It does not move a pod that is not known to be
+// allowed its present CPUs.
 func Fewest(n *Node, goal Goal, b Bounds) Plan {
 	s := &search{node: n, goal: goal, left: b.Looks, seen: map[[2]uint64]bool{}}
 	start := s.start()
@@ -105,17 +105,16 @@ func Fewest(n *Node, goal Goal, b Bounds) Plan {
 	return Plan{Exact: true}
 }
 
-// nobody is the place of no pod.
+// nobody is the index of no pod.
 const nobody = -1
 
-// search is one search under way.
 type search struct {
 	node    *Node
 	goal    Goal
 	scratch alloc.Scratch
 	left    int
 	pods    []mover
-	// base has the owners of CPUs as far as no pod that may be moved has them.
+	// base has the owners of CPUs that no movable pod has.
 	base []int16
 	seen map[[2]uint64]bool
 }
@@ -123,22 +122,21 @@ type search struct {
 // mover is a pod that may be moved.
 type mover struct {
 	*Pod
-	// without is the node without what the pod requests.
+	// without is the node without the pod's requests.
 	without placement.Node
-	// origin is what it had at first.
+	// origin is the pod's place at first.
 	origin placement.Decision
 }
 
 // state is where the movers are after some moves.
 type state struct {
 	held []placement.Held
-	// dropped is what each of them gave up: what it holds depends on that too.
+	// dropped is what each mover gave up: what it holds depends on that too.
 	dropped []alloc.Dropped
 	moves   []Move
 }
 
-// start returns where the pods are, and notes which of them may be moved. The others are
-// held as they are.
+// start returns where the pods are, and records which of them may be moved. All other pods keep their CPUs.
 func (s *search) start() state {
 	var at state
 	for i := range s.node.Pods {
@@ -160,7 +158,7 @@ func (s *search) start() state {
 	return at
 }
 
-// lessOf returns the node without what a pod requests.
+// lessOf returns the node without the requests of a pod.
 func (n *Node) lessOf(a *placement.Ask) placement.Node {
 	without := n.Node
 	without.RequestedMilli -= a.Pod.Scheduled
@@ -172,7 +170,7 @@ func (n *Node) lessOf(a *placement.Ask) placement.Node {
 	return without
 }
 
-// occupancy adds up what all hold but one.
+// occupancy adds up what all pods hold except but.
 func (s *search) occupancy(at state, but int) placement.Occupancy {
 	o := s.node.Fixed.Clone()
 	for i := range at.held {
@@ -183,8 +181,8 @@ func (s *search) occupancy(at state, but int) placement.Occupancy {
 	return o
 }
 
-// expand looks at all moves from a state. It returns the state that reaches the goal, or
-// adds those that were not seen yet to next, and says whether the search ended early.
+// expand tries all moves from a state. It returns the state that reaches the goal, or adds the new states to next, and
+// reports whether the search ended early.
 func (s *search) expand(from state, next *[]state) (found *state, ended bool) {
 	for i := range s.pods {
 		m := &s.pods[i]
@@ -209,8 +207,8 @@ func (s *search) expand(from state, next *[]state) (found *state, ended bool) {
 	return nil, false
 }
 
-// move gives a pod other CPUs, if it may have these and is no worse off, and no state is like
-// that yet. o is what all others hold.
+// move gives a pod other CPUs, if it may have them and is no worse off, and the state is new. o is what all others
+// hold.
 func (s *search) move(from state, pod int, o *placement.Occupancy, cpus cpuset.Set) (to state, moves bool) {
 	m := &s.pods[pod]
 	d, no := placement.ConfirmTogether(&s.scratch, m.without, o, m.Ask, cpus)

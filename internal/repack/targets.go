@@ -8,9 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// targets are the CPUs that a pod could have: of those that differ only in which of some
-// interchangeable cores they are on the first, without those it has, and without most of
-// those in which it would be worse off.
+// targets returns the sets of CPUs that a pod could have, except its present set and most sets in which it would be
+// worse off. Of sets that differ only in which of some interchangeable cores they are on, it returns the first.
 func (s *search) targets(at state, pod int) iter.Seq[cpuset.Set] {
 	return func(yield func(cpuset.Set) bool) {
 		p := &picker{kinds: s.kinds(at, pod), has: at.held[pod].CPUs(), yield: yield}
@@ -30,29 +29,28 @@ func (s *search) targets(at state, pod int) iter.Seq[cpuset.Set] {
 // picker enumerates sets of CPUs.
 type picker struct {
 	kinds []kind
-	// rest are the free CPUs of each kind and those after it.
+	// rest is the number of free CPUs of each kind and the kinds after it.
 	rest []int
 	has  cpuset.Set
-	// nodes, l3s and split are the most that a set may have.
+	// nodes, l3s and split are the limits of a set.
 	nodes, l3s, split int
 	yield             func(cpuset.Set) bool
 }
 
-// pick is a set that is not complete.
+// pick is an incomplete set.
 type pick struct {
 	cpus cpuset.Set
 	// left is how many CPUs are missing.
 	left int
-	// kind and core are where to go on; the next core of the kind gives at most so many
-	// CPUs, so that cores of a kind are taken in one order only.
+	// kind and core are where to continue. The next core of the kind gives at most this many CPUs, so that cores of a
+	// kind are used in one order only.
 	kind, core, most int
-	// nodes and l3s are the ids of those it is in, and split counts the cores that it holds
-	// partly.
+	// nodes and l3s are the IDs of the set's NUMA nodes and L3 domains; split counts the cores that it holds partly.
 	nodes, l3s cpuset.Set
 	split      int
 }
 
-// pick completes a set in all ways, and says whether to go on.
+// pick completes a set in all ways, and reports whether to continue.
 func (p *picker) pick(at pick) bool {
 	if at.left == 0 {
 		return at.cpus == p.has || p.yield(at.cpus)
@@ -72,7 +70,7 @@ func (p *picker) pick(at pick) bool {
 	return p.pick(at)
 }
 
-// take adds so many CPUs of the next core of a kind.
+// take adds count CPUs of the next core of a kind.
 func (at pick) take(k *kind, count int) pick {
 	core := k.cores[at.core]
 	at.nodes, at.l3s = at.nodes.Add(int(core.Node)), at.l3s.Add(int(core.L3))

@@ -6,13 +6,11 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// mostNodes is the number of NUMA nodes above which a kubelet with a topology
-// policy does not start, unless told to.
+// mostNodes is the number of NUMA nodes above which a kubelet with a topology policy does not start by default.
 const mostNodes = 8
 
-// narrowest returns the CPUs of the smallest set of NUMA nodes with n free
-// CPUs, of equally small ones that with the lower numbers (as the kubelet
-// reads the set as a number). ok is false when the policy refuses it.
+// narrowest returns the CPUs of the smallest set of NUMA nodes with n free CPUs. Ties go to the set with the lower
+// numbers (the kubelet reads a set as a number). ok is false when the policy refuses the set.
 func (m *Machine) narrowest(free cpuset.Set, n int, policy TopologyPolicy) (cpus cpuset.Set, ok bool) {
 	if len(m.nodes) > mostNodes {
 		return cpuset.Set{}, false

@@ -7,20 +7,18 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Koordinator picks as the CPU accumulator of Koordinator's scheduler does.
-// The zero value has its defaults: FullPCPUs, LeastAllocated, no NUMA policy.
+// Koordinator picks CPUs like the CPU accumulator of Koordinator's scheduler. The zero value has its defaults:
+// FullPCPUs, LeastAllocated, no NUMA policy.
 type Koordinator struct {
-	// Spread is the bind policy SpreadByPCPUs instead of FullPCPUs.
+	// Spread selects the bind policy SpreadByPCPUs instead of FullPCPUs.
 	Spread bool
 	// MostAllocated fills the fullest NUMA node first.
 	MostAllocated bool
-	// SingleNUMANode is the NUMA topology policy of that name: all CPUs of one
-	// node, or a refusal.
+	// SingleNUMANode is the NUMA topology policy of that name: all CPUs come from one node, or Pick refuses.
 	SingleNUMANode bool
 }
 
-// Pick takes n (at least 1) of the free CPUs; ok is false when it refuses. It
-// is deterministic.
+// Pick takes n (at least 1) of the free CPUs; ok is false when Koordinator refuses. Pick is deterministic.
 func (k Koordinator) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, ok bool) {
 	t := m.count(free, n)
 	if n > t.free.Size() {
@@ -30,8 +28,8 @@ func (k Koordinator) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, 
 	return t.taken, ok
 }
 
-// oneNode takes everything from the first NUMA node, in the strategy's order,
-// that has room in the form wanted; with SingleNUMANode in any form.
+// oneNode takes all CPUs from the first NUMA node, in the strategy's order, that fits the bind policy. With
+// SingleNUMANode enough free CPUs suffice.
 func (k Koordinator) oneNode(t *tally) bool {
 	nodes := k.order(upTo(len(t.nodes)), t.inNode)
 	for _, n := range nodes {
@@ -60,8 +58,8 @@ func (k Koordinator) anywhere(t *tally) bool {
 	return k.fill(t, k.byNode(t, upTo(len(t.nodes))))
 }
 
-// fits says whether the cores, with so many free CPUs, hold the request in the
-// form wanted: whole cores, or a core for each thread.
+// fits reports whether the cores, with so many free CPUs, hold the request as the bind policy requires: whole cores, or
+// a core for each thread.
 func (k Koordinator) fits(t *tally, cores []int, free int) bool {
 	whole, some := 0, 0
 	for _, c := range cores {
@@ -78,8 +76,7 @@ func (k Koordinator) fits(t *tally, cores []int, free int) bool {
 	return whole >= t.need/t.perCore && free >= t.need
 }
 
-// fill takes what is needed from the cores in their order: first in the form
-// wanted, then whatever is free.
+// fill takes the needed CPUs from the cores in their order: first as the bind policy requires, then any free CPU.
 func (k Koordinator) fill(t *tally, cores []int) bool {
 	if k.Spread {
 		for t.need > 0 && k.oneOfEach(t, cores) {
@@ -102,8 +99,7 @@ func (k Koordinator) fill(t *tally, cores []int) bool {
 	return t.need == 0
 }
 
-// oneOfEach takes one thread of each core, wholly free ones first, and says
-// whether it found any.
+// oneOfEach takes one thread of each core, wholly free cores first, and reports whether it found any.
 func (k Koordinator) oneOfEach(t *tally, cores []int) bool {
 	order := slices.Clone(cores)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.inCore[b], t.inCore[a]) })
@@ -125,7 +121,7 @@ func (t *tally) some(core, n int) {
 	}
 }
 
-// byNode lists the cores of the nodes in the strategy's order.
+// byNode returns the cores of the nodes in the strategy's order.
 func (k Koordinator) byNode(t *tally, nodes []int) []int {
 	var cores []int
 	for _, n := range k.order(nodes, t.inNode) {
@@ -134,8 +130,7 @@ func (k Koordinator) byNode(t *tally, nodes []int) []int {
 	return cores
 }
 
-// order sorts units by the strategy: fewest free CPUs first, or most; ties go
-// to the lower id.
+// order sorts units by the strategy: fewest or most free CPUs first; ties go to the lower id.
 func (k Koordinator) order(units, free []int) []int {
 	sorted := fullestFirst(units, free)
 	if !k.MostAllocated {

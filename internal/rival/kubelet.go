@@ -13,12 +13,10 @@ const (
 	SingleNUMANode
 )
 
-// Kubelet picks as the kubelet's static CPU manager policy does. The zero
-// value has the default options.
+// Kubelet picks CPUs like the static policy of the kubelet's CPU manager. The zero value has the default options.
 type Kubelet struct {
-	// FullPCPUsOnly is the option full-pcpus-only: a request that is no
-	// multiple of the threads of a core is refused, and the siblings of
-	// reserved CPUs do not count as free.
+	// FullPCPUsOnly is the option full-pcpus-only. The kubelet refuses a request that is no multiple of the threads of
+	// a core, and the siblings of reserved CPUs do not count as free.
 	FullPCPUsOnly bool
 	// AlignByUncore is the option prefer-align-cpus-by-uncorecache.
 	AlignByUncore bool
@@ -26,8 +24,7 @@ type Kubelet struct {
 	Topology TopologyPolicy
 }
 
-// Pick takes n (at least 1) of the free CPUs. ok is false when the kubelet
-// would reject the pod. It is deterministic.
+// Pick takes n (at least 1) of the free CPUs. ok is false when the kubelet would reject the pod. Pick is deterministic.
 func (k Kubelet) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, ok bool) {
 	free = free.Intersect(m.given)
 	if n > free.Size() {
@@ -43,8 +40,7 @@ func (k Kubelet) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, ok b
 	if !ok {
 		return cpuset.Set{}, false
 	}
-	// What the hint cannot give comes from elsewhere; with one provider of
-	// hints it always can.
+	// Missing CPUs come from outside the hint; with one provider of hints none are missing.
 	aligned := hint.Intersect(free)
 	cpus = k.packed(m, aligned, min(n, aligned.Size()))
 	if missing := n - cpus.Size(); missing > 0 {
@@ -53,7 +49,7 @@ func (k Kubelet) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, ok b
 	return cpus, true
 }
 
-// packed runs the levels over the free CPUs, which are at least n.
+// packed takes n CPUs level by level from free, which has at least n.
 func (k Kubelet) packed(m *Machine, free cpuset.Set, n int) cpuset.Set {
 	t := m.count(free, n)
 	if m.nodesFirst {
@@ -106,9 +102,8 @@ func (t *tally) singles() {
 	}
 }
 
-// uncoreCaches takes whole L3 domains while the request needs one, and the
-// rest from the first domain where the lowest cores with a free thread make
-// exactly that number.
+// uncoreCaches takes whole L3 domains while the request needs one. It takes the remainder from the first domain where
+// the lowest cores with a free thread have exactly that number of CPUs.
 func (t *tally) uncoreCaches() {
 	for _, l := range t.l3Order() {
 		if t.need >= t.perL3 {
@@ -141,8 +136,7 @@ func (t *tally) partOfL3(l int) {
 			cores--
 		}
 	}
-	// An odd request leaves the highest thread; more than one too many does
-	// not fit.
+	// An odd request leaves the highest thread free; a larger surplus does not fit.
 	if last, some := lowest.Max(); some && t.need%2 != 0 && t.perCore > 1 && lowest.Size() > t.need {
 		lowest = lowest.Remove(last)
 	}
@@ -151,8 +145,8 @@ func (t *tally) partOfL3(l int) {
 	}
 }
 
-// The orders: by free CPUs within the order of the level above, of which there
-// are two, by whether nodes hold sockets or sockets hold nodes.
+// The orders sort by free CPUs within the order of the level above, which depends on whether nodes hold sockets or
+// sockets hold nodes.
 
 func (t *tally) socketOrder() []int {
 	if !t.nodesFirst {
@@ -177,7 +171,7 @@ func (t *tally) coreOrder() []int {
 	return nested(t.nodeOrder(), t.coresInNode, t.inCore)
 }
 
-// nested sorts the inner units of each outer one, in the order of those.
+// nested sorts the inner units of each outer unit, in the order of the outer units.
 func nested(outer []int, inner [][]int, free []int) []int {
 	var list []int
 	for _, o := range outer {

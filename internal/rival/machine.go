@@ -10,29 +10,29 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// ErrTopology says that a machine lacks what the pickers build on.
+// ErrTopology reports that a machine lacks what the pickers need.
 var ErrTopology = errors.New("topology unusable")
 
 // Machine is a topology as the pickers see it. It is immutable and may be
 // shared between goroutines.
 type Machine struct {
-	// given are the CPUs to pick from, broken those of cores that have others.
+	// given are the CPUs to pick from; broken are the CPUs of cores that have other CPUs too.
 	given, broken cpuset.Set
-	// place holds, by CPU id, the indices of the CPU's units.
+	// place maps a CPU id to the indices of the CPU's units.
 	place [cpuset.Max]place
 	// The units, by ascending id.
 	sockets, nodes, l3s, cores []unit
 	// CPUs of a whole unit as the pickers expect them: an average.
 	perSocket, perL3, perCore int
-	// nodesFirst says that a NUMA node holds a socket or more.
+	// nodesFirst is true when a NUMA node holds a socket or more.
 	nodesFirst bool
-	// What lies in a unit: by socket, by node, and the L3 domain by core.
+	// The units in each socket and node, and the L3 domain of each core.
 	nodesIn, coresInSocket        [][]int
 	socketsIn, l3sIn, coresInNode [][]int
 	l3Of                          []int
 }
 
-// place is where a CPU is: indices, none where it is in no such unit.
+// place is where a CPU is: an index for each kind of unit, or none.
 type place struct{ socket, node, l3, core int }
 
 const none = -1
@@ -44,10 +44,9 @@ type unit struct {
 	size int
 }
 
-// Compile prepares a topology. The CPUs to pick from are those online that are
-// neither reserved nor isolated. CPUs in no socket or no NUMA node count as one
-// of their own, as the peers read them; a machine without CPUs, or with a CPU
-// in no core, is ErrTopology.
+// Compile prepares a topology. The CPUs to pick from are the online CPUs that are neither reserved nor isolated. CPUs
+// in no socket or no NUMA node form a unit of their own, as in the peers. A machine without CPUs, or with a CPU in no
+// core, is ErrTopology.
 func Compile(t *topology.Topology) (*Machine, error) {
 	kept := t.Reserved.Union(t.Isolated)
 	m := &Machine{given: t.Online.Difference(kept)}
@@ -120,7 +119,7 @@ func index(units []unit, cpu int) int {
 	return slices.IndexFunc(units, func(u unit) bool { return u.cpus.Contains(cpu) })
 }
 
-// nest lists which units lie in which, and the averages, rounded down.
+// nest computes which units each unit contains, and the averages, rounded down.
 func (m *Machine) nest(total int) {
 	m.perSocket, m.perCore = total/len(m.sockets), total/len(m.cores)
 	if len(m.l3s) > 0 {
@@ -134,7 +133,7 @@ func (m *Machine) nest(total int) {
 	m.coresInSocket = within(m.sockets, m.cores)
 }
 
-// within lists, for each outer unit, the inner ones that share a CPU with it.
+// within returns, for each outer unit, the inner units that share a CPU with it.
 func within(outer, inner []unit) [][]int {
 	lists := make([][]int, len(outer))
 	for o := range outer {
@@ -147,7 +146,7 @@ func within(outer, inner []unit) [][]int {
 	return lists
 }
 
-// tally counts what is free in every unit while CPUs are taken.
+// tally counts the free CPUs of every unit while a picker takes CPUs.
 type tally struct {
 	*Machine
 	free, taken                    cpuset.Set
@@ -155,8 +154,7 @@ type tally struct {
 	inSocket, inNode, inL3, inCore []int
 }
 
-// count begins to take n of the free CPUs; those that the machine does not
-// have do not count.
+// count starts a tally to take n of the free CPUs; it ignores CPUs that are not in m.given.
 func (m *Machine) count(free cpuset.Set, n int) *tally {
 	t := &tally{
 		Machine: m, free: free.Intersect(m.given), need: n,
@@ -179,7 +177,7 @@ func (t *tally) change(cpu, by int) {
 	}
 }
 
-// take moves one free CPU to those taken.
+// take moves one CPU from free to taken.
 func (t *tally) take(cpu int) {
 	t.free, t.taken = t.free.Remove(cpu), t.taken.Add(cpu)
 	t.need--
@@ -193,8 +191,7 @@ func (t *tally) takeAll(cpus cpuset.Set) {
 	}
 }
 
-// fullestFirst returns the units of which a CPU is free, those with the fewest
-// free CPUs first, of equal ones that with the lower id.
+// fullestFirst returns the units with a free CPU, fewest free CPUs first; ties go to the lower id.
 func fullestFirst(units, free []int) []int {
 	sorted := make([]int, 0, len(units))
 	for _, u := range units {
@@ -208,7 +205,7 @@ func fullestFirst(units, free []int) []int {
 	return sorted
 }
 
-// upTo lists 0 to n-1.
+// upTo returns 0 to n-1.
 func upTo(n int) []int {
 	list := make([]int, n)
 	for i := range list {

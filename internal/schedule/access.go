@@ -20,30 +20,30 @@ const (
 	alive
 )
 
-// access says whether pods may be pinned on a node.
+// access decides whether pods may be pinned on a node.
 type access struct {
-	// listed says that there is a NodeTopology.
+	// listed reports whether the node has a NodeTopology.
 	listed bool
-	// lies says that it cannot be true.
+	// lies reports whether the NodeTopology cannot be true.
 	lies bool
-	// barred is why the agent pins nothing here; empty where it does.
+	// barred is why the agent pins nothing here, "" if it does pin.
 	barred string
 	agent  liveness
-	// renewed is what the Lease says, by the clock of the node; heard is when
-	// it last changed, by the clock of the Leases.
+	// renewed is the renewal time in the Lease, by the node's clock. heard is when it last changed, by the clock of the
+	// Leases.
 	renewed, heard time.Time
-	// status refuses pods that are to be pinned, nil where nothing does.
+	// status refuses pinned pods; nil if the node is open to them.
 	status *fwk.Status
 }
 
-// empty says that neither a topology nor a Lease is known.
+// empty reports whether neither a topology nor a Lease is known.
 func (a *access) empty() bool { return !a.listed && a.heard.IsZero() }
 
-// known says whether there is a NodeTopology that can be true.
+// known reports whether the node has a NodeTopology that can be true.
 func (a *access) known() bool { return a.listed && !a.lies }
 
-// closed returns why no pod can be pinned on the node, whatever runs there, nil
-// where some can. The caller holds mu.
+// closed returns the status that refuses all pinned pods, whatever runs on the node, nil if there is none. The caller
+// holds mu.
 func (n *node) closed() (*fwk.Status, refusal) {
 	if n.access.status == nil && !n.access.known() {
 		n.settle()
@@ -51,8 +51,7 @@ func (n *node) closed() (*fwk.Status, refusal) {
 	return n.access.status, refusedByTopology
 }
 
-// settle works out access.status and says whether the node has just been opened
-// for pinned pods. The caller holds mu.
+// settle updates access.status and reports whether the node has just been opened for pinned pods. The caller holds mu.
 func (n *node) settle() bool {
 	before := n.access.status
 	text := ""
@@ -74,7 +73,7 @@ func (n *node) settle() bool {
 		return before != nil
 	}
 	if before == nil || before.Message() != text {
-		// An empty node would not do either.
+		// An empty node would refuse the pod too.
 		n.access.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 		n.shut.Store(&result{status: n.access.status, reason: refusedByTopology})
 	}

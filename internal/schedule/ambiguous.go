@@ -14,9 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// ambiguousBind is a binding whose call failed, and which may have gone through all
-// the same. The scheduler forgets the pod; its CPUs stay held until the API server
-// shows the pod bound or gone, or unbound when no request can be under way.
+// ambiguousBind is a binding whose call failed but may have gone through. The scheduler forgets the pod; its CPUs stay
+// held until the API server shows the pod bound or gone, or unbound when no request can be under way.
 type ambiguousBind struct {
 	uid             types.UID
 	namespace, name string
@@ -24,37 +23,34 @@ type ambiguousBind struct {
 	held            placement.Held
 	// request is what the pod adds to the node.
 	request requested
-	// until is when an unbound pod stays unbound: later than any API server
-	// works on a request. The lock of flights guards it.
+	// until is the time after which an unbound pod stays unbound, since no API server works on a request for so long.
+	// The lock of flights guards it.
 	until time.Time
-	// shares says that the pod has no exclusive CPUs. There may be many of
-	// those, so the API server is asked about them late, and mostly not at all.
+	// shares reports whether the pod has no exclusive CPUs. Ordinary pods may be many, so the API server is asked about
+	// them late, and mostly not at all.
 	shares bool
-	// pass is the last walk over the pods that met the pod.
+	// pass is the number of the last walk over the pods that met this pod.
 	pass uint32
 }
 
 const (
-	// requestTimeout is an API server's default for --request-timeout, and some
-	// seconds for the way there.
+	// requestTimeout is an API server's default for --request-timeout, plus some seconds for transport.
 	requestTimeout = 65 * time.Second
-	// firstLook and lastLook bound the pause between two looks at an ambiguous bind.
+	// firstLook and lastLook bound the pause between two checks of an ambiguous bind.
 	firstLook = 500 * time.Millisecond
 	lastLook  = 10 * time.Second
-	// lookTimeout bounds one look.
+	// lookTimeout bounds one check.
 	lookTimeout = 10 * time.Second
-	// lookers bounds the looks at the same time.
+	// lookers bounds the concurrent checks.
 	lookers = 4
 )
 
-// holdAmbiguous keeps what a pod holds, nil without exclusive CPUs, whose binding to a node
-// may have gone through.
-// Its time begins now, after the error: a request may have waited in the client
-// for long before it was sent.
+// holdAmbiguous holds the CPUs of a pod whose binding to a node may have gone through; held is nil without exclusive
+// CPUs. The time begins now, after the error: a request may have waited in the client for long before it was sent.
 func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
 	if shown := c.shownBound(pod); shown != nil && held != nil {
-		// Where it is now it stays, and what it has that says. The scheduler forgets it now, and its
-		// cache may show it only later.
+		// The pod is bound, and stays on its node with the placement that it shows. The scheduler forgets the pod now,
+		// and its cache may show it only later.
 		c.take(nil, shown, true)
 		return
 	}
@@ -81,7 +77,7 @@ func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
 	c.spawn(func(ctx context.Context) { c.follow(ctx, b) })
 }
 
-// shownBound returns a pod as the informer shows it, nil unless it is bound.
+// shownBound returns the pod as the informer shows it, nil unless it is bound.
 func (c *core) shownBound(pod *v1.Pod) *v1.Pod {
 	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	shown, err := pods.Pods(pod.Namespace).Get(pod.Name)
@@ -91,7 +87,7 @@ func (c *core) shownBound(pod *v1.Pod) *v1.Pod {
 	return shown
 }
 
-// follow looks at an ambiguous bind until it is settled.
+// follow checks an ambiguous bind until its result is known.
 func (c *core) follow(ctx context.Context, b *ambiguousBind) {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		until, there := c.flights.ends(b)
@@ -111,7 +107,7 @@ func (c *core) follow(ctx context.Context, b *ambiguousBind) {
 	}
 }
 
-// lookAt asks the API server about an ambiguous bind, and settles it if the answer suffices.
+// lookAt asks the API server about an ambiguous bind, and ends it if the answer suffices.
 func (c *core) lookAt(ctx context.Context, b *ambiguousBind) {
 	c.looks <- struct{}{}
 	defer func() { <-c.looks }()
@@ -133,7 +129,7 @@ func (c *core) lookAt(ctx context.Context, b *ambiguousBind) {
 	}
 }
 
-// settled frees what settled ambiguous binds of an unbound pod held.
+// settled frees what the ended ambiguous binds of an unbound pod held.
 func (c *core) settled(b *ambiguousBind, binds []*ambiguousBind) {
 	if len(binds) == 0 {
 		return
@@ -147,7 +143,7 @@ func (c *core) settled(b *ambiguousBind, binds []*ambiguousBind) {
 // settleBinds frees the CPUs of all ambiguous binds of a pod.
 func (c *core) settleBinds(uid types.UID) { c.free(c.flights.settle(uid)) }
 
-// free takes ambiguous binds off their nodes.
+// free removes ambiguous binds from their nodes.
 func (c *core) free(binds []*ambiguousBind) {
 	for _, b := range binds {
 		n := c.nodes.find(b.node)

@@ -11,26 +11,24 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// answers works out what nodes say to pods, and has what that needs: room to decide,
-// and what empty nodes say. What a node said it remembers itself (memo). It is safe for
-// concurrent use.
+// answers computes what nodes answer to pods, and holds what that needs: scratch space and the answers of empty nodes.
+// Each node remembers its own answers (memo). It is safe for concurrent use.
 type answers struct {
 	fits fits
 	// walked counts the answers that walks found remembered.
 	walked atomic.Uint32
-	// benches are *bench: what a decision needs and drops afterwards.
+	// benches holds *bench values, which a decision needs only while it runs.
 	benches sync.Pool
 }
 
-// bench is room for one decision at a time.
+// bench is scratch space for one decision at a time.
 type bench struct {
 	scratch   alloc.Scratch
 	occupancy placement.Occupancy
 }
 
-// surplusOf works out what ordinary pods may still request on a node, in
-// thousandths of a CPU: any amount where the node's CPUs are not known. behind says that
-// the view is older than what is known of a pod.
+// surplusOf returns how much CPU ordinary pods may still request on a node, in thousandths of a CPU: any amount if the
+// node's CPUs are not known. behind reports whether the view is older than what is known of a pod.
 func (a *answers) surplusOf(n *node, v view) (milli int64, behind bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +45,7 @@ func (a *answers) surplusOf(n *node, v view) (milli int64, behind bool) {
 	return left.milli, n.behind
 }
 
-// resultOf works out a node's answer to a pinned pod.
+// resultOf returns a node's answer to a pinned pod.
 func (a *answers) resultOf(n *node, v view) *result {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -76,8 +74,8 @@ func (a *answers) resultOf(n *node, v view) *result {
 	return r
 }
 
-// decide asks a node that was added up before. Devices that the pod may get by claims, if
-// some are known, only count for how good the node is, and keep the pod off none.
+// decide returns the answer of a node whose pods are already added up in b. Devices that the pod may get by claims
+// affect only the score, and never keep the pod off a node.
 func (a *answers) decide(b *bench, where placement.Node, cy *cycle, claims *placement.Claims) *result {
 	r := &result{shape: cy.shape}
 	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, cy.ask)
@@ -93,13 +91,13 @@ func (a *answers) decide(b *bench, where placement.Node, cy *cycle, claims *plac
 	}
 	r.reason = reasonOf(refused)
 	if why := a.fits.never(b, where, cy); why.text != "" {
-		// No pod's end helps, so it waits for none.
+		// The end of another pod would not help.
 		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r
 	}
 	code := fwk.Unschedulable
 	if refused.Code == placement.Resizing {
-		code = fwk.UnschedulableAndUnresolvable // it is over in a moment: no pod is evicted for it
+		code = fwk.UnschedulableAndUnresolvable // a resize ends soon: no pod is evicted for it
 	}
 	r.status = fwk.NewStatus(code, refused.Reason())
 	if short, lacks := where.Shortage(&b.occupancy, cy.ask, refused); lacks {
@@ -113,8 +111,7 @@ func (a *answers) takeBench() *bench {
 	return b
 }
 
-// trial decides for a pod that is in the NodeInfo already without being bound,
-// and reserves nothing.
+// trial decides for a pod that is in the NodeInfo already but not bound. It reserves nothing.
 func (a *answers) trial(n *node, info fwk.NodeInfo, its *cycle) (placement.Held, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

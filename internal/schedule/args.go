@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// decodeArgs reads what kube-scheduler hands over for a plugin that it does
-// not know: the raw JSON of pluginConfig, or nothing.
+// decodeArgs decodes what kube-scheduler passes to a plugin that it does not know: the raw JSON of pluginConfig, or
+// nothing.
 func decodeArgs(args runtime.Object) (v1alpha1.SchedulerArgs, error) {
 	var raw []byte
 	switch a := args.(type) {
@@ -31,10 +31,10 @@ func decodeArgs(args runtime.Object) (v1alpha1.SchedulerArgs, error) {
 	return decoded, problems.Err()
 }
 
-// settings are the args that hold for all profiles together.
+// settings are the args that apply to all profiles together.
 type settings struct {
 	leaseNamespace string
-	// staleAfter is how long an agent may be silent; 0 means for ever.
+	// staleAfter is how long an agent may be silent; 0 means forever.
 	staleAfter time.Duration
 }
 

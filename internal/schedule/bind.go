@@ -15,17 +15,16 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// Texts of refusals in the binding cycle.
+// Refusals in the binding cycle.
 const (
 	textRace    = "node(s) had the CPUs or their memory given to another pod meanwhile"
 	textRebuilt = "node(s) had a changed set of CPUs meanwhile"
 )
 
-// Bind binds a pinned pod and hands over its placement in the same call, so
-// that no kubelet sees the pod without it. On nodes whose CPUs are known it
-// binds also pods that share theirs, as any binder would, since only the one who
-// sends a binding learns whether it may have gone through; and on all nodes those
-// that bring a placement. All others are left to the next binder.
+// Bind binds a pinned pod and passes its placement in the same call, so that no kubelet sees the pod without it. On
+// nodes whose CPUs are known Bind also binds pods that share their CPUs, since only the sender of a binding learns
+// whether it may have gone through. On all nodes it binds ordinary pods that bring a placement. The next binder binds
+// all other pods.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
 		(cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod)) {
@@ -45,9 +44,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return status
 }
 
-// bindOrdinary binds a pod that shares its CPUs. A placement that the pod brings it
-// empties, since CPUs would be held for it from when it is bound; it changes nothing
-// else.
+// bindOrdinary binds a pod that shares its CPUs. It empties a placement that the pod brings, since CPUs would be held
+// for it once the pod is bound. It changes nothing else.
 func (p *Plugin) bindOrdinary(ctx context.Context, pod *v1.Pod, nodeName string) *fwk.Status {
 	binding := bindingOf(pod, nodeName)
 	if bringsPlacement(pod) {
@@ -56,8 +54,7 @@ func (p *Plugin) bindOrdinary(ctx context.Context, pod *v1.Pod, nodeName string)
 	return p.send(ctx, pod, binding, nil)
 }
 
-// bringsPlacement says whether a pod has a placement. One that is not bound has it
-// from its author.
+// bringsPlacement reports whether a pod has a placement. The placement of an unbound pod comes from its author.
 func bringsPlacement(pod *v1.Pod) bool { return pod.Annotations[v1alpha1.AnnotationPlacement] != "" }
 
 func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
@@ -67,8 +64,8 @@ func bindingOf(pod *v1.Pod, nodeName string) *v1.Binding {
 	}
 }
 
-// send sends a binding; one that may have gone through although it failed
-// is an ambiguous bind. A pod without exclusive CPUs has nil for what it holds.
+// send sends a binding. A failed binding that may have gone through becomes an ambiguous bind. held is nil for a pod
+// without exclusive CPUs.
 func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, held *placement.Held) *fwk.Status {
 	err := p.bind(ctx, binding)
 	if err == nil {
@@ -81,8 +78,8 @@ func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, hel
 	return fwk.AsStatus(fmt.Errorf("bind pod %s/%s to node %s: %w", pod.Namespace, pod.Name, node, err))
 }
 
-// reserved returns what Reserve made for the pod, checked against the pods that
-// are bound by now. Without one, the status is what a binder should return.
+// reserved returns what Reserve reserved for the pod, after a check against the pods that are bound by now. Without a
+// reservation, the status is what a binder should return.
 func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*reservation, *fwk.Status) {
 	cy := cycleOf(state)
 	if cy == nil || cy.ask == nil {
@@ -100,7 +97,7 @@ func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*
 	return made, nil
 }
 
-// bind sends the binding the way the scheduler sends its others.
+// bind sends the binding in the same way as the scheduler.
 func (p *Plugin) bind(ctx context.Context, binding *v1.Binding) error {
 	if calls := p.handle.APICacher(); calls != nil {
 		finished, err := calls.BindPod(binding)
@@ -119,8 +116,8 @@ func (p *Plugin) bind(ctx context.Context, binding *v1.Binding) error {
 	return nil
 }
 
-// outdated returns why a reservation must not be carried out any more, "" where
-// it may: pods that another scheduler bound since, or another topology.
+// outdated returns why a reservation must not be carried out any more, "" if it may: another scheduler bound pods in
+// the meantime, or the topology changed.
 func (c *core) outdated(uid types.UID, made *reservation) string {
 	n := c.nodes.find(made.node)
 	if n == nil {
@@ -137,9 +134,8 @@ func (c *core) outdated(uid types.UID, made *reservation) string {
 	return ""
 }
 
-// ambiguous says whether a binding that returned err may have gone through, now
-// or later. A conflict is no exception: the API server reports as one also what
-// its store did not answer in time.
+// ambiguous reports whether a binding that returned err may have gone through, now or later. So may one with a
+// conflict: the API server also reports a timeout of its store as a conflict.
 func ambiguous(err error) bool {
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsForbidden(err),

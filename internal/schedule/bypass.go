@@ -12,16 +12,16 @@ import (
 
 const textBypassed = "bound without its CPUs by another binder: the profile must name Berth first in plugins.bind.enabled, not only in multiPoint"
 
-// sentKey is where it says that the binding was sent from here.
+// sentKey marks in the CycleState that this plugin sent the binding.
 const sentKey fwk.StateKey = Name + "/sent"
 
 type sent struct{}
 
-// Clone returns the value itself, which never changes.
+// Clone returns s itself, which never changes.
 func (s sent) Clone() fwk.StateData { return s }
 
-// PostBind finds pods that another binder took: a profile that names Berth only
-// in multiPoint lets DefaultBinder go first, and nothing else would say so.
+// PostBind reports pods that another binder bound. In a profile that names Berth only in multiPoint, DefaultBinder runs
+// first, and nothing else would report it.
 func (p *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
 	cy := cycleOf(state)
 	if cy == nil || cy.ask == nil {

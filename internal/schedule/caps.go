@@ -15,9 +15,9 @@ import (
 // rules are what the administrator allows the namespaces of one profile.
 type rules struct {
 	placement.Rules
-	// strategy counts for pods and nodes that say none.
+	// strategy applies to pods and nodes that name none.
 	strategy v1alpha1.NUMAAllocateStrategy
-	// saysRepack has Filter say after which moves a node would take the pod.
+	// saysRepack makes Filter report after how many moves a node would take the pod.
 	saysRepack bool
 }
 
@@ -33,7 +33,7 @@ func rulesOf(a v1alpha1.SchedulerArgs) rules {
 	}
 }
 
-// capped refuses a pod that its namespace may not have, nil for one that it may.
+// capped refuses a pod that its namespace may not have; nil means allowed.
 func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	why, full := p.rules.Refusal(pod.Namespace, cy.ask, p.core.usage.of(pod.Namespace, pod.UID))
 	switch {
@@ -47,8 +47,8 @@ func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 }
 
-// caps knows what the profiles of a scheduler, taken together, let namespaces
-// have. It is complete before any pod is seen. A nil one allows everything.
+// caps knows what the profiles of a scheduler together allow the namespaces. It is complete before any pod is seen. A
+// nil *caps allows everything.
 type caps struct {
 	usage *usage
 
@@ -63,7 +63,7 @@ func (c *caps) add(r rules) {
 	c.rules = append(c.rules, r)
 }
 
-// mayHave says whether some profile would let a bound pod have as many CPUs.
+// mayHave reports whether some profile would let a bound pod have that many CPUs.
 func (c *caps) mayHave(pod *v1.Pod, cpus int) bool {
 	if c == nil {
 		return true
@@ -81,9 +81,8 @@ func (c *caps) mayHave(pod *v1.Pod, cpus int) bool {
 	return len(c.rules) == 0
 }
 
-// usage counts the pinned CPUs of each namespace: of pods that are bound as far
-// as the API server shows them, and of reservations. It counts nothing before
-// a caller asks.
+// usage counts the pinned CPUs of each namespace: of reservations, and of pods that the API server shows bound. It
+// counts nothing until a profile has a maximum.
 type usage struct {
 	asked  atomic.Bool
 	mu     sync.Mutex
@@ -95,7 +94,7 @@ type spaceUsage struct {
 	sum  int64
 }
 
-// of returns what the other pods of a namespace have.
+// of returns how many CPUs the other pods of a namespace have.
 func (u *usage) of(namespace string, other types.UID) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -106,8 +105,7 @@ func (u *usage) of(namespace string, other types.UID) int64 {
 	return space.sum - space.pods[other]
 }
 
-// set says how many CPUs a pod has, 0 for none, and returns whether others of
-// the namespace may have more now.
+// set records how many CPUs a pod has, 0 for none, and reports whether the namespace has fewer now.
 func (u *usage) set(namespace string, uid types.UID, cpus int64) (fell bool) {
 	if !u.asked.Load() {
 		return false
@@ -138,8 +136,8 @@ func (u *usage) set(namespace string, uid types.UID, cpus int64) (fell bool) {
 	return change < 0
 }
 
-// uncount forgets what a pod has of its namespace, and tries those again that
-// wait for that: the queue's own hint may have come before.
+// uncount forgets the CPUs of a pod in its namespace, and tries the pods again that wait for them: the queue's own hint
+// may have come before.
 func (c *core) uncount(namespace string, uid types.UID) {
 	if c.usage.set(namespace, uid, 0) {
 		c.queue.activate(refusedByCap)

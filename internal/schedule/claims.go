@@ -17,12 +17,11 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// mostSelectors is how many compiled selectors of devices are kept.
+// mostSelectors bounds the cache of compiled device selectors.
 const mostSelectors = 128
 
-// claimed is what the claims of a pod ask for that have no devices yet, and the devices of
-// the cluster. Which of them the pod gets DynamicResources decides; where a node has enough
-// of them is known before.
+// claimed is what the unallocated claims of a pod ask for, and the devices of the cluster. DynamicResources decides
+// which devices the pod gets; whether a node has enough of them is known before.
 type claimed struct {
 	ctx    context.Context
 	wanted []wantedDevices
@@ -33,7 +32,7 @@ type claimed struct {
 	perNode map[string]*placement.Claims
 }
 
-// wantedDevices is one request: so many devices that all selectors match.
+// wantedDevices is one request: a number of devices that match all selectors.
 type wantedDevices struct {
 	count     int64
 	selectors []cel.CompilationResult
@@ -44,8 +43,8 @@ type selectors struct{ cache *cel.Cache }
 
 func newSelectors() selectors { return selectors{cel.NewCache(mostSelectors, cel.Features{})} }
 
-// claimedBy reads the claims of a pod that have no devices yet, nil where there are none, or
-// where what they ask for is not a number of devices of a class.
+// claimedBy reads the claims of a pod that have no devices yet. It returns nil if there are none, or if none asks for a
+// number of devices of a class.
 func (s selectors) claimedBy(ctx context.Context, pod *v1.Pod, handle fwk.Handle) *claimed {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -72,7 +71,7 @@ func (s selectors) claimedBy(ctx context.Context, pod *v1.Pod, handle fwk.Handle
 	return c
 }
 
-// look reads the devices of the nodes, and which are taken.
+// look reads the devices of the nodes, and the set of allocated devices.
 func (c *claimed) look(manager fwk.SharedDRAManager) bool {
 	taken, err := manager.ResourceClaims().ListAllAllocatedDevices()
 	if err != nil {
@@ -91,8 +90,8 @@ func (c *claimed) look(manager fwk.SharedDRAManager) bool {
 	return true
 }
 
-// wanted reads a request; it is not known what one asks for that leaves a choice, wants all
-// devices, or has a selector that does not compile.
+// wanted reads a request. The result is unknown for a request that leaves a choice, asks for all devices, or has a
+// selector that does not compile.
 func (s selectors) wanted(request *resourceapi.ExactDeviceRequest, classes fwk.DeviceClassLister) (wantedDevices, bool) {
 	if request == nil || request.AllocationMode == resourceapi.DeviceAllocationModeAll {
 		return wantedDevices{}, false
@@ -117,7 +116,7 @@ func (s selectors) wanted(request *resourceapi.ExactDeviceRequest, classes fwk.D
 	return one, true
 }
 
-// match says whether a device is one that is wanted.
+// match reports whether a device matches all selectors.
 func (w *wantedDevices) match(ctx context.Context, driver string, device *resourceapi.Device) bool {
 	for _, selector := range w.selectors {
 		matches, _, err := selector.DeviceMatches(ctx, cel.Device{Driver: driver, Attributes: device.Attributes, Capacity: device.Capacity})
@@ -128,8 +127,8 @@ func (w *wantedDevices) match(ctx context.Context, driver string, device *resour
 	return true
 }
 
-// on returns how many of the wanted devices each NUMA node of a node has left, without those
-// of which one that would do is in no NUMA node, or in several. The caller holds n.mu.
+// on returns how many of the desired devices each NUMA node of a node has left. It omits a request if a matching device
+// is in no NUMA node, or in several. The caller holds n.mu.
 func (c *claimed) on(n *node) *placement.Claims {
 	if c == nil || n.machine == nil {
 		return nil
@@ -154,15 +153,15 @@ func (c *claimed) on(n *node) *placement.Claims {
 	return &claims
 }
 
-// known returns what was counted of a node before, nil for nothing.
+// known returns the earlier count for a node, nil for none.
 func (c *claimed) known(node string) *placement.Claims {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.perNode[node]
 }
 
-// count adds up the devices of a node that one request could have, by NUMA node, and says
-// whether there are some and all are known to be in one.
+// count adds up by NUMA node the free devices of a node that match one request. It reports whether any device matches
+// and each one is known to be in exactly one NUMA node.
 func (c *claimed) count(w *wantedDevices, node string, t *topology.Topology, left []int64) bool {
 	some := false
 	for _, slice := range c.slices[node] {

@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// core is what the plugins of one scheduler share: the accounts of the pods, and what
-// they rest on. What a node's pods have is guarded by the lock of the node.
+// core is what the plugins of one scheduler share: the accounts of the pods, and what these are derived from. The lock
+// of a node guards what its pods have.
 type core struct {
 	*background
 
@@ -32,11 +32,10 @@ type core struct {
 	repacks   repacks
 	flights   flights
 	hiding    hiding
-	// looks holds a token for each look at an ambiguous bind that is under way.
+	// looks holds a token for each check of an ambiguous bind that is under way.
 	looks chan struct{}
 
-	// listed says of each handler of pods and nodes whether it saw what was listed at the
-	// start, and caughtUp that all did.
+	// listed reports for each handler of pods and nodes whether it saw the initial list. caughtUp reports that all did.
 	listed   []cache.InformerSynced
 	caughtUp atomic.Bool
 }

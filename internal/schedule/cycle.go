@@ -14,58 +14,54 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// stateKey is where a cycle is kept in the framework's CycleState.
+// stateKey is the key of a cycle in the framework's CycleState.
 const stateKey fwk.StateKey = Name
 
-// cycle is what is known about the pod that is being scheduled. The framework
-// clones it for every "what if": the clones share all that AddPod and RemovePod
-// do not change.
+// cycle is what is known about the pod that is being scheduled. The framework clones it for every "what if"; the clones
+// share all that AddPod and RemovePod do not change.
 type cycle struct {
 	pod *v1.Pod
 	uid types.UID
-	// ask is what a pod asks for that gets exclusive CPUs, nil for any other.
+	// ask is what a pod with exclusive CPUs asks for, nil for any other pod.
 	ask *placement.Ask
 	// request is what the pod adds to a node, in thousandths of a CPU.
 	request int64
-	// alone says that the answers in this cycle are not those for another pod of
-	// the same shape: a binding of the pod may have gone through unseen.
+	// alone reports that the answers in this cycle do not apply to other pods of the same shape: a binding of this pod
+	// may have gone through unseen.
 	alone bool
-	// group says that the pod is one of a group, in whose cycle nodes change and
-	// keep their generation.
+	// group reports whether the pod is part of a group. In the cycle of a group nodes change and keep their generation.
 	group bool
-	// began is the moment when the cycle did, for waiting.note.
+	// began is the moment when the cycle began, for waiting.note.
 	began uint64
-	// shape is that of ask, to be compared at once.
+	// shape is the shape of ask, interned for fast comparison.
 	shape unique.Handle[string]
-	// claimed is what the pod's claims ask for and do not have yet, nil for nothing. Devices
-	// come and go without a node's generation, so answers to such a pod are not remembered.
+	// claimed is what the pod's claims ask for and do not have yet, nil for nothing. Devices come and go without a
+	// node's generation, so the answers are not remembered.
 	claimed *claimed
-	// narrowed says that the pod is shown its best nodes only.
+	// narrowed reports whether the pod is shown its best nodes only.
 	narrowed bool
 	*clones
 
-	// altered says that the node being looked at is not the one of the
-	// snapshot: pods were added to it or taken from it.
+	// altered reports that the node differs from that of the snapshot: pods were added or removed.
 	altered bool
-	// evicting says that pods were taken from it: the framework looks for some to evict.
+	// evicting reports that pods were removed: the framework searches for victims.
 	evicting bool
-	// trials are the placements of pods that were added although they are not
-	// bound; shared between clones, copied when changed.
+	// trials are the placements of pods that were added without being bound; shared between clones, copied on change.
 	trials map[types.UID]trial
-	// removed are pods that were taken away; shared and copied as well.
+	// removed are the pods that RemovePod took away; also shared, and copied on change.
 	removed map[types.UID]struct{}
 }
 
-// clones is what all clones of a cycle know together.
+// clones is the state that all clones of a cycle share.
 type clones struct {
 	// refused collects why nodes refuse the pod.
 	refused atomic.Uint32
-	// nominated says that some node was looked at with a pod that is nominated for
-	// it; without one no node is asked again.
+	// nominated reports whether some node was seen with a pod that is nominated for it; without one no node is asked
+	// again.
 	nominated atomic.Bool
 }
 
-// trial is where a nominated pod would be.
+// trial is the placement that a nominated pod would get.
 type trial struct {
 	node string
 	held placement.Held
@@ -77,7 +73,7 @@ func (c *cycle) Clone() fwk.StateData {
 	return &copied
 }
 
-// cycleOf returns the cycle of a state, nil where PreFilter did not run.
+// cycleOf returns the cycle of a state, nil if PreFilter did not run.
 func cycleOf(state fwk.CycleState) *cycle {
 	data, err := state.Read(stateKey)
 	if err != nil {
@@ -87,8 +83,8 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// cycleOf returns the cycle of a pod: the one that began last, which nearly all
-// calls are about, without a look into the state. It may be another clone of it.
+// cycleOf returns the cycle of a pod. Nearly all calls concern the last cycle, which is found without reading the
+// state. The result may be another clone of the cycle.
 func (p *Plugin) cycleOf(state fwk.CycleState, pod *v1.Pod) *cycle {
 	if cy := p.current.Load(); cy != nil && cy.pod == pod {
 		return cy
@@ -96,8 +92,8 @@ func (p *Plugin) cycleOf(state fwk.CycleState, pod *v1.Pod) *cycle {
 	return cycleOf(state)
 }
 
-// AddPod notes that a pod was added to the node: one that is nominated gets a
-// trial placement there, so that the CPUs it will have are not promised again.
+// AddPod notes that a pod was added to the node. A nominated pod gets a trial placement there, so that its CPUs are not
+// promised again.
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, info fwk.NodeInfo) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && info.Node() != nil {
 		cy.nominated.Store(true)
@@ -118,8 +114,7 @@ func (p *Plugin) add(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	}
 }
 
-// withNominated returns a node as it will be with the pods of the pod's priority
-// or above that are nominated for it, false where there are none.
+// withNominated returns a node with the nominated pods of the pod's priority or above added, false if there are none.
 func (p *Plugin) withNominated(v view) (view, bool) {
 	nominated := p.handle.NominatedPodsForNode(v.info.Node().Name)
 	if len(nominated) == 0 {
@@ -140,8 +135,7 @@ func (p *Plugin) withNominated(v view) (view, bool) {
 	return with, with.info != nil
 }
 
-// try finds a trial placement for a pod that is in info already. Where there is
-// none the pod counts with unknown CPUs.
+// try finds a trial placement for a pod that is in info already. Without a placement the pod counts with unknown CPUs.
 func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	n := p.core.nodes.find(info.Node().Name)
 	if n == nil {
@@ -164,7 +158,7 @@ func (p *Plugin) try(cy *cycle, pod *v1.Pod, info fwk.NodeInfo) {
 	cy.trials[pod.UID] = trial{node: n.name, held: held}
 }
 
-// RemovePod notes that a pod was taken from the node.
+// RemovePod notes that a pod was removed from the node.
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	cy := cycleOf(state)
 	if cy == nil {

@@ -8,20 +8,19 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// attributeNUMANode is the attribute in which drivers of all kinds publish the
-// NUMA node of a device (KEP-6072 gives it this name and the type int; by KEP-5491 a device may list several).
+// attributeNUMANode is the attribute in which drivers of all kinds publish the NUMA node of a device. KEP-6072 gives it
+// this name and the type int; by KEP-5491 a device may list several.
 const attributeNUMANode resourceapi.QualifiedName = "resource.kubernetes.io/numaNode"
 
-// mostNUMANodes bounds the ids that are believed.
+// mostNUMANodes bounds the node ids that are accepted.
 const mostNUMANodes = 1024
 
-// nearDevices are the NUMA nodes of a pod's devices: of all, and of those that are in one
-// node each.
+// nearDevices are the NUMA nodes of a pod's devices: all of them, and the nodes of devices with exactly one node.
 type nearDevices struct{ all, each cpuset.Set }
 
-// deviceNodes returns the NUMA nodes of the devices that the pod's claims have,
-// or will have once DynamicResources carries out what it reserved; empty where
-// none of them says. What cannot be read is left out: it is a preference only.
+// deviceNodes returns the NUMA nodes of the devices that the pod's claims have, or will have once DynamicResources
+// carries out its reservations. It is empty if no device names one. Unreadable objects are left out, since this is only
+// a preference.
 func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) nearDevices {
 	var nodes nearDevices
 	if len(pod.Spec.ResourceClaims) == 0 {
@@ -98,8 +97,7 @@ func allocatedTo(pod *v1.Pod, manager fwk.SharedDRAManager) map[deviceID]bool {
 	return devices
 }
 
-// claimName returns the name of a claim of a pod, "" for one that does not
-// exist yet.
+// claimName returns the name of a claim of a pod, "" for a claim that does not exist yet.
 func claimName(pod *v1.Pod, claim *v1.PodResourceClaim) string {
 	if claim.ResourceClaimName != nil {
 		return *claim.ResourceClaimName

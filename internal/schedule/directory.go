@@ -9,17 +9,16 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// directory knows the nodes by name. Filter finds the nodes of its snapshot in places, without
-// a lock; by name they are looked for when something changed, and in clones of NodeInfos. The
-// zero value is ready for use.
+// directory knows the nodes by name. Filter finds the nodes of its snapshot in places, without a lock. Lookups by name
+// serve changes and clones of NodeInfos. The zero value is ready for use.
 type directory struct {
-	// caps is for the nodes that become known.
+	// caps is for nodes that are added.
 	caps *caps
-	// hiders is where they count themselves while they hide CPUs.
+	// hiders is where the nodes register while they hide CPUs.
 	hiders *hiders
 	// places find the nodes of a snapshot.
 	places places
-	// version is another one whenever a name stands for another node.
+	// version changes whenever a name refers to another node.
 	version atomic.Uint64
 
 	mu    sync.RWMutex
@@ -33,7 +32,7 @@ func (d *directory) find(name string) *node {
 	return d.nodes[name]
 }
 
-// findOrAdd returns what is known about a node, and begins to know it.
+// findOrAdd returns what is known about a node, and adds the node if it is unknown.
 func (d *directory) findOrAdd(name string) *node {
 	if n := d.find(name); n != nil {
 		return n
@@ -41,7 +40,7 @@ func (d *directory) findOrAdd(name string) *node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.nodes[name]; n != nil {
-		return n // it was added meanwhile
+		return n // another goroutine added it
 	}
 	n := &node{name: name, caps: d.caps, hiders: d.hiders}
 	d.version.Add(1)
@@ -52,7 +51,7 @@ func (d *directory) findOrAdd(name string) *node {
 	return n
 }
 
-// remove forgets a node if it still is the one of its name.
+// remove forgets a node if its name still refers to it.
 func (d *directory) remove(n *node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,15 +61,14 @@ func (d *directory) remove(n *node) {
 	}
 }
 
-// all returns the nodes at this moment, in no order.
+// all returns the current nodes, in no order.
 func (d *directory) all() []*node {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Collect(maps.Values(d.nodes))
 }
 
-// lock returns a node with its lock held, and begins to know it. The caller
-// must unlock it.
+// lock returns a node with its lock held, and adds the node if it is unknown. The caller must unlock it.
 func (d *directory) lock(name string) *node {
 	for {
 		n := d.findOrAdd(name)
@@ -78,7 +76,7 @@ func (d *directory) lock(name string) *node {
 		if !n.gone {
 			return n
 		}
-		n.mu.Unlock() // forgotten since it was found: the next one is another
+		n.mu.Unlock() // it was forgotten since: find its successor
 	}
 }
 
@@ -103,7 +101,7 @@ func (d *directory) at(info fwk.NodeInfo) *node {
 	return d.find(info.Node().Name)
 }
 
-// knows says whether the CPUs of a node are known.
+// knows reports whether the CPUs of a node are known.
 func (d *directory) knows(name string) bool {
 	n := d.find(name)
 	if n == nil {

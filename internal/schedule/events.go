@@ -41,9 +41,8 @@ func (c *core) watchPods() error {
 	return nil
 }
 
-// catchUp waits until the plugin has seen all pods and nodes that were listed at
-// the start, or ctx ends. The scheduler waits for its own handlers only: its first
-// cycle could begin before it is known here what a namespace has, and what a node
+// catchUp waits until the plugin has seen all pods and nodes of the initial lists, or ctx ends. The scheduler waits for
+// its own handlers only. Its first cycle could begin before the plugin knows what a namespace has, and what a node
 // offers that runs no containers.
 func (c *core) catchUp(ctx context.Context) {
 	if c.caughtUp.Load() {
@@ -57,7 +56,7 @@ func (c *core) catchUp(ctx context.Context) {
 	c.caughtUp.Store(true)
 }
 
-// onPod takes over what the API server shows of a pod.
+// onPod records the state of a pod that the API server shows.
 func (c *core) onPod(before, object any) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
@@ -67,7 +66,7 @@ func (c *core) onPod(before, object any) {
 	c.take(old, pod, false)
 }
 
-// take does so; ahead says that the informer may not show it yet.
+// take does the work of onPod; ahead reports that the informer may not show the pod yet.
 func (c *core) take(old, pod *v1.Pod, ahead bool) {
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.onOrdinary(pod)
@@ -87,8 +86,8 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 	}
 }
 
-// onOrdinary settles the ambiguous binds of an ordinary pod once it is bound: a
-// while later, since the scheduler counts its request from its own event.
+// onOrdinary ends the ambiguous binds of an ordinary pod some time after it is bound, since the scheduler counts its
+// request from its own event.
 func (c *core) onOrdinary(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" && c.flights.isAmbiguous(pod.UID) {
 		c.spawn(func(ctx context.Context) {
@@ -99,7 +98,7 @@ func (c *core) onOrdinary(pod *v1.Pod) {
 	}
 }
 
-// remembers says whether a pod that asks for nothing did so when it was bound.
+// remembers reports whether the pod has a record: without keys now, it may have asked for CPUs when it was bound.
 func (c *core) remembers(pod *v1.Pod) bool {
 	n := c.nodes.find(pod.Spec.NodeName)
 	if n == nil {
@@ -110,8 +109,7 @@ func (c *core) remembers(pod *v1.Pod) bool {
 	return n.records[pod.UID] != nil
 }
 
-// asksDifferently says whether a pod that is not bound asks for something else
-// than before. The scheduling queue takes no notice of annotations.
+// asksDifferently reports whether the keys of a pod changed. The scheduling queue ignores annotations.
 func asksDifferently(old, pod *v1.Pod) bool {
 	for _, key := range [...]string{
 		v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,
@@ -124,14 +122,14 @@ func asksDifferently(old, pod *v1.Pod) bool {
 	return false
 }
 
-// madeRoom says whether a pod that a rule refused, such as that of annotationBytes, has
-// shorter annotations than before.
+// madeRoom reports whether a pod that a rule refused, for example by annotationBytes, has shorter annotations than
+// before.
 func (c *core) madeRoom(old, pod *v1.Pod) bool {
 	return annotationBytes(pod) < annotationBytes(old) && c.queue.why(pod.UID)&refusedByRule != 0
 }
 
-// asksLate says whether a bound pod asks for CPUs that did not before. Keys are
-// read when a pod is created, so the plugin never gives it any.
+// asksLate reports whether a bound pod asks for CPUs but did not before. Keys are read when a pod is created, so the
+// plugin never gives it any.
 func asksLate(old, pod *v1.Pod) bool {
 	if old.Spec.NodeName == "" || !asksDifferently(old, pod) && old.Labels[v1alpha1.LabelQoSClass] == pod.Labels[v1alpha1.LabelQoSClass] {
 		return false
@@ -141,8 +139,8 @@ func asksLate(old, pod *v1.Pod) bool {
 	return now.Wanted && !before.Wanted
 }
 
-// noteLate remembers that. After a restart that is not known: the pod then counts with
-// unknown CPUs as far as its namespace may have them.
+// noteLate remembers a pod that asks late. A restart loses this: the pod then counts with unknown CPUs as far as its
+// namespace may have them.
 func (c *core) noteLate(pod *v1.Pod) {
 	c.log.V(2).Info("Asks for CPUs after it was bound, which means nothing", "pod", pod.Namespace+"/"+pod.Name)
 	n := c.nodes.lock(pod.Spec.NodeName)
@@ -153,8 +151,7 @@ func (c *core) noteLate(pod *v1.Pod) {
 	n.late[pod.UID] = true
 }
 
-// onBound takes over a bound pod: its placement counts from now on, its
-// reservation and its ambiguous binds do not.
+// onBound records a bound pod: from now on its placement counts, and its reservation and ambiguous binds do not.
 func (c *core) onBound(before, pod *v1.Pod, ahead bool) {
 	from := c.flights.end(pod.UID)
 	if from.node != "" && from.node != pod.Spec.NodeName {
@@ -163,8 +160,7 @@ func (c *core) onBound(before, pod *v1.Pod, ahead bool) {
 	c.queue.done(pod.UID)
 	c.tries.done(pod.UID)
 	c.shortages.forget(pod.UID)
-	// The scheduler forgot a pod whose binding seemed to fail: its cache may show it later than
-	// the informer does.
+	// The scheduler forgot a pod whose binding seemed to fail, so its cache may show the pod later than the informer.
 	ahead = ahead || c.flights.isAmbiguous(pod.UID)
 	n := c.nodes.lock(pod.Spec.NodeName)
 	freed := c.confirm(n, before, pod, from, ahead)
@@ -175,9 +171,8 @@ func (c *core) onBound(before, pod *v1.Pod, ahead bool) {
 	}
 }
 
-// confirm reads a bound pod into its record, and returns who may profit from
-// what it holds less than was known before. before is the pod as the informer showed it
-// last, nil for not at all. The caller holds n.mu.
+// confirm updates the record of a bound pod, and returns which waiting pods may profit if the pod holds less than
+// before. before is the pod that the informer showed last, nil for none. The caller holds n.mu.
 func (c *core) confirm(n *node, before, pod *v1.Pod, from flight, ahead bool) refusal {
 	old := n.records[pod.UID]
 	if old != nil && old.confirmed && old.pod == pod {
@@ -188,7 +183,7 @@ func (c *core) confirm(n *node, before, pod *v1.Pod, from flight, ahead bool) re
 	r, pinned := c.readGiven(n, before, pod, from)
 	switch {
 	case !pinned && old != nil && old.confirmed && (!n.unasked[pod.UID] || bringsPlacement(pod)):
-		r = *old // what a pod asks for counts as it was created
+		r = *old // the keys at creation are in effect
 		r.pod = pod
 	case !pinned:
 		freed := c.count(pod, 0)
@@ -200,8 +195,8 @@ func (c *core) confirm(n *node, before, pod *v1.Pod, from flight, ahead bool) re
 	return c.replace(n, old, &r, ahead)
 }
 
-// replace puts the record of a bound pod in the place of old, nil for none, and returns who may
-// profit. The caller holds n.mu.
+// replace replaces old, nil for none, with the record of a bound pod, and returns which waiting pods may profit. The
+// caller holds n.mu.
 func (c *core) replace(n *node, old, r *record, ahead bool) refusal {
 	r.follow(old, ahead)
 	pod := r.pod
@@ -223,8 +218,8 @@ func (c *core) replace(n *node, old, r *record, ahead bool) refusal {
 	return freed
 }
 
-// readGiven reads a bound pod: what it has, and whether it counts as pinned. A placement that it was
-// not given has no CPUs. The caller holds n.mu.
+// readGiven reads what a bound pod has, and whether it counts as pinned. A placement that the pod was not given has no
+// CPUs. The caller holds n.mu.
 func (c *core) readGiven(n *node, before, pod *v1.Pod, from flight) (r record, pinned bool) {
 	r, pinned, asks := n.read(pod, from)
 	given := asks || from.node != ""
@@ -237,12 +232,12 @@ func (c *core) readGiven(n *node, before, pod *v1.Pod, from flight) (r record, p
 	return r, pinned
 }
 
-// follow makes the record the one of a bound pod of which old is known.
+// follow makes r the record of a bound pod that had the record old.
 func (r *record) follow(old *record, ahead bool) {
 	r.confirmed, r.sight = true, unseen
 	if old != nil {
 		r.reserved, r.pass = old.reserved, old.pass
-		// What was seen before is the assumed pod, which may be forgotten by now.
+		// Sightings before the bind were of the assumed pod, which may be forgotten by now.
 		if old.confirmed {
 			r.sight = old.sight
 		}
@@ -250,17 +245,15 @@ func (r *record) follow(old *record, ahead bool) {
 	r.foretell(ahead)
 }
 
-// foretell notes of a bound pod that no snapshot had yet that the next ones may lack it too, if
-// that is so.
+// foretell marks a bound pod that no snapshot had yet, if ahead reports that the next snapshots may lack it too.
 func (r *record) foretell(ahead bool) {
 	if ahead && r.sight == unseen {
 		r.sight = foretold
 	}
 }
 
-// watchOverlap reports a bound pod that has CPUs of another bound one. A reservation that
-// has some of them is no such pod: its binding is refused, or reported when it went
-// through. The caller holds n.mu.
+// watchOverlap reports a bound pod that has CPUs of another bound pod. Reservations do not count: their binding is
+// refused, or reported when it went through. The caller holds n.mu.
 func (c *core) watchOverlap(n *node, r *record) {
 	o := n.others(r.pod.UID, func(other *record) bool { return other.confirmed })
 	o.Overlaps = cpuset.Set{}
@@ -270,7 +263,7 @@ func (c *core) watchOverlap(n *node, r *record) {
 	}
 }
 
-// count takes over how many CPUs a bound pod has, and returns who may profit.
+// count records how many CPUs a bound pod has, and returns which waiting pods may profit.
 func (c *core) count(pod *v1.Pod, cpus int) refusal {
 	if c.usage.set(pod.Namespace, pod.UID, int64(cpus)) {
 		return refusedByCap
@@ -278,16 +271,15 @@ func (c *core) count(pod *v1.Pod, cpus int) refusal {
 	return 0
 }
 
-// saysAsMuchAs says whether a record makes no difference to any answer where
-// old is known, as after most changes of a pod's status, and where what was
-// reserved is now bound.
+// saysAsMuchAs reports whether r changes no answer compared with old. That is usual after a change of a pod's status,
+// and when a reserved placement is bound.
 func (r *record) saysAsMuchAs(old *record) bool {
 	return old != nil && old.holds() && old.reserved == r.reserved &&
 		kubepod.Scheduled(old.pod) == kubepod.Scheduled(r.pod) &&
 		kubepod.OptsIntoMoves(old.pod) == kubepod.OptsIntoMoves(r.pod) && reflect.DeepEqual(old.held, r.held)
 }
 
-// sameHeld compares what can set CPUs free.
+// sameHeld compares what can free CPUs.
 func sameHeld(a, b *placement.Held) bool {
 	return a.CPUs() == b.CPUs() && a.Unknown() == b.Unknown() && a.ExtraMilli() == b.ExtraMilli() && a.Resizing() == b.Resizing()
 }

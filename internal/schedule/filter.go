@@ -12,17 +12,15 @@ import (
 	"github.com/berth-project/berth/internal/repack"
 )
 
-// Texts of refusals without figures, so that kube-scheduler can count nodes
-// that say the same.
+// Refusals without figures, so that kube-scheduler can count nodes that say the same.
 const (
 	textPromised = "node(s) had CPUs promised to pinned containers"
 	textOthers   = "node(s) keep their pods: other nodes come first"
 	textUnlisted = "node(s) had a Berth agent whose Lease is not read yet"
 )
 
-// Filter says whether a node takes the pod. For a pinned pod it chooses the
-// CPUs as Reserve will; for any other one it compares the request with what
-// pinned pods leave, which the sum of requests does not show.
+// Filter decides whether a node takes the pod. For a pinned pod it chooses the CPUs as Reserve will. For any other pod
+// it compares the request with what pinned pods leave, which the sum of requests does not show.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if info.Node() == nil {
 		return fwk.AsStatus(fmt.Errorf("filter pod %s/%s: %w", pod.Namespace, pod.Name, errNoNode))
@@ -54,8 +52,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, in
 	return p.refuse(cy, r.reason, r.refusal(p.rules.saysRepack))
 }
 
-// refusal is why a node refuses the pod, if that is wanted with how many moves are known to make
-// room. Filter searches none itself: that is done beside the cycles.
+// refusal returns why a node refuses the pod, and on request how many moves are known to make room. Filter searches for
+// no moves: a search runs beside the cycles.
 func (r *result) refusal(withMoves bool) *fwk.Status {
 	if !withMoves || r.moves == nil {
 		return r.status
@@ -67,7 +65,7 @@ func (r *result) refusal(withMoves bool) *fwk.Status {
 	return fwk.NewStatus(r.status.Code(), slices.Concat(r.status.Reasons(), []string{repack.Reason(int(moves))})...)
 }
 
-// filterOrdinary is the accounting rule for pods that share their CPUs.
+// filterOrdinary applies the accounting rule to pods that share their CPUs.
 func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info fwk.NodeInfo) *fwk.Status {
 	if n == nil || cy.request == 0 {
 		return nil
@@ -84,7 +82,7 @@ func (p *Plugin) filterOrdinary(n *node, cy *cycle, state fwk.CycleState, info f
 	return p.refuse(cy, refusedByPromise, fwk.NewStatus(fwk.Unschedulable, textPromised))
 }
 
-// refuse notes why a node refuses the pod, for the events that may change that.
+// refuse notes why a node refuses the pod, for the events that may change the answer.
 func (p *Plugin) refuse(cy *cycle, reason refusal, status *fwk.Status) *fwk.Status {
 	before := cy.refused.Or(uint32(reason))
 	if before&uint32(reason) == 0 {

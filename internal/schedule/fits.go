@@ -11,9 +11,8 @@ import (
 // mostFits bounds how many answers are remembered before all are forgotten.
 const mostFits = 1024
 
-// fits remembers why an empty node would refuse pods of a shape, if it would.
-// That depends on the machine and the labels, which thousands of nodes share.
-// The zero value is ready for use, and safe for concurrent use.
+// fits remembers whether and why an empty node would refuse pods of a shape. That depends on the machine and the
+// labels, which thousands of nodes share. The zero value is ready for use, and safe for concurrent use.
 type fits struct {
 	mu    sync.Mutex
 	known map[fitsKey]never
@@ -26,15 +25,14 @@ type fitsKey struct {
 	shape       unique.Handle[string]
 }
 
-// never is why a node would refuse a pod also if nothing ran there.
+// never is why a node would refuse a pod even if nothing ran there.
 type never struct {
-	// text is "" where it would take it.
+	// text is "" if the node would take the pod.
 	text   string
 	reason refusal
 }
 
-// never returns what a node would say if nothing ran there. Two that ask at the
-// same time may both work it out.
+// never returns the answer of the empty node. Two concurrent callers may both compute it.
 func (f *fits) never(b *bench, where placement.Node, cy *cycle) never {
 	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, cy.shape}
 	if why, found := f.find(key); found {

@@ -11,26 +11,24 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// flights knows the pods between Reserve and what the API server shows of them,
-// by UID: an unbound pod does not say where CPUs are held for it. The zero value
-// is ready for use, and safe for concurrent use.
+// flights tracks the pods between Reserve and what the API server shows of them, by UID: an unbound pod does not name
+// the node that holds CPUs for it. The zero value is ready for use, and safe for concurrent use.
 type flights struct {
 	mu       sync.Mutex
 	reserved map[types.UID]flight
-	// ambiguous has one for each node and set of CPUs; mu guards their until.
+	// ambiguous has an entry for each node and set of CPUs. mu guards their until.
 	ambiguous map[types.UID][]*ambiguousBind
 }
 
-// flight is where CPUs are held for a pod; without a node it is none.
+// flight is the node that holds CPUs for a pod; the zero flight holds none.
 type flight struct {
 	node string
-	// annotation is what the binding says, and placed the same before it was
-	// written, so that the bound pod's need not be read.
+	// annotation is the text in the binding, and placed its decoded form, so that the bound pod's need not be decoded.
 	annotation string
 	placed     v1alpha1.Placement
 }
 
-// reads returns what an annotation says.
+// reads decodes a placement annotation.
 func (f flight) reads(annotation string) v1alpha1.Placement {
 	if annotation != "" && annotation == f.annotation {
 		return f.placed
@@ -38,7 +36,7 @@ func (f flight) reads(annotation string) v1alpha1.Placement {
 	return placement.Believed(annotation)
 }
 
-// reserve notes where CPUs are held for a pod.
+// reserve records where CPUs are held for a pod.
 func (f *flights) reserve(uid types.UID, to flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +46,7 @@ func (f *flights) reserve(uid types.UID, to flight) {
 	f.reserved[uid] = to
 }
 
-// end notes that no CPUs are held for a pod any more, and returns its flight.
+// end ends the reservation of a pod, and returns its flight.
 func (f *flights) end(uid types.UID) flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +62,8 @@ func (f *flights) at(uid types.UID) string {
 	return f.reserved[uid].node
 }
 
-// addAmbiguous notes an ambiguous bind of a pod, and says whether it is a new one: a
-// second failure in the same place makes the first bind there last longer.
+// addAmbiguous adds an ambiguous bind of a pod, and reports whether it is new. A second failure on the same node with
+// the same CPUs only extends the first bind.
 func (f *flights) addAmbiguous(b *ambiguousBind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +82,7 @@ func (f *flights) addAmbiguous(b *ambiguousBind) bool {
 	return true
 }
 
-// settle forgets the ambiguous binds of a pod and returns them.
+// settle removes and returns the ambiguous binds of a pod.
 func (f *flights) settle(uid types.UID) []*ambiguousBind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,8 +91,7 @@ func (f *flights) settle(uid types.UID) []*ambiguousBind {
 	return settled
 }
 
-// settleDue does so for the binds whose calls ended before the API server was
-// asked, and leaves the others.
+// settleDue removes and returns the binds that had expired when the API server was asked, and leaves the others.
 func (f *flights) settleDue(uid types.UID, asked time.Time) []*ambiguousBind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,21 +111,21 @@ func (f *flights) settleDue(uid types.UID, asked time.Time) []*ambiguousBind {
 	return settled
 }
 
-// ends returns until when an ambiguous bind may go through, false for a settled one.
+// ends returns until when an ambiguous bind may go through, false if it was removed.
 func (f *flights) ends(b *ambiguousBind) (time.Time, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return b.until, slices.Contains(f.ambiguous[b.uid], b)
 }
 
-// isAmbiguous says whether a binding of the pod may have gone through unseen.
+// isAmbiguous reports whether a binding of the pod may have gone through unseen.
 func (f *flights) isAmbiguous(uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.ambiguous[uid]) > 0
 }
 
-// size returns how many pods are on their way, and how many have ambiguous binds.
+// size returns how many pods are reserved, and how many have ambiguous binds.
 func (f *flights) size() (reserved, ambiguous int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

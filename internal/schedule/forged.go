@@ -5,13 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forges says whether a bound pod that asks for no CPUs has a placement which it was not
-// given: no scheduler gives such a pod any, nor does the agent of its node. It may have asked
-// when it was bound, since keys are read once. So that is said only of a pod that its creator
-// bound, since a Binding sets a condition that such a pod lacks until the kubelet reports
-// it; of one that was seen before and did not ask then, when it was not bound or had no
-// placement; and of one of which it was said before. before is the pod as the informer
-// showed it last, nil for not at all. The caller holds mu.
+// forges reports whether a bound pod that asks for no CPUs has a placement that nobody gave it. No scheduler gives such
+// a placement, nor does the agent of the node. But keys are read once: the pod may have asked when it was bound. So
+// forges is true only in three cases. The pod's creator bound it: a Binding sets a condition that this pod lacks until
+// the kubelet reports it. Or the pod was seen without asking, unbound or without a placement. Or the placement was
+// forged before. before is the pod that the informer showed last, nil for none. The caller holds n.mu.
 func (n *node) forges(before, pod *v1.Pod) bool {
 	r := n.records[pod.UID]
 	switch {
@@ -26,14 +24,14 @@ func (n *node) forges(before, pod *v1.Pod) bool {
 	return !pin.Wanted && (before.Spec.NodeName == "" || !bringsPlacement(before))
 }
 
-// isForged says whether a record that counts stands for a placement which the pod was not
-// given: that of no other pod without keys is without CPUs. The caller holds mu.
+// isForged reports whether a valid record is of a forged placement: no other pod without keys has a record without
+// CPUs. The caller holds mu.
 func (n *node) isForged(r *record) bool {
 	return n.unasked[r.pod.UID] && r.held.CPUs().IsEmpty()
 }
 
-// noteAsked notes whether a pinned pod has ever asked for CPUs, as far as
-// is known; old is its record before. The caller holds mu.
+// noteAsked records whether a pinned pod has ever asked for CPUs, as far as is known; old is its previous record. The
+// caller holds mu.
 func (n *node) noteAsked(old *record, pod *v1.Pod, asks bool) {
 	switch {
 	case asks:

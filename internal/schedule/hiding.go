@@ -13,20 +13,17 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// hidesIndex is an index of the pod informer with the pods that may have more
-// CPUs than they request, by the node that they are bound to, "" for none. It
-// changes with the informer's store, and so before any event of the same change
-// reaches a handler: whatever a snapshot of the scheduler shows, the index showed
-// it no later.
+// hidesIndex is an index of the pod informer: the pods that may have more CPUs than they request, by their node, "" for
+// unbound pods. It changes with the informer's store, and so before any handler gets an event of the same change. So it
+// is never behind a snapshot of the scheduler.
 const hidesIndex = "berth.dev/hides"
 
-// hiding knows whether anything in the cluster can make the accounting rule say
-// more than the sum of requests does, which every scheduler compares anyway. In
-// doubt something can.
+// hiding knows whether the accounting rule can refuse a pod that the sum of requests, which every scheduler checks,
+// admits. In doubt it can.
 type hiding struct {
 	// pods has hidesIndex.
 	pods cache.Indexer
-	// nodes are those of which the plugin itself knows something of the kind.
+	// nodes are the nodes that hide CPUs by what the plugin itself knows.
 	nodes hiders
 }
 
@@ -37,7 +34,7 @@ type hiders struct {
 	all   map[*node]struct{}
 }
 
-// set adds a node or takes it out.
+// set adds or removes a node.
 func (h *hiders) set(n *node, hides bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +49,7 @@ func (h *hiders) set(n *node, hides bool) {
 	h.count.Store(int64(len(h.all)))
 }
 
-// addTo adds the names of the nodes to a list.
+// addTo appends the missing names of the nodes to a list.
 func (h *hiders) addTo(names []string) []string {
 	if h.count.Load() == 0 {
 		return names
@@ -67,11 +64,11 @@ func (h *hiders) addTo(names []string) []string {
 	return names
 }
 
-// watch begins to index an informer's pods.
+// watch adds hidesIndex to an informer of pods.
 func (h *hiding) watch(informer cache.SharedIndexInformer) error {
 	h.pods = informer.GetIndexer()
 	if _, there := h.pods.GetIndexers()[hidesIndex]; there {
-		return nil // by another plugin of the same informers
+		return nil // another plugin with the same informers added it
 	}
 	if err := informer.AddIndexers(cache.Indexers{hidesIndex: hidesValues}); err != nil {
 		return watchError("pods", err)
@@ -79,13 +76,12 @@ func (h *hiding) watch(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// mostHiding is how many nodes are looked at for an ordinary pod before Filter. Of
-// more, Filter looks at those that it has to.
+// mostHiding bounds the nodes that are checked for an ordinary pod before Filter. If there are more, Filter checks only
+// nodes that it must.
 const mostHiding = 16
 
-// where returns the nodes on which the rule may say more at this moment. known is
-// false where these are too many, or where a pod hides CPUs that is on no node yet:
-// it may be nominated for any.
+// where returns the nodes on which the rule may refuse more at this moment. known is false if there are too many, or if
+// an unbound pod hides CPUs: it may be nominated for any node.
 func (h *hiding) where() (names []string, known bool) {
 	if h.pods == nil || h.nodes.count.Load() > mostHiding {
 		return nil, false
@@ -94,9 +90,9 @@ func (h *hiding) where() (names []string, known bool) {
 	return names, len(names) <= mostHiding && !slices.Contains(names, "")
 }
 
-// roomWhereHidden says whether an ordinary pod leaves the accounting rule in force
-// on every node where the rule says more than requests do: Filter would refuse it
-// nowhere then. Nodes with nominated pods are left to Filter, which adds these.
+// roomWhereHidden reports whether the accounting rule admits an ordinary pod on every node where it is stricter than
+// requests: then Filter would refuse the pod nowhere. Nodes with nominated pods are left to Filter, which adds these
+// pods.
 func (p *Plugin) roomWhereHidden(cy *cycle) bool {
 	names, known := p.core.hiding.where()
 	if !known {
@@ -109,7 +105,7 @@ func (p *Plugin) roomWhereHidden(cy *cycle) bool {
 		}
 		n := p.core.nodes.find(name)
 		if n == nil {
-			continue // no rule where nothing is known
+			continue // no machine, no rule
 		}
 		left, found := n.recallSurplus(cy.moment(info))
 		if !found {
@@ -122,7 +118,7 @@ func (p *Plugin) roomWhereHidden(cy *cycle) bool {
 	return true
 }
 
-// hidesValues is the index function.
+// hidesValues is the function of hidesIndex.
 func hidesValues(object any) ([]string, error) {
 	if pod, ok := object.(*v1.Pod); ok && mayHide(pod) {
 		return []string{pod.Spec.NodeName}, nil
@@ -130,19 +126,18 @@ func hidesValues(object any) ([]string, error) {
 	return nil, nil
 }
 
-// mayHide says whether a pod can get more CPUs than it requests, wherever it is
-// or will be bound, by what the pod itself says.
+// mayHide reports whether a pod can get more CPUs than it requests, on any node, by the pod object alone.
 func mayHide(pod *v1.Pod) bool {
 	if !kubepod.MayPin(pod) || kubepod.Complete(pod) || requestsAll(pod) {
 		return false
 	}
 	pin, _ := pinningOf(pod)
 	if !pin.Wanted {
-		// What it was given when its keys said something else counts still.
+		// A placement from before a change of keys is still valid.
 		return pod.Annotations[v1alpha1.AnnotationPlacement] != ""
 	}
 	if pin.Changed || pin.Exclusive != "" {
-		return true // a resize leaves a pod what it has; siblings stay empty
+		return true // a resized pod keeps its CPUs; siblings stay empty
 	}
 	pinned, others := make([]int64, len(pin.Pinned)), make([]int64, len(pin.Others))
 	for i, c := range pin.Pinned {
@@ -157,8 +152,8 @@ func mayHide(pod *v1.Pod) bool {
 	return pin.BeyondMilli(pinned, others) > 0
 }
 
-// requestsAll is the quick look at a pod: true only for the plainest ones, whose
-// containers request as many whole CPUs as they may have.
+// requestsAll is a fast check: true only for the plainest pods, whose containers request all the whole CPUs that they
+// may have.
 func requestsAll(pod *v1.Pod) bool {
 	if pod.Annotations[v1alpha1.AnnotationResourceSpec] != "" || pod.Annotations[v1alpha1.AnnotationCPUPolicy] != "" ||
 		pod.Generation > 1 || pod.Spec.Resources != nil || len(pod.Spec.InitContainers) > 0 {
@@ -179,8 +174,7 @@ func requestsAll(pod *v1.Pod) bool {
 	return true
 }
 
-// weigh works out anew whether the node counts among those of hiding. The caller
-// holds mu.
+// weigh updates whether the node counts in hiders. The caller holds mu.
 func (n *node) weigh() {
 	hides := n.hides()
 	if hides == n.hiding {
@@ -193,9 +187,8 @@ func (n *node) weigh() {
 	n.hiders.set(n, hides)
 }
 
-// hides says whether the accounting rule can refuse an ordinary pod on the node
-// that its requests leave room for. Records count also after their end: a
-// snapshot may have the pod still. The caller holds mu.
+// hides reports whether the accounting rule can refuse an ordinary pod on the node although requests leave room.
+// Records count also after their end: a snapshot may still have the pod. The caller holds mu.
 func (n *node) hides() bool {
 	if n.gone || n.machine == nil {
 		return false // no rule without a machine
@@ -205,7 +198,7 @@ func (n *node) hides() bool {
 	}
 	empty := placement.Node{Machine: n.machine, AllocatableMilli: n.allocatable}
 	if n.allocatable > empty.Surplus(new(placement.Occupancy)) {
-		return true // CPUs that are offered and run no containers
+		return true // the node offers CPUs that run no containers
 	}
 	for _, r := range n.records {
 		if r.hides() {
@@ -215,7 +208,7 @@ func (n *node) hides() bool {
 	return false
 }
 
-// hides says whether the sum of requests may not show what the pod holds.
+// hides reports whether the sum of requests may not show what the pod holds.
 func (r *record) hides() bool {
 	return r.sight == foretold || r.held.ExtraMilli() > 0
 }

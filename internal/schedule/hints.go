@@ -11,10 +11,9 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// EventsToRegister names the events of the scheduler's own informers that may
-// end a refusal. NodeTopologies are not among them: the scheduler would wait at
-// its start for an informer of a type that may not exist. What they, Leases,
-// placements and ambiguous binds change the plugin wakes the queue itself.
+// EventsToRegister returns the events of the scheduler's own informers that may end a refusal. NodeTopologies are not
+// among them: the scheduler would wait at its start for an informer of a type that may not exist. The plugin itself
+// wakes the queue after changes of NodeTopologies, Leases, placements and ambiguous binds.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{
@@ -34,16 +33,15 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// afterPodDelete says whether the end of a pod helps one that was refused: it
-// must have been on a node with a known machine and have held CPUs, or have
-// requested some where requests are what is short.
+// afterPodDelete reports whether the end of a pod helps a refused pod. The deleted pod must have been on a node with a
+// known machine. It must have held CPUs, or have requested some if requests are short.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.QueueingHint, error) {
 	gone, ok := before.(*v1.Pod)
 	if !ok {
 		return fwk.Queue, nil
 	}
 	if gone.Spec.NodeName == "" {
-		// Nominated pods held a place on paper.
+		// A nominated pod held only a trial placement.
 		return hint(gone.Status.NominatedNodeName != "" && gone.UID != pod.UID), nil
 	}
 	why, pins := p.core.queue.why(pod.UID), kubepod.MayPin(gone)
@@ -61,8 +59,8 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.
 	return hint(helps), nil
 }
 
-// afterPodUpdate says whether a smaller request, of the pod itself or of one
-// that is bound, or a label that turns pinning on or off helps.
+// afterPodUpdate reports whether a smaller request, of the pod itself or of a bound pod, or a label that turns pinning
+// on or off helps.
 func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	old, ok := before.(*v1.Pod)
 	now, same := after.(*v1.Pod)
@@ -80,8 +78,7 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *v1.Pod, before, after any) (
 	return hint(kubepod.Scheduled(now) < kubepod.Scheduled(old)), nil
 }
 
-// afterNode says whether a new node, more allocatable CPU or another policy of
-// a node helps.
+// afterNode reports whether a new node, more allocatable CPU or another policy of a node helps.
 func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	now, ok := after.(*v1.Node)
 	if !ok {
@@ -90,7 +87,7 @@ func (p *Plugin) afterNode(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.Q
 	why := p.core.queue.why(pod.UID)
 	old, updated := before.(*v1.Node)
 	if !updated || old == nil {
-		// Where the topology comes later than the node, it activates the pods.
+		// A topology that comes later than the node activates the pods.
 		return hint(p.core.nodes.knows(now.Name) || why&refusedByPromise != 0), nil
 	}
 	if !p.core.nodes.knows(now.Name) {

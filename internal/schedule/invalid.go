@@ -7,12 +7,10 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// reported remembers what was reported of a pod, so that it is reported once. The zero
-// value is ready for use.
+// reported remembers what was reported of a pod, so that it is reported once. The zero value is ready for use.
 type reported struct{ notes[string] }
 
-// first says whether this was not said yet about the pod, or something else
-// since, and notes that now it is.
+// first records a report about a pod, and reports whether it differs from the last one.
 func (t *reported) first(pod *v1.Pod, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -23,16 +21,14 @@ func (t *reported) first(pod *v1.Pod, text string) bool {
 	return true
 }
 
-// reportInvalid emits the event about a pod that is scheduled like any other,
-// because what it says about its CPUs cannot be read.
+// reportInvalid emits the event about a pod that is scheduled like any other, because its keys cannot be read.
 func (p *Plugin) reportInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
 	if p.reportPolicy(pod, "no CPUs are pinned for this pod: "+problems.Line()) {
 		p.core.meters.invalid()
 	}
 }
 
-// reportPolicy emits the event about what a pod says of its CPUs, once, and says
-// whether it did.
+// reportPolicy emits the event about the keys of a pod once, and reports whether it did.
 func (p *Plugin) reportPolicy(pod *v1.Pod, text string) bool {
 	text = apiclient.Note(text)
 	if !p.core.invalid.first(pod, text) {

@@ -12,38 +12,35 @@ import (
 )
 
 const (
-	// longestQuiet and shortestQuiet bound for how long no Lease may be heard of until
-	// the time does not count any more; in between it is a sixth of staleAfter.
+	// longestQuiet and shortestQuiet bound how long the clock goes on without news of any Lease. In between it is a
+	// sixth of staleAfter.
 	longestQuiet  = 30 * time.Second
 	shortestQuiet = 3 * lookEvery
-	// gather is how long nodes that open are collected, so that the pods that wait for
-	// one are tried once.
+	// gather is how long opened nodes are collected, so that the pods waiting for them are tried once.
 	gather = 100 * time.Millisecond
 )
 
-// leaseClock is the time by which agents grow stale. It stands still while nothing
-// says that the API server answers: an agent that cannot be heard is not silent, and
-// an API server that is away for a minute must not close every node of the cluster.
-// An API server that answers and has no renewal to show lets it go on. The zero value
-// goes with the time of this host, and is safe for concurrent use.
+// leaseClock is the clock by which agents grow stale. It stands still while nothing shows that the API server answers:
+// an agent that cannot be heard is not silent. An API server that is away for a minute must not close every node of the
+// cluster. If the API server answers without a renewal, the clock goes on. The zero value follows the time of this
+// host, and is safe for concurrent use.
 type leaseClock struct {
 	mu sync.Mutex
-	// stopped is for how long it stood still so far.
+	// stopped is for how long the clock stood still so far.
 	stopped time.Duration
-	// ticked is when tick was called last, and answered when a Lease was heard of, or
-	// the Leases were listed.
+	// ticked is the last call of tick. answered is when a Lease was last heard of, or the Leases were listed.
 	ticked, answered time.Time
 	asking           bool
 }
 
-// at returns a time of this host by this clock.
+// at converts a time of this host to this clock.
 func (l *leaseClock) at(t time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return t.Add(-l.stopped)
 }
 
-// hear notes that the API server showed a Lease, or all.
+// hear notes that the API server showed one Lease, or all.
 func (l *leaseClock) hear(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +49,8 @@ func (l *leaseClock) hear(now time.Time) {
 	}
 }
 
-// tick advances the clock, and says whether to ask the API server for the Leases:
-// then asked must be called at the end.
+// tick advances the clock, and reports whether to ask the API server for the Leases: then the caller must call asked at
+// the end.
 func (l *leaseClock) tick(now time.Time, quiet time.Duration) (ask bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,14 +70,13 @@ func (l *leaseClock) asked() {
 	l.asking = false
 }
 
-// quiet returns for how long no Lease may be heard of while the clock goes on.
+// quiet returns how long the clock goes on without news of any Lease.
 func (s settings) quiet() time.Duration {
 	return max(shortestQuiet, min(longestQuiet, s.staleAfter/6))
 }
 
-// tickLeases advances the clock of the Leases, once they were listed. Where none was
-// heard of for a while it asks for them: an answer separates agents that are silent from
-// an API server that is, and a watch that hangs from both.
+// tickLeases advances the clock of the Leases, once they were listed. If none was heard of for a while, it lists them.
+// An answer distinguishes silent agents from a silent API server, and a hanging watch from both.
 func (a *agents) tickLeases(now time.Time) {
 	if a.settings.staleAfter == 0 || !a.listed.Load() || !a.clock.tick(now, a.settings.quiet()) {
 		return
@@ -91,13 +87,13 @@ func (a *agents) tickLeases(now time.Time) {
 		defer cancel()
 		list, err := a.handle.ClientSet().CoordinationV1().Leases(a.settings.leaseNamespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return // It is asked again as long as no Lease is heard of.
+			return // asked again as long as no Lease is heard of
 		}
 		a.hearAll(list.Items)
 	})
 }
 
-// hearAll takes over the Leases of a list.
+// hearAll records the Leases of a list.
 func (a *agents) hearAll(leases []coordinationv1.Lease) {
 	now := time.Now()
 	a.clock.hear(now)
@@ -108,8 +104,8 @@ func (a *agents) hearAll(leases []coordinationv1.Lease) {
 	}
 }
 
-// opened tries the pods again that wait for a node to open, after a moment in which
-// more nodes may: what keeps one agent silent often keeps many.
+// opened tries the pods again that wait for a node to open. It first waits a moment for more nodes: the cause that
+// silences one agent often silences many.
 func (a *agents) opened() {
 	if !a.opening.CompareAndSwap(false, true) {
 		return

@@ -13,8 +13,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// agents knows which agents of the nodes live, by their Leases, and opens and closes the
-// nodes accordingly. It is safe for concurrent use.
+// agents knows which agents of the nodes are alive, by their Leases, and opens and closes the nodes accordingly. It is
+// safe for concurrent use.
 type agents struct {
 	*background
 
@@ -22,16 +22,15 @@ type agents struct {
 	settings settings
 	nodes    *directory
 	queue    *queue
-	// listed says whether the Leases were listed; without that nothing is known
-	// about any agent.
+	// listed reports whether the Leases were listed; before that nothing is known about any agent.
 	listed atomic.Bool
 	clock  leaseClock
-	// opening says that the pods which wait for a node to open are about to be tried.
+	// opening reports that the pods which wait for a node to open are about to be tried.
 	opening atomic.Bool
 }
 
-// watchLeases follows the Leases of the agents until ctx ends, and returns what
-// says that they were listed.
+// watchLeases follows the Leases of the agents until ctx ends. The function that it returns reports whether they were
+// listed.
 func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
 	leases := a.handle.ClientSet().CoordinationV1().Leases(a.settings.leaseNamespace)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -64,7 +63,7 @@ func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
 	return a.listed.Load, nil
 }
 
-// reduceLease leaves of a Lease what is looked at.
+// reduceLease reduces a Lease to the fields in use.
 func reduceLease(object any) (any, error) {
 	lease, ok := object.(*coordinationv1.Lease)
 	if !ok {
@@ -106,9 +105,8 @@ func (a *agents) offLease(object any) {
 	a.nodes.forget(n)
 }
 
-// heard takes over a renewal. Clocks of nodes may be wrong, so what counts is
-// when this host saw the Lease change; how old it is at
-// first sight is not known, and the Lease's own time counts as far as it is past.
+// heard records a renewal. Clocks of nodes may be wrong, so the time at which this host saw the Lease change decides.
+// The age of a Lease at first sight is not known, so its own time applies then, if it is past.
 func (a *agents) heard(name string, renewed, now time.Time) {
 	n := a.nodes.lock(name)
 	first := n.access.heard.IsZero()
@@ -128,8 +126,8 @@ func (a *agents) heard(name string, renewed, now time.Time) {
 	}
 }
 
-// look works out whether the agent of a node lives, and says whether that has just
-// opened the node for pinned pods. The caller holds n.mu.
+// look updates whether the agent of a node is alive, and reports whether this has just opened the node for pinned pods.
+// The caller holds n.mu.
 func (a *agents) look(n *node, now time.Time) bool {
 	before := n.access.agent
 	switch {
@@ -148,7 +146,7 @@ func (a *agents) look(n *node, now time.Time) bool {
 	return n.settle()
 }
 
-// lookAtAgents finds the agents that fell silent, and those that came back.
+// lookAtAgents finds the agents that became silent or came back.
 func (a *agents) lookAtAgents(now time.Time) {
 	a.tickLeases(now)
 	opened := false

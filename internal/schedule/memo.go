@@ -9,32 +9,28 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// memoShapes is how many answers a node remembers. Pods of one workload come
-// one after the other, and few workloads come at the same time.
+// memoShapes is how many answers a node remembers. Pods of one workload come in succession, and few workloads come at
+// the same time.
 const memoShapes = 4
 
-// memo remembers what was worked out for one state of a node: one generation of
-// its NodeInfo, which no other state ever has, and those after it that differ in
-// nothing an answer depends on, while nothing changes that the plugin knows itself.
-// Results never change but for moves, so that they can be read without a lock; the node's lock
-// guards what is written.
+// memo remembers the results for one state of a node: one generation of its NodeInfo, which is unique, and later ones
+// with the same basis, until touch. Results never change except moves, so readers need no lock. The node's lock guards
+// writes.
 type memo struct {
 	results [memoShapes]atomic.Pointer[result]
 	hits    atomic.Uint32
 	misses  uint32
-	// basis is what the results of the last generation were worked out from, nil
-	// before there are any.
+	// basis is what the results of the last generation were computed from, nil before the first.
 	basis *basis
 }
 
-// moment is one state of a NodeInfo. No other state of a node has its generation, but
-// in the cycle of a pod group: there the framework adds pods of the group, takes them
-// away again, and keeps the generation. Then the moment has the number of pods too,
-// and what they request, which is all that an answer depends on besides what pinned
-// pods hold. Where one of those comes or goes, Reserve and Unreserve forget.
+// moment is one state of a NodeInfo. Its generation is unique to it, except in the cycle of a pod group: there the
+// framework adds and removes pods of the group, and keeps the generation. Then the moment also has the number of pods
+// and their requests. An answer depends on nothing else except what pinned pods hold; when a pinned pod comes or goes,
+// Reserve and Unreserve forget.
 type moment struct {
 	generation int64
-	// group mixes pods and requests, 0 outside the cycle of a group.
+	// group is a hash of the number of pods and their requests, 0 outside the cycle of a group.
 	group uint64
 }
 
@@ -42,7 +38,7 @@ type moment struct {
 func (c *cycle) moment(info fwk.NodeInfo) moment {
 	at := moment{generation: info.GetGeneration()}
 	if c != nil && c.group {
-		const golden = 0x9E3779B97F4A7C15 // odd, so that nothing is lost
+		const golden = 0x9E3779B97F4A7C15 // odd, so that multiplication loses nothing
 		requested := info.GetRequested()
 		mix := func(n int64) {
 			at.group = (at.group ^ uint64(n)) * golden
@@ -51,7 +47,7 @@ func (c *cycle) moment(info fwk.NodeInfo) moment {
 		mix(requested.GetMemory())
 		mix(requested.GetMilliCPU())
 		mix(int64(len(info.GetPods())))
-		pieces := uint64(0) // in any order
+		pieces := uint64(0) // independent of the order
 		for name, count := range requested.GetScalarResources() {
 			pieces += mixed(string(name)) * uint64(count)
 		}
@@ -70,18 +66,17 @@ func mixed(text string) uint64 {
 	return h
 }
 
-// basis is all that answers depend on besides the pod. A NodeInfo gets a new
-// generation for much else: a reserved pod that is seen bound, a status.
+// basis is all that answers depend on apart from the pod. A NodeInfo gets a new generation for much else: a reserved
+// pod that is seen bound, a status.
 type basis struct {
 	at        moment
 	where     placement.Node
 	occupancy placement.Occupancy
 }
 
-// renew makes the answers of the generation before those of this one, where both
-// have the same basis, and notes the basis. All answers of one generation then have
-// the basis that is noted: two looks at one state that add up differently, such as
-// when one is for a pod that turns out to be there already, share none.
+// renew carries the answers of the previous generation over to this one if both have the same basis, and records the
+// basis. So all answers of one generation have that basis. Two views of one state share no answers if their sums
+// differ, for example when one is for a pod that is there already.
 func (m *memo) renew(at moment, where placement.Node, o *placement.Occupancy) {
 	if m.basis == nil {
 		m.basis = new(basis)
@@ -104,8 +99,8 @@ func (m *memo) renew(at moment, where placement.Node, o *placement.Occupancy) {
 	b.at = at
 }
 
-// spare is what ordinary pods may still request on a node in one state, in
-// thousandths of a CPU. It never changes, so that it can be read without a lock.
+// spare is how much CPU ordinary pods may still request on a node in one state, in thousandths. It never changes, so
+// readers need no lock.
 type spare struct {
 	at    moment
 	milli int64
@@ -115,24 +110,22 @@ type spare struct {
 type result struct {
 	at    moment
 	shape unique.Handle[string]
-	// score counts where status is nil.
+	// score is valid if status is nil.
 	score int64
-	// status is why the node refuses such pods; nil where it does not. The
-	// framework writes the plugin's name into it, and asks about one node from
-	// one goroutine at a time.
+	// status is why the node refuses the pods, nil if it does not. The framework writes the plugin's name into it, and
+	// asks about one node from one goroutine at a time.
 	status *fwk.Status
 	reason refusal
-	// behind says that the view which was answered is older than what is known of a pod.
+	// behind reports that the view is older than what is known of a pod.
 	behind bool
-	// short is what the node lacks where it refuses such pods because of fragmentation.
+	// short is what the node lacks if it refuses the pods because of fragmentation.
 	short *placement.Shortage
-	// moves is after how many moves of other pods the node would take such pods, 0 while that is not
-	// known; the only part that changes, shared by the results of later generations. It is there
-	// where short is.
+	// moves is how many moves of other pods would make room, 0 if not known. It is the only field that changes; results
+	// of later generations share it. It is set if short is.
 	moves *atomic.Int32
 }
 
-// find returns what is remembered about a shape in this state, nil for nothing.
+// find returns the result for a shape in this state, nil for none.
 func (m *memo) find(at moment, shape unique.Handle[string]) *result {
 	for i := range m.results {
 		if r := m.results[i].Load(); r != nil && r.at == at && r.shape == shape {
@@ -142,8 +135,7 @@ func (m *memo) find(at moment, shape unique.Handle[string]) *result {
 	return nil
 }
 
-// keep remembers a result in the place of the oldest one, and makes it the first
-// to be looked at.
+// keep replaces the oldest result with r, and puts r first in the search order.
 func (m *memo) keep(r *result) {
 	for i := memoShapes - 1; i > 0; i-- {
 		m.results[i].Store(m.results[i-1].Load())
@@ -158,15 +150,14 @@ func (m *memo) forget() {
 	}
 }
 
-// touch forgets what is remembered, because something changed that no
-// generation covers. The caller holds mu.
+// touch forgets all answers, because something changed that no generation covers. The caller holds mu.
 func (n *node) touch() {
 	n.memo.forget()
 	n.left.Store(nil)
 	n.weigh()
 }
 
-// recallSurplus returns what is remembered for ordinary pods.
+// recallSurplus returns the remembered surplus for ordinary pods.
 func (n *node) recallSurplus(at moment) (int64, bool) {
 	if left := n.left.Load(); left != nil && left.at == at {
 		return left.milli, true
@@ -174,7 +165,7 @@ func (n *node) recallSurplus(at moment) (int64, bool) {
 	return 0, false
 }
 
-// recall returns what is remembered for pinned pods, nil for nothing.
+// recall returns the remembered result for pinned pods, nil for none.
 func (n *node) recall(at moment, cy *cycle) *result {
 	r := n.peek(at, cy)
 	if r != nil && r.at == at {
@@ -183,7 +174,7 @@ func (n *node) recall(at moment, cy *cycle) *result {
 	return r
 }
 
-// peek does so and counts nothing.
+// peek is recall without counting a hit.
 func (n *node) peek(at moment, cy *cycle) *result {
 	if shut := n.shut.Load(); shut != nil {
 		return shut

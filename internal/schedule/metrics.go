@@ -25,19 +25,19 @@ type meters struct {
 	memo      *metrics.CounterVec
 	narrowed  *metrics.CounterVec
 	pods      *metrics.GaugeVec
-	// shortPods and shortCPUs are about the pods that wait because of fragmentation.
+	// shortPods and shortCPUs are about pods that wait because of fragmentation.
 	shortPods, shortCPUs *metrics.GaugeVec
 }
 
-// tally is what is counted now and then rather than when it happens.
+// tally has the counts that sweep collects, rather than when they change.
 type tally struct {
 	hits, misses                          float64
 	unknown, reserved, ambiguous, waiting int
 	fragmented                            map[placement.Constraint]fragmented
 }
 
-// newMeters makes the metrics and registers them. Where another plugin of this
-// process did so before, these are counted and not served.
+// newMeters creates and registers the metrics. If another plugin of this process registered them before, these are
+// counted and not served.
 func newMeters(register func(metrics.Registerable) error) *meters {
 	m := &meters{
 		refusals: counterVec("refusals_total",
@@ -119,7 +119,7 @@ func (m *meters) count(t tally) {
 	}
 }
 
-// String names a single reason as the metric does.
+// String returns the name of a single reason in the metric.
 func (r refusal) String() string {
 	switch {
 	case r&refusedByRace != 0:

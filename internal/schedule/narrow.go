@@ -8,38 +8,36 @@ import (
 )
 
 const (
-	// mostBest is how many nodes a pod is shown at its first try: enough for other
-	// plugins to have a say, and so few that looking at them costs next to nothing.
+	// mostBest is how many nodes a pod is shown at its first try: enough to give other plugins a choice, and so few
+	// that checking them costs next to nothing.
 	mostBest = 16
-	// mostUnknown is how many answers a walk works out that no node remembers. Of more,
-	// Filter does so, in parallel and for some of the nodes only.
+	// mostUnknown is how many answers a walk computes because no node remembers them. If there are more, Filter
+	// computes them, in parallel and for some of the nodes only.
 	mostUnknown = 64
-	// minority is the part of the nodes, one of so many, that is worth naming where no
-	// others can take pods that ask for CPUs.
+	// minority limits naming the nodes that can take pinned pods: it is worthwhile if at most one in so many can.
 	minority = 4
 )
 
-// Results of narrowing, as the metric names them.
+// Results of narrowing in the metric.
 const (
 	narrowedToBest = "best"
 	narrowedToOpen = "open"
 )
 
-// shortlist is what a pod that asks for CPUs is shown of a snapshot's nodes.
+// shortlist chooses the nodes of a snapshot that a pod with exclusive CPUs is shown.
 type shortlist struct {
 	*Plugin
 	cy *cycle
-	// nodes are all there are, nil where there are none.
+	// nodes is the whole snapshot, nil if it is empty.
 	nodes *placeTable
 }
 
 // result returns the nodes that the pod is shown, nil for all.
 //
-// Where Berth's answer, taints and requests are all there is to ask of a node, these are
-// the best of all nodes. Should that be wrong, because a plugin refuses them that this
-// one does not know, the pod is tried again with all nodes (tries), and until then no pod
-// is evicted for it (Filter). The retry is asked for in advance: the framework does not
-// say that a cycle failed, and drops the call where it did not.
+// If Berth's answer, taints and requests alone decide about a node, these are the best of all nodes. A plugin unknown
+// to Berth may still refuse them all. Then the pod is tried again with all nodes (tries), and until then no pod is
+// evicted for it (Filter). The retry is requested in advance: the framework does not report that a cycle failed, and
+// drops the request if it did not.
 func (s shortlist) result() *fwk.PreFilterResult {
 	if s.nodes == nil || s.cy.group {
 		return nil // a group's nodes change while its pods are placed
@@ -52,7 +50,7 @@ func (s shortlist) result() *fwk.PreFilterResult {
 		return &fwk.PreFilterResult{NodeNames: sets.New(best...)}
 	}
 	if open := s.open(); len(open) > 0 {
-		// As Filter would say of each of the others.
+		// Filter would refuse each of the other nodes for this reason.
 		s.refuse(s.cy, refusedByTopology, nil)
 		s.core.meters.narrow(narrowedToOpen)
 		return &fwk.PreFilterResult{NodeNames: sets.New(open...)}
@@ -60,8 +58,7 @@ func (s shortlist) result() *fwk.PreFilterResult {
 	return nil
 }
 
-// open returns the nodes that can take pods which ask for CPUs, nil where these are
-// none or no minority.
+// open returns the nodes that can take pods with exclusive CPUs, nil if there are none or they are no minority.
 func (s shortlist) open() []string {
 	var open []string
 	for _, n := range s.nodes.known {
@@ -82,8 +79,8 @@ type contender struct {
 	score int64
 }
 
-// best returns the nodes with the best answers for a pod that others can say nothing
-// about, nil where there are none or that is not known.
+// best returns the nodes with the best answers for a pod, if nothing else decides about it. It returns nil if there are
+// none or that is not known.
 func (s shortlist) best() []string {
 	if len(s.nodes.list) <= mostBest || s.cy.alone {
 		return nil
@@ -103,16 +100,15 @@ func (s shortlist) best() []string {
 	names := make([]string, len(all))
 	for i, one := range all {
 		if len(s.handle.NominatedPodsForNode(one.name)) > 0 {
-			return nil // Filter adds these to the node, and they may leave no room
+			return nil // Filter adds these pods, and they may leave no room
 		}
 		names[i] = one.name
 	}
 	return names
 }
 
-// walk looks at all nodes, from the first on, for the best ones that admit the pod. It is
-// not sure where too many nodes have to work out their answers, or one of the best had
-// better be avoided.
+// walk searches all nodes, beginning at first, for the best nodes that admit the pod. sure is false if too many answers
+// must be computed, or if one of the best nodes should be avoided.
 func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
 	t, cy := s.nodes, s.cy
 	all = make([]contender, 0, mostBest+1)
@@ -145,7 +141,7 @@ func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
 	return all, true
 }
 
-// insert adds a contender behind those that are no worse, and drops the last of too many.
+// insert adds a contender after those that are no worse, and drops the last if there are too many.
 func insert(all []contender, one contender) []contender {
 	at := len(all)
 	for at > 0 && all[at-1].score < one.score {

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// needs is what a plain pod asks of a node besides CPUs of its own: what the plugins
-// NodeResourcesFit, TaintToleration, NodeUnschedulable and NodeAffinity compare.
+// needs is what a plain pod needs from a node in addition to exclusive CPUs: what the plugins NodeResourcesFit,
+// TaintToleration, NodeUnschedulable and NodeAffinity compare.
 type needs struct {
 	milli, memory, ephemeral int64
 	hugePages                map[v1.ResourceName]int64
@@ -23,8 +23,8 @@ type needs struct {
 	selector                 map[string]string
 }
 
-// needsOf returns what a pod asks for. It is not plain where kube-scheduler's own plugins
-// look at more: at the pods of other nodes, volumes, ports, or devices.
+// needsOf returns the needs of a pod. plain is false if kube-scheduler's own plugins check more: the pods of other
+// nodes, volumes, ports, or devices.
 func needsOf(pod *v1.Pod) (n needs, plain bool) {
 	spec := &pod.Spec
 	if spec.Affinity != nil || len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims) > 0 ||
@@ -50,13 +50,13 @@ func needsOf(pod *v1.Pod) (n needs, plain bool) {
 			}
 			n.hugePages[name] = amount.Value()
 		case !amount.IsZero():
-			return needs{}, false // a device, of a plugin or by a claim that is made for it
+			return needs{}, false // a device, of a plugin or by a claim made for it
 		}
 	}
 	return n, true
 }
 
-// bindsToNodes says whether a volume may be had on some nodes only, or on so many at a time.
+// bindsToNodes reports whether a volume may be available on some nodes only, or on a limited number at a time.
 func bindsToNodes(v v1.Volume) bool {
 	return v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil && v.EmptyDir == nil && v.HostPath == nil
 }
@@ -65,17 +65,17 @@ func hasHostPort(c v1.Container) bool {
 	return slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
-// verdict is what a node says to the needs of a pod.
+// verdict is a node's answer to the needs of a pod.
 type verdict uint8
 
 const (
 	refuses verdict = iota
 	admits
-	// avoids is a node that admits the pod and has a taint by which others are better.
+	// avoids is a node that admits the pod but has a taint that makes other nodes better.
 	avoids
 )
 
-// ask compares a node of the snapshot with what the pod needs.
+// ask compares a node of the snapshot with the pod's needs.
 func (n *needs) ask(info fwk.NodeInfo) verdict {
 	node := info.Node()
 	for key, value := range n.selector {
@@ -99,13 +99,12 @@ func (n *needs) ask(info fwk.NodeInfo) verdict {
 	return says
 }
 
-// tolerate says whether the pod tolerates a taint. Operators that compare numbers, behind
-// a feature gate, count as no toleration.
+// tolerate reports whether the pod tolerates a taint. Numeric operators, behind a feature gate, count as no toleration.
 func (n *needs) tolerate(taint *v1.Taint) bool {
 	return corev1helpers.TolerationsTolerateTaint(klog.Background(), n.tolerations, taint, false)
 }
 
-// fit says whether what the pod requests is left on a node, and room for one more pod.
+// fit reports whether a node has room for the pod's requests, and for one more pod.
 func (n *needs) fit(info fwk.NodeInfo) bool {
 	has, used := info.GetAllocatable(), info.GetRequested()
 	if len(info.GetPods()) >= has.GetAllowedPodNumber() ||
@@ -122,16 +121,15 @@ func (n *needs) fit(info fwk.NodeInfo) bool {
 	return true
 }
 
-// othersCare says whether what other objects say decides on which nodes the pod may be, or
-// should: pods that keep others off, the Service or controller by which the cluster
-// spreads pods that say nothing, and the scheduler's extenders.
+// othersCare reports whether other objects decide about the pod's nodes. These are pods with anti-affinity, the Service
+// or controller by which the cluster spreads pods without constraints, and the scheduler's extenders.
 func (s shortlist) othersCare() bool {
 	apart, err := s.handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
 	return err != nil || len(apart) > 0 || len(s.handle.Extenders()) > 0 || s.core.spreads(s.cy.pod)
 }
 
-// spreads says whether the pod has the cluster's default constraints of PodTopologySpread,
-// if there are any: as that plugin looks for them, by the pod's controller and Services.
+// spreads reports whether the cluster's default constraints of PodTopologySpread, if any, apply to the pod. Like that
+// plugin, it looks for the pod's controller and Services.
 func (c *core) spreads(pod *v1.Pod) bool {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		switch owner.Kind {

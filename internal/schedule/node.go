@@ -16,98 +16,90 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// node is what the plugin knows about one node apart from its NodeInfo. It
-// never knows what is free there: that is worked out from the pods whenever it
-// is asked for, and only remembered for as long as nothing changed.
+// node is what the plugin knows about one node apart from its NodeInfo. It does not store what is free: that is
+// computed from the pods on demand, and remembered only while nothing changes.
 type node struct {
-	// memo and left remember answers until touch forgets them; shut is the one
-	// that refuses all pinned pods, nil where access does not. All are read
-	// without mu and written with it. They come first, to be in one line of memory.
+	// memo and left remember answers until touch forgets them. shut is the answer that refuses all pinned pods, nil if
+	// access does not. All are read without mu and written with it. They come first, to share one cache line.
 	shut atomic.Pointer[result]
 	left atomic.Pointer[spare]
 	memo memo
 
 	mu   sync.Mutex
 	name string
-	// gone says that core does not know this node any more.
+	// gone reports that core does not know this node any more.
 	gone bool
-	// machine is that of the last believable NodeTopology, nil once there is none and no pod
-	// holds CPUs.
+	// machine is from the last NodeTopology that can be true. It is nil once there is none and no pod holds
+	// CPUs.
 	machine *alloc.Machine
-	// hash names the machine in placements.
+	// hash identifies the machine in placements.
 	hash string
 	// given is the memory of the machine that the kubelet gave to pods.
 	given placement.Given
-	// access says whether pods may be pinned here.
+	// access decides whether pods may be pinned here.
 	access access
-	// records are the pinned pods that were read, by UID.
+	// records are the known pinned pods, by UID.
 	records map[types.UID]*record
-	// behind says that the last walk over the pods met one in an earlier state than that of its
-	// record: the scheduler's cache may hear of a change after the plugin, which called those
-	// who wait already. A cycle that is refused by the earlier state is tried again.
+	// behind reports that the last walk over the pods met an earlier state of a pod than its record has. The
+	// scheduler's cache may learn of a change after the plugin, which has already woken the waiting pods. A cycle that
+	// is refused by the earlier state is tried again.
 	behind bool
 	// late are pods that asked for CPUs only after they were bound.
 	late map[types.UID]bool
 	// unasked are pods with a placement that did not ask for CPUs when they were read first.
 	unasked map[types.UID]bool
-	// caps says which namespaces may have exclusive CPUs; nil for all.
+	// caps decides which namespaces may have exclusive CPUs; nil for all.
 	caps *caps
 	// ambiguous are the bindings that may have gone through.
 	ambiguous []*ambiguousBind
 	// allocatable is what the node offers to all pods, in thousandths of a CPU.
 	allocatable int64
-	// hiding says that the node is counted in hiders.
+	// hiding reports whether the node counts in hiders.
 	hiding bool
 	hiders *hiders
 	// pass numbers the walks over the pods.
 	pass uint32
 }
 
-// record is one pinned pod, as far as it was read: a cache of what its
-// annotation says, or what was reserved before it has one. There are as many as
-// pinned pods in the cluster, so it is kept small.
+// record is one pinned pod: a cache of its annotation, or the reservation before it has an annotation. There are as
+// many records as pinned pods in the cluster, so they are small.
 type record struct {
-	// pod is what held was made from: the bound pod, or the one that the
-	// scheduler assumes to be bound.
+	// pod is the source of held: the bound pod, or the pod that the scheduler assumes to be bound.
 	pod  *v1.Pod
 	held placement.Held
-	// pass is the last walk over the pods that met it.
+	// pass is the number of the last walk over the pods that met the pod.
 	pass uint32
-	// reserved says that this scheduler is placing the pod here.
+	// reserved reports that this scheduler is placing the pod here.
 	reserved bool
-	// confirmed says that the API server showed the pod bound here.
+	// confirmed reports that the API server showed the pod bound here.
 	confirmed bool
-	// sight says whether snapshots have the pod.
+	// sight records whether snapshots have the pod.
 	sight sight
-	// sweeps counts those since the reservation was given up, which is kept for
-	// snapshots that are older than that; of a confirmed pod, those in turn that
-	// did not find it.
+	// sweeps counts the sweeps since the reservation ended, because older snapshots still have it. For a confirmed pod,
+	// it counts the successive sweeps that did not find the pod.
 	sweeps uint8
 }
 
-// sight is what is known about a pod in snapshots, since it was reserved or, as one
-// that is bound, since it was confirmed.
+// sight is what snapshots have shown of a pod since it was reserved or, for a bound pod, since it was confirmed.
 type sight uint8
 
 const (
-	// unseen is a pod that was in no NodeInfo yet.
+	// unseen is a pod that no NodeInfo had yet.
 	unseen sight = iota
-	// foretold is one that was bound although its binding seemed to fail: the API server said
-	// so when it was asked, or the informer shows it. What the pod requests counts in no
-	// NodeInfo before one has it.
+	// foretold is a pod that was bound although its binding seemed to fail: the API server said so when asked, or the
+	// informer shows it. No NodeInfo counts its requests until one has the pod.
 	foretold
-	// seen is one that was in a NodeInfo.
+	// seen is a pod that was in a NodeInfo.
 	seen
 )
 
-// missing says whether the record counts although its pod is not among those of
-// the NodeInfo: snapshots are older than reservations made in the same cycle,
-// and than what the informer showed since.
+// missing reports whether the record counts although its pod is not in the NodeInfo: snapshots are older than
+// reservations of the same cycle, and than later news from the informer.
 func (r *record) missing() bool {
 	return r.holds() && (!r.confirmed || r.sight != seen)
 }
 
-// holds says whether the pod has its CPUs now, as far as this process knows.
+// holds reports whether the pod has its CPUs now, as far as this process knows.
 func (r *record) holds() bool { return r.reserved || r.confirmed }
 
 // put adds or replaces a record. The caller holds mu.
@@ -119,7 +111,7 @@ func (n *node) put(uid types.UID, r *record) {
 	n.touch()
 }
 
-// drop forgets a record and says whether there was one. The caller holds mu.
+// drop forgets a record and reports whether there was one. The caller holds mu.
 func (n *node) drop(uid types.UID) bool {
 	if _, found := n.records[uid]; !found {
 		return false
@@ -134,15 +126,14 @@ func (n *node) drop(uid types.UID) bool {
 	return true
 }
 
-// outlives says whether the machine of a NodeTopology that is gone counts for no pod any more.
-// The caller holds mu.
+// outlives reports whether the machine remains from a NodeTopology that is gone, and no pod needs it any more. The
+// caller holds mu.
 func (n *node) outlives() bool {
 	return n.machine != nil && !n.access.known() && len(n.records) == 0 && len(n.ambiguous) == 0
 }
 
-// heldBy returns what a bound pod of a NodeInfo holds, and whether it is pinned
-// at all. What a pod asks for was read when it was created: one that does not
-// ask any more keeps what it has. The caller holds mu.
+// heldBy returns what a bound pod of a NodeInfo holds, and whether it is pinned at all. Keys are read when a pod is
+// created: a pod that does not ask any more keeps what it has. The caller holds mu.
 func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	r := n.records[pod.UID]
 	if kubepod.Complete(pod) || r == nil && !kubepod.MayPin(pod) {
@@ -165,7 +156,7 @@ func (n *node) heldBy(pod *v1.Pod) (placement.Held, bool) {
 	return read.held, pinned
 }
 
-// remember keeps the record of a pod that a walk over the NodeInfo met first. The caller holds mu.
+// remember stores the record of a pod that a walk over the NodeInfo met first. The caller holds mu.
 func (n *node) remember(uid types.UID, r *record) {
 	r.pass, r.sight = n.pass, seen
 	n.records = makeIfNil(n.records)
@@ -175,7 +166,7 @@ func (n *node) remember(uid types.UID, r *record) {
 	}
 }
 
-// meets is record.meet, after which the node may hide CPUs no more. The caller holds mu.
+// meets calls record.meet, after which the node may hide no CPUs any more. The caller holds mu.
 func (n *node) meets(r *record, pod *v1.Pod) bool {
 	was := r.sight
 	known := r.meet(n.pass, pod)
@@ -185,7 +176,7 @@ func (n *node) meets(r *record, pod *v1.Pod) bool {
 	return known
 }
 
-// meet notes that the walk over the pods met one, and says whether the record says what this one holds.
+// meet notes that a walk met the pod, and reports whether the record is valid for this object.
 func (r *record) meet(pass uint32, pod *v1.Pod) bool {
 	r.pass = pass
 	if !r.confirmed || r.pod == pod || shownBound(pod) {
@@ -194,16 +185,13 @@ func (r *record) meet(pass uint32, pod *v1.Pod) bool {
 	return r.known(pod)
 }
 
-// known says whether the record says what this pod of a NodeInfo holds. A pod
-// that the API server did not bind yet is the one that was assumed, whatever its
-// annotations say; snapshots have it for a while after the informer showed it
-// bound.
+// known reports whether the record states what this pod of a NodeInfo holds. A pod without a bind by the API server is
+// the assumed pod, whatever its annotations are. Snapshots have it for a while after the informer showed it bound.
 func (r *record) known(pod *v1.Pod) bool {
 	return r.pod == pod || r.reserved && !r.confirmed || r.confirmed && !shownBound(pod)
 }
 
-// isNewer says whether the record was made from a later state of the pod than that of a
-// NodeInfo.
+// isNewer reports whether the record is from a later state of the pod than the NodeInfo.
 func (r *record) isNewer(pod *v1.Pod) bool {
 	if !r.confirmed {
 		return false
@@ -212,8 +200,7 @@ func (r *record) isNewer(pod *v1.Pod) bool {
 	return err == nil && order > 0
 }
 
-// shownBound says whether the object comes from after the binding, which sets
-// the condition.
+// shownBound reports whether the object is from after the binding, which sets the condition.
 func shownBound(pod *v1.Pod) bool {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == v1.PodScheduled {
@@ -230,12 +217,10 @@ func makeIfNil(m map[types.UID]*record) map[types.UID]*record {
 	return m
 }
 
-// readAll reads every record anew, because the machine changed. The caller
-// holds mu.
+// readAll reads every record again, because the machine changed. The caller holds mu.
 func (n *node) readAll() {
 	for _, r := range n.records {
-		// A reservation stands for a decision on its way to the API server; Bind
-		// refuses it where the machine is not the same any more.
+		// A reservation is a decision on its way to the API server; Bind refuses it if the machine changed.
 		if !r.confirmed && (r.reserved || r.sweeps > 0) {
 			continue
 		}
@@ -246,11 +231,9 @@ func (n *node) readAll() {
 	n.touch()
 }
 
-// read reads what a bound pod holds here, and says whether it is pinned, and whether it asks
-// for that. Of CPUs
-// that are not known it holds none where no node would give it any, and counts with
-// its request like any other: else a pod that was bound past this scheduler could
-// close the node to all. The caller holds mu.
+// read returns what a bound pod holds here, whether it is pinned, and whether it asks for that. The pod holds no
+// unknown CPUs if no node would give it any, and then counts by its request like any other pod. Otherwise a pod that
+// bypassed this scheduler could close the node to all. The caller holds mu.
 func (n *node) read(pod *v1.Pod, from flight) (r record, pinned, asks bool) {
 	r, pinned, asks = readRecord(n.machine, pod, from)
 	unknown := r.held.Unknown()
@@ -260,8 +243,8 @@ func (n *node) read(pod *v1.Pod, from flight) (r record, pinned, asks bool) {
 	return r, pinned, asks
 }
 
-// readRecord reads what a bound pod holds from its annotation, and says whether
-// it is pinned: it has CPUs, whatever its keys say by now, or asks for some.
+// readRecord reads what a bound pod holds from its annotation, and reports whether it is pinned: it has CPUs, whatever
+// its keys are by now, or asks for some.
 func readRecord(m *alloc.Machine, pod *v1.Pod, from flight) (r record, pinned, asks bool) {
 	pin, _ := pinningOf(pod)
 	held := placement.Counted(m, pin, from.reads(pod.Annotations[v1alpha1.AnnotationPlacement]))
@@ -271,7 +254,7 @@ func readRecord(m *alloc.Machine, pod *v1.Pod, from flight) (r record, pinned, a
 	return record{pod: pod, held: held}, true, pin.Wanted
 }
 
-// mayPin says whether a pod can hold CPUs, which most pods cannot.
+// mayPin reports whether a pod can hold CPUs. Most pods cannot.
 func mayPin(pod *v1.Pod) bool { return kubepod.MayPin(pod) && !kubepod.Complete(pod) }
 
 // pinningOf reads what a pod asks for.
@@ -279,7 +262,7 @@ func pinningOf(pod *v1.Pod) (workload.Pinning, v1alpha1.FieldErrors) {
 	return workload.PinningOf(kubepod.Of(pod))
 }
 
-// others returns what the pods but one hold whose records count. The caller holds mu.
+// others adds up what the counted pods hold, without the pod uid. The caller holds mu.
 func (n *node) others(uid types.UID, count func(*record) bool) placement.Occupancy {
 	var o placement.Occupancy
 	for other, r := range n.records {
@@ -290,8 +273,8 @@ func (n *node) others(uid types.UID, count func(*record) bool) placement.Occupan
 	return o
 }
 
-// beside returns what a pod and all others hold, as far as this process knows, with the
-// CPUs that the pod shares with one of them. The caller holds mu.
+// beside returns what a pod and all others hold, as far as this process knows. Overlaps has the CPUs that the pod
+// shares with another pod. The caller holds mu.
 func (n *node) beside(uid types.UID, held *placement.Held) placement.Occupancy {
 	o := n.others(uid, (*record).holds)
 	for _, b := range n.ambiguous {

@@ -8,24 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gone says whether a pod is no more.
+// gone reports whether a pod no longer exists.
 type gone func(namespace, name string, uid types.UID) bool
 
-// notes has something that is to be remembered of each of some pods, until it is forgotten or
-// they are gone. The zero value is ready for use, and its methods are safe for concurrent use
-// unless they say otherwise. The types that embed it hold mu over what belongs together.
+// notes stores a value for some pods, until it is forgotten or the pod is gone. The zero value is ready for use, and
+// its methods are safe for concurrent use unless they say otherwise. The types that embed it hold mu over related
+// changes.
 type notes[N any] struct {
 	mu   sync.Mutex
 	pods map[types.UID]note[N]
 }
 
-// note is what is remembered of one pod.
+// note is the value for one pod.
 type note[N any] struct {
 	namespace, name string
 	of              N
 }
 
-// put replaces what is remembered of a pod. The caller holds mu.
+// put stores the value for a pod. The caller holds mu.
 func (t *notes[N]) put(pod *v1.Pod, of N) {
 	if t.pods == nil {
 		t.pods = map[types.UID]note[N]{}
@@ -33,14 +33,14 @@ func (t *notes[N]) put(pod *v1.Pod, of N) {
 	t.pods[pod.UID] = note[N]{pod.Namespace, pod.Name, of}
 }
 
-// forget forgets a pod.
+// forget removes the value of a pod.
 func (t *notes[N]) forget(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pods, uid)
 }
 
-// sweep forgets the pods that are gone, some of which were noted after their end.
+// sweep forgets the pods that are gone; some of them were noted after their end.
 func (t *notes[N]) sweep(gone gone) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

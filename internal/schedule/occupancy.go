@@ -10,14 +10,13 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// view is one look at a node: its NodeInfo, and what differs from it in the
-// cycle that looks. cy is nil where nothing does.
+// view is one observation of a node: its NodeInfo, and how the current cycle differs from it. cy is nil if it does not.
 type view struct {
 	info fwk.NodeInfo
 	cy   *cycle
 }
 
-// own returns the pod that is being placed, which never stands in its own way.
+// own returns the UID of the pod that is being placed. Its own CPUs never count against it.
 func (v view) own() types.UID {
 	if v.cy == nil {
 		return ""
@@ -25,14 +24,13 @@ func (v view) own() types.UID {
 	return v.cy.uid
 }
 
-// altered says whether the answer holds for this look only.
+// altered reports whether the answer is valid for this view only.
 func (v view) altered() bool {
 	return v.cy != nil && (v.cy.altered || v.cy.alone || v.cy.claimed != nil)
 }
 
-// occupy adds up what the pods of a node hold and returns the node as decisions
-// need it. It is a function of the pods in the NodeInfo; what is not there but
-// reserved, and what may have been bound unseen, comes on top. The caller holds
+// occupy adds up what the pods of a node hold, and returns the node in the form that decisions need. The result is a
+// function of the pods in the NodeInfo, plus reservations and ambiguous binds that are not in it. The caller holds
 // n.mu.
 func (n *node) occupy(v view, o *placement.Occupancy) placement.Node {
 	*o = placement.Occupancy{}
@@ -83,7 +81,7 @@ func requestedOn(info fwk.NodeInfo) requested {
 	return r
 }
 
-// requested is what pods request: CPU in thousandths, and all else.
+// requested is what pods request: CPU in thousandths, and all other resources.
 type requested struct {
 	milli int64
 	workload.Besides
@@ -104,9 +102,8 @@ func (r *requested) sum(other requested, times int64) {
 	r.Add(other.Besides, times)
 }
 
-// holding returns what a pod of the NodeInfo holds, and whether it is pinned. A
-// pod without a node name is a nominated one: whatever its annotations say, it
-// has no placement yet.
+// holding returns what a pod of the NodeInfo holds, and whether it is pinned. A pod without a node name is a nominated
+// pod: it has no placement yet, whatever its annotations are.
 func (n *node) holding(v view, pod *v1.Pod) (placement.Held, bool) {
 	if pod.Spec.NodeName != "" {
 		return n.heldBy(pod)
@@ -126,9 +123,8 @@ func (n *node) holding(v view, pod *v1.Pod) (placement.Held, bool) {
 	return placement.HeldBy(n.machine, pin, ""), pin.Wanted
 }
 
-// addMissing adds what is not in the NodeInfo: reservations younger than the
-// snapshot, and ambiguous binds. It returns what they request, which the NodeInfo does
-// not count either. The caller holds n.mu.
+// addMissing adds what is not in the NodeInfo: reservations younger than the snapshot, and ambiguous binds. It returns
+// their requests, which the NodeInfo does not count either. The caller holds n.mu.
 func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) requested {
 	var request requested
 	for uid, r := range n.records {
@@ -147,9 +143,8 @@ func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) request
 	return request
 }
 
-// addAmbiguous adds what an ambiguous bind may have, and returns what it requests. The same
-// pod may have come to the node a second time: then its request counts already,
-// and its CPUs do unless they are others. The caller holds n.mu.
+// addAmbiguous adds the CPUs of an ambiguous bind, and returns its request. The same pod may have come to the node a
+// second time: then its request counts already, and so do its CPUs unless they differ. The caller holds n.mu.
 func (n *node) addAmbiguous(b *ambiguousBind, o *placement.Occupancy) requested {
 	r := n.records[b.uid]
 	present := b.pass == n.pass || r != nil && r.missing()
@@ -162,8 +157,8 @@ func (n *node) addAmbiguous(b *ambiguousBind, o *placement.Occupancy) requested 
 	return b.request
 }
 
-// firstOf returns the first ambiguous bind of a pod, nil for none: a pod with two, which
-// were to have different CPUs, requests no more than once. The caller holds mu.
+// firstOf returns the first ambiguous bind of a pod, nil for none. A pod with two ambiguous binds, for different CPUs,
+// requests no more than once. The caller holds mu.
 func (n *node) firstOf(uid types.UID) *ambiguousBind {
 	for _, other := range n.ambiguous {
 		if other.uid == uid {
@@ -173,7 +168,7 @@ func (n *node) firstOf(uid types.UID) *ambiguousBind {
 	return nil
 }
 
-// meet notes that the walk over the pods met one. The caller holds n.mu.
+// meet notes that a walk over the pods met a pod. The caller holds n.mu.
 func (n *node) meet(uid types.UID) {
 	for _, b := range n.ambiguous {
 		if b.uid == uid {
@@ -182,7 +177,7 @@ func (n *node) meet(uid types.UID) {
 	}
 }
 
-// removed says whether the cycle that looks took the pod away.
+// removed reports whether the cycle removed the pod.
 func (v view) removed(uid types.UID) bool {
 	if v.cy == nil {
 		return false

@@ -7,38 +7,33 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// places finds what is known about the nodes of the scheduler's snapshot by
-// their NodeInfos. A snapshot keeps the NodeInfo of a node for as long as the
-// node exists, and its list for as long as no node comes or goes, so that a table
-// of them serves many cycles. A look into it touches one line of memory; one by
-// name touches the node object, its name and that of the directory. The zero
-// value is ready for use, and safe for concurrent use.
+// places finds what is known about the nodes of the scheduler's snapshot by their NodeInfos. A snapshot keeps the
+// NodeInfo of a node while the node exists, and its list while no node comes or goes. So one table serves many cycles.
+// A lookup in it touches one cache line; a lookup by name touches the node object, its name and that of the directory.
+// The zero value is ready for use, and safe for concurrent use.
 type places struct {
 	table atomic.Pointer[placeTable]
 }
 
-// placeTable is made for one list and one version of the directory; it never
-// changes.
+// placeTable serves one list and one version of the directory. It never changes.
 type placeTable struct {
-	// list keeps the NodeInfos where they are: no other object gets the address of
-	// one while the table is there.
+	// list pins the NodeInfos: no other object gets the address of one while the table exists.
 	list []fwk.NodeInfo
-	// known has what is known about each of the list, nil for nothing.
+	// known is what is known about each node of the list, nil for nothing.
 	known   []*node
 	version uint64
-	// slots are open: a pod that finds no place in the first one goes on from
-	// there. More than half of them are empty.
+	// slots is an open-addressing hash table: a node whose slot is occupied goes to the next free one. More than half
+	// of the slots are empty.
 	slots []place
 	shift uint
 }
 
 type place struct {
 	address uintptr
-	node    *node // nil where nothing is known
+	node    *node // nil if nothing is known
 }
 
-// of makes the table for the nodes of a snapshot, unless it is there. It is nil for
-// none.
+// of returns the table for the nodes of a snapshot, and makes it if needed. It is nil for an empty list.
 func (p *places) of(list []fwk.NodeInfo, d *directory) *placeTable {
 	if len(list) == 0 {
 		return nil
@@ -53,7 +48,7 @@ func (p *places) of(list []fwk.NodeInfo, d *directory) *placeTable {
 	return t
 }
 
-// clear forgets the table, which holds a snapshot in memory.
+// clear drops the table, which holds a snapshot in memory.
 func (p *places) clear() { p.table.Store(nil) }
 
 func newPlaceTable(list []fwk.NodeInfo, d *directory, version uint64) *placeTable {
@@ -82,12 +77,11 @@ func newPlaceTable(list []fwk.NodeInfo, d *directory, version uint64) *placeTabl
 
 // first returns the slot where the search for an address begins.
 func (t *placeTable) first(address uintptr) int {
-	const golden = 0x9E3779B97F4A7C15 // spreads what differs in some bits only
+	const golden = 0x9E3779B97F4A7C15 // spreads addresses that differ in some bits only
 	return int(uint64(address) * golden >> t.shift)
 }
 
-// find returns what is known about a NodeInfo's node, false where the table does
-// not have it.
+// find returns what is known about a NodeInfo's node, false if the table does not have it.
 func (t *placeTable) find(info fwk.NodeInfo) (*node, bool) {
 	address := addressOf(info)
 	if address == 0 {
@@ -103,7 +97,7 @@ func (t *placeTable) find(info fwk.NodeInfo) (*node, bool) {
 	}
 }
 
-// addressOf identifies NodeInfos; 0 stands for one that cannot be.
+// addressOf identifies a NodeInfo; 0 means that it has no address.
 func addressOf(info fwk.NodeInfo) uintptr {
 	if v := reflect.ValueOf(info); v.Kind() == reflect.Pointer {
 		return v.Pointer()

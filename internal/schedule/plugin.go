@@ -17,14 +17,14 @@ import (
 // Name is the name of the plugin in a KubeSchedulerConfiguration.
 const Name = "Berth"
 
-// Plugin is the plugin of one profile. All its methods are safe for concurrent
-// use; what they share with the plugins of other profiles is in the core.
+// Plugin is the plugin of one profile. All its methods are safe for concurrent use; core is shared with the plugins of
+// other profiles.
 type Plugin struct {
 	core   *core
 	handle fwk.Handle
 	rules  rules
-	// current is the cycle that began last: the one that nearly all calls are
-	// about, found without a look into the CycleState.
+	// current is the cycle that began last. Nearly all calls concern it, and find it here without reading the
+	// CycleState.
 	current atomic.Pointer[cycle]
 }
 
@@ -46,24 +46,22 @@ var (
 // Name returns Name.
 func (p *Plugin) Name() string { return Name }
 
-// Factory makes the plugins of all profiles of one scheduler. They share one
-// view of the nodes: what the plugin of one profile gave out the others know
-// at once. The zero value is ready for use, and safe for concurrent use.
+// Factory creates the plugins of all profiles of one scheduler. They share one view of the nodes: each plugin knows at
+// once what another one gave out. The zero value is ready for use, and safe for concurrent use.
 type Factory struct {
-	// Register puts the metrics where the program serves them; nil stands for
-	// the registry of kube-scheduler's own metrics.
+	// Register registers the metrics with the program's registry; nil means the registry of kube-scheduler's own
+	// metrics.
 	Register func(metrics.Registerable) error
-	// Topologies lists and watches the NodeTopologies; nil stands for the API
-	// server of the handle's KubeConfig. Without either there are none.
+	// Topologies lists and watches the NodeTopologies; nil means the API server of the handle's KubeConfig. Without
+	// either there are none.
 	Topologies cache.ListerWatcher
 
 	mu    sync.Mutex
 	cores map[informers.SharedInformerFactory]*core
 }
 
-// New returns the plugin of one profile, with args as its SchedulerArgs. What
-// it starts ends with ctx. Errors are bad args, an ErrInvalid of v1alpha1, and
-// informers that cannot be watched.
+// New returns the plugin of one profile, with args as its SchedulerArgs. What it starts ends with ctx. It fails on
+// invalid args, with an ErrInvalid of v1alpha1, and on informers that cannot be watched.
 func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	a, err := decodeArgs(args)
 	if err != nil {
@@ -81,8 +79,8 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	return p, nil
 }
 
-// coreFor returns the core that the profiles of one scheduler share: those
-// with the same informers. The settings of the first profile count.
+// coreFor returns the core that the profiles of one scheduler, with the same informers, share. The settings of the
+// first profile apply.
 func (f *Factory) coreFor(ctx context.Context, handle fwk.Handle, s settings) (*core, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,11 +12,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// PreFilter reads once what the pod asks for. A pod whose keys cannot be read
-// gets an event and is treated as one without them. Where nothing
-// hides CPUs, requests say it all: pods that share theirs skip Filter, which would
-// let them pass wherever NodeResourcesFit does, if the few nodes where something
-// does have room for them. A pod that asks for CPUs may be shown some nodes only.
+// PreFilter reads once what the pod asks for. A pod with unreadable keys gets an event and is treated as a pod without
+// keys. Where nothing hides CPUs, requests are enough: Filter would admit an ordinary pod wherever NodeResourcesFit
+// does. So the pod skips Filter if the few nodes where CPUs are hidden have room for it. A pinned pod may be shown some
+// nodes only.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.core.catchUp(ctx)
 	cy := &cycle{
@@ -45,7 +44,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	return shortlist{Plugin: p, cy: cy, nodes: table}.result(), nil
 }
 
-// read fills in what a pod with keys asks for.
+// read reads what a pod with keys asks for into the cycle.
 func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 	pin, problems := pinningOf(pod)
 	if len(problems) > 0 {
@@ -62,15 +61,15 @@ func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
 	cy.ask, cy.request, cy.shape = &ask, pin.Scheduled, unique.Make(ask.Shape)
 }
 
-// askOf returns what a pod asks for that is scheduled by this profile.
+// askOf returns what a pod of this profile asks for.
 func (p *Plugin) askOf(pin workload.Pinning) placement.Ask {
 	ask := placement.AskOf(pin)
 	ask.Default(p.rules.strategy)
 	return ask
 }
 
-// requestOf returns the CPU request of a pod in thousandths. For the usual pod,
-// which has only containers and none of them running, that is a plain sum.
+// requestOf returns the CPU request of a pod in thousandths. For the usual pod, which has only containers and none of
+// them running, that is a plain sum.
 func requestOf(pod *v1.Pod) int64 {
 	if len(pod.Spec.InitContainers)+len(pod.Spec.Overhead)+len(pod.Status.ContainerStatuses) > 0 || pod.Spec.Resources != nil {
 		return kubepod.Scheduled(pod)

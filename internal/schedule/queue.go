@@ -6,8 +6,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// queue is the scheduling queue as the plugin sees it: the pods that wait there because
-// of a refusal of the plugin, and the calls that make it try them again.
+// queue is the scheduling queue as the plugin uses it: the pods that wait there after a refusal of the plugin, and the
+// calls to try them again.
 type queue struct {
 	waiting
 
@@ -15,8 +15,7 @@ type queue struct {
 	log    klog.Logger
 }
 
-// activate makes the scheduling queue try the waiting pods again that were
-// refused for one of the reasons.
+// activate makes the scheduling queue try the waiting pods again that were refused for one of the reasons.
 func (q *queue) activate(reasons refusal) {
 	q.try(q.take(reasons))
 }
@@ -30,13 +29,12 @@ func (q *queue) try(pods map[string]*v1.Pod) {
 	q.handle.Activate(q.log, pods)
 }
 
-// activateOne does so for one pod.
+// activateOne makes the scheduling queue try one pod again.
 func (q *queue) activateOne(pod *v1.Pod) {
 	q.handle.Activate(q.log, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 }
 
-// again asks for another try of a pod that is refused by an earlier state of a node than is
-// known.
+// again requests another try of a pod that was refused by an outdated state of a node.
 func (q *queue) again(pod *v1.Pod, behind bool) {
 	if behind {
 		q.activateOne(pod)

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// mostRepacked is how many nodes are searched for moves that make room for a pod.
+	// mostRepacked bounds the nodes that are searched for moves that make room for a pod.
 	mostRepacked = 4
-	// mostMoves and mostLooks bound the search on each: some 0.1 s.
+	// mostMoves and mostLooks bound the search on each node, to some 0.1 s.
 	mostMoves = 3
 	mostLooks = 2000
-	// searchPause is how many times as long as a search took the next one waits.
+	// searchPause is the pause after a search, as a multiple of its duration.
 	searchPause = 9
 )
 
-// repacks looks for moves after which pods that wait because of fragmentation would have
-// room, and reports them. It plans beside the cycles, for one pod at a time with pauses, and moves
-// nothing. The zero value is ready for use, and safe for concurrent use.
+// repacks searches for moves that would make room for pods that wait because of fragmentation, and reports them. It
+// plans beside the cycles, for one pod at a time with pauses, and moves nothing. The zero value is ready for use, and
+// safe for concurrent use.
 type repacks struct {
 	busy  atomic.Bool
 	known reported
@@ -46,16 +46,16 @@ type candidate struct {
 	answer *result
 }
 
-// repackable is a node as it was when a plan was asked for.
+// repackable is the state of a node when a plan was requested.
 type repackable struct {
 	repack.Node
 	name string
-	// moves is that of the node's answer.
+	// moves is the field of the node's answer.
 	moves *atomic.Int32
 }
 
-// plan looks for the fewest moves on the nodes that lack least, of those with pods that
-// may be moved, while no other search is under way.
+// plan searches for the fewest moves on the nodes that lack least and have movable pods, unless another search is under
+// way.
 func (c *core) plan(short []candidate, pod *v1.Pod, recorder fwk.Handle) {
 	short = slices.DeleteFunc(short, func(one candidate) bool { return !one.node.mayRepack() })
 	if len(short) == 0 || !c.repacks.busy.CompareAndSwap(false, true) {
@@ -83,8 +83,8 @@ func (c *core) plan(short []candidate, pod *v1.Pod, recorder fwk.Handle) {
 	})
 }
 
-// search searches once, and lets no other search begin for nine times as long as this one
-// took: so all of them together take a tenth of a core at most.
+// search runs one search, and delays the next for nine times as long as this one took: so all searches together use a
+// tenth of a core at most.
 func (r *repacks) search(ctx context.Context, once func()) {
 	defer r.busy.Store(false)
 	began := time.Now()
@@ -92,7 +92,7 @@ func (r *repacks) search(ctx context.Context, once func()) {
 	apiclient.Pause(ctx, searchPause*time.Since(began))
 }
 
-// mayRepack says whether a pod of the node may be moved.
+// mayRepack reports whether a pod of the node may be moved.
 func (n *node) mayRepack() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,8 +104,8 @@ func (n *node) mayRepack() bool {
 	return false
 }
 
-// fewest says after which moves a pod of the namespace has room on one of the nodes, ""
-// where none are known, and notes after how many at the answers of these nodes.
+// fewest describes the moves after which a pod of the namespace has room on one of the nodes, "" if none are known. It
+// stores their number in the answers of these nodes.
 func fewest(ctx context.Context, nodes []repackable, ask *placement.Ask, namespace string) string {
 	text, most := "", mostMoves
 	for i := range nodes {
@@ -114,7 +114,7 @@ func fewest(ctx context.Context, nodes []repackable, ask *placement.Ask, namespa
 		}
 		plan := repack.Fewest(&nodes[i].Node, repack.Room(ask), repack.Bounds{Moves: most, Looks: mostLooks})
 		if !plan.Found || len(plan.Moves) == 0 {
-			continue // without a move: a snapshot that is older than the answer
+			continue // no moves: the snapshot is older than the answer
 		}
 		text = fmt.Sprintf("node %s would have room after a repack of %d: %s; kubectl berth repack %s carries it out",
 			nodes[i].name, len(plan.Moves), describe(plan.Moves, namespace), nodes[i].name)
@@ -124,8 +124,7 @@ func fewest(ctx context.Context, nodes []repackable, ask *placement.Ask, namespa
 	return text
 }
 
-// describe names the moves to those who read the events of the namespace: pods of other
-// namespaces it only counts.
+// describe lists the moves for readers of the events of the namespace; it only counts pods of other namespaces.
 func describe(moves []repack.Move, namespace string) string {
 	var texts []string
 	for _, move := range moves {
@@ -139,7 +138,7 @@ func describe(moves []repack.Move, namespace string) string {
 	return strings.Join(texts, ", ")
 }
 
-// repackable returns the node with the pods that may be moved, and whether there are some.
+// repackable returns the node with its movable pods, and whether there are any.
 func (c *core) repackable(n *node, v view) (repackable, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +163,7 @@ func (c *core) repackable(n *node, v view) (repackable, bool) {
 	return out, true
 }
 
-// movable returns a pod that may be moved, if it is one. The caller holds mu.
+// movable returns the pod with what it asks for and holds, false if it may not be moved. The caller holds mu.
 func (n *node) movable(pod *v1.Pod) (repack.Pod, bool) {
 	r := n.records[pod.UID]
 	if r == nil || !r.confirmed || !kubepod.OptsIntoMoves(pod) {

@@ -15,34 +15,32 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// Texts of refusals by Reserve alone.
+// Refusals by Reserve alone.
 const (
 	textBound   = "node(s) were not needed: the pod is bound already"
 	textCrowded = "node(s) were refused: the pod's annotations leave no room for the placement, 256 KiB together at most"
 )
 
-// reservationKey is where Reserve leaves what it reserved for Bind.
+// reservationKey is the key of the reservation that Reserve leaves for Bind.
 const reservationKey fwk.StateKey = Name + "/reservation"
 
 // reservation is a decision on its way to the API server.
 type reservation struct {
 	node string
-	// machine is the one that it was decided for.
+	// machine is the machine that the decision is for.
 	machine *alloc.Machine
 	held    placement.Held
-	// annotation is the placement as it is written.
+	// annotation is the encoded placement.
 	annotation string
 }
 
-// Clone returns the reservation itself, of which there is one.
+// Clone returns r itself: there is only one reservation.
 func (r *reservation) Clone() fwk.StateData { return r }
 
-// Reserve decides again, in the same state as Filter and so with the same
-// answer, and holds the CPUs until the pod is bound or given up. Like Filter it
-// leaves alone what pods of its priority or above will have that are nominated
-// for the node, if it can. It should come after DynamicResources: then it knows
-// which devices the pod gets, and prefers the NUMA nodes they are in. Where that
-// finds nothing it decides without, so that what Filter saw is always found.
+// Reserve decides again, in the same state as Filter and so with the same answer, and holds the CPUs until the pod is
+// bound or given up. Like Filter it leaves room, if it can, for pods of equal or higher priority that are nominated for
+// the node. Reserve should come after DynamicResources: then it knows the devices of the pod, and prefers their NUMA
+// nodes. If these have no room it decides without them, so that it always finds what Filter saw.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	p.core.queue.done(pod.UID)
 	cy := cycleOf(state)
@@ -61,19 +59,18 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	switch {
 	case status == nil:
 	case reason == 0:
-		return status // It is bound, and waits for nothing.
+		return status // the pod is bound, and waits for nothing
 	case reason&refusedByRule != 0:
-		return p.refuse(cy, reason, status) // No other try would end otherwise.
+		return p.refuse(cy, reason, status) // another try would end in the same way
 	}
 	if status != nil && state.IsPodGroupSchedulingCycle() {
-		// A rehearsal: the pod may be waiting for the end of others, whom it
-		// evicts. It counts with unknown CPUs, and is asked again.
+		// The cycle of a group is a rehearsal: the pod may wait for the end of pods that it evicts. It counts with
+		// unknown CPUs, and is asked again.
 		p.core.forget(nodeName)
 		return nil
 	}
 	if status != nil {
-		// Filter said otherwise: something changed meanwhile, and what changed
-		// wakes no pod that was not waiting yet.
+		// Filter admitted the pod: something changed in the meantime, and that wakes no pod that was not waiting yet.
 		p.core.meters.lost()
 		p.core.queue.activateOne(pod)
 		return p.refuse(cy, reason|refusedByRace, status)
@@ -82,10 +79,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	return nil
 }
 
-// reserve decides where in a node the pod goes, by the first look at it that has
-// room, and notes it. A pod that the API server showed bound here since its cycle
-// began keeps what it is bound with: it is refused for no reason, since a
-// reservation in the place of that record would set CPUs free that it runs on.
+// reserve chooses the pod's CPUs on a node, by the first view that has room, and records them. If the API server showed
+// the pod bound here since its cycle began, the pod keeps that placement, and the refusal has no reason. A reservation
+// in place of that record would free CPUs that the pod runs on.
 func (c *core) reserve(pod *v1.Pod, looks []view, near nearDevices) (*reservation, *fwk.Status, refusal) {
 	ask, n := looks[0].cy.ask, c.nodes.find(looks[0].info.Node().Name)
 	if n == nil {
@@ -123,9 +119,9 @@ func (c *core) reserve(pod *v1.Pod, looks []view, near nearDevices) (*reservatio
 	return made, nil, 0
 }
 
-// annotationBytes returns how many bytes the annotations of a pod take beside the text of
-// its placement, as an API server counts them. It counts them whenever a pod is
-// updated, its status included, and not when a Binding adds some.
+// annotationBytes returns the size of a pod's annotations without the text of its placement, as an API server counts
+// it. The API server checks the size on every update of a pod, its status included, but not when a Binding adds
+// annotations.
 func annotationBytes(pod *v1.Pod) int {
 	sum := len(v1alpha1.AnnotationPlacement)
 	for key, value := range pod.Annotations {
@@ -136,28 +132,26 @@ func annotationBytes(pod *v1.Pod) int {
 	return sum
 }
 
-// decide chooses CPUs on a node that was added up before, those in the preferred
-// NUMA nodes if there are such.
+// decide chooses CPUs on a node whose pods are already added up in b, in the preferred NUMA nodes if possible.
 func (b *bench) decide(where placement.Node, ask *placement.Ask, near nearDevices) (placement.Decision, placement.Refusal) {
 	where.PreferNodes, where.SpanNodes = near.all, near.each
 	decision, refused := placement.Decide(&b.scratch, where, &b.occupancy, ask)
 	if refused.OK() || near.all.IsEmpty() {
 		return decision, refused
 	}
-	// Other CPUs may leave other siblings empty, and so take too many.
+	// Other CPUs may leave other siblings empty, and so need too many.
 	where.PreferNodes, where.SpanNodes = cpuset.Set{}, cpuset.Set{}
 	return placement.Decide(&b.scratch, where, &b.occupancy, ask)
 }
 
-// Unreserve gives up what Reserve held, also where that was nothing.
+// Unreserve gives up what Reserve held, if anything.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
 	p.core.release(pod, nodeName)
 	p.core.forget(nodeName)
 	state.Delete(reservationKey)
 }
 
-// forget forgets what a node answered, because a pinned pod comes or goes of which
-// no record tells.
+// forget forgets the answers of a node, because a pinned pod without a record comes or goes.
 func (c *core) forget(nodeName string) {
 	if n := c.nodes.find(nodeName); n != nil {
 		n.mu.Lock()
@@ -177,8 +171,8 @@ func (c *core) release(pod *v1.Pod, nodeName string) {
 	}
 }
 
-// giveUp ends a reservation. Its record stays for a while: the scheduler forgets
-// the assumed pod only after this, and snapshots are older still.
+// giveUp ends a reservation. Its record stays for a while: the scheduler forgets the assumed pod only after this call,
+// and snapshots are even older.
 func (c *core) giveUp(nodeName string, uid types.UID) bool {
 	n := c.nodes.find(nodeName)
 	if n == nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// PreScore skips Score for pods that share their CPUs: where they run is not
-// for this plugin to say.
+// PreScore skips Score for pods that share their CPUs: this plugin does not choose their node.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if cy := p.cycleOf(state, pod); cy == nil || cy.ask == nil {
 		return fwk.NewStatus(fwk.Skip)
@@ -19,8 +18,8 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	return nil
 }
 
-// Score says how well the CPUs that the pod would get on the node suit it, as
-// placement.Score does; NormalizeScore brings that into the framework's range.
+// Score returns how well the CPUs that the pod would get on the node suit it, by placement.Score. NormalizeScore maps
+// that to the framework's range.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	cy := p.cycleOf(state, pod)
 	if cy == nil || info.Node() == nil {
@@ -30,8 +29,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 	if n == nil || cy.ask == nil {
 		return 0, nil
 	}
-	// A node that refuses the pod by now, because its topology has just gone,
-	// comes last; Reserve says why if no other is left.
+	// A node that refuses the pod by now, because its topology has just gone, comes last; Reserve reports why if no
+	// other node is left.
 	v := view{info: info, cy: cy}
 	if cy.nominated.Load() {
 		if with, some := p.withNominated(v); some {
@@ -53,8 +52,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *v1.Pod, inf
 // ScoreExtensions returns the plugin itself.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore spreads the scores over the framework's range; order is kept
-// and the best node stays strictly first.
+// NormalizeScore maps the scores to the framework's range. It preserves the order, and the best node stays strictly
+// first.
 func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	plain := make([]int64, len(scores))
 	for i := range scores {

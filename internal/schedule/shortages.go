@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// mostShort is how many of the nodes that refuse a pod are asked what they lack.
+	// mostShort bounds how many nodes that refuse a pod are asked what they lack.
 	mostShort = 64
-	// shortKept is how long the answer is kept, for the pod and for others that ask
-	// for the same.
+	// shortKept is how long the answer is remembered, for the pod and for others that ask for the same.
 	shortKept = 10 * time.Second
 )
 
-// shortages knows the pods that wait because of fragmentation. The zero value is ready
-// for use, and safe for concurrent use.
+// shortages tracks the pods that wait because of fragmentation. The zero value is ready for use, and safe for
+// concurrent use.
 type shortages struct {
 	notes[shortage]
-	// last is what was worked out last, for pods of the same shape.
+	// last is the latest result, for pods of the same shape.
 	last shortage
 }
 
-// shortage is what the node that lacks least for a pod does lack.
+// shortage is what the node that lacks least for a pod lacks.
 type shortage struct {
 	placement.Shortage
 	node  string
@@ -36,9 +35,9 @@ type shortage struct {
 	at    time.Time
 }
 
-// PostFilter says of a pod that no node takes whether it waits because of fragmentation:
-// a node has enough free CPUs, but not where the pod needs them. What PostFilter says
-// kube-scheduler writes into the pod's condition PodScheduled. It never helps the pod.
+// PostFilter reports whether a pod that no node takes waits because of fragmentation: a node has enough free CPUs, but
+// not where the pod needs them. Kube-scheduler writes this report into the pod's condition PodScheduled. PostFilter
+// never helps the pod.
 func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, said fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	cy := cycleOf(state)
 	if cy == nil || cy.narrowed {
@@ -62,9 +61,8 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pending by fragmentation: node %s has %s", s.node, s.Shortage))
 }
 
-// shortest works out which node lacks least for the pod, of those that are refused by
-// this plugin and could take the pod; none where no node lacks but the right places. It
-// returns all that do, too.
+// shortest finds the node that lacks least for the pod, among nodes that this plugin refuses and that could take the
+// pod. found has no node if no node lacks only the right places. short has all nodes that do.
 func (c *core) shortest(cy *cycle, said fwk.NodeToStatusReader) (found shortage, short []candidate) {
 	found = shortage{shape: cy.shape, at: time.Now()}
 	infos, err := said.NodesForStatusCode(c.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
@@ -72,7 +70,7 @@ func (c *core) shortest(cy *cycle, said fwk.NodeToStatusReader) (found shortage,
 		return found, nil // the framework's own lister: it knows what it gave out
 	}
 	plain, asked := *cy, 0
-	plain.claimed = nil // devices keep a pod off no node, and answers without them are remembered
+	plain.claimed = nil // devices never refuse a node, and answers without them are remembered
 	for _, info := range infos {
 		name := info.Node().Name
 		n := c.nodes.at(info)
@@ -95,8 +93,8 @@ func (c *core) shortest(cy *cycle, said fwk.NodeToStatusReader) (found shortage,
 	return found, short
 }
 
-// recalled returns a node's answer to the pod. That of Filter in this cycle is mostly still
-// remembered, also one without a shortage, so that a pod that waits costs no second decision.
+// recalled returns a node's answer to the pod. The answer of Filter in this cycle is mostly still remembered, also
+// without a shortage, so that a waiting pod costs no second decision.
 func (a *answers) recalled(n *node, v view) *result {
 	if r := n.peek(v.cy.moment(v.info), v.cy); r != nil {
 		return r
@@ -104,8 +102,7 @@ func (a *answers) recalled(n *node, v view) *result {
 	return a.resultOf(n, v)
 }
 
-// recall returns what was worked out lately for the pod, or for another one that asks
-// for the same, if the node still says no.
+// recall returns a recent result for the pod, or for another pod that asks for the same, if the node still refuses.
 func (s *shortages) recall(cy *cycle, said fwk.NodeToStatusReader) (shortage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +128,7 @@ func (s *shortages) note(pod *v1.Pod, short shortage) {
 // fragmented counts the pods that lack the same, and the CPUs that they lack together.
 type fragmented struct{ pods, cpus int }
 
-// count returns that by what it is.
+// count returns these counts by constraint.
 func (s *shortages) count() map[placement.Constraint]fragmented {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,14 +9,12 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// SignPod adds nothing for pods that share their CPUs, which the plugin treats
-// by their request only, and that is in the signature already. For the others
-// it adds all that a node's answer depends on.
+// SignPod adds nothing for pods that share their CPUs: only their request matters, and the signature already has it.
+// For pinned pods it adds all that a node's answer depends on.
 //
-// Reusing the order of the nodes of the pod before is right for pinned pods:
-// the framework does so only when that pod filled its node, so that no other
-// node changed; it asks Filter about the next one before it takes it; and the
-// CPUs are chosen in Reserve, never remembered from one pod for another.
+// Reusing the previous pod's order of nodes is correct for pinned pods. The framework does so only when that pod filled
+// its node, so that no other node changed. It asks Filter about the next node before it chooses it. The CPUs are chosen
+// in Reserve, never remembered from one pod for another.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !kubepod.MayPin(pod) {
 		return nil, nil

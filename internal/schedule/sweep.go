@@ -12,17 +12,16 @@ import (
 const (
 	// lookEvery is how often the agents' Leases are compared with the clock.
 	lookEvery = time.Second
-	// sweepEvery is how often what events may have missed is looked for, and
-	// keepReleased for how many sweeps a reservation is known after its end.
+	// sweepEvery is the interval of the sweeps for what events may have missed. keepReleased is for how many sweeps a
+	// reservation is remembered after its end.
 	sweepEvery   = 15 * time.Second
 	keepReleased = 2
-	// keepAbsent is how many sweeps a bound pod is believed to exist that the
-	// informer does not have: it may be behind what the API server said when it
-	// was asked.
+	// keepAbsent is for how many sweeps a bound pod is assumed to exist without being in the informer, which may lag
+	// behind a direct answer of the API server.
 	keepAbsent = 4
 )
 
-// start begins to follow what the plugin needs to know, until ctx ends.
+// start starts to follow what the plugin needs to know, until ctx ends.
 func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error {
 	c.ctx = ctx
 	if err := c.watchPods(); err != nil {
@@ -42,7 +41,7 @@ func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error 
 	return nil
 }
 
-// maintain does what falls due with time, without an event.
+// maintain does the periodic work.
 func (c *core) maintain(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -62,7 +61,7 @@ func (c *core) maintain(ctx context.Context) {
 	}
 }
 
-// sweep drops what is known about pods that are no more, and counts the others.
+// sweep drops what is known about pods that no longer exist, and counts the others.
 func (c *core) sweep() {
 	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	gone := func(namespace, name string, uid types.UID) bool {
@@ -101,7 +100,7 @@ func (c *core) sweep() {
 	c.meters.count(found)
 }
 
-// dropped does what follows when records of a node are dropped.
+// dropped handles the consequences of dropped records of a node.
 func (c *core) dropped(n *node, records []*record) {
 	freed := false
 	for _, r := range records {
@@ -117,7 +116,7 @@ func (c *core) dropped(n *node, records []*record) {
 	}
 }
 
-// spent says whether a record means nothing any more.
+// spent reports whether a record has no meaning any more.
 func (r *record) spent(uid types.UID, node string, pods corelisters.PodLister) bool {
 	if r.reserved && !r.confirmed {
 		return false
@@ -132,7 +131,6 @@ func (r *record) spent(uid types.UID, node string, pods corelisters.PodLister) b
 		return r.sweeps > keepAbsent
 	}
 	r.sweeps = 0
-	// One that is not bound yet, as far as the informer shows, is: nothing is
-	// ever unbound.
+	// A pod that the informer still shows unbound is bound: nothing is ever unbound.
 	return pod.Spec.NodeName != "" && pod.Spec.NodeName != node
 }

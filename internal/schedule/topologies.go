@@ -24,8 +24,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// machineOf is what stays of a NodeTopology: a few words and a machine that it
-// shares with all nodes of the same build.
+// machineOf is the reduced form of a NodeTopology: a few words and a machine that it shares with all nodes of the same
+// build.
 type machineOf struct {
 	metav1.ObjectMeta
 
@@ -33,24 +33,23 @@ type machineOf struct {
 	hash    string
 	// problem is why there is no machine.
 	problem error
-	// barred is the reason of a condition Pinnable that is not true; a node
-	// without the condition can be pinned on until its agent says no.
+	// barred is the reason of a condition Pinnable that is not true. A node without the condition can be pinned on
+	// until its agent denies it.
 	barred string
 	// given is the memory that the kubelet gave to pods.
 	given placement.Given
 }
 
-// interner gives equal topologies one machine. Machines that no node has any
-// more are freed. The zero value is ready for use.
+// interner gives equal topologies one machine. Machines without a node are freed. The zero value is ready for use.
 type interner struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]weak.Pointer[alloc.Machine]
-	// last is what came last of each NodeTopology: agents write their status
-	// every few seconds, and the spec stays as it is.
+	// last is the latest state of each NodeTopology: agents write their status every few seconds, while the spec does
+	// not change.
 	last map[string]*machineOf
 }
 
-// unchanged returns what the same spec was reduced to before, nil for nothing.
+// unchanged returns the earlier result for the same spec, nil for none.
 func (i *interner) unchanged(t *v1alpha1.NodeTopology) *machineOf {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -61,7 +60,7 @@ func (i *interner) unchanged(t *v1alpha1.NodeTopology) *machineOf {
 	return last
 }
 
-// remember keeps what came last of a NodeTopology.
+// remember records the latest state of a NodeTopology.
 func (i *interner) remember(t *machineOf) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -78,9 +77,8 @@ func (i *interner) forget(name string) {
 	delete(i.last, name)
 }
 
-// Memory is counted in steps: nodes of the same build differ by some pages that
-// their kernels took at boot, and would else have nothing in common. What is
-// lost by it is less than what is never bound anyway.
+// Memory is counted in steps: nodes of the same build differ by some pages that their kernels used at boot, and would
+// otherwise share no machine. The loss is less than the memory that is never bound anyway.
 const (
 	memoryStep      = 1 << 30
 	smallMemory     = 16 << 30
@@ -99,13 +97,13 @@ func inSteps(spec v1alpha1.NodeTopologySpec) *v1alpha1.NodeTopologySpec {
 		if *bytes > step {
 			*bytes -= *bytes % step
 		}
-		// A node that is all huge pages stays one, and keeps them all.
+		// A node that is all huge pages stays so, and keeps them all.
 		*bytes = max(*bytes, spec.NUMANodes[i].HugePageBytes)
 	}
 	return &spec
 }
 
-// machine returns the machine of a spec. Errors are specs that cannot be true.
+// machine returns the machine of a spec. It fails on specs that cannot be true.
 func (i *interner) machine(full *v1alpha1.NodeTopologySpec) (*alloc.Machine, error) {
 	spec := inSteps(*full)
 	text, err := json.Marshal(spec)
@@ -138,12 +136,11 @@ func (i *interner) machine(full *v1alpha1.NodeTopologySpec) (*alloc.Machine, err
 	return m, nil
 }
 
-// reduce is the informer's transform: what comes from the API server is several
-// times as large as what is needed of it.
+// reduce is the informer's transform: an object from the API server is several times as large as the needed part.
 func (i *interner) reduce(object any) (any, error) {
 	t, ok := object.(*v1alpha1.NodeTopology)
 	if !ok {
-		return object, nil // a machineOf that came by once already, or a tombstone
+		return object, nil // a machineOf that was reduced already, or a tombstone
 	}
 	out := &machineOf{
 		ObjectMeta: metav1.ObjectMeta{Name: t.Name, UID: t.UID, ResourceVersion: t.ResourceVersion, Generation: t.Generation},
@@ -162,8 +159,8 @@ func (i *interner) reduce(object any) (any, error) {
 	return out, nil
 }
 
-// machines knows which machine each node is, by its NodeTopology, and what the node
-// offers of that. It is safe for concurrent use.
+// machines knows the machine of each node, by its NodeTopology, and what the node offers of it. It is safe for
+// concurrent use.
 type machines struct {
 	*background
 	interner
@@ -183,10 +180,9 @@ func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
 	return cache.NewListWatchFromClient(client, v1alpha1.NodeTopologyResource, "", fields.Everything()), nil
 }
 
-// watchTopologies follows the NodeTopologies until ctx ends, and returns what
-// says that they were listed. While the type does not exist no node has a
-// topology, and all pods that do not ask for exclusive CPUs are scheduled as
-// ever.
+// watchTopologies follows the NodeTopologies until ctx ends. The function that it returns reports whether they were
+// listed. While the type does not exist no node has a topology, and all pods that do not ask for exclusive CPUs are
+// scheduled as ever.
 func (m *machines) watchTopologies(source cache.ListerWatcher, unreadable func()) (func() bool, error) {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.NodeTopology{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(m.reduce); err != nil {
@@ -226,9 +222,8 @@ func (m *machines) offTopology(object any) {
 	}
 }
 
-// set takes over what the NodeTopology of a node says, nil for there is none, and tries
-// the pods again that waited for that. While it says nothing that can be true, the CPUs of
-// the pods on the node count as those of the last one that did.
+// set applies the NodeTopology of a node, nil for none, and tries the pods again that waited for it. While the node has
+// no topology that can be true, the last valid one determines which CPUs its pods hold.
 func (m *machines) set(name string, t *machineOf) {
 	n := m.nodes.lock(name)
 	knew := n.access.known()
@@ -249,14 +244,14 @@ func (m *machines) set(name string, t *machineOf) {
 	}
 	opened := m.agents.look(n, time.Now())
 	opened = n.settle() || opened
-	other := changed || n.access.known() != knew // also for the worse: those who wait say why
+	other := changed || n.access.known() != knew // also if closed: the waiting pods report why
 	n.mu.Unlock()
 	if opened || other {
 		m.queue.activate(refusedByTopology | refusedByCPUs | refusedByPromise | refusedBySize)
 	}
 }
 
-// onNode takes over what a node offers.
+// onNode records what a node offers.
 func (m *machines) onNode(before, object any) {
 	now, ok := object.(*v1.Node)
 	if !ok {
@@ -273,8 +268,8 @@ func (m *machines) onNode(before, object any) {
 	}
 }
 
-// offNode forgets a node that was deleted. Its topology and its Lease, which
-// the agent's end or a garbage collector removes, may keep it a while.
+// offNode forgets a node that was deleted. Its topology and its Lease may keep it for a while, until its agent or a
+// garbage collector removes them.
 func (m *machines) offNode(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
@@ -292,8 +287,8 @@ func (m *machines) offNode(object any) {
 	}
 }
 
-// size takes over what a node offers, as the informer shows it now. A node that
-// does not exist offers nothing, and is in no snapshot. The caller holds n.mu.
+// size records what the informer shows that a node offers now. A node that does not exist offers nothing, and is in no
+// snapshot. The caller holds n.mu.
 func (m *machines) size(n *node) {
 	n.allocatable = 0
 	nodes := m.handle.SharedInformerFactory().Core().V1().Nodes().Lister()

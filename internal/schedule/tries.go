@@ -6,33 +6,31 @@ import (
 )
 
 const (
-	// shortPause and longPause bound for how many pods nothing is narrowed after a
-	// narrowed cycle failed.
+	// shortPause and longPause bound the pods that are not narrowed after a narrowed cycle failed.
 	shortPause = 16
 	longPause  = 4096
 )
 
-// tries knows the pods that were shown their best nodes only, until they are bound.
-// Another plugin may refuse all of these for a reason that is not known here. So a pod
-// sees all nodes from its second cycle on; and the next pods do at once, for a pause
-// that doubles with each failure and is forgotten with each success. The zero value is
-// ready for use, and safe for concurrent use.
+// tries tracks the pods that were shown their best nodes only, until they are bound. Another plugin may refuse all
+// these nodes for a reason that is unknown here. So a pod sees all nodes from its second cycle on. The next pods see
+// all nodes at once, for a pause that doubles with each failure; a success resets its length. The zero value is ready
+// for use, and safe for concurrent use.
 type tries struct {
 	notes[firstTry]
 	// turn is where the last walk began.
 	turn int
-	// pause is how many pods are left of a pause that was as long as paused.
+	// pause is how many pods remain of the last pause, and paused is its length.
 	pause, paused int
 }
 
-// firstTry is one that saw its best nodes only.
+// firstTry is a pod that saw its best nodes only.
 type firstTry struct {
-	// failed says that the pod came back.
+	// failed reports that the pod came back.
 	failed bool
 }
 
-// may says whether a pod may be shown some nodes only, whose cycle begins, and at which
-// of so many nodes the walk begins: those that come first win among equal ones.
+// may reports whether a pod whose cycle begins may be shown some nodes only. first is the node, among that many, at
+// which the walk begins: earlier nodes win among equals.
 func (t *tries) may(uid types.UID, nodes int) (first int, may bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +51,7 @@ func (t *tries) may(uid types.UID, nodes int) (first int, may bool) {
 	return t.turn, true
 }
 
-// note notes that a pod is shown some nodes only.
+// note records that a pod is shown some nodes only.
 func (t *tries) note(pod *v1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

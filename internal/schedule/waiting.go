@@ -22,22 +22,21 @@ const (
 	refusedByPolicy
 	// refusedByRule is a pod that its namespace or the administrator rules out.
 	refusedByRule
-	// refusedByCap is a namespace that has all it may have.
+	// refusedByCap is a namespace that has its maximum of CPUs.
 	refusedByCap
 	// refusedByRace is a pod whose CPUs another pod got first.
 	refusedByRace
-	// refusedBySize is a node that is too small for the pod, or built otherwise,
-	// whatever runs there.
+	// refusedBySize is a node that is too small for the pod, or built otherwise, even if empty.
 	refusedBySize
 )
 
-// reasons is how many there are.
+// reasons is the number of reasons.
 const reasons = 8
 
-// anyRefusal stands for a pod that waits for a reason not known.
+// anyRefusal stands for an unknown reason.
 const anyRefusal = ^refusal(0)
 
-// reasonOf sorts the refusals of a node.
+// reasonOf returns the reason for a refusal of a node.
 func reasonOf(r placement.Refusal) refusal {
 	switch r.Code {
 	case placement.NoTopology:
@@ -51,12 +50,12 @@ func reasonOf(r placement.Refusal) refusal {
 	}
 }
 
-// waiting knows the pods that were refused in their last cycle, and why. The
-// zero value is ready for use, and safe for concurrent use.
+// waiting tracks the pods that were refused in their last cycle, and why. The zero value is ready for use, and safe for
+// concurrent use.
 type waiting struct {
 	notes[waiter]
-	// calls counts the calls of take, and called has the last one for each
-	// reason: what a pod that is noted only now has just missed.
+	// calls counts the calls of take. called is the last call for each reason: a pod that is noted only now has just
+	// missed it.
 	calls  uint64
 	called [reasons]uint64
 }
@@ -64,25 +63,22 @@ type waiting struct {
 type waiter struct {
 	pod *v1.Pod
 	why refusal
-	// called counts the looks since the pod was called, 0 for one that was not; after
-	// again of them it is called once more.
+	// called counts the checks since the pod was called, 0 if it was not; after again checks it is called once more.
 	called, again int
 }
 
 const (
-	// callAgain is after how many looks a pod is called again whose cycle did not begin:
-	// more than the queue holds back one that failed. The queue may have lost the first
-	// call, since a pod for which others are being evicted is not to be tried, and when
-	// they have ended already no event shows that it may.
+	// callAgain is after how many checks a pod whose cycle did not begin is called again: longer than the queue holds
+	// back a failed pod. The queue may have lost the first call, since it does not try a pod while victims are being
+	// evicted for it. If these have ended already, no event shows that.
 	callAgain = 12
-	// seldom bounds the distance, which doubles with each call: what keeps the cycle
-	// from beginning may also be a plugin that comes first and refuses the pod for a
-	// reason of its own, such as a volume that is not there.
+	// seldom bounds the interval, which doubles with each call. Another plugin may also prevent the cycle: it comes
+	// first and refuses the pod for its own reason, for example a missing volume.
 	seldom = 300
 )
 
-// note adds a reason. It says whether those who wait for that were called since
-// a moment that done returned: the answer that the pod got may be older.
+// note adds a reason. It reports whether the pods with that reason were called after the moment since, from done: the
+// answer that the pod got may be older.
 func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +91,7 @@ func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
 	return missed
 }
 
-// done forgets a pod: its next cycle begins, or it waits for nothing any more.
-// It returns the moment, for note.
+// done forgets a pod: its next cycle begins, or it waits for nothing any more. It returns the moment for note.
 func (w *waiting) done(uid types.UID) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +99,7 @@ func (w *waiting) done(uid types.UID) uint64 {
 	return w.calls
 }
 
-// why returns the reasons of a pod, anyRefusal where none are known.
+// why returns the reasons of a pod, anyRefusal if none are known.
 func (w *waiting) why(uid types.UID) refusal {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,8 +109,8 @@ func (w *waiting) why(uid types.UID) refusal {
 	return anyRefusal
 }
 
-// take returns the pods that wait for one of the reasons, by namespace and
-// name. They stay until their next cycle begins.
+// take returns the pods that wait for one of the reasons, by namespace and name. They stay until their next cycle
+// begins.
 func (w *waiting) take(why refusal) map[string]*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,8 +129,7 @@ func (w *waiting) take(why refusal) map[string]*v1.Pod {
 	return pods
 }
 
-// call notes that a pod is called, and when again, and adds it to the others. The
-// caller holds mu.
+// call records that a pod is called, and when to call it again, and adds it to pods. The caller holds mu.
 func (w *waiting) call(pods map[string]*v1.Pod, one waiter, again int) map[string]*v1.Pod {
 	one.called, one.again = 1, again
 	w.put(one.pod, one)
@@ -146,7 +140,7 @@ func (w *waiting) call(pods map[string]*v1.Pod, one waiter, again int) map[strin
 	return pods
 }
 
-// hinted notes that the queue was made to try a pod again.
+// hinted records that the queue was made to try a pod again.
 func (w *waiting) hinted(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,13 +15,12 @@ import (
 const (
 	// firstLists is how long the start waits for NodeTopologies and Leases.
 	firstLists = 10 * time.Second
-	// listPoll is how often it looks whether they are there.
+	// listPoll is how often the start checks for them.
 	listPoll = 5 * time.Millisecond
 )
 
-// watchOwn follows what the scheduler's own informers do not, and waits a while
-// for the first lists: without them ordinary pods would get CPUs that pinned
-// ones hide, and pinned ones would be refused at every start. It does not wait
+// watchOwn follows what the scheduler's own informers do not, and waits some time for the first lists. Without them
+// ordinary pods would get CPUs that pinned pods hide, and pinned pods would be refused at every start. It does not wait
 // for a type that does not exist or may not be read.
 func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) error {
 	bounded, cancel := context.WithTimeout(ctx, firstLists)
@@ -51,13 +50,13 @@ func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) err
 	return nil
 }
 
-// await is something to wait for, until ctx ends.
+// await is a condition to wait for, until ctx ends.
 type await struct {
 	ctx  context.Context
 	done func() bool
 }
 
-// wait says whether it came.
+// wait waits for the condition and reports whether it became true.
 func (a await) wait() bool {
 	for !a.done() {
 		if !apiclient.Pause(a.ctx, listPoll) {
@@ -67,9 +66,9 @@ func (a await) wait() bool {
 	return true
 }
 
-// background is what runs beside the cycles until the scheduler ends.
+// background runs work beside the cycles until the scheduler ends.
 type background struct {
-	// ctx ends all of it.
+	// ctx ends all that work.
 	ctx context.Context
 	log klog.Logger
 }
@@ -77,9 +76,8 @@ type background struct {
 // spawn runs f until it returns; it must return when ctx ends.
 func (b *background) spawn(f func(context.Context)) { go f(b.ctx) }
 
-// watch starts an informer and returns what says that its handler saw the first
-// list. It reports a type that does not exist or may not be read once, calls
-// unreadable, and tries again by and by.
+// watch starts an informer and returns a function that reports whether its handler saw the first list. If the type does
+// not exist or may not be read, watch logs that once, calls unreadable, and retries.
 func (b *background) watch(informer cache.SharedIndexInformer, what string, unreadable func(), handler cache.ResourceEventHandler) (func() bool, error) {
 	var once sync.Once
 	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {

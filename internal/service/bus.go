@@ -9,11 +9,11 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Bus is the Systemd of this host, over D-Bus. A connection lasts as long as one call, since
-// systemd reads its configuration for longer than others wait.
+// Bus is the Systemd of this host, over D-Bus. Each call has its own connection, because systemd may take long to read
+// its configuration.
 type Bus struct{}
 
-// Reload is Systemd.
+// Reload implements Systemd.
 func (Bus) Reload(ctx context.Context) error {
 	return connected(ctx, func(c *systemd.Conn) error {
 		if err := c.ReloadContext(ctx); err != nil {
@@ -23,7 +23,7 @@ func (Bus) Reload(ctx context.Context) error {
 	})
 }
 
-// Start is Systemd.
+// Start implements Systemd.
 func (Bus) Start(ctx context.Context, unit string) error {
 	return connected(ctx, func(c *systemd.Conn) error {
 		if _, _, err := c.EnableUnitFilesContext(ctx, []string{unit}, false, true); err != nil {
@@ -37,7 +37,7 @@ func (Bus) Start(ctx context.Context, unit string) error {
 	})
 }
 
-// Stop is Systemd.
+// Stop implements Systemd.
 func (Bus) Stop(ctx context.Context, unit string) error {
 	return connected(ctx, func(c *systemd.Conn) error {
 		if _, err := c.DisableUnitFilesContext(ctx, []string{unit}, false); err != nil {
@@ -55,7 +55,7 @@ func (Bus) Stop(ctx context.Context, unit string) error {
 	})
 }
 
-// noSuchUnit is how systemd calls a unit that is not loaded.
+// noSuchUnit is systemd's error for a unit that is not loaded.
 const noSuchUnit = "org.freedesktop.systemd1.NoSuchUnit"
 
 func connected(ctx context.Context, do func(*systemd.Conn) error) error {
@@ -67,7 +67,7 @@ func connected(ctx context.Context, do func(*systemd.Conn) error) error {
 	return do(c)
 }
 
-// wait returns when a job of systemd ended. What ended by another word than "done" failed.
+// wait waits until a systemd job ends. Any result but "done" is a failure.
 func wait(ctx context.Context, what string, done <-chan string) error {
 	select {
 	case result := <-done:

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Trusted refuses a program that another user than root could replace: root runs it at every boot. It
-// looks at the file and at every directory above it. The path has no symbolic links. Errors match
-// ErrPath; doubts are groups that may write there.
+// Trusted refuses a program that another user than root could replace: root runs it at every boot. Trusted checks the
+// file and every directory above it. The path has no symbolic links. Errors match ErrPath; doubts name groups that may
+// write there.
 func Trusted(program string) (doubts []string, err error) {
 	for at := program; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)
@@ -30,9 +30,9 @@ func Trusted(program string) (doubts []string, err error) {
 	}
 }
 
-// writers says who besides root may replace a file, or what is in a directory. In a sticky directory
-// each user replaces what is the user's own, which the files below it are asked about. A group is a
-// doubt only: distributions give /usr/local to one of administrators.
+// writers checks who other than root may replace a file, or the contents of a directory. In a sticky directory users
+// can replace only their own files, so the files below it decide. A group is only a doubt: distributions give
+// /usr/local to a group of administrators.
 func writers(path string, info fs.FileInfo) (doubt string, err error) {
 	const group, all = 0o020, 0o002
 	owner, is := info.Sys().(*syscall.Stat_t)

@@ -12,20 +12,20 @@ import (
 	"github.com/berth-project/berth/internal/durable"
 )
 
-// Systemd is what Install and Remove need of systemd.
+// Systemd is the part of systemd that Install and Remove need.
 type Systemd interface {
-	// Reload has systemd read its unit files again.
+	// Reload makes systemd read its unit files again.
 	Reload(ctx context.Context) error
-	// Start enables a unit for every boot, and starts it, anew if it runs. It returns when
-	// that is done, and an error that matches ErrJob when it failed.
+	// Start enables a unit for every boot, and starts or restarts it. It returns when that is done, with an error that
+	// matches ErrJob if it failed.
 	Start(ctx context.Context, unit string) error
-	// Stop disables a unit and stops it. A unit that systemd does not know is stopped.
+	// Stop disables a unit and stops it. An unknown unit is no error.
 	Stop(ctx context.Context, unit string) error
 }
 
-// Host is where units are.
+// Host describes where units are.
 type Host struct {
-	// Root is the directory that /etc and /usr are in.
+	// Root is the directory that contains /etc and /usr.
 	Root    string
 	Systemd Systemd
 }
@@ -33,8 +33,8 @@ type Host struct {
 // File is the path of the unit, below Root.
 func (h Host) File() string { return filepath.Join(h.Root, "etc/systemd/system", Name) }
 
-// Check returns an error that matches ErrForeign if systemd has a unit of the name that is not by
-// Install. It says whether there is one that is.
+// Check reports whether a unit by Install is installed. It returns an error that matches ErrForeign if systemd has
+// another unit of the name.
 func (h Host) Check() (installed bool, err error) {
 	text, err := os.ReadFile(h.File())
 	switch {
@@ -53,8 +53,8 @@ func (h Host) Check() (installed bool, err error) {
 	return installed, nil
 }
 
-// Install writes the unit, or replaces what Install wrote before, and has systemd start it now and
-// at every boot. An agent that runs is started anew, which unpins nothing.
+// Install writes the unit, or replaces an earlier one by Install, and makes systemd start it now and at every boot. A
+// running agent is restarted, which unpins nothing.
 func (h Host) Install(ctx context.Context, text string) error {
 	if _, err := h.Check(); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (h Host) Install(ctx context.Context, text string) error {
 	return nil
 }
 
-// Remove stops the agent and removes the unit that Install wrote. It says whether there was one.
-// What the agent left on the host is not undone.
+// Remove stops the agent and removes the unit that Install wrote. It reports whether there was one. It does not undo
+// what the agent left on the host.
 func (h Host) Remove(ctx context.Context) (bool, error) {
 	installed, err := h.Check()
 	if err != nil || !installed {

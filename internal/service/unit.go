@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// Name is the name of the unit, the same as of the packages.
+	// Name is the name of the unit, as in the packages.
 	Name = "berth-agent.service"
 	// StateDir is the only state directory that the unit lets the agent write to.
 	StateDir = "/var/lib/berth"
 
-	// mark is the first line of what Install writes.
+	// mark is the first line of a unit by Install.
 	mark = "# Written by berth install-systemd, which replaces and removes only files that begin so.\n"
-	// packagedProgram and packagedConfig are those of the unit of the packages.
+	// packagedProgram and packagedConfig are the paths in the unit of the packages.
 	packagedProgram = "/usr/bin/berth"
 	packagedConfig  = "/etc/berth/agent.yaml"
 )
 
-// Text returns the unit of the packages for a program and the agent's file, both absolute paths.
-// The errors match ErrPath: systemd reads blanks, quotes and % in a command line, and the agent's
-// own file system has no home directories and another /tmp.
+// Text returns the unit of the packages for a program and the agent's file, both absolute paths. The errors match
+// ErrPath: systemd interprets blanks, quotes and % in a command line, and the agent's own mount namespace has no home
+// directories and another /tmp.
 func Text(packages, program, config string) (string, error) {
 	for _, path := range []string{program, config} {
 		if !regexp.MustCompile(`^/[A-Za-z0-9/._+@:-]+$`).MatchString(path) {

@@ -15,38 +15,34 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// answersFile is what the container runtime was answered: a line of JSON for
-// each answer, of two for one container the later counts. Without it
-// an agent that starts takes the CPUs of containers that the journal does not have for
-// another owner's.
+// answersFile has the answers to the container runtime, as a line of JSON for each. The last answer for a container is
+// valid. Without the file a starting agent assumes that CPUs of containers that the journal does not have belong to
+// another owner.
 const answersFile = "answers"
 
-// mostAppended is how many lines are appended until the file is written anew.
+// mostAppended is how many lines are appended before the file is rewritten.
 const mostAppended = 4096
 
-// answered is one line.
+// answered is one line of the file.
 type answered struct {
 	BootID    string `json:"bootID"`
 	Container string `json:"container"`
 	inventory.Answered
 }
 
-// Answers is the file of what the container runtime was answered. The caller serializes
-// its methods.
+// Answers is the file of answers to the container runtime. The caller serializes its methods.
 type Answers struct {
 	dir, bootID string
-	// appended counts its lines since it was written anew.
+	// appended counts the lines since the file was rewritten.
 	appended int
 }
 
-// NewAnswers returns the file of stateDir, which need not be there yet, for answers of this
-// boot.
+// NewAnswers returns the file of stateDir, which need not exist yet, for answers of this boot.
 func NewAnswers(stateDir, bootID string) *Answers { return &Answers{dir: stateDir, bootID: bootID} }
 
 func (a *Answers) path() string { return filepath.Join(a.dir, answersFile) }
 
-// Recall returns what an earlier agent of this boot answered, by container, and what of
-// it cannot be read.
+// Recall returns the answers of an earlier agent of this boot, by container, and errors for unreadable parts.
 func (a *Answers) Recall() (map[string]inventory.Answered, error) {
 	data, problem := os.ReadFile(a.path())
 	if errors.Is(problem, fs.ErrNotExist) {
@@ -64,8 +60,8 @@ func (a *Answers) Recall() (map[string]inventory.Answered, error) {
 	return all, problem
 }
 
-// Save writes down what the runtime is about to be answered; current returns the answers
-// that count after it, of some containers or of all.
+// Save writes an answer before the runtime gets it. current returns the answers that are valid afterwards, of some
+// containers or of all.
 func (a *Answers) Save(e nri.Event, r nri.Reply, current func(ids ...string) map[string]inventory.Answered) error {
 	ids := make([]string, 0, 1+len(r.Updates))
 	if r.Adjust != (nri.Settings{}) {
@@ -93,12 +89,11 @@ func (a *Answers) Save(e nri.Event, r nri.Reply, current func(ids ...string) map
 		err = errors.Join(err, encoder.Encode(answered{a.bootID, id, all[id]}))
 	}
 	if err = errors.Join(err, write(lines.Bytes())); err != nil {
-		a.appended = mostAppended // The last line may be half there: the next answer writes the file anew.
+		a.appended = mostAppended // The last line may be incomplete: the next answer rewrites the file.
 	}
 	return err
 }
 
-// add appends lines.
 func (a *Answers) add(lines []byte) error {
 	file, err := os.OpenFile(a.path(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -108,5 +103,5 @@ func (a *Answers) add(lines []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// replace writes the file anew.
+// replace rewrites the file.
 func (a *Answers) replace(lines []byte) error { return Replace(a.dir, answersFile, lines) }

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/internal/durable"
 )
 
-// Load reads what Save wrote to a file of stateDir, and leaves the value as it is where
-// there is no such file, or one that a power cut emptied. Safe while an agent runs.
+// Load reads a value that Save wrote to a file of stateDir. It leaves the value unchanged if the file is missing, or
+// was emptied by a power cut. Load is safe while an agent runs.
 func Load(stateDir, name string, value any) error {
 	path := filepath.Join(stateDir, name)
 	data, err := os.ReadFile(path)
@@ -33,7 +33,7 @@ func Load(stateDir, name string, value any) error {
 	return nil
 }
 
-// Save replaces a file of stateDir by a value.
+// Save replaces a file of stateDir with a value.
 func Save(stateDir, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -42,21 +42,21 @@ func Save(stateDir, name string, value any) error {
 	return Replace(stateDir, name, data)
 }
 
-// ownerOnly is the mode of all files here: what they have is nobody else's to read.
+// ownerOnly is the mode of all files here: no other user may read them.
 const ownerOnly = 0o600
 
-// Replace replaces a file of stateDir, so that kill -9 leaves the old content or the new one, whole. It
-// waits for no disk, since a surge or the container runtime may wait for the caller: after a power cut
-// the file may be the old one, or empty. No other boot counts what is in it.
+// Replace replaces a file of stateDir, so that kill -9 leaves the whole old or new content. It does not wait for the
+// disk, since a surge or the container runtime may wait for the caller. After a power cut the file may be old or empty.
+// Its contents are valid only in this boot.
 func Replace(stateDir, name string, data []byte) error {
 	return durable.Rewrite(filepath.Join(stateDir, name), data, ownerOnly, false)
 }
 
-// identityFile names the agent among all that may ever run on this node. It lies in
-// the state directory, which one agent at a time can have.
+// identityFile names the agent among all agents that may ever run on this node. It is in the state directory, which
+// only one agent at a time can use.
 const identityFile = "identity"
 
-// Identity returns the name of the agent of stateDir, made once.
+// Identity returns the name of the agent of stateDir, and creates it at the first call.
 func Identity(stateDir string) (string, error) {
 	if text, err := os.ReadFile(filepath.Join(stateDir, identityFile)); err == nil && len(text) > 0 {
 		return string(text), nil

@@ -9,35 +9,31 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 )
 
-// memoryFile is what the agent knows of its cluster. It may be deleted
-// at any time: an agent that starts while neither the API server nor the kubelet
-// answers then knows of no pod, and gives out nothing.
+// memoryFile has the agent's knowledge of its cluster. It may be deleted at any time. An agent that then starts while
+// neither the API server nor the kubelet answers knows no pod, and allocates nothing.
 const memoryFile = "cluster.json"
 
-// memoryEvery is the least distance of two writes.
+// memoryEvery is the minimum time between two writes.
 const memoryEvery = time.Second
 
-// remembered is the file.
+// remembered is the content of the file.
 type remembered struct {
 	BootID string         `json:"bootID"`
 	Memory cluster.Memory `json:"memory"`
 }
 
-// Memory is the file of what the agent knows of its cluster. The caller serializes its
-// methods.
+// Memory is the file of the agent's knowledge of its cluster. The caller serializes its methods.
 type Memory struct {
 	dir, bootID string
-	// written is what is in the file, nil where this agent wrote none: there may be pods
-	// in it that are gone.
+	// written is the content of the file, nil if this agent wrote none: the file may have pods that are gone.
 	written *cluster.Memory
 	next    time.Duration
 }
 
-// NewMemory returns the file of stateDir, which need not be there yet, for this boot.
+// NewMemory returns the file of stateDir, which need not exist yet, for this boot.
 func NewMemory(stateDir, bootID string) *Memory { return &Memory{dir: stateDir, bootID: bootID} }
 
-// Recall reads what an earlier agent of this boot knew, nothing where there was
-// none.
+// Recall reads the knowledge of an earlier agent of this boot, or nothing if there was none.
 func (m *Memory) Recall() (cluster.Memory, error) {
 	var r remembered
 	if err := Load(m.dir, memoryFile, &r); err != nil || r.BootID != m.bootID {
@@ -46,8 +42,8 @@ func (m *Memory) Recall() (cluster.Memory, error) {
 	return r.Memory, nil
 }
 
-// Keep writes what a snapshot says, if it differs from what is there, and once a second at
-// most. A snapshot that does not come from outside says nothing new. now is monotonic.
+// Keep writes a snapshot if it differs from the file, at most once a second. It ignores a snapshot that is not from the
+// API server or the kubelet. now is monotonic.
 func (m *Memory) Keep(s *cluster.Snapshot, now time.Duration) error {
 	outside := s.PodsFrom == cluster.APIServer || s.PodsFrom == cluster.Kubelet
 	if !outside || m.has(s) || now < m.next {
@@ -62,7 +58,7 @@ func (m *Memory) Keep(s *cluster.Snapshot, now time.Duration) error {
 	return nil
 }
 
-// has says whether the file has what a snapshot says.
+// has reports whether the file equals the snapshot.
 func (m *Memory) has(s *cluster.Snapshot) bool {
 	w := m.written
 	return w != nil && slices.Equal(w.Pods, s.Pods) && reflect.DeepEqual(w.Node, s.Node) && maps.EqualFunc(w.ConfigMaps, s.ConfigMaps, maps.Equal)

@@ -15,43 +15,41 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Other machines may take the share mostSteal of the CPU time in a run, and less than leastSteal
-// of it whatever share that is: the kernel counts in ticks of 10 ms, and a single one is more than
-// the share in a short run, however little was taken.
+// A run is void when other machines took more than mostSteal of its CPU time, and at least leastSteal. The kernel
+// counts in ticks of 10 ms: in a short run one tick is more than mostSteal, however little was stolen.
 const (
 	mostSteal  = 0.01
 	leastSteal = unit.CPUTime(20 * time.Millisecond)
 )
 
-// Change is what is tried.
+// Change is the change on trial.
 type Change interface {
-	// On brings the change about. After an error the host is as before.
+	// On applies the change. After an error the host is as before.
 	On() error
-	// Off takes it back.
+	// Off rolls the change back.
 	Off() error
 }
 
-// Options say what is run and how it is judged. All but Metric, Record and Progress are
-// required.
+// Options configures a trial and its verdict. All fields but Metric, Record and Progress are required.
 type Options struct {
 	// Command is the file of a program, and its arguments.
 	Command []string
-	// Metric finds the value in what the command prints: the last match of its only group,
-	// or of all of it. Nil is the time of the run in seconds.
+	// Metric finds the value in the output of the command: the last match of its only group, or of all of it. Nil means
+	// the time of the run in seconds.
 	Metric *regexp.Regexp
-	// HigherIsBetter is true of a rate.
+	// HigherIsBetter is true for a rate.
 	HigherIsBetter bool
-	// Seed is that of the coin.
+	// Seed is the seed of the coin.
 	Seed uint64
-	// Pause comes before each run; For bounds the trial.
+	// Pause is the time before each run; For bounds the trial.
 	Pause, For time.Duration
-	// Host is this machine's.
+	// Host is the root of this machine's files.
 	Host *hostfs.Root
 	// Clock is monotonic.
 	Clock func() time.Duration
-	// Record takes a line of JSON for each run.
+	// Record receives a line of JSON for each run.
 	Record io.Writer
-	// Progress takes a line for people.
+	// Progress receives a line for people.
 	Progress func(string)
 }
 
@@ -62,27 +60,26 @@ type Run struct {
 	// Value is the metric.
 	Value   float64 `json:"value"`
 	Seconds float64 `json:"seconds"`
-	// CPUSeconds and Switches are those of the command and of the children that it waited for.
+	// CPUSeconds and Switches include children that the command waited for.
 	CPUSeconds float64 `json:"cpuSeconds"`
 	Switches   int64   `json:"switches"`
-	// RemoteShare is the part of the pages that the host took meanwhile from another NUMA
-	// node than that of the CPU.
+	// RemoteShare is the share of the pages allocated on the host during the run that came from a remote NUMA node.
 	RemoteShare float64 `json:"remoteShare"`
-	// Steal is the part of the host's CPU time that went to other machines.
+	// Steal is the share of the host's CPU time that went to other machines.
 	Steal float64 `json:"steal"`
-	// Void says that the pair does not count.
+	// Void is true when the pair does not count.
 	Void bool `json:"void"`
 }
 
-// Result is a trial.
+// Result is the result of a trial.
 type Result struct {
 	evidence.Result
 	Runs []Run
 }
 
-// Compare runs pairs until the evidence suffices, 60 pairs are over or void, or the time is.
-// The change is off when it returns, or the error says why not. From then on this process is the
-// parent of what the command's processes leave running, as process.Adopt says.
+// Compare runs pairs until the evidence suffices, 60 pairs are complete or void, or the time is over. The change is off
+// when Compare returns, or the error says why. From then on this process is the parent of processes that the command
+// leaves running, as process.Adopt says.
 func Compare(ctx context.Context, change Change, o Options) (Result, error) {
 	rule := evidence.Standard()
 	rule.HigherIsBetter = o.HigherIsBetter
@@ -125,7 +122,7 @@ func Compare(ctx context.Context, change Change, o Options) (Result, error) {
 	return result, nil
 }
 
-// pair makes the two runs of a pair, in the order that the coin says.
+// pair makes the two runs of a pair, in the order that the coin decides.
 func (o Options) pair(ctx context.Context, change Change, pair int) (two [2]Run, err error) {
 	changeFirst, _ := evidence.Schedule(o.Seed, pair)
 	for i := range two {
@@ -145,7 +142,7 @@ func (o Options) pair(ctx context.Context, change Change, pair int) (two [2]Run,
 	return two, nil
 }
 
-// block makes one run, and takes the change back after it.
+// block makes one run, and rolls the change back after it.
 func (o Options) block(ctx context.Context, change Change, with bool) (run Run, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return Run{}, err //nolint:wrapcheck // Compare knows its own, the rest is the caller's
@@ -168,7 +165,7 @@ func (o Options) block(ctx context.Context, change Change, with bool) (run Run, 
 	return o.measure(ctx)
 }
 
-// lasting leaves out the end of the time and an interrupt, which are no failures beside one that is.
+// lasting drops the end of the time and an interrupt, which are no failures beside a real failure.
 func lasting(err error) error {
 	if errors.Is(err, errOver) || errors.Is(err, context.Canceled) {
 		return nil
@@ -176,7 +173,7 @@ func lasting(err error) error {
 	return err
 }
 
-// record writes a run down.
+// record writes a run to Progress and Record.
 func (o Options) record(run Run) error {
 	if o.Progress != nil {
 		arm := "without"

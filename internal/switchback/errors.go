@@ -3,12 +3,12 @@ package switchback
 import "errors"
 
 var (
-	// ErrCommand says that the command failed: it measured nothing.
+	// ErrCommand reports that the command failed: the run measured nothing.
 	ErrCommand = errors.New("the command failed")
-	// ErrMetric says that the command printed no value above 0 where the metric is.
+	// ErrMetric reports that the command printed no metric above 0.
 	ErrMetric = errors.New("no value of the metric")
-	// errStays says that the command does not end although it got SIGKILL.
+	// errStays reports that the command does not end after SIGKILL.
 	errStays = errors.New("it stays after SIGKILL")
-	// errOver says that the time of the trial is over.
+	// errOver reports that the time of the trial is over.
 	errOver = errors.New("the time of the trial is over")
 )

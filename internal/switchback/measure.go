@@ -20,7 +20,7 @@ import (
 // after its end.
 const grace = 5 * time.Second
 
-// state is what of the host is read before and after a run.
+// state is the host's counters before or after a run.
 type state struct {
 	cpus         []unit.CPUSpent
 	local, other uint64
@@ -36,7 +36,7 @@ func (o Options) look() (state, error) {
 	return s, err
 }
 
-// stolen is the CPU time between two looks that went to other machines, and its share of all.
+// stolen returns the CPU time between two states that went to other machines, and its share of all CPU time.
 func (s state) stolen(before state) (steal unit.CPUTime, of float64) {
 	var all unit.CPUTime
 	for i := range min(len(s.cpus), len(before.cpus)) {
@@ -47,7 +47,7 @@ func (s state) stolen(before state) (steal unit.CPUTime, of float64) {
 	return steal, share(float64(steal), float64(all))
 }
 
-// remote is the share of the pages between two looks that came from another NUMA node.
+// remote returns the share of the pages between two states that came from another NUMA node.
 func (s state) remote(before state) float64 {
 	other := float64(s.other) - float64(before.other)
 	return share(other, other+float64(s.local)-float64(before.local))
@@ -81,7 +81,7 @@ func (o Options) measure(ctx context.Context) (Run, error) {
 	}
 	run := Run{Seconds: (o.Clock() - begin).Seconds()}
 	after, err := o.look()
-	// What the command left running would go on in the next run, of either kind.
+	// Processes that the command left would continue in the next run, of either kind.
 	if err := errors.Join(err, p.Clear(ctx)); err != nil {
 		return run, err
 	}
@@ -99,7 +99,7 @@ func (o Options) measure(ctx context.Context) (Run, error) {
 	return run, err
 }
 
-// end ends the command before its time, and says why.
+// end ends the command early and returns the cause.
 func end(ctx context.Context, p *process.Process) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -116,7 +116,7 @@ func end(ctx context.Context, p *process.Process) error {
 	return context.Cause(ctx) //nolint:wrapcheck // Compare knows its own, the rest is the caller's
 }
 
-// value is what the metric says of a run.
+// value returns the metric of a run.
 func (o Options) value(run Run, printed *tail) (float64, error) {
 	if o.Metric == nil {
 		return run.Seconds, nil
@@ -134,13 +134,13 @@ func (o Options) value(run Run, printed *tail) (float64, error) {
 	return value, nil
 }
 
-// mostKept bounds what of an output is kept, in bytes.
+// A tail retains at least the last mostKept bytes, and at most twice as many.
 const mostKept = 1 << 20
 
 // tail keeps the end of what is written to it.
 type tail struct{ kept []byte }
 
-// Write is io.Writer; it never fails.
+// Write implements io.Writer; it never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if len(t.kept) > 2*mostKept {
@@ -149,7 +149,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String has the last line that says something.
+// String quotes the last line that is not blank.
 func (t *tail) String() string {
 	const most = 200
 	text := strings.TrimSpace(string(t.kept))

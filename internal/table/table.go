@@ -1,11 +1,9 @@
-// Package table lays text out in columns for a terminal.
+// Package table writes text in columns for a terminal.
 //
-// Columns are as wide as their widest cell while a line takes no more columns than
-// WidthOf says. Where it would take more, the widest column shrinks, one step at a
-// time, and the cells that no longer fit go on below, indented by two blanks.
-// A cell breaks at blanks, and after commas and slashes, so that CPU lists and
-// paths stay readable; only where that is not enough it breaks inside a word.
-// No text is ever lost.
+// Each column is as wide as its widest cell while a line is at most as wide as WidthOf returns. If a line would be
+// wider, the widest column shrinks step by step. The text of a cell then continues on the next lines, indented by two
+// blanks. A cell breaks at blanks, and after commas and slashes, so that CPU lists and paths stay readable. It breaks
+// inside a word only when that is not enough. No text is ever lost.
 package table
 
 import (
@@ -17,23 +15,23 @@ import (
 )
 
 const (
-	// Width is how many columns a table takes at most where no screen says how many it
-	// has, as long as the table has few enough columns of its own.
+	// Width is the most columns of a table on an output of unknown width, unless the least widths of its columns need
+	// more.
 	Width = 120
-	// leastWidth is what a table takes on a narrower screen, too.
+	// leastWidth is the width of a table on a narrower screen.
 	leastWidth = 80
-	// gap is what separates two columns.
+	// gap separates two columns.
 	gap = "  "
-	// hang is what a line of a cell below its first begins with.
+	// hang indents every line of a cell except the first.
 	hang = "  "
-	// narrowest is how far a column of unbreakable words shrinks.
+	// narrowest is the least width that a column of unbreakable words shrinks to.
 	narrowest = 16
 	// thinnest is the least width that Wrap breaks a text to.
 	thinnest = len(hang) + 2
 )
 
-// WidthOf returns how many columns a text on w may take: those of a screen, which has a method
-// Columns, but at least 80. It is 120 for a file, a pipe, and a screen of unknown width.
+// WidthOf returns how many columns a text on w may have: the width of a screen, which has a method Columns, but at
+// least 80. It is 120 for a file, a pipe, and a screen of unknown width.
 func WidthOf(w io.Writer) int {
 	screen, is := w.(interface{ Columns() int })
 	if !is || screen.Columns() <= 0 {
@@ -42,7 +40,7 @@ func WidthOf(w io.Writer) int {
 	return max(screen.Columns(), leastWidth)
 }
 
-// Page is a text in the making, as wide as what it is for. The zero Page is for a file.
+// Page collects a text for an output of known width. The zero Page is for a file.
 type Page struct {
 	strings.Builder
 
@@ -52,11 +50,11 @@ type Page struct {
 // PageFor returns an empty Page for w.
 func PageFor(w io.Writer) *Page { return &Page{columns: WidthOf(w)} }
 
-// Columns is how many columns its screen has, 0 where that is not known.
+// Columns returns the width of the page's screen, 0 if it is unknown.
 func (p *Page) Columns() int { return p.columns }
 
-// Write writes the rows, of which the first may be a header. Rows may have
-// different numbers of cells. The error is that of w.
+// Write writes the rows; the first row may be a header. Rows may have different numbers of cells. An error comes from
+// w.
 func Write(w io.Writer, rows [][]string) error {
 	widths := columns(rows, WidthOf(w))
 	var b strings.Builder
@@ -88,8 +86,8 @@ func writeRow(b *strings.Builder, row []string, widths []int) {
 	}
 }
 
-// columns are the widths of the columns: natural ones, shrunk until a line
-// fits, first to the longest word of each column, then beyond.
+// columns returns the widths of the columns. It begins with the natural widths and shrinks them until a line fits:
+// first to the longest word of each column, then further.
 func columns(rows [][]string, most int) []int {
 	var natural, words []int
 	for _, row := range rows {
@@ -111,8 +109,8 @@ func columns(rows [][]string, most int) []int {
 	return shrink(shrink(natural, words, most), least, most)
 }
 
-// shrink takes from the widest column that is above its least width, the last
-// of equals, until the columns fit or none is.
+// shrink narrows the widest column above its least width, the last among equals, until the line fits or no column can
+// shrink.
 func shrink(widths, least []int, most int) []int {
 	total := len(gap) * (len(widths) - 1)
 	for _, width := range widths {
@@ -133,8 +131,8 @@ func shrink(widths, least []int, most int) []int {
 	return widths
 }
 
-// Wrap breaks a text into lines of at most width columns, of which all but the
-// first begin with two blanks. A width below 4 counts as 4.
+// Wrap breaks a text into lines of at most width columns. Every line except the first begins with two blanks. A width
+// below 4 is treated as 4.
 func Wrap(text string, width int) []string {
 	width = max(width, thinnest)
 	if utf8.RuneCountInString(text) <= width {
@@ -160,8 +158,8 @@ func Wrap(text string, width int) []string {
 	return append(lines, strings.TrimRight(line, " "))
 }
 
-// pieces yields the parts of a text that are not broken: up to and with the
-// next blanks, comma or slash. The slash that begins a path ends no part.
+// pieces yields the unbreakable parts of a text. A part ends with the next blanks, comma or slash; a slash at the start
+// of a path ends no part.
 func pieces(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
@@ -181,7 +179,7 @@ func pieces(text string) iter.Seq[string] {
 	}
 }
 
-// Bytes is an amount of memory in words.
+// Bytes formats an amount of memory.
 func Bytes(n int64) string {
 	const mebi, gibi = 1 << 20, 1 << 30
 	switch {

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/table"
 )
 
-// canvas is what a frame is drawn on.
+// canvas has the size and the style of the frame.
 type canvas struct {
 	width, height int
-	// plain has neither styles nor signs beyond ASCII.
+	// plain disables styles and characters beyond ASCII.
 	plain bool
 }
 
-// frameOf puts together what is above and below a body, which has the lines between.
+// frameOf joins the head, the body and the last line. It cuts or pads the body.
 func (c *canvas) frameOf(head, body []string, last string) string {
 	space := c.height - len(head) - 1
 	body = body[:max(0, min(len(body), space))]
@@ -30,7 +30,7 @@ func (c *canvas) frameOf(head, body []string, last string) string {
 	return strings.Join(all, "\n")
 }
 
-// wrap breaks texts into lines that fit.
+// wrap breaks texts into lines that fit the width.
 func (c *canvas) wrap(texts ...string) []string {
 	var lines []string
 	for _, text := range texts {
@@ -39,7 +39,7 @@ func (c *canvas) wrap(texts ...string) []string {
 	return lines
 }
 
-// paint renders text in a style, where there are styles.
+// paint renders text in a style, or unchanged on a plain canvas.
 func (c *canvas) paint(style lipgloss.Style, text string) string {
 	if c.plain {
 		return text

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// PlainCluster writes one frame of a cluster: its nodes, those with the most room first, then the
-// pods that wait, as wide as w is.
+// PlainCluster writes one frame of a cluster, as wide as w: the nodes with the most room first, then the pending pods.
 func PlainCluster(w io.Writer, v *view.Cluster) error {
 	page := table.PageFor(w)
 	page.WriteString(clusterTitle(v) + "\n")
@@ -46,7 +45,7 @@ func PlainCluster(w io.Writer, v *view.Cluster) error {
 	return nil
 }
 
-// clusterTitle is a cluster in figures.
+// clusterTitle summarizes a cluster in numbers.
 func clusterTitle(v *view.Cluster) string {
 	free, open := 0, 0
 	for i := range v.Nodes {
@@ -58,7 +57,7 @@ func clusterTitle(v *view.Cluster) string {
 		v.At.Format(time.TimeOnly), len(v.Nodes), open, free, v.PendingTotal, clean(v.Server))
 }
 
-// nodeCells are what is known of a node. Without a machine there are no figures.
+// nodeCells returns the cells of a node. A node without a known machine has no CPU numbers.
 func nodeCells(n *view.Node) []string {
 	cells := []string{clean(n.Name), "-", "-", "-", "-", strconv.Itoa(n.Pinned), strconv.Itoa(n.Pods), clean(pinnable(n))}
 	if n.CPUs > 0 {
@@ -68,7 +67,7 @@ func nodeCells(n *view.Node) []string {
 	return cells
 }
 
-// pinnable says whether pods are pinned on a node, or why not, and what else keeps them away.
+// pinnable says whether the node pins pods, or why not, and what else keeps pods away.
 func pinnable(n *view.Node) string {
 	return strings.Join(append([]string{cmp.Or(n.Obstacle, "yes")}, n.Notes...), "; ")
 }
@@ -81,7 +80,7 @@ func podCells(p *view.Pending, now time.Time) []string {
 	return []string{clean(p.Namespace + "/" + p.Pod), cpus, age(now.Sub(p.Since)), clean(p.Why)}
 }
 
-// age is a duration in its largest unit.
+// age formats a duration in its largest unit.
 func age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

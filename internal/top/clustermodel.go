@@ -10,48 +10,47 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// ClusterOptions are all needed but Past.
+// ClusterOptions are the options of RunCluster. All are required except Past.
 type ClusterOptions struct {
-	// Look returns a view of this moment. It is called once a second.
+	// Look returns a current view. It is called once a second.
 	Look func() *view.Cluster
-	// Node asks the agent of a node. It is called once a second while that is shown.
+	// Node asks the agent of a node. It is called once a second while the node is shown.
 	Node func(ctx context.Context, name string) (*view.View, error)
-	// Past returns what the agent of a node kept of a workload, as that of Options does; nil where
-	// that cannot be asked.
+	// Past returns what a node's agent remembers about a workload, as in Options; nil if it cannot be asked.
 	Past func(ctx context.Context, node, workload string) *history.Past
 	// Explain is as in Options.
 	Explain func(v *view.View, workload string) []string
 	Terminal
 }
 
-// clusterLooked is what a look at the cluster came to.
+// clusterLooked is the result of one read of the cluster.
 type clusterLooked struct{ view *view.Cluster }
 
-// opened is the first view of a node, or why there is none.
+// opened is the first view of a node, or the error.
 type opened struct {
 	name string
 	view *view.View
 	err  error
 }
 
-// ofNode is a message for a node that is shown: what comes after the reader has left is dropped.
+// ofNode is a message for the node on screen. It is dropped after the user left the node.
 type ofNode struct {
 	node *model
 	msg  tea.Msg
 }
 
-// clusterModel is the state of a terminal that shows a cluster, or a node of it.
+// clusterModel is the state of a terminal that shows a cluster or a node.
 type clusterModel struct {
 	clusterScreen
 	node    *model // nil for the cluster
 	look    tea.Cmd
 	open    func(name string) tea.Cmd
 	explain func(*view.View, string) []string
-	// recall looks what the agent of a node keeps of a workload; nil where nothing is.
+	// recall asks a node's agent what it remembers about a workload; nil if it cannot be asked.
 	recall func(node, workload string) tea.Msg
 }
 
-// RunCluster shows first, and then what Look returns, until a key or ctx ends it.
+// RunCluster shows first, then each view that Look returns, until the user quits or ctx ends.
 func RunCluster(ctx context.Context, first *view.Cluster, o ClusterOptions) error {
 	return o.run(ctx, newClusterModel(ctx, first, o))
 }
@@ -76,7 +75,7 @@ func newClusterModel(ctx context.Context, first *view.Cluster, o ClusterOptions)
 // Init implements tea.Model.
 func (m *clusterModel) Init() tea.Cmd { return m.later() }
 
-// later looks at the cluster again in a while.
+// later reads the cluster again after one interval.
 func (m *clusterModel) later() tea.Cmd {
 	return tea.Tick(every, func(time.Time) tea.Msg { return m.look() })
 }
@@ -120,7 +119,7 @@ func (m *clusterModel) View() tea.View {
 	return v
 }
 
-// enter shows a node, unless the reader asked for another one meanwhile.
+// enter shows a node, unless the user asked for another node in the meantime.
 func (m *clusterModel) enter(o opened) tea.Cmd {
 	if o.name != m.opening {
 		return nil
@@ -144,20 +143,20 @@ func (m *clusterModel) enter(o opened) tea.Cmd {
 	return m.ofNode(m.node.Init())
 }
 
-// resize gives a node the lines below its title.
+// resize gives the node all lines below its title.
 func (m *clusterModel) resize() {
 	if m.node != nil {
 		m.node.canvas = canvas{width: m.width, height: max(0, m.height-1), plain: m.plain}
 	}
 }
 
-// toNode hands a message to the node that is shown.
+// toNode passes a message to the node on screen.
 func (m *clusterModel) toNode(msg tea.Msg) tea.Cmd {
 	_, cmd := m.node.Update(msg)
 	return m.ofNode(cmd)
 }
 
-// ofNode has what a command says be a message for the node that is shown now.
+// ofNode wraps the message of a command for the node on screen.
 func (m *clusterModel) ofNode(cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -166,7 +165,7 @@ func (m *clusterModel) ofNode(cmd tea.Cmd) tea.Cmd {
 	return func() tea.Msg { return ofNode{node, cmd()} }
 }
 
-// pressedAtNode takes a key while a node is shown. Its list goes back to the cluster.
+// pressedAtNode handles a key while a node is shown. In its list, esc returns to the cluster.
 func (m *clusterModel) pressedAtNode(key tea.KeyPressMsg) tea.Cmd {
 	switch word := key.String(); {
 	case m.node.typing:
@@ -179,7 +178,7 @@ func (m *clusterModel) pressedAtNode(key tea.KeyPressMsg) tea.Cmd {
 	return m.toNode(key)
 }
 
-// pressed takes a key while the cluster is shown.
+// pressed handles a key while the cluster is shown.
 func (m *clusterModel) pressed(key string) tea.Cmd {
 	if by, is := travel(key, m.height); is {
 		m.move(by)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// nodeOrder is by what nodes are sorted.
+// nodeOrder is the sort order of nodes.
 type nodeOrder int
 
 const (
@@ -39,18 +39,18 @@ func (o nodeOrder) compare(a, b view.Node) int {
 	return cmp.Or(c, view.MoreRoom(a, b))
 }
 
-// clusterScreen is a view of a cluster and what a user chose to see of it.
+// clusterScreen is a view of a cluster with the user's selection.
 type clusterScreen struct {
 	now *view.Cluster // never nil
 	canvas
 
 	order    nodeOrder
 	filter   string
-	typing   bool // the filter
+	typing   bool // the user types the filter
 	selected string
-	pods     bool // all that wait, instead of the nodes
+	pods     bool // show the pending pods instead of the nodes
 	scroll   int
-	// opening is the node whose agent is asked, name the one that is shown, and failed why none is.
+	// opening is the node whose agent is being asked. name is the node on screen; failed is why no node is.
 	opening, name, failed string
 }
 
@@ -59,16 +59,16 @@ const (
 	podKeys     = "q quit  up/down scroll  p, esc back"
 )
 
-// shortest is how many lines a list of nodes has before more is said of the selected one.
+// shortest is the fewest lines of the node list, before details of the selected node are shown.
 const shortest = 3
 
-// Widths of the columns of a list of nodes, but for the name and for why no pod is pinned there.
+// Widths of the columns of the node list, except for the name and PINNABLE.
 const (
 	freeWidth, l3Width, fragmentedWidth, countWidth = 11, 10, 10, 6
 	nodesRest                                       = 2 + freeWidth + l3Width + fragmentedWidth + 2*countWidth + 6
 )
 
-// frame is all lines of a terminal.
+// frame returns all lines of the terminal.
 func (s *clusterScreen) frame() string {
 	head := []string{s.paint(lipgloss.NewStyle().Bold(true), clusterTitle(s.now))}
 	if n := len(s.now.Problems); n > 0 {
@@ -90,7 +90,7 @@ func (s *clusterScreen) frame() string {
 	return s.frameOf(head, s.list(s.height-len(head)-1), last)
 }
 
-// list are the nodes around the selected one, and below what is said of it.
+// list returns the nodes around the selected one, and details about it below.
 func (s *clusterScreen) list(space int) []string {
 	title := fmt.Sprintf("  %-*s %-*s %-*s %*s %*s %*s %s", s.nameWidth(), "NODE", freeWidth, "FREE CPUS", l3Width, "WHOLE L3",
 		fragmentedWidth, "FRAGMENTED", countWidth, "PINNED", countWidth, "PODS", "PINNABLE")
@@ -119,7 +119,7 @@ func (s *clusterScreen) list(space int) []string {
 
 func (s *clusterScreen) nameWidth() int { return max(narrowestName, (s.width-nodesRest)/2) }
 
-// line is one node.
+// line formats one node.
 func (s *clusterScreen) line(n *view.Node, selected bool) string {
 	cells, cursor := nodeCells(n), " "
 	if selected {
@@ -137,8 +137,7 @@ func (s *clusterScreen) line(n *view.Node, selected bool) string {
 	return text
 }
 
-// found returns the nodes that pass the filter, sorted, and which of them is selected: the first
-// where that one is gone.
+// found returns the sorted nodes that pass the filter and the index of the selected node, or 0 if it is gone.
 func (s *clusterScreen) found() (selected int, nodes []view.Node) {
 	wanted := strings.ToLower(s.filter)
 	for i := range s.now.Nodes {
@@ -150,7 +149,7 @@ func (s *clusterScreen) found() (selected int, nodes []view.Node) {
 	return max(0, slices.IndexFunc(nodes, func(n view.Node) bool { return n.Name == s.selected })), nodes
 }
 
-// podLines are the pods that wait, with their reasons.
+// podLines lists the pending pods with their reasons.
 func (s *clusterScreen) podLines() []string {
 	var lines []string
 	for i := range s.now.Pending {
@@ -175,7 +174,7 @@ func (s *clusterScreen) podLines() []string {
 	return lines
 }
 
-// move selects another node, or scrolls the pods.
+// move selects another node or scrolls the pods.
 func (s *clusterScreen) move(by int) {
 	if s.pods {
 		s.scroll = max(0, min(s.scroll+by, len(s.podLines())-1))

@@ -1,14 +1,12 @@
-// Package top shows one host live in a terminal: which workload has which CPU and how busy each
-// is, credit and throttling of each workload, and why. All that it shows is a view.View, which
-// it asks for once a second; it writes nothing.
+// Package top shows one host live in a terminal: the holder and the load of each CPU, and the credit, the throttling
+// and the reasons of each workload. All data comes from a view.View, which it requests once a second. It writes
+// nothing.
 //
-// Two halves: a screen turns a view, and what is selected, into a frame, and depends on nothing
-// else; the model turns keys and views into a screen. Cores are laid out as in the pictures of
-// package picture, a holder has a letter, and its colour only repeats what the letter says.
-// Texts that a workload or its user wrote are shown without control characters.
+// It has two halves. A screen turns a view and the user's selection into a frame and depends on nothing else. The model
+// turns keys and views into a screen. Cores are laid out as in package picture. A holder has a letter, and its color
+// only repeats the letter. Texts of a workload or its user are shown without control characters.
 //
-// A cluster is a list of nodes made of a view.Cluster, and each node that is opened is a host.
+// A cluster is a list of nodes from a view.Cluster; each opened node is shown like a host.
 //
-// Without a terminal Plain, or PlainCluster, is the same as one frame of ASCII, as long as it has to
-// be.
+// Without a terminal, Plain or PlainCluster writes one frame of ASCII at full length.
 package top

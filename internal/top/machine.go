@@ -11,14 +11,14 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// signOf is how a CPU of a class is shown that no workload has for itself.
+// signOf returns the sign of a CPU that no workload has exclusively, by its class.
 func signOf(class string) rune {
 	switch class {
 	case "shared":
 		return '.'
 	case "offline":
 		return '%'
-	case "exclusive": // a sibling that stays empty
+	case "exclusive": // an SMT sibling that stays empty
 		return '_'
 	case "reserved":
 		return '-'
@@ -27,7 +27,7 @@ func signOf(class string) rune {
 	}
 }
 
-// legend says what the pools are, with the signs of their CPUs.
+// legend lists the pools with the signs of their CPUs.
 func (s *screen) legend() string {
 	var words []string
 	for _, p := range s.now.Pools {
@@ -43,8 +43,8 @@ func (s *screen) legend() string {
 	return strings.Join(words, "  ")
 }
 
-// blocks draws the machine: NUMA nodes, in them L3 domains, in these cores with a sign for each
-// thread, as many on a line as fit.
+// blocks draws the machine: NUMA nodes, their L3 domains, and the cores with a sign for each thread. A line has as many
+// cores as fit.
 func (s *screen) blocks() []string {
 	if s.now.Machine == nil {
 		return []string{"the machine is not known yet"}
@@ -76,7 +76,7 @@ func (s *screen) blocks() []string {
 	return lines
 }
 
-// cell is one CPU: the letter of its holder or the sign of its class, or its load in tenths.
+// cell draws one CPU: the letter of its holder, the sign of its class, or its load in tenths.
 func (s *screen) cell(c view.CPU, holder int) string {
 	sign, style := signOf(c.Class), lipgloss.NewStyle()
 	if holder >= 0 {
@@ -96,7 +96,7 @@ func (s *screen) cell(c view.CPU, holder int) string {
 	return s.paint(style, string(sign))
 }
 
-// flow puts words on lines.
+// flow wraps words into lines.
 type flow struct {
 	most   int
 	indent string
@@ -105,7 +105,7 @@ type flow struct {
 	used   int
 }
 
-// add puts a word of some columns behind the others, or on a new line.
+// add appends a word of the given width to the line, or begins a new line.
 func (f *flow) add(word string, columns, gap int) {
 	switch {
 	case f.line == "":

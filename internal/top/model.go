@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// looked is what a look at the host came to.
+// looked is the result of one read of the host.
 type looked struct {
 	view *view.View
 	err  error
@@ -20,14 +20,14 @@ type model struct {
 	screen
 	explain func(*view.View, string) []string
 	look    tea.Cmd
-	// recall looks what is kept of a workload; nil where nothing is.
+	// recall returns what is remembered about a workload; nil if nothing is.
 	recall func(workload string) tea.Msg
 }
 
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd { return m.later() }
 
-// later looks at the host again in a while.
+// later reads the host again after one interval.
 func (m *model) later() tea.Cmd {
 	return tea.Tick(every, func(time.Time) tea.Msg { return m.look() })
 }
@@ -62,17 +62,17 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// refresh explains the selected workload anew.
+// refresh explains the selected workload again.
 func (m *model) refresh() {
 	if m.page == pageWorkload {
 		m.lines = m.explain(m.now, m.selected)
 	}
 }
 
-// typed takes a key of the filter.
+// typed handles a key for the filter.
 func (m *model) typed(key tea.KeyPressMsg) { m.filter, m.typing = edited(m.filter, key) }
 
-// edited is a filter after a key, and whether the reader goes on to type it.
+// edited returns the filter after a key, and whether the user is still typing it.
 func edited(filter string, key tea.KeyPressMsg) (text string, typing bool) {
 	switch key.String() {
 	case "enter", "ctrl+c":
@@ -87,7 +87,7 @@ func edited(filter string, key tea.KeyPressMsg) (text string, typing bool) {
 	}
 }
 
-// pressed takes a key, and returns what ends the program, or nil.
+// pressed handles a key. It returns a command, or nil.
 func (m *model) pressed(key string) tea.Cmd {
 	if by, is := travel(key, m.height); is {
 		m.move(by)
@@ -105,7 +105,7 @@ func (m *model) pressed(key string) tea.Cmd {
 	}
 }
 
-// travel returns how many rows a key goes down. A move ends at the first and at the last row.
+// travel returns how many rows a key moves down. A move ends at the first or the last row.
 func travel(key string, height int) (by int, is bool) {
 	const far = 1 << 16
 	switch key {
@@ -126,7 +126,7 @@ func travel(key string, height int) (by int, is bool) {
 	}
 }
 
-// remember looks what is kept of the workload that is shown.
+// remember asks what is remembered about the workload on screen.
 func (m *model) remember() tea.Cmd {
 	if m.page != pageWorkload || m.recall == nil {
 		return nil
@@ -135,7 +135,7 @@ func (m *model) remember() tea.Cmd {
 	return func() tea.Msg { return m.recall(name) }
 }
 
-// turn takes a key that changes what is shown.
+// turn handles a key that changes what is shown.
 func (m *model) turn(key string) {
 	switch key {
 	case "esc":
@@ -160,7 +160,7 @@ func (m *model) turn(key string) {
 	}
 }
 
-// toggle shows a page, or the list where that page is shown.
+// toggle shows page p, or the list if p is already shown.
 func (m *model) toggle(p page) {
 	if m.scroll = 0; m.page == p {
 		p = pageList
@@ -168,7 +168,7 @@ func (m *model) toggle(p page) {
 	m.page = p
 }
 
-// move selects another workload, or scrolls the page.
+// move selects another workload or scrolls the page.
 func (m *model) move(by int) {
 	if m.page != pageList {
 		m.scroll = max(0, min(m.scroll+by, len(m.body())-1))

@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// PastSeconds is how far back the curves of a workload reach.
+	// PastSeconds is how many seconds the curves of a workload cover.
 	PastSeconds = history.Kept
-	// PastStep is how many seconds one column of them is.
+	// PastStep is how many seconds one column of a curve covers.
 	PastStep     = 15
 	curveColumns = PastSeconds / PastStep
 )
 
-// remembered is what is kept of a workload.
+// remembered is what is remembered about a workload.
 type remembered struct {
 	workload string
-	past     *history.Past // nil where nothing is
+	past     *history.Past // nil if nothing is remembered
 }
 
-// curves are what a workload had and used in the last minutes, a line each; nothing where nothing
-// is kept of it.
+// curves draws what the workload had and used in the last minutes, one line each, nil if nothing is remembered.
 func (s *screen) curves() []string {
 	if s.past.workload != s.selected || s.past.past == nil || len(s.past.past.Workloads) == 0 || len(s.past.past.Times) == 0 {
 		return nil
@@ -46,10 +45,10 @@ func (s *screen) curves() []string {
 	return lines
 }
 
-// labelWidth is that of the name of a curve.
+// labelWidth is the width of a curve's label.
 const labelWidth = 10
 
-// curve is a list of numbers as a line, from 0 to the largest of them.
+// curve draws numbers as one line, scaled from 0 to the largest of them.
 func (s *screen) curve(label, unit string, values history.Column) string {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -79,7 +78,7 @@ func (s *screen) curve(label, unit string, values history.Column) string {
 	return fmt.Sprintf("%-*s %s  %.3g to %.3g %s", labelWidth, label, b.String(), low, high, unit)
 }
 
-// shares are part of whole in per cent; where nothing ran it was not throttled.
+// shares returns part/whole in percent; it is 0 for a step in which nothing ran.
 func shares(part, whole history.Column, n int) history.Column {
 	all := make(history.Column, n)
 	for i := range all {
@@ -93,7 +92,7 @@ func shares(part, whole history.Column, n int) history.Column {
 	return all
 }
 
-// bounded are amounts, of which -1 is not known: there is no limit.
+// bounded returns amounts with NaN for -1, which means no limit.
 func bounded(values history.Column, n int) history.Column {
 	all := make(history.Column, n)
 	for i := range all {
@@ -104,7 +103,7 @@ func bounded(values history.Column, n int) history.Column {
 	return all
 }
 
-// at is a number of a Column, of which an empty one has zeros only.
+// at returns the value at i, or 0 beyond the end. An empty Column means zeros only.
 func at(c history.Column, i int) float64 {
 	if i >= len(c) {
 		return 0

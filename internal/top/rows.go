@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// order is by what workloads are sorted.
+// order is the sort order of workloads.
 type order int
 
 const (
@@ -26,7 +26,7 @@ func (o order) String() string {
 	return [orders]string{byName: "name", byCPUs: "CPUs", byCredit: "credit", byThrottling: "throttling"}[o]
 }
 
-// compare puts first what an administrator looks for: many CPUs, little credit, much throttling.
+// compare sorts first what an administrator looks for: many CPUs, little credit, much throttling.
 func (o order) compare(a, b row) int {
 	var c int
 	switch o {
@@ -44,16 +44,16 @@ func (o order) compare(a, b row) int {
 type row struct {
 	name, state, cpus, quota string
 	count                    int
-	// credit is the share of the most that it may save, +Inf where it has none or no bound.
+	// credit is a share of its maximum, +Inf for a workload without credit or maximum.
 	credit float64
-	// throttled and above are shares of the periods, -1 where there was none.
+	// throttled and above are shares of the periods, -1 if there was no period.
 	throttled, above float64
 	holder           int // -1 for none
-	// helps says that burst would help a workload that did not ask for it.
+	// helps is true if burst would help a workload that did not ask for it.
 	helps bool
 }
 
-// rows are the workloads that pass the filter, sorted.
+// rows returns the sorted workloads that pass the filter.
 func (s *screen) rows() []row {
 	earlier := map[string]*capability.Quota{}
 	if s.before != nil {
@@ -76,7 +76,7 @@ func (s *screen) rows() []row {
 	return rows
 }
 
-// found returns the rows, and which of them is selected: the first where that one is gone.
+// found returns the rows and the index of the selected row, or 0 if that row is gone.
 func (s *screen) found() (selected int, rows []row) {
 	rows = s.rows()
 	return max(0, slices.IndexFunc(rows, func(r row) bool { return r.name == s.selected })), rows
@@ -107,7 +107,7 @@ func rowOf(w *view.Workload, before *capability.Quota, pools []capability.Pool) 
 	return r
 }
 
-// stateOf is where a workload stands, in a word: of one that asks for nothing the pool that it is in.
+// stateOf returns a workload's state in a word: its pool if it asks for nothing.
 func stateOf(w *view.Workload, pools []capability.Pool) string {
 	h := w.CPUs
 	switch {
@@ -128,7 +128,7 @@ func stateOf(w *view.Workload, pools []capability.Pool) string {
 	return "-"
 }
 
-// cpus is a number of CPUs, of which -1 is no limit.
+// cpus formats a number of CPUs; -1 means no limit.
 func cpus(n float64) string {
 	if n < 0 {
 		return "max"
@@ -136,7 +136,7 @@ func cpus(n float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0")
 }
 
-// share is part of whole, -1 where there is none.
+// share returns part/whole, or -1 if whole is 0.
 func share(part, whole uint64) float64 {
 	if whole == 0 {
 		return -1
@@ -144,7 +144,7 @@ func share(part, whole uint64) float64 {
 	return min(float64(part)/float64(whole), 1)
 }
 
-// percent is a share for people.
+// percent formats a share.
 func percent(share float64) string {
 	if share < 0 {
 		return "-"
@@ -152,7 +152,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
-// holdersOf are the workloads that have CPUs for themselves, by name.
+// holdersOf returns the workloads with exclusive CPUs, by name.
 func holdersOf(v *view.View) []string {
 	var all []string
 	for _, c := range v.CPUs {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// page is what is shown below the header.
+// page is the page below the header.
 type page int
 
 const (
@@ -25,25 +25,25 @@ const (
 	pageEvents
 )
 
-// screen is a view and what a user chose to see of it.
+// screen is a view with the user's selection.
 type screen struct {
-	// now is never nil; before is the view before it, nil for the first one.
+	// now is never nil; before is the previous view, nil at first.
 	now, before *view.View
-	err         error // of the last look
+	err         error // of the last read
 	canvas
 
 	page     page
 	order    order
 	filter   string
-	typing   bool // the filter
-	loads    bool // instead of holders
+	typing   bool // the user types the filter
+	loads    bool // show loads instead of holders
 	selected string
 	scroll   int
 	lines    []string // about the selected workload
 	past     remembered
 }
 
-// Widths of the columns of a list, but for the name, which has the rest.
+// Widths of the columns of the list; the name has the remaining width.
 const (
 	stateWidth, cpusWidth, quotaWidth, barWidth, shareWidth = 9, 11, 9, 8, 9
 	rest                                                    = 4 + stateWidth + cpusWidth + quotaWidth + barWidth + 2*shareWidth + 6
@@ -52,7 +52,7 @@ const (
 
 const keys = "q quit  up/down select  enter why  / filter  s sort  l load  m CPUs  e events"
 
-// frame is all lines of a terminal.
+// frame returns all lines of the terminal.
 func (s *screen) frame() string {
 	head := s.header()
 	space := s.height - len(head) - 1
@@ -72,7 +72,7 @@ func (s *screen) frame() string {
 	return s.frameOf(head, body, last)
 }
 
-// whole is all that there is of the list, the machine and the problems.
+// whole returns the machine, all workloads and all problems.
 func (s *screen) whole() string {
 	all := append(append(s.header(), s.blocks()...), "")
 	all = append(all, s.heading())
@@ -88,7 +88,7 @@ func (s *screen) whole() string {
 	return strings.Join(all, "\n") + "\n"
 }
 
-// body is the page that is shown, as long as it is.
+// body returns all lines of the current page.
 func (s *screen) body() []string {
 	switch s.page {
 	case pageMachine:
@@ -100,7 +100,7 @@ func (s *screen) body() []string {
 	}
 }
 
-// workloads is a number of them.
+// workloads formats a number of workloads.
 func workloads(n int) string {
 	if n == 1 {
 		return "1 workload"
@@ -108,7 +108,7 @@ func workloads(n int) string {
 	return fmt.Sprintf("%d workloads", n)
 }
 
-// header says which agent says this, and what is wrong.
+// header shows the agent's version, a summary, and what is wrong.
 func (s *screen) header() []string {
 	v := s.now
 	text := fmt.Sprintf("berth top %s  %s  %s by %s  load %s",
@@ -129,7 +129,7 @@ func (s *screen) header() []string {
 	return lines
 }
 
-// meanLoad is that of all CPUs of which it is known, -1 for none.
+// meanLoad returns the mean of the known CPU loads, -1 if none is known.
 func meanLoad(v *view.View) float64 {
 	sum, n := 0.0, 0
 	for _, c := range v.CPUs {
@@ -143,8 +143,7 @@ func meanLoad(v *view.View) float64 {
 	return sum / float64(n)
 }
 
-// list is as much of the machine as leaves half of the lines, and the workloads around the
-// selected one.
+// list returns the machine in at most half of the lines, and the workloads around the selected one.
 func (s *screen) list(space int) []string {
 	lines := s.blocks()
 	if most := max(0, space/2-1); len(lines) > most {
@@ -170,7 +169,7 @@ func (s *screen) heading() string {
 		quotaWidth, "NOW/LIMIT", barWidth, "CREDIT", shareWidth, "THROTTLED", shareWidth, "ABOVE")
 }
 
-// line is one workload.
+// line formats one workload.
 func (s *screen) line(r row, selected bool) string {
 	sign, cursor := " ", " "
 	if r.holder >= 0 {
@@ -188,7 +187,7 @@ func (s *screen) line(r row, selected bool) string {
 	return text
 }
 
-// credit is what a workload has saved, or that it would help to save.
+// credit shows the credit of a workload, or that burst would help it.
 func (s *screen) credit(r *row) string {
 	if r.helps {
 		return "burst?"
@@ -196,7 +195,7 @@ func (s *screen) credit(r *row) string {
 	return s.bar(r.credit)
 }
 
-// bar is a share as a bar, "-" for none.
+// bar draws a share as a bar, "-" for none.
 func (s *screen) bar(share float64) string {
 	if share > 1 {
 		return "-"
@@ -209,7 +208,7 @@ func (s *screen) bar(share float64) string {
 	return strings.Repeat(full, n) + strings.Repeat(empty, barWidth-n)
 }
 
-// about is all that is known of one workload.
+// about returns all that is known about one workload.
 func (s *screen) about(name string) []string {
 	lines := s.wrap(s.lines...)
 	for i := range s.now.Workloads {
@@ -230,7 +229,7 @@ func (s *screen) about(name string) []string {
 	return append(s.wrap(name), lines...)
 }
 
-// what is which CPUs a workload has, and what its quota does to it.
+// what describes the CPUs of a workload and its throttling.
 func (s *screen) what(w *view.Workload) []string {
 	var lines []string
 	if w.CPUs != nil {
@@ -242,7 +241,7 @@ func (s *screen) what(w *view.Workload) []string {
 	return lines
 }
 
-// holding is which CPUs a workload has, and why; nothing that was explained already.
+// holding describes a workload's CPUs and the reasons, except reasons that the explanation already has.
 func (s *screen) holding(h *capability.Holding) []string {
 	var lines []string
 	explained := func(text string) bool {
@@ -260,7 +259,7 @@ func (s *screen) holding(h *capability.Holding) []string {
 	return lines
 }
 
-// events are the problems, and the last events with the newest first.
+// events lists the problems, then the events with the newest first.
 func (s *screen) events() []string {
 	var lines []string
 	for _, p := range s.now.Problems {
@@ -275,7 +274,7 @@ func (s *screen) events() []string {
 	return lines
 }
 
-// throttlingText is about a workload that did not ask for burst.
+// throttlingText describes the throttling of a workload that did not ask for burst.
 func throttlingText(t *view.Throttling) string {
 	text := fmt.Sprintf("throttled in %d of %d periods in %.0f s, and used %.3g of %.3g CPUs", t.Throttled, t.Periods, t.Seconds, t.Used, t.Limit)
 	if t.BurstHelps {
@@ -292,8 +291,7 @@ func eventText(e view.Event) string {
 	return fmt.Sprintf("%s %s%s: %s", e.At.Format("15:04:05"), e.Reason, about, e.Text)
 }
 
-// clean makes each control character and each that has no width a question mark: a text of a
-// user moves no cursor.
+// clean replaces unprintable characters by question marks, so that a user's text cannot move the cursor.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -303,7 +301,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// start is as much of the start of a text as fits, tail as much of its end.
+// start cuts a text at its end to fit, tail at its start.
 func start(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-1]) + "~"

@@ -13,34 +13,33 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// every is how often the host is looked at. framesASecond bounds how long a key waits for its
-// frame, and how often the terminal is looked after while nothing happens.
+// every is the interval at which the host is read. framesASecond bounds how long a key waits for its frame, and how
+// often the terminal is checked while nothing happens.
 const (
 	every         = time.Second
 	framesASecond = 20
 )
 
-// Options are all needed but Past.
+// Options are the options of Run. All are required except Past.
 type Options struct {
-	// Look returns a view of this moment. It is called once a second.
+	// Look returns a current view. It is called once a second.
 	Look func(context.Context) (*view.View, error)
-	// Explain says of a workload of a view, a line each, why it has what it has; nothing where
-	// no more is known than the view shows.
+	// Explain returns lines that explain a workload of a view, none if nothing is known beyond the view.
 	Explain func(v *view.View, workload string) []string
-	// Past returns what is kept of a workload, of PastSeconds in steps of PastStep, nil for nothing. It
-	// is called once a second while the workload is shown; nil where nothing is kept of any.
+	// Past returns what is remembered about a workload: PastSeconds in steps of PastStep, nil for nothing. It is called
+	// once a second while the workload is shown; nil if nothing is remembered.
 	Past func(ctx context.Context, workload string) *history.Past
 	Terminal
 }
 
-// Terminal is where frames are drawn. Environ is its environment: NO_COLOR counts.
+// Terminal is where frames are drawn. Environ is its environment; NO_COLOR takes effect.
 type Terminal struct {
 	In      io.Reader
 	Out     io.Writer
 	Environ []string
 }
 
-// Run shows first, and then what Look returns, until a key or ctx ends it.
+// Run shows first, then each view that Look returns, until the user quits or ctx ends.
 func Run(ctx context.Context, first *view.View, o Options) error {
 	return run(ctx, first, o)
 }
@@ -59,7 +58,7 @@ func run(ctx context.Context, first *view.View, o Options, more ...tea.ProgramOp
 	return o.run(ctx, m, more...)
 }
 
-// run shows a model until a key or ctx ends it.
+// run shows a model until the user quits or ctx ends.
 func (t *Terminal) run(ctx context.Context, m tea.Model, more ...tea.ProgramOption) error {
 	all := append([]tea.ProgramOption{
 		tea.WithContext(ctx), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(t.Environ), tea.WithoutSignalHandler(),
@@ -71,8 +70,8 @@ func (t *Terminal) run(ctx context.Context, m tea.Model, more ...tea.ProgramOpti
 	return nil
 }
 
-// Plain is one frame without colours or signs beyond ASCII, of a host that was looked at twice, as
-// wide as a table on w may be.
+// Plain returns one frame without colors or characters beyond ASCII, as wide as a table on w. It compares two views of
+// the host.
 func Plain(w io.Writer, before, now *view.View) string {
 	s := screen{before: before, now: now, canvas: canvas{plain: true, width: table.WidthOf(w)}}
 	return s.whole()

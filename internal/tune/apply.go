@@ -10,26 +10,25 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// Division is a plan as an apply takes it.
+// Division is a plan divided for an apply.
 type Division struct {
-	// Write are the settings that the host shall have, those that stand included, in order.
+	// Write are the desired settings of the host in order, including those that it has already.
 	Write []Setting
-	// Left are those that an apply leaves out and reports: optional ones, and what the
-	// kernel manages itself.
+	// Left are the settings that an apply omits and reports: optional ones, and those that the kernel manages itself.
 	Left []Setting
-	// Boot are the boot arguments, each as the running kernel has it.
+	// Boot are the boot arguments, each with its state in the running kernel.
 	Boot []Setting
-	// Blocked are those without which nothing is applied.
+	// Blocked are the settings that prevent an apply.
 	Blocked []Setting
 }
 
-// Divide says what an apply does with each setting of a plan.
+// Divide divides a plan by what an apply does with each setting.
 func (p Plan) Divide() Division {
 	var d Division
 	for _, s := range p.Settings {
 		switch {
 		case s.Phase == knob.Boot && s.Support == knob.Settable:
-			if s.File == cmdline { // the others are lines of files
+			if s.File == cmdline { // other settings are lines of files
 				d.Boot = append(d.Boot, s)
 			}
 		case s.Support == knob.Settable && s.Write != "":
@@ -43,33 +42,32 @@ func (p Plan) Divide() Division {
 	return d
 }
 
-// State says what became of a setting that was applied.
+// State is the present state of an applied setting.
 type State string
 
 // The states of a setting.
 const (
 	// OK: the host has the value.
 	OK State = "ok"
-	// Drift: it has another one.
+	// Drift: the host has another value.
 	Drift State = "drift"
-	// Ignored: the file has the value, and the host does something else.
+	// Ignored: the file has the value, but the host behaves differently.
 	Ignored State = "ignored"
-	// Pending: an interrupt has it, and the kernel moves it when it fires next.
+	// Pending: an interrupt has the value, and the kernel moves it when it next fires.
 	Pending State = "pending"
-	// Partial: the kernel has fewer of what was asked for, as of huge pages without memory for all.
+	// Partial: the kernel has fewer than desired, for example huge pages without memory for all of them.
 	Partial State = "partial"
-	// PendingReboot: the next boot brings it.
+	// PendingReboot: the next boot applies the value.
 	PendingReboot State = "pendingReboot"
-	// Dormant: its CPUs are offline, and nothing of it is in force.
+	// Dormant: the setting's CPUs are offline, and nothing of it is in effect.
 	Dormant State = "dormant"
-	// Gone: the file is not there any more.
+	// Gone: the file no longer exists.
 	Gone State = "absent"
-	// Unreadable: it cannot be known from here.
+	// Unreadable: this program cannot read the value.
 	Unreadable State = "unreadable"
 )
 
-// Verified is one setting that was applied, as the host has it now. Its JSON is a stable
-// contract.
+// Verified is one applied setting, with the host's present value. Its JSON is a stable contract.
 type Verified struct {
 	Knob      string `json:"knob"`
 	Instance  string `json:"instance"`
@@ -79,18 +77,18 @@ type Verified struct {
 	State     State  `json:"state"`
 }
 
-// Differs says that the host does not have the value, and will not have it by itself; of a CPU that is offline
-// nobody knows.
+// Differs reports whether the host lacks the value, and will not have it by itself. It is false for an offline CPU,
+// whose value is unknown.
 func (s Verified) Differs() bool { return s.State != OK && s.State != Pending && s.State != Dormant }
 
-// String says of a setting what became of it.
+// String describes a setting and its state.
 func (s Verified) String() string {
 	return fmt.Sprintf("%s is %s: %q, want %q", strings.TrimSpace(s.Knob+" "+s.Instance), s.State, s.Effective, s.Want)
 }
 
-// Verify compares one setting with what a host has of its knob. Made is what the kernel made of the write of a
-// setting that it may take in part, "" where that is not known. Effective returns the CPUs that the host made of
-// a file, "" where it does not say.
+// Verify compares one setting with the host's values of its knob. made is what the kernel made of a write that it may
+// apply in part, "" if unknown. effective returns the CPUs that the host derived from a file, "" if it does not show
+// them.
 func Verify(s Verified, found []knob.Found, made string, effective func(knob.Found) string) Verified {
 	i := slices.IndexFunc(found, func(f knob.Found) bool { return f.File == s.File })
 	if i < 0 {
@@ -120,8 +118,7 @@ func Verify(s Verified, found []knob.Found, made string, effective func(knob.Fou
 	return s
 }
 
-// near says whether two slices are the same but for what the kernel rounds when it scales
-// them.
+// near reports whether two slices differ at most by the kernel's rounding when it scales them.
 func near(a, b string) bool {
 	const rounding = 4 * time.Nanosecond
 	x, errX := time.ParseDuration(a)
@@ -129,8 +126,8 @@ func near(a, b string) bool {
 	return errX == nil && errY == nil && (x-y).Abs() <= rounding
 }
 
-// isPart says whether the host has what the kernel made of a setting that it takes in part. Where no record says
-// what that was, it may be any part.
+// isPart reports whether the host has what the kernel made of a setting that it may apply in part. Without a record of
+// that, any part is accepted.
 func isPart(s Verified, made string) bool {
 	if made == "" {
 		made = s.Effective
@@ -138,12 +135,11 @@ func isPart(s Verified, made string) bool {
 	return s.Effective == made && knob.OnTheWay(s.File, made, "0", s.Want)
 }
 
-// within says whether a list of CPUs is part of another one.
 func within(list, of string) bool {
 	inner, errInner := cpuset.Parse(list)
 	outer, errOuter := cpuset.Parse(of)
 	return errInner == nil && errOuter == nil && inner.IsSubsetOf(outer)
 }
 
-// Name is the setting's knob with its instance.
+// Name returns the setting's knob with its instance.
 func (s Setting) Name() string { return strings.TrimSpace(s.Knob + " " + s.Instance) }

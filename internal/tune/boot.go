@@ -10,14 +10,14 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// Boot is what a plan has to know of how a host boots.
+// Boot is the input of a plan about how a host boots.
 type Boot struct {
 	// Want are the boot arguments that the profile desires.
 	Want []string
 	// Cmdline are the arguments of the running kernel.
 	Cmdline []string
-	// Files is what has to change in the files of the boot loader, and Err why that is not
-	// known. Both are nil where the tree has no such files, as in a recording.
+	// Files is the change in the files of the boot loader, and Err why it is not known. Both are nil if the tree has no
+	// such files, as in a recording.
 	Files *bootargs.Plan
 	Err   error
 }
@@ -25,8 +25,8 @@ type Boot struct {
 // cmdline has the arguments of the running kernel.
 const cmdline = "/proc/cmdline"
 
-// boots are the boot arguments, each as the running kernel has it, and then the lines of the
-// loader's files that bring them.
+// boots returns the boot arguments, each with its state in the running kernel, and then the lines of the loader's files
+// that set them.
 func boots(args []string, b Boot) []Setting {
 	var rows []Setting
 	for _, arg := range args {
@@ -46,7 +46,7 @@ func boots(args []string, b Boot) []Setting {
 	return rows
 }
 
-// boot is one boot argument: the running kernel's command line says whether it is in force.
+// boot returns one boot argument: the running kernel's command line shows whether it is in effect.
 func boot(arg string, b Boot) Setting {
 	name, _, _ := strings.Cut(arg, "=")
 	row := Setting{
@@ -86,7 +86,7 @@ func adds(f bootargs.File, arg string) bool {
 	return false
 }
 
-// bringing says what has to be known of a change of the loader's files.
+// bringing returns what an administrator must know about a change of the loader's files.
 func bringing(p *bootargs.Plan) string {
 	parts := slices.Clone(p.Notes)
 	if p.Regenerate != "" {

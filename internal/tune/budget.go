@@ -13,27 +13,26 @@ import (
 	"github.com/berth-project/berth/internal/profile"
 )
 
-// noBudget says why a group of the unified hierarchy cannot have real-time threads.
+// noBudget is why a group of the unified hierarchy cannot have real-time threads.
 const noBudget = "this kernel gives a group a budget for real-time threads (CONFIG_RT_GROUP_SCHED), which for a unit is 0, and cgroup v2 has no file for it: boot with rt_group_sched=0 where the kernel knows that"
 
-// refusedBelow says why all groups together cannot have less than the root group has.
+// refusedBelow is why all groups together cannot have less than the root group.
 const refusedBelow = "the root group has %s for real-time threads (CONFIG_RT_GROUP_SCHED), and the kernel takes no less for all: first lower its " + budgetFile + ", which only cgroup v1 has"
 
-// belowRoot says whether a setting would give all groups together less than the root group has. Which
-// knob it is comes last: thousands of files are asked about, and a sysctl's other name is looked for.
+// belowRoot reports whether a setting would give all groups together less than the root group has. It checks the knob
+// last: it is called for thousands of files, and canonical searches for a sysctl's other name.
 func belowRoot(s Setting, f knob.Facts) bool {
 	n, err := strconv.ParseInt(s.Write, 10, 64)
 	return err == nil && n >= 0 && n < f.RTRoot && !s.Stands() && canonical(s.Knob) == "rt.runtime"
 }
 
-// second is the period of a budget, in microseconds: what a profile says is of a second.
+// second is the period of a budget, in microseconds: a profile's budgets apply to one second.
 const second = 1_000_000
 
-// budgets are the groups that get more for real-time threads, from the top down: a group takes no
-// more than the one above it has, which those beside it share (tg_rt_schedulable in
-// kernel/sched/rt.c). The root group stays as it is. No sysctl sets it: sched_init gives it what
-// kernel.sched_rt_runtime_us is at the boot, and a write of that later reaches def_rt_bandwidth only
-// (sched_rt_do_global, up to Linux 6.11).
+// budgets returns the groups that get more for real-time threads, from the top down. A group gets no more than its
+// parent has, which its siblings share (tg_rt_schedulable in kernel/sched/rt.c). The root group does not change. No
+// sysctl sets it: sched_init gives it the value of kernel.sched_rt_runtime_us at the boot. A later write of that sysctl
+// reaches def_rt_bandwidth only (sched_rt_do_global, up to Linux 6.11).
 func budgets(units []profile.Unit, h Host) []Setting {
 	own := map[string]int64{}
 	var rows []Setting
@@ -66,7 +65,7 @@ func budgets(units []profile.Unit, h Host) []Setting {
 	return rows
 }
 
-// budgeted says whether the group of a unit has a budget, else why not.
+// budgeted returns whether the group of a unit can have a budget, and otherwise why not.
 func budgeted(u profile.Unit, group string, h Host) (knob.Support, string) {
 	switch {
 	case !h.Facts.HasUnit(u.Name):
@@ -80,8 +79,8 @@ func budgeted(u profile.Unit, group string, h Host) (knob.Support, string) {
 	return runs(u, group, h, true)
 }
 
-// needed is what each of these groups has to have: what it has now, its own, and no less than all those
-// right below it together, which is what the kernel adds up. Of the root group it is only the sum.
+// needed returns what each of these groups needs: at least its present budget, its own desired budget, and the sum of
+// its direct children, which the kernel adds up. For the root group it is only the sum.
 func needed(own map[string]int64, h Host) map[string]int64 {
 	want := map[string]int64{}
 	for file, text := range h.Files {
@@ -90,7 +89,7 @@ func needed(own map[string]int64, h Host) map[string]int64 {
 			want[path.Dir(group)] += ofSecond(micros(text), h.Files[group+"/"+periodFile])
 		}
 	}
-	for _, group := range slices.Backward(slices.Sorted(maps.Keys(own))) { // those below before it
+	for _, group := range slices.Backward(slices.Sorted(maps.Keys(own))) { // children before parents
 		now := micros(h.Files[group+"/"+budgetFile])
 		if want[group] = max(want[group], own[group], now); now < 0 { // no limit
 			want[group] = now
@@ -100,7 +99,7 @@ func needed(own map[string]int64, h Host) map[string]int64 {
 	return want
 }
 
-// ofSecond is what a budget comes to in a second; one without a limit is all of it (to_ratio in
+// ofSecond returns a budget's part of a second; a budget without a limit is the whole second (to_ratio in
 // kernel/sched/core.c).
 func ofSecond(budget int64, period string) int64 {
 	of := micros(period)
@@ -113,13 +112,12 @@ func ofSecond(budget int64, period string) int64 {
 	return (budget*second + of - 1) / of
 }
 
-// micros reads a file of a budget; 0 is also what cannot be read.
+// micros parses the text of a budget's file, and returns 0 if it cannot.
 func micros(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
 
-// budget is that of one group, of what all need.
 func budget(group string, need map[string]int64, h Host) Setting {
 	want := need[group]
 	row := Setting{
@@ -140,7 +138,7 @@ func budget(group string, need map[string]int64, h Host) Setting {
 
 func span(micros int64) string { return BudgetText(strconv.FormatInt(micros, 10)) }
 
-// BudgetText is the text of a budget's file in the words of a profile.
+// BudgetText returns the text of a budget's file in the words of a profile.
 func BudgetText(text string) string {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -149,8 +147,8 @@ func BudgetText(text string) string {
 	return knob.Span(n * int64(time.Microsecond))
 }
 
-// budgetFiles are those that a plan has to know of the groups above a unit, and of all groups right
-// below these.
+// budgetFiles returns the files that a plan needs of the groups above a unit, and of the direct children of these
+// groups.
 func budgetFiles(group, top string) []string {
 	files := []string{top + "/" + budgetFile}
 	for at := group; at != top; at = path.Dir(at) {

@@ -1,14 +1,12 @@
-// Package tune joins a profile with what a host has of its knobs. Make gives the plan: for
-// every setting the value now and then, whether it can be set, and what is in the way; Read
-// gives the same for the lines of a sysctl.d or tuned.conf file of another tool. Both are
-// pure: they look at the answers of package knob, and write nothing.
+// Package tune compares a profile with a host's knobs. Make returns the plan: for every setting the present and the
+// desired value, whether it can be set, and the obstacles. Read returns the same for the lines of a sysctl.d or
+// tuned.conf file of another tool. Both are pure: they use the answers of package knob, and write nothing.
 //
 // # Order
 //
-// A plan lists its settings in the order in which they are applied: partitions first, with the
-// CPUs that they are made of, because every change of one resets slices, then the workqueues'
-// and the interrupts' masks, units, the governor before the preference that it decides about,
-// all else, and slices last.
+// A plan lists its settings in the order of an apply. Partitions and their CPUs are first, because every change of a
+// partition resets slices. Then come the masks of workqueues and interrupts, and units. The governor is before the
+// preference that depends on it. All other settings follow, and slices are last.
 //
 // # Import
 //
@@ -22,6 +20,6 @@
 //	unknown     Berth does not know what it means, or an apply would refuse it: left out, never
 //	            dropped silently
 //
-// Of TuneD's files the includes are followed below the tree's root, variables are replaced,
-// and functions such as ${f:exec:...} are not run: a line with one is unknown.
+// For TuneD's files, Read follows includes below the tree's root and replaces variables. It runs no functions such as
+// ${f:exec:...}: a line with a function is unknown.
 package tune

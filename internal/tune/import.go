@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/profile"
 )
 
-// Verdict is what became of a line of another tool's file.
+// Verdict is the result for a line of another tool's file.
 type Verdict string
 
 // The verdicts; the package comment explains them.
@@ -32,33 +32,31 @@ type Line struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line"`
 	Text string `json:"text"`
-	// Knob is what sets the value in the profile, or would.
+	// Knob is the knob that sets the value in the profile, or would set it.
 	Knob    string  `json:"knob"`
 	Verdict Verdict `json:"verdict"`
-	// Since is the version of the kernel from which on the line does nothing.
+	// Since is the first kernel version on which the line does nothing.
 	Since   string `json:"since"`
 	Instead string `json:"instead"`
 	Why     string `json:"why"`
 }
 
-// Import is a file line by line, and the profile of what counts. Its JSON is a stable
-// contract.
+// Import is a file line by line, and the profile made of its valid lines. Its JSON is a stable contract.
 type Import struct {
 	Lines   []Line           `json:"lines"`
 	Profile v1alpha1.Profile `json:"profile"`
 }
 
-// Prober looks for knobs on the host for which a file is imported.
+// Prober finds knobs on the host that a file is imported for.
 type Prober interface {
 	Probe(k knob.Knob) []knob.Found
 	Elsewhere(m knob.Moved) knob.Elsewhere
 }
 
-// Include finds the file of a TuneD profile that another one includes.
+// Include returns the file of a TuneD profile that another profile includes.
 type Include func(name string) (file, text string, found bool)
 
-// Read imports the text of a file: one with a [section] is TuneD's, another one is for
-// sysctl.d.
+// Read imports the text of a file. A text with a [section] is TuneD's; any other text is for sysctl.d.
 func Read(file, text string, host Prober, include Include) Import {
 	r := reader{host: host, include: include, variables: map[string]string{}}
 	r.result.Lines = []Line{}
@@ -75,7 +73,7 @@ func Read(file, text string, host Prober, include Include) Import {
 	return r.result
 }
 
-// profileName makes a profile's name of a file's: of TuneD's it is that of the directory.
+// profileName returns a profile's name made of a file's name; for TuneD it uses the directory's name.
 func profileName(file string) string {
 	base := path.Base(file)
 	if base == tunedFile {
@@ -102,8 +100,8 @@ type reader struct {
 	host      Prober
 	include   Include
 	variables map[string]string
-	// file is the included file that is read, empty for the first; stack are the profiles
-	// that wait for it, and included counts all of them.
+	// file is the present included file, empty for the first. stack are the profiles that wait for it, and included the
+	// number of all included profiles.
 	file     string
 	stack    []string
 	included int
@@ -146,7 +144,7 @@ func (r *reader) sysctls(text string) {
 	}
 }
 
-// override says of an earlier line that sets the same that it does not count.
+// override marks an earlier line that sets the same knob as overridden.
 func (r *reader) override(by Line) {
 	if by.Verdict != Kept {
 		return
@@ -222,12 +220,11 @@ func (r *reader) present(l Line, s profile.Setting, found knob.Found) Line {
 	return l
 }
 
-// switchesOff says whether a setting switches a lockup detector off.
 func switchesOff(found knob.Found, s profile.Setting) bool {
 	return knob.IsWatchdog(found.File) && s.Value.Text == "0"
 }
 
-// moved judges a sysctl that this kernel does not have any more.
+// moved judges a sysctl that this kernel no longer has.
 func (r *reader) moved(l Line, m knob.Moved, value string) Line {
 	e := r.host.Elsewhere(m)
 	l.Since, l.Instead = m.Since, e.Text

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/profile"
 )
 
-// The knobs of partitions. Exclusive are the CPUs that partitions below a group may take.
+// The knobs of partitions. Exclusive are the CPUs that partitions below a group may use.
 const (
 	Partition = "cpus.partition"
 	Exclusive = "cpus.exclusive"
@@ -24,11 +24,11 @@ const (
 	exclusiveFile = "cpuset.cpus.exclusive"
 )
 
-// onlyAnswered says of a partition when it is known whether there is one.
+// onlyAnswered says when it is known whether a partition is valid.
 const onlyAnswered = "only the kernel's answer to the write shows whether the partition is valid"
 
-// partitions are the units that become cpuset partitions, with the CPUs that each group above them
-// has to give away, from the top down; and the sets of which no unit becomes one.
+// partitions returns the units that become cpuset partitions, after the CPUs that each group above them must give away,
+// from the top down. Sets that no unit turns into a partition follow.
 func partitions(b profile.Bound, h Host) []Setting {
 	var rows []Setting
 	given := map[string]cpuset.Set{} // by the path of a group
@@ -53,7 +53,6 @@ func partitions(b profile.Bound, h Host) []Setting {
 	return slices.Concat(first, rows, unused(b, of, h))
 }
 
-// partition is one unit that becomes a partition.
 func partition(u profile.Unit, h Host) Setting {
 	group := h.Facts.Groups[u.Name]
 	row := Setting{
@@ -77,10 +76,10 @@ func partition(u profile.Unit, h Host) Setting {
 	return row
 }
 
-// exclusive are the CPUs that a group gives to partitions.
+// exclusive returns the CPUs that a group gives to partitions.
 func exclusive(group string, cpus cpuset.Set, h Host) Setting {
 	file := group + "/" + exclusiveFile
-	now, _ := cpuset.Parse(h.Files[file]) // one that cannot be read gives none
+	now, _ := cpuset.Parse(h.Files[file]) // an unreadable file gives none
 	want := now.Union(cpus).String()
 	return Setting{
 		Knob: Exclusive, Instance: path.Base(group), File: file, Now: h.Files[file], Want: want, Write: want,
@@ -88,7 +87,7 @@ func exclusive(group string, cpus cpuset.Set, h Host) Setting {
 	}
 }
 
-// unused are the sets that are to be partitions, and no unit's.
+// unused returns the sets that should be partitions but belong to no unit.
 func unused(b profile.Bound, of map[string]bool, h Host) []Setting {
 	var rows []Setting
 	for _, name := range slices.Sorted(maps.Keys(b.Sets)) {
@@ -110,7 +109,7 @@ func unused(b profile.Bound, of map[string]bool, h Host) []Setting {
 
 const noHierarchy = "partitions need the unified hierarchy of control groups, which this host does not have"
 
-// Files are those that a plan has to know of the groups of a unit, some of them as patterns.
+// Files returns the files that a plan needs of the groups of a unit, some of them as patterns.
 func Files(unit string, f knob.Facts) []string {
 	if group := f.CPUGroups[unit]; group != "" {
 		return budgetFiles(group, f.CPU)

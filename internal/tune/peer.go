@@ -7,27 +7,27 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// Peer is a program that sets knobs, too.
+// Peer is another program that sets knobs.
 type Peer struct {
-	// Name is the program's.
+	// Name is the program's name.
 	Name string
-	// Knobs are those that it sets.
+	// Knobs are the knobs that the program sets.
 	Knobs []string
-	// Remedy says what to do where a profile sets one of them as well.
+	// Remedy is the advice if a profile sets one of these knobs as well.
 	Remedy string
 }
 
-// Running is what has to be known of a host to find its peers.
+// Running is the part of a host's state that reveals its peers.
 type Running struct {
-	// Programs are the names of those that run, cut to 15 bytes as the kernel does.
+	// Programs are the names of running programs, cut to 15 bytes as the kernel does.
 	Programs map[string]bool
-	// SchedExt says that a scheduler of sched_ext is loaded.
+	// SchedExt is true if a scheduler of sched_ext is loaded.
 	SchedExt bool
 	// TuneD are the knobs that the active profile of TuneD sets.
 	TuneD []string
 }
 
-// Peers returns the programs that run and set knobs.
+// Peers returns the running programs that set knobs.
 func Peers(r Running) []Peer {
 	var all []Peer
 	for _, p := range []struct {
@@ -58,10 +58,10 @@ func Peers(r Running) []Peer {
 	return all
 }
 
-// Irqbalance is the name of the peer that can be told to leave interrupts alone.
+// Irqbalance is the name of the peer that can be told not to change interrupts.
 const Irqbalance = "irqbalance"
 
-// Sets returns which knobs of the settings the peer sets as well, each once.
+// Sets returns the knobs of the settings that the peer sets as well, each once.
 func (p Peer) Sets(settings []Setting) []string {
 	var names []string
 	for _, s := range settings {
@@ -73,7 +73,7 @@ func (p Peer) Sets(settings []Setting) []string {
 	return names
 }
 
-// canonical is the catalogue's name of a knob, also of one that is given as a sysctl.
+// canonical returns the catalogue's name of a knob, also for a knob given as a sysctl.
 func canonical(name string) string {
 	key, isSysctl := strings.CutPrefix(name, knob.Prefix)
 	if k, _, known := knob.Named(key); isSysctl && known {

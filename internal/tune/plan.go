@@ -10,13 +10,13 @@ import (
 	"github.com/berth-project/berth/internal/profile"
 )
 
-// Plan is what a profile would change. Its JSON is a stable contract.
+// Plan is the changes that a profile would make. Its JSON is a stable contract.
 type Plan struct {
 	Profile  string            `json:"profile"`
 	Settings []Setting         `json:"settings"`
 	Findings []profile.Finding `json:"findings"`
-	// Refuses names the settings for which an apply refuses the profile: what is neither
-	// optional nor can be set, and what the agent holds.
+	// Refuses names the settings for which an apply refuses the profile: required settings that cannot be set, and
+	// settings that the agent holds.
 	Refuses []string `json:"refuses"`
 
 	// Boot is how the host boots.
@@ -27,37 +27,37 @@ type Plan struct {
 type Setting struct {
 	Knob     string `json:"knob"`
 	Instance string `json:"instance"`
-	// File is empty where the host has none for the setting.
+	// File is empty if the host has no file for the setting.
 	File string `json:"file"`
-	// Now is empty where it cannot be read.
+	// Now is empty if the value cannot be read.
 	Now     string       `json:"now"`
 	Want    string       `json:"want"`
 	Support knob.Support `json:"support"`
-	// Class says how exactly it is undone.
+	// Class is how exactly the setting can be undone.
 	Class  knob.Class `json:"class"`
 	Risk   knob.Risk  `json:"risk"`
 	Reboot bool       `json:"reboot"`
-	// Why says what is in the way, or what has to be known.
+	// Why is the obstacle, or what an administrator must know.
 	Why string `json:"why"`
 
-	// Write is what the file takes for Want, empty where there is no file.
+	// Write is the text of Want for the file, empty if there is no file.
 	Write string `json:"-"`
-	// Optional says that an apply goes on without it, and Fixed that nothing can set it.
+	// Optional is true if an apply continues without the setting, Fixed if nothing can set it.
 	Optional bool `json:"optional"`
 	Fixed    bool `json:"-"`
-	// Phase is the part of an apply that it belongs to.
+	// Phase is the setting's part of an apply.
 	Phase knob.Phase `json:"-"`
 }
 
-// OfGroup says whether a setting is one of a unit's group, or of its threads.
+// OfGroup reports whether a setting belongs to a unit's group, or to its threads.
 func (s Setting) OfGroup() bool {
 	return s.Phase == knob.Units || s.Phase == knob.Budgets || s.Phase == knob.Exclusives || s.Phase == knob.Partitions
 }
 
-// Stands says whether the host has the desired value already.
+// Stands reports whether the host has the desired value already.
 func (s Setting) Stands() bool { return s.File != "" && s.Now != "" && s.Now == s.Want }
 
-// Knobs returns the names of the knobs that a plan of a profile asks the host for.
+// Knobs returns the names of the knobs that a plan of a profile reads on the host.
 func Knobs(b profile.Bound) []string {
 	var names []string
 	for _, s := range b.Settings {
@@ -66,31 +66,30 @@ func Knobs(b profile.Bound) []string {
 	return names
 }
 
-// Host is what a plan has to know of a host.
+// Host is the state of a host that a plan needs.
 type Host struct {
 	Survey knob.Survey
 	Facts  knob.Facts
-	// Elsewhere says where a moved sysctl is on this host, by its name.
+	// Elsewhere is the place of a moved sysctl on this host, by its name.
 	Elsewhere map[string]knob.Elsewhere
-	// Files has the values of files of units' groups, and Threads what the scheduler makes of
-	// the threads of each.
+	// Files are the values of files of units' groups. Threads is the scheduler's state of the threads of each group.
 	Files   map[string]string
 	Threads map[string]knob.Threads
-	// Memory has the bytes of units' groups that can move, by group and NUMA node, and Room what
-	// each node has room for. What is not known is missing.
+	// Memory are the movable bytes of units' groups, by group and NUMA node. Room is the free room of each node.
+	// Unknown values are missing.
 	Memory map[string]map[int]int64
 	Room   map[int]int64
-	// Slices says whether this kernel has slices of single threads, "" where that is not known.
+	// Slices is whether this kernel has slices of single threads, "" if unknown.
 	Slices knob.Support
 	Boot   Boot
 }
 
-// Make returns the plan of a profile on a host. Findings are those of Lint.
+// Make returns the plan of a profile on a host. findings come from Lint.
 func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: findings, Boot: h.Boot}
 	for _, s := range b.Settings {
 		for _, f := range h.Survey[s.Knob.Name] {
-			if f.Dormant { // Who brings the CPUs back applies again.
+			if f.Dormant { // the program that brings the CPUs back applies again
 				continue
 			}
 			p.Settings = append(p.Settings, setting(s, f, h))
@@ -108,8 +107,8 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	return p
 }
 
-// Held returns the plan with the settings that somebody else holds, of which by names who. An apply refuses the
-// profile for them, also for optional ones.
+// Held returns the plan with the settings that another program holds; by returns its name. An apply refuses the profile
+// for them, also for optional settings.
 func (p Plan) Held(by func(Setting) string) Plan {
 	p.Settings = slices.Clone(p.Settings)
 	var held []Setting
@@ -128,8 +127,8 @@ func (p Plan) Held(by func(Setting) string) Plan {
 	return p
 }
 
-// names returns the settings as people call them, each once: a knob with many instances by
-// itself, those of units and of the next boot with what they are about.
+// names returns the settings by their user-visible names, each once. A knob with many instances is listed without them;
+// settings of units and of the next boot include the instance.
 func names(settings []Setting) []string {
 	all := []string{}
 	for _, s := range settings {
@@ -144,7 +143,7 @@ func names(settings []Setting) []string {
 	return all
 }
 
-// keepWatchdog blocks the second of the lockup detectors that a profile switches off.
+// keepWatchdog blocks the switch-off of the second lockup detector, if a profile switches both off.
 func keepWatchdog(all []Setting) {
 	one := false
 	for i := range all {
@@ -190,7 +189,8 @@ func setting(s profile.Setting, f knob.Found, h Host) Setting {
 	return row
 }
 
-// harm says why a setting that the kernel takes is left alone, "" for no reason. Loss is what is lost with the value.
+// harm returns why Berth leaves a setting alone that the kernel accepts, "" for no reason. loss is what is lost with
+// the value.
 func harm(row Setting, loss string, facts knob.Facts) string {
 	switch {
 	case loss != "" && !row.Stands():
@@ -201,7 +201,7 @@ func harm(row Setting, loss string, facts knob.Facts) string {
 	return cmp.Or(noOriginal(row), noRoom(row, facts.Memory))
 }
 
-// gone says what became of a knob that this kernel lacks.
+// gone explains what happened to a knob that this kernel lacks.
 func gone(s profile.Setting, f knob.Found, h Host) string {
 	if ended, is := knob.Ended(s.Knob.Name); is {
 		return fmt.Sprintf("%s; Linux %s and newer have none, instead %s", f.Why, ended.Gone, ended.Instead)

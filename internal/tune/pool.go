@@ -14,9 +14,9 @@ const (
 	sparedLeast = 512 << 20
 )
 
-// noRoom says why the host has no memory for a number of huge pages, "" where it has, or where that is not known.
-// The kernel reclaims until it has the pages: other programs would be killed for want of memory, and no undo
-// brings them back (alloc_pool_huge_folio in mm/hugetlb.c).
+// noRoom returns why the host has no memory for a number of huge pages, "" if it has, or if that is unknown. The kernel
+// reclaims until it has the pages: it would kill other programs for lack of memory, and no undo restores them
+// (alloc_pool_huge_folio in mm/hugetlb.c).
 func noRoom(s Setting, m knob.Memory) string {
 	if !knob.IsPool(s.File) || m.Page <= 0 || m.Total <= 0 {
 		return ""
@@ -32,8 +32,8 @@ func noRoom(s Setting, m knob.Memory) string {
 		want-now, table.Bytes(m.Page), room/m.Page, table.Bytes(m.Available), table.Bytes(spared))
 }
 
-// noOriginal says why a sysctl that is empty cannot be set, "" where it is not: an empty write changes nothing, so
-// that no undo would empty it again (proc_do_large_bitmap in kernel/sysctl.c).
+// noOriginal returns why an empty sysctl cannot be set, "" if it is not empty. An empty write changes nothing, so that
+// no undo would empty the sysctl again (proc_do_large_bitmap in kernel/sysctl.c).
 func noOriginal(s Setting) string {
 	if s.Now != "" || !strings.HasPrefix(s.Knob, knob.Prefix) {
 		return ""

@@ -12,10 +12,10 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// tunedFile is the name of every file of TuneD.
+// tunedFile is the file name of every TuneD profile.
 const tunedFile = "tuned.conf"
 
-// isTuned says whether a text has a [section].
+// isTuned reports whether a text has a [section].
 func isTuned(text string) bool {
 	for line := range strings.Lines(text) {
 		if _, is := section(line); is {
@@ -32,7 +32,7 @@ func section(line string) (string, bool) {
 	return strings.TrimSpace(inner), opened && closed
 }
 
-// tuned reads a file of TuneD. The plug-in of a section is its name unless it has a type.
+// tuned reads a file of TuneD. The plug-in of a section is its type, else its name.
 func (r *reader) tuned(text string) {
 	lines := strings.Split(text, "\n")
 	plugin := ""
@@ -67,7 +67,7 @@ func (r *reader) tuned(text string) {
 	}
 }
 
-// pluginOf returns what a section is for.
+// pluginOf returns the plug-in of a section.
 func pluginOf(name string, lines []string) string {
 	for _, line := range lines {
 		if _, next := section(line); next {
@@ -80,7 +80,7 @@ func pluginOf(name string, lines []string) string {
 	return name
 }
 
-// expand replaces variables. A function is never run.
+// expand replaces variables. It never runs a function.
 func (r *reader) expand(value string) (string, bool) {
 	known := true
 	value = regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllStringFunc(value, func(use string) string {
@@ -92,10 +92,9 @@ func (r *reader) expand(value string) (string, bool) {
 	return value, known && len(value) < longest && !strings.Contains(value, "${")
 }
 
-// includes reads the profiles that this one includes, whose lines come before those that
-// follow.
+// includes reads the included profiles. Their lines come before the lines that follow.
 func (r *reader) includes(l Line, value string) {
-	const most = 64 // profiles that include each other would be read again and again
+	const most = 64 // profiles that include each other would be read without end
 	names := strings.FieldsFunc(value, func(c rune) bool { return c == ',' || c == ';' || c == ' ' })
 	if len(names) == 0 {
 		l.Verdict, l.Why = Unknown, "names no profile"
@@ -159,7 +158,7 @@ func (r *reader) option(l Line, plugin, key, value string) Line {
 		}[key], value)
 	case "sysfs":
 		k, _, _ := knob.OfFile(key)
-		if k.Unit != knob.Choice { // TuneD writes what the file takes, a profile what people read
+		if k.Unit != knob.Choice { // TuneD writes the file's own text, a profile has words for people
 			k.Name = ""
 		}
 		return r.named(l, k.Name, value)
@@ -182,7 +181,7 @@ func (r *reader) named(l Line, name, value string) Line {
 	}
 	l.Knob = name
 	found := r.host.Probe(k)[0]
-	// TuneD takes the first of several words that the host has.
+	// TuneD uses the first of several words that the host accepts.
 	var words []string
 	for word := range strings.SplitSeq(value, "|") {
 		if word = strings.TrimSpace(word); len(found.Allowed) == 0 || slices.Contains(found.Allowed, word) {
@@ -197,7 +196,7 @@ func (r *reader) named(l Line, name, value string) Line {
 	switch {
 	case err != nil:
 		l.Verdict, l.Why = Unknown, "allowed: "+k.Range()
-	case found.Support == knob.Absent: // another host has the hardware for it; TuneD goes on without, too
+	case found.Support == knob.Absent: // another host has the hardware for it; TuneD also continues without it
 		l.Verdict, l.Why = Translated, "optional: "+found.Why
 		r.result.Profile.Spec.Settings[name] = v1alpha1.ProfileSetting{Value: v1alpha1.ProfileValue(v.Text), Optional: true}
 	default:
@@ -208,7 +207,7 @@ func (r *reader) named(l Line, name, value string) Line {
 	return l
 }
 
-// scheduler judges the plug-in's options: its sched_ names are those of old sysctls.
+// scheduler judges the plug-in's options: its sched_ names are names of old sysctls.
 func (r *reader) scheduler(l Line, key, value string) Line {
 	switch {
 	case key == "isolated_cores":
@@ -225,7 +224,7 @@ func (r *reader) scheduler(l Line, key, value string) Line {
 	return l
 }
 
-// isolated makes a set of the CPUs that TuneD keeps threads off.
+// isolated makes a set of the CPUs that TuneD frees of threads.
 func (r *reader) isolated(l Line, value string) Line {
 	cpus, err := cpuset.Parse(strings.ReplaceAll(value, " ", ""))
 	if err != nil || cpus.IsEmpty() {
@@ -265,7 +264,7 @@ func (r *reader) cpu(l Line, key, value string) Line {
 	return l
 }
 
-// boot takes the arguments that are added.
+// boot translates added arguments.
 func (r *reader) boot(l Line, key, value string) Line {
 	if !strings.HasPrefix(key, "cmdline") {
 		l.Verdict, l.Why = Unknown, "Berth has no knob for it"

@@ -24,15 +24,15 @@ const NotDurable = ends + "; what its threads start meanwhile inherits it"
 const ends = "not durable: a restart of the unit ends it, and the agent of a host without Kubernetes, or apply, sets it again"
 
 const (
-	// cpuFile is in groups of the unified hierarchy that have the CPU controller, and with it a
-	// budget for real-time threads, where the kernel has any.
+	// cpuFile exists in groups of the unified hierarchy that have the CPU controller. These groups have a budget for
+	// real-time threads if the kernel has budgets.
 	cpuFile = "cpu.max"
-	// budgetFile and periodFile are that budget in groups of the CPU controller's own hierarchy.
+	// budgetFile and periodFile are the budget in groups of the CPU controller's own hierarchy.
 	budgetFile = "cpu.rt_runtime_us"
 	periodFile = "cpu.rt_period_us"
 )
 
-// unit are the settings of one unit of a profile.
+// unit returns the settings of one unit of a profile.
 func unit(u profile.Unit, all []profile.Unit, h Host) []Setting {
 	var rows []Setting
 	add := func(row Setting, group, file string, now ...string) {
@@ -66,7 +66,7 @@ func unit(u profile.Unit, all []profile.Unit, h Host) []Setting {
 		file = knob.ThreadsFileV1
 	}
 	policyRow, sliceRow := policy(u, h), slice(u, h)
-	if inner := beneath(u, all, h); inner != "" { // each would take the other's for what was before
+	if inner := beneath(u, all, h); inner != "" { // each would read the other's value as the original
 		why := "its threads are those of " + inner + ", too: give only one of the two a policy or slice"
 		policyRow.Support, policyRow.Why, sliceRow.Support, sliceRow.Why = knob.ReadOnly, why, knob.ReadOnly, why
 	}
@@ -75,7 +75,7 @@ func unit(u profile.Unit, all []profile.Unit, h Host) []Setting {
 	return rows
 }
 
-// policy is that of a unit's threads. The kernel refuses a real-time one where the group has no budget.
+// policy returns the policy of a unit's threads. The kernel refuses a real-time policy if the group has no budget.
 func policy(u profile.Unit, h Host) Setting {
 	row := Setting{Knob: UnitPolicy, Want: u.Policy, Class: knob.Exact, Risk: risk(u.Policy), Why: NotDurable}
 	group := h.Facts.Scheduled(u.Name)
@@ -90,8 +90,8 @@ func policy(u profile.Unit, h Host) Setting {
 	return row
 }
 
-// runs says whether a unit has a group that can be set, else why not. Of cgroup v1 only the CPU
-// controller's own hierarchy will do.
+// runs returns whether a unit has a group that can be set, and otherwise why not. On cgroup v1 only the CPU
+// controller's own hierarchy is supported.
 func runs(u profile.Unit, group string, h Host, ofCPU bool) (knob.Support, string) {
 	switch {
 	case !h.Facts.HasUnit(u.Name):
@@ -106,8 +106,7 @@ func runs(u profile.Unit, group string, h Host, ofCPU bool) (knob.Support, strin
 	return knob.Settable, ""
 }
 
-// beneath returns a unit of the profile in the group of u whose threads get a policy or a slice,
-// too, or "".
+// beneath returns a unit of the profile in the group of u whose threads also get a policy or a slice, or "".
 func beneath(u profile.Unit, all []profile.Unit, h Host) string {
 	for _, other := range all {
 		group := h.Facts.Scheduled(u.Name)
@@ -119,12 +118,12 @@ func beneath(u profile.Unit, all []profile.Unit, h Host) string {
 	return ""
 }
 
-// mostMoved is how many bytes may move when the memory nodes of a unit are written: systemd stands still meanwhile,
+// mostMoved is how many bytes may move when the memory nodes of a unit are written. systemd is blocked in that time,
 // since the kernel moves pages before the write ends (cpuset_write_resmask in kernel/cgroup/cpuset.c).
 const mostMoved = 64 << 20
 
-// mems are the memory nodes of a unit. Its pages on others move when they are written, and what does
-// not fit there would have the kernel kill the unit for want of memory.
+// mems returns the memory nodes of a unit. The unit's pages on other nodes move with the write. If they do not fit, the
+// kernel would kill the unit for lack of memory.
 func mems(u profile.Unit, h Host) Setting {
 	row := Setting{
 		Knob: UnitMems, Want: u.Mems.String(), Class: knob.SideEffects, Risk: knob.Medium,
@@ -155,11 +154,10 @@ func mems(u profile.Unit, h Host) Setting {
 	return row
 }
 
-// slice is that of a unit's threads.
 func slice(u profile.Unit, h Host) Setting {
 	row := Setting{Knob: UnitSlice, Class: knob.Exact, Risk: knob.Medium, Support: h.Slices, Why: NotDurable}
 	k, _ := knob.Lookup("fair.slice")
-	if v, err := k.Parse(u.Slice); err == nil && u.Slice != "" { // Check has seen it
+	if v, err := k.Parse(u.Slice); err == nil && u.Slice != "" { // Check has validated it
 		row.Want = v.Text
 	}
 	switch h.Slices {
@@ -171,7 +169,6 @@ func slice(u profile.Unit, h Host) Setting {
 	return row
 }
 
-// risk is that of a scheduling policy.
 func risk(policy string) knob.Risk {
 	if _, priority, _ := profile.Policy(policy); priority > 0 {
 		return knob.High

@@ -19,46 +19,45 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// mostDied is how many boots may die in an apply of what was committed.
+// mostDied is how many boots in a row may die during an apply of the committed profile.
 const mostDied = 2
 
-// Order is what to apply.
+// Order describes an apply.
 type Order struct {
 	Profile  v1alpha1.Profile
 	Settings []tune.Setting
-	// Confirm is how long until it is undone; 0 commits it at once.
+	// Confirm is the time until the apply is undone; 0 commits it at once.
 	Confirm time.Duration
-	// Boot are boot arguments: the first boot with them is a trial, unless NoTrial says that all
-	// boots have them at once. Again takes over what there is of an earlier boot.
+	// Boot are boot arguments. The first boot with them is a trial, unless NoTrial gives them to all boots at once.
+	// Again adopts the boot arguments on record from an earlier boot.
 	Boot           []string
 	NoTrial, Again bool
-	// Held has it stay only while this Tuner is open and its process lives: it cannot be
-	// committed, and whoever finds it with nothing at work undoes it, before its deadline too.
+	// Held makes the profile last only while this Tuner is open and its process lives. It cannot be committed. Any Open
+	// that finds no process at work undoes it, even before its deadline.
 	Held bool
 }
 
-// Result is what an apply did.
+// Result describes what an apply did.
 type Result struct {
 	// Writes counts the files that were written.
 	Writes int
-	// Left are settings that this kernel turned out not to take, or whose CPUs went offline since the plan, and
-	// that an apply goes on without.
+	// Left are settings that the apply went on without: this kernel refused them, or their CPUs went offline since the
+	// plan.
 	Left []tune.Setting
-	// Partly are those that the kernel took in part, each with what it has.
+	// Partly are settings that the kernel accepted in part, each with its present value.
 	Partly []tune.Setting
-	// Restored is what became of what was written, where the apply failed.
+	// Restored are the outcomes of the undo, if the apply failed.
 	Restored []apply.Restored
 }
 
-// one is a setting on its way.
 type one struct {
 	tune.Setting
 	change plan.Change
 }
 
-// Apply brings the settings about. After an error nothing is applied: the error matches
-// ErrUndone where something had been written and was put back, ErrLeft too where that was not
-// possible. The others are ErrApplied, ErrHeld, ErrKeeper, and what reads and disk say.
+// Apply writes the settings. After an error nothing is applied. The error matches ErrUndone if written values were
+// restored, and also ErrLeft if some could not be. Other errors are ErrApplied, ErrHeld, ErrKeeper, and those of reads
+// and the disk.
 func (t *Tuner) Apply(o Order) (Result, error) {
 	if t.is && t.record.isLeft(t.settled, o.Again) {
 		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
@@ -96,14 +95,14 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	return t.carryOut(done, next, all, o.phase())
 }
 
-// isLeft reports whether the profile, or its boot arguments, is undone in part. What was committed may be set again
-// beside such boot arguments: they stay what they are.
+// isLeft reports whether the profile, or its boot arguments, is undone in part. A committed profile may be set again
+// beside such boot arguments: they stay as they are.
 func (a Applied) isLeft(settled []apply.Restored, again bool) bool {
 	return a.Phase == Undoing || !again && !isWhole(settled)
 }
 
-// inTurn has the settings in the order in which they are written. A limit of real-time threads that is tighter than
-// what stands comes first: the disk has to answer after threads have their policies. Any other one comes last.
+// inTurn sorts the settings into the order of writing. A limit of real-time threads that is tighter than the present
+// one comes first: the disk has to answer after threads have their policies. Any other limit comes last.
 func inTurn(tree fs.FS, all []one) []one {
 	stands := knob.LimitOf(tree)
 	asked := stands
@@ -130,10 +129,9 @@ func inTurn(tree fs.FS, all []one) []one {
 	return all
 }
 
-// isLimit says whether it is a limit of real-time threads.
 func (s one) isLimit() bool { return s.Phase == knob.Tightened || s.Phase == knob.RealTime }
 
-// over is what an apply writes where a profile is in force: only the same one may be applied again.
+// over returns the settings to write while a profile is in force: only the same profile may be applied again.
 func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
 	if !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), next.Args) {
 		return nil, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
@@ -143,8 +141,8 @@ func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
 	return slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) }), nil
 }
 
-// before is the record of an earlier boot, of which only what was committed is left, while an apply is under way. Who
-// applies that again counts as having died, until the apply ends.
+// before returns the record of an earlier boot for the time of an apply; it has only the committed profile. With Again,
+// the record counts one more death until the apply ends.
 func (a Applied) before(o Order) (*Applied, error) {
 	if o.Again && a.Died >= mostDied {
 		return nil, fmt.Errorf("profile %s: %w", a.Profile.Name, ErrDied)
@@ -155,7 +153,7 @@ func (a Applied) before(o Order) (*Applied, error) {
 	return &a, nil
 }
 
-// phase is how far the apply has come when all is written.
+// phase returns the phase of the record when all is written.
 func (o Order) phase() Phase {
 	switch {
 	case o.Held:
@@ -166,8 +164,8 @@ func (o Order) phase() Phase {
 	return Trial
 }
 
-// stands records a profile that the host has already: it needs no deadline, since there is
-// nothing to undo, or that was committed.
+// stands records a profile that the host has already. It needs no deadline: there is nothing to undo, or the profile
+// was committed.
 func (t *Tuner) stands(next Applied) error {
 	next.Phase, next.Deadline, next.Former = Committed, 0, nil
 	next.drop()
@@ -176,9 +174,9 @@ func (t *Tuner) stands(next Applied) error {
 	return next.save(t.host.Dir)
 }
 
-// look reads what stands at the settings' targets, and is ErrMems where one may not be written. Asleep are those whose
-// CPUs went offline since the plan; and, after a boot, what may not be written or the agent has by now. Else what the
-// agent has is ErrHeld.
+// look reads the present values at the settings' targets. It returns ErrMems where memory nodes may not be written, and
+// ErrHeld where the agent holds the target. Settings in asleep have CPUs that went offline since the plan. With Again,
+// asleep also has the settings that would return ErrMems or ErrHeld.
 func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
@@ -215,8 +213,8 @@ func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	return awake, asleep, nil
 }
 
-// withLists leaves out what is made of a list of CPUs that is left out: all partitions, since one takes the CPUs that
-// its group has then, and the memory nodes of that group.
+// withLists also leaves out settings that depend on an omitted list of CPUs: all partitions, since a partition claims
+// its group's CPUs, and the memory nodes of that group.
 func withLists(awake, asleep []one) (rest, out []one) {
 	var why string
 	left := map[string]bool{} // by group
@@ -238,7 +236,7 @@ func withLists(awake, asleep []one) (rest, out []one) {
 	return rest, asleep
 }
 
-// free refuses targets that the agent's journal has.
+// free returns an error if the agent's journal has one of the targets.
 func (t *Tuner) free(targets []plan.Target) error {
 	for _, at := range targets {
 		if err := t.held(at); err != nil {
@@ -248,8 +246,8 @@ func (t *Tuner) free(targets []plan.Target) error {
 	return nil
 }
 
-// holder returns what answers whether the agent has a target on record: nil for no, else ErrHeld, with the
-// workload, or why the agent's journal cannot be read.
+// holder returns a function that checks whether the agent has a target on record. It returns nil if not, ErrHeld with
+// the workload, or why the agent's journal cannot be read.
 func (h Host) holder() func(plan.Target) error {
 	if h.AgentDir == "" {
 		return func(plan.Target) error { return nil }
@@ -266,8 +264,8 @@ func (h Host) holder() func(plan.Target) error {
 	}
 }
 
-// Held returns the plan with what the agent holds, as Apply would refuse it. After an error it does not
-// know all of that.
+// Held returns the plan with the targets marked that the agent holds, and that Apply would refuse. After an error some
+// targets may be unmarked.
 func (h Host) Held(p tune.Plan) (tune.Plan, error) {
 	held := h.holder()
 	var unread error
@@ -287,23 +285,23 @@ func (h Host) Held(p tune.Plan) (tune.Plan, error) {
 	return p, unread
 }
 
-// changes are those of what does not stand as desired. A governor that changes may move every
-// preference: the originals of all preferences are those from before its write.
+// changes returns the changes for settings that differ from the host. A changed governor may move every preference.
+// Therefore the originals of all preferences are read before its write.
 func (t *Tuner) changes(all []one) []plan.Change {
 	var changes []plan.Change
 	moves := false
 	for _, s := range all {
 		differs := !t.applier.Kinds().Same(s.change.Target, s.change.From, s.change.Value)
 		moves = moves || differs && s.Phase == knob.Governors
-		if differs || moves && s.Phase == knob.Preferences { // which come after the governors
+		if differs || moves && s.Phase == knob.Preferences { // preferences come after the governors
 			changes = append(changes, s.change)
 		}
 	}
 	return changes
 }
 
-// mayHave is ErrMems where memory nodes that a unit is to have would harm: systemd writes them and stands still
-// until the kernel has moved pages, and policies that the kernel rebinds stay so after an undo.
+// mayHave returns ErrMems if the desired memory nodes of a unit would harm: systemd writes them and blocks until the
+// kernel has moved pages. Policies that the kernel rebinds stay so after an undo.
 func (t *Tuner) mayHave(s one) error {
 	c := &s.change
 	if s.Knob != tune.UnitMems || t.host.Mems == nil || t.applier.Kinds().Same(c.Target, c.From, c.Value) {
@@ -319,8 +317,8 @@ func (t *Tuner) mayHave(s one) error {
 	return nil
 }
 
-// begin puts the record, with its deadline, and the originals on disk, and has the deadline
-// kept. After an error nothing was written, and the record is as before.
+// begin writes the record, with its deadline, and the originals to disk, and starts the keeper. After an error no
+// setting was written, and the record is as before.
 func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 	before, was := t.record, t.is
 	if err := next.save(t.host.Dir); err != nil {
@@ -348,8 +346,8 @@ func (t *Tuner) begin(next Applied, changes []plan.Change, timed bool) error {
 	return errors.Join(err, remove(t.host.Dir))
 }
 
-// carryOut writes one setting after the other, and the record of what the host then has. What real-time threads may
-// take comes after that where there is a deadline: with it the disk may not answer any more. Commit asks for it.
+// carryOut writes the settings, and then the record. With a deadline, limits of real-time threads come after the
+// record: the disk may stop answering once they are written. Commit checks for them.
 func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Result, error) {
 	first, last := all, []one(nil)
 	if i := slices.IndexFunc(all, func(s one) bool { return s.Phase == knob.RealTime }); i >= 0 && phase != Committed {
@@ -372,7 +370,7 @@ func (t *Tuner) carryOut(done Result, next Applied, all []one, phase Phase) (Res
 	return done, nil
 }
 
-// writeAll writes the settings, and says what the host did not take.
+// writeAll writes the settings, and collects those that the host did not accept.
 func (t *Tuner) writeAll(done *Result, next *Applied, all []one) error {
 	for _, s := range all {
 		wrote, err := t.write(s)
@@ -400,7 +398,7 @@ func (t *Tuner) writeAll(done *Result, next *Applied, all []one) error {
 	return nil
 }
 
-// complete records what the host has when all is written.
+// complete records the settings of the host when all is written.
 func (t *Tuner) complete(next Applied, phase Phase) error {
 	next.Phase, next.Settings = phase, slices.Clone(next.Settings)
 	next.drop()
@@ -408,7 +406,7 @@ func (t *Tuner) complete(next Applied, phase Phase) error {
 	if phase == Committed {
 		next.Deadline, next.Former = 0, nil
 	}
-	t.record.Phase = phase // also where the disk has it and did not say so
+	t.record.Phase = phase // also if the disk has it and did not report so
 	if err := next.save(t.host.Dir); err != nil {
 		return err
 	}
@@ -417,7 +415,6 @@ func (t *Tuner) complete(next Applied, phase Phase) error {
 	return nil
 }
 
-// failed puts all back.
 func (t *Tuner) failed(done Result, err error) (Result, error) {
 	restored, whole := t.undo()
 	done.Restored = restored
@@ -428,8 +425,7 @@ func (t *Tuner) failed(done Result, err error) (Result, error) {
 	return done, err
 }
 
-// write makes one change, unless it stands. A governor's write may have moved the preference
-// that comes after it.
+// write makes one change, unless the value is already as desired. A governor's write may have moved a later preference.
 func (t *Tuner) write(s one) (bool, error) {
 	c := s.change
 	if s.Phase == knob.Preferences {
@@ -443,9 +439,8 @@ func (t *Tuner) write(s one) (bool, error) {
 	return r.Wrote, r.Err
 }
 
-// leaves says whether an apply goes on without a setting that could not be written: its CPUs are offline, it
-// is optional and the host does not take it, or it is an interrupt's that is gone or that the kernel manages
-// itself.
+// leaves reports whether an apply goes on without a setting that could not be written. Its CPUs are offline, or it is
+// optional and the host refuses it, or its interrupt is gone or managed by the kernel.
 func leaves(s one, err error) bool {
 	if errors.Is(err, apply.ErrNotEffective) {
 		return false
@@ -462,14 +457,13 @@ func leaves(s one, err error) bool {
 func settings(all []one) []Setting {
 	list := make([]Setting, 0, len(all))
 	for _, s := range all {
-		if s.Phase != knob.Boot { // Arguments say what these are for
+		if s.Phase != knob.Boot { // Arguments has the desired boot arguments
 			list = append(list, s.setting())
 		}
 	}
 	return list
 }
 
-// reported are the settings as an apply reports them.
 func reported(all []one) []tune.Setting {
 	var list []tune.Setting
 	for _, s := range all {
@@ -478,7 +472,6 @@ func reported(all []one) []tune.Setting {
 	return list
 }
 
-// setting is what the record has of it.
 func (s one) setting() Setting {
 	return Setting{
 		Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want, Value: s.change.Value, Target: s.change.Target,

@@ -18,16 +18,16 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// Stage says which boots have boot arguments.
+// Stage tells which boots have boot arguments.
 type Stage string
 
 // The stages of boot arguments.
 const (
-	// OnTrial: one boot has them, the next one or the one that runs.
+	// OnTrial: one boot has them, the next boot or the running one.
 	OnTrial Stage = "trial"
 	// Permanent: all boots from the next one on have them.
 	Permanent Stage = "permanent"
-	// Over: the boot on trial came and was not committed. No boot has them, and no file.
+	// Over: the boot on trial was not committed. No boot and no file has them.
 	Over Stage = "over"
 )
 
@@ -37,10 +37,10 @@ type Arguments struct {
 	Stage Stage    `json:"stage"`
 	// Boot is the id of the boot in which the files were written.
 	Boot string `json:"boot"`
-	// Kernel is the one that the trial boots, and Kernels those that there were then.
+	// Kernel is the kernel of the trial. Kernels are the kernels that were installed at the apply.
 	Kernel  string   `json:"kernel,omitempty"`
 	Kernels []string `json:"kernels,omitempty"`
-	// Own are those that no entry had before.
+	// Own are the arguments that no boot entry had before.
 	Own []string `json:"own,omitempty"`
 }
 
@@ -51,7 +51,7 @@ func (a *Arguments) want() []string {
 	return a.Want
 }
 
-// Outlives says that there are boot arguments in files, or that there may be.
+// Outlives reports whether files have, or may have, boot arguments.
 func (a Applied) Outlives() bool { return a.Args != nil && a.Args.Stage != Over }
 
 // bootable is what has to be written for boot arguments.
@@ -61,8 +61,7 @@ type bootable struct {
 	files []one
 }
 
-// lookBoot returns what an apply makes of boot arguments. Those that are on record already stay as
-// they are.
+// lookBoot returns the boot arguments and files of an apply. Boot arguments on record stay as they are.
 func (t *Tuner) lookBoot(o Order) (*Arguments, []one, error) {
 	has := t.is && t.record.Args != nil
 	switch {
@@ -91,21 +90,20 @@ func (t *Tuner) lookBoot(o Order) (*Arguments, []one, error) {
 	return args, b.files, err
 }
 
-// CanBoot says why the boot arguments of a profile cannot be applied, before there is any state.
+// CanBoot returns why the boot arguments of a profile cannot be applied. It needs no state.
 func (h Host) CanBoot(want []string, noTrial bool) error {
 	_, err := h.bootable(want, noTrial)
 	return err
 }
 
-// bootable plans boot arguments. With those that the running kernel was booted with, no trial is
-// needed: it runs.
+// bootable plans boot arguments. If the running kernel was booted with them, no trial is needed: the kernel runs.
 func (h Host) bootable(want []string, noTrial bool) (bootable, error) {
 	tree := h.Root.FS()
 	p, err := bootargs.Make(tree, want)
 	booted := bootargs.Booted(tree, want)
 	b := bootable{stage: Permanent, plan: p}
 	switch {
-	case errors.Is(err, bootargs.ErrByHand) && booted: // by hand they were set
+	case errors.Is(err, bootargs.ErrByHand) && booted: // a person set them
 		return b, nil
 	case err != nil:
 		return b, fmt.Errorf("boot arguments: %w", err)
@@ -138,7 +136,7 @@ func (b *bootable) add(at plan.Target, value plan.Value) {
 	})
 }
 
-// lookFiles reads what stands. An entry of the next boot that another program chose is left to it.
+// lookFiles reads the present values. It returns ErrChosen if another program chose the entry of the next boot.
 func (t *Tuner) lookFiles(files []one, profile string) error {
 	for i := range files {
 		c := &files[i].change
@@ -154,8 +152,8 @@ func (t *Tuner) lookFiles(files []one, profile string) error {
 	return nil
 }
 
-// restoreBoot puts files by which the machine boots back: first what makes the next boot the trial,
-// last what is made of other files.
+// restoreBoot restores boot files: first the mark that makes the next boot the trial, last the menu, which is generated
+// from other files.
 func (t *Tuner) restoreBoot(of func(plan.Target) bool) []apply.Restored {
 	var all []apply.Restored
 	for _, step := range []boot.Step{boot.Next, boot.Files, boot.Menu} {
@@ -166,7 +164,7 @@ func (t *Tuner) restoreBoot(of func(plan.Target) bool) []apply.Restored {
 	return all
 }
 
-// undoBoot puts all of these files back, and names what still has the arguments.
+// undoBoot restores all boot files, and names the boot entries that still have the arguments.
 func (t *Tuner) undoBoot() []apply.Restored {
 	all := t.restoreBoot(func(plan.Target) bool { return true })
 	if !t.is {
@@ -175,9 +173,9 @@ func (t *Tuner) undoBoot() []apply.Restored {
 	return append(all, t.record.since(t.host, t.journal.Entries())...)
 }
 
-// since names the entries and labels of kernels that were installed since the apply and took its
-// arguments over: those that have them once the entries of the journal are put back. What gave way
-// to them there is not known, so a person takes them out.
+// since names the entries and labels of kernels that were installed since the apply and copied its arguments: those
+// that still have them after the journal's entries are restored. Berth does not know what the arguments replaced there,
+// so a person has to remove them.
 func (a Applied) since(h Host, entries []journal.Entry) []apply.Restored {
 	if !a.Outlives() || len(a.Args.Own) == 0 {
 		return nil
@@ -211,12 +209,12 @@ func (a Applied) since(h Host, entries []journal.Entry) []apply.Restored {
 	return all
 }
 
-// settleBoot finishes what a boot ended: settings that were not committed, and with them files that
-// were not; and a trial that was not committed while it ran. The next boot is then the old one.
+// settleBoot finishes what a boot ended: uncommitted settings with their uncommitted files, and a trial that was not
+// committed while it ran. The next boot is then the old one.
 func (t *Tuner) settleBoot() error {
 	earlier := t.record.Boot != t.host.Boot
 	if former := t.record.Former; earlier && t.record.Phase != Committed && former != nil && former.Outlives() {
-		if err := t.forget(); err != nil { // its boot arguments are those of the former one
+		if err := t.forget(); err != nil { // its boot arguments are those of the former profile
 			return err
 		}
 	}
@@ -242,7 +240,7 @@ func (t *Tuner) settleBoot() error {
 	return t.record.save(t.host.Dir)
 }
 
-// ended says why boot arguments have to be undone after a boot, "" where they have not.
+// ended returns why boot arguments have to be undone after a boot, "" if they need not be.
 func (t *Tuner) ended(earlier bool) string {
 	if !t.record.Outlives() {
 		return ""
@@ -259,17 +257,17 @@ func (t *Tuner) ended(earlier bool) string {
 	return ""
 }
 
-// isTried says that the running kernel is that of the trial.
+// isTried reports whether the running kernel is that of the trial.
 func (t *Tuner) isTried() bool {
 	return t.is && t.record.Outlives() && t.record.Args.Stage == OnTrial && (t.record.Phase == Trial || t.record.Phase == Committed) &&
 		t.record.tries(t.host.Root.FS())
 }
 
-// tries says that the running kernel is that of the trial, with its arguments.
+// tries reports whether the trial's kernel runs, with its arguments.
 func (a Applied) tries(tree fs.FS) bool { return bootargs.Tries(tree, a.Args.Want, a.Args.Kernel) }
 
-// makePermanent has all boots have the arguments that the running kernel was booted with, and takes
-// the entry for one boot away. After an error the trial goes on as it was.
+// makePermanent gives all boots the arguments that the running kernel was booted with, and removes the entry for one
+// boot. After an error the trial goes on as it was.
 func (t *Tuner) makePermanent() error {
 	before := t.record
 	b, err := t.host.bootable(before.Args.Want, false)
@@ -300,7 +298,7 @@ func (t *Tuner) makePermanent() error {
 	return next.save(t.host.Dir)
 }
 
-// stayOnTrial takes back what a commit wrote.
+// stayOnTrial undoes the writes of a commit.
 func (t *Tuner) stayOnTrial(before Applied, err error) error {
 	all := t.restoreBoot(func(at plan.Target) bool { return !boot.IsTrial(at) })
 	if t.record = before; !isWhole(all) {
@@ -310,7 +308,7 @@ func (t *Tuner) stayOnTrial(before Applied, err error) error {
 	return errors.Join(err, t.record.save(t.host.Dir))
 }
 
-// verifyArgs compares the boot arguments with what the running kernel has.
+// verifyArgs compares the boot arguments with those of the running kernel.
 func (a Applied) verifyArgs(tree fs.FS) []tune.Verified {
 	var all []tune.Verified
 	waits := a.waits(tree)
@@ -332,8 +330,8 @@ func (a Applied) verifyArgs(tree fs.FS) []tune.Verified {
 	return all
 }
 
-// waits says that the next boot brings the arguments: none came since the files were written, or it
-// booted another entry.
+// waits reports whether the next boot brings the arguments: there was no boot since the files were written, or the last
+// boot used another entry.
 func (a Applied) waits(tree fs.FS) bool {
 	if !a.Outlives() {
 		return false
@@ -342,7 +340,7 @@ func (a Applied) waits(tree fs.FS) bool {
 	return err == nil && strings.TrimSpace(string(id)) == a.Args.Boot || bootargs.Armed(tree)
 }
 
-// Ahead says in sentences what is to be known of the next boot.
+// Ahead returns sentences about the next boot.
 func (a Applied) Ahead(tree fs.FS) []string {
 	if !a.Outlives() {
 		return nil

@@ -1,48 +1,43 @@
-// Package tuner brings a plan of package tune about on a host, and takes it back. It writes
-// through apply, with a journal of its own in stateDir/tune, so that it works beside an agent,
-// which has that of stateDir.
+// Package tuner applies a plan of package tune to a host, and undoes it. It writes through apply, with its own journal
+// in stateDir/tune. Therefore it works beside an agent, whose journal is in stateDir.
 //
 // # An apply
 //
-//  1. lock stateDir/tune; finish what an apply that died left (Settle)
-//  2. read what stands; what stands as desired already is not written
+//  1. lock stateDir/tune; finish what an apply that died left (settle)
+//  2. read the present values; a value that is as desired is not written
 //  3. record profile, settings and deadline in stateDir/tune/applied, on disk
-//  4. have a process of its own watch the deadline (Keep)
-//  5. journal the originals of all, in one write and with one sync
-//  6. write in the order of the plan, each read back; the first failure undoes all. A limit of
-//     real-time threads comes first where it is tighter than before, and else last, after the
+//  4. start a separate process that watches the deadline (Keep)
+//  5. journal the originals of all settings, in one write and with one sync
+//  6. write in the order of the plan and read each value back; the first failure undoes all. A limit of
+//     real-time threads comes first where it is tighter than before. Otherwise it comes last, after the
 //     record of the trial
 //
 // # The deadline
 //
-// An apply is undone unless Commit comes before the deadline. That is a moment of
-// CLOCK_BOOTTIME, which goes on in suspend and which no program can set. A process that waits
-// keeps it: a service of systemd, where that runs, or a detached child; and so does every Open,
-// which is every command and every agent. A record whose writer died is undone at once, whatever its deadline: it says
-// "applying", and nobody holds the lock. For a measurement (Order.Held) it says so until the
-// undo: what is measured ends with the process that measures.
+// An apply is undone unless Commit comes before the deadline. The deadline is a moment of CLOCK_BOOTTIME, which
+// continues in suspend and which no program can set. A waiting process enforces it: a systemd service, or a detached
+// child without systemd. Every Open, by a command or an agent, enforces it too. A record whose writer died is undone at
+// once, whatever its deadline: its phase is "applying", and no process holds the lock. For a measurement (Order.Held)
+// the phase is "applying" until the undo, because the applied profile ends with the measuring process.
 //
 // # Undo
 //
-// An undo puts back by compare-and-swap, as apply.Restore does, from the last phase to the
-// first; a governor goes back before the preference that it decides about. While a value fails
-// and another one went back, the undo tries again, since the kernel may take the one only after
-// the other. Slices come last
-// once more, because every change of a partition resets them. A limit of real-time threads goes
-// back first where that tightens it, before the disk is asked for anything, and else last. A value that another program
-// wrote meanwhile is reported and kept in the journal, and the record then says "undoing".
+// An undo restores values by compare-and-swap, as apply.Restore does, from the last phase to the first. A governor is
+// restored before the preference that depends on it. The undo tries again while one value fails and another was
+// restored, because the kernel may accept the first only after the second. Slices are restored last once more, because
+// every change of a partition resets them. A limit of real-time threads is restored first, before any disk access,
+// where that tightens it, and otherwise last. A value that another program wrote since the apply is reported and stays
+// in the journal, and the phase of the record is then "undoing".
 //
 // # Boot arguments
 //
-// They are in files, which outlive a boot, as do their entries in the journal. An apply has the
-// next boot alone take them, by an entry of its own (OnTrial); a commit in that boot writes the files
-// of all boots and takes the entry away (Permanent); and an Open after that boot without a commit
-// takes the entry away alone (Over). A commit that dies is undone with the whole profile by the next
-// Open, a commit that fails leaves the trial as it was.
+// Boot arguments are in files, which outlive a boot, as do their journal entries. An apply gives them to the next boot
+// only, by a separate boot entry (OnTrial). A commit in that boot writes the files of all boots and removes the entry
+// (Permanent). An Open after that boot without a commit only removes the entry (Over). After a commit that dies, the
+// next Open undoes the whole profile. A commit that fails leaves the trial as it was.
 //
 // # After a boot
 //
-// Runtime settings end with the boot, and the journal drops their entries. Of the record
-// stays what was committed: the profile as it was then. An apply that is undone, but for a
-// rollback, leaves it as it was.
+// Runtime settings end with the boot, and the journal drops their entries. The record retains only a committed profile,
+// as it was at its commit. An apply that is undone, except by a rollback, leaves this record unchanged.
 package tuner

@@ -17,27 +17,26 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// Keeper starts what undoes a record at its deadline.
+// Keeper starts the process that undoes a record at its deadline.
 type Keeper struct {
 	// Program is the command line that calls Await: an absolute path, and arguments.
 	Program []string
-	// Final is its exit code for ErrLeft, after which it is not started again.
+	// Final is the program's exit code for ErrLeft, after which it is not restarted.
 	Final int32
-	// Systemd says that systemd runs this host.
+	// Systemd is true if systemd runs this host.
 	Systemd bool
 }
 
-// exits are ways in which a program ends, as systemd takes them.
+// exits are the exit codes and signals of a program, as systemd encodes them.
 type exits struct{ Codes, Signals []int32 }
 
-// Keep starts the program, which waits for the deadline: as a transient service of systemd, which
-// outlives the session of whoever applies, or as a detached process. A timer of systemd would not
-// do: it stands still while the host is suspended, and whether systemd may execute the program at
-// all (noexec, SELinux) would come out at the deadline only.
+// Keep starts the program, which waits for the deadline. The program is a transient systemd service, which outlives the
+// session of the user, or a detached process. A systemd timer would not do: it stops while the host is suspended, and a
+// program that systemd may not execute (noexec, SELinux) would fail only at the deadline.
 func (k Keeper) Keep(a Applied) error {
 	var service error
 	if k.Systemd {
-		// A group without a budget for real-time threads refuses the first.
+		// A group without a budget for real-time threads refuses the first one.
 		for _, realTime := range []bool{true, false} {
 			if service = k.startService(a.Deadline, realTime); service == nil {
 				return nil
@@ -53,12 +52,11 @@ func (k Keeper) Keep(a Applied) error {
 // busTimeout bounds the start of the service.
 const busTimeout = 5 * time.Second
 
-// unitExists is systemd's answer to a name that another unit has.
+// unitExists is systemd's error for a name that another unit has.
 const unitExists = "org.freedesktop.systemd1.UnitExists"
 
-// startService starts a service of the deadline's own name: one that an earlier apply left finds
-// nothing to do, and one that is there keeps this deadline. It is started once the program is
-// executed.
+// startService starts a service whose name is its deadline. A service that an earlier apply left finds nothing to do,
+// and a service that exists already enforces this deadline. The service is started once the program is executed.
 func (k Keeper) startService(deadline time.Duration, realTime bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
@@ -80,7 +78,7 @@ func (k Keeper) startService(deadline time.Duration, realTime bool) error {
 	select {
 	case how := <-started:
 		if how != "done" {
-			// Else systemd goes on to start it, and its name is not to be had for the next try.
+			// Otherwise systemd would still start it, and the next try could not use its name.
 			_, _ = conn.StopUnitContext(ctx, name, "replace", nil)
 			return fmt.Errorf("start %s: %w: %s", name, ErrKeeper, how)
 		}
@@ -90,12 +88,11 @@ func (k Keeper) startService(deadline time.Duration, realTime bool) error {
 	}
 }
 
-// service are the properties of the service. Of type exec it has started when the program is
-// executed (systemd 240 and newer; an older one refuses the type). The kernel kills it last for
-// memory, and systemd starts it again for as long as it takes, after an exit code as well: a
-// program of Go that the kernel gives no memory exits with one. Only values of other programs are
-// left for a person. With realTime it goes before every other thread, since the profile that it
-// guards may have given real-time threads all of a CPU.
+// service returns the properties of the service. With type exec, the service has started when the program is executed
+// (systemd 240 and newer; older versions refuse the type). The OOM killer kills it last. systemd restarts it as often
+// as necessary, also after an exit code, because a Go program that gets no memory exits with one. Only values of other
+// programs are left for a person. With realTime the service runs before every other thread: the profile may have given
+// real-time threads all of a CPU.
 func (k Keeper) service(realTime bool) []systemd.Property {
 	properties := []systemd.Property{
 		systemd.PropDescription("undo the host profile unless it is committed"),
@@ -118,9 +115,9 @@ func (k Keeper) service(realTime bool) []systemd.Property {
 	return properties
 }
 
-// final are the ways to end after which it is not started again. Those of a service that systemd could not execute
-// (systemd.exec(5), "Process Exit Codes") are: it has no such keeper, and who asked for it tries another one. For lack
-// of memory it may have one later.
+// final returns the exits after which the service is not restarted. They include the codes of a program that systemd
+// could not execute (systemd.exec(5), "Process Exit Codes"): the caller of Keep then tries another keeper. Lack of
+// memory is not included, since it may end.
 func (k Keeper) final() exits {
 	const first, noMemory, last = 200, 204, 245
 	e := exits{Codes: []int32{k.Final}, Signals: []int32{}}
@@ -133,25 +130,23 @@ func (k Keeper) final() exits {
 }
 
 const (
-	// pause is between two looks at the clock.
+	// pause is the time between two checks of the clock.
 	pause = 200 * time.Millisecond
-	// firstRetry and lastRetry are the first and the longest pause before an undo that failed is
-	// tried again; each is twice the one before.
+	// firstRetry and lastRetry are the first and the longest pause before a failed undo is tried again. The pause
+	// doubles.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
 
-// Await waits until nothing is left to be committed or undone: it undoes what is due, and ends
-// when the record is committed or gone. Another command may hold the directory meanwhile: an
-// apply under way looks due, and keeps its lock; Await waits then until that is given back. What a
-// rollback left waits for the deadline: its user is there, and the next command finds the directory
-// free. An undo that the kernel or the disk
-// refuses is tried again, for as long as it takes, and so is a record that cannot be read. Of a damaged
-// journal goes back what can be read. What Open says of an undo is returned. The error is that of the
-// context, ErrLeft where only values of other programs are left, or journal.ErrDamaged.
+// Await waits until there is nothing to commit or undo. It undoes what is due, and returns when the record is committed
+// or gone. Another command may lock the directory: an apply under way seems due but holds its lock, and Await waits for
+// the release. Values that a rollback left wait for the deadline: the user is there, and the next command finds the
+// directory unlocked. Await retries an undo that the kernel or the disk refuses, and a record that cannot be read,
+// without limit. From a damaged journal it restores what can be read. It returns the notes of Open. The error is that
+// of the context, ErrLeft if only values of other programs are left, or journal.ErrDamaged.
 func Await(ctx context.Context, h Host) ([]string, error) {
 	h.Salvage, h.made = true, h.Kinds()
 	retry := firstRetry
-	var kept []string // what the tries before this say of a damaged journal: once it is set aside, no other finds it
+	var kept []string // notes of earlier tries about a damaged journal: once it is set aside, no later try finds it
 	var damaged error
 	for {
 		wait := pause
@@ -178,8 +173,8 @@ func Await(ctx context.Context, h Host) ([]string, error) {
 	}
 }
 
-// attend looks at the record once, and has Open undo what is due. Where none is to be undone while another command
-// works there, that may be a comparison, which has the profile again and again.
+// attend reads the record once, and lets Open undo what is due. If nothing is to be undone but another command holds
+// the lock, attend returns busy: a comparison applies its profile again and again.
 func attend(h Host) (notes []string, how end, err error) {
 	a, is, err := Load(h.Dir)
 	switch {
@@ -197,7 +192,7 @@ func attend(h Host) (notes []string, how end, err error) {
 	return finish(h, a)
 }
 
-// untilDeadline is how long a command may go on, 0 for one without a deadline ahead.
+// untilDeadline returns how long a command may go on, 0 without a coming deadline.
 func untilDeadline(h Host) time.Duration {
 	a, is, err := Load(h.Dir)
 	if err != nil || !is || !a.limited(h.Boot) {
@@ -206,13 +201,13 @@ func untilDeadline(h Host) time.Duration {
 	return max(a.Deadline-h.Boottime(), pause)
 }
 
-// limited says whether a command that works there has to end by the deadline.
+// limited reports whether a running command has to end by the deadline.
 func (a Applied) limited(boot string) bool {
 	return a.Stands(boot) && a.Phase != Committed && a.Deadline > 0
 }
 
-// rest waits for a time, or without one until nobody works in the directory, or the limit is over where there is one:
-// without a look at the clock, which would cost what is being measured there.
+// rest waits for a time. If wait is 0, it waits until the directory is unlocked or the limit, if any, is over. It does
+// not read the clock then, because that would disturb a measurement.
 func rest(ctx context.Context, dir string, wait, limit time.Duration) error {
 	if wait == 0 {
 		within := ctx
@@ -238,24 +233,24 @@ func rest(ctx context.Context, dir string, wait, limit time.Duration) error {
 	}
 }
 
-// awaited says whether the record is due for who waits for its deadline.
+// awaited reports whether the record is due for a process that waits for its deadline.
 func (a Applied) awaited(boot string, now time.Duration) bool {
 	return a.Due(boot, now) && (a.Phase != Undoing || now >= a.Deadline)
 }
 
-// end says how an undo at the deadline ended.
+// end tells how an undo at the deadline ended.
 type end int
 
 const (
-	busy    end = iota // Another command works there.
-	refused            // Something could not be put back, or read, that another try may.
-	over               // Nothing is left to be done here.
-	early              // The deadline is to come.
-	starved            // A command works there past the deadline.
+	busy    end = iota // Another command holds the lock.
+	refused            // Something could not be restored or read; another try may succeed.
+	over               // There is nothing left to do here.
+	early              // The deadline is in the future.
+	starved            // A command holds the lock past the deadline.
 )
 
-// isThisProgram says whether a process runs what this one does, or ends. The number may be of another pid namespace. Of a
-// process that was killed the first thread may be gone, and others wait for a CPU: any thread answers for it.
+// isThisProgram reports whether a process runs this program, or ends. The number may be from another pid namespace. It
+// checks every thread: the first thread of a killed process may be gone while others wait for a CPU.
 func isThisProgram(pid int) bool {
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {
@@ -268,8 +263,9 @@ func isThisProgram(pid int) bool {
 	})
 }
 
-// atWork says whether another command works there. What a process has applied so far may keep it from its end: past the
-// deadline it goes before all other threads, as its keeper does. A command of this program that was stopped goes on.
+// atWork reports whether another command holds the lock. What a process has applied so far may prevent it from ending.
+// Past the deadline atWork gives it the priority of its keeper, above all other threads, and continues a stopped
+// process of this program.
 func atWork(h Host, a Applied) (how end, working bool, err error) {
 	pid, held, err := journal.Holder(h.Dir)
 	if !held || !a.limited(h.Boot) || h.Boottime() < a.Deadline {
@@ -284,7 +280,6 @@ func atWork(h Host, a Applied) (how end, working bool, err error) {
 	return starved, true, nil
 }
 
-// finish has Open undo what is due.
 func finish(h Host, a Applied) (notes []string, how end, err error) {
 	how, working, err := atWork(h, a)
 	switch {

@@ -9,11 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Repeat sets again what a committed profile gave units that were started anew since: their
-// policies, slices and partitions end with the group of the unit. It returns these settings. A
-// group that is the same one still has what another program gave it, which stays. A unit that does
-// not run is passed over. What could not be set is the error, and is not tried again until the unit
-// is started anew.
+// Repeat applies a committed profile again to units that were restarted since: their policies, slices and partitions
+// end with the group of the unit. It returns these settings. A group that was not recreated still has the values of
+// another program, which stay. Repeat skips a unit that does not run. The error names settings that could not be set.
+// They are not tried again until the unit restarts.
 func (t *Tuner) Repeat() ([]Setting, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
 		return nil, nil
@@ -41,7 +40,7 @@ func (t *Tuner) Repeat() ([]Setting, error) {
 			Why: "profile " + t.record.Profile.Name + ", which its restart had ended",
 		}, From: now.Value}})[0]
 		switch {
-		case errors.Is(r.Err, apply.ErrGone): // stopped meanwhile
+		case errors.Is(r.Err, apply.ErrGone): // stopped since the read
 		case r.Err != nil:
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, r.Err))
 		case r.Wrote:

@@ -6,12 +6,11 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// roundRobin is the knob whose file has what was written, while the kernel counts ticks.
+// roundRobin is the knob whose file has the written value, while the kernel counts in ticks.
 const roundRobin = "rr.slice"
 
-// ReadBack compares what the host does with what its files say, where they say less: the slice of SCHED_RR.
-// It is the one that was asked for, or the next that is whole ticks. Where it cannot be read, what the
-// file says counts.
+// ReadBack compares the effective value with the file where the file does not show it: the slice of SCHED_RR. The
+// effective slice is the desired one, or the next multiple of a tick. If the slice cannot be read, the file decides.
 func ReadBack(rows []tune.Verified, interval func() (time.Duration, error), tick time.Duration) []tune.Verified {
 	for i := range rows {
 		row := &rows[i]

@@ -17,17 +17,16 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Owner is that of all settings of host profiles.
+// Owner is the owner of all settings of host profiles.
 const Owner plan.Owner = "tune"
 
-// Host is where a Tuner works. Dir, Root, Boot, Now and Boottime are required.
+// Host describes the host of a Tuner. Dir, Root, Boot, Now and Boottime are required.
 type Host struct {
-	// Dir is stateDir/tune, and AgentDir the agent's stateDir, "" for none.
+	// Dir is stateDir/tune. AgentDir is the agent's stateDir, "" for none.
 	Dir, AgentDir string
 	Root          *hostfs.Root
-	// Groups are the control groups of units, nil where units cannot be set: below another
-	// root the threads are not this kernel's. Units has systemd write their CPUs and memory
-	// nodes; without it, nil, Berth does.
+	// Groups are the control groups of units. It is nil where units cannot be set: below another root the threads are
+	// not this kernel's. Units makes systemd write their CPUs and memory nodes. If Units is nil, Berth writes them.
 	Groups *cgroup.Host
 	Units  cgroupfile.Units
 	// Boot is the id of this boot.
@@ -35,25 +34,24 @@ type Host struct {
 	// Now is the wall clock, and Boottime is CLOCK_BOOTTIME.
 	Now      func() time.Time
 	Boottime func() time.Duration
-	// Keep starts what undoes the record at its deadline, once that is on disk; nil starts
-	// nothing.
+	// Keep starts the process that undoes the record at its deadline, once the record is on disk. Nil starts nothing.
 	Keep func(Applied) error
 	// Step is called between every two steps that change something.
 	Step func(string)
-	// Salvage has a damaged journal read as far as it can be, for a rollback or at a deadline.
+	// Salvage reads as much of a damaged journal as possible, for a rollback or at a deadline.
 	Salvage bool
-	// Leave has an undo leave what other programs changed, and forget what it was before.
+	// Leave makes an undo leave values that other programs changed, and forget their originals.
 	Leave bool
-	// Mems says what is in the way of memory nodes that a group is to have, nil for nothing; a nil Mems knows of
-	// nothing. It may wait.
+	// Mems returns why a group cannot have the desired memory nodes, nil if it can. A nil Mems refuses nothing. Mems
+	// may wait.
 	Mems func(group string, to cpuset.Set) error
 	// Generate makes GRUB's configuration; nil is update-grub.
 	Generate boot.Generate
-	// made are the Kinds of all tries of one keeper: they remember the processes that do not answer.
+	// made are the Kinds for all tries of one keeper: they remember the processes that do not answer.
 	made apply.Kinds
 }
 
-// Kinds are the kinds of target that can be written here.
+// Kinds returns the kinds of target that can be written on this host.
 func (h Host) Kinds() apply.Kinds {
 	if h.made != nil {
 		return h.made
@@ -68,8 +66,7 @@ func (h Host) Kinds() apply.Kinds {
 	return kinds
 }
 
-// Tuner applies and undoes profiles. It holds stateDir/tune until it is closed, and is for
-// one goroutine.
+// Tuner applies and undoes profiles. It locks stateDir/tune until it is closed. Only one goroutine may use it.
 type Tuner struct {
 	host    Host
 	journal *journal.Journal
@@ -81,8 +78,8 @@ type Tuner struct {
 	settled []apply.Restored // what settle undid
 }
 
-// Open locks the directory, and finishes what is due (Settle). The errors are those of
-// journal.Open, ErrLocked among them, and those of Load.
+// Open locks the directory, and finishes what is due (settle). It returns the errors of journal.Open, including
+// ErrLocked, and those of Load.
 func Open(h Host) (*Tuner, error) {
 	if h.Step == nil {
 		h.Step = func(string) {}
@@ -112,7 +109,7 @@ func Open(h Host) (*Tuner, error) {
 	return t, nil
 }
 
-// Close gives the directory back.
+// Close unlocks the directory.
 func (t *Tuner) Close() error {
 	if err := t.journal.Close(); err != nil {
 		return fmt.Errorf("stateDir/tune: %w", err)
@@ -123,11 +120,10 @@ func (t *Tuner) Close() error {
 // Applied returns the record, and false where no profile is applied.
 func (t *Tuner) Applied() (Applied, bool) { return t.record, t.is }
 
-// Notes says what Open found and did, in sentences.
+// Notes returns sentences about what Open found and did.
 func (t *Tuner) Notes() []string { return t.notes }
 
-// settle reads the record, drops that of another boot unless it was committed, and undoes
-// what is due.
+// settle reads the record, drops an uncommitted record of another boot, and undoes what is due.
 func (t *Tuner) settle() error {
 	var err error
 	if t.record, t.is, err = Load(t.host.Dir); err != nil {
@@ -135,7 +131,7 @@ func (t *Tuner) settle() error {
 	}
 	switch {
 	case !t.is && len(t.journal.Entries()) > 0:
-		t.undo() // a record goes after its entries: someone removed it
+		t.undo() // entries are removed before the record: someone removed the record
 	case !t.is:
 	case t.record.Boot != t.host.Boot:
 		return t.settleBoot()
@@ -158,7 +154,7 @@ func (t *Tuner) settle() error {
 	return nil
 }
 
-// forget drops the record, and gives back what was committed in an earlier boot.
+// forget drops the record, and restores the record of the profile committed before.
 func (t *Tuner) forget() error {
 	if former := t.record.Former; former != nil {
 		if err := former.save(t.host.Dir); err != nil {
@@ -174,8 +170,8 @@ func (t *Tuner) forget() error {
 	return nil
 }
 
-// Commit makes what is applied stay until the next boot. After the boot on trial it makes the boot
-// arguments permanent, and the error is then that of a write, or ErrPending before it.
+// Commit makes the applied profile stay until the next boot. After the boot on trial it makes the boot arguments
+// permanent, and returns write errors. Before that boot it returns ErrPending.
 func (t *Tuner) Commit() error {
 	if err := t.unwritten(); err != nil {
 		return fmt.Errorf("profile %s: %w", t.record.Profile.Name, err)
@@ -199,8 +195,8 @@ func (t *Tuner) Commit() error {
 	return t.record.save(t.host.Dir)
 }
 
-// unwritten is ErrUnwritten where a limit of real-time threads has its original: it is written once the trial is on
-// record, and the apply ended in between; or a rollback was killed as soon as it had put that back.
+// unwritten returns ErrUnwritten if a limit of real-time threads has its original. The limit is written after the trial
+// is on record: the apply ended in between, or a rollback was killed right after it restored the limit.
 func (t *Tuner) unwritten() error {
 	inForce := t.record.Phase == Trial || t.record.Phase == Committed
 	for _, s := range t.record.Settings {
@@ -216,22 +212,21 @@ func (t *Tuner) unwritten() error {
 	return nil
 }
 
-// Rollback puts all back that was applied, and returns one line for each value. Where not
-// all is as before, the record and the entries stay. What was committed in an earlier boot
-// is forgotten too.
+// Rollback undoes the applied profile, and returns one line for each value. If not all is as before, the record and the
+// entries stay. Rollback also forgets a profile that was committed in an earlier boot.
 func (t *Tuner) Rollback() []apply.Restored {
 	remembers := t.record.Former != nil
 	t.record.Former = nil
-	if remembers && t.record.Due(t.host.Boot, t.host.Boottime()) { // Open has tried, limits first; else undo says so
-		_ = t.recordUndo() // what is left is told below
+	if remembers && t.record.Due(t.host.Boot, t.host.Boottime()) { // Open has tried, limits first; otherwise undo records it
+		_ = t.recordUndo() // undo reports a failure
 	}
 	if all := t.Undo(); len(all) > 0 {
 		return all
 	}
-	return t.settled // all was due, and is done
+	return t.settled // all was due, and Open undid it
 }
 
-// Undo does the same, and remembers what was committed in an earlier boot.
+// Undo works as Rollback, but remembers a profile that was committed in an earlier boot.
 func (t *Tuner) Undo() []apply.Restored {
 	all, _ := t.undo()
 	return all

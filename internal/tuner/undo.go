@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// way is the order in which phases are undone, but for the limits of real-time threads.
+// way returns the order in which phases are undone, without the limits of real-time threads.
 func way() []knob.Phase {
 	return []knob.Phase{
 		knob.Plain, knob.Governors, knob.Preferences, knob.Partitions, knob.Exclusives, knob.Units, knob.Budgets,
@@ -20,10 +20,10 @@ func way() []knob.Phase {
 	}
 }
 
-// undo puts the originals back, phase by phase, and forgets the record when all are, which it returns. The record says
-// before it that an undo is under way, unless it is due: a commit after a kill would commit what is no longer there. A
-// full disk does not hold up an undo, and neither does a disk that waits for threads of the kernel: limits of real-time
-// threads go back before the first word to the disk where that tightens them, and else after all others.
+// undo restores the originals, phase by phase. It removes the record when all are restored, and reports whether they
+// are. Unless the record is due, it first records that an undo is under way: after a kill, a commit would otherwise
+// commit values that are gone. Neither a full disk nor a disk that waits for kernel threads may stop an undo. Limits of
+// real-time threads are therefore restored before any disk access where that tightens them, otherwise last.
 func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	tightens := undoTightens(t.host.Root.FS(), t.journal)
 	var unrecorded error
@@ -42,7 +42,7 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 		record()
 	}
 	all = tries(t.pass)
-	if !tightens && !isWhole(all) { // threads may have their policies still
+	if !tightens && !isWhole(all) { // threads may still have their policies
 		record()
 	}
 	limits := done(back, tries(t.limits))
@@ -61,13 +61,13 @@ func (t *Tuner) undo() (all []apply.Restored, whole bool) {
 	return all, false
 }
 
-// forgetUndo forgets the record of an undo that is whole, and reports whether that is gone. Else it is due on disk, or is
-// that of what was committed before.
+// forgetUndo removes the record of a complete undo, and reports whether it is gone. Otherwise the record on disk is
+// due, or is that of the profile committed before.
 func (t *Tuner) forgetUndo() bool {
 	if !t.is {
 		return true
 	}
-	if t.record.Former != nil { // the host lives
+	if t.record.Former != nil { // the host is alive
 		t.record.Former.Died = 0
 	}
 	err := t.forget()
@@ -79,7 +79,7 @@ func (t *Tuner) forgetUndo() bool {
 	return err == nil
 }
 
-// done has what became of the limits, of which some were put back before.
+// done returns the outcomes of the limits, and marks limits of the first pass as restored.
 func done(before, now []apply.Restored) []apply.Restored {
 	for i, r := range now {
 		was := slices.ContainsFunc(before, func(b apply.Restored) bool {
@@ -92,8 +92,8 @@ func done(before, now []apply.Restored) []apply.Restored {
 	return now
 }
 
-// recordUndo has the record say that an undo is under way: at once, for a kill and a full disk, and then in its text. The
-// error is that of a disk that has neither.
+// recordUndo records that an undo is under way: first by a mark, which survives a kill and a full disk, then in the
+// text of the record. It returns an error only if both fail.
 func (t *Tuner) recordUndo() error {
 	if !t.is {
 		return nil
@@ -109,7 +109,7 @@ func (t *Tuner) recordUndo() error {
 	return saved
 }
 
-// undoTightens says whether the originals leave real-time threads less than what stands.
+// undoTightens reports whether the originals leave real-time threads less time than the present limits.
 func undoTightens(tree fs.FS, j *journal.Journal) bool {
 	stands := knob.LimitOf(tree)
 	back := stands
@@ -119,14 +119,13 @@ func undoTightens(tree fs.FS, j *journal.Journal) bool {
 	return back.Tightens(stands)
 }
 
-// isLimit says whether an entry is that of a limit of real-time threads.
 func isLimit(e journal.Entry) bool { return driver.Phase(e.Target) == knob.RealTime }
 
-// limits tries the limits of real-time threads once.
+// limits tries to restore the limits of real-time threads once.
 func (t *Tuner) limits() []apply.Restored { return t.applier.Restore(isLimit, false) }
 
-// tries tries entries for as long as another try may do better: the kernel may take a value only after one that comes
-// later, as rt_period after rt_runtime.
+// tries repeats try for as long as another try may do better: the kernel may accept a value only after a later one, as
+// rt_period after rt_runtime.
 func tries(try func() []apply.Restored) (all []apply.Restored) {
 	for again := true; again; {
 		now := try()
@@ -135,13 +134,12 @@ func tries(try func() []apply.Restored) (all []apply.Restored) {
 	return all
 }
 
-// has says whether one of these is the outcome of an entry.
 func has(all []apply.Restored, o apply.Outcome) bool {
 	return slices.ContainsFunc(all, func(r apply.Restored) bool { return r.Outcome == o })
 }
 
-// undoDormant puts back what waited for its CPUs when another profile was undone, or when the one that stands was
-// applied. No setting of that one has it.
+// undoDormant restores values that waited for offline CPUs when another profile was undone, or when the present profile
+// was applied. It skips targets that the present profile sets.
 func (t *Tuner) undoDormant() {
 	var back []string
 	for _, phase := range way() {
@@ -158,7 +156,7 @@ func (t *Tuner) undoDormant() {
 	}
 }
 
-// sayDormant notes what waits for CPUs that are offline, once.
+// sayDormant adds one note that names the values that wait for offline CPUs.
 func (t *Tuner) sayDormant(all []apply.Restored) {
 	var waiting []string
 	for _, r := range all {
@@ -172,13 +170,13 @@ func (t *Tuner) sayDormant(all []apply.Restored) {
 	}
 }
 
-// Compare says what a rollback of a record and its entries in the journal would do, without changing
-// anything, as apply.Compare does.
+// Compare reports what a rollback of a record and its journal entries would do, without changing anything, as
+// apply.Compare does.
 func Compare(h Host, a Applied, entries []journal.Entry) []apply.Restored {
 	return append(apply.Compare(h.Kinds(), entries), a.since(h, entries)...)
 }
 
-// isWhole says that all is as before, as far as CPUs are online: what is dormant changes nothing, and its entry
+// isWhole reports whether all is as before, as far as CPUs are online: a dormant value changes nothing, and its entry
 // outlives the record.
 func isWhole(all []apply.Restored) bool {
 	return !slices.ContainsFunc(all, func(r apply.Restored) bool {
@@ -186,7 +184,8 @@ func isWhole(all []apply.Restored) bool {
 	})
 }
 
-// pass tries every other entry once, last what another program leaves alone until then.
+// pass tries every entry except the limits once. Bans come late: another program leaves a banned target alone until
+// then.
 func (t *Tuner) pass() (all []apply.Restored) {
 	for _, phase := range way() {
 		all = append(all, t.back(phase)...)
@@ -198,12 +197,11 @@ func (t *Tuner) pass() (all []apply.Restored) {
 	return all
 }
 
-// back tries the entries of a phase once.
 func (t *Tuner) back(phase knob.Phase) []apply.Restored {
 	return t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)
 }
 
-// latest has the lines of earlier tries with what later ones made of those that failed, or lacked a part, and of others.
+// latest merges two tries: a later result replaces an earlier failed or partial one, and new targets are added.
 func latest(all, later []apply.Restored) []apply.Restored {
 	for _, r := range later {
 		i := slices.IndexFunc(all, func(a apply.Restored) bool { return a.Entry.Target == r.Entry.Target })

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// hierarchy is where the control groups of units are.
+// hierarchy is the mount of the control groups of units.
 const hierarchy = "/sys/fs/cgroup/"
 
-// target is where a setting is written, and the value that it has there.
+// target returns where a setting is written, and its value there.
 func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 	if !s.OfGroup() {
 		at, err := driver.Target(h.Root, s.File)
@@ -26,7 +26,7 @@ func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 		return plan.Target{}, "", ErrNoUnits
 	}
 	group := path.Dir(s.File)
-	if cpu, err := h.Groups.Hierarchy(cgroup.CPU); err == nil && cpu.Version == 1 { // it has a mount of its own
+	if cpu, err := h.Groups.Hierarchy(cgroup.CPU); err == nil && cpu.Version == 1 { // it has its own mount
 		group = strings.TrimPrefix(group, cpu.Mount+"/")
 	}
 	group = strings.TrimPrefix(group, hierarchy)
@@ -52,8 +52,8 @@ func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 	}
 }
 
-// verifyUnit compares one setting of a unit with what its group or its threads have. Threads that
-// have another policy or slice make a drift: the unit was started again, or they were given one.
+// verifyUnit compares one setting of a unit with its group or its threads. Threads with another policy or slice are
+// drift: the unit was restarted, or another program changed them.
 func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
 	found := knob.Found{File: row.File, Support: knob.Settable, Now: host.Text(row.File)}
 	made := func(knob.Found) string { return "" }

@@ -10,39 +10,39 @@ import (
 // Cluster is one moment of a cluster, as its API server shows it to a user.
 type Cluster struct {
 	Format int `json:"v"`
-	// Server is the API server, At when it was read.
+	// Server is the API server; At is when it was read.
 	Server string    `json:"server"`
 	At     time.Time `json:"at"`
 	// Nodes are in the order of MoreRoom.
 	Nodes []Node `json:"nodes"`
-	// Pending are the pods without a node, the most urgent first, and at most MostPending.
+	// Pending are the pods without a node, the most urgent first, at most MostPending.
 	Pending []Pending `json:"pending"`
-	// PendingTotal counts all of them.
+	// PendingTotal counts all pending pods.
 	PendingTotal int `json:"pendingTotal"`
 	// Problems say what could not be read.
 	Problems []string `json:"problems"`
 }
 
-// MostPending is how many pending pods a Cluster has.
+// MostPending is the most pending pods in a Cluster.
 const MostPending = 500
 
 // Node is one node of a cluster.
 type Node struct {
 	Name string `json:"name"`
-	// CPUs are those that pods may have for themselves, FreeCPUs those that none has.
+	// CPUs counts the CPUs that pods can have exclusively; FreeCPUs counts those that no pod has.
 	CPUs     int `json:"cpus"`
 	FreeCPUs int `json:"freeCPUs"`
-	// L3 counts the L3 domains with such CPUs, FreeL3 those that are free as a whole.
+	// L3 counts the L3 domains with such CPUs; FreeL3 counts the completely free domains.
 	L3     int `json:"l3"`
 	FreeL3 int `json:"freeL3"`
-	// Fragmentation is that of the free CPUs in percent.
+	// Fragmentation is the fragmentation of the free CPUs in percent.
 	Fragmentation int `json:"fragmentation"`
-	// Pinned counts the pods with exclusive CPUs, among all Pods.
+	// Pinned counts the pods with exclusive CPUs; Pods counts all pods.
 	Pinned int `json:"pinned"`
 	Pods   int `json:"pods"`
-	// Obstacle is why no pod is pinned there, empty where some can be.
+	// Obstacle is why the node pins no pod, empty if it can pin pods.
 	Obstacle string `json:"obstacle,omitempty"`
-	// Notes say what else keeps pods away, and what is not known.
+	// Notes say what else keeps pods away, and what is unknown.
 	Notes []string `json:"notes"`
 }
 
@@ -50,27 +50,26 @@ type Node struct {
 type Pending struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
-	// Scheduler is the one that the pod asks for, Since when the pod was made.
+	// Scheduler is the scheduler that the pod names; Since is when the pod was created.
 	Scheduler string    `json:"scheduler"`
 	Since     time.Time `json:"since"`
-	// CPUs are how many it asks to have for itself, 0 for none.
+	// CPUs is how many exclusive CPUs the pod requests, 0 for none.
 	CPUs int `json:"cpus"`
-	// Why says what keeps it from a node; Node would take it now.
+	// Why says what keeps the pod from a node; Node would accept it now.
 	Why  string `json:"why"`
 	Node string `json:"node,omitempty"`
-	// Condition is what a scheduler wrote into its status.
+	// Condition is the text that a scheduler wrote into the pod's status.
 	Condition string `json:"condition,omitempty"`
 }
 
-// MoreRoom orders nodes: those where pods can be pinned first, then by free CPUs, by whole L3
-// domains, and by name.
+// MoreRoom orders nodes: nodes that can pin pods first, then by free CPUs, by completely free L3 domains, and by name.
 func MoreRoom(a, b Node) int {
 	closed := func(n Node) int { return min(len(n.Obstacle), 1) }
 	return cmp.Or(cmp.Compare(closed(a), closed(b)), cmp.Compare(b.FreeCPUs, a.FreeCPUs), cmp.Compare(b.FreeL3, a.FreeL3), strings.Compare(a.Name, b.Name))
 }
 
-// Since returns what changed since an earlier Cluster of the same server. Of thousands of nodes few
-// change in a second; of the other lists each is there as a whole.
+// Since returns what changed since an earlier Cluster of the same server. Few of thousands of nodes change in a second,
+// so the Delta has only the changed nodes. It has other changed lists in full.
 func (c *Cluster) Since(before *Cluster) Delta {
 	d := Delta{Set: map[string]any{"at": c.At}}
 	d.set("server", before.Server, c.Server)

@@ -5,28 +5,27 @@ import (
 	"slices"
 )
 
-// Delta is what changed from one View to the next, or from one Cluster. Whoever has the one before
-// has, with the Delta, the next one: it replaces the keys in Set and what has the same name in the
-// lists, leaves out what is Gone, and adds Events.
+// Delta is the change from one View, or one Cluster, to the next. A client applies it to the earlier View: replace the
+// keys in Set and the list entries with the same name, remove what is Gone, and append Events.
 type Delta struct {
-	// Set has the keys of a View whose values are others now, each as a whole.
+	// Set has the keys of a View whose values changed, each with its full value.
 	Set map[string]any `json:"set"`
-	// CPUs are by their id, Workloads by their name, Changes by object and knob: those that are
-	// others now, or new.
+	// CPUs are identified by id, Workloads by name, Changes by object and knob. Each list has the changed and new
+	// entries.
 	CPUs      []CPU      `json:"cpus,omitempty"`
 	Workloads []Workload `json:"workloads,omitempty"`
 	Changes   []Change   `json:"changes,omitempty"`
-	// Nodes are those of a Cluster, by their name. Their place among the others is that of MoreRoom.
+	// Nodes are nodes of a Cluster, by name. MoreRoom gives their position.
 	Nodes []Node `json:"nodes,omitempty"`
 	Gone  *Gone  `json:"gone,omitempty"`
-	// Events are new ones. The oldest go, if there are more than a View has.
+	// Events are new events. A client drops the oldest events beyond those of a View.
 	Events []Event `json:"events,omitempty"`
 }
 
-// Gone is what a View or a Cluster has no more.
+// Gone names what a View or a Cluster no longer has.
 type Gone struct {
 	Workloads []string `json:"workloads,omitempty"`
-	// Changes are objects and knobs.
+	// Changes are pairs of object and knob.
 	Changes [][2]string `json:"changes,omitempty"`
 	Nodes   []string    `json:"nodes,omitempty"`
 }
@@ -54,14 +53,14 @@ func (v *View) Since(before *View) Delta {
 	return d
 }
 
-// set notes the value of a key, if it is another one.
+// set records the value of a key if it changed.
 func (d *Delta) set(key string, before, now any) {
 	if !reflect.DeepEqual(before, now) {
 		d.Set[key] = now
 	}
 }
 
-// cpus notes the CPUs that are others now, or all where other ones are online.
+// cpus records the CPUs that changed, or all CPUs if different CPUs are online.
 func (d *Delta) cpus(before, now []CPU) {
 	if !slices.EqualFunc(before, now, func(a, b CPU) bool { return a.ID == b.ID }) {
 		d.Set["cpus"] = now
@@ -74,8 +73,8 @@ func (d *Delta) cpus(before, now []CPU) {
 	}
 }
 
-// events notes the events after the last one of before, or all where adding these is not enough: that
-// one is not there any more, or an earlier one has been renewed.
+// events records the events after the last event of before. It records all events if that event is gone or an earlier
+// event was renewed.
 func (d *Delta) events(before, now []Event) {
 	if len(before) == 0 {
 		d.Events = now
@@ -97,7 +96,7 @@ func (d *Delta) events(before, now []Event) {
 	d.Set["events"] = now
 }
 
-// sameWorkload compares two workloads, first what changes most and is compared fastest.
+// sameWorkload compares two workloads, first the quota, which changes most often and is cheap to compare.
 func sameWorkload(a, b *Workload) bool {
 	if a.Quota != nil && b.Quota != nil && *a.Quota != *b.Quota {
 		return false
@@ -105,9 +104,9 @@ func sameWorkload(a, b *Workload) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// changed returns what of a list is new or another than before, and the names of what is gone.
+// changed returns the entries that are new or changed, and the names of entries that are gone.
 func changed[T any, K comparable](before, now []T, name func(*T) K, same func(a, b *T) bool) (other []T, gone []K) {
-	if alike(before, now, name) { // as from most seconds to the next
+	if alike(before, now, name) { // the usual case, from one second to the next
 		for i := range now {
 			if !same(&before[i], &now[i]) {
 				other = added(other, &now[i], len(now)-i)
@@ -126,7 +125,7 @@ func changed[T any, K comparable](before, now []T, name func(*T) K, same func(a,
 		}
 		delete(at, n)
 	}
-	for i := range before { // in their order
+	for i := range before { // in the order of before
 		n := name(&before[i])
 		if _, left := at[n]; left {
 			gone = append(gone, n)
@@ -136,7 +135,7 @@ func changed[T any, K comparable](before, now []T, name func(*T) K, same func(a,
 	return other, gone
 }
 
-// alike says that two lists have the same names in the same order.
+// alike reports whether two lists have the same names in the same order.
 func alike[T any, K comparable](before, now []T, name func(*T) K) bool {
 	if len(before) != len(now) {
 		return false
@@ -149,8 +148,7 @@ func alike[T any, K comparable](before, now []T, name func(*T) K) bool {
 	return true
 }
 
-// added is a list with one more. A busy node has nearly all in it: the first one makes room for
-// those that may follow.
+// added appends one entry. The first call reserves room for all that may follow: on a busy node nearly all change.
 func added[T any](list []T, one *T, left int) []T {
 	if list == nil {
 		list = make([]T, 0, left)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// kept is how many events a Log has.
+// kept is the most events in a Log.
 const kept = 200
 
 // Event is something that happened.
 type Event struct {
 	At time.Time `json:"at"`
-	// About is the pod, the workload or the group that it is about, empty for the node.
+	// About is the pod, the workload or the group that the event concerns, empty for the node.
 	About string `json:"about,omitempty"`
 	// Reason is one word, Text one or more sentences; Warning marks a problem.
 	Reason  string `json:"reason"`
@@ -22,7 +22,7 @@ type Event struct {
 // Log has the last events, the oldest first. The zero value is empty.
 type Log struct{ events []Event }
 
-// Add adds an event, in the place of the oldest one if there are many.
+// Add adds an event. It drops the oldest event if the Log is full.
 func (l *Log) Add(e Event) {
 	if len(l.events) == kept {
 		l.events = slices.Delete(l.events, 0, 1)
@@ -30,8 +30,8 @@ func (l *Log) Add(e Event) {
 	l.events = append(l.events, e)
 }
 
-// Renew adds an event in the place of earlier ones of the same reason about the same: what comes
-// and goes within seconds leaves room for the others.
+// Renew replaces earlier events with the same reason and subject. A state that comes and goes within seconds does not
+// displace other events.
 func (l *Log) Renew(e Event) {
 	l.events = slices.DeleteFunc(l.events, func(o Event) bool { return o.About == e.About && o.Reason == e.Reason })
 	l.Add(e)

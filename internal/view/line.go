@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Line is the Delta as one line of a stream: its JSON, byte for byte that of encoding/json. That
-// goes over what a Marshaler returns once more for each object around it, which is most of its
-// time here: a busy node has a Status, a time and a quota of each workload in every line.
+// Line returns the Delta as one line of a stream: its JSON, byte for byte as encoding/json writes it. encoding/json
+// scans the result of a Marshaler again for each enclosing object, which takes most of its time here. On a busy node
+// each line has a Status, a time and a quota of every workload.
 func (d Delta) Line() ([]byte, error) {
 	l := line{text: make([]byte, 0, 256+64*len(d.CPUs)+768*len(d.Workloads)+384*len(d.Changes))}
 	l.begin()
@@ -38,7 +38,7 @@ func (d Delta) Line() ([]byte, error) {
 	return l.text, nil
 }
 
-// line is JSON that is being written, and the first error of that.
+// line is JSON under construction, and its first error.
 type line struct {
 	text []byte
 	err  error
@@ -57,7 +57,7 @@ func (l *line) key(name string) {
 	l.text = append(l.text, '"', ':')
 }
 
-// list writes a list that is left out if it is empty.
+// list writes a list; it omits an empty list.
 func list[T any](l *line, key string, all []T, one func(*line, *T)) {
 	if len(all) == 0 {
 		return
@@ -70,7 +70,7 @@ func list[T any](l *line, key string, all []T, one func(*line, *T)) {
 	l.text = append(l.text, ']')
 }
 
-// value writes what encoding/json makes of a value.
+// value writes a value as encoding/json does.
 func (l *line) value(v any) {
 	text, err := json.Marshal(v)
 	l.note(err)
@@ -83,7 +83,7 @@ func (l *line) note(err error) {
 	}
 }
 
-// text writes a text of any kind. What needs no escape is written as it is.
+// text writes a string of any type. A string that needs no escape is written directly.
 func text[S ~string](l *line, s S) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -96,7 +96,7 @@ func text[S ~string](l *line, s S) {
 	l.text = append(l.text, '"')
 }
 
-// word writes a field with a text, some one that is left out if it is empty.
+// word writes a field with a text; some omits the field if the text is empty.
 func word[S ~string](l *line, key string, s S) {
 	l.key(key)
 	text(l, s)
@@ -108,8 +108,8 @@ func some[S ~string](l *line, key string, s S) {
 	}
 }
 
-// number writes a field with a number. encoding/json writes very small and large ones with an
-// exponent, and refuses those that JSON does not have.
+// number writes a field with a number. encoding/json writes very small and very large numbers with an exponent, and
+// refuses numbers that JSON does not have.
 func (l *line) number(key string, n float64) {
 	l.key(key)
 	if size := math.Abs(n); n != 0 && !(size >= 1e-6 && size < 1e21) {

@@ -6,10 +6,10 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// Status is what the capabilities report of one workload. Its JSON is a stable contract.
+// Status is what the capabilities report about one workload. Its JSON is a stable contract.
 type Status struct {
 	capability.Workload
-	// Sections are by the names of the capabilities, beside the other keys of the JSON.
+	// Sections are keyed by the names of the capabilities, next to the other keys of the JSON.
 	Sections capability.Sections `json:"-"`
 }
 
@@ -18,21 +18,20 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	return capability.Joined{s.Workload, s.Sections}.MarshalJSON()
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It keeps sections of capabilities that
-// this version does not know.
+// UnmarshalJSON implements json.Unmarshaler. It preserves sections of capabilities that this version does not know.
 func (s *Status) UnmarshalJSON(data []byte) (err error) {
 	s.Sections, err = capability.Split(data, &s.Workload)
 	return err
 }
 
-// Said is what the capability of a name reports.
+// Said is the report of the capability with this name.
 type Said struct {
 	Name string
 	capability.Outcome
 }
 
-// Join puts together what capabilities report, with what else users have to mend. A key that
-// two of them have is the first one's, and an error.
+// Join joins the reports of the capabilities and adds problems that users must fix. If two capabilities report the same
+// key, the first one's value remains and Join returns an error.
 func Join(problems []string, all []Said) (Report, error) {
 	r := Report{Problems: problems, Node: capability.Sections{}, State: capability.Sections{}, at: map[string]int{}}
 	var errs []error
@@ -43,8 +42,7 @@ func Join(problems []string, all []Said) (Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// pin says of workloads with exclusive CPUs that they are pinned, where the capability that
-// says where they stand has nothing to do for them.
+// pin marks workloads with exclusive CPUs as pinned if the capability that reports their state has nothing to do.
 func (r *Report) pin() {
 	for _, h := range r.Shown.Holdings {
 		if i, known := r.at[h.Workload]; known && h.Exclusive && r.Workloads[i].State == capability.StateOff {
@@ -53,20 +51,19 @@ func (r *Report) pin() {
 	}
 }
 
-// Report is what the capabilities of an agent say, put together.
+// Report joins the reports of an agent's capabilities.
 type Report struct {
 	// Workloads are in the order in which they were reported, each once.
 	Workloads []Status
-	// Problems are what users have to mend, as sentences.
+	// Problems are what users must fix, as sentences.
 	Problems []string
-	// Node is what is true of the node, State what capabilities remember for themselves.
+	// Node is what is true of the node; State is what capabilities remember for themselves.
 	Node, State capability.Sections
 	Shown       capability.Shown
 	at          map[string]int // workloads by name
 }
 
-// add takes over what the capability of this name reports. Where a workload stands is said by
-// the first capability that has a row for it.
+// add adds the report of the capability with this name. The first capability with a row for a workload gives its state.
 func (r *Report) add(name string, o capability.Outcome) error {
 	for _, row := range o.Rows {
 		i, known := r.at[row.Name]

@@ -7,36 +7,36 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Throttling is what its own quota did to a workload that did not ask for burst, between two
-// readings. Its JSON is a stable contract.
+// Throttling describes how a workload without burst was throttled by its own quota between two samples. Its JSON is a
+// stable contract.
 type Throttling struct {
-	// Limit and Used are in CPUs, Seconds is over how long the rest was counted.
+	// Limit and Used are in CPUs; Seconds is the time between the two samples.
 	Limit   float64 `json:"limitCPUs"`
 	Used    float64 `json:"usedCPUs"`
 	Seconds float64 `json:"seconds"`
-	// Periods are those in which the group ran, Throttled those in which its quota stopped it.
+	// Periods counts periods in which the group ran, Throttled periods in which its quota stopped it.
 	Periods   uint64 `json:"periods"`
 	Throttled uint64 `json:"throttledPeriods"`
-	// BurstHelps says that it was stopped often although it used less than its limit.
+	// BurstHelps is true if the workload was throttled often although it used less than its limit.
 	BurstHelps bool `json:"burstWouldHelp"`
 }
 
-// Counted is one reading of a group: the counters are since it was made.
+// Counted is one sample of a group's counters, which count from the creation of the group.
 type Counted struct {
 	Limit              unit.CPUs
 	Used               unit.CPUTime
 	Periods, Throttled uint64
 }
 
-// Burst pays a peak out of what was not used before it. Who uses more than highUse of its limit
-// saves next to nothing, and who is stopped in fewer periods than lowShare waits for little.
+// Burst pays for a peak with earlier unused quota. A workload above highUse of its limit saves almost nothing. A
+// workload that is throttled in less than lowShare of its periods waits little.
 const (
 	highUse  = 0.9
 	lowShare = 0.05
 )
 
-// ThrottlingBetween compares two readings of one group. It is nil where there is nothing to
-// compare: the group was made anew, or no time passed.
+// ThrottlingBetween compares two samples of one group. It returns nil if they are not comparable: the group was created
+// again, or no time passed.
 func ThrottlingBetween(before, now Counted, passed time.Duration) *Throttling {
 	used := now.Used.Since(before.Used)
 	if now.Periods < before.Periods || now.Throttled < before.Throttled || used < 0 || passed <= 0 {

@@ -12,54 +12,53 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Format is the version of the JSON. A field that is added does not change it.
+// Format is the version of the JSON. A new field does not change it.
 const Format = 1
 
 // View is one moment of a node.
 type View struct {
 	Format int `json:"v"`
-	// Version is the agent's, At when it was asked.
+	// Version is the agent's version; At is the time of the view.
 	Version string    `json:"version"`
 	At      time.Time `json:"at"`
-	// Machine is nil while it is not known.
+	// Machine is nil while the machine is unknown.
 	Machine *topology.Topology `json:"machine,omitempty"`
-	// CPUs are those that are online, by number. LoadSeconds is over how long their load was
-	// measured, 0 where it was not.
+	// CPUs are the online CPUs, by number. LoadSeconds is the time over which their load was measured, 0 if it was not.
 	CPUs        []CPU   `json:"cpus"`
 	LoadSeconds float64 `json:"loadSeconds"`
-	// Pools are sets of CPUs by what these are for.
+	// Pools are sets of CPUs by purpose.
 	Pools []capability.Pool `json:"pools"`
-	// Obstacle is why no CPU set is set on this node, empty where they are.
+	// Obstacle is why Berth sets no CPU set on this node, empty if it does.
 	Obstacle string `json:"obstacle,omitempty"`
 	// Workloads are sorted by name.
 	Workloads []Workload `json:"workloads"`
 	Problems  []string   `json:"problems"`
 	Changes   []Change   `json:"changes"`
-	// Events are the last ones, the oldest first.
+	// Events are the last events, the oldest first.
 	Events []Event `json:"events"`
-	// Node is what the capabilities report of the node, by their keys.
+	// Node is what the capabilities report about the node, by their keys.
 	Node capability.Sections `json:"node"`
 }
 
 // CPU is one CPU.
 type CPU struct {
 	ID int `json:"id"`
-	// Class is the name of the first pool that has it, empty for none; Holder is the workload
-	// that has it for itself.
+	// Class is the name of the first pool that has the CPU, empty for none. Holder is the workload that has the CPU
+	// exclusively.
 	Class  string `json:"class,omitempty"`
 	Holder string `json:"holder,omitempty"`
-	// Load is how busy it was, 0 to 1, and -1 where that is not known.
+	// Load is the busy share of the CPU, 0 to 1, or -1 if it is unknown.
 	Load float64 `json:"load"`
 }
 
-// Workload is a container, a workload of a host without Kubernetes, or a group that shrinks to
-// the shared pool. What is nil was not reported.
+// Workload is a container, a workload of a host without Kubernetes, or a group that shrinks to the shared pool. A nil
+// field was not reported.
 type Workload struct {
 	Name   string              `json:"name"`
 	Status *Status             `json:"status,omitempty"`
 	CPUs   *capability.Holding `json:"cpus,omitempty"`
 	Quota  *capability.Quota   `json:"quota,omitempty"`
-	// Throttling is that of a workload without Quota, which did not ask for burst.
+	// Throttling is for a workload without Quota, which did not ask for burst.
 	Throttling *Throttling `json:"throttling,omitempty"`
 }
 
@@ -67,7 +66,7 @@ type Workload struct {
 type Change struct {
 	Object string `json:"object"`
 	Knob   string `json:"knob"`
-	// Original is the value before Berth's first write, Written the last one of Berth's.
+	// Original is the value before Berth's first write; Written is its last write.
 	Original plan.Value `json:"original"`
 	Written  plan.Value `json:"written"`
 	Owner    plan.Owner `json:"owner"`
@@ -77,16 +76,16 @@ type Change struct {
 	Writes   int        `json:"writes"`
 }
 
-// Facts are what a View is made of: a copy that no other code changes.
+// Facts are the input of a View: a copy that no other code changes.
 type Facts struct {
 	Version string
 	At      time.Time
 	Report  Report
 	Changes []Change
 	Events  []Event
-	// Throttling is by workload.
+	// Throttling is keyed by workload.
 	Throttling map[string]*Throttling
-	// Loads are by the number of the CPU, as Loads returns them, over LoadSeconds.
+	// Loads are indexed by CPU number, as Loads returns them, over LoadSeconds.
 	Loads       []float64
 	LoadSeconds float64
 }
@@ -103,7 +102,7 @@ func Of(f Facts) *View {
 	}
 }
 
-// full returns a list that is not nil: JSON has an empty one and no null.
+// full returns a list that is not nil, so that JSON has an empty list and not null.
 func full[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -111,7 +110,7 @@ func full[T any](list []T) []T {
 	return list
 }
 
-// Statuses are the workloads of which capabilities report more than their CPUs, in their order.
+// Statuses returns the status of each workload about which capabilities report more than its CPUs, in order.
 func (v *View) Statuses() []Status {
 	all := []Status{}
 	for _, w := range v.Workloads {
@@ -122,7 +121,7 @@ func (v *View) Statuses() []Status {
 	return all
 }
 
-// cpusOf says of each CPU of the machine what it is, who has it and how busy it is.
+// cpusOf returns the class, the holder and the load of each CPU of the machine.
 func cpusOf(shown capability.Shown, loads []float64) []CPU {
 	cpus := []CPU{}
 	if shown.Machine == nil {
@@ -153,7 +152,7 @@ func cpusOf(shown capability.Shown, loads []float64) []CPU {
 	return cpus
 }
 
-// workloadsOf puts together by name what is known of the workloads.
+// workloadsOf joins by name what is known about the workloads.
 func workloadsOf(f Facts) []Workload {
 	r := f.Report
 	all, at := make([]Workload, 0, len(r.Shown.Holdings)), map[string]int{}
@@ -181,8 +180,8 @@ func workloadsOf(f Facts) []Workload {
 	return all
 }
 
-// Loads says how busy each CPU was between two readings of its times, 0 to 1 in thousandths, by
-// its number. It is -1 where that is not known: the CPU was offline, or no time passed.
+// Loads returns the busy share of each CPU between two samples, 0 to 1 in thousandths, by CPU number. It is -1 if it is
+// unknown: the CPU was offline, or no time passed.
 func Loads(before, now []unit.CPUSpent) []float64 {
 	loads := make([]float64, len(now))
 	for i, n := range now {

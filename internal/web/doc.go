@@ -1,14 +1,11 @@
-// Package web shows a node in a browser: a page, and what the page asks for. It answers
-// with one moment of the node (/api/v1/view), with a stream (/api/v1/stream: a view, and once
-// a second a line of what changed since), with the last minutes (/api/v1/history), and with the
-// page at any other path.
+// Package web shows a node in a browser: a page, and the data for the page. It answers with the present state of the
+// node (/api/v1/view), with a stream (/api/v1/stream: a view, and once a second a line of changes), with the last
+// minutes (/api/v1/history), and with the page at any other path.
 //
-// However many look, a view is made for all of them together, once a second for streams and at
-// most five times a second in all; while no one looks none is made. A viewer who does not
-// take what is sent for a few seconds is dropped, and there are at most a hundred.
+// All viewers share each view. A view is made once a second for streams, at most five times a second in all, and not at
+// all without viewers. A viewer that accepts no data for a few seconds is dropped. There are at most a hundred viewers.
 //
-// The page is in the program: modules and a style sheet as they are, without a build step and
-// without code or files of others. It asks this server only, writes nothing, and puts texts
-// of tenants into the document as text. A Recording serves the same page from the lines of a
-// file.
+// The page is in the program: plain modules and a style sheet, without a build step and without third-party code or
+// files. It asks only this server, writes nothing, and puts texts of tenants into the document as text. A Recording
+// serves the same page from the lines of a file.
 package web

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// usualPast is how many seconds of one workload are shown, recentPast how many of all at most,
-	// and longestStep how many one sample is at most.
+	// usualPast is the default number of seconds for one workload, recentPast the maximum for all workloads.
+	// longestStep is the maximum number of seconds in one sample.
 	usualPast   = history.Kept
 	recentPast  = 60
 	longestStep = 3600
-	// mostReads is how many answers are made at a time; the others wait for their turn.
+	// mostReads is the number of concurrent answers; other requests wait for their turn.
 	mostReads = 2
 )
 
-// Past is what was kept of the last minutes.
+// Past is the history of the last minutes.
 type Past interface {
-	// Longest is how many seconds back Of may reach.
+	// Longest returns how many seconds back Of may reach.
 	Longest() int
-	// Of returns what is known of a workload in the last seconds, and whether anything is; so many
-	// seconds are one sample, and more where there were too many.
+	// Of returns the history of a workload in the last seconds, and whether there is any. A sample covers step seconds,
+	// or more if there are too many samples.
 	Of(workload string, seconds, step int) (history.Past, bool, error)
-	// Recent returns the throttling of all workloads in the last samples, at most so many.
+	// Recent returns the throttling of all workloads in the last samples, at most this many.
 	Recent(most int) (history.Past, error)
 }
 
-// With has the node show its past as well.
+// With adds a history to the node.
 func (n *Live[V]) With(p Past) *Live[V] {
 	n.past = p
 	return n
@@ -47,11 +47,11 @@ var (
 	errUnknown  = errors.New("unknown parameter; allowed: workload, seconds, step")
 	errNeedsOne = errors.New("only allowed with workload")
 	errReadBusy = errors.New("too many ask for the history; try again")
-	// errQuery says that a request asks for what there cannot be.
+	// errQuery means that the request is invalid.
 	errQuery = errors.New("bad request")
 )
 
-// history sends what is kept of one workload or of all.
+// history sends the history of one workload or of all.
 func (n *Live[V]) history(w http.ResponseWriter, r *http.Request) {
 	text, err := n.pastText(r)
 	if err != nil {
@@ -72,7 +72,7 @@ func (n *Live[V]) history(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// codeOf is the status of an answer that says what is wrong.
+// codeOf returns the HTTP status for an error.
 func codeOf(err error) int {
 	switch {
 	case errors.Is(err, errQuery):
@@ -85,7 +85,7 @@ func codeOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// pastText is the answer to a request, as JSON.
+// pastText returns the answer to a request, as JSON.
 func (n *Live[V]) pastText(r *http.Request) ([]byte, error) {
 	if n.past == nil {
 		return nil, errNoPast
@@ -113,7 +113,7 @@ func (n *Live[V]) pastText(r *http.Request) ([]byte, error) {
 	return line(p)
 }
 
-// enterRead waits for a turn to make an answer, for as long as a viewer has patience.
+// enterRead waits for a turn to make an answer, for at most patience.
 func (n *Live[V]) enterRead(ctx context.Context) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -127,14 +127,14 @@ func (n *Live[V]) enterRead(ctx context.Context) error {
 	}
 }
 
-// query is what of the past is asked for: one workload, or all.
+// query is a request for the history of one workload, or of all.
 type query struct {
 	one           bool
 	workload      string
 	seconds, step int
 }
 
-// readQuery reads the parameters of a request, where so many seconds of a workload may be kept.
+// readQuery reads the parameters of a request. longest is the maximum number of seconds for one workload.
 func readQuery(raw string, longest int) (query, error) {
 	all, err := url.ParseQuery(raw)
 	if err != nil {
@@ -166,7 +166,7 @@ func readQuery(raw string, longest int) (query, error) {
 	return q, nil
 }
 
-// errRange says that a number is none or out of its range.
+// errRange means that a value is not a number or is out of range.
 var errRange = errors.New("out of range")
 
 // readNumber reads a number of at least 1.

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// lineEvery is how often a stream has a line, and madeEvery how often a view is made at most:
-	// each takes the agent's mutex, for which the container runtime's questions wait.
+	// lineEvery is the time between two lines of a stream. madeEvery is the minimum time between two views: each locks
+	// the agent's mutex, for which requests of the container runtime wait.
 	lineEvery = time.Second
 	madeEvery = 200 * time.Millisecond
-	// patience is how long a viewer has to take a line.
+	// patience is how long a viewer may need to read a line.
 	patience = 5 * time.Second
 	// keptLines is how many lines a viewer may be behind before it gets a whole view again.
 	keptLines = 8
@@ -27,34 +27,34 @@ const (
 	mostViewers = 100
 )
 
-// Live shows a node, or a cluster, to all who look. It is safe for concurrent use.
+// Live shows a node, or a cluster, to all viewers. It is safe for concurrent use.
 type Live[V any] struct {
 	look  func() (*V, error)
 	delta func(now, before *V) view.Delta
 	page  func() *http.ServeMux
 	log   *slog.Logger
-	// past is nil where none is kept, reads has a place for each answer of it that is made.
+	// past is nil without a history. reads has one slot for each concurrent answer from it.
 	past  Past
 	reads chan struct{}
 
 	mu      sync.Mutex
 	viewers int
-	// now was made last, and shown is what the last line brought viewers to.
+	// now is the last view that was made. shown is the view that viewers have after the last line.
 	now, shown *moment[V]
-	// lines are the last ones, of which the newest has the number. The next one is due.
+	// lines are the last lines. number is the number of the newest line, due the time of the next.
 	lines  [][]byte
 	number int
 	due    time.Time
 }
 
-// moment is a view that was made, and the same as a line once a viewer needed it.
+// moment is a view, and its encoded line once a viewer needs it.
 type moment[V any] struct {
 	view *V
 	at   time.Time
 	text []byte
 }
 
-// line is the view as a line, encoded once for all who ask.
+// line returns the view as a line, encoded once for all viewers.
 func (m *moment[V]) line() (text []byte, err error) {
 	if m.text == nil {
 		m.text, err = line(m.view)
@@ -62,7 +62,7 @@ func (m *moment[V]) line() (text []byte, err error) {
 	return m.text, err
 }
 
-// NewNode shows what look returns of this moment, which no code changes afterwards.
+// NewNode shows the present views that look returns. No code may change a view afterwards.
 func NewNode(look func() (*view.View, error), log *slog.Logger) *Live[view.View] {
 	return &Live[view.View]{look: look, delta: (*view.View).Since, page: nodePage, log: log, reads: make(chan struct{}, mostReads)}
 }
@@ -72,7 +72,7 @@ func NewCluster(look func() (*view.Cluster, error), log *slog.Logger) *Live[view
 	return &Live[view.Cluster]{look: look, delta: (*view.Cluster).Since, page: clusterPage, log: log}
 }
 
-// Handler answers for the page and all that it asks for.
+// Handler returns the handler for the page and its data.
 func (n *Live[V]) Handler() http.Handler {
 	mux := n.page()
 	mux.HandleFunc("GET "+window.ViewPath, n.view)
@@ -81,7 +81,7 @@ func (n *Live[V]) Handler() http.Handler {
 	return mux
 }
 
-// view sends the view of this moment.
+// view sends the present view.
 func (n *Live[V]) view(w http.ResponseWriter, _ *http.Request) {
 	text, err := n.text()
 	if err != nil {
@@ -94,7 +94,7 @@ func (n *Live[V]) view(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// text is a view that is not old, as a line.
+// text returns a recent view, as a line.
 func (n *Live[V]) text() ([]byte, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,7 +105,7 @@ func (n *Live[V]) text() ([]byte, error) {
 	return now.line()
 }
 
-// made is a view that is not old. The mutex is held.
+// made returns a recent view. The caller holds the mutex.
 func (n *Live[V]) made() (*moment[V], error) {
 	if n.now != nil && time.Since(n.now.at) < madeEvery {
 		return n.now, nil
@@ -118,10 +118,10 @@ func (n *Live[V]) made() (*moment[V], error) {
 	return n.now, nil
 }
 
-// errCrowd says that there are as many viewers as there may be.
+// errCrowd means that the maximum number of viewers is reached.
 var errCrowd = fmt.Errorf("%d pages are open already; close one", mostViewers)
 
-// enter counts a viewer.
+// enter adds a viewer.
 func (n *Live[V]) enter() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,16 +132,16 @@ func (n *Live[V]) enter() error {
 	return nil
 }
 
-// leave counts one viewer less.
+// leave removes a viewer.
 func (n *Live[V]) leave() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.viewers--; n.viewers == 0 {
-		n.now, n.shown, n.lines = nil, nil, nil // an agent that has no viewer keeps no view
+		n.now, n.shown, n.lines = nil, nil, nil // an agent without viewers stores no view
 	}
 }
 
-// stream sends a view, and what changes, until the viewer goes away or does not keep up.
+// stream sends a view, and then changes, until the viewer goes away or is too slow.
 func (n *Live[V]) stream(w http.ResponseWriter, r *http.Request) {
 	if err := n.enter(); err != nil {
 		w.Header().Set("Retry-After", "10")
@@ -187,9 +187,8 @@ func (n *Live[V]) send(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// since returns the lines after one of a number, with the number of the last of them, and how
-// long to wait for the next. The first line of a viewer, or of one that is far behind, is a
-// whole view.
+// since returns the lines after line number seen, the number of the last line, and how long to wait for the next. A new
+// viewer, or a viewer that is far behind, first gets a whole view.
 func (n *Live[V]) since(seen int) (lines [][]byte, number int, wait time.Duration, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -207,7 +206,7 @@ func (n *Live[V]) since(seen int) (lines [][]byte, number int, wait time.Duratio
 	return [][]byte{whole}, n.number, wait, nil
 }
 
-// advance makes the next line, if it is due. The mutex is held.
+// advance makes the next line, if it is due. The caller holds the mutex.
 func (n *Live[V]) advance() error {
 	if n.shown != nil && time.Now().Before(n.due) {
 		return nil

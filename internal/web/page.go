@@ -8,24 +8,23 @@ import (
 	"slices"
 )
 
-// files are the pages, as a browser gets them: that of a node, and what is another thing on that of
-// a cluster.
+// files are the pages, as a browser gets them: the page of a node, and the files that differ on the page of a cluster.
 //
 //go:embed page cluster
 var files embed.FS
 
-// policy is what the page may do: run and show what it brought along, and ask the server that
-// it came from. No string becomes markup or code.
+// policy restricts the page: it may run and show only its own files, and ask only the server that it came from. No
+// string becomes markup or code.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Page is the page of a node, without what it asks for.
+// Page returns the page of a node, without its data.
 func Page() http.Handler { return nodePage() }
 
 func nodePage() *http.ServeMux    { return page("page") }
 func clusterPage() *http.ServeMux { return page("cluster", "page") }
 
-// page answers with the files of directories, each from the first that has it.
+// page serves the files of dirs, each from the first directory that has it.
 func page(dirs ...string) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {

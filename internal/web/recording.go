@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// longestRecording bounds a recording, which a browser has in memory as a whole.
+// longestRecording bounds a recording, which a browser holds in memory as a whole.
 const longestRecording = 256 << 20
 
 // Errors of recordings.
@@ -24,14 +24,14 @@ var (
 	ErrTooLong     = errors.New("longer than 256 MiB: record less")
 )
 
-// Recording is what streams said, to be shown again.
+// Recording is recorded streams, to be shown again.
 type Recording struct {
 	lines  []byte
 	Frames int
 }
 
-// ReadRecording reads what berth status --watch -o json printed. A last line that is not
-// whole, as of a recorder that was killed, is left out.
+// ReadRecording reads the output of berth status --watch -o json. It leaves out an incomplete last line, as of a
+// recorder that was killed.
 func ReadRecording(r io.Reader) (*Recording, error) {
 	text, err := io.ReadAll(io.LimitReader(r, longestRecording+1))
 	switch {
@@ -69,7 +69,7 @@ var (
 	errNeither = errors.New("neither a view nor what changed since one")
 )
 
-// check says what is wrong with one value of a recording.
+// check returns what is wrong with one value of a recording.
 func check(text json.RawMessage, first bool) error {
 	var kind struct {
 		Format int             `json:"v"`
@@ -89,13 +89,12 @@ func check(text json.RawMessage, first bool) error {
 	return errNeither
 }
 
-// Serve shows the recording at a listener of this host until ctx ends.
+// Serve serves the recording at a listener of this host until ctx ends.
 func (r *Recording) Serve(ctx context.Context, l net.Listener, log *slog.Logger) error {
 	return window.ServeAt(ctx, l, window.Guard(nil, r.handler(log)))
 }
 
-// handler answers for the page, which plays the recording. It says so in a header of the
-// stream.
+// handler serves the page, which plays the recording. A header of the stream marks it as a recording.
 func (r *Recording) handler(log *slog.Logger) http.Handler {
 	mux := nodePage()
 	mux.HandleFunc("GET "+window.StreamPath, func(w http.ResponseWriter, _ *http.Request) {

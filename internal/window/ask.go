@@ -12,32 +12,31 @@ import (
 	"strings"
 )
 
-// View asks the live agent of stateDir, over its socket, for its view of this moment.
+// View asks the live agent of stateDir, over its socket, for its present view.
 func View(ctx context.Context, stateDir string) ([]byte, error) {
 	return askSocket(ctx, stateDir, ViewPath)
 }
 
-// Past asks the live agent of stateDir, over its socket, for what it kept of a workload in the last
-// seconds, where so many are one sample.
+// Past asks the live agent of stateDir, over its socket, for the history of a workload in the last seconds. A sample
+// covers step seconds.
 func Past(ctx context.Context, stateDir, workload string, seconds, step int) ([]byte, error) {
 	return askSocket(ctx, stateDir, PastOf(workload, seconds, step))
 }
 
-// PastOf is the path, with its query, of what an agent kept of a workload in the last seconds, where
-// step of them are one sample.
+// PastOf returns the path, with its query, of the history that Past asks for.
 func PastOf(workload string, seconds, step int) string {
 	q := url.Values{"workload": {workload}, "seconds": {strconv.Itoa(seconds)}, "step": {strconv.Itoa(step)}}
 	return PastPath + "?" + q.Encode()
 }
 
-// CheckHealth asks the live agent of stateDir, over its socket, whether its loop turns.
+// CheckHealth asks the live agent of stateDir, over its socket, whether its loop runs.
 func CheckHealth(ctx context.Context, stateDir string) error {
 	_, err := askSocket(ctx, stateDir, healthPath)
 	return err
 }
 
-// Stream asks the live agent of stateDir, over its socket, to show itself until ctx ends. The
-// caller closes what is returned.
+// Stream asks the live agent of stateDir, over its socket, for a stream of its view until ctx ends. The caller closes
+// the stream.
 func Stream(ctx context.Context, stateDir string) (io.ReadCloser, error) {
 	response, err := request(ctx, overSocket(stateDir), "agent", StreamPath)
 	if err != nil {
@@ -51,7 +50,7 @@ func askSocket(ctx context.Context, stateDir, path string) ([]byte, error) {
 	return ask(ctx, overSocket(stateDir), "agent", path)
 }
 
-// overSocket is a client of the agent of stateDir.
+// overSocket returns a client of the agent of stateDir.
 func overSocket(stateDir string) *http.Client {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -63,13 +62,13 @@ func overSocket(stateDir string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// Ask asks the agent at an address, and returns what it says.
+// Ask asks the agent at an address, and returns its answer.
 func Ask(ctx context.Context, address, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	return ask(ctx, &http.Client{Transport: transport}, address, path)
 }
 
-// ask returns what is answered to a request for a path.
+// ask returns the answer to a request for a path.
 func ask(ctx context.Context, client *http.Client, address, path string) ([]byte, error) {
 	response, err := request(ctx, client, address, path)
 	if err != nil {
@@ -83,7 +82,7 @@ func ask(ctx context.Context, client *http.Client, address, path string) ([]byte
 	return text, nil
 }
 
-// request returns an answer that is well, whose body the caller closes.
+// request returns an answer with status 200, whose body the caller closes.
 func request(ctx context.Context, client *http.Client, address, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {

@@ -2,6 +2,5 @@ package window
 
 import "errors"
 
-// ErrAnswer says that the agent answered with another status than 200: it says what is
-// wrong with itself.
+// ErrAnswer means that the agent answered with a status other than 200, and what is wrong with it.
 var ErrAnswer = errors.New("not well")

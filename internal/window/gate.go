@@ -13,53 +13,51 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// The paths that no resource has, for which a token is reviewed.
+// The paths for which a token is reviewed. No resource has these paths.
 const (
 	viewRight    = "/berth/view"
 	metricsRight = "/metrics"
 )
 
 const (
-	// freshFor is how long an answer about a token counts, and staleFor how long one counts
-	// that allowed it while no newer one is to be had, which is asked for every retryEvery.
+	// freshFor is how long an answer about a token is valid. staleFor is how long an allowing answer is valid while no
+	// newer answer is available. The gate retries every retryEvery.
 	freshFor   = time.Minute
 	staleFor   = time.Hour
 	retryEvery = 10 * time.Second
-	// maxToken bounds a token, which has a few KiB.
+	// maxToken bounds the size of a token, which normally has a few KiB.
 	maxToken = 64 << 10
-	// reviewLimit is how long a review may take, and how long one waits for its turn;
-	// mostReviews is how many there are at a time of tokens that nothing has allowed yet, and
-	// mostTokens how many answers are kept.
+	// reviewLimit bounds a review, and the wait for its turn. mostReviews is the number of concurrent reviews of tokens
+	// that were never allowed. mostTokens is the number of remembered answers.
 	reviewLimit = 5 * time.Second
 	mostReviews = 8
 	mostTokens  = 1000
 )
 
-// errBusy says that as many tokens are under review as may be. It says nothing of the token or
-// of whom the gate asks, so nothing is allowed because of it.
+// errBusy means that the maximum number of tokens is under review. It tells nothing about the token or the reviewer, so
+// nothing is allowed because of it.
 var errBusy = fmt.Errorf("%d tokens are under review", mostReviews)
 
-// Verdict is what is known of a bearer token and a path.
+// Verdict is the result of a review of a bearer token and a path.
 type Verdict struct {
-	// User is whose the token is, empty where it is no user's.
+	// User is the owner of the token, empty if it has none.
 	User string
-	// Allowed says whether the user may get the path.
+	// Allowed is true if the user may get the path.
 	Allowed bool
-	// Until is when the token ends by its own word, zero for never.
+	// Until is the expiry that the token states, zero for never.
 	Until time.Time
 }
 
-// Review finds out about a token and a path that is no resource's; an error says that it
-// cannot. It is called by several goroutines at once.
+// Review reviews a token for a path that is not a resource; an error means that it cannot. Several goroutines call it
+// at once.
 type Review func(ctx context.Context, token, path string) (Verdict, error)
 
-// gate lets those through who have a token with a right. It keeps what it learned by the
-// digest of the token.
+// gate admits requests whose token has a right. It remembers answers by the digest of the token.
 type gate struct {
 	review Review
 	log    *slog.Logger
 	slots  chan struct{}
-	// flights has one review of a permit at a time, for all who ask meanwhile.
+	// flights has one review of a permit at a time, for all concurrent requests.
 	flights singleflight.Group
 
 	mu    sync.Mutex
@@ -73,13 +71,13 @@ type permit struct {
 	path  string
 }
 
-// answer is a Verdict with when it was given, and until when no newer one is asked for.
+// answer is a Verdict with the time when it was given, and until when no newer answer is requested.
 type answer struct {
 	Verdict
 	at, fresh time.Time
 }
 
-// newGate returns a gate for which no token is known; without a Review there is none.
+// newGate returns a gate that knows no token, or nil without a Review.
 func newGate(review Review, log *slog.Logger) *gate {
 	if review == nil {
 		return nil
@@ -87,8 +85,7 @@ func newGate(review Review, log *slog.Logger) *gate {
 	return &gate{review: review, log: log, slots: make(chan struct{}, mostReviews), known: map[permit]answer{}}
 }
 
-// guard is what next answers, for those who have a right. It ends an answer that lasts once
-// they have it no more.
+// guard returns next for requests with a right. It ends a running answer once the token loses the right.
 func (g *gate) guard(right string, next http.Handler) http.Handler {
 	if g == nil {
 		return next
@@ -110,7 +107,7 @@ func (g *gate) guard(right string, next http.Handler) http.Handler {
 	})
 }
 
-// bearer is the token of a request, empty for none.
+// bearer returns the token of a request, empty for none.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -119,7 +116,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// serve has next answer for as long as the token is allowed.
+// serve lets next answer for as long as the token is allowed.
 func (g *gate) serve(w http.ResponseWriter, r *http.Request, right string, next http.Handler) {
 	ctx, end := context.WithCancel(r.Context())
 	var watch sync.WaitGroup
@@ -140,8 +137,8 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request, right string, next 
 	watch.Wait()
 }
 
-// ask returns what is known of a token. An error says that nothing is. A review goes on
-// where ctx ends: a client that closes its requests does not decide what is known of its token.
+// ask returns the verdict on a token. An error means that there is none. A review continues after ctx ends: a client
+// that closes its requests cannot influence the verdict on its token.
 func (g *gate) ask(ctx context.Context, token, path string) (Verdict, error) {
 	if token == "" || len(token) > maxToken {
 		return Verdict{}, nil
@@ -154,15 +151,14 @@ func (g *gate) ask(ctx context.Context, token, path string) (Verdict, error) {
 	return said, err //nolint:wrapcheck // It is what renew returned.
 }
 
-// renew returns what is known of a permit, and asks about it where that is no longer fresh.
+// renew returns the verdict on a permit, and reviews it if the verdict is no longer fresh.
 func (g *gate) renew(ctx context.Context, p permit, token string) (Verdict, error) {
 	before := g.recall(p)
 	if time.Now().Before(before.fresh) {
 		return before.Verdict, nil
 	}
 	if !before.Allowed {
-		// Anyone can make up tokens, so they share a few slots. Those that were allowed need none
-		// and wait for no others.
+		// Anyone can make up tokens, so unknown tokens share a few slots. Allowed tokens need no slot and do not wait.
 		if !g.enter() {
 			return Verdict{}, unknown(errBusy)
 		}
@@ -185,7 +181,7 @@ func (g *gate) renew(ctx context.Context, p permit, token string) (Verdict, erro
 	return before.Verdict, nil
 }
 
-// enter takes a slot, in its turn. It says whether there was one in time.
+// enter waits for a slot, and reports whether it got one in time.
 func (g *gate) enter() bool {
 	late := time.NewTimer(reviewLimit)
 	defer late.Stop()
@@ -197,10 +193,10 @@ func (g *gate) enter() bool {
 	}
 }
 
-// unknown is why nothing is known of a token.
+// unknown returns the error that a token could not be reviewed.
 func unknown(why error) error { return fmt.Errorf("whose the token is cannot be asked now: %w", why) }
 
-// recall returns what is remembered of a token that has not ended.
+// recall returns the remembered answer for a token that has not expired.
 func (g *gate) recall(p permit) answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -211,8 +207,8 @@ func (g *gate) recall(p permit) answer {
 	return a
 }
 
-// remember keeps an answer, in the place of those that count for the least where there are
-// many: what refused a token goes first, so that no one who tries tokens drops one that counts.
+// remember stores an answer. If there are too many, it drops refused tokens first, so that nobody who tries tokens can
+// displace an allowed one.
 func (g *gate) remember(p permit, a answer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -233,7 +229,7 @@ func (g *gate) remember(p permit, a answer) {
 	g.known[p] = a
 }
 
-// report logs that tokens cannot be reviewed, once, and that they can again.
+// report logs once that tokens cannot be reviewed, and once that they can again.
 func (g *gate) report(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

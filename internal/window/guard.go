@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// Guard refuses what only a browser sends that another site has in hand: a Host that is no
-// name of this host (421: a name that was bound to this address anew), a method that reads
-// nothing (405), and a request of another origin (403). Every answer says that it is no part of
-// any other page, and loads and runs nothing; next may say more of what a page of its own does.
+// Guard refuses requests that another site can make a browser send. It refuses a Host that is no name of this host
+// (421: a name that was rebound to this address), a method other than GET and HEAD (405), and another origin (403).
+// Each answer forbids its use in other pages, and loads and runs nothing; next may allow more for its own page.
 func Guard(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
@@ -40,8 +39,8 @@ func Guard(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// isHere says whether a request names this host: by a loopback name, the address that it was
-// sent to, or one of hosts.
+// isHere reports whether a request names this host: by a loopback name, the address that it was sent to, or one of
+// hosts.
 func isHere(r *http.Request, hosts []string) bool {
 	name := nameOf(r.Host)
 	if name == "" {
@@ -62,7 +61,7 @@ func isHere(r *http.Request, hosts []string) bool {
 	return ip.IsLoopback() || err == nil && bound.Addr().Unmap() == ip.Unmap()
 }
 
-// nameOf is a host without port and brackets, in lower case.
+// nameOf returns a host without port and brackets, in lower case.
 func nameOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -70,8 +69,7 @@ func nameOf(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// isForeign says whether a browser sends a request for a page of another origin. Other
-// programs send neither header.
+// isForeign reports whether a browser sends a request for a page of another origin. Other programs send neither header.
 func isForeign(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return true

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// keys are a certificate and its key, as their files say now.
+// keys are a certificate and its key, reloaded when their files change.
 type keys struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -20,13 +20,13 @@ type keys struct {
 	value *tls.Certificate
 }
 
-// stamp is by what a changed file is known.
+// stamp detects a changed file.
 type stamp struct {
 	written time.Time
 	size    int64
 }
 
-// readKeys reads the files of TLS; nil where the address has none.
+// readKeys reads the files of TLS. It returns nil if the address has none.
 func readKeys(o Options) (*keys, error) {
 	if o.CertFile == "" {
 		return nil, nil // an address without TLS has no keys
@@ -38,7 +38,7 @@ func readKeys(o Options) (*keys, error) {
 	return k, nil
 }
 
-// over has TLS spoken at a listener, which without keys stays as it is.
+// over wraps a listener in TLS. Without keys it returns the listener unchanged.
 func (k *keys) over(l net.Listener) net.Listener {
 	if k == nil {
 		return l
@@ -46,7 +46,7 @@ func (k *keys) over(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{GetCertificate: k.now, MinVersion: tls.VersionTLS12})
 }
 
-// now returns the certificate. Files that cannot be used any more leave the last good one.
+// now returns the certificate. If the files become unusable, it returns the last good one.
 func (k *keys) now(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,19 +56,18 @@ func (k *keys) now(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return k.value, nil
 }
 
-// read reads the files where they changed since the last time. The mutex is held, or k is no
-// one else's yet.
+// read reads the files if they have changed. The caller holds the mutex, or k is not shared yet.
 func (k *keys) read() error {
 	var now [2]stamp
 	for i, name := range []string{k.certFile, k.keyFile} {
-		if info, err := os.Stat(name); err == nil { // a file that is gone is another one, and named below
+		if info, err := os.Stat(name); err == nil { // a missing file has the zero stamp, and is named below
 			now[i] = stamp{info.ModTime(), info.Size()}
 		}
 	}
 	if k.value != nil && now == k.seen {
 		return nil
 	}
-	k.seen = now // also of files that cannot be used: the next change counts
+	k.seen = now // also of unusable files: they are read again only after a change
 	value, err := tls.LoadX509KeyPair(k.certFile, k.keyFile)
 	if err != nil {
 		return fmt.Errorf("certificate of the address: %w", err)

@@ -16,46 +16,44 @@ import (
 // liveness probe of a pod.
 const socketFile = "agent.sock"
 
-// listenEvery is how often a busy address is tried again.
+// listenEvery is the time between two tries of a busy address.
 const listenEvery = 2 * time.Second
 
-// Options say where the agent can be asked. All but Hosts and the
-// files of TLS are needed.
+// Options describe where the agent listens. All fields except Hosts, Queries and the files of TLS are required.
 type Options struct {
-	// StateDir is where the socket lies. The caller holds its lock.
+	// StateDir is the directory of the socket. The caller holds its lock.
 	StateDir string
-	// Address is host:port, and File the file that names it.
+	// Address is host:port. File is the file that names it.
 	Address, File string
-	// CertFile and KeyFile are the certificate and key in PEM that the address serves with,
-	// read again when they change; empty for none.
+	// CertFile and KeyFile are the certificate and key in PEM for the address, read again when they change; empty for
+	// none.
 	CertFile, KeyFile string
-	// Hosts are names by which it may be asked at the address, beside loopback names and the
-	// address itself.
+	// Hosts are further names of the address, beside loopback names and the address itself.
 	Hosts []string
-	// AwaitAddress says that a busy address is no error: it is tried until it is free.
+	// AwaitAddress retries a busy address until it is free, instead of an error.
 	AwaitAddress bool
-	// Queries is the loopback address, host:port, of Answers.Queries, which field history.listen
-	// of File names; empty for none. A busy one is an error.
+	// Queries is the loopback address, host:port, of Answers.Queries, from field history.listen of File; empty for
+	// none. A busy address is an error.
 	Queries string
 	Log     *slog.Logger
 }
 
-// Window is where the agent can be asked.
+// Window is a socket and the addresses at which the agent answers.
 type Window struct {
 	opts Options
-	// keys are nil where the address serves without TLS.
+	// keys are nil if the address serves without TLS.
 	keys *keys
-	// socket is nil where it could not be made.
+	// socket is nil if it could not be made.
 	socket net.Listener
-	// address is nil while it is busy, and busy then says so.
+	// address is nil while it is busy; busy is then the error.
 	address net.Listener
 	busy    error
-	// queries is nil where no queries are answered.
+	// queries is nil if no queries are answered.
 	queries net.Listener
 }
 
-// Open opens the agent's socket and address. A busy address is an error that names
-// it, unless it is awaited, and so are files of TLS that cannot be used. A socket that cannot be made is none.
+// Open opens the agent's socket and addresses. Unusable files of TLS are an error, and so is a busy address, unless it
+// is awaited. Without a socket Open only logs a warning.
 func Open(ctx context.Context, o Options) (*Window, error) {
 	w := &Window{opts: o}
 	var err error
@@ -96,7 +94,7 @@ func (w *Window) listen(ctx context.Context) (net.Listener, error) {
 	return w.keys.over(l), nil
 }
 
-// listenAt opens an address that a field of a file names.
+// listenAt opens an address from a field of a file.
 func listenAt(ctx context.Context, file, field, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -106,8 +104,8 @@ func listenAt(ctx context.Context, file, field, address string) (net.Listener, e
 	return l, nil
 }
 
-// listenAtSocket opens the socket, in the place of one that a killed agent left: whoever
-// holds the lock of stateDir is the only agent there.
+// listenAtSocket opens the socket, and replaces the socket of a killed agent: the holder of stateDir's lock is the only
+// agent there.
 func listenAtSocket(ctx context.Context, stateDir string) (net.Listener, error) {
 	name := filepath.Join(stateDir, socketFile)
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -124,8 +122,8 @@ func listenAtSocket(ctx context.Context, stateDir string) (net.Listener, error) 
 	return l, nil
 }
 
-// await returns the listener of the address, as soon as that is free; nil when ctx ends
-// before. It reports what each try comes to.
+// await returns the listener of the address once the address is free, or nil if ctx ends first. It calls tried after
+// each try.
 func (w *Window) await(ctx context.Context, tried func(busy error)) net.Listener {
 	l, err := w.address, w.busy
 	if err != nil {

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// answerEvery is how often an answer over HTTP is made anew. Any client on the node's
-// network may ask as often as it likes: the agent's mutex, for which the container runtime's
-// questions wait, is taken that often and not more.
+// answerEvery is the minimum time between two answers over HTTP that lock the agent's mutex. Any client on the node's
+// network may ask as often as it likes, and requests of the container runtime wait for the mutex.
 const answerEvery = 200 * time.Millisecond
 
-// nowAndThen returns what makes an answer for all who ask within answerEvery. Those who ask
-// while it is made wait for it.
+// nowAndThen returns a function that shares one answer among all callers within answerEvery. Concurrent callers wait
+// for it.
 func nowAndThen[T any](anew func() (T, error)) func() (T, error) {
 	var (
 		mu    sync.Mutex

@@ -13,44 +13,40 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Paths of the agent's answers beside its page: what it is like at this moment, the same as it goes
-// on, and what it kept.
+// Paths of the agent's answers beside its page: its present view, a stream of the view, and its history.
 const (
 	ViewPath   = "/api/v1/view"
 	StreamPath = "/api/v1/stream"
 	PastPath   = "/api/v1/history"
 )
 
-// healthPath is where the agent says whether its loop turns.
+// healthPath is the path that reports whether the agent's loop runs.
 const healthPath = "/healthz"
 
-// Any client on the node's network may connect. The server reads a header for requestFor, with a
-// token and as much again in it, and a body, which no handler reads, for as long. It closes a
-// connection without a next request after idleFor: Prometheus asks again after a minute.
+// Any client on the node's network may connect. The server reads a header for requestFor; the header may be twice as
+// long as the longest token. It also reads a body, which no handler reads, for requestFor. It closes a connection
+// without a next request after idleFor: Prometheus asks again after a minute.
 const (
 	requestFor = 5 * time.Second
 	maxHeader  = 2 * maxToken
 	idleFor    = 90 * time.Second
 )
 
-// Answers are what the agent says of itself. All but Review and Queries are needed, and are
-// called by several goroutines at once.
+// Answers are the agent's answers. All fields but Review and Queries are required. Several goroutines call them at
+// once.
 type Answers struct {
-	// Healthy is nil while the agent's loop turns. It is called at every request.
+	// Healthy returns nil while the agent's loop runs. Every request calls it.
 	Healthy func() error
-	// Ready is what is missing until the agent is ready, "" for nothing; the error is what
-	// is wrong.
+	// Ready returns what is missing until the agent is ready, "" for nothing. The error is what is wrong.
 	Ready func() (missing string, err error)
-	// Views answers at all other paths: what names workloads.
+	// Views answers at all other paths, which name workloads.
 	Views   http.Handler
 	Metrics prometheus.Gatherer
-	// Queries answers at an address of its own, where there is one.
+	// Queries answers at its own address, if there is one.
 	Queries http.Handler
-	// Review says who may have views and metrics at the address; nil where all who reach it
-	// may.
+	// Review decides who may get views and metrics at the address. If it is nil, every client may.
 	Review Review
-	// Listens is called with nil once the address is bound, and with the error whenever it
-	// is busy.
+	// Listens is called with nil once the address is bound, and with the error at each try that finds it busy.
 	Listens func(busy error)
 }
 
@@ -74,7 +70,7 @@ func (w *Window) Serve(ctx context.Context, a Answers) error {
 	return group.Wait() //nolint:wrapcheck // each names its address
 }
 
-// handlers answer at the address, guarded, and at the socket.
+// handlers returns the handlers for the guarded address and for the socket.
 func (w *Window) handlers(a Answers) (open, own http.Handler) {
 	metrics := promhttp.HandlerFor(prometheus.GathererFunc(nowAndThen(a.Metrics.Gather)), promhttp.HandlerOpts{})
 	ready := readyz(nowAndThen(a.Ready))
@@ -90,7 +86,7 @@ func (w *Window) handlers(a Answers) (open, own http.Handler) {
 	return w.guarded(w.opts.Address, address), mux(nil)
 }
 
-// guarded is what next answers to those who may ask at an address.
+// guarded returns next behind the Guard of an address.
 func (w *Window) guarded(address string, next http.Handler) http.Handler {
 	return Guard(append([]string{nameOf(address)}, w.opts.Hosts...), next)
 }
@@ -113,8 +109,8 @@ func ServeAt(ctx context.Context, l net.Listener, handler http.Handler) error {
 	return nil
 }
 
-// limitBody is what next answers. Without a limit, a body that never comes holds its connection:
-// the server reads it before it answers. http.Server.ReadTimeout would end streams as well.
+// limitBody returns next with a time limit for the body. A body that never comes would otherwise hold its connection,
+// because the server reads it before it answers. http.Server.ReadTimeout would also end streams.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -124,7 +120,7 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// healthz says whether the loop still turns.
+// healthz answers whether the loop still runs.
 func healthz(healthy func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := healthy(); err != nil {
@@ -135,7 +131,7 @@ func healthz(healthy func() error) http.HandlerFunc {
 	}
 }
 
-// readyz says whether the agent is ready.
+// readyz answers whether the agent is ready.
 func readyz(ready func() (missing string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		missing, err := ready()

@@ -9,26 +9,26 @@ import (
 
 const pods = "/api/v1/pods"
 
-// Fault is what goes wrong with one binding.
+// Fault is a failure of one binding.
 type Fault uint8
 
-// The faults. In all but LostAfter, TimeoutAfter and Late nothing is written.
+// Faults. Only None, LostAfter, TimeoutAfter and Late write the binding.
 const (
 	None          Fault = iota // nothing goes wrong
-	Refused                    // 403: a definite no
-	Conflict                   // 409: a definite no of the kind that a lost race gives
-	Internal                   // 500: the server says nothing of what it did
-	LostBefore                 // the connection is cut before anything is written
+	Refused                    // 403: a definite refusal
+	Conflict                   // 409: a definite refusal, as after a lost race
+	Internal                   // 500: the server does not say what it did
+	LostBefore                 // the connection is cut before the write
 	LostAfter                  // the pod is bound, then the connection is cut
-	TimeoutBefore              // 504, nothing written
+	TimeoutBefore              // 504; nothing is written
 	TimeoutAfter               // 504, but the pod is bound
-	Late                       // the connection is cut, and the pod is bound some time later
+	Late                       // the connection is cut, and the pod is bound later
 )
 
-// lateness is when a binding that is Late is carried out.
+// lateness is the delay of a Late binding.
 const lateness = 50 * time.Millisecond
 
-// FailBinds has a function decide the fault of every binding; nil ends that.
+// FailBinds sets the function that chooses the fault of every binding; nil removes it.
 func (s *Server) FailBinds(fault func(namespace, pod string) Fault) {
 	if fault == nil {
 		s.fault.Store(nil)
@@ -80,7 +80,7 @@ func (s *Server) bind(w http.ResponseWriter, q *http.Request, r request, binding
 	}
 }
 
-// assign binds under the rules of the real server; code 0 means bound.
+// assign binds a pod under the rules of a real server. A code of 0 means bound.
 func (s *Server) assign(q *http.Request, r request, binding Object) (code int32, reason metav1.StatusReason, message string) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Server) assign(q *http.Request, r request, binding Object) (code int32,
 	return http.StatusConflict, metav1.StatusReasonConflict, message
 }
 
-// bound is the pod after its binding: node, annotations and condition in one.
+// bound returns the pod after its binding, with node, annotations and condition in one step.
 func bound(pod, binding Object) Object {
 	pod = with(pod, "spec", with(child(pod, "spec"), "nodeName", text(binding, "target", "name")))
 	notes := child(child(pod, "metadata"), "annotations")

@@ -8,9 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Put stores an object, made or replaced, past all rules: resource is the path
-// without a namespace, as in "/apis/berth.dev/v1alpha1/nodetopologies". The
-// object is anything that JSON can encode.
+// Put creates or replaces an object without any checks. resource is the path without a namespace, as in
+// "/apis/berth.dev/v1alpha1/nodetopologies". JSON must be able to encode the object.
 func (s *Server) Put(resource, namespace, name string, object any) error {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -34,15 +33,14 @@ func (s *Server) Put(resource, namespace, name string, object any) error {
 	return nil
 }
 
-// Remove drops an object at once, past all rules.
+// Remove deletes an object immediately, without any checks.
 func (s *Server) Remove(resource, namespace, name string) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.store.remove(resource, namespace+"/"+name)
 }
 
-// All decodes all objects of a resource, as they are stored at one moment,
-// into a slice that out points to.
+// All decodes a consistent snapshot of a resource's objects into the slice that out points to.
 func (s *Server) All(resource string, out any) error {
 	s.store.mu.Lock()
 	objects := s.store.list(resource, func(Object) bool { return true })
@@ -57,8 +55,7 @@ func (s *Server) All(resource string, out any) error {
 	return nil
 }
 
-// Pods returns all pods as they are stored at one moment. They are shared with
-// later calls: callers do not change them.
+// Pods returns a consistent snapshot of all pods. Later calls return the same pods, so callers must not change them.
 func (s *Server) Pods() ([]*v1.Pod, error) {
 	s.store.mu.Lock()
 	objects := s.store.list(pods, func(Object) bool { return true })
@@ -68,7 +65,7 @@ func (s *Server) Pods() ([]*v1.Pod, error) {
 	known := make(map[string]*v1.Pod, len(objects))
 	out := make([]*v1.Pod, 0, len(objects))
 	for _, o := range objects {
-		version := text(o, "metadata", "resourceVersion") // no two objects have the same
+		version := text(o, "metadata", "resourceVersion") // unique among all objects
 		pod := s.decoded[version]
 		if pod == nil {
 			pod = &v1.Pod{}

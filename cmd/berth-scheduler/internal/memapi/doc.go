@@ -1,11 +1,9 @@
-// Package memapi is a Kubernetes API server in memory, as thin as a scheduler
-// allows: JSON objects by resource and name, list, watch (also the streamed
-// list), create, update, patch and delete, and the binding of a pod with the
-// rules of the real one (UID as precondition, no second binding, annotations
-// copied to the pod in the same step as the node's name).
+// Package memapi is a Kubernetes API server in memory, as small as a scheduler allows. It serves JSON objects by
+// resource and name: list, watch (also the streamed list), create, update, patch and delete. It binds pods with the
+// rules of a real server: the UID is a precondition, a second binding fails, and the annotations reach the pod in the
+// same step as the node's name.
 //
-// It is a test's instrument. What a real server does and a scheduler cannot
-// see (validation, quotas, admission, other versions) is left out. What a
-// test must be able to provoke is built in: a resource that does not exist, a
-// server that is away, an answer that is lost after or before the work.
+// It is for tests. It omits what a scheduler cannot see of a real server (validation, quotas, admission, other
+// versions). Tests can provoke failures: a missing resource, an unreachable server, an answer lost before or after the
+// write.
 package memapi

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kinds of the resources whose readers need a kind even in an empty list.
+// kind returns the kind of a resource whose readers need it even in an empty list, else "".
 func kind(resource string) string {
 	switch path.Base(resource) {
 	case "pods":
@@ -27,7 +27,7 @@ func kind(resource string) string {
 	return ""
 }
 
-// version is the apiVersion of a resource's objects.
+// version returns the apiVersion of a resource's objects.
 func version(resource string) string {
 	dir := path.Dir(resource)
 	if dir == "/api/v1" {
@@ -77,7 +77,7 @@ type event struct {
 	Object Object `json:"object"`
 }
 
-// bookmark ends the initial events of a streamed list.
+// bookmark returns the event that ends the initial events of a streamed list.
 func bookmark(r request, rv int64) event {
 	o := Object{"apiVersion": version(r.resource), "metadata": Object{
 		"resourceVersion": strconv.FormatInt(rv, 10),
@@ -91,8 +91,8 @@ func bookmark(r request, rv int64) event {
 	return event{Type: "BOOKMARK", Object: o}
 }
 
-// seen translates a change for a watch that sees a part of the objects, as an
-// object that leaves the part is a deletion for it.
+// seen translates a change for a watch of a part of the objects. An object that leaves this part is a deletion for the
+// watch.
 func (c change) seen(keep func(Object) bool) (event, bool) {
 	was := c.before != nil && keep(c.before)
 	is := c.after != nil && keep(c.after)
@@ -109,7 +109,7 @@ func (c change) seen(keep func(Object) bool) (event, bool) {
 	return event{}, false
 }
 
-// watch streams what changes after a version, or the list and what follows.
+// watch streams the changes after a version, or the list and all later changes.
 func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep func(Object) bool) {
 	query := q.URL.Query()
 	if query.Get("sendInitialEvents") == "true" && kind(r.resource) == "" {
@@ -142,13 +142,13 @@ func (s *Server) watch(w http.ResponseWriter, q *http.Request, r request, keep f
 	s.follow(q, r, from, keep, out)
 }
 
-// follow is entered with the lock and leaves without it.
+// follow streams changes until the watch ends. The caller must hold the lock; follow releases it.
 func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object) bool, out *stream) {
 	defer s.store.mu.Unlock()
 	next := s.store.collection(r.resource).before
 	for {
 		if next < s.store.collection(r.resource).before {
-			return // it is too slow: its client begins anew
+			return // the watch is too slow; its client starts again
 		}
 		next = s.catchUp(r, next, from, keep, out)
 		if q.Context().Err() != nil || s.away.Load() || s.absent.has(r.resource) {
@@ -167,8 +167,8 @@ func (s *Server) follow(q *http.Request, r request, from int64, keep func(Object
 	}
 }
 
-// catchUp queues the history from its next entry on, as far as it is younger
-// than a version, and returns the entry after it.
+// catchUp queues the entries of the history from next on that are newer than version from. It returns the entry after
+// them.
 func (s *Server) catchUp(r request, next int, from int64, keep func(Object) bool, out *stream) int {
 	if s.muted.has(r.resource) {
 		return next
@@ -196,7 +196,7 @@ type stream struct {
 func (s *stream) queue(e event) { s.waiting = append(s.waiting, e) }
 func (s *stream) empty() bool   { return len(s.waiting) == 0 }
 
-// flush sends what waits; the first one sends the headers too.
+// flush sends the waiting events. The first flush also sends the headers.
 func (s *stream) flush() bool {
 	s.begun = true
 	for _, e := range s.waiting {

@@ -17,22 +17,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is the API in memory behind a local HTTP port. All methods may be
-// called at any time from any goroutine.
+// Server is the API in memory behind a local HTTP port. Its methods are safe for concurrent use.
 type Server struct {
 	store  *store
 	http   *httptest.Server
 	away   atomic.Bool
 	absent resources
-	held   resources // requests of these wait
-	muted  resources // watches of these report nothing
+	held   resources // requests for these resources wait
+	muted  resources // watches of these resources report nothing
 	fault  atomic.Pointer[func(namespace, pod string) Fault]
 	grace  atomic.Bool
 	binds  atomic.Int64
-	fenced sync.Map // user agents whose writes come too late
+	fenced sync.Map // user agents whose later writes have no effect
 
 	decoding sync.Mutex
-	decoded  map[string]*v1.Pod // by resource version, what Pods returned last
+	decoded  map[string]*v1.Pod // by resource version, the result of the last call of Pods
 }
 
 // Start starts a server; Close ends it.
@@ -49,8 +48,7 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// Config is how a client reaches the server: in JSON, and without a limit of
-// its rate.
+// Config returns a client configuration for the server: JSON, without a rate limit.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
 		Host: s.http.URL, QPS: -1,
@@ -58,33 +56,32 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
-// Away makes the server unreachable: every connection is cut and every later
-// one too, until Away(false). What is stored stays.
+// Away makes the server unreachable until Away(false): it cuts all connections. Stored objects remain.
 func (s *Server) Away(away bool) {
 	s.away.Store(away)
 	s.wake()
 }
 
-// Absent makes a resource, as in "/apis/berth.dev/v1alpha1/nodetopologies",
-// unknown to the server (404), or known again.
+// Absent makes a resource, as in "/apis/berth.dev/v1alpha1/nodetopologies", unknown to the server (404), or known
+// again.
 func (s *Server) Absent(resource string, absent bool) {
 	s.absent.set(resource, absent)
 	s.wake()
 }
 
-// Hold lets all new requests for a resource wait, until Hold(false).
+// Hold makes new requests for a resource wait until Hold(false).
 func (s *Server) Hold(resource string, hold bool) {
 	s.held.set(resource, hold)
 	s.wake()
 }
 
-// Mute lets all watches of a resource fall behind, until Mute(false).
+// Mute makes watches of a resource fall behind until Mute(false).
 func (s *Server) Mute(resource string, mute bool) {
 	s.muted.set(resource, mute)
 	s.wake()
 }
 
-// wake has everything look again that waits.
+// wake wakes all waiters, which check their condition again.
 func (s *Server) wake() {
 	s.store.mu.Lock()
 	s.store.changed.Broadcast()
@@ -114,29 +111,27 @@ func (r *resources) has(resource string) bool {
 	return in == true
 }
 
-// KeepTerminating makes the deletion of a bound pod as in a cluster with a
-// kubelet: the pod is only marked, until Reap.
+// KeepTerminating makes the deletion of a bound pod work as with a kubelet: the server only marks the pod, until Reap.
 func (s *Server) KeepTerminating(keep bool) { s.grace.Store(keep) }
 
-// Fence ends a client for good, by its user agent: when Fence returns, nothing
-// it sent changes anything any more. So a scheduler dies in the middle of a
-// binding, as the Lease of a leader makes sure before the next one starts.
+// Fence permanently stops the client with this user agent: after Fence returns, none of its requests changes anything.
+// A dead scheduler's binding ends like this: the Lease ensures it before the next leader starts.
 func (s *Server) Fence(userAgent string) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.fenced.Store(userAgent, true)
 }
 
-// late reports whether a request comes from a client that was fenced.
+// late reports whether a request comes from a fenced client.
 func (s *Server) late(q *http.Request) bool {
 	_, fenced := s.fenced.Load(q.UserAgent())
 	return fenced
 }
 
-// Binds is the number of bindings that were asked for.
+// Binds returns how many bindings clients have requested.
 func (s *Server) Binds() int64 { return s.binds.Load() }
 
-// request is a parsed path: the resource without its namespace, and the rest.
+// request is a parsed path: the resource without its namespace, and the other parts.
 type request struct {
 	resource, namespace, name, sub string
 }

@@ -11,33 +11,32 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Object is one stored object, decoded JSON. A stored object is never changed:
-// every write stores another one, so that readers need no lock.
+// Object is one stored object, decoded from JSON. A stored object never changes: every write stores a new Object, so
+// that readers need no lock.
 type Object = map[string]any
 
-// change is one entry of a resource's history: before is nil at a creation,
-// after is nil at a deletion.
+// change is one entry of a resource's history. before is nil for a creation, after is nil for a deletion.
 type change struct {
 	rv            int64
 	key           string
 	before, after Object
 }
 
-// kept is how many changes of a resource a watch can look back, at the least.
+// kept is the least number of changes of a resource that a watch can read back.
 const kept = 5000
 
-// collection is all objects of one resource, and the end of its history for the watches: so many
-// changes before it are forgotten, the last of them with the version forgotten.
+// collection has all objects of one resource, and the end of its history for watches. It has dropped the first before
+// changes; the last dropped change has the version forgotten.
 type collection struct {
 	objects   map[string]Object
 	history   []change
 	before    int
 	forgotten int64
-	// passing says that objects go with the changes that made them, as events do.
+	// passing removes objects together with their changes, as for events.
 	passing bool
 }
 
-// note adds a change, and forgets those that are too old.
+// note adds a change and drops changes that are too old.
 func (c *collection) note(one change) {
 	c.history = append(c.history, one)
 	if len(c.history) < 2*kept {
@@ -55,8 +54,8 @@ func (c *collection) note(one change) {
 	c.history = slices.Clone(c.history[len(old):])
 }
 
-// store holds the collections by their path without a namespace, as in
-// "/api/v1/pods". All methods need the lock.
+// store has the collections by their path without a namespace, as in "/api/v1/pods". The caller of a method must hold
+// the lock.
 type store struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -80,7 +79,7 @@ func (s *store) collection(resource string) *collection {
 	return c
 }
 
-// put stores an object under a key and wakes the watches.
+// put stores an object under a key and wakes the watches. It returns the stored object.
 func (s *store) put(resource, key string, o Object) Object {
 	c := s.collection(resource)
 	s.rv++
@@ -99,7 +98,7 @@ func (s *store) put(resource, key string, o Object) Object {
 	return o
 }
 
-// remove drops an object; it reports what was there.
+// remove deletes an object and returns it, nil if there was none.
 func (s *store) remove(resource, key string) Object {
 	c := s.collection(resource)
 	before := c.objects[key]
@@ -126,7 +125,7 @@ func (s *store) list(resource string, keep func(Object) bool) []Object {
 	return out
 }
 
-// selector decides what a list or a watch sees: a namespace and fields.
+// selector returns the filter of a list or a watch, by namespace and fields.
 func selector(namespace, expression string) (func(Object) bool, error) {
 	sel, err := fields.ParseSelector(expression)
 	if err != nil {
@@ -150,7 +149,7 @@ func fieldsOf(o Object) fields.Set {
 	}
 }
 
-// text is the string at a path, "" where there is none.
+// text returns the string at a path, "" if there is none.
 func text(o Object, path ...string) string {
 	var at any = o
 	for _, p := range path {
@@ -167,7 +166,7 @@ func text(o Object, path ...string) string {
 	return s
 }
 
-// child is the map at a field, empty where there is none.
+// child returns the map in a field, empty if there is none.
 func child(o Object, field string) Object {
 	m, ok := o[field].(map[string]any)
 	if !ok {
@@ -176,7 +175,7 @@ func child(o Object, field string) Object {
 	return m
 }
 
-// with returns a copy of the object in which one field is another.
+// with returns a copy of the object with one field replaced.
 func with(o Object, field string, value any) Object {
 	o = maps.Clone(o)
 	if o == nil {

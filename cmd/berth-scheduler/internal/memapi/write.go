@@ -39,7 +39,7 @@ func (s *Server) create(w http.ResponseWriter, q *http.Request, r request) {
 	answer(w, http.StatusCreated, s.insert(r, o))
 }
 
-// insert fills in what a server fills in. It needs the lock.
+// insert sets the fields that a server sets. The caller must hold the lock.
 func (s *Server) insert(r request, o Object) Object {
 	if r.namespace != "" {
 		o = withMeta(o, "namespace", r.namespace)
@@ -51,8 +51,7 @@ func (s *Server) insert(r request, o Object) Object {
 	return s.store.put(r.resource, r.key(), o)
 }
 
-// update answers PUT and PATCH, of the object and of its status alike: a
-// patch says itself what it changes.
+// update answers PUT and PATCH, for the object and for its status. A patch itself says what it changes.
 func (s *Server) update(w http.ResponseWriter, q *http.Request, r request) {
 	data, err := io.ReadAll(q.Body)
 	if err != nil {
@@ -86,7 +85,7 @@ func (s *Server) update(w http.ResponseWriter, q *http.Request, r request) {
 	answer(w, http.StatusOK, s.store.put(r.resource, r.key(), o))
 }
 
-// patched is the object after a PUT or PATCH.
+// patched returns the object after a PUT or PATCH.
 func patched(q *http.Request, r request, old Object, data []byte) (Object, error) {
 	var o Object
 	if q.Method == http.MethodPut {
@@ -170,7 +169,7 @@ func (s *Server) delete(w http.ResponseWriter, q *http.Request, r request) {
 	answer(w, http.StatusOK, s.store.remove(r.resource, r.key()))
 }
 
-// terminates reports whether a deletion only marks: a bound pod that runs.
+// terminates reports whether a deletion only marks the object: a bound pod, unless its grace period is 0.
 func (s *Server) terminates(r request, o, options Object) bool {
 	if !s.grace.Load() || path.Base(r.resource) != "pods" || text(o, "spec", "nodeName") == "" {
 		return false
@@ -186,8 +185,7 @@ func marked(o Object) Object {
 	return withMeta(withMeta(o, "deletionTimestamp", time.Now().UTC().Format(time.RFC3339)), "deletionGracePeriodSeconds", 30)
 }
 
-// Reap removes every pod that was marked, as the kubelets do, and reports how
-// many.
+// Reap removes every marked pod, as the kubelets do, and returns how many.
 func (s *Server) Reap() int {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

@@ -1,8 +1,6 @@
-// Package trial tries the plugin in a whole kube-scheduler: the real framework
-// and queue, the real informers and clients, and in place of the cluster's API
-// server one in memory that can fail in the ways a real one does.
+// Package trial tests the plugin in a complete kube-scheduler: the real framework and queue, the real informers and
+// clients. The API server is one in memory that can fail in the ways a real server does.
 //
-// It has tests only. Each starts a scheduler from a configuration file as a
-// user would, gives it nodes and pods, and looks at the pods that come out:
-// where they are bound, with which CPUs, or what their condition says.
+// The package has tests only. Each test starts a scheduler from a configuration file as a user would, creates nodes and
+// pods, and checks the pods: their node and CPUs, or their condition.
 package trial
