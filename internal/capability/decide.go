@@ -10,92 +10,85 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Decider is a Capability that wants something of the host. Once a second, and whenever
-// something happened, each decides in the order of the list: by what was observed, and by
-// what those before it handed on.
+// Decider is a Capability that changes the host. Once a second, and after every event, each Decider decides in the
+// order of the list, from observations and from the data of the Deciders before it.
 type Decider interface {
-	// Decide says what is desired now. It writes to n what those after it have to know.
+	// Decide returns the desired settings. It writes to n what the Deciders after it must know.
 	Decide(n *Node) Decision
 }
 
-// Node is what a round of decisions goes by.
+// Node is the input of a round of decisions.
 type Node struct {
 	// Now is monotonic.
 	Now time.Duration
-	// Online are the CPUs that are online, Isolated those on which the kernel balances
-	// nothing (isolcpus=).
+	// Online are the CPUs that are online, Isolated the CPUs on which the kernel balances nothing (isolcpus=).
 	Online, Isolated cpuset.Set
-	// Topology is that of the host, another one whenever that changed, and nil while it is not
-	// known. No code changes it.
+	// Topology is the host's topology, a new value after each change, and nil while unknown. No code changes it.
 	Topology *topology.Topology
-	// Exclusive are the CPUs that are not in the shared pool of online workloads: those that
-	// workloads have for themselves, and those of offline work. Unlimited are the groups that
-	// run without a quota because of the first: their quotas have no other owner.
+	// Exclusive are the CPUs outside the shared pool of online workloads: exclusive CPUs of workloads, and the CPUs of
+	// offline work. Unlimited are the groups without a quota because of exclusive CPUs: their quotas have no other
+	// owner.
 	Exclusive cpuset.Set
 	Unlimited map[string]bool
-	// Offline is which cores offline work has, or gets with its first container.
+	// Offline has the cores that offline work has, or gets with its first container.
 	Offline Offline
-	// Reserved is how many CPUs groups have for themselves that keep their quota: they may run
-	// on shared ones besides.
+	// Reserved is the number of exclusive CPUs of groups that retain their quota: they may also run on shared CPUs.
 	Reserved map[string]int
 	// Config is the agent's file, with its defaults.
 	Config *v1alpha1.AgentConfig
-	// Containers are those that run, of pods that are known, and the workloads of a host
-	// without Kubernetes. Whoever reads them changes nothing in them: the list is the same
-	// one, and not made anew, until something changed.
+	// Containers are the running containers of known pods, and the workloads of a host without Kubernetes. Readers must
+	// not change the list: it is the same list until something changes.
 	Containers []Container
-	// Koordlet is the pod of Koordinator's or ACK's node agent on this node, as
-	// namespace/name, empty for none.
+	// Koordlet is the pod of Koordinator's or ACK's node agent on this node, as namespace/name, empty for none.
 	Koordlet string
-	// KeepsMems says that the pages of a group that runs have to be where they are a while
-	// longer, so that its memory nodes are not narrowed to these. It is nil where no page
-	// ever moves.
+	// KeepsMems reports whether the pages of a running group must stay for a while longer, so that its memory nodes are
+	// not restricted to these. It is nil if no page ever moves.
 	KeepsMems func(group string, to cpuset.Set) bool
 }
 
-// Offline is which cores are offline work's. The zero value gives it none: it shares the pool.
+// Offline has the cores of offline work. The zero value gives it none: it shares the pool.
 type Offline struct {
-	// Cores are those that it may have, in the order in which it takes them. It has the
-	// first Size of them, without those of which a workload has a CPU for itself.
+	// Cores are the cores that it may have, in order. It has the first Size of them, except cores of which a workload
+	// has an exclusive CPU.
 	Cores []cpuset.Set
 	// Size is how many it has, Low how many it is guaranteed while there are so many.
 	Size, Low int
-	// Reserve holds the CPUs that it leaves free while it has no cores of its own.
+	// Reserve has the CPUs that it leaves free while it has no cores of its own.
 	Reserve cpuset.Set
-	// Why is why it has these, or leaves those, for people.
+	// Why is the reason for these cores, or this reserve, for people.
 	Why string
 }
 
-// Equal says whether two values are the same.
+// Equal reports whether two values are the same.
 func (o Offline) Equal(other Offline) bool {
 	return o.Size == other.Size && o.Low == other.Low && o.Reserve == other.Reserve && o.Why == other.Why && slices.Equal(o.Cores, other.Cores)
 }
 
-// Container is a container that runs, or a workload of a host without Kubernetes.
+// Container is a running container, or a workload of a host without Kubernetes.
 type Container struct {
 	// PodUID names the pod of an event or an annotation.
 	PodUID string
 	// Name is namespace/pod/container, or the name of the workload. Pod and Container are
 	// its parts; Pod is empty for a workload.
 	Name, Pod, Container string
-	// ID is another one when the container is started anew, where a runtime says so.
+	// ID changes at a restart of the container, where a runtime says so.
 	ID, Group string
-	// PodGroup is the group of the pod, empty for a workload or where it is not known.
-	// Resizing says that the kubelet writes to it: see workload.Pod.
+	// PodGroup is the group of the pod, empty for a workload or while unknown. Resizing means that the kubelet writes
+	// to it: see workload.Pod.
 	PodGroup string
 	Resizing bool
 	// Labels and Annotations are those of the pod, or of the workload.
 	Labels, Annotations map[string]string
-	// Class is the one that it counts as on this node. QOS is what that class gets, the
-	// strategy of the node before that of the cluster, and QOSSource where that is written.
+	// Class is its class on this node. QOS is what that class gets, with the node's strategy before the cluster's,
+	// QOSSource where it is written.
 	Class     v1alpha1.QoSClass
 	QOS       v1alpha1.ClassQOS
 	QOSSource string
-	// Bound says that its CPUs are its own, whoever set them: it is not in the shared pool.
+	// Bound means that its CPUs are its own, no matter who set them: it is not in the shared pool.
 	Bound bool
 }
 
-// Whole is the group of all of its pod, empty where that is not known, and of a workload its own.
+// Whole returns the group of its whole pod, empty while unknown, and for a workload its own group.
 func (c *Container) Whole() string {
 	if c.Pod == "" {
 		return c.Group
@@ -103,8 +96,7 @@ func (c *Container) Whole() string {
 	return c.PodGroup
 }
 
-// PodOf returns the UID of the pod that a group is of, or of a container of it, "" for none of
-// these.
+// PodOf returns the UID of the pod that a group belongs to, or a container of the pod, "" for other groups.
 func PodOf(all []Container, group string) string {
 	for i := range all {
 		if all[i].Group == group || all[i].PodGroup == group {
@@ -114,8 +106,7 @@ func PodOf(all []Container, group string) string {
 	return ""
 }
 
-// Event is something that people are to know: it is logged, and in a cluster an Event of
-// the pod, or of the node.
+// Event is a fact that people must learn: it is logged, and in a cluster becomes an Event of the pod, or of the node.
 type Event struct {
 	// PodUID is empty for an event about the node.
 	PodUID string
@@ -125,28 +116,26 @@ type Event struct {
 	Warning bool
 }
 
-// Annotation is what is to be written to a pod, in a cluster.
+// Annotation is an annotation to write to a pod, in a cluster.
 type Annotation struct{ PodUID, Key, Value string }
 
-// Decision is what one capability wants.
+// Decision is the decision of one capability.
 type Decision struct {
-	// Settings are all that it desires; what is not among them any more goes back to its
-	// original. The list is compared with later ones: whoever returned it makes another one
-	// instead of changing it.
+	// Settings are all desired settings. A setting that is not in the list any more gets back its original. The list is
+	// compared with later lists: a Decider that returned it makes a new list instead of changing it.
 	Settings []plan.Desired
-	// Events are what people are to know, once.
+	// Events are the new events, once.
 	Events []Event
-	// Annotations are what is to be written to pods, once.
+	// Annotations are to be written to pods, once.
 	Annotations []Annotation
-	// Held says that too little is known for that: nothing is written, and nothing put
-	// back, until it is known.
+	// Held means that too little is known to decide: until it is known nothing is written, and nothing restored.
 	Held bool
 }
 
-// Add takes over the decision of another capability.
+// Add adds the decision of another capability.
 func (d *Decision) Add(more Decision) {
 	if len(d.Settings) == 0 {
-		d.Settings = slices.Clip(more.Settings) // what is added next goes to another list
+		d.Settings = slices.Clip(more.Settings) // later additions go to another list
 	} else {
 		d.Settings = append(d.Settings, more.Settings...)
 	}
@@ -154,7 +143,7 @@ func (d *Decision) Add(more Decision) {
 	d.Annotations, d.Held = append(d.Annotations, more.Annotations...), d.Held || more.Held
 }
 
-// SameList says whether two lists of Node.Containers are the same one, so that nothing changed.
+// SameList reports whether two lists of Node.Containers are the same list, so that nothing changed.
 func SameList(a, b []Container) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

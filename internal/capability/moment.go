@@ -6,17 +6,17 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Recorded is a Capability that knows what workloads use.
+// Recorded is a Capability that knows the use of workloads.
 type Recorded interface {
-	// Record adds the moment of each workload, and that of the node under the empty name, as the
-	// last looks found them: it reads nothing of the host.
+	// Record adds the moment of each workload, and that of the node under the empty name, from the last readings: it
+	// reads nothing from the host.
 	Record(add func(Moment))
 }
 
-// Moment is what a workload had and used at one moment.
+// Moment is the quota and use of a workload at one moment.
 type Moment struct {
 	Quota
-	// Used counts from when the group was made, or the node started, until At, which is monotonic.
+	// Used is the use since the group was made, or the node started, until At, which is monotonic.
 	Used unit.CPUTime
 	At   time.Duration
 }

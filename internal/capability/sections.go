@@ -9,18 +9,16 @@ import (
 	"strings"
 )
 
-// ErrTwice says that two capabilities use one key.
+// ErrTwice means that two capabilities use one key.
 var ErrTwice = errors.New("two capabilities use the key")
 
-// ErrNoObject says that a part of a document is no JSON object.
+// ErrNoObject means that a part of a document is no JSON object.
 var ErrNoObject = errors.New("no JSON object")
 
-// Sections are keys of a JSON object with their values. Those that were read are
-// json.RawMessage.
+// Sections are keys of a JSON object with their values. Values that were read are json.RawMessage.
 type Sections map[string]any
 
-// Add takes over the sections of another capability. A key that is there already is an
-// ErrTwice, and stays as it is.
+// Add adds the sections of another capability. For an existing key it returns ErrTwice, and retains the old value.
 func (s Sections) Add(more Sections) error {
 	var errs []error
 	for key, value := range more {
@@ -33,7 +31,7 @@ func (s Sections) Add(more Sections) error {
 	return errors.Join(errs...)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The values stay as they were written.
+// UnmarshalJSON implements json.Unmarshaler. It does not decode the values.
 func (s *Sections) UnmarshalJSON(data []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -46,8 +44,8 @@ func (s *Sections) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Decode reads the section of a key into the value that into points to, and leaves that
-// alone where there is no such section.
+// Decode reads the section of a key into the value that into points to. Without such a section it leaves the value
+// unchanged.
 func (s Sections) Decode(key string, into any) error {
 	value, there := s[key]
 	if !there {
@@ -66,8 +64,8 @@ func (s Sections) Decode(key string, into any) error {
 	return nil
 }
 
-// Joined is marshalled as one JSON object that has the keys of all its parts, in their
-// order. Each part is a struct, Sections, or an Object. No two parts may share a key.
+// Joined is marshalled as one JSON object that has the keys of all its parts, in their order. Each part is a struct,
+// Sections, or an Object. No two parts may share a key.
 type Joined []any
 
 // Object writes itself as a JSON object.
@@ -82,8 +80,8 @@ func (j Joined) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Write implements Object. Where the object is part of a large document, encoding/json would
-// go over it once more for each document that it is in, and copy it.
+// Write implements Object. It avoids encoding/json, which would scan and copy the object once more for each document
+// that contains it.
 func (j Joined) Write(to *bytes.Buffer) error {
 	begin := to.Len()
 	for _, part := range j {
@@ -101,7 +99,7 @@ func (j Joined) Write(to *bytes.Buffer) error {
 		case at > begin:
 			object[0] = ','
 		}
-		to.Truncate(at + len(object) - 1) // it goes on with the next part
+		to.Truncate(at + len(object) - 1) // the next part continues the object
 	}
 	if to.Len() == begin {
 		to.WriteByte('{')
@@ -118,8 +116,7 @@ func encode(part any, to *bytes.Buffer) error {
 	return json.NewEncoder(to).Encode(part) //nolint:wrapcheck // Write says which part
 }
 
-// Split decodes a JSON object into the struct that into points to, and returns the keys
-// that are none of its fields.
+// Split decodes a JSON object into the struct that into points to, and returns the keys that are none of its fields.
 func Split(data []byte, into any) (Sections, error) {
 	if err := json.Unmarshal(data, into); err != nil {
 		return nil, fmt.Errorf("decode %T: %w", into, err)

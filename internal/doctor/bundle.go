@@ -12,14 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// The two samples of a bundle are directories of it.
+// The directories of the two samples in a bundle.
 const (
 	beforeDir = "before"
 	nowDir    = "now"
 )
 
-// Bundle returns both samples as one text, which topology.ParseRecording reads. It has
-// no command line, environment or host name.
+// Bundle returns both samples as one text, which topology.ParseRecording reads. The text has no command line,
+// environment or host name.
 func Bundle(before, now *Sample) []byte {
 	var b strings.Builder
 	b.WriteString("One host at two moments, as berth doctor reads it: berth doctor --root THIS_FILE\n\n")
@@ -41,12 +41,12 @@ func (s *Sample) record(b *strings.Builder, dir string) {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		_, _ = fmt.Fprintf(b, "-- %s/%s --\n%s", dir, name, text) // a strings.Builder takes all
+		_, _ = fmt.Fprintf(b, "-- %s/%s --\n%s", dir, name, text) // a strings.Builder never fails
 	}
 }
 
-// anonymous returns a function that replaces the host's name, whole or up to its first
-// dot: programs name threads, and people control groups, after it.
+// anonymous returns a function that replaces the host's name, whole or up to its first dot: programs name threads after
+// it, and people name control groups after it.
 func (s *Sample) anonymous() func(string) string {
 	short, _, _ := strings.Cut(s.host, ".")
 	if short == "" {
@@ -56,8 +56,7 @@ func (s *Sample) anonymous() func(string) string {
 	return func(text string) string { return names.ReplaceAllString(text, "HOST") }
 }
 
-// Open reads a recorded tree: the two samples of an unpacked bundle, or one, and then
-// before is nil.
+// Open reads a recorded tree: the two samples of an unpacked bundle, or one sample, with before nil.
 func Open(root *hostfs.Root) (before, now *Sample, err error) {
 	dir, err := root.Dir(beforeDir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,8 +2,8 @@ package doctor
 
 import "slices"
 
-// Checks returns all checks, in the order in which they are evaluated: what hides others
-// before them, and of one severity the cause before what follows from it.
+// Checks returns all checks, in the order of evaluation. A check that hides others comes before them, and among checks
+// of one severity a cause comes before its effects.
 func Checks() []Check {
 	return slices.Concat(loadChecks(), memoryChecks(), isolationChecks(), knobChecks())
 }
@@ -19,7 +19,7 @@ const (
 	partitions = "[sys/fs/cgroup/*/cpuset.cpus.partition]"
 )
 
-// loadChecks are of the machine below the kernel, of quotas and of waiting.
+// loadChecks returns the checks of firmware, hypervisor and heat, of quotas and of waiting.
 func loadChecks() []Check {
 	return []Check{
 		{find: firmware, Files: []string{"proc/cpuinfo", "[" + smtFile + "]", "sys/devices/system/node/node*/meminfo"}, About: About{
@@ -80,7 +80,7 @@ func loadChecks() []Check {
 	}
 }
 
-// memoryChecks are of NUMA nodes.
+// memoryChecks returns the checks of NUMA nodes.
 func memoryChecks() []Check {
 	return []Check{
 		{find: numaMismatch, Files: []string{"sys/fs/cgroup/*/cgroup.events", "[sys/fs/cgroup/*/cpuset.cpus.effective]", "[sys/fs/cgroup/*/cpuset.mems.effective]", meminfos}, About: About{
@@ -101,7 +101,7 @@ func memoryChecks() []Check {
 	}
 }
 
-// isolationChecks are of CPUs that should be left alone, and of interrupts.
+// isolationChecks returns the checks of isolated CPUs and of interrupts.
 func isolationChecks() []Check {
 	return []Check{
 		{find: isolationLeak, rates: true, Files: []string{threads, statFile, uptimeFile, "[" + interruptsFile + "]"}, About: About{
@@ -142,7 +142,7 @@ func isolationChecks() []Check {
 	}
 }
 
-// knobChecks are of settings, and of the case that nothing is wrong.
+// knobChecks returns the checks of settings, and of a host without faults.
 func knobChecks() []Check {
 	return []Check{
 		{find: migrationCost, Files: append(optional(migrationKnob), "["+schedstats+"]"), About: About{

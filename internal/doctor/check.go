@@ -7,59 +7,58 @@ import (
 	"strings"
 )
 
-// Severity says how urgent a finding is.
+// Severity is the urgency of a finding.
 type Severity string
 
-// Severities, the gravest first. Info is no fault.
+// Severities, the most severe first. Info is not a fault.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"
 	Info     Severity = "info"
 )
 
-// rank sorts the gravest first.
+// rank is 0 for the most severe.
 func (s Severity) rank() int { return slices.Index([]Severity{Critical, Warning, Info}, s) }
 
-// About is what a check says of itself, and of what it finds.
+// About describes a check and its finding.
 type About struct {
-	// Code names the check for good.
+	// Code is the stable name of the check.
 	Code string `json:"code"`
-	// Title says in one sentence what is the case when it is found.
+	// Title describes the fault in one sentence.
 	Title string `json:"title"`
 	// Symptom is what people notice.
 	Symptom string `json:"symptom"`
-	// Severity is the usual one; a check may find a graver or a lighter case.
+	// Severity is the usual severity; in a case a check may raise or lower it.
 	Severity Severity `json:"severity"`
-	// Formula and Threshold are the rule; Source says where the threshold comes from.
-	// A threshold of Berth's own is marked (H).
+	// Formula and Threshold are the rule; Source is the origin of the threshold. (H) marks a threshold of Berth's own.
 	Formula   string `json:"formula"`
 	Threshold string `json:"threshold"`
 	Source    string `json:"source"`
-	// Remedy says what to do, Risk what that may cost.
+	// Remedy is what to do, Risk what the remedy may cost.
 	Remedy string `json:"remedy"`
 	Risk   string `json:"risk"`
-	// Hides are later checks, by code, whose numbers mean nothing where this is a fault.
+	// Hides are the codes of later checks whose numbers are meaningless beside this fault.
 	Hides string `json:"hides"`
 }
 
-// Check is one thing that may be wrong with a host.
+// Check looks for one possible fault of a host.
 type Check struct {
 	About
-	// Files are where the evidence comes from. One without "*" must be readable, and of
-	// one with "*" at least one, else the check is skipped; one in brackets is optional.
+	// Files have the evidence. A file without "*" must be readable, of a pattern with "*" at least one match, or else
+	// the check is skipped. A file in brackets is optional.
 	Files []string
 
-	rates bool // it compares two samples
+	rates bool // needs two samples
 	find  func(*view) outcome
 }
 
-// Evidence is one value that was read.
+// Evidence is a value of a file.
 type Evidence struct {
 	File  string `json:"file"`
 	Value string `json:"value"`
 }
 
-// Finding is a check that found something, with the severity of the case.
+// Finding is a fault that a check found, with the severity of this case.
 type Finding struct {
 	About
 	Evidence []Evidence `json:"evidence"`
@@ -69,20 +68,19 @@ type Finding struct {
 type Skipped struct {
 	Code string `json:"code"`
 	Why  string `json:"why"`
-	// HiddenBy is the finding beside which the check has nothing to say, "" where the check
-	// was not possible.
+	// HiddenBy is the finding that makes the check meaningless, "" if the check was not possible.
 	HiddenBy string `json:"hiddenBy"`
 }
 
-// Report is what the checks say of a host, the gravest finding first.
+// Report is the result of all checks, the most severe finding first.
 type Report struct {
 	Findings []Finding `json:"findings"`
 	Skipped  []Skipped `json:"skipped"`
-	// Load says in one sentence how much work there is, "" where that is unknown.
+	// Load describes the load in one sentence, "" if unknown.
 	Load string `json:"-"`
 }
 
-// Impossible is how many checks could not be evaluated for want of what they read.
+// Impossible returns how many checks were skipped for missing or unreadable files.
 func (r Report) Impossible() int {
 	n := 0
 	for _, s := range r.Skipped {
@@ -93,17 +91,17 @@ func (r Report) Impossible() int {
 	return n
 }
 
-// outcome is what a check says: evidence, or why it cannot say anything, or neither.
+// outcome is the result of a check: evidence, or the reason to skip it, or neither.
 type outcome struct {
 	evidence []Evidence
-	severity Severity // "" is that of the check
+	severity Severity // "" means the check's severity
 	skip     string
 }
 
 // maxEvidence is how many values a finding shows; the worst come first.
 const maxEvidence = 8
 
-// Examine looks at two samples of one host; before may be nil.
+// Examine runs all checks on two samples of one host; before may be nil.
 func Examine(before, now *Sample) Report {
 	v := newView(before, now)
 	report := Report{Findings: []Finding{}, Skipped: []Skipped{}, Load: v.load()}
@@ -127,7 +125,7 @@ func Examine(before, now *Sample) Report {
 	return report
 }
 
-// look evaluates the check where that is possible.
+// look evaluates the check if that is possible.
 func (c Check) look(v *view, hiddenBy string) outcome {
 	if hiddenBy != "" {
 		return outcome{skip: hiddenBy + " hides it"}

@@ -15,19 +15,19 @@ import (
 
 // Limits of the checks of isolation and interrupts; (H) in the catalogue.
 const (
-	minForeign    = 0.5  // per cent of the time
-	maxStacked    = 10   // per cent of the time
+	minForeign    = 0.5  // percent of the time
+	maxStacked    = 10   // percent of the time
 	maxTicks      = 10   // a second
-	minBusy       = 50   // per cent
+	minBusy       = 50   // percent
 	maxTheft      = 1.15 // dt / (dt - irq - softirq)
 	maxDrops      = 10   // a minute
 	minDrops      = 5    // in the interval
 	minExit       = 100  // microseconds
 	minExits      = 10   // a second
-	maxMispredict = 20   // per cent
+	maxMispredict = 20   // percent
 )
 
-// isolationLeak finds what runs on isolated CPUs without belonging there.
+// isolationLeak finds threads that run or wait on isolated CPUs although they should not.
 func isolationLeak(v *view) outcome {
 	var found []Evidence
 	for _, t := range v.threads {
@@ -45,8 +45,8 @@ func isolationLeak(v *view) outcome {
 	return outcome{evidence: append(found, v.ticking()...)}
 }
 
-// foreign says whether a thread that runs on an isolated CPU could run elsewhere. A worker
-// of an unbound queue is bound too, to its queue.
+// foreign reports whether a thread that runs on an isolated CPU could run elsewhere. A worker of an unbound workqueue
+// could, although it is bound too: to its queue.
 func (v *view) foreign(t change) bool {
 	if t.kernel {
 		return !t.bound || strings.HasPrefix(t.comm, "kworker/u")
@@ -54,7 +54,7 @@ func (v *view) foreign(t change) bool {
 	return !t.allowed.IsSubsetOf(v.isolated)
 }
 
-// ticking finds busy CPUs of nohz_full that the timer interrupts all the same.
+// ticking finds busy CPUs of nohz_full that the timer still interrupts.
 func (v *view) ticking() []Evidence {
 	var found []Evidence
 	now, then := parseCounts(v.now.files[interruptsFile])["LOC"], parseCounts(v.before.files[interruptsFile])["LOC"]
@@ -67,7 +67,7 @@ func (v *view) ticking() []Evidence {
 	return found
 }
 
-// splitCore finds isolated sets with some threads of a core and without the others.
+// splitCore finds isolated sets with some but not all threads of a core.
 func splitCore(v *view) outcome {
 	var found []Evidence
 	look := func(file string, set cpuset.Set) {
@@ -88,14 +88,14 @@ func splitCore(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// interrupt is one interrupt line with a place of its own.
+// interrupt is an interrupt line with an affinity of its own.
 type interrupt struct {
 	number, file, what string
 	place              cpuset.Set
 	perCPU             map[int]float64 // differences, or since boot with one sample
 }
 
-// interrupts returns the lines of the host, by number.
+// interrupts returns the interrupt lines of the host, sorted by name.
 func (v *view) interrupts() []interrupt {
 	now := parseCounts(v.now.files[interruptsFile])
 	var then map[string]count
@@ -118,7 +118,7 @@ func (v *view) interrupts() []interrupt {
 	return all
 }
 
-// on is how many interrupts the CPUs of a set served.
+// on returns how many interrupts the CPUs of a set served.
 func (i interrupt) on(set cpuset.Set) (n float64) {
 	for cpu := range set.All() {
 		n += i.perCPU[cpu]
@@ -144,8 +144,8 @@ func irqOnIsolated(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// irqbalanceBlind finds isolated CPUs to which irqbalance may move interrupts: it reads
-// the boot arguments, or its own list instead, and no partitions.
+// irqbalanceBlind finds isolated CPUs to which irqbalance may move interrupts. It reads the boot arguments, or its own
+// list instead, but not partitions.
 func irqbalanceBlind(v *view) outcome {
 	at := slices.IndexFunc(v.threads, func(t change) bool { return !t.kernel && t.comm == "irqbalance" })
 	if at < 0 {
@@ -189,7 +189,7 @@ func nicRemote(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// served counts the interrupts of a card on a node and on others.
+// served counts the interrupts of a card that its own node and other nodes served.
 func (v *view) served(dir string, lines []interrupt, node topology.NodeID) (near, far float64) {
 	for _, irq := range lines {
 		if _, mine := v.now.files[dir+irq.number]; !mine {
@@ -206,7 +206,7 @@ func (v *view) served(dir string, lines []interrupt, node topology.NodeID) (near
 	return near, far
 }
 
-// softirqTheft finds CPUs whose time goes to interrupts, and packets that are lost.
+// softirqTheft finds CPUs that spend their time on interrupts, and lost packets.
 func softirqTheft(v *view) outcome {
 	var found []Evidence
 	now, then := parseCounts(v.now.files[softirqsFile])["NET_RX"], parseCounts(v.before.files[softirqsFile])["NET_RX"]
@@ -228,7 +228,7 @@ func softirqTheft(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// softnet sums a column of all CPUs, in hexadecimal digits.
+// softnet sums a hexadecimal column over all CPUs.
 func (s *Sample) softnet(column int) (sum float64) {
 	for line := range strings.Lines(s.files[softnetFile]) {
 		if fields := strings.Fields(line); len(fields) > column {
@@ -241,7 +241,7 @@ func (s *Sample) softnet(column int) (sum float64) {
 	return sum
 }
 
-// cstate finds deep sleep on CPUs that have to answer at once.
+// cstate finds deep sleep on CPUs that must respond at once.
 func cstate(v *view) outcome {
 	urgent := v.isolated
 	for _, t := range v.threads {

@@ -8,17 +8,17 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// The knobs whose values are judged: what is in bounds is in the catalogue of knobs.
+// The knobs with a check; the catalog of knobs has their bounds.
 const (
 	sliceKnob     = "fair.slice"
 	migrationKnob = "fair.migrationCost"
 )
 
-// Limits of the scheduler's settings, in nanoseconds, that no knob has.
+// Limits of the scheduler's settings, in nanoseconds, that are not in the catalog.
 const (
 	shortSlice   = 0.7e6 // the kernel's default on one CPU
 	defaultSlice = 2.8e6 // the kernel's default on eight CPUs and more
-	minTurns     = 200   // a second
+	minTurns     = 200   // per second
 )
 
 // placesOf returns where kernels have a knob.
@@ -27,10 +27,10 @@ func placesOf(name string) []knob.Place {
 	return k.Places
 }
 
-// local is the name of a host's file in a sample.
+// local returns the name of a host's file in a sample.
 func local(file string) string { return strings.TrimPrefix(file, "/") }
 
-// optional are the files of a knob, of which a host has one.
+// optional returns the possible files of a knob; a host has one of them.
 func optional(name string) []string {
 	var files []string
 	for _, p := range placesOf(name) {
@@ -42,7 +42,7 @@ func optional(name string) []string {
 	return files
 }
 
-// fairUnused says that the settings of the fair class have no effect.
+// fairUnused returns why the settings of the fair class have no effect, "" if they have.
 func (s *Sample) fairUnused() string {
 	if state := strings.TrimSpace(s.files[schedExtFile]); state == "enabled" || state == "enabling" {
 		return "/" + schedExtFile + ": a sched_ext scheduler runs, and fair slices mean nothing"
@@ -50,8 +50,8 @@ func (s *Sample) fairUnused() string {
 	return ""
 }
 
-// setting returns the value of a knob in nanoseconds, and the file that has it, "" if none
-// does. A recording has an empty file for one that root could not read.
+// setting returns the value of a knob in nanoseconds, and its file, "" if no file has it. A recording has an empty file
+// if root could not read it.
 func (s *Sample) setting(name string) (value float64, file string) {
 	for _, p := range placesOf(name) {
 		file := local(p.File)
@@ -69,7 +69,7 @@ func (s *Sample) setting(name string) (value float64, file string) {
 	return 0, ""
 }
 
-// unreadable says why no file of a knob is there.
+// unreadable returns why the sample has no file of a knob.
 func (s *Sample) unreadable(name string) string {
 	newest := ""
 	for _, p := range placesOf(name) {
@@ -92,8 +92,8 @@ func (s *Sample) unreadable(name string) string {
 // debugDir is where debugfs is mounted.
 const debugDir = "sys/kernel/debug/"
 
-// debugfs says whether it is mounted, as far as that is known: a sample without mounts may
-// come from a host that has it.
+// debugfs reports whether debugfs is mounted. It is true if unknown: a sample without mounts may come from a host with
+// debugfs.
 func (s *Sample) debugfs() bool {
 	mounts, known := s.files[mountsFile]
 	if !known || strings.Contains(mounts, " - debugfs ") {
@@ -107,7 +107,7 @@ func (s *Sample) debugfs() bool {
 	return false
 }
 
-// migrationCost finds a setting that keeps idle CPUs from taking work.
+// migrationCost finds a setting that keeps idle CPUs from pulling tasks.
 func migrationCost(v *view) outcome {
 	if why := v.now.fairUnused(); why != "" {
 		return outcome{skip: why}
@@ -136,7 +136,7 @@ func migrationCost(v *view) outcome {
 	return o
 }
 
-// baseSlice finds a slice that no kernel chooses for itself.
+// baseSlice finds a slice that no kernel chooses by itself.
 func baseSlice(v *view) outcome {
 	if why := v.now.fairUnused(); why != "" {
 		return outcome{skip: why}
@@ -148,7 +148,7 @@ func baseSlice(v *view) outcome {
 	k, _ := knob.Lookup(sliceKnob)
 	o := outcome{evidence: []Evidence{seen(file, "%s ms", strconv.FormatFloat(slice/1e6, 'f', -1, 64))}}
 	switch {
-	case slice < float64(k.Low) || slice > float64(k.High): // the kernel's own range for one thread
+	case slice < float64(k.Low) || slice > float64(k.High): // outside of the kernel's range for a thread
 		o.severity = Critical
 	case slice >= shortSlice && slice <= float64(k.SafeHigh):
 		return outcome{}
@@ -156,7 +156,7 @@ func baseSlice(v *view) outcome {
 	return o
 }
 
-// knobDrift finds kernel files that no longer have what Berth set.
+// knobDrift finds kernel files whose value is no longer what Berth set.
 func knobDrift(v *view) outcome {
 	all, ok := v.now.files[managedFile]
 	if !ok {
@@ -176,7 +176,7 @@ func knobDrift(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// partitionInvalid finds partitions that the kernel does not keep.
+// partitionInvalid finds partitions that the kernel made invalid.
 func partitionInvalid(v *view) outcome {
 	var found []Evidence
 	for _, dir := range v.groups {
@@ -187,7 +187,7 @@ func partitionInvalid(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// firmware finds what was switched off before the kernel started.
+// firmware finds hidden NUMA nodes, and SMT that is off.
 func firmware(v *view) outcome {
 	if slices.Contains(strings.Fields(v.now.files["proc/cpuinfo"]), "hypervisor") {
 		return outcome{skip: "a virtual machine: the hypervisor decides what it shows of cores and nodes"}

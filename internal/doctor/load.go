@@ -13,21 +13,21 @@ import (
 // Limits of the checks of load; (H) in the catalogue.
 const (
 	minWaiting   = 0.5  // threads that wait all the time, of a set of CPUs
-	minIdle      = 0.5  // CPUs that do nothing meanwhile
-	fullIdle     = 5    // per cent, of CPUs that are all busy
-	fullWaiting  = 0.25 // threads that wait all the time, of each such CPU
+	minIdle      = 0.5  // CPUs idle at the same time
+	fullIdle     = 5    // percent, of CPUs that are all busy
+	fullWaiting  = 0.25 // threads that wait all the time, per such CPU
 	mostNamed    = 3    // programs
 	minStuck     = 2    // threads in uninterruptible sleep
 	minPeriods   = 5    // of a quota, in the interval
-	maxThrottled = 25   // per cent
-	mostPeriods  = 50   // per cent
-	maxSteal     = 10   // per cent
-	maxRealtime  = 80   // per cent
-	maxForced    = 50   // per cent
-	maxDelay     = 25   // per cent
+	maxThrottled = 25   // percent
+	mostPeriods  = 50   // percent
+	maxSteal     = 10   // percent
+	maxRealtime  = 80   // percent
+	maxForced    = 50   // percent
+	maxDelay     = 25   // percent
 )
 
-// notOverloaded finds fewer tasks than CPUs.
+// notOverloaded finds a host with fewer tasks than CPUs.
 func notOverloaded(v *view) outcome {
 	fields := strings.Fields(v.now.files[loadFile])
 	running := keyed(v.now.files[statFile])["procs_running"]
@@ -42,7 +42,7 @@ func notOverloaded(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// uninterruptible finds threads that count in the load and use no CPU.
+// uninterruptible finds threads that raise the load but use no CPU.
 func uninterruptible(v *view) outcome {
 	var found []Evidence
 	runnable := 0
@@ -50,7 +50,7 @@ func uninterruptible(v *view) outcome {
 		switch {
 		case t.state == 'R':
 			runnable++
-		case t.stuck && !strings.Contains(t.wchan, "refrigerator"): // that one is paused
+		case t.stuck && !strings.Contains(t.wchan, "refrigerator"): // a frozen thread is paused
 			where := cmp.Or(strings.Trim(t.wchan, "0"), "the kernel")
 			found = append(found, seen(t.dir+"/stat", "%s: state D both times, waits in %s", t.comm, where))
 		}
@@ -68,13 +68,13 @@ func uninterruptible(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// stall is how long all tasks stood still, in microseconds.
+// stall returns for how long all tasks stalled, in microseconds.
 func (s *Sample) stall(file string) float64 {
 	_, total, _ := strings.Cut(value(s.files[file], "full"), "total=")
 	return number(total)
 }
 
-// confined finds threads that wait for their CPUs while others are idle.
+// confined finds threads that wait for their CPUs while other CPUs are idle.
 func confined(v *view) outcome {
 	type queue struct {
 		waiting float64
@@ -106,8 +106,8 @@ func confined(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// overloaded finds more work than CPUs: none of those that are shared is idle, and threads wait. It
-// names the programs that ran the most.
+// overloaded finds more work than CPUs: no shared CPU is idle, and threads wait. It names the programs that ran the
+// most.
 func overloaded(v *view) outcome {
 	shared := v.machine.Online.Difference(v.unbalanced)
 	n, waiting := float64(shared.Size()), 0.0
@@ -134,7 +134,7 @@ func overloaded(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// idle is how many CPUs of a set did nothing.
+// idle returns how many CPUs of a set were idle, on average.
 func (v *view) idle(set cpuset.Set) float64 {
 	var sum float64
 	for cpu := range set.All() {
@@ -143,8 +143,8 @@ func (v *view) idle(set cpuset.Set) float64 {
 	return sum
 }
 
-// throttled finds groups that their quota stops in many periods. For how long is not comparable
-// between kernels: from Linux 6.18 on a thread that goes on in kernel mode counts as held back late.
+// throttled finds groups that their quota stops in many periods. For how long is not comparable between kernels: since
+// Linux 6.18 a thread that continues in kernel mode is counted late.
 func throttled(v *view) outcome {
 	type held struct {
 		ratio    float64
@@ -175,7 +175,7 @@ func throttled(v *view) outcome {
 	return o
 }
 
-// quota is the limit of a group, as its file has it.
+// quota returns the limit of a group, as in its file.
 func (v *view) quota(dir string) Evidence {
 	if text, ok := v.now.files[dir+"/cpu.max"]; ok {
 		return seen(dir+"/cpu.max", "%s", strings.TrimSpace(text))
@@ -184,7 +184,7 @@ func (v *view) quota(dir string) Evidence {
 	return seen(dir+"/cpu.cfs_quota_us", "%s of %s", strings.TrimSpace(v.now.files[dir+"/cpu.cfs_quota_us"]), period)
 }
 
-// overPreempted finds threads that are stopped again and again after a short turn.
+// overPreempted finds threads that are often preempted after a short turn.
 func overPreempted(v *view) outcome {
 	if why := v.now.fairUnused(); why != "" {
 		return outcome{skip: why}
@@ -214,7 +214,7 @@ func overPreempted(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// rtHog finds real-time threads that leave the others nothing.
+// rtHog finds real-time threads that leave other threads no time.
 func rtHog(v *view) outcome {
 	var found []Evidence
 	for _, t := range v.threads {
@@ -228,7 +228,7 @@ func rtHog(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// steal finds a hypervisor that runs others.
+// steal finds a hypervisor that runs other machines on this host's CPUs.
 func steal(v *view) outcome {
 	all := v.cpus[-1]
 	stolen := share(all.steal, all.total)

@@ -8,22 +8,22 @@ import (
 
 // Limits of the checks of memory; (H) in the catalogue.
 const (
-	warnRemote     = 5     // per cent
-	mostRemote     = 20    // per cent
+	warnRemote     = 5     // percent
+	mostRemote     = 20    // percent
 	minPages       = 10000 // in the interval
-	minFree        = 5     // per cent
-	otherFree      = 20    // per cent
-	maxRemoteNIC   = 50    // per cent
-	minInterrupts  = 100   // a second
+	minFree        = 5     // percent
+	otherFree      = 20    // percent
+	maxRemoteNIC   = 50    // percent
+	minInterrupts  = 100   // per second
 	nodeDir        = "sys/devices/system/node/node"
 	nodeStatFile   = "/numastat"
 	nodeMemoryFile = "/meminfo"
 )
 
-// numaMismatch finds groups whose CPUs are nearest to memory that they must not use.
+// numaMismatch finds groups that must not use the memory nearest to their CPUs.
 func numaMismatch(v *view) outcome {
 	var o outcome
-	reported := map[string]string{} // by group, what was said of it
+	reported := map[string]string{} // by group, the reported sets
 	for _, dir := range v.groups {
 		cpus, cpuFile := v.cpusOf(dir)
 		mems, memFile := v.memsOf(dir)
@@ -46,7 +46,7 @@ func numaMismatch(v *view) outcome {
 	return o
 }
 
-// numaRemote finds memory that is taken from other nodes.
+// numaRemote finds memory that is allocated from other nodes.
 func numaRemote(v *view) outcome {
 	var local, other float64
 	var found []Evidence
@@ -70,7 +70,7 @@ func numaRemote(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// numaFull finds a node without free memory while another one has plenty.
+// numaFull finds a node without free memory while another node has plenty.
 func numaFull(v *view) outcome {
 	var full []Evidence
 	var roomy []string

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// keyed reads lines "name number": cpu.stat, numastat, and meminfo of a node, whose
-// lines have "Node 0" in front and "kB" behind. Lines of another form are passed over.
+// keyed reads lines "name number": cpu.stat, numastat, and meminfo of a node, whose lines begin with "Node 0" and end
+// with "kB". It skips lines of another form.
 func keyed(text string) map[string]float64 {
 	all := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -23,7 +23,7 @@ func keyed(text string) map[string]float64 {
 	return all
 }
 
-// cpuTime is what one CPU did since boot, in seconds.
+// cpuTime is the time that a CPU spent since boot, in seconds.
 type cpuTime struct{ total, idle, interrupts, steal float64 }
 
 func (t cpuTime) minus(other cpuTime) cpuTime {
@@ -33,7 +33,7 @@ func (t cpuTime) minus(other cpuTime) cpuTime {
 	}
 }
 
-// userHZ is the unit of /proc/stat and of the times in a thread's stat.
+// userHZ is the number of ticks per second in /proc/stat and in a thread's stat.
 const userHZ = 100
 
 // parseStat reads the lines "cpuN" of /proc/stat, by CPU; -1 is the sum.
@@ -78,14 +78,14 @@ func decimal(text string) (n float64, ok bool) {
 	return n, true
 }
 
-// count is a line of counters, one a CPU.
+// count is a line of counters, one for each CPU.
 type count struct {
 	perCPU map[int]float64
-	what   string // the text behind the numbers
+	what   string // the text after the numbers
 }
 
-// parseCounts reads /proc/interrupts and /proc/softirqs: a line of CPUs, then lines
-// "name: number…" with a number for each of them, and for interrupts what they are.
+// parseCounts reads /proc/interrupts and /proc/softirqs: a line of CPUs, then lines "name: number…" with a number for
+// each CPU, and for interrupts a description.
 func parseCounts(text string) map[string]count {
 	head, rest, _ := strings.Cut(text, "\n")
 	var cpus []int
@@ -122,21 +122,21 @@ const (
 type thread struct {
 	pid, tid, comm, start string
 	state                 byte
-	kernel, bound         bool // a kernel thread; one that cannot leave its CPUs
+	kernel, bound         bool // a kernel thread; it cannot leave its CPUs
 	cpu, policy, priority int
 	busy                  float64 // in steps of 10 ms
-	run, wait, slices     float64 // of schedstat, -1 without one
+	run, wait, slices     float64 // from schedstat, -1 without it
 	allowed               cpuset.Set
 	voluntary, forced     float64 // context switches
 	wchan                 string
 }
 
-// realtime says whether the thread goes before all fair ones.
+// realtime reports whether the thread precedes all fair threads.
 func (t thread) realtime() bool {
 	return t.policy == policyFIFO || t.policy == policyRR || t.policy == policyDeadline
 }
 
-// statFields is the number of fields behind the name that are read: 3 to 41 of proc(5).
+// statFields is the number of fields read after the name: 3 to 41 of proc(5).
 const statFields = 39
 
 // parseThreadStat reads /proc/PID/task/TID/stat.
@@ -150,7 +150,7 @@ func parseThreadStat(text string) (t thread, ok bool) {
 	if len(fields) < statFields || len(fields[0]) != 1 {
 		return thread{}, false
 	}
-	at := func(field int) string { return fields[field-3] } // as proc(5) counts
+	at := func(field int) string { return fields[field-3] } // numbered as in proc(5)
 	flags := uint64(number(at(9)))
 	return thread{
 		tid: tid, comm: rest[:end], state: at(3)[0], start: at(22),
@@ -161,8 +161,7 @@ func parseThreadStat(text string) (t thread, ok bool) {
 	}, true
 }
 
-// scrubStat cuts a thread's stat behind the last field that is read, and takes the
-// addresses out of it.
+// scrubStat truncates a thread's stat after the last field that is read, and removes the addresses from it.
 func scrubStat(text string) string {
 	end := strings.LastIndexByte(text, ')')
 	if end < 0 {
@@ -213,7 +212,7 @@ func (s *Sample) threads() map[string]thread {
 	return all
 }
 
-// value returns what follows a word at the beginning of a line.
+// value returns the text after a word at the beginning of a line.
 func value(text, word string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, word); ok {
@@ -223,7 +222,7 @@ func value(text, word string) string {
 	return ""
 }
 
-// list reads a CPU list; "(null)" and anything that is none is the empty set.
+// list reads a CPU list; "(null)" and invalid text is the empty set.
 func list(text string) cpuset.Set {
 	set, err := cpuset.Parse(strings.TrimSpace(text))
 	if err != nil {
@@ -232,7 +231,7 @@ func list(text string) cpuset.Set {
 	return set
 }
 
-// canonical is a kernel value without what only its spelling says: of "a [b] c" it is b.
+// canonical normalizes the spelling of a kernel value: "a [b] c" becomes b.
 func canonical(text string) string {
 	if _, rest, ok := strings.Cut(text, "["); ok {
 		if word, _, ok := strings.Cut(rest, "]"); ok {

@@ -14,18 +14,18 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Managed is a kernel file that Berth has set, and the value that it set.
+// Managed is a kernel file that Berth set, and the value.
 type Managed struct{ File, Desired string }
 
-// Sample is what was read of a host at one moment. It does not change.
+// Sample is the files of a host at one moment. It is immutable.
 type Sample struct {
 	files   map[string]string // by name without leading slash
-	denied  map[string]string // what could not be read, and why
+	denied  map[string]string // by file, why it could not be read
 	machine *topology.Topology
-	host    string // its name, to leave out of a bundle
+	host    string // the host's name, which a bundle must not have
 }
 
-// fixed are the files with one name, and which of their lines are kept.
+// fixed returns the files with a fixed name, and a filter for their lines, nil for all lines.
 func fixed() map[string]func(string) bool {
 	all := map[string]func(string) bool{
 		statFile:                   starting("cpu", "ctxt", "procs_"),
@@ -52,26 +52,25 @@ func fixed() map[string]func(string) bool {
 	return all
 }
 
-// managedFile is where a sample keeps what Berth has set; no kernel has it.
+// managedFile is the file of a sample that has what Berth set. No kernel has it.
 const managedFile = "proc/berth/managed"
 
-// mountsFile has the mounts, of which a sample keeps what is none of a user's.
+// mountsFile has the mounts. A sample has only the mounts of cgroups and debugfs, not those of users.
 const mountsFile = "proc/self/mountinfo"
 
 func isKept(line string) bool {
 	return strings.Contains(line, " - cgroup") || strings.Contains(line, " - debugfs ")
 }
 
-// starting keeps the lines that begin with one of the words.
+// starting returns a filter for lines that begin with one of the words.
 func starting(words ...string) func(string) bool {
 	return func(line string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })
 	}
 }
 
-// Take reads a host, live or recorded. What cannot be read is noted in the sample and
-// is no error; a tree without CPUs is (topology.ErrNoMachine). unread is why what Berth has
-// set is not known, nil where it is.
+// Take reads a host, live or recorded. An unreadable file is noted in the sample and is not an error; a tree without
+// CPUs is topology.ErrNoMachine. unread is why it is unknown what Berth set, or nil.
 func Take(root *hostfs.Root, managed []Managed, unread error) (*Sample, error) {
 	r := reader{root: root, Sample: &Sample{files: map[string]string{}, denied: map[string]string{}}}
 	for name, only := range fixed() {
@@ -104,18 +103,18 @@ func Take(root *hostfs.Root, managed []Managed, unread error) (*Sample, error) {
 	return r.Sample, nil
 }
 
-// reader fills a sample. As a file system it keeps what is read through it.
+// reader fills a sample. As a file system, it also adds what is read through it.
 type reader struct {
 	*Sample
 	root *hostfs.Root
 }
 
-// Open opens a file without keeping it.
+// Open opens a file without adding it to the sample.
 func (r reader) Open(name string) (fs.File, error) {
 	return r.root.FS().Open(name) //nolint:wrapcheck // a file system hands its errors on
 }
 
-// ReadFile reads and keeps a file.
+// ReadFile reads a file and adds it to the sample.
 func (r reader) ReadFile(name string) ([]byte, error) {
 	data, err := r.root.ReadFile(name)
 	if err == nil {
@@ -124,13 +123,13 @@ func (r reader) ReadFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// keep reads a file, as far as there is one, and keeps the lines that are wanted.
+// keep adds the filtered lines of a file, if it exists.
 func (r reader) keep(name string, only func(string) bool) {
 	data, err := r.root.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		r.denied[name] = "not permitted to this user"
-	case err != nil: // not there, or gone meanwhile
+	case err != nil: // does not exist, or not any more
 	case only == nil:
 		r.files[name] = string(data)
 	default:
@@ -138,7 +137,7 @@ func (r reader) keep(name string, only func(string) bool) {
 	}
 }
 
-// filtered returns the lines that are wanted.
+// filtered returns the lines that the filter accepts.
 func filtered(text string, only func(string) bool) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -162,7 +161,7 @@ func (r reader) list(dir string) []string {
 	return names
 }
 
-// each keeps some files of every directory in dir, and returns those directories.
+// each adds some files of every directory in dir, and returns those directories.
 func (r reader) each(dir string, files ...string) []string {
 	var all []string
 	for _, name := range r.list(dir) {
@@ -175,7 +174,7 @@ func (r reader) each(dir string, files ...string) []string {
 	return all
 }
 
-// managed keeps what Berth has set, and what stands there now.
+// managed adds what Berth set, and the present content of these files.
 func (r reader) managed(all []Managed) {
 	for _, m := range all {
 		r.files[managedFile] += strings.TrimPrefix(m.File, "/") + " " + m.Desired + "\n"
@@ -186,7 +185,7 @@ func (r reader) managed(all []Managed) {
 	}
 }
 
-// threads keeps the scheduler's numbers of all threads but those of this program.
+// threads adds the scheduler's numbers of all threads except this program's.
 func (r reader) threads() {
 	self, _, _ := strings.Cut(r.files["proc/self/stat"], " ")
 	delete(r.files, "proc/self/stat")
@@ -203,7 +202,7 @@ func (r reader) threads() {
 func (r reader) thread(dir string) {
 	data, err := r.root.ReadFile(dir + "/stat")
 	if err != nil {
-		return // it has ended
+		return // the thread has ended
 	}
 	stat := scrubStat(string(data))
 	r.files[dir+"/stat"] = stat
@@ -217,11 +216,11 @@ func (r reader) thread(dir string) {
 	}
 }
 
-// groups keeps limits, counters and CPU sets of all control groups.
+// groups adds limits, counters and CPU sets of all control groups.
 func (r reader) groups() {
 	host, err := cgroup.Open(r.root)
 	if err != nil {
-		return // the checks that need groups say so
+		return // the checks that need groups report it
 	}
 	seen := map[string]bool{}
 	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
@@ -237,12 +236,12 @@ func (r reader) groups() {
 			if err == nil && d.IsDir() {
 				r.group(name)
 			}
-			return nil // a group that vanishes is passed over
+			return nil // skip a group that was removed
 		})
 	}
 }
 
-// groupFiles are the files of a group, by the names of v1 and v2.
+// groupFiles returns the files of a group, by the names of v1 and v2.
 func groupFiles() []string {
 	return []string{
 		"cpu.stat", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us",

@@ -26,27 +26,27 @@ const (
 	cgroupDir      = "sys/fs/cgroup/"
 )
 
-// view is what the checks look at: two samples and what they all need of them.
+// view is the input of the checks: two samples, and data that several checks derive from them.
 type view struct {
 	before, now *Sample // before is nil with one sample
-	seconds     float64 // between the two
+	seconds     float64 // between the samples
 	machine     *topology.Topology
 	isolated    cpuset.Set // by boot argument or partition
-	unbalanced  cpuset.Set // those of them between which the kernel moves no thread
+	unbalanced  cpuset.Set // the part without load balancing
 	cpus        map[int]cpuTime
 	threads     []change
 	groups      []string // every directory with a file of a group, parents first
 }
 
-// change is a thread in the second sample, with differences where it has them.
+// change is a thread in the second sample, with differences if both samples have it.
 type change struct {
 	thread
 	dir string
-	// known says that both samples have the thread, and timed that it has a schedstat.
+	// known is true if both samples have the thread, timed if both have its schedstat.
 	known, timed bool
 	// ran, waited, … are differences.
 	ran, waited, turns, gave, lost float64
-	// stuck says that it was in uninterruptible sleep both times.
+	// stuck is true if it was in uninterruptible sleep in both samples.
 	stuck bool
 }
 
@@ -55,7 +55,7 @@ func newView(before, now *Sample) *view {
 	if before != nil {
 		v.seconds = now.uptime() - before.uptime()
 		if v.seconds <= 0 {
-			v.before, before = nil, nil // the same moment twice, or a reboot between
+			v.before, before = nil, nil // the same moment twice, or a reboot in between
 		}
 	}
 	v.findGroups()
@@ -77,7 +77,7 @@ func newView(before, now *Sample) *view {
 	return v
 }
 
-// changed compares a thread with what it was, which may be another thread, or none.
+// changed compares a thread with the first sample's thread of this ID, which may be another thread, or none.
 func changed(dir string, t, then thread) change {
 	c := change{thread: t, dir: dir, known: then.start != "" && then.start == t.start}
 	if !c.known {
@@ -106,7 +106,7 @@ func (v *view) findGroups() {
 	v.groups = slices.Sorted(maps.Keys(dirs))
 }
 
-// cpusOf and memsOf are the CPUs and memory nodes that a group has in effect.
+// cpusOf and memsOf return the effective CPUs and memory nodes of a group.
 func (v *view) cpusOf(dir string) (set cpuset.Set, file string) {
 	return v.first(dir, "cpuset.cpus.effective", "cpuset.effective_cpus")
 }
@@ -124,8 +124,7 @@ func (v *view) first(dir string, names ...string) (cpuset.Set, string) {
 	return cpuset.Set{}, ""
 }
 
-// findIsolated unites the CPUs that boot arguments and partitions isolate. Those of
-// nohz_full alone are balanced like all others.
+// findIsolated unites the CPUs that boot arguments and partitions isolate. CPUs in nohz_full alone are balanced.
 func (v *view) findIsolated() {
 	v.unbalanced = v.machine.Isolated
 	for _, dir := range v.groups {
@@ -138,7 +137,7 @@ func (v *view) findIsolated() {
 	v.isolated = v.unbalanced.Union(v.machine.NoHzFull.Intersect(v.machine.Online))
 }
 
-// partition is what a group says of its own, "" without one.
+// partition returns the partition state of a group, "" without one.
 func (v *view) partition(dir string) string {
 	return strings.TrimSpace(v.now.files[dir+"/cpuset.cpus.partition"])
 }
@@ -153,7 +152,7 @@ func (v *view) node(cpu int) topology.NodeID {
 	return topology.None
 }
 
-// missing says why a file of a check cannot be looked at, "" if it can.
+// missing returns why a file of a check is not available, "" if it is.
 func (v *view) missing(file string) string {
 	prefix, rest, pattern := strings.Cut(file, "*")
 	switch {
@@ -166,7 +165,7 @@ func (v *view) missing(file string) string {
 	}
 	suffix := rest[strings.LastIndexByte(rest, '/'):]
 	if prefix == cgroupDir {
-		prefix = "" // wherever it is mounted
+		prefix = "" // at any mount point
 	}
 	why := ""
 	matches := func(name string) bool { return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) }
@@ -186,7 +185,7 @@ func (v *view) missing(file string) string {
 	return "/" + file + ": " + why
 }
 
-// absent says why a file is not in the sample, "" if it is.
+// absent returns why a file is not in the sample, "" if it is.
 func (s *Sample) absent(name string) string {
 	if _, ok := s.files[name]; ok {
 		return ""
@@ -197,8 +196,8 @@ func (s *Sample) absent(name string) string {
 	return "/" + name + " is not there"
 }
 
-// hidden says why the threads of the host cannot be seen, "" if they can: every host
-// has kernel threads, and a container, or a /proc with hidepid, shows none.
+// hidden returns why the threads of the host are not visible, "" if they are. Every host has kernel threads, but a
+// container, or a /proc with hidepid, shows none.
 func (s *Sample) hidden() string {
 	why := "/proc has no processes"
 	for name, text := range s.files {
@@ -212,7 +211,7 @@ func (s *Sample) hidden() string {
 	return why
 }
 
-// load says how much work there is.
+// load describes the load of the host.
 func (v *view) load() string {
 	fields := strings.Fields(v.now.files[loadFile])
 	n := v.machine.Online.Size()
@@ -223,12 +222,12 @@ func (v *view) load() string {
 	return fmt.Sprintf("load %.1f on %d CPU(s), %.1f a CPU", load, n, load/float64(n))
 }
 
-// seen makes evidence of a file of the sample.
+// seen returns evidence from a file of the sample.
 func seen(file, format string, args ...any) Evidence {
 	return Evidence{File: "/" + file, Value: fmt.Sprintf(format, args...)}
 }
 
-// share returns part of whole in per cent, 0 of nothing.
+// share returns part in percent of whole, 0 if whole is 0.
 func share(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Names of the files of an Archive: the time of the first sample, in Unix milliseconds, and what it is.
+// Names of the files of an archive: the time of the first sample, in Unix milliseconds, and an ending.
 const (
 	ending  = ".history"
 	damaged = ".damaged"
@@ -27,15 +27,15 @@ const (
 const fileHead = "berth history 1\n"
 
 const (
-	// fileSpan is how far apart the first and the last sample of a file are at most, and
-	// mostFiles how many a full Archive has at least: the oldest goes as a whole.
+	// fileSpan is the maximum time between the first and the last sample of a file. A full archive has at least
+	// mostFiles files: the oldest is removed as a whole.
 	fileSpan  = time.Hour
 	mostFiles = 16
 )
 
-// Limits bound an Archive.
+// Limits bound an archive.
 type Limits struct {
-	// Retention is how old a file may be, Bytes how large all files are together.
+	// Retention is the maximum age of a file, Bytes the maximum size of all files together.
 	Retention time.Duration
 	Bytes     int64
 }
@@ -47,10 +47,10 @@ type archive struct {
 	log    *slog.Logger
 
 	mu sync.Mutex
-	// files are the oldest first; out is the last of them while it is written to.
+	// files are sorted, the oldest first; out is the last file while it is open for writing.
 	files []file
 	out   *os.File
-	// failed is why the last minute is not on disk, nil where it is.
+	// failed is the error that keeps the last minute off the disk, nil if it is on disk.
 	failed error
 }
 
@@ -58,27 +58,26 @@ type archive struct {
 type file struct {
 	name string
 	size int64
-	// first and last are times of samples. What was set aside has no first.
+	// first and last are times of samples. A file that was set aside has no first.
 	first, last int64
 }
 
-// openArchive reads which files there are. What is damaged is set aside, and what was cut when an
-// agent ended is cut off.
+// openArchive reads the existing files. It sets damaged files aside, and cuts off an unfinished block.
 func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) {
 	a := &archive{dir: dir, limits: limits, log: log}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	entries, err := os.ReadDir(dir) // in the order of the names
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() {
-			continue // it went, or it is none of these
+			continue // removed in the meantime, or not a history file
 		}
-		f := file{name: e.Name(), size: info.Size(), last: info.ModTime().UnixMilli()} // without a first, since it is not read
+		f := file{name: e.Name(), size: info.Size(), last: info.ModTime().UnixMilli()} // no first: it is not read yet
 		switch {
 		case strings.HasSuffix(f.name, ending+damaged):
 			a.files = append(a.files, f)
@@ -89,7 +88,7 @@ func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) 
 	return a, nil
 }
 
-// check reads a file, and returns what is left of it: the file, and what was set aside.
+// check reads a file, and returns the files that result: the valid part, and a file set aside.
 func (a *archive) check(f file) []file {
 	good, err := int64(0), error(nil)
 	f.first, f.last = 0, 0
@@ -128,7 +127,7 @@ func (a *archive) check(f file) []file {
 	return []file{f}
 }
 
-// cut leaves the beginning of a file, or nothing.
+// cut truncates a file, or removes it if nothing of it is good.
 func cut(path string, good int64) error {
 	err := os.Truncate(path, good)
 	if good == 0 {
@@ -140,7 +139,7 @@ func cut(path string, good int64) error {
 	return nil
 }
 
-// setAside renames a file, and writes its beginning anew.
+// setAside renames a file, and writes its valid beginning to a new file.
 func setAside(path string, good int64) error {
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -155,8 +154,8 @@ func setAside(path string, good int64) error {
 	return nil
 }
 
-// each reads the minutes of a file, as far as its size says, with where each ends. An end within a
-// block is io.ErrUnexpectedEOF, other text ErrDamaged.
+// each reads the minutes of a file, up to its recorded size, with where each ends. An end within a block is
+// io.ErrUnexpectedEOF, other invalid text ErrDamaged.
 func (a *archive) each(f file, do func(m *minute, end int64) error) error {
 	in, err := os.Open(filepath.Join(a.dir, f.name))
 	if err != nil {
@@ -181,10 +180,10 @@ func (a *archive) each(f file, do func(m *minute, end int64) error) error {
 	}
 }
 
-// blocks reads a file.
+// blocks reads the blocks of a file.
 type blocks struct {
 	in io.Reader
-	// end is how much of it was read well.
+	// end is the offset after the last valid block.
 	end  int64
 	text []byte
 }
@@ -205,7 +204,7 @@ func (b *blocks) begin() error {
 	return nil
 }
 
-// next reads the next minute; io.EOF is the end of the file.
+// next reads the next minute; it returns io.EOF at the end of the file.
 func (b *blocks) next() (*minute, error) {
 	var head [blockHead]byte
 	if _, err := io.ReadFull(b.in, head[:]); err != nil {
@@ -229,8 +228,8 @@ func (b *blocks) next() (*minute, error) {
 	return m, err
 }
 
-// keep appends a minute, and removes what is too old or too much. Where that fails it says so once,
-// and tries again with the next minute: what was not written is not in the history.
+// keep appends a minute, and removes files beyond the limits. It logs a failure once, and tries again with the next
+// minute: a minute that was not written is lost.
 func (a *archive) keep(m *minute) (ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -246,7 +245,7 @@ func (a *archive) keep(m *minute) (ok bool) {
 	return err == nil
 }
 
-// append writes a minute to the last file, or to a new one. What was not written whole is cut off.
+// append writes a minute to the last file, or to a new file. It cuts off an incomplete block.
 func (a *archive) append(m *minute) error {
 	if err := a.turn(m.times[0]); err != nil {
 		return err
@@ -259,12 +258,12 @@ func (a *archive) append(m *minute) error {
 	}
 	err = fmt.Errorf("write history: %w", err)
 	if cutErr := a.out.Truncate(f.size); cutErr != nil {
-		err = errors.Join(err, cutErr, a.end()) // the next one is in another file
+		err = errors.Join(err, cutErr, a.end()) // the next minute is in another file
 	}
 	return err
 }
 
-// turn has the last file be one that a minute may be appended to.
+// turn makes sure that a minute can be appended to the last file; it may open a new file.
 func (a *archive) turn(first int64) error {
 	if a.out != nil {
 		f := a.files[len(a.files)-1]
@@ -288,7 +287,7 @@ func (a *archive) turn(first int64) error {
 	return nil
 }
 
-// end closes the file that is written to.
+// end closes the file that is open for writing.
 func (a *archive) end() error {
 	if a.out == nil {
 		return nil
@@ -310,8 +309,7 @@ func (a *archive) close(m *minute) error {
 	return a.end()
 }
 
-// forget removes files from the oldest on, until those that are left are neither too old nor too
-// much. The last one stays.
+// forget removes the oldest files until the remaining files are within the limits. The last file always stays.
 func (a *archive) forget(now int64) {
 	for len(a.files) > 1 {
 		f := a.files[0]
@@ -325,7 +323,7 @@ func (a *archive) forget(now int64) {
 	}
 }
 
-// bytes is how large all files are.
+// bytes returns the size of all files.
 func (a *archive) bytes() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -339,7 +337,7 @@ func bytesOf(files []file) (sum int64) {
 	return sum
 }
 
-// newest is when the last sample was taken.
+// newest returns the time of the last sample.
 func (a *archive) newest() (at int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -351,9 +349,8 @@ func (a *archive) newest() (at int64) {
 	return at
 }
 
-// between reads the minutes with samples after one time and before another, in the order of the files.
-// Each is good until do returns. A file that went meanwhile has none, and what is found to be damaged
-// is set aside.
+// between calls do for the minutes with samples after one time and before another, in the order of the files. A minute
+// is valid until do returns. between skips a file that was removed, and sets a damaged file aside.
 func (a *archive) between(from, until int64, do func(*minute) error) error {
 	a.mu.Lock()
 	files := slices.Clone(a.files)
@@ -381,7 +378,7 @@ func (a *archive) between(from, until int64, do func(*minute) error) error {
 	return nil
 }
 
-// checkAgain sets aside what is damaged in a file.
+// checkAgain checks a file again, and sets it aside if it is damaged.
 func (a *archive) checkAgain(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

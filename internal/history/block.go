@@ -7,20 +7,18 @@ import (
 	"slices"
 )
 
-// On disk a minute is a block. Its head is the length of what follows, the checksum of that length,
-// and the checksum of what follows: the times of the samples, the names, how long the columns of each
-// are, and the columns.
+// On disk a minute is a block. Its head is the length of the body, the checksum of that length, and the checksum of the
+// body. The body is the times of the samples, the names, the lengths of the columns of each name, and the columns.
 const (
 	blockHead = 12
-	// longestBlock bounds what is read at once. A minute of as many series as there may be, with
-	// names of 400 bytes, is smaller.
+	// longestBlock bounds one read. A minute with the maximum of series, with names of 400 bytes, is smaller.
 	longestBlock = 8 << 20
 )
 
-// castagnoli is the polynomial that processors know.
+// castagnoli is a checksum that processors compute in hardware.
 func castagnoli(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
 
-// block is the minute as it is written.
+// block encodes the minute.
 func (m *minute) block() []byte {
 	text := binary.AppendUvarint(make([]byte, blockHead, blockHead+m.size()), uint64(len(m.times)))
 	before := int64(0)
@@ -42,7 +40,7 @@ func (m *minute) block() []byte {
 	return text
 }
 
-// readBlock reads what follows the head of a block. The columns are read when they are asked for.
+// readBlock decodes the body of a block. The columns are decoded on demand.
 func readBlock(text []byte) (*minute, error) {
 	count, err := readCount(&text, samples)
 	if err != nil {
@@ -83,7 +81,7 @@ func readBlock(text []byte) (*minute, error) {
 	return m, nil
 }
 
-// readNames takes sorted names.
+// readNames reads sorted names.
 func readNames(text *[]byte, count int) ([]string, error) {
 	all := make([]string, 0, count)
 	for range count {
@@ -104,7 +102,7 @@ func readNames(text *[]byte, count int) ([]string, error) {
 	return slices.Clip(all), nil
 }
 
-// readCount takes a number that is no larger than another.
+// readCount reads a number that is at most most.
 func readCount(text *[]byte, most int) (int, error) {
 	n, err := readNumber(text)
 	if err != nil {

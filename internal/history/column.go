@@ -6,25 +6,24 @@ import (
 	"math"
 )
 
-// none is the number of a sample that is not known.
+// none is the stored number of an unknown sample.
 const none = math.MinInt64
 
-// farthest bounds the other numbers. A float64 has each of them, and no difference overflows.
+// farthest bounds the known numbers. A float64 represents each of them exactly, and no difference overflows.
 const farthest = 1 << 53
 
-// Signs of a column. Any other one is a difference to the last number that was known.
+// Signs of a column. Any other sign is a difference to the last known number.
 const (
-	signRun  = iota // the sample before, as often as the count after it says
-	signNone        // a sample that is not known
+	signRun  = iota // repeats the previous sample; a count follows
+	signNone        // an unknown sample
 	signs
 )
 
-// column is one series, as a list of signs. Before the first sample the number is 0. The zero value
-// is empty.
+// column is one series, as a list of signs. Before the first sample the number is 0. The zero value is empty.
 type column struct {
 	text []byte
-	// last is the sample before, known the last one that was known, and run is how many more
-	// samples are like last.
+	// last is the previous sample, known the last known number. run is how many samples equal to last are not in text
+	// yet.
 	last, known int64
 	run         uint64
 }
@@ -47,10 +46,10 @@ func (c *column) add(v int64) {
 	c.known = v
 }
 
-// longestRun is how many bytes whole appends at most for the samples of a minute.
+// longestRun is the maximum of bytes that whole appends for the samples of a minute.
 const longestRun = 2
 
-// whole appends what is not in the text yet.
+// whole appends the samples that are not in the text yet.
 func (c *column) whole(text []byte) []byte {
 	switch {
 	case c.run == 0:
@@ -60,19 +59,19 @@ func (c *column) whole(text []byte) []byte {
 	case c.last == none:
 		return append(text, signNone)
 	}
-	return append(text, signs) // no difference
+	return append(text, signs) // a difference of 0
 }
 
-// reset forgets the samples, and keeps the room that they took.
+// reset empties the column and reuses its buffer.
 func (c *column) reset() { *c = column{text: c.text[:0]} }
 
-// zigzag makes small numbers of small differences of both signs.
+// zigzag maps small differences of both signs to small numbers.
 func zigzag(d int64) uint64 { return uint64(d<<1) ^ uint64(d>>63) } //nolint:gosec // the bits count
 
-// unzigzag is the other way.
+// unzigzag is the inverse of zigzag.
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) } //nolint:gosec // the bits count
 
-// readColumn appends so many samples of a column to out, and returns what follows the column.
+// readColumn appends so many samples of a column to out, and returns the text after the column.
 func readColumn(text []byte, samples int, out []int64) (values []int64, rest []byte, err error) {
 	c := column{text: text}
 	for left := samples; left > 0; {
@@ -91,7 +90,7 @@ func readColumn(text []byte, samples int, out []int64) (values []int64, rest []b
 	return out, c.text, nil
 }
 
-// read takes a sign from the beginning of the text, and returns how many samples it stands for.
+// read reads a sign from the beginning of the text, and returns for how many samples it stands.
 func (c *column) read() (again uint64, err error) {
 	sign, err := readNumber(&c.text)
 	if err != nil {
@@ -111,7 +110,7 @@ func (c *column) read() (again uint64, err error) {
 	return 1, nil
 }
 
-// readNumber takes a number from the beginning of a text.
+// readNumber reads a number from the beginning of a text.
 func readNumber(text *[]byte) (uint64, error) {
 	n, size := binary.Uvarint(*text)
 	if size <= 0 {

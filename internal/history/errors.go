@@ -2,5 +2,5 @@ package history
 
 import "errors"
 
-// ErrDamaged says that what was read is no history.
+// ErrDamaged means that the data is not a valid history.
 var ErrDamaged = errors.New("damaged")

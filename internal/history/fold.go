@@ -4,25 +4,25 @@ import (
 	"math"
 )
 
-// mostShown is how many samples of a workload are shown at most.
+// mostShown is the maximum of samples of a workload in an answer.
 const mostShown = Kept
 
-// fold joins samples of one workload, and of the node, to fewer ones: counts are summed up, of use
-// and credit it is the mean, of limit, quota and capacity the last one.
+// fold joins samples of one workload, and of the node, into fewer samples. It sums counts, averages use and credit, and
+// takes the last limit, quota and capacity.
 type fold struct {
 	name string
-	// from is the time after which samples count, until that before which they do, step how long
-	// one sample is; a step of 0 joins none.
+	// from and until bound the times of the samples, both exclusive. step is the length of a joined sample; 0 joins
+	// none.
 	from, until, step int64
 
 	read   reader
 	past   Past
 	all    [measures]Column
 	known  bool
-	joined [measures + 1]mean // those of the workload, and the node's use
+	joined [measures + 1]mean // of the workload, and of the node's use
 }
 
-// mean is a sum, of so many numbers.
+// mean is the sum and the number of values, and the last value.
 type mean struct {
 	sum, last float64
 	count     int
@@ -60,7 +60,7 @@ func (f *fold) add(m *minute) error {
 	return nil
 }
 
-// begin begins a sample, of which nothing is known yet.
+// begin appends a sample without known values.
 func (f *fold) begin() {
 	f.past.Times = append(f.past.Times, 0)
 	for k := range f.all {
@@ -70,7 +70,7 @@ func (f *fold) begin() {
 	f.joined = [measures + 1]mean{}
 }
 
-// join joins a number to the last one of a column.
+// join joins a number to the last sample of a column.
 func (f *fold) join(measure int, column *Column, v float64) {
 	if math.IsNaN(v) {
 		return
@@ -88,7 +88,7 @@ func (f *fold) join(measure int, column *Column, v float64) {
 	(*column)[len(*column)-1] = v
 }
 
-// result is what was joined.
+// result returns the joined samples.
 func (f *fold) result() Past {
 	p := f.past
 	p.Format, p.Workloads = Format, []Workload{{Name: f.name}}

@@ -14,56 +14,55 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// History has the last minutes in memory and, where it has a directory, earlier ones on disk. It is
-// safe for concurrent use.
+// History has the last minutes in memory and, with a directory, earlier minutes on disk. It is safe for concurrent use.
 type History struct {
 	opts Options
 	ring *ring
 
 	mu      sync.Mutex
-	archive *archive // nil where there is none, or while it is opened
+	archive *archive // nil without a directory, or while it is being opened
 
-	// stopped says that the last minute is not on disk although it should, stored is how much is.
+	// stopped is true if the last minute is missing on disk; stored is the size on disk in bytes.
 	stopped atomic.Bool
 	stored  atomic.Int64
 }
 
-// Options say what is on disk.
+// Options configure the history on disk.
 type Options struct {
-	// Dir has the files, empty for none.
+	// Dir is the directory of the files, empty for none.
 	Dir string
 	Limits
 	Log *slog.Logger
 }
 
-// In returns the options of an agent with a state directory, where the files have one of their own.
+// In returns the options of an agent with a state directory, where the files have a subdirectory.
 func In(stateDir string, h v1alpha1.HistoryConfig, log *slog.Logger) Options {
 	o := Options{Log: log}
-	if h.Enabled != nil && *h.Enabled { // in a test there may be no defaults
+	if h.Enabled != nil && *h.Enabled { // tests may have no defaults
 		o.Dir = filepath.Join(stateDir, "history")
 		o.Limits = Limits{Retention: h.Period(), Bytes: h.Bytes()}
 	}
 	return o
 }
 
-// New returns a History that has nothing in memory.
+// New returns an empty History.
 func New(o Options) *History { return &History{opts: o, ring: newRing(mostBytes)} }
 
-// Size is how much there is. It waits for nothing.
+// Size returns the size of the history. It never waits.
 func (h *History) Size() Size {
 	s := h.ring.size()
 	s.Stored, s.Stopped = h.stored.Load(), h.stopped.Load()
 	return s
 }
 
-// disk is the archive, nil where there is none.
+// disk returns the archive, nil if there is none.
 func (h *History) disk() *archive {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.archive
 }
 
-// open reads what is on disk. Without a directory that can be used there is no disk.
+// open opens the archive. If the directory cannot be used, the history is in memory only.
 func (h *History) open() {
 	if h.opts.Dir == "" {
 		return
@@ -80,7 +79,7 @@ func (h *History) open() {
 	h.archive = a
 }
 
-// Add adds a sample, and writes the minute that it fills.
+// Add adds a sample. If the sample fills a minute, it writes the minute.
 func (h *History) Add(at time.Time, all []capability.Moment) {
 	full := h.ring.add(at, all)
 	if a := h.disk(); a != nil && full != nil {
@@ -89,7 +88,7 @@ func (h *History) Add(at time.Time, all []capability.Moment) {
 	}
 }
 
-// close writes the minute that is open.
+// close writes the open minute.
 func (h *History) close() error {
 	if a := h.disk(); a != nil {
 		return a.close(h.ring.rest())
@@ -97,7 +96,7 @@ func (h *History) close() error {
 	return nil
 }
 
-// Longest is how many seconds back Of may reach.
+// Longest returns how many seconds back Of may reach.
 func (h *History) Longest() int {
 	if h.opts.Dir == "" {
 		return Kept
@@ -105,11 +104,11 @@ func (h *History) Longest() int {
 	return max(Kept, int(h.opts.Retention.Seconds()))
 }
 
-// Recent returns the throttling of all workloads in the last samples, at most so many.
+// Recent returns the throttling of all workloads in at most so many of the last samples.
 func (h *History) Recent(most int) (Past, error) { return h.ring.recent(most) }
 
-// Of returns what is known of a workload in the last seconds, and whether anything is. Samples of
-// so many seconds as step says are joined, and of more where there were too many.
+// Of returns the samples of a workload in the last seconds, and whether any is known. It joins the samples of each
+// step, in seconds, or of a longer step if there are more than mostShown.
 func (h *History) Of(workload string, seconds, step int) (Past, bool, error) {
 	if workload == node {
 		return Past{}, false, nil
@@ -140,8 +139,8 @@ func (h *History) Of(workload string, seconds, step int) (Past, bool, error) {
 	return f.result(), f.known, nil
 }
 
-// spanOf are the times of the first and of the last sample. After the clock was set back, the last
-// one is not the latest.
+// spanOf returns the times of the first and the last sample. After the clock was set back, the last sample is not the
+// latest.
 func spanOf(minutes []*minute) (begin, end int64) {
 	begin = math.MaxInt64
 	for _, m := range minutes {

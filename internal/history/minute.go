@@ -4,30 +4,31 @@ import (
 	"slices"
 )
 
-// samples is how many a minute has.
+// samples is the number of samples in a minute.
 const samples = 60
 
 // minute is a list of samples of some workloads. It is closed: no code changes it.
 type minute struct {
 	times []int64
-	// names are sorted, and ends are where the columns of each end in the text.
+	// names are sorted. ends are the offsets in the text at which the columns of each name end.
 	names []string
 	ends  []uint32
 	text  []byte
 }
 
-// Bytes of a minute beside its text: of a workload its name as a string and its end, of a sample its time.
+// Bytes of a minute beside its text: for each workload the string header of its name and its end, for each sample its
+// time.
 const (
 	bytesOfName = 16 + 4
 	bytesOfTime = 8
 )
 
-// size is how many bytes a minute has.
+// size returns the size of the minute in bytes.
 func (m *minute) size() int {
 	return len(m.text) + bytesOfName*len(m.names) + bytesOfTime*len(m.times)
 }
 
-// columns is the text of a workload, nil where the minute does not have it.
+// columns returns the text of a workload, nil if the minute does not have it.
 func (m *minute) columns(name string) []byte {
 	i, found := slices.BinarySearch(m.names, name)
 	if !found {

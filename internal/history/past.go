@@ -7,41 +7,41 @@ import (
 	"strconv"
 )
 
-// Format is the version of the JSON. A field that is added does not change it.
+// Format is the version of the JSON. A new field does not change it.
 const Format = 1
 
-// Past is what was kept, the oldest sample first.
+// Past is a part of the history, the oldest sample first.
 type Past struct {
 	Format int `json:"v"`
-	// Times are when the samples were taken, in Unix milliseconds. Each Column has as many numbers.
+	// Times are the times of the samples, in Unix milliseconds. Each Column has as many numbers.
 	Times []int64 `json:"times"`
-	// Node is the CPUs that all of the node used.
+	// Node is how many CPUs the whole node used.
 	Node      Column     `json:"nodeUsedCPUs"`
 	Workloads []Workload `json:"workloads"`
 }
 
-// Workload is the past of one workload. A Column that is 0 throughout is left out of the JSON.
+// Workload is the past of one workload. The JSON omits a Column that is 0 throughout.
 type Workload struct {
 	Name string `json:"name"`
-	// Limit is what it asked for, Now the quota in force, in CPUs; -1 for no limit. Used is the
-	// CPUs that it used since the sample before.
+	// Limit is the workload's own limit, Now the quota in force, in CPUs; -1 means unlimited. Used is how many CPUs it
+	// used since the previous sample.
 	Limit Column `json:"limitCPUs,omitzero"`
 	Now   Column `json:"nowCPUs,omitzero"`
 	Used  Column `json:"usedCPUs,omitzero"`
-	// Credit is what it had saved, of at most Capacity, in CPU-seconds; a capacity of -1 has no bound.
+	// Credit is the saved credit, at most Capacity, in CPU-seconds; a capacity of -1 means unlimited.
 	Credit   Column `json:"creditCPUSeconds,omitzero"`
 	Capacity Column `json:"capacityCPUSeconds,omitzero"`
-	// Periods are those in which it ran since the sample before, Throttled those in which it was
-	// throttled, and Above those in which a group above it was.
+	// Since the previous sample: Periods is in how many periods it ran, Throttled in how many it was throttled, and
+	// Above in how many a group above it was throttled.
 	Periods   Column `json:"periods,omitzero"`
 	Throttled Column `json:"throttledPeriods,omitzero"`
 	Above     Column `json:"throttledPeriodsAbove,omitzero"`
 }
 
-// Column is one series, with NaN for what is not known.
+// Column is one series, with NaN for unknown values.
 type Column []float64
 
-// IsZero says that all of it is 0.
+// IsZero reports whether all numbers are 0.
 func (c Column) IsZero() bool {
 	for _, v := range c {
 		if v != 0 {
@@ -51,7 +51,7 @@ func (c Column) IsZero() bool {
 	return true
 }
 
-// MarshalJSON implements json.Marshaler: null is what is not known.
+// MarshalJSON implements json.Marshaler: an unknown value is null.
 func (c Column) MarshalJSON() ([]byte, error) {
 	text := []byte{'['}
 	for i, v := range c {
@@ -82,7 +82,7 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Measures of a workload, as they are kept: amounts in thousandths.
+// Measures of a workload, as stored: amounts in thousandths.
 const (
 	limit = iota
 	now
@@ -95,26 +95,26 @@ const (
 	measures
 )
 
-// amounts are the measures before this one; those from it on are counts.
+// amounts is the first measure that is a count; the measures before it are amounts.
 const amounts = periods
 
-// thousandths of an amount are kept.
+// thousandths is the unit of stored amounts.
 const thousandths = 1000
 
-// sample is what is kept of one moment of a workload.
+// sample is the stored form of one moment of a workload.
 type sample [measures]int64
 
-// columns are the places of the measures in a Workload.
+// columns returns pointers to the columns, in the order of the measures.
 func (w *Workload) columns() [measures]*Column {
 	return [measures]*Column{&w.Limit, &w.Now, &w.Used, &w.Credit, &w.Capacity, &w.Periods, &w.Throttled, &w.Above}
 }
 
-// shown are numbers of a measure as they are shown.
+// shown converts stored numbers of a measure to a Column.
 func shown(measure int, values []int64) Column {
 	return appendShown(make(Column, 0, len(values)), measure, values)
 }
 
-// appendShown appends them to a Column.
+// appendShown appends the converted numbers to a Column.
 func appendShown(all Column, measure int, values []int64) Column {
 	for _, v := range values {
 		switch {

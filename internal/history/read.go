@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// node is the name of the node among the workloads.
+// node is the name of the node in the list of workloads.
 const node = ""
 
-// recent returns the throttling of all workloads in the last samples, at most so many.
+// recent returns the throttling of all workloads in at most so many of the last samples.
 func (r *ring) recent(most int) (Past, error) {
 	all, skip := r.last(most)
 	names := map[string]bool{}
@@ -22,8 +22,8 @@ func (r *ring) recent(most int) (Past, error) {
 	return throttling(all, skip, slices.Sorted(maps.Keys(names)))
 }
 
-// last are the minutes of the last samples, and how many samples these have before. The one that is
-// open has, of the workloads, those with a name in only, or all.
+// last returns the minutes of the last samples, and how many earlier samples they begin with. The open minute has all
+// workloads, or only the named ones and the node.
 func (r *ring) last(most int, only ...string) (all []*minute, skip int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *ring) last(most int, only ...string) (all []*minute, skip int) {
 	return all, max(count-most, 0)
 }
 
-// throttling reads how much workloads were throttled, without the first samples.
+// throttling reads the throttling of workloads, without the first skip samples.
 func throttling(all []*minute, skip int, names []string) (Past, error) {
 	p := Past{Format: Format, Times: []int64{}, Workloads: make([]Workload, 0, len(names))}
 	for _, m := range all {
@@ -63,10 +63,10 @@ func throttling(all []*minute, skip int, names []string) (Past, error) {
 	return p, nil
 }
 
-// reader reads one workload after the other, into the same room.
+// reader reads one workload after the other into the same buffers.
 type reader struct{ values [measures][]int64 }
 
-// of are the samples of a workload, without the first ones, until the next call.
+// of returns the samples of a workload without the first skip samples, valid until the next call.
 func (r *reader) of(all []*minute, skip int, name string) ([measures][]int64, error) {
 	for i := range r.values {
 		r.values[i] = r.values[i][:0]

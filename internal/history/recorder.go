@@ -8,15 +8,15 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// every is how far apart samples are at least.
+// every is the minimum distance of samples.
 const every = time.Second
 
-// Recorder takes moments from a loop that does not wait for it into a History.
+// Recorder passes moments from a loop that must not wait to a History.
 type Recorder struct {
 	to *History
-	// next is when the next sample is due. Only Record has it.
+	// next is when the next sample is due. Only Record uses it.
 	next time.Duration
-	// spare are lists to be filled, filled those to be taken.
+	// spare are empty lists, filled are lists that Run has not added yet.
 	spare, filled chan batch
 	lost          atomic.Int64
 }
@@ -27,9 +27,9 @@ type batch struct {
 	all []capability.Moment
 }
 
-// NewRecorder returns a Recorder into a History.
+// NewRecorder returns a Recorder for a History.
 func NewRecorder(to *History) *Recorder {
-	const lists = 2 // one is filled while the other is taken
+	const lists = 2 // Record fills one while Run adds the other
 	r := &Recorder{to: to, spare: make(chan batch, lists), filled: make(chan batch, lists)}
 	for range lists {
 		r.spare <- batch{}
@@ -37,8 +37,8 @@ func NewRecorder(to *History) *Recorder {
 	return r
 }
 
-// Record hands over the moments of this second, if one is due. It waits for nothing: a sample is
-// lost while the ones before are not taken. One goroutine at a time calls it.
+// Record hands over the moments of this second, if a sample is due. It never waits: a sample is lost if Run has not
+// added the earlier ones. One goroutine at a time may call it.
 func (r *Recorder) Record(clock time.Duration, at time.Time, all []capability.Capability) {
 	if clock < r.next {
 		return
@@ -57,17 +57,17 @@ func (r *Recorder) Record(clock time.Duration, at time.Time, all []capability.Ca
 			recorded.Record(func(m capability.Moment) { b.all = append(b.all, m) })
 		}
 	}
-	r.filled <- b // there is room for all lists
+	r.filled <- b // never blocks: there is room for all lists
 }
 
-// Run takes what is handed over until ctx ends. A disk that is slow delays no one else.
+// Run adds the samples that Record hands over, until ctx ends. A slow disk delays only Run.
 func (r *Recorder) Run(ctx context.Context) error {
 	r.to.open()
 	for {
 		select {
 		case <-ctx.Done():
 			if err := r.to.close(); err != nil {
-				r.to.opts.Log.Warn("history", "error", err) // all else ends well
+				r.to.opts.Log.Warn("history", "error", err) // the shutdown goes on
 			}
 			return nil
 		case b := <-r.filled:
@@ -77,5 +77,5 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// Lost is how many samples were lost.
+// Lost returns how many samples were lost.
 func (r *Recorder) Lost() int64 { return r.lost.Load() }

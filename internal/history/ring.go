@@ -12,14 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// Kept is how many samples a ring has at least, once it is full, and as long as they fit.
+// Kept is the minimum of samples in a full ring, as long as they fit.
 const Kept = 15 * samples
 
 // Bounds of a ring.
 const (
-	// mostSeries is how many series there are at a time, measures of them a workload.
+	// mostSeries is the maximum of series at a time; a workload has measures of them.
 	mostSeries = 5000
-	// mostBytes is what the closed minutes have. 5,000 busy series need about 5 MiB.
+	// mostBytes is the maximum size of the closed minutes. 5,000 busy series need about 5 MiB.
 	mostBytes = 8 << 20
 )
 
@@ -28,47 +28,47 @@ type ring struct {
 	bytes int // at most
 
 	mu sync.Mutex
-	// closed are full minutes, the oldest first, of so many bytes.
+	// closed are full minutes, the oldest first; taken is their size in bytes.
 	closed []*minute
 	taken  int
-	// times and tracks are the minute that is open; the node has the empty name.
+	// times and tracks are the open minute; the name of the node is empty.
 	times  []int64
 	tracks map[string]*track
 
 	counted struct{ series, refused, bytes atomic.Int64 }
 }
 
-// track is a workload in the minute that is open.
+// track is a workload in the open minute.
 type track struct {
 	name    string
 	columns [measures]column
-	// before is the moment before, zero where there is none.
+	// before is the previous moment, zero if there is none.
 	before capability.Moment
-	// samples is how many it has, seen how many it had after the last that is known.
+	// samples is the number of its samples; seen is that number after its last known sample.
 	samples, seen int
 }
 
-// newRing returns a ring without samples, of at most so many bytes.
+// newRing returns an empty ring of at most so many bytes.
 func newRing(bytes int) *ring {
 	return &ring{bytes: bytes, tracks: map[string]*track{}}
 }
 
-// Size is how much a History has.
+// Size is the size of a History.
 type Size struct {
-	// Series are those of now, Refused those that came when there were as many as there may be.
+	// Series is the number of series now. Refused is how many were refused because of the maximum.
 	Series, Refused int64
-	// Bytes are those of the closed minutes in memory, Stored those on disk.
+	// Bytes is the size of the closed minutes in memory, Stored the size on disk.
 	Bytes, Stored int64
-	// Stopped says that the last minute is not on disk although it should.
+	// Stopped is true if the last minute is missing on disk.
 	Stopped bool
 }
 
-// size returns how much the ring has. It waits for nothing.
+// size returns the size of the ring. It never waits.
 func (r *ring) size() Size {
 	return Size{Series: r.counted.series.Load(), Refused: r.counted.refused.Load(), Bytes: r.counted.bytes.Load()}
 }
 
-// add adds a sample of all workloads. It returns the minute that this one filled, if it did.
+// add adds a sample of all workloads. It returns the minute that the sample filled, if any.
 func (r *ring) add(at time.Time, all []capability.Moment) (full *minute) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,21 +98,21 @@ func (r *ring) add(at time.Time, all []capability.Moment) (full *minute) {
 	return full
 }
 
-// rest is the minute that is open.
+// rest returns the open minute.
 func (r *ring) rest() *minute {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.opened(slices.Sorted(maps.Keys(r.tracks)))
 }
 
-// take adds a moment after so many samples. One of a name that the sample has already is left out.
+// take adds a moment as sample number before. It ignores a second moment of the same name.
 func (t *track) take(m *capability.Moment, before int) {
 	if t.fill(before); t.samples > before {
 		return
 	}
 	s := since(m, &t.before)
 	t.before = *m
-	t.before.Workload = "" // the name would keep a text of others alive
+	t.before.Workload = "" // the name would retain a larger string
 	for i := range t.columns {
 		t.columns[i].add(s[i])
 	}
@@ -120,7 +120,7 @@ func (t *track) take(m *capability.Moment, before int) {
 	t.seen = t.samples
 }
 
-// fill adds samples that are not known, up to so many in all.
+// fill adds unknown samples until the track has all samples.
 func (t *track) fill(all int) {
 	for ; t.samples < all; t.samples++ {
 		for i := range t.columns {
@@ -129,8 +129,8 @@ func (t *track) fill(all int) {
 	}
 }
 
-// since is the sample of a moment, given the one before. What is a difference is not known where
-// there is none before, or the group was made anew.
+// since returns the sample of a moment, given the moment before. Differences are unknown without a moment before, or if
+// the group was created again.
 func since(m, before *capability.Moment) sample {
 	s := sample{
 		limit: thousandthsOf(m.Limit), now: thousandthsOf(m.Now), credit: thousandthsOf(m.Credit), capacity: thousandthsOf(m.Capacity),
@@ -145,7 +145,7 @@ func since(m, before *capability.Moment) sample {
 	return s
 }
 
-// thousandthsOf rounds an amount.
+// thousandthsOf rounds an amount to thousandths.
 func thousandthsOf(v float64) int64 {
 	switch v *= thousandths; {
 	case math.IsNaN(v):
@@ -158,10 +158,9 @@ func thousandthsOf(v float64) int64 {
 	return int64(math.Round(v))
 }
 
-// difference is how much a count grew.
 func difference(now, before uint64) int64 { return int64(min(now-before, farthest)) } //nolint:gosec // it fits
 
-// close closes the minute that is open, and forgets what is too old or too much.
+// close closes the open minute, and drops the oldest minutes beyond the bounds.
 func (r *ring) close() *minute {
 	for name, t := range r.tracks {
 		if t.seen == 0 {
@@ -185,7 +184,7 @@ func (r *ring) close() *minute {
 	return m
 }
 
-// opened is the minute that is open, with some of its workloads, as a closed one.
+// opened returns the open minute, with the given workloads, as a closed minute.
 func (r *ring) opened(names []string) *minute {
 	m := &minute{times: slices.Clone(r.times), names: names, ends: make([]uint32, 0, len(names))}
 	size := 0

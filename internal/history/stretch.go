@@ -4,29 +4,29 @@ import (
 	"errors"
 )
 
-// Node is the name under which a Stretch has the node, of which only the use is known.
+// Node is the name of the node in a Stretch. Only the use of the node is known.
 const Node = node
 
-// Stretch is at most a minute of samples. It is good until the function that it was given to returns.
+// Stretch is at most a minute of samples. It is valid until the function that received it returns.
 type Stretch struct {
 	m *minute
 	*scratch
 }
 
-// scratch has room that is used again and again.
+// scratch is reused for all stretches of a call.
 type scratch struct {
 	read    reader
 	columns [measures]Column
 }
 
-// Times are when the samples were taken, in Unix milliseconds. They grow, unless the clock was set back.
+// Times are the times of the samples, in Unix milliseconds. They grow, unless the clock was set back.
 func (s Stretch) Times() []int64 { return s.m.times }
 
-// Names are those of the workloads of which something is known, and of the node, in their order.
+// Names are the sorted names of the workloads with known samples, and of the node.
 func (s Stretch) Names() []string { return s.m.names }
 
-// Of returns the samples of one workload, until the next call: each Column has as many numbers as
-// there are Times.
+// Of returns the samples of one workload, valid until the next call. Each Column has as many numbers as there are
+// Times.
 func (s Stretch) Of(name string) (Workload, error) {
 	values, err := s.read.of([]*minute{s.m}, 0, name)
 	if err != nil {
@@ -40,8 +40,8 @@ func (s Stretch) Of(name string) (Workload, error) {
 	return w, nil
 }
 
-// Between hands over what is kept from one time until another, in Unix milliseconds, the oldest
-// first. A Stretch may begin earlier and end later.
+// Between calls do for the samples from one time until another, in Unix milliseconds, the oldest first. A Stretch may
+// begin earlier and end later.
 func (h *History) Between(from, until int64, do func(Stretch) error) error {
 	var room scratch
 	give := func(m *minute) error { return do(Stretch{m: m, scratch: &room}) }

@@ -8,25 +8,24 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// mostAnswers bounds the lists that are remembered of one container. An older one can
-// only be on record where the runtime failed to carry out as many answers in a row.
+// mostAnswers bounds the remembered lists of one container. An older list can only be on record if the runtime failed
+// to carry out as many answers in a row.
 const mostAnswers = 8
 
-// Answered holds what Berth answered the runtime for one container. A list on
-// the runtime's record that is not among them is another owner's.
+// Answered has Berth's answers to the runtime for one container. Any other list on the runtime's record is another
+// owner's.
 type Answered struct {
-	// Pod is the UID of its pod.
+	// Pod is the UID of the container's pod.
 	Pod string `json:"pod"`
-	// CPUs and Mems are different lists each, the last one at the end.
+	// CPUs and Mems have distinct lists, the latest at the end.
 	CPUs []cpuset.Set `json:"cpus,omitempty"`
 	Mems []cpuset.Set `json:"mems,omitempty"`
-	// NoQuota says that an answer took the CFS quota away.
+	// NoQuota is true if an answer removed the CFS quota.
 	NoQuota bool `json:"noQuota,omitempty"`
 }
 
-// Answers returns what Berth answered, by container. It has to outlive the agent, on disk
-// before the runtime is answered: the runtime's record says what was set, and not by whom.
-// Those of some containers only are cheaper than those of all, which no id asks for.
+// Answers returns Berth's answers, by container. They must outlive the agent, and be on disk before the runtime gets an
+// answer: the runtime's record does not say who set a value. Without ids Answers returns all, which costs more.
 func (inv *Inventory) Answers(ids ...string) map[string]Answered {
 	all := inv.containers.answers.byID
 	if len(ids) == 0 {
@@ -39,9 +38,9 @@ func (inv *Inventory) Answers(ids ...string) map[string]Answered {
 	return some
 }
 
-// IsAnswer reports whether the runtime was answered this list of CPUs, or of memory nodes, for the
-// container of a group. The list is on the runtime's record and on systemd's, which write it again
-// whenever they like, as at a daemon-reload.
+// IsAnswer reports whether Berth answered the runtime this list of CPUs, or of memory nodes, for the container of a
+// group. The runtime and systemd have the list on record and write it again at any time, for example at a
+// daemon-reload.
 func IsAnswer(inv *Inventory, group string, mems bool, list cpuset.Set) bool {
 	for id, c := range inv.containers.byID {
 		if c.group != group {
@@ -56,16 +55,15 @@ func IsAnswer(inv *Inventory, group string, mems bool, list cpuset.Set) bool {
 	return false
 }
 
-// Recall takes over the Answers of an earlier agent of this boot.
+// Recall loads the Answers of an earlier agent of this boot.
 func (inv *Inventory) Recall(answers map[string]Answered) {
 	maps.Copy(inv.containers.answers.byID, answers)
 }
 
-// answers are what the runtime was answered.
+// answers are Berth's answers to the runtime.
 type answers struct {
 	byID map[string]Answered // by container
-	// attempts are containers that were answered and are not made yet, by what they are
-	// to be.
+	// attempts are the containers that Berth answered and that are not made yet, by pod and name.
 	attempts map[attempt]string
 }
 
@@ -73,14 +71,14 @@ func newAnswers() answers {
 	return answers{byID: map[string]Answered{}, attempts: map[attempt]string{}}
 }
 
-// add keeps an answer for a container of a pod.
+// add stores an answer for a container of a pod.
 func (as *answers) add(id, pod string, s nri.Settings) {
 	a := as.byID[id]
 	a.Pod, a.CPUs, a.Mems, a.NoQuota = pod, with(a.CPUs, s.CPUs), with(a.Mems, s.Mems), a.NoQuota || s.NoQuota
 	as.byID[id] = a
 }
 
-// with returns lists with one more at the end, and does not change them.
+// with returns a copy of lists with one more at the end.
 func with(lists []cpuset.Set, last cpuset.Set) []cpuset.Set {
 	if last.IsEmpty() {
 		return lists
@@ -89,10 +87,10 @@ func with(lists []cpuset.Set, last cpuset.Set) []cpuset.Set {
 	return append(all[max(len(all)+1-mostAnswers, 0):], last)
 }
 
-// drop forgets what was answered for containers that are gone.
+// drop forgets the answers for removed containers.
 func (as *answers) drop(gone func(id string, a Answered) bool) { maps.DeleteFunc(as.byID, gone) }
 
-// dropOf forgets those for a sandbox that is removed, and for its pod with the last.
+// dropOf forgets the answers for a removed sandbox, and for its pod if the sandbox was the last.
 func (as *answers) dropOf(box nri.Pod, last bool) {
 	as.drop(func(id string, a Answered) bool { return id == box.ID || last && a.Pod == box.UID })
 }
@@ -100,16 +98,15 @@ func (as *answers) dropOf(box nri.Pod, last bool) {
 // attempt is one container of a pod, however often the runtime makes it.
 type attempt struct{ pod, name string }
 
-// attempted remembers that a container that is about to be made was answered.
+// attempted remembers that Berth answered for a container that is about to be made.
 func (as *answers) attempted(e nri.Event) {
 	as.attempts[attempt{e.Pod.UID, e.Container.Name}] = e.Container.ID
 }
 
-// conflicts says that the container before this one in its pod was not made after Berth
-// had set something of it, and forgets that. A plugin that is asked after Berth and sets
-// the same fails every creation, and NRI reports that to neither: a creation that Berth
-// leaves unanswered shows what the other plugin sets. It may have failed for another reason,
-// too; the container gets its CPUs before it runs in any case.
+// conflicts reports whether the previous container of this name was not made after Berth had set something for it, and
+// forgets that. If a later plugin sets the same resource, every creation fails, and NRI reports that to neither plugin.
+// A creation without Berth's answer shows what the other plugin sets. The failure may have another cause; the container
+// gets its CPUs before it runs in any case.
 func (as *answers) conflicts(e nri.Event) bool {
 	key := attempt{e.Pod.UID, e.Container.Name}
 	before, failed := as.attempts[key]
@@ -117,7 +114,7 @@ func (as *answers) conflicts(e nri.Event) bool {
 	return failed && before != e.Container.ID
 }
 
-// succeeded forgets the attempt that became a container, or whose answer came too late.
+// succeeded forgets an attempt that became a container, or whose answer came too late.
 func (as *answers) succeeded(e nri.Event) {
 	key := attempt{e.Pod.UID, e.Container.Name}
 	if as.attempts[key] == e.Container.ID {

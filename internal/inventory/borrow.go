@@ -5,14 +5,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Lender is the pods of an Inventory that may use CPUs besides those reserved for them.
+// Lender lends CPUs to the pods of an Inventory that may use more CPUs than those reserved for them.
 type Lender struct{ inv *Inventory }
 
-// NewLender returns those of an Inventory.
+// NewLender returns the Lender of an Inventory.
 func NewLender(inv *Inventory) Lender { return Lender{inv} }
 
-// Borrowers returns these containers, each with the groups whose quotas bound it: its own and its
-// pod's. One whose group is not known is left out.
+// Borrowers returns the borrowing containers, each with the groups whose quotas bound it: its own and its pod's.
+// Containers with an unknown group are omitted.
 func (l Lender) Borrowers() []lending.Borrower {
 	var all []lending.Borrower
 	for _, b := range l.inv.node.Borrowers() {

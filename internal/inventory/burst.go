@@ -14,9 +14,9 @@ import (
 // errExclusive is why a container with exclusive CPUs does not burst.
 var errExclusive = errors.New("it runs without a quota, on exclusive CPUs")
 
-// Workloads returns the groups whose quota the agent sets, or whose use it counts, by pod
-// and container: those that may burst, offline ones, and those with exclusive CPUs.
-// Containers that do not run now have no group. Findings are by pod.
+// Workloads returns the groups whose quota the agent sets, or whose use it counts, by pod and container: groups that
+// may burst, offline groups, and groups with exclusive CPUs. Containers that do not run now have no group. Findings are
+// by pod.
 func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Findings) {
 	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
 		return nil, nil
@@ -46,8 +46,7 @@ func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Find
 type bursting struct {
 	containers *containers
 	strategies *strategy.Strategies
-	// exclusive are the containers with exclusive CPUs, as UID/name, unlimited those of them
-	// that run without a quota.
+	// exclusive has the containers with exclusive CPUs, as UID/name, unlimited those of them without a quota.
 	exclusive, unlimited map[string]bool
 }
 
@@ -88,9 +87,8 @@ func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload 
 	return all
 }
 
-// unlisted returns the running containers of a pod that its spec's limits are not made
-// of, as kubectl debug starts them: they have no limit, and what bursts beside them has
-// to know.
+// unlisted returns the running containers of a pod that its spec does not list, as kubectl debug starts them: they have
+// no limit, and bursting containers beside them must know that.
 func (b *bursting) unlisted(p *cluster.Pod, base workload.Workload) []workload.Workload {
 	var names []string
 	for _, c := range b.containers.byID {
@@ -112,8 +110,7 @@ func (b *bursting) unlisted(p *cluster.Pod, base workload.Workload) []workload.W
 	return all
 }
 
-// limits returns the limit that counts, and what the spec asks for where the kubelet
-// holds a resize.
+// limits returns the limit in effect, and the spec's limit if the kubelet holds a resize.
 func limits(spec, held int64) (limit, asked unit.CPUs) {
 	if held > 0 {
 		return unit.MilliCPUs(held), unit.MilliCPUs(spec)

@@ -12,16 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// caps are what the administrator's rules refuse. The scheduler has the same rules, but a
-// pod with a node's name in its spec, or with another scheduler, never met it. A
-// namespace's CPUs are counted on this node: the pods that have some have theirs, whatever
-// the rules were then, and after them the pods that were bound first. Static pods are the
-// administrator's.
+// caps are the refusals by the administrator's rules. The scheduler has the same rules, but never saw a pod with a
+// node's name in its spec, or of another scheduler. A namespace's CPUs are counted on this node. Pods that have CPUs
+// retain them, whatever the rules were then; after them come the pods that were bound first. Static pods belong to the
+// administrator, so the rules do not apply.
 type caps struct {
-	// refused are the pods, by UID, that may not have exclusive CPUs, or no others than
-	// they have, and why.
+	// refused has the pods, by UID, that may have no exclusive CPUs, or none except their present CPUs, and the reason.
 	refused map[string]string
-	// holding are the pods that have exclusive CPUs.
+	// holding has the pods that have exclusive CPUs.
 	holding map[string]bool
 }
 
@@ -31,8 +29,8 @@ func (inv *Inventory) refuse() {
 	inv.caps.apply(rulesOf(inv.admin.Pinning), inv.allPods())
 }
 
-// hold takes the pods that have exclusive CPUs by what was decided and, after a start, by
-// what runs. While nothing is decided those from before count, too.
+// hold records the pods that have exclusive CPUs by decision or, after a start, by what runs. While nothing is decided,
+// the earlier pods are included.
 func (c *caps) hold(decided bool, desired []place.DesiredPod, running *containers) {
 	has := map[string]bool{}
 	if !decided {
@@ -53,7 +51,7 @@ func rulesOf(pinning v1alpha1.PinRules) placement.Rules {
 	return rules
 }
 
-// apply says which of the pods the rules refuse.
+// apply determines which pods the rules refuse.
 func (c *caps) apply(rules placement.Rules, pods []*cluster.Pod) {
 	c.refused = map[string]string{}
 	held := map[string]int64{}
@@ -77,15 +75,15 @@ func (c *caps) apply(rules placement.Rules, pods []*cluster.Pod) {
 	}
 }
 
-// rulesFor are the rules for one pod. What a pod requests that only the runtime has reported
-// is not known: that rule counts once it is.
+// rulesFor returns the rules for one pod. The request of a pod that only the runtime has reported is unknown: the rule
+// about requests applies later.
 func rulesFor(p *cluster.Pod, rules placement.Rules) placement.Rules {
 	rules.WholeRequest = rules.WholeRequest && !p.Provisional
 	return rules
 }
 
-// first is the order in which pods have CPUs: those that have some, then by when they were
-// bound, which of provisional ones is not known.
+// first is the order in which pods get CPUs: pods that have some, then by the time of binding, which is unknown for
+// provisional pods.
 func (c *caps) first(a, b *cluster.Pod) int {
 	return cmp.Or(
 		yesFirst(c.holding[a.UID], c.holding[b.UID]), yesFirst(!a.Provisional, !b.Provisional),

@@ -14,76 +14,74 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Effective is where the processes of a group may be.
+// Effective reports where the processes of a group may be.
 type Effective interface {
-	// EffectiveCPUs are those that they may run on, empty where that cannot be read.
+	// EffectiveCPUs returns the CPUs that they may run on, empty if unreadable.
 	EffectiveCPUs(group string) cpuset.Set
-	// EffectiveMems are the memory nodes that they may use, empty where that cannot be read.
+	// EffectiveMems returns the memory nodes that they may use, empty if unreadable.
 	EffectiveMems(group string) cpuset.Set
-	// HasProcesses says whether there are any in the group or below it, also where that cannot be read of a group that
-	// is there.
+	// HasProcesses reports whether the group, or a group below, has processes. It is true if that cannot be read of an
+	// existing group.
 	HasProcesses(group string) bool
 }
 
-// Original is what a group would have without Berth.
+// Original reports the state of a group without Berth.
 type Original interface {
-	// OriginalCPUs are those that it would have, empty where that cannot be read.
+	// OriginalCPUs returns its CPUs without Berth, empty if unreadable.
 	OriginalCPUs(group string) cpuset.Set
-	// OriginalLimit is its own limit, 0 for none or where that cannot be read.
+	// OriginalLimit returns its own limit, 0 for none or if unreadable.
 	OriginalLimit(group string) unit.CPUs
 }
 
-// Host is what has to be read of the host about a group.
+// Host reads facts about a group from the host.
 type Host interface {
 	Effective
 	Original
-	// Journaled says for whom the journal has the CPUs of the group, "" for nobody, and which they
-	// are, none where Berth has written none yet.
+	// Journaled returns the owner of the group's CPUs in the journal, "" for none, and the CPUs, none if Berth has not
+	// written them yet.
 	Journaled(group string) (owner plan.Owner, given cpuset.Set)
 }
 
-// containers are the sandboxes and containers as the runtime reports them, with what the
-// host says of their groups and what the runtime was answered.
+// containers has the sandboxes and containers from the runtime, the host's data of their groups, and Berth's answers.
 type containers struct {
 	host      Host
 	answers   answers
 	sandboxes map[string]nri.Pod // by sandbox
-	unlisted  map[string]bool    // sandboxes that the runtime did not list last
+	unlisted  map[string]bool    // sandboxes that the last list omits
 	byID      map[string]*container
-	arrivals  int // how many containers came so far
-	looks     int // how often it was asked what is desired
+	arrivals  int // number of containers so far
+	looks     int // number of calls of Desired
 }
 
 func newContainers(host Host) containers {
 	return containers{host: host, answers: newAnswers(), sandboxes: map[string]nri.Pod{}, unlisted: map[string]bool{}, byID: map[string]*container{}}
 }
 
-// container is one container as the runtime reports it.
+// container is one container from the runtime.
 type container struct {
 	place.Container
-	// group is the container's, "" while it is not known.
+	// group is the container's group, "" while unknown.
 	group string
-	// order is the one in which containers came.
+	// order is the container's number in the order of arrival.
 	order int
-	// recorded holds the CPUs that the runtime has on record for it, or was last answered;
-	// ours says that Berth answered them.
+	// recorded has the CPUs on the runtime's record or of the last answer; ours is true if Berth answered them.
 	recorded cpuset.Set
 	ours     bool
-	// most holds the CPUs that its group can have, where they were read.
+	// most has the CPUs that its group can have, if they were read.
 	most cpuset.Set
-	// desired is the look at which something was desired of it last.
+	// desired is the value of looks at which the container last had a desired state.
 	desired int
-	// unlisted says that it runs although the runtime did not list it last.
+	// unlisted is true if the container runs although the last list omits it.
 	unlisted bool
 }
 
-// own is a pod without annotations of others: a user may write a lot there.
+// own returns a pod without foreign annotations: a user may write a lot there.
 func own(p nri.Pod) nri.Pod {
 	p.Annotations = v1alpha1.OwnAnnotations(p.Annotations)
 	return p
 }
 
-// sandboxOf is the container that holds the pod's namespaces.
+// sandboxOf returns the container that holds the pod's namespaces.
 func sandboxOf(p nri.Pod) *container {
 	return &container{
 		Container: place.Container{ID: p.ID, PodUID: p.UID, Name: "", Sandbox: true, Phase: place.Running},
@@ -111,7 +109,7 @@ func phaseOf(s nri.State) place.Phase {
 	return place.Created
 }
 
-// keep completes a container with what the host says of it, and remembers it.
+// keep completes a container from the host, and remembers it.
 func (cs *containers) keep(c *container) *container {
 	journaled := false
 	if c.group != "" && c.Phase != place.Stopped {
@@ -137,17 +135,16 @@ func (cs *containers) keep(c *container) *container {
 	return c
 }
 
-// lookUp takes over what the journal has of the container's CPUs, and says whether it has them. A group that
-// only shrinks to the pool has none of its own, though it was a workload once.
+// lookUp copies the journal's data of the container's CPUs, and reports whether there are any. A group that only
+// shrinks to the pool has none of its own, even if it was once a workload.
 func (cs *containers) lookUp(c *container) bool {
 	owner, given := cs.host.Journaled(c.group)
 	c.Pinned, c.Given = owner == plan.OwnerPlace && c.PodUID != "", given
 	return owner != ""
 }
 
-// bound returns the CPUs that a container would have without Berth. A list that Berth
-// answered and the journal does not have yet bounds nothing: then those of the group above
-// count.
+// bound returns the CPUs that a container would have without Berth. A list that Berth answered and that the journal
+// does not have yet bounds nothing: then the CPUs of the group above are valid.
 func (cs *containers) bound(c *container, journaled bool) cpuset.Set {
 	if !journaled && c.ours {
 		return cs.host.OriginalCPUs(groupAbove(c.group))
@@ -155,9 +152,8 @@ func (cs *containers) bound(c *container, journaled bool) cpuset.Set {
 	return cs.host.OriginalCPUs(c.group)
 }
 
-// judge says whether the CPUs on a container's record are Berth's own. They are if Berth
-// answered them. Of a container without a known answer, as after the state directory was
-// lost, the journal has to say it; what it has as the original is another owner's.
+// judge determines whether the CPUs on a container's record are Berth's own: whether Berth answered them. If no answer
+// is known, as after the loss of the state directory, the journal decides; the journal's original is another owner's.
 func (cs *containers) judge(c *container, journaled bool) {
 	a, known := cs.answers.byID[c.ID]
 	if !known && journaled && !c.recorded.IsEmpty() && c.recorded != cs.host.OriginalCPUs(c.group) {
@@ -167,7 +163,7 @@ func (cs *containers) judge(c *container, journaled bool) {
 	c.ours = slices.Contains(a.CPUs, c.recorded)
 }
 
-// remember keeps an answer for a container.
+// remember stores an answer for a container.
 func (cs *containers) remember(c *container, s nri.Settings) {
 	cs.answers.add(c.ID, c.PodUID, s)
 	if !s.CPUs.IsEmpty() {
@@ -175,22 +171,22 @@ func (cs *containers) remember(c *container, s nri.Settings) {
 	}
 }
 
-// recorded takes over the CPUs that the runtime says to have on record for a container.
+// recorded stores the CPUs on the runtime's record for a container.
 func (cs *containers) recorded(c *container, cpus cpuset.Set) {
 	if cpus.IsEmpty() {
 		return
 	}
 	c.recorded = cpus
 	journaled := false
-	if _, known := cs.answers.byID[c.ID]; !known && c.group != "" { // else the host need not be read
+	if _, known := cs.answers.byID[c.ID]; !known && c.group != "" { // otherwise the host need not be read
 		owner, _ := cs.host.Journaled(c.group)
 		journaled = owner != ""
 	}
 	cs.judge(c, journaled)
 }
 
-// restricts says whether a list on record keeps a container off some CPUs. If it does not,
-// because the container runs on others or the list names all, it has no owner.
+// restricts reports whether a list on record keeps a container off some CPUs. If the container runs on other CPUs or
+// the list has all CPUs, it does not, and has no owner.
 func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
 	all := cs.host.EffectiveCPUs("")
 	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
@@ -200,12 +196,11 @@ func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
 		return c.Phase != place.Stopped
 	}
 	has := cs.host.EffectiveCPUs(c.group)
-	return !has.IsEmpty() && has.IsSubsetOf(cpus) // a group that is gone has none
+	return !has.IsEmpty() && has.IsSubsetOf(cpus) // a removed group has none
 }
 
-// superseded returns the containers of a name that were made before another one, and never
-// started. The runtime does not report one that it failed to make, and the kubelet tries
-// again for as long as the pod is there.
+// superseded returns earlier containers of the same name that never started. The runtime does not report a container
+// that it failed to make, and the kubelet tries again as long as the pod exists.
 func (cs *containers) superseded(by *container) []string {
 	var all []string
 	for id, c := range cs.byID {
@@ -216,14 +211,14 @@ func (cs *containers) superseded(by *container) []string {
 	return all
 }
 
-// lookEvery is how often containers are read that nothing is desired for: at a
-// daemon-reload systemd writes again what the runtime once set, and reports nothing.
+// lookEvery is how often to read containers without a desired state: at a daemon-reload systemd writes again what the
+// runtime once set, and reports nothing.
 const lookEvery = 16
 
-// forgotten are those containers that the runtime still has few CPUs of Berth's on record
-// for, and that have no more: an agent answered these CPUs and ended before it journaled
-// them, everything was to be put back before it did, or systemd remembered. Once they have all CPUs that they can have the
-// journal knows them, and they get back what they had before.
+// forgotten returns the containers for which the runtime still has few CPUs of Berth's on record, and that have no
+// more. An agent answered these CPUs and did not journal them, because it ended or everything was to be restored first,
+// or systemd had them on record. Once such containers have all possible CPUs the journal knows them, and their original
+// is restored.
 func (cs *containers) forgotten(online cpuset.Set) []place.Desired {
 	var missing []place.Desired
 	for id, c := range cs.byID {
@@ -238,7 +233,7 @@ func (cs *containers) forgotten(online cpuset.Set) []place.Desired {
 	return missing
 }
 
-// isForgotten says whether a container that nothing is desired for is one of them, and what it gets.
+// isForgotten reports whether a container without a desired state is forgotten, and what it gets.
 func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired, found bool) {
 	c := cs.byID[id]
 	if !c.ours || c.group == "" || c.Phase != place.Running || !cs.narrow(c, online) {
@@ -253,8 +248,8 @@ func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired
 	}, true
 }
 
-// unstarted says that a container was made with few CPUs and does not run yet, "" where none was. It
-// is the first by its ID.
+// unstarted returns a sentence about a container that was made with few CPUs and does not run yet, "" for none. It is
+// the first by ID.
 func (cs *containers) unstarted() string {
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
 		if c := cs.byID[id]; c.ours && c.Phase == place.Created {
@@ -264,8 +259,8 @@ func (cs *containers) unstarted() string {
 	return ""
 }
 
-// in returns the ids of the containers with this group, in their order: a new container may have the
-// group of one that ended.
+// in returns the sorted ids of the containers with this group: a new container may have the group of an ended
+// container.
 func (cs *containers) in(group string) []string {
 	var ids []string
 	for id, c := range cs.byID {
@@ -277,7 +272,7 @@ func (cs *containers) in(group string) []string {
 	return ids
 }
 
-// narrow says whether a container has fewer CPUs than its group could have.
+// narrow reports whether a container has fewer CPUs than its group could have.
 func (cs *containers) narrow(c *container, all cpuset.Set) bool {
 	if cs.looks%lookEvery == 0 {
 		c.CPUs, c.most = cs.host.EffectiveCPUs(c.group), cpuset.Set{}
@@ -291,9 +286,8 @@ func (cs *containers) narrow(c *container, all cpuset.Set) bool {
 	return !c.most.IsSubsetOf(c.CPUs)
 }
 
-// attainable returns the CPUs of all that a group can have: those of the group above,
-// which another writer may keep narrow, and which on cgroup v1 lacks for good what was
-// offline once.
+// attainable returns the CPUs of all that a group can have: those of the group above. Another writer may have
+// restricted that group, and on cgroup v1 it permanently lacks CPUs that were once offline.
 func (cs *containers) attainable(group string, all cpuset.Set) cpuset.Set {
 	if has := cs.host.EffectiveCPUs(groupAbove(group)).Intersect(all); !has.IsEmpty() {
 		return has
@@ -301,7 +295,7 @@ func (cs *containers) attainable(group string, all cpuset.Set) cpuset.Set {
 	return all
 }
 
-// groupAbove returns the group above another one, "" for the root.
+// groupAbove returns the parent of a group, "" for the root.
 func groupAbove(group string) string {
 	if above := path.Dir(group); above != "." {
 		return above
@@ -309,7 +303,7 @@ func groupAbove(group string) string {
 	return ""
 }
 
-// pinned adds the pods of which a container runs on exclusive CPUs, by UID.
+// pinned adds the pods with a container on exclusive CPUs, by UID.
 func (cs *containers) pinned(pods map[string]bool) {
 	for _, c := range cs.byID {
 		if c.Pinned && c.Phase == place.Running {
@@ -318,8 +312,7 @@ func (cs *containers) pinned(pods map[string]bool) {
 	}
 }
 
-// saw takes over which CPUs groups were found to run on, none where that is not known, and
-// returns the containers that this says something new of.
+// saw stores the CPUs that groups were found to run on, none if unknown, and returns the containers that changed.
 func (cs *containers) saw(effective func(group string) cpuset.Set) []place.Container {
 	var changed []place.Container
 	for _, c := range cs.byID {
@@ -332,15 +325,15 @@ func (cs *containers) saw(effective func(group string) cpuset.Set) []place.Conta
 	return changed
 }
 
-// ended returns the sandboxes of unknown pods without a group: containerd does not report the end of
-// a sandbox that is older than itself.
+// ended returns the sandboxes of unknown pods whose group is gone: containerd does not report the end of a sandbox that
+// is older than itself.
 func (cs *containers) ended(known func(uid string) bool) []nri.Pod {
 	return slices.DeleteFunc(slices.Collect(maps.Values(cs.sandboxes)), func(s nri.Pod) bool {
 		return known(s.UID) || s.CgroupPath == "" || !cs.host.EffectiveCPUs(s.CgroupPath).IsEmpty()
 	})
 }
 
-// hasSandbox says whether the runtime has a sandbox of the pod.
+// hasSandbox reports whether the runtime has a sandbox of the pod.
 func (cs *containers) hasSandbox(uid string) bool {
 	for _, s := range cs.sandboxes {
 		if s.UID == uid {
@@ -350,8 +343,8 @@ func (cs *containers) hasSandbox(uid string) bool {
 	return false
 }
 
-// groupOfPod returns the group of the pod, "" where it is not known. All sandboxes of
-// a pod are made in the one that the kubelet named by its UID.
+// groupOfPod returns the group of the pod, "" if unknown. All sandboxes of a pod are made in the group that the kubelet
+// named by the pod's UID.
 func (cs *containers) groupOfPod(uid string) string {
 	for _, s := range cs.sandboxes {
 		if s.UID == uid && s.CgroupParent != "" {

@@ -6,13 +6,13 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// cpus is which CPUs the node has, and who has them.
+// cpus says which CPUs the node has, and which containers have them.
 type cpus struct {
 	node  *place.Node
 	facts place.Facts
 }
 
-// Topology returns the machine as CPUs are given out on it, nil while that is not known.
+// Topology returns the machine's topology for the assignment of CPUs, nil while it is unknown.
 func (c *cpus) Topology() *topology.Topology {
 	if c.facts.Machine == nil {
 		return nil
@@ -20,14 +20,13 @@ func (c *cpus) Topology() *topology.Topology {
 	return c.facts.Machine.Topology()
 }
 
-// Exclusive returns the CPUs that no other container may use: the exclusive CPUs of pods,
-// and siblings that stay empty.
+// Exclusive returns the CPUs that no other container may use: the exclusive CPUs of pods, and siblings that stay empty.
 func (c *cpus) Exclusive() cpuset.Set { return c.node.Exclusive() }
 
-// Offline returns the CPUs of offline work, none where it shares the pool.
+// Offline returns the CPUs of offline work, none if it shares the pool.
 func (c *cpus) Offline() cpuset.Set { return c.node.Offline() }
 
-// HasOffline says whether there is offline work.
+// HasOffline reports whether there is offline work.
 func (c *cpus) HasOffline() bool { return c.node.HasOffline() }
 
 // Snapshot returns the state of the node.

@@ -1,30 +1,25 @@
-// Package inventory knows what runs on this node: the pods, as the API server and the
-// kubelet report them, and their containers and groups, as the container runtime reports
-// them. It joins the two, asks place which containers have which CPUs, and the strategies
-// which pods may burst, and returns what follows as plain values: what to answer the
-// runtime, what is desired for every group, which groups may burst, and which events to
-// report.
+// Package inventory knows what runs on this node: the pods, from the API server and the kubelet, and their containers
+// and groups, from the container runtime. It joins the two, asks package place which containers have which CPUs, and
+// the strategies which pods may burst. It returns plain values: the answer to the runtime, the desired state of every
+// group, the groups that may burst, and the events to report.
 //
-// It writes nothing and waits for nothing. The pod's UID and the container's name join pod
-// and container; a container's group is the one that the runtime says, never one made up
-// from names. The runtime may report a container before the agent knows its pod, because
-// the kubelet heard of the pod first: then what the runtime says of the pod, and the
-// placement that comes with it, have to do until the pod is known, and the caller of Handle
-// decides how long to wait for it (ErrUnknownPod). A pod may also be known before it has an
-// object on the API server, as static pods are: the Inventory keeps what to write to it
-// until then.
+// It writes nothing and waits for nothing. The pod's UID and the container's name join pod and container. A container's
+// group always comes from the runtime, never from names. The kubelet may hear of a pod before the agent does, so the
+// runtime may report a container of an unknown pod. Until the pod is known, the Inventory uses the runtime's data and
+// the placement in it. The caller of Handle decides how long to wait for the pod (ErrUnknownPod). A pod may also be
+// known before it has an object on the API server, such as a static pod: the Inventory stores what to write to it until
+// then.
 //
-// An Inventory joins small types, each with one concern: pods as the cluster reports them,
-// policies, caps (what the administrator's rules refuse), containers as the runtime reports
-// them, the answers to the runtime, the owner of this node's CPU sets, and the events to
-// report. Only the Inventory knows more than one of them, and place.
+// An Inventory joins small types, each with one concern. They are pods from the cluster, policies, caps (what the
+// administrator's rules refuse), containers from the runtime, the answers to it, the owner of CPU sets, and the events.
+// Only the Inventory knows more than one of them, and place.
 //
-// Files: inventory.go is what is known and desired, cpus.go who has which CPUs, take.go what the cluster reports, with
-// pods.go and policies.go; events.go what the runtime reports and asks, containers.go what
-// is known of containers by it; answers.go what Berth answered it, which separates Berth's sets from
-// those of other owners, which foreign.go finds, and renew.go brings up to date; owner.go whether the
-// CPU sets of this node are Berth's to set; early.go the pods that only the runtime has reported,
-// standalone.go the workloads of a host without Kubernetes, report.go the events and annotations to
-// write, burst.go the groups that may burst, facts.go the containers as every capability goes by them,
-// caps.go the rules.
+// Files: inventory.go is what is known and desired, cpus.go which containers have which CPUs, and take.go the cluster's
+// data, with pods.go and policies.go. events.go has the runtime's events and requests, containers.go the containers.
+// answers.go has Berth's answers, which separate Berth's sets from those of other owners; foreign.go finds other
+// owners, and renew.go updates the answers. owner.go says whether Berth may set the CPU sets of this node.
+//
+// early.go has the pods that only the runtime has reported, standalone.go the workloads of a host without Kubernetes,
+// and report.go the events and annotations to write. burst.go has the groups that may burst, facts.go the containers as
+// every capability sees them, and caps.go the rules.
 package inventory

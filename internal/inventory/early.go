@@ -11,11 +11,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// earlyPod is what the runtime knows of a pod: enough for a placement that the
-// scheduler wrote, whose number of CPUs must be the limit of the container. What such
-// a placement does not name is not one of the containers that get CPUs: it may be an
-// init container. Without one every container is taken for an app container. known is what
-// is known of the pod by containers that were made before, nil for none.
+// earlyPod returns the runtime's data of a pod. It suffices for a placement from the scheduler, whose number of CPUs
+// must be the limit of the container. A container that the placement does not name gets no CPUs: it may be an init
+// container. Without a placement every container is assumed to be an app container. known is the pod from containers
+// that were made before, nil for none.
 func earlyPod(known *cluster.Pod, e nri.Event) *cluster.Pod {
 	p := &cluster.Pod{Static: cluster.FromFile(e.Pod.Annotations), Pod: workload.Pod{
 		Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID, Provisional: true,
@@ -41,10 +40,9 @@ func earlyPod(known *cluster.Pod, e nri.Event) *cluster.Pod {
 	return p
 }
 
-// containersOf returns the containers that a placement names, by name, each with the limit
-// that it should have, so that no other pod gets its CPUs before it is made. Where they
-// share CPUs the limit is the pod's, which the runtime does not report: they have none
-// then, and stay in the shared pool until the pod is known.
+// containersOf returns the containers that a placement names, by name, each with its expected limit, so that no other
+// pod gets its CPUs before it is made. If containers share CPUs, the limit is the pod's, which the runtime does not
+// report: then they have no limit, and stay in the shared pool until the pod is known.
 func containersOf(placement string) []workload.Container {
 	placed, problems := v1alpha1.DecodePlacement(placement)
 	if placement == "" || len(problems) > 0 {

@@ -2,8 +2,7 @@ package inventory
 
 import "errors"
 
-// ErrUnknownPod says that the runtime asks about a container of a pod that asks
-// for CPUs and that neither the API server nor the kubelet has reported yet, as it is or
-// with the limits that it is resized to. Asking again a moment later may succeed; Handle
-// with final decides without.
+// ErrUnknownPod means that the runtime asks about a container whose pod asks for CPUs and is not known yet. Neither the
+// API server nor the kubelet has reported the pod, or the limits of its resize. Another request a moment later may
+// succeed; Handle with final decides without the pod.
 var ErrUnknownPod = errors.New("the pod is not known yet")

@@ -11,18 +11,17 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Answer is what to answer the runtime, and what that changes in groups that exist.
+// Answer is the answer to the runtime, and what it changes in existing groups.
 type Answer struct {
 	Reply nri.Reply
-	// Changes are what the reply does to groups that exist already: the runtime
-	// writes it, and the journal has to know before it does.
+	// Changes are the effects of the reply on existing groups: the runtime writes them, and the journal must have them
+	// first.
 	Changes []place.Desired
 }
 
-// Handle takes over one event of the runtime and returns what to answer. final says that
-// the runtime can wait no longer for the pod to become known: without it a container of an
-// unknown pod that asks for CPUs is ErrUnknownPod, and nothing changes. A pod that requires
-// CPUs which it cannot have, or whose CPUs a leaving pod still has, is place.ErrRefused.
+// Handle processes one event of the runtime and returns the answer. final means that the runtime can wait no longer for
+// an unknown pod. Otherwise a container of an unknown pod that asks for CPUs returns ErrUnknownPod, and nothing
+// changes. A pod that requires CPUs which it cannot have, or which a leaving pod still has, returns place.ErrRefused.
 func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 	inv.running.made = false
 	switch e.Kind {
@@ -55,12 +54,12 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.PostUpdate:
 		inv.recorded(e)
 	case nri.Dropped:
-		inv.containers.answers.succeeded(e) // no other plugin is to blame
+		inv.containers.answers.succeeded(e) // no other plugin caused this
 	}
 	return Answer{}, nil
 }
 
-// runPod takes over a sandbox that runs.
+// runPod stores a running sandbox.
 func (inv *Inventory) runPod(box nri.Pod) {
 	inv.containers.sandboxes[box.ID] = own(box)
 	if p := inv.known[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
@@ -69,8 +68,8 @@ func (inv *Inventory) runPod(box nri.Pod) {
 	inv.observe(sandboxOf(box))
 }
 
-// synchronize replaces everything that the runtime has reported. What is on record for a
-// container stays as it was last reported where this list does not say it. What is not listed stays while it runs.
+// synchronize replaces everything that the runtime has reported. A container without a record in this list retains its
+// last record. An unlisted container stays while it runs.
 func (inv *Inventory) synchronize(e nri.Event) {
 	cs := &inv.containers
 	before, sandboxes := cs.byID, cs.sandboxes
@@ -84,7 +83,7 @@ func (inv *Inventory) synchronize(e nri.Event) {
 		all = append(all, cs.keep(sandboxOf(p)).Container)
 	}
 	for _, c := range e.Containers {
-		if box, known := sandboxes[c.PodID]; known { // its sandbox has ended, and it runs on
+		if box, known := sandboxes[c.PodID]; known { // its sandbox has ended, but it still runs
 			cs.keepSandbox(c.PodID, box)
 		}
 		if old := before[c.ID]; old != nil && c.Unrecorded {
@@ -105,7 +104,7 @@ func (inv *Inventory) synchronize(e nri.Event) {
 	inv.forgetGone()
 }
 
-// removed forgets a container that has ended.
+// removed forgets an ended container.
 func removed(inv *Inventory, id string) {
 	if inv.containers.outlives(id) {
 		return
@@ -115,8 +114,8 @@ func removed(inv *Inventory, id string) {
 	inv.forgetForeign(func(set string, _ foreignOwner) bool { return set == id })
 }
 
-// put takes over how far a container is. It forgets one that ended after its pod's last
-// sandbox: the runtime might never report that it was removed.
+// put stores the phase of a container. It forgets a container that ended after its pod's last sandbox: the runtime
+// might never report its removal.
 func (inv *Inventory) put(p nri.Pod, c nri.Container, phase place.Phase) {
 	if phase == place.Stopped && inv.containers.outlives(c.ID) {
 		return
@@ -131,15 +130,15 @@ func (inv *Inventory) put(p nri.Pod, c nri.Container, phase place.Phase) {
 	}
 }
 
-// observe completes a container, remembers it, and passes it on.
+// observe completes a container, remembers it, and passes it to place.
 func (inv *Inventory) observe(c *container) *container {
 	kept := inv.containers.keep(c)
 	inv.node.Observe(kept.Container)
 	return kept
 }
 
-// Saw takes over which CPUs groups were found to run on, none where that is not known, and what has ended of which the
-// runtime reports nothing.
+// Saw stores the CPUs that groups were found to run on, none if unknown, and forgets ended containers that the runtime
+// does not report.
 func (inv *Inventory) Saw(effective func(group string) cpuset.Set) {
 	forgetEnded(inv)
 	for _, c := range inv.containers.saw(effective) {
@@ -148,7 +147,7 @@ func (inv *Inventory) Saw(effective func(group string) cpuset.Set) {
 	}
 }
 
-// removePod forgets a sandbox. The pod holds its CPUs until its last one is gone.
+// removePod forgets a sandbox. The pod retains its CPUs until its last sandbox is gone.
 func (inv *Inventory) removePod(p nri.Pod) {
 	inv.forget(p.ID)
 	delete(inv.containers.sandboxes, p.ID)
@@ -169,13 +168,12 @@ func (inv *Inventory) removePod(p nri.Pod) {
 	}
 }
 
-// forget forgets a container.
 func (inv *Inventory) forget(id string) {
 	delete(inv.containers.byID, id)
 	inv.node.Remove(id)
 }
 
-// create answers what to change in a container that is about to be made.
+// create returns the answer for a container that is about to be made.
 func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
 	if inv.known[e.Pod.UID] == nil {
@@ -201,7 +199,7 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	}
 	answer := inv.answer(decided.Others)
 	if inv.owner.of(e.Container.ID) {
-		return answer, nil // of two plugins that set the same the runtime takes neither
+		return answer, nil // if two plugins set the same value, the runtime accepts neither
 	}
 	for _, d := range decided.Own {
 		answer.Reply.Adjust = settings(d)
@@ -211,11 +209,12 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	return answer, nil
 }
 
-// answer turns what is desired for containers that exist into a reply. It changes no memory nodes of a group
-// that has some: the kernel rebinds memory policies and is about each thread before the runtime's write ends
-// (update_tasks_nodemask in kernel/cgroup/cpuset.c), while the runtime waits. The next pass changes them, once the
-// group was looked at. What another owner gave a container stays on the runtime's record: the next pass
-// narrows the group itself, and that of a container whose shim gives the runtime no answer.
+// answer makes a reply from the desired state of existing containers. It does not change existing memory nodes. The
+// kernel rebinds memory policies and visits each thread before the runtime's write ends (update_tasks_nodemask in
+// kernel/cgroup/cpuset.c), while the runtime waits. The next pass changes them after a check of the group.
+//
+// Values of another owner stay on the runtime's record: the next pass restricts the group itself, and also the group of
+// a container whose shim does not answer the runtime.
 func (inv *Inventory) answer(desired []place.Desired) Answer {
 	var a Answer
 	for _, d := range desired {
@@ -242,9 +241,9 @@ func settings(d place.Desired) nri.Settings {
 	return nri.Settings{CPUs: d.CPUs, Mems: d.Mems, NoQuota: d.NoQuota}
 }
 
-// update answers a change of resources that the kubelet asks for. What Berth set
-// stays: a pod with exclusive CPUs runs without a quota. Where another program sets CPU sets, and
-// where the update asks for CPUs, the answer is empty: it would replace what their owner asks for.
+// update answers a change of resources that the kubelet requests. Berth's values stay: a pod with exclusive CPUs runs
+// without a quota. If another program sets CPU sets, or the update asks for CPUs, the answer is empty: it would replace
+// the owner's request.
 func (inv *Inventory) update(e nri.Event, final bool) (Answer, error) {
 	inv.recorded(e)
 	p := inv.known[e.Pod.UID]
@@ -270,8 +269,8 @@ func (inv *Inventory) update(e nri.Event, final bool) (Answer, error) {
 	}
 	answer := inv.answer(append(desired, decided.Own...))
 	if c := inv.containers.byID[e.Container.ID]; !own && c != nil && c.ours {
-		// The runtime writes all that it has on record: the CPUs that were left while
-		// others were pinned, too. NRI has no way to make it forget them.
+		// The runtime writes its whole record: also the CPUs that were left while other containers were pinned. NRI
+		// cannot make it forget them.
 		all := nri.Settings{CPUs: inv.facts.Machine.Topology().Online}
 		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: all})
 		inv.containers.remember(c, all)

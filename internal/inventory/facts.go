@@ -13,31 +13,29 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// running are the containers that run, as the capabilities go by them.
+// running has the running containers, as the capabilities see them.
 type running struct {
 	list []capability.Container
-	// present is list, and a container of each pod that is here and of which none runs.
+	// present is list, and one container of each pod that is here without a running container.
 	present []capability.Container
 	offline []isolate.Work
-	// made says that nothing changed since these were made.
+	// made is true if nothing changed since the lists were made.
 	made bool
 }
 
-// Containers returns the containers that run, of pods that are known, and the workloads of a
-// host without Kubernetes, by name. It is the same list until something changed.
+// Containers returns the running containers of known pods, and the workloads of a host without Kubernetes, by name. It
+// returns the same list until something changes.
 func (inv *Inventory) Containers() []capability.Container { return runningOf(inv).list }
 
-// Here returns Containers and, of each known pod with a sandbox and without a container that
-// runs, as between two starts of it, the first one, which has no ID and no group of its own: the
-// same list until something changed. offline are the offline pods and workloads, also pods that
-// are over or have no sandbox yet.
+// Here returns Containers and the first container of each known pod that has a sandbox but no running container, as
+// between two starts. That container has no ID and no group of its own. present is the same list until something
+// changes. offline are the offline pods and workloads, also pods that have ended or have no sandbox yet.
 func (inv *Inventory) Here() (present []capability.Container, offline []isolate.Work) {
 	r := runningOf(inv)
 	return r.present, r.offline
 }
 
-// runningOf returns what runs, made anew after something changed: nothing while everything is put
-// back.
+// runningOf returns what runs, and makes it again after a change. It is empty while everything is restored.
 func runningOf(inv *Inventory) *running {
 	if inv.running.made {
 		return &inv.running
@@ -65,8 +63,8 @@ func runningOf(inv *Inventory) *running {
 	return &inv.running
 }
 
-// addOffline adds a pod or workload of which c is a container, where it is offline. here says
-// that the runtime has made something of it, and that it is not over.
+// addOffline adds the pod or workload of container c if it is offline. here means that the runtime has made a part of
+// it, and that it has not ended.
 func (r *running) addOffline(c *capability.Container, here bool) {
 	if !c.Class.Offline() {
 		return
@@ -78,8 +76,8 @@ func (r *running) addOffline(c *capability.Container, here bool) {
 	r.offline = append(r.offline, w)
 }
 
-// pinned says of the containers of which place desires something whether their CPUs are
-// exclusive. Others have the shared pool's because of these.
+// pinned reports, for the containers with a desired state from place, whether their CPUs are exclusive. The others have
+// the shared pool's CPUs because of these.
 func pinned(node *place.Node) map[string]bool {
 	all := map[string]bool{}
 	for _, d := range node.Desired() {
@@ -88,14 +86,14 @@ func pinned(node *place.Node) map[string]bool {
 	return all
 }
 
-// factsOf makes facts of containers.
+// factsOf makes the facts of containers.
 type factsOf struct {
 	inv        *Inventory
 	strategies *strategy.Strategies
 	pinned     map[string]bool
 }
 
-// of completes what is the same for every kind.
+// of completes the facts that every kind has.
 func (f *factsOf) of(c capability.Container, pod *workload.Pod, bestEffort bool) capability.Container {
 	c.Labels, c.Annotations = pod.Labels, pod.Annotations
 	c.Class = f.strategies.Class(pod, bestEffort)
@@ -103,8 +101,7 @@ func (f *factsOf) of(c capability.Container, pod *workload.Pod, bestEffort bool)
 	return c
 }
 
-// ofWorkload returns the facts of a workload of a host without Kubernetes. An administrator
-// may have bound its group.
+// ofWorkload returns the facts of a workload of a host without Kubernetes. An administrator may have bound its group.
 func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 	pod := podOf(w)
 	c := capability.Container{PodUID: pod.UID, Name: w.Name, ID: w.Cgroup, Group: w.Cgroup}
@@ -116,8 +113,8 @@ func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 	return f.of(c, &pod, false)
 }
 
-// addPod adds what is known of a pod. One that only the runtime has reported counts as a whole
-// alone: its containers are guessed.
+// addPod adds the facts of a pod. A pod that only the runtime has reported is added as a whole only: its containers are
+// a guess.
 func (f *factsOf) addPod(r *running, p *cluster.Pod) {
 	here := !p.Ended && f.inv.containers.hasSandbox(p.UID)
 	whole := f.ofWhole(p)
@@ -132,8 +129,7 @@ func (f *factsOf) addPod(r *running, p *cluster.Pod) {
 	}
 }
 
-// ofWhole returns the facts of a pod, as those of its first container without what is the
-// container's own.
+// ofWhole returns the facts of a pod: its first container's, without the container's own state.
 func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
 	key := cmp.Or(p.Key, p.Namespace+"/"+p.Name)
 	c := capability.Container{PodUID: p.UID, Name: key, Pod: key, PodGroup: f.inv.containers.groupOfPod(p.UID), Resizing: p.Resizing}
@@ -143,7 +139,7 @@ func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
 	return f.of(c, &p.Pod, p.BestEffort)
 }
 
-// ofPod returns the facts of the app containers and sidecars of a pod that run.
+// ofPod returns the facts of the running app containers and sidecars of a pod.
 func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 	all := make([]capability.Container, 0, len(p.Containers))
 	group := f.inv.containers.groupOfPod(p.UID)
@@ -162,9 +158,8 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 	return all
 }
 
-// bound says whether a container of a pod has CPUs of its own: from Berth, from an owner of
-// this very set, or from the owner of all sets where it asks for them, as the kubelet's
-// static policy has it.
+// bound reports whether a container of a pod has CPUs of its own: from Berth, from another owner of its set, or from
+// the owner of all sets if the container asks for them, as with the kubelet's static policy.
 func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) bool {
 	if k.Pinned || f.pinned[k.ID] || f.inv.owner.of(k.ID) {
 		return true
@@ -176,15 +171,14 @@ func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) b
 // milli is one CPU in thousandths.
 const milli = 1000
 
-// guaranteed says whether Kubernetes calls the pod Guaranteed.
+// guaranteed reports whether the pod's QoS class in Kubernetes is Guaranteed.
 func guaranteed(p *cluster.Pod) bool {
 	return !slices.ContainsFunc(slices.Concat(p.Init, p.Containers), func(c workload.Container) bool {
 		return c.CPULimit == 0 || c.CPURequest != c.CPULimit || c.MemoryLimit == 0 || c.MemoryRequest != c.MemoryLimit
 	})
 }
 
-// runs returns the container of a pod that runs under a name, nil for none. Of several, one
-// that was started anew counts.
+// runs returns the running container of a pod with this name, nil for none. Of several, the last that came is valid.
 func (cs *containers) runs(uid, name string) *container {
 	var best *container
 	for _, c := range cs.byID {

@@ -15,9 +15,9 @@ const otherPlugin = "OtherNRIPlugin"
 // foreignOwner is another owner of one container's sets.
 type foreignOwner struct {
 	Obstacle
-	// made says that the container was made with them.
+	// made is true if the container was made with these sets.
 	made bool
-	// pod is the UID of its pod, and namespace that one's.
+	// pod is the UID of the container's pod, namespace the pod's namespace.
 	pod, namespace string
 }
 
@@ -26,13 +26,13 @@ func foreignSet(pod nri.Pod, container, what string, set cpuset.Set, made bool) 
 	return foreignOwner{Obstacle{Reason: ForeignCPUSet, Message: text}, made, pod.UID, pod.Namespace}
 }
 
-// otherPluginOf is a plugin that sets CPU sets. It outlasts the sets themselves.
+// otherPluginOf returns the NRI plugin that sets CPU sets. It outlasts the sets themselves.
 func otherPluginOf(e nri.Event) foreignOwner {
 	return foreignOwner{Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true, e.Pod.UID, e.Pod.Namespace}
 }
 
-// ofPod returns why a pod gets no CPUs of its own: another owner has set those of a container of it. It
-// is empty where none has.
+// ofPod returns why a pod gets no CPUs of its own: another owner has set those of a container of the pod. It returns ""
+// if there is no such owner.
 func (o owner) ofPod(uid string) string {
 	for _, id := range slices.Sorted(maps.Keys(o.sets)) {
 		if o.sets[id].pod == uid {
@@ -42,14 +42,14 @@ func (o owner) ofPod(uid string) string {
 	return ""
 }
 
-// of says whether another owner has set those of a container.
+// of reports whether another owner has set the sets of a container.
 func (o owner) of(id string) bool {
 	_, theirs := o.sets[id]
 	return theirs
 }
 
-// found remembers another owner. What a container was made with says more than what
-// stands, and an owner with a name more than a set without one.
+// found remembers another owner. A set from the creation of the container has precedence over a later set, and a named
+// owner over a set without a name.
 func (o *owner) found(id string, other foreignOwner) {
 	before := o.sets[id]
 	if before.made && (!other.made || before.Reason == otherPlugin && other.Reason == ForeignCPUSet) {
@@ -91,15 +91,15 @@ func (inv *Inventory) forgetForeign(gone func(id string, o foreignOwner) bool) {
 	}
 }
 
-// putAgain has place decide anew about a pod of which another owner set CPUs, or does no more.
+// putAgain makes place decide again about a pod after another owner's sets in it changed.
 func putAgain(inv *Inventory, uid string) {
 	if p := cmp.Or(inv.known[uid], inv.early[uid]); p != nil {
 		inv.node.PutPod(inv.forPlace(p))
 	}
 }
 
-// bind has a container have no CPUs besides these, which another owner gave it: in the shared pool it has
-// what is left of them. The empty set is that nobody did.
+// bind limits a container to the CPUs that another owner gave it: in the shared pool it has those of them that are
+// left. The empty set means that there is no other owner.
 func bind(inv *Inventory, c *container, cpus cpuset.Set) {
 	if c.Bound != cpus {
 		c.Bound = cpus
@@ -107,21 +107,21 @@ func bind(inv *Inventory, c *container, cpus cpuset.Set) {
 	}
 }
 
-// forgetGone forgets the owners of the sets of containers that are gone.
+// forgetGone forgets the owners of the sets of removed containers.
 func (inv *Inventory) forgetGone() {
 	inv.forgetForeign(func(id string, _ foreignOwner) bool { return inv.containers.byID[id] == nil })
 }
 
-// made finds another owner by the sets that a container is about to be made with, or was
-// made with. That owner sets them of the next container, too, so that it counts for as long
-// as this one is there. The sets of an owner that is known otherwise end with it.
+// made finds another owner by the sets that a container is, or is about to be, made with. That owner also sets the next
+// container's sets, so it is remembered while this container exists. If an owner is known otherwise, the sets are its
+// sets.
 func (inv *Inventory) made(e nri.Event) {
 	r, a := e.Container.Resources, inv.containers.answers.byID[e.Container.ID]
 	switch id := e.Container.ID; {
 	case inv.owner.known() != (Obstacle{}):
 	case !r.CPUs.IsEmpty() && !slices.Contains(a.CPUs, r.CPUs):
 		inv.hasOwner(id, foreignSet(e.Pod, e.Container.Name, "CPUs", r.CPUs, true))
-		if c := inv.containers.byID[id]; c != nil { // it has none of those that it would have been answered
+		if c := inv.containers.byID[id]; c != nil { // it has no CPUs of Berth's answer
 			c.CPUs = r.CPUs
 			bind(inv, c, r.CPUs)
 		}
@@ -130,7 +130,7 @@ func (inv *Inventory) made(e nri.Event) {
 	}
 }
 
-// recorded takes over what an event says that the runtime has on record.
+// recorded processes the runtime's record in an event.
 func (inv *Inventory) recorded(e nri.Event) {
 	if c := inv.containers.byID[e.Container.ID]; c != nil {
 		inv.containers.recorded(c, e.Container.Resources.CPUs)
@@ -138,8 +138,7 @@ func (inv *Inventory) recorded(e nri.Event) {
 	}
 }
 
-// compare finds another owner by the record of a container that exists, or that there is
-// none any more.
+// compare finds another owner by the record of an existing container, or finds that there is none any more.
 func (inv *Inventory) compare(c *container, record nri.Resources) {
 	switch mems := inv.containers.answers.byID[c.ID].Mems; {
 	case !record.CPUs.IsEmpty() && !c.ours && inv.containers.restricts(c, record.CPUs):

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Inventory holds the pods and containers of the node. It belongs to one goroutine at a time.
+// Inventory holds the pods and containers of the node. It is not safe for concurrent use.
 type Inventory struct {
 	cpus
 	owner owner
@@ -22,25 +22,24 @@ type Inventory struct {
 	caps       caps
 	containers containers
 	standalone standalone
-	// workloads are those of a host without Kubernetes.
+	// workloads are the workloads of a host without Kubernetes.
 	workloads []workload.Workload
 	running   running
 
-	// events are what to report, reported the Obstacle that place was given last.
+	// events are the events to report, reported the last Obstacle passed to place.
 	events   events
 	reported Obstacle
-	// started says that the runtime has reported its containers.
+	// started is true once the runtime has reported its containers.
 	started bool
 }
 
-// clock is the time, and when the Inventory was first given it.
+// clock is the time, and the time of the first call of Now.
 type clock struct{ now, began time.Duration }
 
 // never is before any time.
 const never = -1
 
-// New returns an Inventory without pods. admin is the agent's own part in
-// policies.
+// New returns an Inventory without pods. admin is the agent's own part of the policies.
 func New(host Host, admin workload.Administrator) *Inventory {
 	inv := &Inventory{
 		cpus:       cpus{node: place.New(place.Facts{})},
@@ -55,8 +54,8 @@ func New(host Host, admin workload.Administrator) *Inventory {
 	return inv
 }
 
-// Now sets the time, by a monotonic clock. The first call is when the Inventory begins to
-// wait for the runtime; without one it waits for as long as that takes.
+// Now sets the time, from a monotonic clock. The first call starts the time limit of the wait for the runtime; without
+// a call the wait has no limit.
 func (inv *Inventory) Now(now time.Duration) {
 	inv.clock.now = now
 	if inv.clock.began == never {
@@ -68,13 +67,12 @@ func (inv *Inventory) Now(now time.Duration) {
 // SetOffline replaces the cores of offline work.
 func (inv *Inventory) SetOffline(cores capability.Offline) {
 	if inv.node.SetOffline(cores) {
-		inv.running.made = false // more or fewer containers have the CPUs of a pool
+		inv.running.made = false // the number of containers with a pool's CPUs changes
 	}
 }
 
-// Desired returns what every container and every pod with a known group should have
-// now. Groups that are not among them get back what they had before Berth. The containers are
-// appended to all, which may be nil: they are many, and asked for every second.
+// Desired returns the desired state of every container and every pod with a known group. Other groups get back their
+// state from before Berth. Desired appends the containers to all, which may be nil: there are many, every second.
 func (inv *Inventory) Desired(all []place.Desired) ([]place.Desired, []place.DesiredPod) {
 	desired := inv.node.Desired()
 	all = slices.Grow(all, len(desired))
@@ -94,8 +92,8 @@ func (inv *Inventory) Desired(all []place.Desired) ([]place.Desired, []place.Des
 	return all, pods
 }
 
-// DesiredIn returns what the container with this group should have now, as Desired says it. An answer
-// to the runtime asks for no more than that.
+// DesiredIn returns the desired state of the container with this group, as in Desired. An answer to the runtime needs
+// no more than that.
 func (inv *Inventory) DesiredIn(group string) (place.Desired, bool) {
 	ids := inv.containers.in(group)
 	for _, id := range ids {
@@ -115,13 +113,13 @@ func (inv *Inventory) DesiredIn(group string) (place.Desired, bool) {
 	return place.Desired{}, false
 }
 
-// knows says whether a pod is listed, or came before its list.
+// knows reports whether a pod is listed, or came before its list.
 func (ps *pods) knows(uid string) bool {
 	_, early := ps.early[uid]
 	return ps.known[uid] != nil || early
 }
 
-// join adds the group of its container to what is desired, and says whether that is known.
+// join adds the container's group to its desired state, and reports whether the group is known.
 func (ps *pods) join(d *place.Desired, cs *containers) bool {
 	c := cs.byID[d.ContainerID]
 	if c == nil || c.group == "" {

@@ -13,14 +13,14 @@ import (
 
 // pods are the pods of the node, by UID.
 type pods struct {
-	// known are those that the cluster reported, early those that only the runtime has.
+	// known are the pods that the cluster reported, early those that only the runtime reported.
 	known, early map[string]*cluster.Pod
 }
 
-// Pod returns what the cluster says of a pod, nil where it has not reported one.
+// Pod returns the cluster's data of a pod, nil if the cluster has not reported the pod.
 func (ps *pods) Pod(uid string) *cluster.Pod { return ps.known[uid] }
 
-// limitOf is what the spec of a pod limits a container to, 0 for nothing.
+// limitOf returns the CPU limit of a container in the pod's spec, 0 for none.
 func (ps *pods) limitOf(uid, container string) unit.CPUs {
 	p := ps.known[uid]
 	if p == nil {
@@ -46,8 +46,8 @@ func (ps *pods) NameOf(uid string) string {
 	return uid
 }
 
-// replacePods replaces the pods that the cluster reported. Those that only the runtime has
-// reported stay as long as it has a sandbox for them.
+// replacePods replaces the pods from the cluster. Pods that only the runtime has reported stay as long as the runtime
+// has a sandbox for them.
 func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool) {
 	ps.known = make(map[string]*cluster.Pod, len(all))
 	for _, p := range all {
@@ -57,12 +57,12 @@ func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool
 	maps.DeleteFunc(ps.early, func(uid string, _ *cluster.Pod) bool { return !hasSandbox(uid) })
 }
 
-// allPods returns all of them.
+// allPods returns all pods.
 func (ps *pods) allPods() []*cluster.Pod {
 	return slices.AppendSeq(slices.Collect(maps.Values(ps.known)), maps.Values(ps.early))
 }
 
-// Unplaced returns the pods, as "namespace/name", that are not over and have no placement.
+// Unplaced returns the pods, as "namespace/name", that have not ended and have no placement.
 func (ps *pods) Unplaced() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range ps.allPods() {

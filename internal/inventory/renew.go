@@ -7,10 +7,10 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// Renew adds to an answer those of the containers that a pass desired something of whose memory nodes are others by
-// now than the runtime was answered last: its record follows, and systemd's with it. At a daemon-reload PID 1 writes
-// what is on record, and where that lacks nodes the kernel moves all pages off them before the write ends
-// (cpuset_migrate_mm in kernel/cgroup/cpuset.c). What a group has already moves nothing (update_nodemasks_hier, there).
+// Renew adds to an answer the containers of desired whose memory nodes differ from the runtime's last answer, so that
+// the runtime's record and systemd's follow. At a daemon-reload PID 1 writes the recorded nodes. The kernel moves all
+// pages off missing nodes before that write ends (cpuset_migrate_mm in kernel/cgroup/cpuset.c). Recording the nodes
+// that a group already has moves nothing (update_nodemasks_hier, there).
 func Renew(inv *Inventory, a *Answer, e nri.Event, desired []place.Desired) {
 	if inv.owner.mems != "" {
 		return
@@ -30,10 +30,10 @@ func Renew(inv *Inventory, a *Answer, e nri.Event, desired []place.Desired) {
 	a.Reply.Updates, a.Changes = append(a.Reply.Updates, more.Reply.Updates...), append(a.Changes, more.Changes...)
 }
 
-// stale returns what to answer for a container whose record of memory nodes is an old one. The runtime writes it a
-// moment later: nothing is answered while a write of memory nodes is due, which it would undo, or while others may
-// have to leave the container's CPUs first. Where nothing is desired of memory nodes, the group has those from before
-// Berth, which are no fewer than it was answered.
+// stale returns the answer for a container whose record of memory nodes is old. The runtime writes the answer a moment
+// later. stale returns none while a write of memory nodes is due, which the answer would undo, or while other
+// containers may have to leave the container's CPUs first. If no memory nodes are desired, the group has its nodes from
+// before Berth, which include all answered nodes.
 func stale(inv *Inventory, before *place.Desired) (d place.Desired, found bool) {
 	c, answered := inv.containers.byID[before.ContainerID], inv.containers.answers.byID[before.ContainerID].Mems
 	if c == nil || c.Phase != place.Running || len(answered) == 0 {
@@ -41,7 +41,7 @@ func stale(inv *Inventory, before *place.Desired) (d place.Desired, found bool) 
 	}
 	last := answered[len(answered)-1]
 	if before.Mems == last {
-		return d, false // as a rule, and no file is read
+		return d, false // the usual case: no file is read
 	}
 	has := inv.containers.host.EffectiveMems(c.group)
 	stands := has == before.Mems || before.Mems.IsEmpty() && last.IsSubsetOf(has)

@@ -8,19 +8,19 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// events are what to report.
+// events are the events to report.
 type events struct {
 	held []place.Event
 	// unwritten are annotations of pods without an object, by UID.
 	unwritten map[string]place.Event
 }
 
-// Events returns what to report since the last call. What to write to a pod comes once the
-// pod has an object to write to: a static pod has none before its mirror is known.
+// Events returns the events since the last call. An annotation comes once its pod has an object to write to: a static
+// pod has none before its mirror pod is known.
 func (inv *Inventory) Events() []place.Event {
 	o := inv.Obstacle()
 	if o != inv.reported {
-		inv.setFacts() // it has lasted by now
+		inv.setFacts() // the obstacle is Lasting by now
 	}
 	inv.holdEvents()
 	gone := func(uid string) bool { return inv.known[uid] == nil && !inv.containers.hasSandbox(uid) }
@@ -35,16 +35,15 @@ func (inv *Inventory) Events() []place.Event {
 	return append(inv.events.take(), inv.events.due(inv.known, gone)...)
 }
 
-// holdEvents takes what place has to report. While the owner of CPU sets is only not known
-// yet, pods are refused that have, or get, their CPUs a moment later: holdEvents drops these
-// refusals.
+// holdEvents fetches the events of place. While the owner of CPU sets is not known yet, place refuses pods that have,
+// or get, their CPUs a moment later: holdEvents drops these refusals.
 func (inv *Inventory) holdEvents() {
 	o := inv.Obstacle()
 	brief := o.unreported() || inv.reported != o
 	inv.events.hold(inv.node.Events(), func(n place.Event) bool { return brief && n.Unpinnable })
 }
 
-// hold keeps events, but for those to drop, and apart from them what to write to pods.
+// hold stores events, except those to drop, and separately the annotations to write to pods.
 func (es *events) hold(all []place.Event, drop func(place.Event) bool) {
 	for i, n := range all {
 		to := es.unwritten[n.PodUID]
@@ -62,14 +61,14 @@ func (es *events) hold(all []place.Event, drop func(place.Event) bool) {
 	es.held = append(es.held, slices.DeleteFunc(all, drop)...)
 }
 
-// take returns what is held, but for what to write.
+// take returns the stored events, without annotations.
 func (es *events) take() []place.Event {
 	all := es.held
 	es.held = nil
 	return slices.DeleteFunc(all, func(n place.Event) bool { return n.Reason == "" })
 }
 
-// due takes what can be written now, and forgets what never can be.
+// due returns the annotations to write now, and forgets those for removed pods.
 func (es *events) due(pods map[string]*cluster.Pod, gone func(uid string) bool) []place.Event {
 	var due []place.Event
 	for _, uid := range slices.Sorted(maps.Keys(es.unwritten)) {
@@ -84,8 +83,7 @@ func (es *events) due(pods map[string]*cluster.Pod, gone func(uid string) bool) 
 	return due
 }
 
-// forget forgets events of pods that are gone: pods come and go for as long as
-// nothing is reported.
+// forget forgets events of removed pods: pods come and go as long as nothing is reported.
 func (es *events) forget(gone func(uid string) bool) {
 	es.held = slices.DeleteFunc(es.held, func(n place.Event) bool { return n.PodUID != "" && gone(n.PodUID) })
 	maps.DeleteFunc(es.unwritten, func(uid string, _ place.Event) bool { return gone(uid) })

@@ -10,25 +10,23 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// agreement is how an update that the runtime asks about compares with what is known of the
-// pod: the kubelet knows a resize earlier than this agent, and reports what it does with it
-// later.
+// agreement is how an update from the runtime compares with the known pod: the kubelet knows a resize earlier than this
+// agent, and reports its decision later.
 type agreement uint8
 
 const (
-	// agreed is an update to the limit in force, to none, or of another pod's than one that
-	// asks for exclusive CPUs.
+	// agreed is an update to the limit in force, to no limit, or of a pod that asks for no exclusive CPUs.
 	agreed agreement = iota
-	// held is one to the limit of a resize that the kubelet put off until now.
+	// held is an update to the limit of a resize that the kubelet deferred until now.
 	held
-	// late is one to a limit that is not known.
+	// late is an update to an unknown limit.
 	late
 )
 
 // defaultPeriod is the CFS period of the kubelet and the kernel, in microseconds.
 const defaultPeriod = 100_000
 
-// agreementWith compares the quota that an update brings with the limits of the container.
+// agreementWith compares the quota of an update with the limits of the container.
 func agreementWith(p *workload.Pod, e nri.Event) agreement {
 	i := slices.IndexFunc(p.Containers, func(c workload.Container) bool { return c.Name == e.Container.Name })
 	if i < 0 || e.Requested.Quota <= 0 || !workload.MayPin(p.Labels, p.Annotations) {
@@ -44,9 +42,8 @@ func agreementWith(p *workload.Pod, e nri.Event) agreement {
 	return late
 }
 
-// resize decides about new limits of a pod. Where final says that the runtime can wait no
-// longer for limits that are late, the pod keeps what it has until they are known and the
-// kubelet has carried the resize out.
+// resize decides about new limits of a pod. final means that the runtime can wait no longer for late limits: the pod
+// then retains its state until they are known and the kubelet has applied the resize.
 func resize(inv *Inventory, p *cluster.Pod, e nri.Event, final bool) (place.Answer, error) {
 	switch agreementWith(&p.Pod, e) {
 	case agreed:

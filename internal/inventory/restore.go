@@ -6,16 +6,16 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// heals says whether a container that has few CPUs left of what Berth once answered gets all
-// that it can have: the runtime has reported its containers, and nothing else sets CPU sets. While
-// everything is put back containers need it most: no pass journals any more what they were answered.
+// heals reports whether a container with few CPUs left from an earlier answer gets all that it can have: the runtime
+// has reported its containers, and no other program sets CPU sets. Containers need this most while everything is
+// restored: no pass journals their answers any more.
 func heals(inv *Inventory) bool {
 	o := inv.owner
 	o.restoring = Obstacle{}
 	return inv.started && inv.facts.Machine != nil && o.obstacle() == (Obstacle{})
 }
 
-// forgotten are the containers that Berth heals, with what they get.
+// forgotten returns the containers that Berth heals, with what they get.
 func forgotten(inv *Inventory) []place.Desired {
 	if !heals(inv) {
 		return nil
@@ -27,8 +27,8 @@ func forgotten(inv *Inventory) []place.Desired {
 	return all
 }
 
-// undo adds to what a forgotten container gets what takes back the rest of its answer: once the journal
-// knows its memory nodes and that it has no quota, these go back, too.
+// undo adds what undoes the remaining parts of a forgotten container's answer: the journal restores the memory nodes
+// and the quota once it knows them.
 func undo(inv *Inventory, d *place.Desired) {
 	cs := &inv.containers
 	a := cs.answers.byID[d.ContainerID]
@@ -41,9 +41,8 @@ func undo(inv *Inventory, d *place.Desired) {
 	}
 }
 
-// Unrestored returns what the journal does not say of everything being put back: why containers may
-// still turn up that have few CPUs, and where that lasts the doubt that stays; each is a sentence, or
-// "".
+// Unrestored returns what the journal does not say while everything is restored: awaited is why containers with few
+// CPUs may still appear, doubt the reason if that lasts. Each is a sentence, or "".
 func Unrestored(inv *Inventory) (awaited, doubt string) {
 	var o Obstacle
 	switch {

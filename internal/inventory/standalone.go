@@ -10,17 +10,17 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// soleContainer is the name of the one container that a workload counts as.
+// soleContainer is the name of the only container of a workload.
 const soleContainer = "workload"
 
-// SetStandalone replaces the workloads of a host without Kubernetes, in the groups that
-// they were found in: each is a pod with one container, which runs. pool are the groups that only shrink to the shared pool.
+// SetStandalone replaces the workloads of a host without Kubernetes, with the groups they were found in. Each is a pod
+// with one running container. pool are the groups that only shrink to the shared pool.
 func (inv *Inventory) SetStandalone(all []workload.Workload, pool []string) {
 	inv.standalone.files, inv.standalone.pool = all, pool
 	setStandalone(inv, inv.containers.limited(all))
 }
 
-// FollowLimits takes over what administrators changed of the limits that no workload file names.
+// FollowLimits updates limits that no workload file names after administrators changed them.
 func (inv *Inventory) FollowLimits() {
 	for i := range inv.standalone.files {
 		if w := &inv.standalone.files[i]; ofGroup(w) && inv.workloads[i].Limit != inv.containers.host.OriginalLimit(w.Cgroup) {
@@ -30,13 +30,13 @@ func (inv *Inventory) FollowLimits() {
 	}
 }
 
-// ofGroup says whether a workload has the limit of its group: it asks for exclusive CPUs, and its
-// file names none.
+// ofGroup reports whether a workload has the limit of its group: it asks for exclusive CPUs, and its file names no
+// limit.
 func ofGroup(w *workload.Workload) bool {
 	return w.Limit == 0 && workload.MayPin(w.Labels, w.Annotations)
 }
 
-// limited returns workloads with the limits that count.
+// limited returns workloads with their valid limits.
 func (cs *containers) limited(all []workload.Workload) []workload.Workload {
 	all = slices.Clone(all)
 	for i := range all {
@@ -47,7 +47,7 @@ func (cs *containers) limited(all []workload.Workload) []workload.Workload {
 	return all
 }
 
-// setStandalone has place go by workloads with the limits that count.
+// setStandalone passes workloads with their valid limits to place.
 func setStandalone(inv *Inventory, all []workload.Workload) {
 	pool := inv.standalone.pool
 	pods := make([]workload.Pod, 0, len(all))
@@ -65,7 +65,7 @@ func setStandalone(inv *Inventory, all []workload.Workload) {
 	}
 	for _, group := range pool {
 		if cs.byID[group] != nil {
-			continue // it is a workload as well
+			continue // it is also a workload
 		}
 		containers = append(containers, cs.keep(&container{
 			Container: place.Container{ID: group, Phase: place.Running}, group: group,
@@ -80,15 +80,15 @@ func setStandalone(inv *Inventory, all []workload.Workload) {
 	}
 }
 
-// mayKeep says whether the exclusive CPUs that a workload still has count: not once its file asks
-// for none. A mistake in the file takes none away.
+// mayKeep reports whether a workload may retain its exclusive CPUs: not once its file asks for none. A mistake in the
+// file removes none.
 func mayKeep(w workload.Workload) bool {
 	pin, problems := workload.PinningOf(podOf(w))
 	return pin.Wanted || len(problems) > 0
 }
 
-// uidOf names a workload as a pod. A pod asks for CPUs once, when it is created; a
-// workload whose file asks for something else from now on is another one.
+// uidOf returns the UID of a workload as a pod. A pod asks for CPUs once, at its creation; a workload whose file
+// changes its request becomes another pod.
 func uidOf(w workload.Workload) string {
 	return workload.UIDPrefix + strings.Join([]string{
 		w.Name, w.Class,
@@ -108,9 +108,9 @@ func podOf(w workload.Workload) workload.Pod {
 	}
 }
 
-// standalone is what a host without Kubernetes has in place of pods.
+// standalone is the counterpart of pods on a host without Kubernetes.
 type standalone struct {
-	// files are the workloads as their files have them.
+	// files are the workloads as in their files.
 	files []workload.Workload
 	// pool are the groups that only shrink to the shared pool.
 	pool []string

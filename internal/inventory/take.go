@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Facts replaces what holds for the node as a whole, but for whether it is
-// pinnable, and who sets memory nodes: Obstacle and Kubelet say that.
+// Facts replaces the facts of the whole node, except whether it is pinnable, and who sets memory nodes: these come from
+// Obstacle and Kubelet.
 func (inv *Inventory) Facts(f place.Facts) {
 	inv.facts = f
 	inv.setFacts()
@@ -21,21 +21,21 @@ func (inv *Inventory) setFacts() {
 	f := inv.facts
 	o := inv.Obstacle()
 	if o != inv.reported && inv.reported != (Obstacle{}) {
-		inv.holdEvents() // what was refused because of the other one is not, now
+		inv.holdEvents() // the refusals because of the old obstacle have ended
 	}
 	inv.reported = o
 	f.Pinnable, f.Reason, f.MemsOwner = o == Obstacle{}, o.Message, inv.owner.mems
 	inv.node.SetFacts(f)
 }
 
-// Configure replaces the agent's own part in policies.
+// Configure replaces the agent's own part of the policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
 	inv.admin, inv.alone, inv.running.made = admin, nil, false
 	inv.parse(inv.snapshot)
 	inv.takePods()
 }
 
-// Take takes over what the cluster says now.
+// Take replaces the cluster's data.
 func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.snapshot = s
 	inv.parse(s)
@@ -52,7 +52,7 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.setFacts()
 }
 
-// takePods replaces the pods by those of the snapshot, if these are known.
+// takePods replaces the pods by those of the snapshot, if it has pods.
 func (inv *Inventory) takePods() {
 	if inv.snapshot.PodsFrom == cluster.Nowhere {
 		return
@@ -73,15 +73,14 @@ func (inv *Inventory) takePods() {
 	inv.node.SetPods(all)
 }
 
-// forPlace returns the pod with its side of the boundary, and the reason for which it gets no
-// exclusive CPUs here.
+// forPlace returns the pod with its class (offline or not), and the reason why it gets no exclusive CPUs here.
 func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	pod := p.Pod
 	pod.Offline = inv.strategiesNow().Class(&p.Pod, p.BestEffort).Offline()
 	if why := excluded(p, inv.containers.handlers(p.UID)); why != "" {
 		pod.Excluded.Why = why
 	} else if why := inv.caps.refused[p.UID]; why != "" {
-		// The rule may have come later than the CPUs that the pod has.
+		// The rule may be newer than the pod's CPUs.
 		pod.Excluded = workload.Exclusion{Why: why, KeepsOwn: true}
 	} else {
 		pod.Excluded.Why = inv.owner.ofPod(p.UID)
@@ -89,8 +88,8 @@ func (inv *Inventory) forPlace(p *cluster.Pod) workload.Pod {
 	return pod
 }
 
-// excluded says why a pod gets no exclusive CPUs, "" if it may: it runs in a virtual
-// machine. handlers are those of its sandboxes.
+// excluded returns why a pod gets no exclusive CPUs, "" if it may get some: it runs in a virtual machine. handlers are
+// the handlers of its sandboxes.
 func excluded(p *cluster.Pod, handlers []string) string {
 	for _, h := range slices.Insert(handlers, 0, p.RuntimeClass) {
 		if workload.StartsVM(h) {

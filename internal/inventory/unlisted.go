@@ -8,13 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// A runtime may leave a container out that runs. containerd does at its start, where a shim gives no answer: the state of
-// the container is UNKNOWN then, its processes are left alone (internal/cri/server/restart.go), and its list for NRI has
-// neither such containers nor such sandboxes (internal/cri/nri/nri_api_linux.go). So what ran stays until no process is
-// in its group: its CPUs are still in use, and its list keeps it off those of others.
+// A runtime may omit a running container from its list. containerd does so at its start if a shim does not answer: the
+// container's state is then UNKNOWN, and its processes are left alone (internal/cri/server/restart.go). Its list for
+// NRI has neither such containers nor such sandboxes (internal/cri/nri/nri_api_linux.go). So the Inventory remembers a
+// container until its group has no processes: its CPUs are in use, and its list keeps it off the CPUs of other
+// containers.
 
-// keepUnlisted keeps those that ran before and are not listed now while processes are in their groups, and returns them.
-// A group of one that is listed is no longer theirs.
+// keepUnlisted retains and returns containers that ran before and are not listed now, while their groups have
+// processes. The group of a listed container no longer belongs to an unlisted one.
 func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[string]nri.Pod) []place.Container {
 	var all []place.Container
 	listed := map[string]bool{"": true}
@@ -37,7 +38,7 @@ func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[str
 	return all
 }
 
-// keepSandbox keeps one that is not listed.
+// keepSandbox retains a sandbox that is not listed.
 func (cs *containers) keepSandbox(id string, p nri.Pod) {
 	if _, listed := cs.sandboxes[id]; !listed {
 		cs.sandboxes[id] = p
@@ -45,13 +46,13 @@ func (cs *containers) keepSandbox(id string, p nri.Pod) {
 	}
 }
 
-// isUnlisted says that a container runs although the runtime did not list it last.
+// isUnlisted reports whether a container runs although the last list of the runtime omits it.
 func (cs *containers) isUnlisted(id string) bool {
 	c := cs.byID[id]
 	return c != nil && c.unlisted
 }
 
-// outlives says that the end of a container is not to be believed: the runtime did not list it, and it has processes.
+// outlives reports whether to ignore the reported end of a container: it is unlisted, and has processes.
 func (cs *containers) outlives(id string) bool {
 	return cs.isUnlisted(id) && cs.host.HasProcesses(cs.byID[id].group)
 }
@@ -63,7 +64,7 @@ func (cs *containers) outliving(uid string) []*container {
 	})
 }
 
-// Unlisted returns the groups of containers that run although the runtime did not list them last, sorted.
+// Unlisted returns the groups of running containers that the last list of the runtime omits, sorted.
 func Unlisted(inv *Inventory) []string {
 	var groups []string
 	for _, c := range inv.containers.byID {
@@ -75,8 +76,8 @@ func Unlisted(inv *Inventory) []string {
 	return groups
 }
 
-// forgetEnded forgets what the runtime does not list once no process is in its group: nothing reports its end. A sandbox
-// stays for as long as a container of its pod.
+// forgetEnded forgets unlisted containers once their groups have no processes: nothing reports their end. A sandbox
+// stays as long as a container of its pod.
 func forgetEnded(inv *Inventory) {
 	cs := &inv.containers
 	runs := map[string]bool{}

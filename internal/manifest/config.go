@@ -11,14 +11,12 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// DefaultConfigPath is where the agent's file is when none is named.
+// DefaultConfigPath is the path of the agent's file if none is named.
 const DefaultConfigPath = "/etc/berth/agent.yaml"
 
-// LoadConfig reads the agent's file, fills in the defaults and checks it. A
-// relative path of a directory or of TLS is taken relative to the directory of the
-// file, so that the meaning of the file does not depend on who reads it. What
-// is wrong with the file itself is a v1alpha1.ErrInvalid that names every
-// problem; a file that does not exist is also an fs.ErrNotExist.
+// LoadConfig reads the agent's file, fills in the defaults and checks it. A relative path of a directory or of TLS is
+// relative to the directory of the file, so that the meaning of the file does not depend on the reader. A mistake in
+// the file is a v1alpha1.ErrInvalid that names every problem; a missing file is also an fs.ErrNotExist.
 func LoadConfig(path string) (v1alpha1.AgentConfig, error) {
 	text, err := readText(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,12 +43,12 @@ func LoadConfig(path string) (v1alpha1.AgentConfig, error) {
 	return cfg, nil
 }
 
-// stateDirLine is the line of the state directory, also in a file that is no YAML.
+// stateDirLine matches the line of the state directory, even in invalid YAML.
 var stateDirLine = regexp.MustCompile(`(?m)^stateDir:[ \t]*["']?([^"'#\s\[\]{}]+)`)
 
-// StateDir returns the state directory that an agent's file names, also if the file is one that
-// LoadConfig refuses: what was changed goes back in spite of a slip. It is not known where the file cannot
-// be read or names none: a slip may be in that line.
+// StateDir returns the state directory that an agent's file names, even if LoadConfig refuses the file: Berth restores
+// its changes in spite of a mistake. known is false if the file cannot be read or has no such line: the mistake may be
+// in that line.
 func StateDir(path string) (dir string, known bool) {
 	text, err := readText(path)
 	if err != nil {
@@ -70,7 +68,7 @@ func parseConfig(path string, text []byte) (v1alpha1.AgentConfig, error) {
 	if len(documents) > 1 {
 		return v1alpha1.AgentConfig{}, invalid(path, errSeveral)
 	}
-	data := []byte("{}") // an empty file lacks its required fields, no more
+	data := []byte("{}") // an empty file only lacks its required fields
 	if len(documents) == 1 {
 		var err error
 		if data, err = documents[0].toJSON(); err != nil {
@@ -88,8 +86,7 @@ func parseConfig(path string, text []byte) (v1alpha1.AgentConfig, error) {
 	return cfg, problems.InFile(path).Err()
 }
 
-// ConfigWarnings returns what of a valid configuration, read from path, does less than it
-// says.
+// ConfigWarnings returns the values of a valid configuration, read from path, that do less than they say.
 func ConfigWarnings(path string, cfg v1alpha1.AgentConfig) v1alpha1.FieldErrors {
 	v1alpha1.SetAgentConfigDefaults(&cfg)
 	var all v1alpha1.FieldErrors

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// settle parts the workloads that no other workload claims from the others. What a workload of
-// before claims already stays its own.
+// settle separates the workloads without conflicts from the pending ones. A workload of before retains its claims.
 func settle(all, before []workload.Workload) (ready []workload.Workload, pending []Pending) {
 	claims := map[string][]int{}
 	for i, w := range all {
@@ -39,7 +38,7 @@ func settle(all, before []workload.Workload) (ready []workload.Workload, pending
 	return ready, pending
 }
 
-// claimsOf returns what only one workload may have, in words.
+// claimsOf returns the claims of a workload, in words: only one workload may have each.
 func claimsOf(w workload.Workload) []string {
 	claims := []string{"name " + w.Name}
 	if w.Cgroup != "" {
@@ -54,24 +53,23 @@ func claimsOf(w workload.Workload) []string {
 	return claims
 }
 
-// maxClaims bounds the claims that a reason names: two lists of a thousand
-// processes are no easier to compare with each of them named.
+// maxClaims bounds the claims that a reason names: a thousand named processes do not help to compare two lists.
 const maxClaims = 5
 
-// same says that two workloads are one, read at two times.
+// same reports whether two values are the same workload, read at two times.
 func same(a, b workload.Workload) bool { return a.Name == b.Name && sameFile(a.File, b.File) }
 
-// sameFile says that two places are in one file, whatever the lines.
+// sameFile reports whether two places are in one file; lines are ignored.
 func sameFile(a, b string) bool { return fileOf(a) == fileOf(b) }
 
-// fileOf returns the file of a place, which has a line behind it where the file has several
-// documents. The name of a file that counts ends with no digit.
+// fileOf returns the file of a place. A place ends with a line number if the file has several documents. The names of
+// workload files never end with a digit.
 func fileOf(place string) string {
 	return strings.TrimSuffix(strings.TrimRight(place, "0123456789"), ":")
 }
 
-// conflict returns why workload i waits, or nil. It does not for what it holds, unless another
-// document of its file has its name, too.
+// conflict returns why workload i waits, or nil. A workload does not wait for a claim that it already holds, unless
+// another document of its file has the same name.
 func conflict(i int, all []workload.Workload, claims map[string][]int, held map[string]workload.Workload) error {
 	var shared, others []string
 	for _, claim := range claimsOf(all[i]) {

@@ -8,14 +8,13 @@ import (
 
 // Document is one YAML document of a text.
 type Document struct {
-	// Line is where its text begins, from 1.
+	// Line is the line where its text begins, from 1.
 	Line int
 	text []byte
 }
 
-// Documents cuts a text into its YAML documents, of which JSON is one form.
-// Documents without content are left out. Text that is not UTF-8, or has line
-// ends that only YAML knows, is v1alpha1.ErrInvalid.
+// Documents cuts a text into its YAML documents; JSON is also YAML. It omits documents without content. Text that is
+// not UTF-8, or has line ends that only YAML knows, is v1alpha1.ErrInvalid.
 func Documents(text []byte) ([]Document, error) {
 	if !isText(text) {
 		return nil, fmt.Errorf("%w: %w", v1alpha1.ErrInvalid, errNotText)
@@ -27,7 +26,6 @@ func Documents(text []byte) ([]Document, error) {
 	return all, nil
 }
 
-// JSON converts the document. Text that is no YAML, a key given twice and
-// text after the end are v1alpha1.ErrInvalid; line numbers in the error are
-// those of the whole text.
+// JSON converts the document. Invalid YAML, a duplicate key and text after the end are v1alpha1.ErrInvalid; line
+// numbers in the error are those of the whole text.
 func (d Document) JSON() ([]byte, error) { return document{line: d.Line, text: d.text}.toJSON() }

@@ -10,15 +10,15 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// ProfileFile is a host profile as it was read.
+// ProfileFile is a host profile with its file and lines.
 type ProfileFile struct {
 	Profile v1alpha1.Profile
 	file    string
 	lines   map[string]int
 }
 
-// LoadProfile reads the file of a host profile and checks its form. What is wrong with it
-// is a v1alpha1.ErrInvalid that names file and line.
+// LoadProfile reads the file of a host profile and checks its form. A mistake in it is a v1alpha1.ErrInvalid that names
+// file and line.
 func LoadProfile(path string) (ProfileFile, error) {
 	text, err := readText(path)
 	if err != nil {
@@ -27,7 +27,7 @@ func LoadProfile(path string) (ProfileFile, error) {
 	return ParseProfile(path, text)
 }
 
-// ParseProfile is LoadProfile for a text of a file.
+// ParseProfile is like LoadProfile for the text of a file.
 func ParseProfile(file string, text []byte) (ProfileFile, error) {
 	p := ProfileFile{file: file}
 	if !isText(text) {
@@ -37,7 +37,7 @@ func ParseProfile(file string, text []byte) (ProfileFile, error) {
 	if len(documents) > 1 {
 		return p, invalid(file, errSeveral)
 	}
-	data := []byte("{}") // an empty file lacks its required fields, no more
+	data := []byte("{}") // an empty file only lacks its required fields
 	if len(documents) == 1 {
 		var err error
 		if data, err = documents[0].toJSON(); err != nil {
@@ -50,7 +50,7 @@ func ParseProfile(file string, text []byte) (ProfileFile, error) {
 	return p, p.Locate(problems).Err()
 }
 
-// Locate adds the file to problems, and the line of the field that is there or would be.
+// Locate adds to each problem the file and the line of its field, or of the nearest field around it.
 func (p ProfileFile) Locate(problems v1alpha1.FieldErrors) v1alpha1.FieldErrors {
 	located := make(v1alpha1.FieldErrors, len(problems))
 	for i, one := range problems {
@@ -65,7 +65,7 @@ func (p ProfileFile) Locate(problems v1alpha1.FieldErrors) v1alpha1.FieldErrors 
 	return located
 }
 
-// line is that of a field, or of the nearest one around it.
+// line returns the line of a field, or of the nearest field around it; 0 if unknown.
 func (p ProfileFile) line(field string) int {
 	for field != "" {
 		if line, ok := p.lines[field]; ok {
@@ -76,14 +76,13 @@ func (p ProfileFile) line(field string) int {
 	return 0
 }
 
-// fieldLines returns the lines of the fields of a document. Where the path of a field is
-// not the one of the messages, because its key is an odd one, the line of what is around it
-// serves.
+// fieldLines returns the lines of the fields of a document. A field with an unusual key may have another path here than
+// in the messages; then line finds the field around it.
 func fieldLines(d document) map[string]int {
 	lines := map[string]int{}
 	var root yaml.Node
 	if err := yaml.Unmarshal(d.text, &root); err != nil || len(root.Content) == 0 {
-		return lines // the conversion to JSON says what is wrong
+		return lines // the conversion to JSON reports the mistake
 	}
 	nodeLines(root.Content[0], "", d.line-1, lines)
 	return lines

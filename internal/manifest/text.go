@@ -15,8 +15,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// maxFile bounds a file in bytes. It is the bound of a ConfigMap, and more
-// than a thousand workloads.
+// maxFile bounds a file in bytes. It is the limit of a ConfigMap, and enough for more than a thousand workloads.
 const maxFile = 1 << 20
 
 var (
@@ -28,13 +27,13 @@ var (
 
 // document is one YAML document of a file.
 type document struct {
-	line int // of the file, where its text begins, from 1
+	line int // of the file where the text begins, from 1
 	text []byte
 }
 
-// readText returns the content of a regular file within the bounds.
+// readText returns the content of a regular file of at most maxFile bytes.
 func readText(name string) ([]byte, error) {
-	// Asked before opening: to open a named pipe would block for ever.
+	// Stat before Open: opening a named pipe would block forever.
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
@@ -59,15 +58,14 @@ func readText(name string) ([]byte, error) {
 	return text, nil
 }
 
-// isText refuses what a YAML parser would understand differently from
-// splitDocuments: other encodings, and the line ends only YAML knows.
+// isText refuses text that a YAML parser would read differently from splitDocuments: other encodings, and line ends
+// that only YAML knows.
 func isText(text []byte) bool {
 	return utf8.Valid(text) && !bytes.ContainsAny(text, "\x00\u0085\u2028\u2029")
 }
 
-// splitDocuments cuts a file at the lines that begin with "---" or "...". YAML
-// forbids such lines inside a document, in quoted text and block scalars too.
-// Documents without content are left out; directives (%YAML) are no content.
+// splitDocuments cuts a file at the lines that begin with "---" or "...". YAML forbids such lines inside a document,
+// even in quoted text and block scalars. Documents without content are omitted; directives (%YAML) are not content.
 func splitDocuments(text []byte) []document {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
@@ -122,8 +120,8 @@ func (d document) toJSON() ([]byte, error) {
 	return data, nil
 }
 
-// isAll checks that nothing follows the document. The conversion stops at its
-// end, and what stands behind "{a: b}" would be passed over in silence.
+// isAll checks that nothing follows the document. The conversion stops at the end of the document, and would silently
+// ignore text after "{a: b}".
 func isAll(text []byte) error {
 	decoder := goyaml.NewDecoder(bytes.NewReader(text))
 	var value any
@@ -139,7 +137,7 @@ func isAll(text []byte) error {
 	return errMore
 }
 
-// invalid is the error of a file that cannot be read as a whole.
+// invalid returns the error for a whole file that cannot be read.
 func invalid(file string, err error) error {
 	return fmt.Errorf("%s: %w: %w", file, v1alpha1.ErrInvalid, err)
 }

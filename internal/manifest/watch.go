@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// Fingerprint identifies a state of the agent's file and of the workload
-// directory by names, sizes, times and inodes. The zero value is no state.
+// Fingerprint identifies a state of the agent's file and the workload directory by names, sizes, times and inodes. The
+// zero value is not a state.
 type Fingerprint [sha256.Size]byte
 
-// TakeFingerprint looks once. config may be empty. What cannot be read is part
-// of the state, so that a directory that appears is a change.
+// TakeFingerprint computes the present Fingerprint. config may be empty. Errors are part of the state, so that the
+// appearance of a directory is a change.
 func TakeFingerprint(config, dir string) Fingerprint {
 	s := state{hash: sha256.New()}
 	if config != "" {
@@ -28,16 +28,15 @@ func TakeFingerprint(config, dir string) Fingerprint {
 	return Fingerprint(s.hash.Sum(nil))
 }
 
-// state is what a Fingerprint is of. An agent looks once a second at files of which there
-// may be hundreds, so that nothing is kept of each.
+// state computes a Fingerprint. An agent checks hundreds of files every second, so that state stores nothing for each
+// file.
 type state struct {
 	hash hash.Hash
 	line []byte
 }
 
-// addFile adds what distinguishes a file from one that was renamed over it, and a second
-// write from the first where another program set the time back. It follows symbolic links:
-// a ConfigMap mount changes what they lead to.
+// addFile adds what distinguishes a file from a file renamed over it. It also distinguishes a second write from the
+// first if a program set the time back. addFile follows symbolic links: a ConfigMap mount changes their targets.
 func (s *state) addFile(path string) {
 	var stat syscall.Stat_t
 	if err := syscall.Stat(path, &stat); err != nil {
@@ -53,31 +52,27 @@ func (s *state) addFile(path string) {
 	s.hash.Write(s.line)
 }
 
-// maxRestless bounds how many looks in a row may differ before a change is
-// reported all the same: a file that never rests must not hide the others.
+// maxRestless bounds how many checks in a row may differ before Changed returns true: a file that always changes must
+// not hide other changes.
 const maxRestless = 10
 
-// Watcher finds out whether the agent's file or a workload file changed. It
-// never reads them.
+// Watcher detects changes of the agent's file or a workload file. It never reads them.
 type Watcher struct {
 	config, dir      string
 	reported, latest Fingerprint
 	restless         int
 }
 
-// NewWatcher returns a Watcher of the agent's file, which may be empty, and
-// the workload directory.
+// NewWatcher returns a Watcher of the agent's file, which may be empty, and the workload directory.
 func NewWatcher(config, dir string) *Watcher {
 	return &Watcher{config: config, dir: dir}
 }
 
-// Changed looks once and says whether everything should be read again. The
-// first look always says so. Later a change is reported at the first look that
-// sees the same as the one before: a file that is still being written is not
-// read in halves, and a second write within the file system's clock tick,
-// which leaves no trace in the times, is before the reading and not after it.
-// Looks should therefore be at least 20 ms apart. After ten looks that all
-// differ the change is reported too.
+// Changed checks the files once and reports whether to read everything again. The first check always reports true.
+// Later Changed reports a change at the first check that finds the same state as the check before. A file that is still
+// being written is therefore not read in halves. A second write within the file system's clock tick, which the times do
+// not show, is before the reading, not after it. Checks should therefore be at least 20 ms apart. After ten checks that
+// all differ, Changed reports the change too.
 func (w *Watcher) Changed() bool {
 	seen := TakeFingerprint(w.config, w.dir)
 	calm := seen == w.latest || w.latest == Fingerprint{}
@@ -91,6 +86,6 @@ func (w *Watcher) Changed() bool {
 	if w.restless < maxRestless {
 		return false
 	}
-	w.reported, w.restless = Fingerprint{}, 0 // to be read once more when it rests
+	w.reported, w.restless = Fingerprint{}, 0 // report again when the files rest
 	return true
 }

@@ -13,62 +13,60 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Kind says what a Problem does to its workload.
+// Kind is the effect of a Problem on its workload.
 type Kind string
 
-// The kinds of a Problem; the values are reason constants that people see.
+// The kinds of a Problem; the values are reasons that users see.
 const (
-	// Invalid means that the document does not count at all.
+	// Invalid means that the document has no effect at all.
 	Invalid Kind = "Invalid"
 	// InvalidPolicy means that one capability is off for the workload.
 	InvalidPolicy Kind = "InvalidPolicy"
-	// Warning means that a value does less than was asked for.
+	// Warning means that a value does less than requested.
 	Warning Kind = "Warning"
 )
 
-// Problem is something a user should hear about a file or document.
+// Problem is a message to the user about a file or document.
 type Problem struct {
-	// Kind says what it does to the workload.
+	// Kind is the effect on the workload.
 	Kind Kind
-	// File is the file; with ":line" of the document where it has several.
+	// File is the file; with ":line" of the document if the file has several.
 	File string
-	// Workload is the name in the document, empty where it has none.
+	// Workload is the name in the document, empty if it has none.
 	Workload string
-	// Err holds the words and names File itself.
+	// Err is the message, which includes File.
 	Err error
 }
 
-// Pending is a valid workload that waits, with the reason.
+// Pending is a valid workload that waits, and the reason.
 type Pending struct {
 	Workload workload.Workload
 	// Reason is an ErrConflict that names the other files.
 	Reason error
 }
 
-// Workloads is what a directory holds.
+// Workloads is the content of a directory.
 type Workloads struct {
-	// Ready are the workloads that count, by name.
+	// Ready are the workloads in effect, sorted by name.
 	Ready []workload.Workload
-	// Pending are valid but wait, by name and file.
+	// Pending are valid workloads that wait, sorted by name and file.
 	Pending []Pending
-	// Problems are by file.
+	// Problems are sorted by file.
 	Problems []Problem
 }
 
-// Before is what counted until now: a slip of an editor unsettles none of it.
+// Before is what was in effect until now: a mistake of an editor must not disturb it.
 type Before struct {
-	// Counted are workloads as they were read. What another document claims stays theirs, and
-	// those of a file that cannot be read any more stay as they are.
+	// Counted are workloads as they were read. They retain their claims if another document claims the same, and stay
+	// unchanged while their file cannot be read.
 	Counted []workload.Workload
-	// Held are those of an earlier process, of which only name, file and groups are known. What
-	// another document claims stays theirs, too.
+	// Held are workloads of an earlier process, with only name, file and groups known. They retain their claims too.
 	Held []workload.Workload
 }
 
-// LoadWorkloads reads every *.yaml and *.yml file of dir, which may hold
-// several documents each. admin is the agent's part in the policies. The error is about the
-// directory itself; nothing is known about the workloads then, and a caller should keep
-// what it knew.
+// LoadWorkloads reads every *.yaml and *.yml file of dir, each with one or more documents. admin is the agent's part in
+// the policies. An error is about the directory itself; nothing is then known about the workloads, and the caller
+// should retain its previous state.
 func LoadWorkloads(dir string, before Before, admin workload.Administrator) (Workloads, error) {
 	names, err := workloadFiles(dir)
 	if err != nil {
@@ -83,7 +81,7 @@ func LoadWorkloads(dir string, before Before, admin workload.Administrator) (Wor
 	return l.loaded, nil
 }
 
-// workloadFiles returns the names that count, sorted.
+// workloadFiles returns the sorted names of the workload files.
 func workloadFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -98,7 +96,7 @@ func workloadFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
-// counts passes over what editors and the kubelet leave beside a file.
+// counts reports whether a name is a workload file. It excludes files that editors and the kubelet leave.
 func counts(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") {
 		return false
@@ -116,7 +114,7 @@ type loader struct {
 func (l *loader) file(path string) {
 	text, err := readText(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return // removed since the directory was read: the next look sees it
+		return // removed since the directory was read: the next check sees it
 	}
 	if err != nil {
 		l.problem(Invalid, path, "", err)
@@ -157,8 +155,8 @@ func (l *loader) document(file string, d document) {
 	}
 }
 
-// keep adds the workloads of before that are not there while a document of their file is damaged,
-// which may be theirs, and says so.
+// keep adds missing workloads of before if a document of their file is damaged, since that document may be theirs, and
+// adds a note to its problem.
 func (l *loader) keep(before []workload.Workload) {
 	for _, w := range before {
 		at := slices.IndexFunc(l.loaded.Problems, func(p Problem) bool {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// quotaPeriod is that of the quota of offline work.
+// quotaPeriod is the period of the quota of offline work.
 const quotaPeriod unit.Micros = 100_000
 
 // errRefused is why offline work has no quota although one group has all of it.
@@ -29,35 +29,34 @@ var errRefused = errors.New("no quota")
 type ceiling struct {
 	host Host
 	root *hostfs.Root
-	// standing returns the entries of the journal that match.
+	// standing returns the matching entries of the journal.
 	standing func(match func(journal.Entry) bool) []journal.Entry
 
 	law isolate.Ceiling
-	// group is the one with the quota, "" for none.
+	// group is the group with the quota, "" for none.
 	group string
-	// desired is what was decided last, quota what it has, figures and why what that follows.
+	// desired is the last decision, quota its size, figures and why its basis.
 	desired []plan.Desired
 	quota   unit.CPUs
 	figures isolate.Figures
 	why     isolate.Reason
-	// pods are the groups of offline pods, also of those that were while the quota stood: the
-	// cluster forgets a pod that was deleted by force before its processes end.
+	// pods are the groups of offline pods, also of earlier ones while the quota is set: the cluster forgets a
+	// force-deleted pod before its processes end.
 	pods []string
-	// unknown is since when a group beside theirs is of no known work, and unread since when the load
-	// cannot be read, 0 for none.
+	// unknown is since when a group next to these belongs to no known work, unread since when the load cannot be read,
+	// 0 for none.
 	unknown, unread time.Duration
 }
 
-// unknownFor is for how long a quota stays beside a group of no known work: the kubelet makes the
-// group of a pod before the agent hears of the pod.
+// unknownFor is how long a quota stays next to a group of no known work: the kubelet makes the group of a pod before
+// the agent hears of the pod.
 const unknownFor = 2 * time.Second
 
 // drop forgets the load: there is no quota.
 func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root, standing: c.standing} }
 
-// decide returns the quota that is desired for offline work, beside the containers. The error
-// says why there is none although there is offline work, or why it does not follow the load: a
-// reading that fails once changes no quota.
+// decide returns the desired quota of offline work, given the containers. The error is why there is none although there
+// is offline work, or why it does not follow the load: one failed reading changes no quota.
 func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Work, containers []capability.Container) ([]plan.Desired, error) {
 	if n.Offline = anyHere(offline); !n.Offline {
 		c.drop()
@@ -114,8 +113,8 @@ func quotaOf(group string, value plan.Value, why string) plan.Desired {
 	}
 }
 
-// stands returns the quota as it was decided last, and before the first decision the one that an
-// agent left behind which was killed: that of the group, once this is known.
+// stands returns the last decided quota. Before the first decision that is the quota that a killed agent left behind:
+// of the group, once it is known.
 func (c *ceiling) stands() []plan.Desired {
 	if len(c.desired) > 0 {
 		return c.desired
@@ -130,13 +129,13 @@ func (c *ceiling) stands() []plan.Desired {
 	return all
 }
 
-// mayStay says whether a quota stays beside a group of no known work.
+// mayStay reports whether a quota stays next to a group of no known work.
 func (c *ceiling) mayStay(now time.Duration) bool {
 	c.unknown = cmp.Or(c.unknown, max(now, 1))
 	return now-c.unknown < unknownFor && len(c.stands()) > 0
 }
 
-// stays returns the quota that stands, and the error that keeps it from being decided anew.
+// stays returns the present quota, and the error that prevents a new decision.
 func (c *ceiling) stays(err error) ([]plan.Desired, error) {
 	stands := c.stands()
 	if len(stands) == 0 {
@@ -156,10 +155,9 @@ func onlineOf(containers []capability.Container) []isolate.Work {
 	return all
 }
 
-// blocker says what keeps the quota of the group from being as low as that, "" for nothing: on
-// cgroup v1 a limit of a group below, which the kernel would also refuse to whoever writes one
-// later. It counts from the start and not only once the quota has come down to it, since a
-// quota that came and went would help neither side.
+// blocker returns what keeps the quota of the group from being as low as that, "" for nothing. On cgroup v1 that is a
+// limit of a group below, which the kernel would also refuse to a later writer. It is a blocker from the start, not
+// only once the quota has come down to it: a quota that comes and goes helps neither side.
 func (c *ceiling) blocker(low unit.CPUs) (string, error) {
 	if hier, err := c.host.Hierarchy(cgroup.CPU); err != nil || hier.Version != 1 {
 		return "", err
@@ -177,7 +175,7 @@ func (c *ceiling) blocker(low unit.CPUs) (string, error) {
 	})
 }
 
-// look reads what the CPUs did, and what offline work used.
+// look reads the CPU time of the CPUs, and of offline work.
 func (c *ceiling) look(now time.Duration) error {
 	spent, err := kernel.CPUsSpent(c.root)
 	if err != nil {
@@ -191,8 +189,8 @@ func (c *ceiling) look(now time.Duration) error {
 	return nil
 }
 
-// alone returns the groups of offline pods below a group. The error matches
-// isolate.ErrNoQuotaGroup where a quota of the group would bound anything else.
+// alone returns the groups of offline pods below a group. The error matches isolate.ErrNoQuotaGroup if a quota of the
+// group would bound anything else.
 func (c *ceiling) alone(group string, offline []isolate.Work) (pods []string, err error) {
 	var own []int
 	children, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (children []string, err error) {

@@ -14,24 +14,24 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// lasts is how long cores are shared until that is reported: the first pass after a container
-// was made may be about to end it.
+// lasts is how long cores must be shared before a report: the first pass after a container was made may be about to end
+// that.
 const lasts = 2 * time.Second
 
-// overlap is which cores run groups of both sides, by what the kernel lets them run on.
+// overlap has the cores that run groups of both sides, by the CPUs in effect.
 type overlap struct {
-	// cpus are those of these cores.
+	// cpus are the CPUs of these cores.
 	cpus  cpuset.Set
 	cores int
-	// online and offline are a group of either side that has one of them.
+	// online and offline are a group of each side on one of them.
 	online, offline string
-	// binding says which offline containers others bound to these CPUs, "" for none.
+	// binding names the offline containers that other programs bound to these CPUs, "" for none.
 	binding string
-	// first is when there were some first, 0 for none now, and last when Saw was called.
+	// first is when an overlap first appeared, 0 for none now, last when Saw was called.
 	first, last time.Duration
 }
 
-// Saw takes over on which CPUs a pass found the groups.
+// Saw stores the CPUs on which a pass found the groups.
 func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 	o := overlap{first: w.first, last: now}
 	if t := w.opts.Inventory.Topology(); t != nil && w.decision.Exists {
@@ -47,7 +47,7 @@ func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 	w.cookies.Saw()
 }
 
-// bindingOf says which offline containers others bound to some of these CPUs and to no others of
+// bindingOf names the offline containers that other programs bound to some of these CPUs and to no other CPUs of
 // offline work, "" for none.
 func bindingOf(rows []place.Row, cpus cpuset.Set) string {
 	var all []string
@@ -88,7 +88,7 @@ func (o *overlap) find(t *topology.Topology, groups []reconcile.Status) {
 	}
 }
 
-// text says which cores are shared, "" for none, and while that may be about to end.
+// text says which cores are shared, "" for none, or while that may be about to end.
 func (o *overlap) text() string {
 	if o.first == 0 || o.last-o.first < lasts {
 		return ""

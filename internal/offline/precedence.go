@@ -15,61 +15,59 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// probeEvery is how often the kernel is asked again: the first group with the cpu controller
-// may come after the agent.
+// probeEvery is how often to ask the kernel again: the first group with the cpu controller may come after the agent.
 const probeEvery = time.Minute
 
-// resizing is why a pod has no precedence for a while: the kubelet writes a weight, which the
-// kernel refuses of an idle group.
+// resizing is why a pod temporarily has no precedence: the kubelet writes a weight, which the kernel refuses for an
+// idle group.
 const resizing = "off while the kubelet resizes the pod"
 
-// Precedence is who goes first on a CPU that two groups want, for one workload.
+// Precedence is one workload's precedence between groups that compete for a CPU.
 type Precedence struct {
-	// Group is the one that has it, Value "idle" or a Group Identity; both are empty where
-	// nothing is set, or where the kernel does not do what is.
+	// Group is the group with the precedence, Value "idle" or a Group Identity. Both are empty if nothing is set, or if
+	// the kernel does not enforce the setting.
 	Group string `json:"group,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Source is where it is asked for, Reason why it is not done, and Undone what else is
-	// asked for that Berth does not do.
+	// Source is where it is requested, Reason why it is not applied, and Undone the requests that Berth does not
+	// support.
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Undone string `json:"undone,omitempty"`
 
-	since time.Time // when the workload got one
+	since time.Time // when the workload got a precedence
 }
 
-// precedences decides them for all workloads of this node.
+// precedences decides the precedence of all workloads of this node.
 type precedences struct {
 	host Prober
 	root *hostfs.Root
 	date func() time.Time
 
-	// reported says that status has the support, asked that a container asks for something.
+	// reported means that status has the support, asked that a container asks for something.
 	reported, asked bool
 	support         Support
 	probeAt         time.Duration
-	// containers, koordlet and means are what was decided by last.
+	// containers, koordlet and means are the inputs of the last decision.
 	containers []capability.Container
 	koordlet   string
 	means      isolate.Means
-	policy     string // how classes are kept apart
-	// offline are the groups of offline work for which cpuQOS is enabled.
+	policy     string // how classes are separated
+	// offline are the groups of offline work with cpuQOS enabled.
 	offline []string
-	// desired and rows, by the name of the container, are what was decided, and idle says that
-	// groups are.
+	// desired and rows, by container name, are the last decision; idle means that there are idle groups.
 	desired []plan.Desired
 	rows    map[string]Precedence
 	idle    bool
-	// yields says that some offline work is to be idle, also while the kubelet resizes its pod.
+	// yields means that some offline work is to be idle, also while the kubelet resizes its pod.
 	yields bool
 	// reserve is what that work leaves free.
 	reserve reserve
-	// problems are what was reported of each pod, or workload.
+	// problems are the reported problems of each pod, or workload.
 	problems map[string]string
 }
 
-// report returns the rows of the workloads that ask for a precedence. unenforced is why the kernel
-// does not do what is set, "" where it does.
+// report returns the rows of the workloads that ask for a precedence. unenforced is why the kernel does not enforce the
+// settings, "" if it does.
 func (p *precedences) report(cookie func(group string) string, unenforced string) []capability.Row {
 	var rows []capability.Row
 	for i := range p.containers {
@@ -91,7 +89,7 @@ func (p *precedences) report(cookie func(group string) string, unenforced string
 	return rows
 }
 
-// unheld says why the kernel does not keep a precedence that is set, "" where it does or none is.
+// unheld says why the kernel does not enforce a precedence, "" if it does or none is set.
 func (p *precedences) unheld(unenforced string) string {
 	if unenforced == "" || len(p.desired) == 0 {
 		return ""
@@ -99,9 +97,8 @@ func (p *precedences) unheld(unenforced string) string {
 	return "precedence: " + unenforced
 }
 
-// decide says what is desired of the containers of a node, also of a pod between two starts of
-// its container. The kernel is asked where that or a report depends on it. Nothing is decided anew
-// until something changed.
+// decide returns the desired settings of a node's containers, also of a pod between two starts of its container. It
+// asks the kernel if the settings or a report depend on that. It decides again only after a change.
 func (p *precedences) decide(n *capability.Node, policy string) (d capability.Decision) {
 	if p.look(n, policy) {
 		return capability.Decision{Settings: p.desired}
@@ -132,14 +129,14 @@ func (p *precedences) decide(n *capability.Node, policy string) (d capability.De
 	return d
 }
 
-// asks says whether a container, or its class, asks for anything that is reported of it.
+// asks reports whether a container, or its class, asks for anything that is reported.
 func asks(c capability.Container) bool {
 	_, own := c.Annotations[v1alpha1.AnnotationCPUQOS]
 	return own || c.QOS.CPUQOS != nil || c.QOS.ResctrlQOS != nil
 }
 
-// look takes over what is decided by, and says whether all of it is as it was. The kernel is asked
-// where its answer is asked for.
+// look stores the inputs of the decision, and reports whether they are unchanged. It asks the kernel if the answer is
+// needed.
 func (p *precedences) look(n *capability.Node, policy string) (same bool) {
 	same = p.rows != nil && capability.SameList(p.containers, n.Containers) && p.policy == policy
 	if !same {
@@ -155,7 +152,7 @@ func (p *precedences) look(n *capability.Node, policy string) (same bool) {
 	return same
 }
 
-// of returns what one container gets, and what its pod is to hear of it, if anything.
+// of returns what one container gets, and the event for its pod, if any.
 func (p *precedences) of(c *capability.Container) (row Precedence, problem capability.Event) {
 	report := func(reason, text string) {
 		problem = capability.Event{PodUID: c.PodUID, Reason: reason, Text: text, Warning: true}
@@ -195,13 +192,13 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	return row, problem
 }
 
-// note takes over that a container is to be idle, whether or not its group is at this moment.
+// note records that a container is to be idle, whether or not its group is idle at this moment.
 func (p *precedences) note(value, notOwn string) {
 	p.yields = p.yields || value == isolate.Idle && notOwn == "" && p.koordlet == ""
 }
 
-// count counts the group of a container among those of offline work, or says why that is none that
-// it has for itself.
+// count adds the group of a container to the groups of offline work, or returns why the container has no group of its
+// own.
 func (p *precedences) count(c *capability.Container) (notOwn string) {
 	uid := c.PodUID
 	if c.Pod == "" { // a workload of a host without Kubernetes
@@ -214,8 +211,8 @@ func (p *precedences) count(c *capability.Container) (notOwn string) {
 	return notOwn
 }
 
-// desire is the setting of a row. Whoever gives an idle group a weight owns that weight: the
-// kubelet's of a pod, or an administrator's of a unit.
+// desire returns the setting of a row. A program that gives an idle group a weight owns that weight: the kubelet for a
+// pod, or an administrator for a unit.
 func desire(c *capability.Container, row Precedence) plan.Desired {
 	knob := cgroup.KnobPrecedence
 	if row.Value != isolate.Idle {

@@ -9,13 +9,13 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// reader prints for people what isolate reported.
+// reader prints the report of isolate for people.
 type reader struct{}
 
-// Node implements capability.Reader: where the boundary is, and why.
+// Node implements capability.Reader: the boundary, and the reason for it.
 func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	var n *Node
-	if !r.Alive { // the boundary ended with the agent, or counts for no other one
+	if !r.Alive { // the boundary ended with the agent, or has no effect for another agent
 		return capability.NodeView{}, nil
 	}
 	if err := r.Node.Decode(keyNode, &n); err != nil || n == nil {
@@ -60,7 +60,7 @@ func (n *Node) cores() string {
 	return "no boundary"
 }
 
-// line says where the boundary is.
+// line describes the boundary.
 func (n *Node) line() string {
 	if n.Cores == byQuota {
 		return fmt.Sprintf("boundary: offline work uses at most %.4g CPUs, online work %.1f (needs %s): %s", n.Quota, n.Use, inCores(n.Need), n.Reason)
@@ -80,7 +80,7 @@ func inCores(n int) string {
 	return fmt.Sprintf("%d cores", n)
 }
 
-// Workload implements capability.Reader. Which CPUs a workload has, and why, is said by place.
+// Workload implements capability.Reader. The reader of place prints the CPUs of a workload, and the reason.
 func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	var w Workload
 	if err := r.Row.Decode(name, &w); err != nil || w.Precedence == nil {
@@ -93,7 +93,7 @@ func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	return capability.WorkloadView{Sections: capability.Sections{name: w}, Lines: lines}, nil
 }
 
-// lines are what explain says of it.
+// lines returns the lines of explain.
 func (p Precedence) lines() []string {
 	var lines []string
 	if p.Undone == "" || p.Reason != "" || p.Value != "" {

@@ -13,65 +13,62 @@ import (
 )
 
 const (
-	// name is that of the capability, keyNode its key in the checkpoint and in the JSON of
-	// status.
+	// name is the name of the capability, keyNode its key in the checkpoint and in the JSON of status.
 	name    = "isolate"
 	keyNode = "isolation"
 )
 
-// Node is what is true of the node as a whole. CPU lists are in the kernel's format; what is
-// counted in cores is of the movable ones.
+// Node is the state of the node as a whole. CPU lists are in the kernel's format; counts of cores are of movable cores.
 type Node struct {
-	// Cores is how offline work has cores of its own: by cpuset, by quota, which are of none
-	// in particular, or empty where it has none.
+	// Cores is how offline work has cores of its own: by cpuset, by quota, which means no particular cores, or empty
+	// for none.
 	Cores string `json:"cores"`
-	// Quota is how many CPUs it may use by quota.
+	// Quota is how many CPUs offline work may use by quota.
 	Quota float64 `json:"quota,omitempty"`
-	// Limit is why it has none although it should.
+	// Limit is why offline work has no cores or quota although it should.
 	Limit string `json:"limit,omitempty"`
 	// Online and Offline are the CPUs of the sides.
 	Online  string `json:"online"`
 	Offline string `json:"offline"`
-	// Use is what the online side uses, in CPUs, Need what it needs of cores, the buffer
-	// included.
+	// Use is the use of the online side, in CPUs, Need its need of cores, including the buffer.
 	Use  float64 `json:"use"`
 	Need int     `json:"need"`
-	// Low is how many cores offline work is guaranteed, Target how many it shall have.
+	// Low is the number of cores guaranteed to offline work, Target the desired number.
 	Low    int `json:"low"`
 	Target int `json:"target"`
 	// Movable is how many cores either side may have.
 	Movable int `json:"movable"`
-	// System is what runs outside of pods and workloads, where there is offline work.
+	// System is the use outside pods and workloads, while there is offline work.
 	System *isolate.System `json:"system,omitempty"`
-	// Reason is why the boundary is where it is, or why nothing moves it now.
+	// Reason is why the boundary is in its place, or why it does not move now.
 	Reason string `json:"reason,omitempty"`
 	Moves
-	// Overlap are the CPUs of cores that run groups of both sides, Bound why they stay where
-	// others bound offline containers to them.
+	// Overlap are the CPUs of cores that run groups of both sides. Bound names the offline containers that other
+	// programs bound there.
 	Overlap string `json:"overlap,omitempty"`
 	Bound   string `json:"bound,omitempty"`
-	// Reserve is what offline work leaves free where it has no cores, nil where that is not asked for.
+	// Reserve is what offline work without cores leaves free, nil if not requested.
 	Reserve *Reserve `json:"reserve,omitempty"`
-	// Policy is where the administrator's choice is written.
+	// Policy is the source of the administrator's choice.
 	Policy string `json:"policySource"`
-	// CoreScheduling is the cookie of offline threads, where an administrator asks for one.
+	// CoreScheduling is the cookie of offline threads, if an administrator asks for it.
 	CoreScheduling *cookies.Status `json:"coreScheduling,omitempty"`
-	// Support is what this kernel has of each mechanism, Idle says that groups are.
+	// Support is this kernel's support of each mechanism, Idle means that there are idle groups.
 	Support Support `json:"support"`
 	Idle    bool    `json:"idle"`
 }
 
-// Moves are those of the boundary, or of the quota. What Since points to never changes.
+// Moves are the moves of the boundary, or of the quota. The time that Since points to never changes.
 type Moves struct {
-	// Moved is why it came to where it is, and Since when.
+	// Moved is the reason of the last move, Since its time.
 	Moved string     `json:"moved,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
-	// Count is how many there were, Surges how many of them because the online side ran short.
+	// Count is the number of moves, Surges the number of moves because the online side ran short.
 	Count  int `json:"moves"`
 	Surges int `json:"surges"`
 }
 
-// add takes a move. It counts where there was a boundary, or a quota, before.
+// add records a move. counts means that there was a boundary, or a quota, before.
 func (m *Moves) add(at time.Time, why isolate.Reason, counts bool) {
 	if m.Since, m.Moved = &at, string(why); !counts {
 		return
@@ -88,11 +85,11 @@ const (
 	byQuota  = "quota"
 )
 
-// Workload is what is true of one workload.
+// Workload is the state of one workload.
 type Workload struct {
-	// Precedence is nil where none is asked for.
+	// Precedence is nil if none is requested.
 	Precedence *Precedence `json:"precedence,omitempty"`
-	// CoreScheduling says what its threads have of the cookie, where one is asked for.
+	// CoreScheduling says which of its threads have the cookie, if requested.
 	CoreScheduling string `json:"coreScheduling,omitempty"`
 }
 
@@ -163,7 +160,7 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 	return capability.Outcome{Node: capability.Sections{keyNode: n}, Rows: rows}
 }
 
-// figures are those of the boundary or of the quota, and why it is where it is.
+// figures returns the figures of the boundary or the quota, and the reason for it.
 func (w *Work) figures() (isolate.Figures, isolate.Reason) {
 	if w.ceiling.quota > 0 && w.unenforced() == "" {
 		return w.ceiling.figures, w.ceiling.why
@@ -171,8 +168,8 @@ func (w *Work) figures() (isolate.Figures, isolate.Reason) {
 	return w.decision.Figures, w.decision.Reason
 }
 
-// Recall implements capability.Capability. The boundary starts anew: what the online side did
-// while no agent ran is not known.
+// Recall implements capability.Capability. The boundary starts from the beginning: the use of the online side while no
+// agent ran is unknown.
 func (*Work) Recall(capability.Sections) error { return nil }
 
 // Measure implements capability.Measured.
@@ -200,8 +197,7 @@ func (w *Work) Measure(add func(capability.Sample)) {
 	}
 }
 
-// uncovered returns the first offline work, by its name, whose group is none of those that share a cookie,
-// "" for none.
+// uncovered returns the first offline work, by name, whose group does not share a cookie, "" for none.
 func uncovered(offline []isolate.Work, groups []string) string {
 	for _, w := range offline {
 		if w.Here && !slices.Contains(groups, w.Group) {
@@ -211,8 +207,7 @@ func uncovered(offline []isolate.Work, groups []string) string {
 	return ""
 }
 
-// AddCondition adds whether online and offline work share no core, where there is offline
-// work that is to have cores of its own.
+// AddCondition adds whether online and offline work share no core, if offline work is to have cores of its own.
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
 	_, work := w.opts.Inventory.Here()

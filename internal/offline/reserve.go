@@ -8,26 +8,25 @@ import (
 	"github.com/berth-project/berth/internal/isolate"
 )
 
-// reserve is the pull reserve: CPUs that idle offline work leaves free while it has no cores of its
-// own.
+// reserve is the pull reserve: CPUs that idle offline work leaves free while it has no cores of its own.
 type reserve struct {
-	// asked says that there should be one, and limit why CPU sets are not Berth's to set, "" where they
-	// are. cpus are those of the reserve.
+	// asked means that there should be a reserve. limit is why it is not possible, "" if it is. cpus are the CPUs of
+	// the reserve.
 	asked bool
 	limit string
 	cpus  cpuset.Set
 }
 
-// Reserve is what is shown of a pull reserve that is asked for.
+// Reserve is the shown state of a requested pull reserve.
 type Reserve struct {
-	// CPUs are those that offline work leaves free, Limit is why there are none.
+	// CPUs are the CPUs that offline work leaves free, Limit is why there are none.
 	CPUs  string `json:"cpus"`
 	Limit string `json:"limit,omitempty"`
 }
 
-// leave hands on the reserve. Where cores of its own stand ready for offline work there is none:
-// online work then has its side to itself. Nor is there one while a BPF scheduler has all threads: it chooses
-// who pulls, by no cpu.idle, and the CPUs would be lost to offline work for nothing.
+// leave passes the reserve on. There is none while offline work has cores of its own ready: online work then has its
+// side to itself. There is also none while a BPF scheduler has all threads: it ignores cpu.idle when it chooses threads
+// to pull, and offline work would lose the CPUs for nothing.
 func (w *Work) leave(n *capability.Node) {
 	percent := 0
 	if n.Config != nil {
@@ -42,7 +41,7 @@ func (w *Work) leave(n *capability.Node) {
 	r.limit = cmp.Or(w.opts.Inventory.Obstacle().Message, w.unenforced())
 	if w.unenforced() != "" {
 		r.cpus = cpuset.Set{}
-	} else if w.opts.Inventory.Topology() != nil { // else it stays as it was
+	} else if w.opts.Inventory.Topology() != nil { // otherwise it stays as it was
 		r.cpus = isolate.Reserve(w.movable(n), r.cpus, percent)
 	}
 	if r.cpus != before {
@@ -53,7 +52,7 @@ func (w *Work) leave(n *capability.Node) {
 	}
 }
 
-// report is what status says of it, nil where none is asked for.
+// report returns what status shows, nil if no reserve is requested.
 func (r *reserve) report() *Reserve {
 	switch {
 	case !r.asked:
@@ -66,7 +65,7 @@ func (r *reserve) report() *Reserve {
 	return &Reserve{CPUs: r.cpus.String()}
 }
 
-// line is the same for people.
+// line returns the same for people.
 func (r *Reserve) line() string {
 	if r.Limit != "" {
 		return "reserve: none: " + r.Limit

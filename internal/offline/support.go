@@ -9,29 +9,29 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// Prober says what the groups of a host have.
+// Prober reports what the groups of a host support.
 type Prober interface {
 	Probe(k cgroup.Knob) (kernel.Support, error)
 	Hierarchy(c cgroup.Controller) (cgroup.Hierarchy, error)
 }
 
-// identitySwitch switches Group Identity off on kernels that have it. Berth only reports it.
+// identitySwitch disables Group Identity on kernels that have it. Berth only reports it.
 const identitySwitch = "kernel.sched_group_identity_enabled"
 
-// Support says what this kernel has of each mechanism that keeps offline work apart.
+// Support is this kernel's support of each mechanism that separates offline work.
 type Support struct {
-	// Cores are CPU sets, Idle is cpu.idle, GroupIdentity is cpu.bvt_warp_ns, and
-	// CoreScheduling is that of the kernel.
+	// Cores are CPU sets, Idle is cpu.idle, GroupIdentity is cpu.bvt_warp_ns, and CoreScheduling is the kernel's core
+	// scheduling.
 	Cores          Mechanism `json:"cores"`
 	Idle           Mechanism `json:"idle"`
 	GroupIdentity  Mechanism `json:"groupIdentity"`
 	CoreScheduling Mechanism `json:"coreScheduling"`
 }
 
-// Mechanism is one of them.
+// Mechanism is one such mechanism.
 type Mechanism struct {
 	Support kernel.Support `json:"support"`
-	// Note is why it is not supported, or what else decides whether it works.
+	// Note is why it is not supported, or what else it depends on.
 	Note string `json:"note,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func (m Mechanism) String() string {
 	return fmt.Sprintf("%s (%s)", m.Support, m.Note)
 }
 
-// line is what status says of them, after how offline work has cores.
+// line returns the line of status, after the way to cores of offline work.
 func (s Support) line(cores string, idle bool) string {
 	groups := "offline groups idle"
 	if !idle {
@@ -54,7 +54,7 @@ func (s Support) line(cores string, idle bool) string {
 	}, "; ")
 }
 
-// probe asks the kernel, for a knob until there is an answer: that looks at every group.
+// probe asks the kernel, for a knob only until there is an answer: that reads every group.
 func (s *Support) probe(host Prober, root *hostfs.Root) {
 	s.Idle.probe(host, cgroup.KnobPrecedence, "no cpu.idle")
 	s.GroupIdentity.probe(host, cgroup.KnobIdentity, "no "+string(cgroup.KnobIdentity))

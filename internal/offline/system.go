@@ -11,16 +11,15 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// system measures what runs outside of pods and workloads, which is untouched and shown apart.
+// system measures the use outside pods and workloads, which Berth does not change and shows separately.
 type system struct {
 	isolate.System
 
-	// next is when the next look is due, 0 where there is no offline work. Looks are so far apart that
-	// they cost a group nothing to speak of.
+	// next is when the next reading is due, 0 without offline work. Readings are so rare that their cost is negligible.
 	next time.Duration
 }
 
-// lookAtSystem measures it, where that is due and there is offline work.
+// lookAtSystem reads the use, if due and if there is offline work.
 func (w *Work) lookAtSystem(n *capability.Node) {
 	present, offline := w.opts.Inventory.Here()
 	switch {
@@ -40,7 +39,7 @@ func (w *Work) lookAtSystem(n *capability.Node) {
 	w.system.Look(n.Now, busy, used)
 }
 
-// managed returns the CPU time of the groups that have all of some work.
+// managed returns the CPU time of the groups that contain all of some work.
 func (w *Work) managed(work []isolate.Work) (map[string]unit.CPUTime, error) {
 	groups, err := isolate.Managed(work)
 	if err != nil {
@@ -55,7 +54,7 @@ func (w *Work) managed(work []isolate.Work) (map[string]unit.CPUTime, error) {
 	return used, nil
 }
 
-// report is what is shown of it, nil where there is no offline work.
+// report returns what is shown, nil without offline work.
 func (s *system) report() *isolate.System {
 	if s.next == 0 {
 		return nil

@@ -20,42 +20,42 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Options is what Work needs from its surroundings. Every field is required.
+// Options are the dependencies of Work. Every field is required.
 type Options struct {
 	Root      *hostfs.Root
 	Host      Host
 	Inventory *inventory.Inventory
-	// Touch has the next pass look at a group.
+	// Touch makes the next pass check a group.
 	Touch func(group string)
-	// Standing returns the entries of the journal that match.
+	// Standing returns the matching entries of the journal.
 	Standing func(match func(journal.Entry) bool) []journal.Entry
 	// Usage reads the CPU time that a group used.
 	Usage func(group string) (unit.CPUTime, error)
-	// Groups reads which CPUs the root group has.
+	// Groups reads the CPUs of the root group.
 	Groups inventory.Effective
 	// Now is the time of day.
 	Now func() time.Time
 	Log *slog.Logger
-	// Fail is called with a failure of the agent's own work.
+	// Fail receives failures of the agent's own work.
 	Fail func(what string, err error)
 }
 
-// Host is what is read of groups, and of what the kernel has for them. *cgroup.Host is one.
+// Host reads groups and the kernel's support for them. *cgroup.Host is a Host.
 type Host interface {
 	Prober
 	cookies.Host
 }
 
-// Work is the offline work of this node. It is for one goroutine at a time.
+// Work is the offline work of this node. It is not safe for concurrent use.
 type Work struct {
 	opts Options
-	// asked is what the administrator asks for, source where that is written.
+	// asked is the administrator's request, source where it is written.
 	asked  v1alpha1.ResourceThreshold
 	source string
 	// limit is why offline work has no cores of its own although it should.
 	limit    string
 	boundary isolate.Boundary
-	// node is what the last decision went by.
+	// node is the input of the last decision.
 	node     isolate.Node
 	decision isolate.Decision
 	looks
@@ -66,22 +66,22 @@ type Work struct {
 	precedences precedences
 	cookies     cookies.Offline
 	scheduler   kernel.Scheduler
-	// reported is of the limit, unread of a load that cannot be read, unshared of why there is no
-	// cookie, unheld of a precedence that the kernel does not keep.
+	// reported is about the limit, unread about an unreadable load, unshared about a missing cookie, unheld about a
+	// precedence that the kernel does not enforce.
 	reported, unread, unshared, unheld reported
 	ended                              bool
 }
 
-// looks are those at /proc/stat.
+// looks are the readings of /proc/stat.
 type looks struct {
-	// at is when the last one was, next when the next one is due between two rounds, 0 for
-	// not before the next round.
+	// at is the time of the last reading. next is when a reading between two rounds is due, 0 for not before the next
+	// round.
 	at, next time.Duration
-	cost     time.Duration // CPU time of one
-	failed   error         // the last one
+	cost     time.Duration // CPU time of one reading
+	failed   error         // error of the last reading
 }
 
-// New returns Work of which nothing is known. Without options it only describes itself.
+// New returns a Work without knowledge. Without options it only describes itself.
 func New(o Options) *Work {
 	return &Work{
 		opts: o, ceiling: ceiling{host: o.Host, root: o.Root, standing: o.Standing},
@@ -90,12 +90,11 @@ func New(o Options) *Work {
 	}
 }
 
-// closest is how close to each other two looks may be.
+// closest is the minimum time between two readings.
 const closest = 50 * time.Millisecond
 
-// Decide implements capability.Decider. It hands the cores of offline work on, and desires
-// itself who goes first on a CPU, the cookie of offline threads, or the quota that is in place of
-// cores.
+// Decide implements capability.Decider. It passes the cores of offline work on. It returns as settings the precedence
+// on a CPU, the cookie of offline threads, or the quota in place of cores.
 func (w *Work) Decide(n *capability.Node) capability.Decision {
 	if err := w.scheduler.Look(w.opts.Root, n.Now); err != nil {
 		w.opts.Fail("scheduler of the kernel", err)
@@ -120,7 +119,7 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 	return d
 }
 
-// sharing is what decides whether offline threads share a cookie.
+// sharing returns what decides whether offline threads share a cookie.
 func (w *Work) sharing(n *capability.Node) isolate.Sharing {
 	support := &w.precedences.support
 	s := isolate.Sharing{
@@ -132,7 +131,7 @@ func (w *Work) sharing(n *capability.Node) isolate.Sharing {
 	return s
 }
 
-// bound decides how much offline work has.
+// bound decides how much offline work gets.
 func (w *Work) bound(n *capability.Node) capability.Decision {
 	var d capability.Decision
 	if w.asked, w.source = w.opts.Inventory.Threshold(); w.ended {
@@ -148,7 +147,7 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 		if w.byQuota() {
 			d.Settings, w.limit = w.quota(n)
 		}
-	case obstacle.Suspends(): // nothing is written, and what stands stays
+	case obstacle.Suspends(): // nothing is written, and everything stays
 		w.next = 0
 	default:
 		w.node = isolate.Node{
@@ -167,7 +166,7 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 	return d
 }
 
-// blind says why the boundary does not follow the load, "" where it does.
+// blind says why the boundary does not follow the load, "" if it does.
 func (w *Work) blind() string {
 	if w.failed == nil || !w.decision.Exists {
 		return ""
@@ -175,16 +174,16 @@ func (w *Work) blind() string {
 	return fmt.Sprintf("%s: %v; offline work has what it is guaranteed once that lasts %s", isolate.Unread, w.failed, isolate.Window)
 }
 
-// on says whether an administrator asks for cores of offline work, or for a quota.
+// on reports whether an administrator asks for cores of offline work, or for a quota.
 func (w *Work) on() bool { return w.asked.Enable != nil && *w.asked.Enable }
 
-// byQuota says that it is a quota in place of cores.
+// byQuota reports whether a quota replaces cores.
 func (w *Work) byQuota() bool {
 	policy := w.asked.CPUSuppressPolicy
 	return w.on() && policy != nil && *policy == v1alpha1.CPUSuppressCFSQuota
 }
 
-// limitOf says why offline work has no cores of its own although it should, "" where it has.
+// limitOf says why offline work has no cores of its own although it should, "" if it has.
 func (w *Work) limitOf(obstacle inventory.Obstacle) string {
 	_, offline := w.opts.Inventory.Here()
 	if !w.on() || !anyHere(offline) || w.byQuota() || obstacle.Suspends() { // a quota needs no CPU sets
@@ -193,12 +192,12 @@ func (w *Work) limitOf(obstacle inventory.Obstacle) string {
 	return obstacle.Message
 }
 
-// anyHere says whether there is offline work.
+// anyHere reports whether there is offline work.
 func anyHere(offline []isolate.Work) bool {
 	return slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
 }
 
-// quota returns the quota of offline work, and why it has none although it should, or one that
+// quota returns the quota of offline work. It also returns why there is none although there should be, or why the quota
 // no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 	node := isolate.Node{Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n)}
@@ -218,8 +217,8 @@ func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 	return settings, ""
 }
 
-// unenforced says why the kernel holds no group to its quota and lets no idle one yield, "" where
-// it does. What is desired of them stays: it holds at once when the BPF scheduler ends.
+// unenforced says why the kernel enforces no quota and no idle state of a group, "" if it does. The desired settings
+// stay: they take effect at once when the BPF scheduler ends.
 func (w *Work) unenforced() string {
 	if w.scheduler.Name == "" {
 		return ""
@@ -237,7 +236,7 @@ func (w *Work) movable(n *capability.Node) []isolate.Core {
 	return isolate.Movable(t, n.Online.Intersect(w.opts.Groups.EffectiveCPUs("")), taken)
 }
 
-// look reads what the CPUs did.
+// look reads the CPU time of the CPUs.
 func (w *Work) look(now time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -254,7 +253,7 @@ func (w *Work) look(now time.Duration) {
 	}
 }
 
-// turn has the boundary move.
+// turn decides the boundary again.
 func (w *Work) turn(now time.Duration) {
 	existed := w.decision.Exists
 	w.decision = w.boundary.Decide(max(now, 1), w.node)
@@ -269,7 +268,7 @@ func (w *Work) turn(now time.Duration) {
 	w.opts.Log.Info("boundary", "offline", d.Offline.String(), "online", d.Online.String(), "reason", string(d.Reason))
 }
 
-// Next is when Turn is due at the latest.
+// Next returns when Turn is due at the latest.
 func (w *Work) Next(next time.Duration) time.Duration {
 	if w.next == 0 {
 		return next
@@ -277,8 +276,7 @@ func (w *Work) Next(next time.Duration) time.Duration {
 	return min(next, w.next)
 }
 
-// Turn looks at the load between two rounds, where that is due, and says whether the boundary
-// moved: then the next round is due.
+// Turn reads the load between two rounds, if due, and reports whether the boundary moved: then the next round is due.
 func (w *Work) Turn(now time.Duration) bool {
 	if w.next == 0 || now < w.next {
 		return false
@@ -288,7 +286,7 @@ func (w *Work) Turn(now time.Duration) bool {
 	return w.decision.Changed
 }
 
-// End has the next rounds desire no boundary: the agent ends.
+// End makes the next rounds desire no boundary: the agent ends.
 func (w *Work) End() {
 	w.ended = true
 	w.cookies.Drop()
@@ -307,10 +305,10 @@ func (w *Work) offered() capability.Offline {
 	return o
 }
 
-// reported is the text of the last event about one thing, "" where it is over.
+// reported is the text of the last event about one subject, "" if it is over.
 type reported string
 
-// event returns IsolationLimited with a text that is new, none for "".
+// event returns an IsolationLimited event for a new text, none for "".
 func (r *reported) event(text string) []capability.Event {
 	before := string(*r)
 	if *r = reported(text); text == "" || text == before {

@@ -12,19 +12,18 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// errStarting is the answer to the runtime about containers that ask for exclusive
-// CPUs while it is not known yet whether Berth may give them any.
+// errStarting is the answer to the runtime about containers that ask for exclusive CPUs while it is unknown whether
+// Berth may give them any.
 var errStarting = errors.New("the agent is starting")
 
-// MustAnswer says that a container must not be made without an answer: its pod asks
-// for exclusive CPUs, and would run on those of others.
+// MustAnswer reports whether a container must not be made without an answer: its pod asks for exclusive CPUs, and would
+// run on the CPUs of other pods.
 func MustAnswer(e nri.Event) bool {
 	return e.Kind == nri.Create && workload.MayPin(e.Pod.Labels, e.Pod.Annotations)
 }
 
-// Answer decides what to answer the runtime, and journals what it is about to write.
-// Without final the answer about a pod that is not known yet is inventory.ErrUnknownPod, and
-// nothing changed.
+// Answer decides the answer to the runtime, and journals what the runtime is about to write. Without final, Answer
+// returns inventory.ErrUnknownPod for an unknown pod, and changes nothing.
 func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
 	if MustAnswer(e) && !s.kubelet.Known() {
 		return nri.Reply{}, errStarting
@@ -48,15 +47,15 @@ func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
 	}
 	if err := s.opts.Answers.Save(e, a.Reply, s.inventory.Answers); err != nil {
-		s.opts.Fail("answers to the runtime", err) // it gets its CPUs all the same
+		s.opts.Fail("answers to the runtime", err) // the container still gets its CPUs
 	}
 	return a.Reply, nil
 }
 
-// overtaken takes a container that is about to run off CPUs that another one was given
-// after it was created: the runtime, which was asked to move it then, did not know it yet.
-// The container may itself have other exclusive CPUs by now. So is one that was updated: the runtime
-// answers others between asking what to write and writing it.
+// overtaken moves a container that is about to run off CPUs that another container got after it was created. The
+// runtime was asked to move it then, and did not know it yet. By now the container may have other exclusive CPUs
+// itself. An updated container has the same problem: the runtime may answer other requests between its question and its
+// write.
 func (s *Sets) overtaken(group string) {
 	if group == "" || !s.known() || s.self.Is(group) {
 		return
@@ -65,7 +64,7 @@ func (s *Sets) overtaken(group string) {
 	if !found || s.opts.Groups.EffectiveCPUs(group).IsSubsetOf(d.CPUs) {
 		return
 	}
-	if !d.Mems.IsEmpty() { // the next round narrows them, where that is right
+	if !d.Mems.IsEmpty() { // the next round restricts them, if that is right
 		d.Mems = d.Mems.Union(s.opts.Groups.EffectiveMems(group))
 	}
 	if s.reconciler.Urgent(group, d.Settings()) {
@@ -73,8 +72,7 @@ func (s *Sets) overtaken(group string) {
 	}
 }
 
-// touch has the groups looked at that the runtime, or the kubelet, writes around an
-// event.
+// touch makes the reconciler check the groups that the runtime, or the kubelet, writes around an event.
 func (s *Sets) touch(e nri.Event) {
 	switch e.Kind {
 	case nri.Start, nri.PostStart, nri.Update, nri.PostUpdate:
@@ -84,8 +82,7 @@ func (s *Sets) touch(e nri.Event) {
 	}
 }
 
-// takeSelf takes what concerns the agent's own group out of what the runtime is
-// about to write, and does it here.
+// takeSelf removes changes of the agent's own group from the answer to the runtime, and applies them here.
 func (s *Sets) takeSelf(a *inventory.Answer) error {
 	at := slices.IndexFunc(a.Changes, func(d place.Desired) bool { return s.self.Is(d.Group) })
 	if at < 0 {

@@ -13,31 +13,31 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// chooseEvery is how often cores are chosen to be borrowed: each change moves threads away from
-// their caches, and the use of a second says little.
+// chooseEvery is how often cores are chosen for borrowing: each change moves threads away from their caches, and the
+// use of one second says little.
 const chooseEvery = 5 * time.Second
 
-// borrowing is what pods with static-burst are measured by. While there is none nothing is read.
+// borrowing has the measurements of pods with static-burst. Without such pods nothing is read.
 type borrowing struct {
 	host   *cgroup.Host
 	lender inventory.Lender
-	// above reads how often quotas ran out, each second.
+	// above reads each second how often quotas ran out.
 	above *roster.Above
-	// states are those of the borrowers, by name.
+	// states are the states of the borrowers, by name.
 	states map[borrower]*width
-	// spent is what each CPU did until the cores were chosen last, and chosen when that was.
+	// spent is the CPU time of each CPU at the last choice of cores, chosen the time of that choice.
 	spent  []unit.CPUSpent
 	chosen time.Duration
 }
 
-// borrower names one: a container, or with a limit of the pod all that have a part in it.
+// borrower names a container or, with a limit of the pod, all containers that share it.
 type borrower struct{ pod, container string }
 
 // width is the state of one borrower.
 type width struct {
 	law lending.Borrowing
-	// id is that of the container that it is the state of, and threads and usage what its
-	// group had when the cores were chosen last; known says that there was such a look.
+	// id is the ID of the container. threads and usage are its group's at the last choice of cores; known is true once
+	// they were read.
 	id      string
 	threads int
 	usage   unit.CPUTime
@@ -50,8 +50,8 @@ func newBorrowing(host *cgroup.Host, inv *inventory.Inventory) borrowing {
 	return borrowing{host: host, lender: inventory.NewLender(inv), above: roster.NewAbove(host), states: map[borrower]*width{}}
 }
 
-// borrow measures the borrowers, and has those that are throttled give back what they borrow.
-// Every five seconds it has cores chosen.
+// borrow measures the borrowers, and makes throttled borrowers return what they borrow. Every five seconds it chooses
+// cores.
 func (s *Sets) borrow(now time.Duration) {
 	b := &s.borrowing
 	all := b.lender.Borrowers()
@@ -87,8 +87,8 @@ func (s *Sets) borrow(now time.Duration) {
 	b.lender.Lend(loans, use)
 }
 
-// look returns how busy each CPU was since the cores were chosen last, by its number, nil while
-// they stay: until there are two readings, and between two choices.
+// look returns how busy each CPU was since the last choice of cores, by number. It returns nil while the cores stay:
+// until there are two readings, and between two choices.
 func (b *borrowing) look(s *Sets, now time.Duration) ([]unit.CPUs, error) {
 	if b.spent != nil && now-b.chosen < chooseEvery {
 		return nil, nil
@@ -111,7 +111,7 @@ func (b *borrowing) look(s *Sets, now time.Duration) ([]unit.CPUs, error) {
 	return use, nil
 }
 
-// loan is what the borrower may have now. Without what its group says it has what is reserved.
+// loan returns what the borrower may have now: only what is reserved, if its group cannot be read.
 func (w *width) loan(b *borrowing, now time.Duration, one lending.Borrower) (lending.Loan, error) {
 	loan := lending.Loan{PodUID: one.PodUID, Container: one.Container, Width: one.Reserved.Size(), Used: w.used}
 	if b.chosen == now || !w.known {
@@ -131,8 +131,7 @@ func (w *width) loan(b *borrowing, now time.Duration, one lending.Borrower) (len
 	return loan, nil
 }
 
-// measure reads how many threads the group has and what it used. A group that is gone is no
-// failure: its container ended.
+// measure reads the number of threads and the use of the group. A missing group is no failure: its container ended.
 func (w *width) measure(b *borrowing, now time.Duration, path string) error {
 	group, err := b.host.Group(path)
 	if errors.Is(err, cgroup.ErrNoGroup) {

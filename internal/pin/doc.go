@@ -1,17 +1,15 @@
-// Package pin keeps the CPU sets of this node where place decides them. It is the
-// capability place in the agent; who gets which CPUs is decided by package place.
+// Package pin maintains the CPU sets of this node as package place decides them. It is the capability place in the
+// agent.
 //
-// Sets answers the container runtime, from memory and the journal, and decides in each round
-// what is desired of the groups: the inventory has pods and containers, and asks place.
-// Nothing is written before enough is known: the CPUs of the machine, the pods of the node,
-// whether the kubelet sets CPU sets itself. What the runtime writes because of an answer is
-// in the journal before. A container that would start on CPUs which another one was given
-// meanwhile leaves them before it runs.
+// Sets answers the container runtime, from memory and the journal, and decides in each round the desired state of the
+// groups: the inventory has pods and containers, and asks place. Sets writes nothing before enough is known: the CPUs
+// of the machine, the pods of the node, and whether the kubelet itself sets CPU sets. What the runtime writes because
+// of an answer is journaled first. A container that is about to start may be on CPUs that another container got in the
+// meantime: it leaves them before it runs.
 //
-// The agent's own group may be one that cannot be written. Sets then takes it out of what is
-// desired, and its threads leave the CPUs of others by themselves (package self).
+// The agent may be unable to write its own group. Sets then removes that group from the desired state, and the agent's
+// threads leave the CPUs of other containers by themselves (package self).
 //
-// Files: sets.go is the whole, with a round of decisions; answer.go answers the runtime;
-// machine.go has what the host and its kubelet say; topology.go, report.go and reader.go are
-// what users see.
+// Files: sets.go has the type and a round of decisions; answer.go answers the runtime; machine.go has the data of the
+// host and its kubelet; topology.go, report.go and reader.go are what users see.
 package pin

@@ -13,10 +13,9 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// ReadMachine reads the topology again when the CPUs that are online, or those that are
-// reserved or have gone to cpuset partitions, or the memory of a node, are others than before, and
-// says whether it did. reserved is what the agent's file says, and node what the cluster does, nil on
-// a host without Kubernetes.
+// ReadMachine reads the topology again if the CPUs that are online, reserved or in cpuset partitions changed, or the
+// memory of a NUMA node did. It reports whether it did. reserved comes from the agent's file, node from the cluster,
+// nil on a host without Kubernetes.
 func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node *cluster.Node) bool {
 	s.online = online
 	var labels map[string]string
@@ -57,19 +56,18 @@ func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node 
 	return true
 }
 
-// Partitioned returns the CPUs that cpuset partitions have taken from all other groups: the root of
-// cgroup v2 has all others in effect (kernel/cgroup/cpuset.c, effective_cpus of top_cpuset).
+// Partitioned returns the CPUs that cpuset partitions have taken from all other groups: the root of cgroup v2 has all
+// remaining CPUs in effect (kernel/cgroup/cpuset.c, effective_cpus of top_cpuset).
 func (s *Sets) Partitioned() cpuset.Set {
 	left := s.opts.Groups.EffectiveCPUs("")
 	if left.IsEmpty() {
-		return cpuset.Set{} // It cannot be read.
+		return cpuset.Set{} // unreadable
 	}
 	return s.online.Difference(left)
 }
 
-// TakeKubelet takes over what the kubelet's configuration says, or why it is not known, and
-// says whether that may change anything. The error is that only another container of the
-// agent will see it.
+// TakeKubelet stores the kubelet's configuration, or why it is unknown, and reports whether that may change anything.
+// The error means that only a new container of the agent will see the change.
 func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, err error) {
 	k := &s.kubelet
 	if k.Outdated(r) {
@@ -92,7 +90,7 @@ func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, 
 	return true, nil
 }
 
-// passOwner passes on what of the CPU sets and memory nodes is the kubelet's.
+// passOwner tells the inventory which CPU sets and memory nodes the kubelet manages.
 func (s *Sets) passOwner() {
 	s.inventory.Kubelet(inventory.Obstacle(s.kubelet.Obstacle()), s.kubelet.MemsOwner())
 }

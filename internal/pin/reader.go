@@ -9,11 +9,11 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// placeReader prints for people what place reported.
+// placeReader prints the report of place for people.
 type placeReader struct{}
 
-// Node implements capability.Reader. It says which container has which CPUs, once one
-// has exclusive CPUs or was refused, and nothing of an agent that runs no more.
+// Node implements capability.Reader. It prints which container has which CPUs, once a container has exclusive CPUs or
+// was refused, and nothing for an agent that does not run any more.
 func (placeReader) Node(r capability.Reported) (capability.NodeView, error) {
 	c, err := saidCPUs(r)
 	if err != nil || c == nil {
@@ -35,7 +35,7 @@ func (placeReader) Node(r capability.Reported) (capability.NodeView, error) {
 	if c.Overcommitted != "" {
 		view.Lines = append(view.Lines, "shared pool: "+c.Overcommitted)
 	}
-	// Without Kubernetes, and where pods are pinned as a whole, the name says it all.
+	// Without Kubernetes, and for pods pinned as a whole, the name suffices.
 	head, parts := []string{"WORKLOAD"}, slices.ContainsFunc(c.Containers, func(r ContainerCPUs) bool { return r.Container != "" })
 	if parts {
 		head = []string{"POD", "CONTAINER"}
@@ -55,7 +55,7 @@ func (placeReader) Node(r capability.Reported) (capability.NodeView, error) {
 	return view, nil
 }
 
-// named is a reported list for people: a CPU's number alone reads as how many there are.
+// named returns a reported list for people: a bare CPU number looks like a count.
 func named(list string) string {
 	cpus, err := cpuset.Parse(list)
 	if err != nil {
@@ -85,7 +85,7 @@ func (placeReader) Workload(r capability.Reported) (capability.WorkloadView, err
 	return view, nil
 }
 
-// saidCPUs returns who has which CPUs, nil where no agent runs or knows it.
+// saidCPUs returns the reported CPUs, nil if no agent runs or the agent does not know them.
 func saidCPUs(r capability.Reported) (*CPUs, error) {
 	if !r.Alive {
 		return nil, nil //nolint:nilnil // there is nothing to say

@@ -19,28 +19,26 @@ const (
 	keyKubelet = "kubelet"
 )
 
-// CPUs is who has which CPUs of the node. CPU lists are in the kernel's format.
+// CPUs says which containers have which CPUs of the node. CPU lists are in the kernel's format.
 type CPUs struct {
-	// Exclusive are the CPUs that workloads have for themselves, siblings that stay
-	// empty included; Shared those of all others; Free those that could still be
-	// given out.
+	// Exclusive are the CPUs that workloads have exclusively, with siblings that stay empty; Shared the CPUs of all
+	// other workloads; Free the CPUs that could still be assigned.
 	Exclusive string `json:"exclusive"`
-	// Offline are those of offline workloads, empty where these share the pool.
+	// Offline are the CPUs of offline workloads, empty if these share the pool.
 	Offline string `json:"offline,omitempty"`
 	Shared  string `json:"shared"`
 	Free    string `json:"free"`
 	// Reserved are kept for the host.
 	Reserved string `json:"reserved"`
-	// Fragmentation is the share of the free CPUs that lie in L3 domains partly in
-	// use, in percent.
+	// Fragmentation is the share of the free CPUs in L3 domains that are partly in use, in percent.
 	Fragmentation int `json:"fragmentationPercent"`
-	// Unpinnable is why no CPU set is set here, empty where they are.
+	// Unpinnable is why Berth sets no CPU sets here, empty if it sets them.
 	Unpinnable string `json:"unpinnable,omitempty"`
-	// Overcommitted is the sentence about a shared pool that is too small.
+	// Overcommitted is a sentence about a shared pool that is too small.
 	Overcommitted string `json:"overcommitted,omitempty"`
 	// Memory is what is doubtful about the memory of the NUMA nodes.
 	Memory string `json:"memory,omitempty"`
-	// Containers are those that have exclusive CPUs, and those that shrink to the shared pool.
+	// Containers are the containers with exclusive CPUs, and those that shrink to the shared pool.
 	Containers []ContainerCPUs `json:"containers"`
 }
 
@@ -48,8 +46,8 @@ type CPUs struct {
 type ContainerCPUs struct {
 	Pod       string `json:"pod"`
 	Container string `json:"container,omitempty"`
-	// CPUs and Mems are what it should have, empty for what it had before Berth. Borrowed are
-	// those of the CPUs that others use, too: the rest is reserved for it.
+	// CPUs and Mems are the desired lists, empty for those from before Berth. Borrowed are the CPUs that other
+	// containers also use: the remaining CPUs are reserved for this container.
 	CPUs     string `json:"cpus,omitempty"`
 	Borrowed string `json:"borrowed,omitempty"`
 	Mems     string `json:"mems,omitempty"`
@@ -121,8 +119,8 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 	}
 }
 
-// workloadOf names a container as the workload that its limit is for. On a host without
-// Kubernetes that is the whole pod, whose name has no namespace.
+// workloadOf names a container as the workload that its limit is for. On a host without Kubernetes that is the whole
+// pod, whose name has no namespace.
 func workloadOf(row place.Row) string {
 	if !strings.Contains(row.Pod, "/") || row.Container == "" {
 		return row.Pod
@@ -130,7 +128,7 @@ func workloadOf(row place.Row) string {
 	return row.Pod + "/" + row.Container
 }
 
-// percent is how many of them are a whole.
+// percent is the number of percent in a whole.
 const percent = 100
 
 // Outcome implements capability.Capability.
@@ -140,7 +138,7 @@ func (s *Sets) Outcome(time.Time) capability.Outcome {
 		now := s.inventory.Snapshot()
 		out.Node[keyCPUs], out.Shown = s.cpus(now), s.shown(now)
 	}
-	// An agent that starts while the kubelet cannot be asked goes by what it said last.
+	// An agent that starts while the kubelet does not answer uses the kubelet's last configuration.
 	if said := s.kubelet.Said(); said != nil {
 		out.State[keyKubelet] = said
 	}
@@ -165,12 +163,12 @@ func nameOfRow(row place.Row) string {
 	return row.Pod
 }
 
-// shows says whether a row is one of which CPUs are reported: a sandbox does nothing.
+// shows reports whether the CPUs of a row are reported: a sandbox does nothing.
 func shows(row place.Row) bool {
 	return row.Phase != place.Stopped && (row.Container != "" || row.Pinned || row.PodUID == "")
 }
 
-// why is the memory nodes that the container of a row has, and why it has these and its CPUs.
+// why returns the memory nodes of a row's container, and the reason for them and its CPUs.
 func (s *Sets) why(row place.Row) (mems cpuset.Set, text string) {
 	if kept := s.wide[row.ContainerID]; kept.why != "" {
 		return kept.mems, row.Why + "; memory nodes stay " + kept.mems.String() + kept.why
@@ -178,7 +176,7 @@ func (s *Sets) why(row place.Row) (mems cpuset.Set, text string) {
 	return row.Mems, row.Why
 }
 
-// cpus gathers who has which CPUs.
+// cpus collects which containers have which CPUs.
 func (s *Sets) cpus(now place.Snapshot) *CPUs {
 	out := &CPUs{
 		Exclusive: now.Exclusive.String(), Offline: now.Offline.String(), Shared: now.Shared.String(), Free: now.Free.String(),
@@ -202,7 +200,7 @@ func (s *Sets) cpus(now place.Snapshot) *CPUs {
 	return out
 }
 
-// shown is the same for whoever draws it.
+// shown returns the same data for drawing.
 func (s *Sets) shown(now place.Snapshot) capability.Shown {
 	out := capability.Shown{
 		Machine: s.machine.Topology, Obstacle: s.inventory.Obstacle().Message,

@@ -21,34 +21,32 @@ import (
 	"github.com/berth-project/berth/internal/self"
 )
 
-// Answers keeps on disk what the runtime was answered.
+// Answers stores Berth's answers to the runtime on disk.
 type Answers interface {
-	// Recall returns what an earlier agent of this boot answered, by container, and what of
-	// it cannot be read.
+	// Recall returns the answers of an earlier agent of this boot, by container, and an error for those that are
+	// unreadable.
 	Recall() (map[string]inventory.Answered, error)
-	// Save writes down what the runtime is about to be answered; current is every answer
-	// that counts after it.
+	// Save writes the answer that the runtime is about to get; current returns every answer that is valid after it.
 	Save(e nri.Event, r nri.Reply, current func(...string) map[string]inventory.Answered) error
 }
 
-// Reconciler brings about what is desired, and here ahead of its next pass.
+// Reconciler applies desired settings, here ahead of its next pass.
 type Reconciler interface {
 	// Record journals what the runtime is about to write.
 	Record(desired []plan.Desired) error
-	// Urgent writes at once what is desired of one group, and says whether systemd is to be
-	// asked for it.
+	// Urgent writes the desired settings of one group at once, and reports whether systemd must be asked for it.
 	Urgent(group string, desired []plan.Desired) bool
-	// Touch has a group looked at that another program writes.
+	// Touch makes the next pass check a group that another program writes.
 	Touch(group string)
 }
 
 // Pods are the pods of the cluster.
 type Pods interface {
-	// Annotate sets an annotation of a pod, nil removes it.
+	// Annotate sets an annotation of a pod; nil removes it.
 	Annotate(pod cluster.Object, key string, value *string)
 }
 
-// Options is what Sets need from their surroundings. Every field is required.
+// Options are the dependencies of Sets. Every field is required.
 type Options struct {
 	Root    *hostfs.Root
 	Host    *cgroup.Host
@@ -57,53 +55,50 @@ type Options struct {
 	Answers Answers
 	// Self is the group that the agent runs in.
 	Self self.Self
-	// Fail is called with a failure of the agent's own work, Invalid with what is wrong in
-	// the labels of the node, nil for nothing, and Awaited with the group of a container
-	// that is about to run, which systemd is to be asked for first.
+	// Fail receives failures of the agent's own work. Invalid receives the errors in the labels of the node, nil for
+	// none. Awaited receives the group of a container that is about to run, for which systemd must be asked first.
 	Fail    func(what string, err error)
 	Invalid func(error)
 	Awaited func(group string)
-	// MayChange is nil where the memory nodes of a group that runs may become these now, else what is in
-	// the way.
+	// MayChange returns nil if the memory nodes of a running group may change to these now, otherwise the obstacle.
 	MayChange func(group string, to cpuset.Set) error
 }
 
-// Sets keeps the CPU sets of this node where place decides them. It is for one goroutine at
-// a time.
+// Sets maintains the CPU sets of this node as place decides them. It is not safe for concurrent use.
 type Sets struct {
 	opts       Options
 	inventory  *inventory.Inventory
 	reconciler Reconciler
 	cluster    Pods // nil on a host without Kubernetes
 	machine    hardware.Machine
-	doubt      string // what the log says of its memory
+	doubt      string // the logged doubt about its memory
 	kubelet    kubelet.Knowledge
 	self       self.Self
 	// online are the CPUs that are online.
 	online cpuset.Set
-	// pods has the UID of the pod of every group of which something is desired.
+	// pods has the UID of the pod of every group with desired settings.
 	pods map[string]string
-	// unlimited are the groups that run without a quota, as it was decided last, and reserved
-	// is how many exclusive CPUs those have that keep theirs.
+	// unlimited are the groups without a quota by the last decision. reserved is the number of exclusive CPUs of the
+	// groups that retain their quota.
 	unlimited map[string]bool
 	reserved  map[string]int
-	// exclusive are the CPUs that pods had for themselves then, or offline work.
+	// exclusive are the exclusive CPUs of pods by the last decision, and those of offline work.
 	exclusive cpuset.Set
-	// keepsMems says of which groups the pages move first, nil for none. wide has the groups that do
-	// not have their memory nodes yet, by container, and groups what the last pass found.
+	// keepsMems reports whether the pages of a group move first, nil for no group. wide has the groups that do not have
+	// their memory nodes yet, by container, groups the findings of the last pass.
 	keepsMems func(group string, to cpuset.Set) bool
 	wide      map[string]wide
 	groups    []reconcile.Status
 	borrowing borrowing
 	asked     asked
-	// decided are the placements to write once the CPUs are.
+	// decided are the placements to write after the CPUs.
 	decided []place.Event
-	// unlisted are the groups that run without the runtime listing them, as the log has them.
+	// unlisted are the logged groups that run although the runtime does not list them.
 	unlisted string
 }
 
-// New returns Sets for what an Inventory has. What an agent of the same boot answered the
-// runtime counts. They need a Reconciler (ReconcileBy) before anything is decided.
+// New returns Sets for an Inventory. Answers of an earlier agent of the same boot remain valid. Sets needs a Reconciler
+// (ReconcileBy) before it decides anything.
 func New(opts Options, inv *inventory.Inventory) *Sets {
 	answered, err := opts.Answers.Recall()
 	if err != nil {
@@ -113,10 +108,10 @@ func New(opts Options, inv *inventory.Inventory) *Sets {
 	return &Sets{opts: opts, inventory: inv, self: opts.Self, borrowing: newBorrowing(opts.Host, inv)}
 }
 
-// ReconcileBy replaces what brings about what is decided.
+// ReconcileBy replaces the reconciler that applies the decisions.
 func (s *Sets) ReconcileBy(r Reconciler) { s.reconciler = r }
 
-// Join makes the node one of a cluster.
+// Join makes the node part of a cluster.
 func (s *Sets) Join(pods Pods) {
 	s.cluster = pods
 	s.passOwner()
@@ -124,7 +119,7 @@ func (s *Sets) Join(pods Pods) {
 
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
-	s.annotateAll() // of the last round, where that was held
+	s.annotateAll() // of the last round, if that was held
 	s.keepsMems = n.KeepsMems
 	s.inventory.SetOffline(n.Offline)
 	var d capability.Decision
@@ -137,21 +132,20 @@ func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	return d
 }
 
-// known says whether enough is known to change CPU sets, or to put them back.
+// known reports whether enough is known to change or restore CPU sets.
 func (s *Sets) known() bool { return s.inventory.Settled(s.cluster != nil) }
 
-// asked is what the containers and pods should have, and settings what their groups should have
-// because of it.
+// asked has the desired state of containers and pods, and the resulting settings of their groups.
 type asked struct {
 	containers []place.Desired
 	pods       []place.DesiredPod
 	settings   []plan.Desired
-	// spare is the list before, of which nothing counts: the next one is made in it.
+	// spare is the previous list, reused as memory for the next one.
 	spare []place.Desired
 }
 
-// desired is what the groups should have. It takes over which of them run without a quota,
-// and what the agent's own group should have.
+// desired returns the desired settings of the groups. It also stores which groups run without a quota, and the CPUs for
+// the agent's own group.
 func (s *Sets) desired() []plan.Desired {
 	containers, pods := s.inventory.Desired(s.asked.spare[:0])
 	s.self.CPUs, s.wide = cpuset.Set{}, map[string]wide{}
@@ -175,7 +169,7 @@ func (s *Sets) desired() []plan.Desired {
 	return s.asked.settings
 }
 
-// settings makes what is desired of groups of what containers and pods should have.
+// settings returns the group settings for the desired state of containers and pods.
 func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []plan.Desired {
 	all := make([]plan.Desired, 0, len(containers)+len(pods))
 	s.pods, s.unlimited, s.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
@@ -193,14 +187,14 @@ func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []p
 	return all
 }
 
-// wide is the memory nodes that a group has for now, others than it is to have, and why.
+// wide has the memory nodes of a group for now, if they are not the desired nodes, and the reason.
 type wide struct {
 	mems cpuset.Set
 	why  string
 }
 
-// kept returns the memory nodes that a container gets for now, where those that it is to have may not be written: to
-// lose some moves all that is elsewhere, and each write takes its time. Its why is empty where nothing is in the way.
+// kept returns the memory nodes of a container for now, if the desired nodes may not be written. The loss of a node
+// moves all pages on it, and each write takes time. Its why is empty if there is no obstacle.
 func (s *Sets) kept(d place.Desired) wide {
 	if d.Mems.IsEmpty() {
 		return wide{}
@@ -222,8 +216,9 @@ func (s *Sets) kept(d place.Desired) wide {
 	return wide{}
 }
 
-// beside gives a container its memory nodes beside those that it has. Where that may not be written either it keeps what
-// it has: with that desired, its group has what it gets, and others do not wait for the CPUs that it left.
+// beside gives a container the desired memory nodes in addition to its present nodes. If these may not be written
+// either, the container retains its nodes. They are then desired, so that its group is settled and other groups do not
+// wait for the CPUs that it left.
 func (s *Sets) beside(d place.Desired, has cpuset.Set, why string) wide {
 	both := has.Union(d.Mems)
 	if both == has {
@@ -235,17 +230,17 @@ func (s *Sets) beside(d place.Desired, has cpuset.Set, why string) wide {
 	return wide{both, why}
 }
 
-// ownCPUs is what fails where the agent cannot leave CPUs.
+// ownCPUs names the failed work if the agent cannot leave CPUs.
 const ownCPUs = "CPUs of the agent itself"
 
-// Shrink has the agent's own threads leave CPUs that it should not have.
+// Shrink moves the agent's own threads off CPUs that it should not use.
 func (s *Sets) Shrink() {
 	if err := s.self.Shrink(s.online); err != nil {
 		s.opts.Fail(ownCPUs, err)
 	}
 }
 
-// Saw takes over what a pass found of the groups, by path.
+// Saw stores the findings of a pass, by path.
 func (s *Sets) Saw(groups []reconcile.Status) {
 	s.annotateAll()
 	s.groups = groups
@@ -259,7 +254,7 @@ func (s *Sets) Saw(groups []reconcile.Status) {
 	s.tellUnlisted()
 }
 
-// tellUnlisted has the log say which containers run that the runtime does not list, once.
+// tellUnlisted logs once which containers run although the runtime does not list them.
 func (s *Sets) tellUnlisted() {
 	if now := strings.Join(inventory.Unlisted(s.inventory), ", "); now != s.unlisted {
 		s.unlisted = now
@@ -269,7 +264,7 @@ func (s *Sets) tellUnlisted() {
 	}
 }
 
-// statusOf returns what the last pass found of a group, if it saw it.
+// statusOf returns what the last pass found of a group, if it saw the group.
 func (s *Sets) statusOf(group string) (at reconcile.Status, found bool) {
 	i, found := slices.BinarySearchFunc(s.groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
 	if !found {
@@ -278,10 +273,10 @@ func (s *Sets) statusOf(group string) (at reconcile.Status, found bool) {
 	return s.groups[i], true
 }
 
-// PodOf returns the UID of the pod that a group belongs to, "" where nothing is desired of it.
+// PodOf returns the UID of the pod that a group belongs to, "" if the group has no desired settings.
 func (s *Sets) PodOf(group string) string { return s.pods[group] }
 
-// events returns what place reports, and keeps its placements to be written once the CPUs are.
+// events returns the events of place, and stores its placements to write after the CPUs.
 func (s *Sets) events() []capability.Event {
 	var all []capability.Event
 	for _, e := range s.inventory.Events() {
@@ -295,7 +290,7 @@ func (s *Sets) events() []capability.Event {
 	return all
 }
 
-// annotateAll writes the placements that were decided.
+// annotateAll writes the decided placements.
 func (s *Sets) annotateAll() {
 	for _, e := range s.decided {
 		s.annotate(e)
@@ -303,8 +298,8 @@ func (s *Sets) annotateAll() {
 	s.decided = nil
 }
 
-// annotate writes a placement that was decided here to its pod, or removes one that
-// the pod has nothing of, or answers its move.
+// annotate writes a placement that was decided here to its pod, removes a placement that the pod does not have any
+// more, or answers its move.
 func (s *Sets) annotate(e place.Event) {
 	p := s.inventory.Pod(e.PodUID)
 	if s.cluster == nil || p == nil || p.Object.UID == "" {

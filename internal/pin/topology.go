@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Topology is the node as it is published, by a snapshot of the inventory: not known before
-// the machine was read. The caller adds what else is known, and the conditions.
+// Topology returns the node as published, from a snapshot of the inventory. known is false before the machine was read.
+// The caller adds other facts, and the conditions.
 func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
 	if s.machine.Topology == nil {
 		return spec, status, false
@@ -27,12 +27,11 @@ func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec
 	return spec, status, true
 }
 
-// mostDevices bounds the resources that a NodeTopology has.
+// mostDevices bounds the resources of a NodeTopology.
 const mostDevices = 16
 
-// nodeDevices returns devices as they are published, which are sorted by their resource: by
-// the NUMA nodes of the machine, nothing where there is one. Resources with a device in a
-// node that the machine does not have are left out.
+// nodeDevices returns devices as published, by the NUMA nodes of the machine; all is sorted by resource. With one node
+// it returns nothing. It omits resources with a device in a node that the machine does not have.
 func nodeDevices(t *topology.Topology, all []kubelet.Device) (devices []v1alpha1.NodeDevice) {
 	astray := map[string]bool{}
 	for _, d := range all {
@@ -54,16 +53,14 @@ func nodeDevices(t *topology.Topology, all []kubelet.Device) (devices []v1alpha1
 	return devices[:min(len(devices), mostDevices)]
 }
 
-// mostMemory bounds how many sets of NUMA nodes a NodeTopology has memory of, and mostBytes, 1 PiB,
-// how much of each.
+// mostMemory bounds the entries of memory in a NodeTopology, mostBytes, 1 PiB, the size of each.
 const (
 	mostMemory = 64
 	mostBytes  = 1 << 50
 )
 
-// nodeMemory returns what the kubelet's memory manager gave to pods, as it is published, the
-// largest amounts first: nothing where there is one NUMA node. What pods with a placement have
-// counts where that says, and pods that are not counted have none.
+// nodeMemory returns the memory that the kubelet's memory manager gave to pods, as published, the largest amounts
+// first; nothing with one NUMA node. A placement already says what its pod has, so nodeMemory only adds counted pods.
 func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[string]bool) []v1alpha1.KubeletMemory {
 	if len(t.Nodes) < 2 || len(all) == 0 {
 		return nil
@@ -90,9 +87,8 @@ func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[s
 	return memory[:min(len(memory), mostMemory)]
 }
 
-// AddConditions adds whether Berth sets CPU sets here, and whether the shared pool is too
-// small. Which side effects of the reconciler's writes last on this host, and what is doubtful about
-// its memory, are in the message of the first.
+// AddConditions adds whether Berth sets CPU sets here, and whether the shared pool is too small. The message of the
+// first condition has the lasting side effects of the reconciler's writes on this host, and doubts about its memory.
 func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus, snapshot place.Snapshot, r *reconcile.Reconciler) {
 	switch o := s.inventory.Obstacle(); o.Reason {
 	case "":
@@ -110,10 +106,10 @@ func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus, snapshot place
 	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, snapshot.Overcommitted, reason, snapshot.OvercommittedText)
 }
 
-// addRestoring adds how far the agent is with putting everything back.
+// addRestoring adds the progress of restoring everything.
 func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o inventory.Obstacle, r *reconcile.Reconciler) {
 	ours, others := reconcile.Standing(r)
-	ours = max(ours, len(s.asked.settings)) // what is desired still is to be journaled, and put back then
+	ours = max(ours, len(s.asked.settings)) // desired settings are still to be journaled, then restored
 	awaited, doubt := inventory.Unrestored(s.inventory)
 	if ours > 0 {
 		awaited = fmt.Sprintf("values that are not back yet: %d", ours)

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// mostSteps is how many moments a query, or a subquery, is evaluated at.
+	// mostSteps is the maximum of moments in a query, or a subquery.
 	mostSteps = 11_000
-	// mostVisits is how often samples of a subquery are looked at, for all moments together.
+	// mostVisits is how often samples of a subquery may be read, for all moments together.
 	mostVisits = 10_000_000
-	// mostGrown is how many times as long labels may become: what the engine holds of them is
-	// bounded by nothing else, and it asks for no time while it makes them.
+	// mostGrown is how many times as long labels may become. Nothing else bounds the engine's memory for labels, and it
+	// checks no deadline while it makes them.
 	mostGrown = 64
-	// usualStep is that of a subquery that names none.
+	// usualStep is the step of a subquery that names none.
 	usualStep = 15 * time.Second
 )
 
-// moments are those at which an expression is evaluated.
+// moments are the times at which an expression is evaluated.
 type moments struct {
 	span, step time.Duration
-	// grown is how many times as long as they are kept labels may become on the way.
+	// grown is the factor by which labels may have grown, compared with the stored labels.
 	grown int
 }
 
-// count is how many there are.
+// count returns the number of moments.
 func (m moments) count() int64 {
 	if m.step <= 0 {
 		return 1
@@ -36,8 +36,8 @@ func (m moments) count() int64 {
 	return int64(m.span/m.step) + 1
 }
 
-// bound says why an expression that is evaluated at some moments costs too much. The engine
-// would find out only between two series, and a series without samples has as many moments.
+// bound returns ErrCost if an expression costs too much at these moments. The engine would find out only between two
+// series, and a series without samples has as many moments.
 func bound(n parser.Node, at moments) error {
 	if steps := at.count(); steps > mostSteps {
 		return fmt.Errorf("%w: %s in steps of %s are %d moments; allowed: %d", ErrCost, at.span, at.step, steps, mostSteps)
@@ -56,7 +56,7 @@ func bound(n parser.Node, at moments) error {
 		if visits := at.count() * window.count(); visits > mostVisits {
 			return fmt.Errorf("%w: the subquery %s has %d samples, at %d moments; allowed: %d together", ErrCost, sub, window.count(), at.count(), mostVisits)
 		}
-		// A span that does not fit is the longest one: a time before all others is allowed.
+		// A span that overflows becomes the longest one: a time before the first sample is allowed.
 		at = moments{span: at.span + min(sub.Range, math.MaxInt64-at.span), step: step, grown: at.grown}
 	}
 	for _, child := range parser.Children(n) {
@@ -67,14 +67,14 @@ func bound(n parser.Node, at moments) error {
 	return nil
 }
 
-// growth is how many times as long a function may make labels.
+// growth returns the factor by which a function may lengthen labels.
 func growth(call *parser.Call) int {
 	switch call.Func.Name {
 	case "label_replace":
 		const replacement = 2
 		return 1 + strings.Count(call.Args[replacement].String(), "$")
 	case "label_join":
-		const fixed = 2 // all but the labels that it joins, and a separator
+		const fixed = 2 // all but the joined labels, and a separator
 		return max(1, len(call.Args)-fixed)
 	}
 	return 1

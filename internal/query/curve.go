@@ -12,15 +12,14 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// gap is how far apart two samples are at least between which no agent ran.
+// gap is the least distance of two samples between which no agent ran.
 const gap = 10 * time.Second
 
-// counterBase is where counters begin. From 0 Prometheus would take the first sample of a range for
-// the birth of the counter, and see less of its rate.
+// counterBase is the start value of counters. From 0, Prometheus would take the first sample of a range for the birth
+// of the counter, and underestimate its rate.
 const counterBase = 1 << 30
 
-// curve is a series as it is read: a sample for each step. Where it ends it has the marker by which
-// Prometheus knows that.
+// curve is a series while it is read: a sample for each step. Prometheus' stale marker ends it.
 type curve struct {
 	metric *metric
 	name   string // of the workload
@@ -28,9 +27,9 @@ type curve struct {
 	step   int64 // in ms; 1 joins none
 
 	points []point
-	// at is when the last sample was taken, known or not.
+	// at is the time of the last sample, known or not.
 	at int64
-	// sum and count are those of the samples of the last step, all is the sum of the whole.
+	// sum and count are of the samples in the last step; all is the sum of the whole curve.
 	sum, all float64
 	count    int
 }
@@ -41,7 +40,7 @@ type point struct {
 	value float64
 }
 
-// add adds a sample. One that is not later than the one before is left out: the clock was set back.
+// add adds a sample. It skips a sample that is not later than the one before: the clock was set back.
 func (c *curve) add(at int64, v float64) {
 	if at <= c.at && c.at != 0 {
 		return
@@ -59,7 +58,7 @@ func (c *curve) add(at int64, v float64) {
 	c.take(at, c.metric.value(v))
 }
 
-// take adds a value to the last point, or as a new one.
+// take adds a value to the last point, or appends a point.
 func (c *curve) take(at int64, v float64) {
 	if n := len(c.points); n == 0 || c.points[n-1].at/c.step != at/c.step || value.IsStaleNaN(c.points[n-1].value) {
 		c.points = append(c.points, point{})
@@ -76,7 +75,7 @@ func (c *curve) take(at int64, v float64) {
 	c.points[len(c.points)-1] = point{at: at, value: v}
 }
 
-// end says that the series ends, unless it did.
+// end appends the stale marker unless the series has already ended.
 func (c *curve) end(at int64) {
 	if n := len(c.points); n > 0 && !value.IsStaleNaN(c.points[n-1].value) {
 		c.points = append(c.points, point{at: at, value: math.Float64frombits(value.StaleNaN)})
@@ -94,28 +93,28 @@ func (c *curve) Iterator(chunkenc.Iterator) chunkenc.Iterator {
 // points implement storage.Samples.
 type points []point
 
-// Len is how many there are.
+// Len returns the number of points.
 func (p points) Len() int { return len(p) }
 
-// Get returns one of them.
+// Get returns point i.
 func (p points) Get(i int) chunks.Sample { return &p[i] }
 
-// T is its time.
+// T returns its time.
 func (p *point) T() int64 { return p.at }
 
-// F is its value.
+// F returns its value.
 func (p *point) F() float64 { return p.value }
 
-// H is none.
+// H returns nil.
 func (*point) H() *histogram.Histogram { return nil }
 
-// FH is none.
+// FH returns nil.
 func (*point) FH() *histogram.FloatHistogram { return nil }
 
-// Type is that of a number.
+// Type returns the type of a float sample.
 func (*point) Type() chunkenc.ValueType { return chunkenc.ValFloat }
 
-// Copy returns another one.
+// Copy returns a copy.
 func (p *point) Copy() chunks.Sample {
 	other := *p
 	return &other

@@ -12,16 +12,15 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// mostText is how long a query or a selector may be.
+// mostText is the maximum length of a query or a selector, in bytes.
 const mostText = 8 << 10
 
-// latest is the last time that a parameter may name: the year 9999.
+// latest is the last time that a parameter may name, in seconds since 1970: the end of the year 9999.
 const latest = 253402300799
 
 // form are the parameters of a request.
 type form struct{ url.Values }
 
-// readForm reads the parameters of a request.
 func readForm(raw string) (form, error) {
 	all, err := url.ParseQuery(raw)
 	if err != nil {
@@ -30,7 +29,7 @@ func readForm(raw string) (form, error) {
 	return form{Values: all}, nil
 }
 
-// refused says that a parameter cannot have its value.
+// refused returns the error for a parameter with an invalid value.
 func (f form) refused(name, allowed string) error {
 	value := f.Get(name)
 	if len(value) > mostText {
@@ -39,7 +38,7 @@ func (f form) refused(name, allowed string) error {
 	return fmt.Errorf("%w: parameter %q: value %q: allowed: %s", ErrRequest, name, value, allowed)
 }
 
-// query is the text of a query.
+// query returns the text of the query.
 func (f form) query() (string, error) {
 	text := f.Get("query")
 	if text == "" || len(text) > mostText {
@@ -48,7 +47,7 @@ func (f form) query() (string, error) {
 	return text, nil
 }
 
-// time is a moment, in seconds since 1970 or by RFC 3339; without the parameter it is another one.
+// time returns a parameter in seconds since 1970 or in RFC 3339 format, and otherwise if it is absent.
 func (f form) time(name string, otherwise time.Time) (time.Time, error) {
 	text := f.Get(name)
 	if text == "" {
@@ -63,7 +62,7 @@ func (f form) time(name string, otherwise time.Time) (time.Time, error) {
 	return time.Time{}, f.refused(name, "seconds since 1970, or a time as 2026-11-23T12:00:00Z")
 }
 
-// duration is one in seconds or as 1m30s, of more than 0; without the parameter it is another one.
+// time returns a parameter, in seconds since 1970 or by RFC 3339, or otherwise if it is absent.
 func (f form) duration(name string, otherwise time.Duration) (time.Duration, error) {
 	text := f.Get(name)
 	if text == "" {
@@ -79,7 +78,7 @@ func (f form) duration(name string, otherwise time.Duration) (time.Duration, err
 	return 0, f.refused(name, "seconds of at least 0.001, or a duration as 1m30s")
 }
 
-// span are start and end.
+// duration returns a parameter above 0, in seconds or as 1m30s, or otherwise if it is absent.
 func (f form) span(start, end time.Time) (from, until time.Time, err error) {
 	if from, err = f.time("start", start); err != nil {
 		return from, until, err
@@ -93,7 +92,7 @@ func (f form) span(start, end time.Time) (from, until time.Time, err error) {
 	return from, until, nil
 }
 
-// selectors are the sets of series that match[] names.
+// selectors returns the selectors of the parameters match[].
 func (f form) selectors() ([][]*labels.Matcher, error) {
 	var all [][]*labels.Matcher
 	const most = 32

@@ -6,29 +6,29 @@ import (
 	"github.com/berth-project/berth/internal/history"
 )
 
-// kind says what several samples come to as one.
+// kind is how several samples are joined into one.
 type kind int
 
 const (
 	last kind = iota
 	mean
-	total // of differences: a counter
+	total // sum of differences: a counter
 )
 
 // metric is a measure of the history as a metric.
 type metric struct {
 	name string
 	kind kind
-	// ofNode says that the node has it and the workloads do not.
+	// ofNode is true for a metric of the node, not of workloads.
 	ofNode bool
-	// unbounded says that a negative value means that there is no bound.
+	// unbounded is true if a negative value means that there is no bound.
 	unbounded bool
-	// typ and help are what /api/v1/metadata says of it.
+	// typ and help are reported by /api/v1/metadata.
 	typ, help string
 	column    func(*history.Workload) history.Column
 }
 
-// metrics are all there are, in the order of their names.
+// metrics returns all metrics, sorted by name.
 func metrics() []metric {
 	return []metric{
 		{
@@ -70,7 +70,7 @@ func metrics() []metric {
 	}
 }
 
-// value is a number of the history as one of the metric.
+// value converts a number of the history to a value of the metric.
 func (m *metric) value(v float64) float64 {
 	if m.unbounded && v < 0 {
 		return math.Inf(1)

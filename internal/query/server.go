@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// mostQueries is how many requests are answered at a time; the others wait for so long.
+	// mostQueries is how many requests are answered at a time; another waits for at most patience.
 	mostQueries = 2
 	patience    = 5 * time.Second
-	// longestQuery is how long a query may take, longestSend how long its answer.
+	// longestQuery bounds a query, longestSend the sending of its answer.
 	longestQuery = 10 * time.Second
 	longestSend  = 10 * time.Second
 )
@@ -30,7 +30,7 @@ type Server struct {
 	engine *promql.Engine
 	store  store
 	log    *slog.Logger
-	// slots are taken by requests that are answered.
+	// slots has an element for each request in progress.
 	slots chan struct{}
 }
 
@@ -46,7 +46,7 @@ func New(past Past, log *slog.Logger) *Server {
 	}
 }
 
-// Handler answers the part of Prometheus' HTTP API that reads.
+// Handler returns a handler for the read-only part of Prometheus' HTTP API.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, answer := range map[string]func(context.Context, *http.Request, form) (reply, error){
@@ -62,7 +62,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// reply is an answer, as Prometheus gives it.
+// reply is an answer in Prometheus' format.
 type reply struct {
 	Status    string   `json:"status"`
 	Data      any      `json:"data,omitempty"`
@@ -72,8 +72,8 @@ type reply struct {
 	Infos     []string `json:"infos,omitempty"`
 }
 
-// answered has a request answered in its turn. The turn ends when the answer is sent: only so many
-// are in memory.
+// answered wraps answer in a slot. It releases the slot after the answer is sent: only mostQueries answers are in
+// memory.
 func (s *Server) answered(answer func(context.Context, *http.Request, form) (reply, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := s.enter(r.Context()); err != nil {
@@ -99,7 +99,7 @@ func (s *Server) answered(answer func(context.Context, *http.Request, form) (rep
 	}
 }
 
-// enter waits for a turn.
+// enter waits for a slot.
 func (s *Server) enter(ctx context.Context) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -113,7 +113,7 @@ func (s *Server) enter(ctx context.Context) error {
 	}
 }
 
-// send sends an answer, or why there is none.
+// send sends an answer or an error.
 func (s *Server) send(w http.ResponseWriter, said reply, err error) {
 	code := http.StatusOK
 	said.Status = "success"
@@ -127,7 +127,7 @@ func (s *Server) send(w http.ResponseWriter, said reply, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close") // a later request would have the deadline of this one
+	w.Header().Set("Connection", "close") // a later request would inherit this one's deadline
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(longestSend)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.log.Debug("query: an answer without a deadline", "error", err)
 	}
@@ -137,7 +137,7 @@ func (s *Server) send(w http.ResponseWriter, said reply, err error) {
 	}
 }
 
-// classOf is the status of an answer that says what is wrong, and Prometheus' word for it.
+// classOf returns the HTTP status of an error, and Prometheus' word for it.
 func classOf(err error) (code int, class string) {
 	var late promql.ErrQueryTimeout
 	var ended promql.ErrQueryCanceled
@@ -158,7 +158,7 @@ func classOf(err error) (code int, class string) {
 	return http.StatusInternalServerError, "internal"
 }
 
-// instant evaluates a query at one moment.
+// instant evaluates a query at one time.
 func (s *Server) instant(ctx context.Context, _ *http.Request, f form) (reply, error) {
 	text, err := f.query()
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) instant(ctx context.Context, _ *http.Request, f form) (reply, e
 	return run(ctx, q, moments{})
 }
 
-// ranged evaluates a query at moments in equal steps.
+// ranged evaluates a query at times in equal steps.
 func (s *Server) ranged(ctx context.Context, _ *http.Request, f form) (reply, error) {
 	text, err := f.query()
 	if err != nil {
@@ -215,7 +215,7 @@ func run(ctx context.Context, q promql.Query, at moments) (reply, error) {
 		return reply{}, fmt.Errorf("%w: %w", ErrQuery, result.Err)
 	}
 	warnings, infos := result.Warnings.AsStrings(q.String(), 10, 10)
-	// What it has ends with Close, so it is encoded before.
+	// Close releases the result, so it is encoded before.
 	text, err := json.Marshal(notNil(result.Value))
 	if err != nil {
 		return reply{}, fmt.Errorf("encode: %w", err)
@@ -226,7 +226,7 @@ func run(ctx context.Context, q promql.Query, at moments) (reply, error) {
 	}, nil
 }
 
-// notNil is a value whose JSON is never null.
+// notNil returns a value whose JSON is never null.
 func notNil(v parser.Value) parser.Value {
 	switch v := v.(type) {
 	case promql.Matrix:
@@ -241,7 +241,7 @@ func notNil(v parser.Value) parser.Value {
 	return v
 }
 
-// each asks for the series between start and end, once for each selector, or once without any.
+// each calls do for each selector, or once without selectors, with the querier from start to end.
 func (s *Server) each(f form, do func(q *querier, matchers []*labels.Matcher) error) error {
 	from, until, err := f.span(time.UnixMilli(0), time.Now())
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Server) each(f form, do func(q *querier, matchers []*labels.Matcher) er
 	return nil
 }
 
-// listed are texts, each once, as an answer.
+// listed returns the distinct texts of all selectors as an answer.
 func (s *Server) listed(f form, list func(q *querier, matchers []*labels.Matcher) ([]string, annotations.Annotations, error)) (reply, error) {
 	names := map[string]bool{}
 	err := s.each(f, func(q *querier, matchers []*labels.Matcher) error {
@@ -278,14 +278,13 @@ func (s *Server) listed(f form, list func(q *querier, matchers []*labels.Matcher
 	return reply{Data: sorted(names)}, nil
 }
 
-// labels lists the names of labels.
+// labels lists label names.
 func (s *Server) labels(ctx context.Context, _ *http.Request, f form) (reply, error) {
 	return s.listed(f, func(q *querier, matchers []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return q.LabelNames(ctx, nil, matchers...)
 	})
 }
 
-// values lists the values of a label.
 func (s *Server) values(ctx context.Context, r *http.Request, f form) (reply, error) {
 	name := r.PathValue("name")
 	if !model.UTF8Validation.IsValidLabelName(name) {
@@ -317,7 +316,7 @@ func (s *Server) series(ctx context.Context, _ *http.Request, f form) (reply, er
 	return reply{Data: all}, nil
 }
 
-// metadata says what metrics there are.
+// metadata lists the metrics with their types and help.
 func (s *Server) metadata(_ context.Context, _ *http.Request, f form) (reply, error) {
 	type about struct {
 		Type string `json:"type"`

@@ -16,39 +16,38 @@ import (
 	"github.com/berth-project/berth/internal/history"
 )
 
-// workloadLabel names a workload, as at /metrics without Kubernetes.
+// workloadLabel is the label with the workload's name, as at /metrics without Kubernetes.
 const workloadLabel = "workload"
 
 const (
-	// mostSamples is how many samples a query reads, and how many it may have at a time.
+	// mostSamples is how many samples a query may read, and have in memory at a time.
 	mostSamples = 500_000
-	// lookback is how old the sample may be that counts at a moment.
+	// lookback is the greatest age of a sample that is still the value at a moment.
 	lookback = 5 * time.Minute
-	// finest is how far apart the samples of the history are.
+	// finest is the distance between samples of the history.
 	finest = time.Second
-	// fewestInWindow and mostInWindow are how many samples the window of a range vector has when
-	// they are joined.
+	// fewestInWindow and mostInWindow bound the joined samples in the window of a range vector.
 	fewestInWindow, mostInWindow = 4, 1000
 )
 
-// Past is what was kept.
+// Past is the history.
 type Past interface {
-	// Between hands over what is kept from one time until another, in Unix milliseconds.
+	// Between calls do for the history from one time until another, in Unix milliseconds.
 	Between(from, until int64, do func(history.Stretch) error) error
 }
 
-// store is a Past as a storage.Queryable, of which a query reads so many samples at most.
+// store is a Past as a storage.Queryable. A query reads at most most samples.
 type store struct {
 	past Past
 	most int64
 }
 
-// Querier implements storage.Queryable. All that one query reads goes through one Querier.
+// Querier implements storage.Queryable. One query uses one Querier.
 func (s store) Querier(from, until int64) (storage.Querier, error) {
 	return s.between(from, until), nil
 }
 
-// between reads what is between two times.
+// between returns a querier for the time between from and until.
 func (s store) between(from, until int64) *querier {
 	return &querier{past: s.past, from: from, until: until, most: s.most, left: s.most}
 }
@@ -57,20 +56,20 @@ func (s store) between(from, until int64) *querier {
 type querier struct {
 	past        Past
 	from, until int64
-	// left is how many samples it may still read, of so many as most.
+	// left is how many samples it may still read, out of most.
 	most, left int64
 }
 
 // Close implements storage.Querier.
 func (q *querier) Close() error { return nil }
 
-// found are the series that match, without samples, and between which times there are samples.
+// found are the matching series, without samples, and the times of the first and last sample.
 type found struct {
-	curves      []*curve // in the order of their labels
+	curves      []*curve // sorted by their labels
 	first, last int64
 }
 
-// find looks which series match between two times.
+// find returns the series that match between two times.
 func (q *querier) find(ctx context.Context, from, until int64, matchers []*labels.Matcher) (found, error) {
 	asked := slices.DeleteFunc(metrics(), func(m metric) bool { return !matches(matchers, labels.MetricName, m.name) })
 	f := found{first: math.MaxInt64, last: math.MinInt64}
@@ -102,7 +101,7 @@ func (q *querier) find(ctx context.Context, from, until int64, matchers []*label
 	return f, nil
 }
 
-// named are the labels of a curve.
+// named returns the labels of a curve.
 func (c *curve) named() labels.Labels {
 	if c.metric.ofNode {
 		return labels.FromStrings(labels.MetricName, c.metric.name)
@@ -110,17 +109,17 @@ func (c *curve) named() labels.Labels {
 	return labels.FromStrings(labels.MetricName, c.metric.name, workloadLabel, c.name)
 }
 
-// matches says whether a label may have a value.
+// matches reports whether the matchers allow this value of a label.
 func matches(matchers []*labels.Matcher, name, value string) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == name && !m.Matches(value) })
 }
 
-// matchesAll says whether labels match.
+// matchesAll reports whether all matchers match the labels.
 func matchesAll(matchers []*labels.Matcher, all labels.Labels) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(all.Get(m.Name)) })
 }
 
-// Select implements storage.Querier. The series are in the order of their labels.
+// Select implements storage.Querier. The series are sorted by their labels.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	if hints == nil {
 		hints = &storage.SelectHints{Start: q.from, End: q.until}
@@ -135,7 +134,7 @@ func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints
 	return &set{curves: f.curves, i: -1}
 }
 
-// read reads the samples of curves, in steps for which there is room.
+// read reads the samples of curves, in steps that fit the limit.
 func (q *querier) read(ctx context.Context, f found, hints *storage.SelectHints) error {
 	from, until := max(hints.Start, f.first), min(hints.End, f.last)
 	step, most, err := q.resolution(len(f.curves), time.Duration(max(until-from, 0))*time.Millisecond, hints)
@@ -159,7 +158,7 @@ func (q *querier) read(ctx context.Context, f found, hints *storage.SelectHints)
 	return nil
 }
 
-// take adds what a Stretch has between two times to curves, those of a workload beside each other.
+// take adds the samples of a Stretch between two times to the curves. The curves of one workload are adjacent.
 func take(curves []*curve, s history.Stretch, from, until int64) error {
 	var w history.Workload
 	for i, c := range curves {
@@ -179,15 +178,15 @@ func take(curves []*curve, s history.Stretch, from, until int64) error {
 	return nil
 }
 
-// byName are curves, those of a workload beside each other.
+// byName returns the curves with those of one workload adjacent.
 func byName(curves []*curve) []*curve {
 	all := slices.Clone(curves)
 	slices.SortStableFunc(all, func(a, b *curve) int { return cmp.Compare(a.name, b.name) })
 	return all
 }
 
-// resolution is how long a step of so many curves is, and how many samples they have at most. It
-// is as fine as there is room for, and as coarse as each window, or each moment, still has some.
+// resolution returns the step for so many curves, and how many samples they have at most. The step is as fine as the
+// limit allows, but each window, or each moment, must have some samples.
 func (q *querier) resolution(curves int, span time.Duration, hints *storage.SelectHints) (time.Duration, int64, error) {
 	window, step := time.Duration(hints.Range)*time.Millisecond, time.Duration(hints.Step)*time.Millisecond
 	fine, coarse := finest, lookback
@@ -202,14 +201,14 @@ func (q *querier) resolution(curves int, span time.Duration, hints *storage.Sele
 	if n := count(fine); n > q.left {
 		use = max(fine, time.Duration(float64(span)*float64(curves)/float64(max(q.left-2*int64(curves), 1))))
 	}
-	use = (use + finest - 1).Truncate(finest) // samples at equal distances are what rate extrapolates best
+	use = (use + finest - 1).Truncate(finest) // rate extrapolates best from equidistant samples
 	if n := count(use); n > q.left || use > max(coarse, fine) {
 		return 0, 0, fmt.Errorf("%w: %d series over %s have %d samples even with one in %s, allowed: %d of %d left for this query; ask for fewer workloads, a shorter time, or a longer window or step",
 			ErrCost, curves, span.Round(time.Second), count(max(coarse, fine)), max(coarse, fine), q.left, q.most)
 	}
 	most := count(use)
 	if use <= finest {
-		use = time.Millisecond // all samples as they are
+		use = time.Millisecond // all samples, not joined
 	}
 	return use, most, nil
 }
@@ -220,19 +219,19 @@ type set struct {
 	i      int
 }
 
-// Next goes to the next series.
+// Next advances to the next series.
 func (s *set) Next() bool {
 	s.i++
 	return s.i < len(s.curves)
 }
 
-// At is this series.
+// At returns the current series.
 func (s *set) At() storage.Series { return s.curves[s.i] }
 
-// Err is nil: what failed is a set of its own.
+// Err returns nil: a failure is returned as a set of its own.
 func (s *set) Err() error { return nil }
 
-// Warnings are none.
+// Warnings returns none.
 func (s *set) Warnings() annotations.Annotations { return nil }
 
 // LabelNames implements storage.Querier.
@@ -257,7 +256,7 @@ func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.Label
 	return sorted(values), nil, err
 }
 
-// sorted are the keys of a set, never nil.
+// sorted returns the elements of a set, never nil.
 func sorted(set map[string]bool) []string {
 	all := slices.AppendSeq(make([]string, 0, len(set)), maps.Keys(set))
 	slices.Sort(all)

@@ -10,30 +10,28 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// accounts are the ledgers that outlive the groups they were found with.
+// accounts are the ledgers that outlive their groups.
 type accounts struct {
 	saved   map[string]SavedLedger   // by path
 	carried map[string]credit.Ledger // of containers of pods, by carryKey
 }
 
-// openLedger continues the account that an earlier agent, or an earlier file,
-// kept for this group, or starts one.
+// openLedger continues the account that an earlier agent, or an earlier file, had for this group, or starts one.
 func (a *accounts) openLedger(m *Group) {
 	if s, ok := a.saved[m.Group.Path()]; ok && s.Group == m.ID {
 		m.law.Continue(s.Ledger)
 		return
 	}
 	if l, ok := a.carried[carryKey(m.workload)]; ok && m.workload.Pod.UID != "" {
-		l.Usage = 0 // a container that was started anew: all that its group shows is new
+		l.Usage = 0 // a restarted container: all use of its group is new
 		m.law.Continue(l)
 		return
 	}
 	m.law.Open()
 }
 
-// remember keeps the ledger of m, and what was left to another writer, for a later
-// attach of the same group: neither a change of the file nor a restart fills
-// credit or starts a write conflict anew.
+// remember stores the ledger of m, and a value left to another writer, for a later attach of the same group: neither a
+// change of the file nor a restart adds credit or starts a write conflict again.
 func (a *accounts) remember(m *Group) {
 	s := SavedLedger{Group: m.ID, Ledger: m.law.Ledger}
 	if m.state == burst.StateDrift {
@@ -45,11 +43,11 @@ func (a *accounts) remember(m *Group) {
 	}
 }
 
-// carryKey names a container of a pod through its restarts.
+// carryKey identifies a container of a pod across its restarts.
 func carryKey(w *workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
-// Forget drops the ledgers of groups that are not there any more, and of containers whose
-// pod is gone where the caller knows which pods there are.
+// Forget drops the ledgers of removed groups. If the caller knows which pods exist, it also drops those of containers
+// whose pod is gone.
 func (q *Groups) Forget(podsKnown bool) {
 	if podsKnown {
 		there := make(map[string]bool, len(q.order))
@@ -72,6 +70,6 @@ func (q *Groups) Forget(podsKnown bool) {
 		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
 			delete(q.saved, path)
 		}
-		_ = group.Close() // read only: nothing can be lost
+		_ = group.Close() // only used to read
 	}
 }

@@ -1,15 +1,16 @@
-// Package quota keeps the quotas of workload groups where burst decides them. It is the
-// capability burst in the agent; the law is package burst.
+// Package quota maintains the quotas of workload groups as package burst decides them. It is the capability burst in
+// the agent; package burst has the law.
 //
-// Groups takes the groups of workloads from the roster, looks at each when its look is due, lets burst decide, and has
-// the decision written (reconcile.Quotas). A look reads as little as it can: the usage always, the quota once a second,
-// all else every five seconds or when one of the two moved. Looks are at most a second apart; groups whose looks fall
-// close together share one wake-up. A workload is in one State at a time; all but Active carry the reason.
+// Groups gets the groups of workloads from the roster, checks each when its check is due, lets burst decide, and has
+// the decision written (reconcile.Quotas). A check reads as little as possible: the usage always, the quota once a
+// second, all other values every five seconds or when one of the two moved. Checks are at most a second apart; groups
+// whose checks are close together share one wake-up. A workload is in one State at a time; all except Active have a
+// reason.
 //
-// What would throttle a container besides its own group rises with it (package follower).
+// Another group that would throttle a container rises with it (package follower).
 //
-// Files: groups.go is the whole, follow.go takes groups up from the roster and lets go of them; set.go has all groups
-// and what those above leave to them, accounts.go the ledgers that outlive them; group.go is one workload, look.go one
-// look at its group, and at those that do not burst; pods.go and nested.go bring what limits a container besides its
-// group to where that stands; pool.go is how busy the node is, report.go what is reported.
+// Files: groups.go has the type, follow.go adds groups from the roster and releases them; set.go has all groups and the
+// limits from the groups above, accounts.go the ledgers that outlive groups. group.go is one workload, look.go one
+// check of its group, and of groups that do not burst. pods.go and nested.go adapt the other groups that limit a
+// container. pool.go is how busy the node is, report.go what is reported.
 package quota

@@ -13,8 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// follow takes over what the roster has: workloads that came, went or changed, and their
-// groups.
+// follow copies the state of the roster: workloads that came, went or changed, and their groups.
 func (q *Groups) follow(now time.Duration) {
 	if changes := q.roster.Changes(); changes != q.taken {
 		q.taken = changes
@@ -33,8 +32,7 @@ func (q *Groups) follow(now time.Duration) {
 	}
 }
 
-// takeEntries makes the groups those of the roster's entries, and lets go of those that the
-// roster has closed.
+// takeEntries makes a Group for each of the roster's entries, and releases the groups that the roster has closed.
 func (q *Groups) takeEntries() {
 	before := q.byEntry
 	q.byEntry, q.order = make(map[*roster.Entry]*Group, len(before)), q.order[:0]
@@ -54,8 +52,8 @@ func (q *Groups) takeEntries() {
 	}
 }
 
-// takeWorkload takes over what a workload asks for by now. The ledger outlives the policy:
-// switching it off and on fills no credit. A change ends a drift.
+// takeWorkload stores what a workload asks for now. The ledger outlives the policy: switching it off and on adds no
+// credit. A change ends a drift.
 func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	before, w := m.workload, m.entry.Workload
 	m.workload, m.rereadDue = w, 0
@@ -81,14 +79,13 @@ func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	}
 }
 
-// suspend lets go of a group that cannot be read any more and says why; the reconciler puts
-// back what was written.
+// suspend releases a group that cannot be read any more and says why; the reconciler restores its values.
 func (q *Groups) suspend(m *Group, reason string) {
 	q.roster.Release(m.entry, reason)
 	q.drop(m)
 }
 
-// drop lets go of the group of m and remembers its ledger, in case it comes back.
+// drop releases the group of m and remembers its ledger, in case the group comes back.
 func (q *Groups) drop(m *Group) {
 	if m.Group == nil {
 		return
@@ -107,7 +104,7 @@ func (q *Groups) drop(m *Group) {
 	q.enter(m, burst.StatePending, m.entry.Reason)
 }
 
-// attach takes up the group of m and starts its ledger.
+// attach opens the group of m and starts its ledger.
 func (q *Groups) attach(m *Group, now time.Duration) {
 	err := q.open(m, now)
 	if err == nil {
@@ -125,7 +122,7 @@ func (q *Groups) attach(m *Group, now time.Duration) {
 	}
 }
 
-// open reads everything about a group that was found and puts m into its first state.
+// open reads everything about a newly found group and puts m into its first state.
 func (q *Groups) open(m *Group, now time.Duration) error {
 	m.Group, m.ID, m.nested = m.entry.Group, m.entry.ID, map[string]*follower.Follower{}
 	for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
@@ -156,15 +153,15 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 	return nil
 }
 
-// watch has the reconciler follow the quota and the burst of m's group from what stands.
+// watch makes the reconciler follow the quota and the burst of m's group from their current values.
 func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
 	m.made, m.refused = m.writes()
 	m.Max = q.writer.Quota(m.Setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
 	m.Burst = q.writer.Quota(m.Setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
 }
 
-// resume lets the law decide again about a group that was not looked at. The first look at one
-// that gets active reads the rest.
+// resume lets the law decide again about a group that was not checked. The first check after activation reads all other
+// values.
 func (q *Groups) resume(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	m.takeBandwidth(b)
 	q.settle(m, now)
@@ -177,8 +174,8 @@ func (q *Groups) retake(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	q.resume(m, b, now)
 }
 
-// settle has m enter the state that follows from what is known. Where it just became active
-// the looks start from what it has used up to now: what it used without a limit is no debt.
+// settle makes m enter the state that follows from the known facts. If m just became active, checks start from its use
+// until now: use without a limit is no debt.
 func (q *Groups) settle(m *Group, now time.Duration) {
 	before := m.state
 	if q.settleState(m); m.state != burst.StateActive || before == burst.StateActive {
@@ -198,7 +195,7 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 	m.due, m.rereadDue = now, now
 }
 
-// settleState decides between the states that need no look.
+// settleState chooses between the states that need no check.
 func (q *Groups) settleState(m *Group) {
 	switch quota, _, err := m.Max.Original().Pair(); {
 	case err != nil:

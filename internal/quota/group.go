@@ -16,10 +16,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Group is one workload and, once it was found, its group.
+// Group is one workload and, once found, its group.
 type Group struct {
 	entry *roster.Entry
-	// workload is what was taken over of the entry's.
+	// workload is the part of the entry that was copied.
 	workload *workload.Workload
 	phase
 	follower.Limits
@@ -33,21 +33,20 @@ type Group struct {
 
 	throttling        cgroup.Throttling
 	ancestorThrottled uint64
-	// limited is why the policy cannot have what it asks for, reportedReason the decision
-	// with which that was reported.
+	// limited is why the policy cannot get what it asks for, reportedReason the decision with which that was reported.
 	limited        string
 	reportedReason credit.Reason
 }
 
-// phase is where a workload stands, why, and since when.
+// phase is the state of a workload, its reason, and its start.
 type phase struct {
 	state  burst.State
 	reason string
 	since  time.Time
 }
 
-// enter moves m to a state, keeping the time at which it entered it, and says
-// whether anything changed. A change is saved at the next second.
+// enter moves m to a state, with the time of entry, and reports whether anything changed. A change is saved at the next
+// second.
 func (q *Groups) enter(m *Group, state burst.State, reason string) bool {
 	if m.state == state && m.reason == reason {
 		return false
@@ -64,7 +63,7 @@ func (q *Groups) enter(m *Group, state burst.State, reason string) bool {
 	return true
 }
 
-// writes counts the writes that were made, and those that were refused or not effective.
+// writes counts the writes that were made, and the writes that were refused or not effective.
 func (m *Group) writes() (made, refused uint64) {
 	made, refused = m.made, m.refused
 	for _, q := range []*reconcile.Quota{m.Max, m.Burst} {
@@ -76,7 +75,7 @@ func (m *Group) writes() (made, refused uint64) {
 	return made, refused
 }
 
-// othersBurst says that the kernel's burst is another writer's, empty if it is not.
+// othersBurst says that the kernel's burst is another writer's, "" if it is not.
 func (m *Group) othersBurst() string {
 	if !m.workload.Burst.KernelBurst || !m.law.ForeignBurst {
 		return ""
@@ -84,7 +83,7 @@ func (m *Group) othersBurst() string {
 	return cmp.Or(m.LeftBurst(), "the kernel's own burst of "+m.Group.Path()+" is another program's: it is left to that, and counted")
 }
 
-// otherSpec says whether the spec names another limit than the group has.
+// otherSpec reports whether the spec names another limit than the group has.
 func (m *Group) otherSpec() bool {
 	if m.Max == nil {
 		return false
@@ -93,7 +92,7 @@ func (m *Group) otherSpec() bool {
 	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.Max.Original())
 }
 
-// specDiffers warns where it does.
+// specDiffers returns a warning if otherSpec is true.
 func (m *Group) specDiffers() string {
 	if !m.otherSpec() {
 		return ""
@@ -102,17 +101,17 @@ func (m *Group) specDiffers() string {
 		m.workload.Limit, m.Max.Original().Rate())
 }
 
-// wants says whether the policy of m moves knob k.
+// wants reports whether the policy of m moves knob k.
 func (m *Group) wants(k cgroup.Knob) bool {
 	return ofKnob(k, m.law.Policy.Quota, m.law.Policy.Kernel)
 }
 
-// ofKnob returns what is true of a knob: of the quota or of the kernel's burst.
+// ofKnob returns the value for a knob: for the quota or for the kernel's burst.
 func ofKnob(k cgroup.Knob, quota, saved bool) bool {
 	return k == cgroup.KnobMax && quota || k == cgroup.KnobBurst && saved
 }
 
-// warnings are those of the file and those of the group.
+// warnings returns the warnings of the file and of the group.
 func (m *Group) warnings() []string {
 	warnings := slices.Clone(m.entry.Warnings)
 	for _, w := range []string{m.specDiffers(), m.lacksBurst(), m.othersBurst(), m.law.PaysFor(), m.refusal()} {
@@ -123,7 +122,7 @@ func (m *Group) warnings() []string {
 	return warnings
 }
 
-// lacksBurst says what a policy misses that asks for the kernel's own burst.
+// lacksBurst returns a warning if the policy asks for the kernel's own burst and the kernel has none.
 func (m *Group) lacksBurst() string {
 	if !m.workload.Burst.KernelBurst || m.Group == nil || m.law.Facts.HasBurst {
 		return ""
@@ -132,7 +131,7 @@ func (m *Group) lacksBurst() string {
 		kernel.ErrNotSupported)
 }
 
-// refusal is why the last write was not made, "" where it was.
+// refusal returns why the last write was not made, "" if it was.
 func (m *Group) refusal() string {
 	if m.Max == nil {
 		return ""

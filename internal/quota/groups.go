@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Options is what Groups need from their surroundings. Every field is required.
+// Options are the dependencies of Groups. Every field is required.
 type Options struct {
 	Root *hostfs.Root
 	Host *cgroup.Host
@@ -25,35 +25,35 @@ type Options struct {
 	Clock func() time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Slice is how much quota the kernel hands to one CPU now, Tick a constant of the running kernel.
+	// Slice is how much quota the kernel now hands to one CPU, Tick a constant of the running kernel.
 	Slice func() unit.Micros
 	Tick  time.Duration
-	// Fail is called with a failure of the agent's own work, Late with how much later than planned
-	// a look came, Changed when a workload enters another state, Limited with why one is at its limit.
+	// Fail receives failures of the agent's own work, and Late how much later than planned a check came. Changed is
+	// called when a workload enters another state, Limited with the reason why a workload is at its limit.
 	Fail    func(what string, err error)
 	Late    func(time.Duration)
 	Changed func()
 	Limited func(w *workload.Workload, cause, text string)
 }
 
-// Groups keeps the quotas of the workload groups where burst decides them: it looks at each group when its look is
-// due, lets burst decide, and has it written. It is for one goroutine at a time.
+// Groups maintains the quotas of the workload groups as burst decides them: it checks each group when due, lets burst
+// decide, and has the decision written. It is not safe for concurrent use.
 type Groups struct {
 	opts Options
-	// roster has the workloads and finds their groups; taken of its changes were taken over.
+	// roster has the workloads and finds their groups; taken is the number of its changes processed.
 	roster *roster.Roster
 	taken  uint64
 	groupSet
 	accounts
-	// writer writes the quotas, and knows who else does.
+	// writer writes the quotas, and knows the other writers.
 	writer    *reconcile.Quotas
 	pool      headroom.Pool
 	scheduler kernel.Scheduler
-	// worst is how much later than planned a look came at most, moved when the shared CPUs changed last.
+	// worst is the largest delay of a check, moved the last change of the shared CPUs.
 	worst, moved time.Duration
 }
 
-// New returns the Groups of the workloads of a roster, which knows none yet.
+// New returns the Groups of the workloads of a roster, without groups yet.
 func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
 	return &Groups{
 		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, writer: writer,
@@ -61,9 +61,8 @@ func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
 	}
 }
 
-// Yield puts the containers of a pod back to their limits at once, without burst, because
-// the kubelet is about to resize it: the kernel refuses a quota below the burst, and what
-// the pod's spec says by now need not have come here yet.
+// Yield restores the limits of a pod's containers at once, without burst, because the kubelet is about to resize the
+// pod. The kernel refuses a quota below the burst, and the pod's present spec may not be known here yet.
 func (q *Groups) Yield(uid string) {
 	now := q.opts.Clock()
 	for _, m := range q.order {
@@ -84,8 +83,8 @@ func (q *Groups) Yield(uid string) {
 	}
 }
 
-// End takes over which quotas were put back because the agent stops: until there is another one these groups use what
-// they use at their limits, and that one must not take it for a burst.
+// End records which quotas were restored because the agent stops. Until another agent starts, these groups use their
+// limits only, and that agent must not treat the use as a burst.
 func (q *Groups) End() {
 	for _, m := range q.order {
 		if m.state == burst.StateActive && !q.writer.Journaled(m.Max) {
@@ -94,7 +93,7 @@ func (q *Groups) End() {
 	}
 }
 
-// Close lets go of all groups. What they have stays as it is.
+// Close releases all groups. Their values stay as they are.
 func (q *Groups) Close() {
 	for _, m := range q.order {
 		q.drop(m)
@@ -105,5 +104,5 @@ func (q *Groups) Close() {
 	}
 }
 
-// Pool is the node guard.
+// Pool returns the node guard.
 func (q *Groups) Pool() *headroom.Pool { return &q.pool }

@@ -15,23 +15,19 @@ import (
 )
 
 const (
-	// quotaEvery is how often the quota is read back: systemd's daemon-reload,
-	// for one, rewrites it.
+	// quotaEvery is how often the quota is read back: systemd's daemon-reload, for example, rewrites it.
 	quotaEvery = time.Second
-	// rereadEvery is how often everything else about a group is read: burst,
-	// CPUs, counters.
+	// rereadEvery is how often everything else about a group is read: burst, CPUs, counters.
 	rereadEvery = 5 * time.Second
 )
 
-// looks is when a group is looked at.
+// looks says when a group is checked.
 type looks struct {
-	// due is the next look, quotaDue the next look at the quota, rereadDue the
-	// next full reading.
+	// due is the next check, quotaDue the next check of the quota, rereadDue the next full reading.
 	due, quotaDue, rereadDue time.Duration
 }
 
-// Look is one turn of observe, decide, plan, apply for one group, unless that was let go
-// meanwhile.
+// Look is one turn of observe, decide, plan and apply for one group, unless the group was released.
 func (q *Groups) Look(m *Group) {
 	if m.state != burst.StateActive {
 		return
@@ -66,9 +62,9 @@ func (q *Groups) Look(m *Group) {
 	}
 }
 
-// readBack reads as little as is due: the throttling counters when the group
-// may have been throttled, the quota every second, and the CPUs with it for a while after the shared ones changed,
-// everything now and then or when throttling or quota moved.
+// readBack reads as little as is due. It reads the throttling counters if the group may have been throttled, and the
+// quota every second, with the CPUs for a while after the shared CPUs changed. It reads everything every rereadEvery,
+// or when throttling or quota moved.
 func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error {
 	due := now >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
@@ -96,8 +92,8 @@ func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error 
 	return q.reread(m, now)
 }
 
-// reread reads all there is to know of the group: quota, period, burst,
-// throttling, CPUs. The quotas above it are read every second for all (share).
+// reread reads all facts of the group: quota, period, burst, throttling, CPUs. The quotas above it are read every
+// second for all groups (share).
 func (q *Groups) reread(m *Group, now time.Duration) error {
 	if err := m.readThrottling(); err != nil {
 		return err
@@ -124,10 +120,9 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 	return nil
 }
 
-// checkBurst compares the kernel's burst with what should stand and writes it when the
-// policy starts. A buffer that stands without being Berth's is its writer's: the kubelet has a
-// burst of its own (kubernetes/enhancements#6333). While it is left to another writer the quota
-// goes on moving, with that burst in the law.
+// checkBurst compares the kernel's burst with the desired one and writes it when the policy starts. A burst that is not
+// Berth's is its writer's: the kubelet has a burst of its own (kubernetes/enhancements#6333). While it is left to
+// another writer the quota still moves, and the law includes that burst.
 func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	if !m.workload.Burst.KernelBurst || !m.law.Facts.HasBurst || m.law.Facts.LimitQuota <= 0 {
 		return
@@ -139,15 +134,13 @@ func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	}
 }
 
-// writers says what a quota of m's group means that another program wrote: the limit of
-// the workload's own specification is a resize. A resize that the kubelet held is written
-// before its pod's status says that it is not held any more.
+// writers says what another program's quota of m's group means: the limit of the workload's specification is a resize.
+// A held resize is written before the pod's status says that the kubelet does not hold it any more.
 func (m *Group) writers() plan.Writers {
 	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, InForce: m.workload.InForce, Lifted: true, PutsBack: true, Chosen: true}
 }
 
-// burstWriters says the same of a burst, which no specification names. Whoever writes a buffer means
-// it.
+// burstWriters says the same of a burst, which no specification names. Every write of a burst is deliberate.
 func burstWriters(b cgroup.Bandwidth) plan.Writers {
 	return plan.Writers{Chosen: true, Meant: b.Burst > 0}
 }
@@ -161,15 +154,15 @@ func (m *Group) readThrottling() error {
 	return nil
 }
 
-// take puts what stands into the facts. The limit follows the period: the
-// kernel doubles a period its timer cannot follow, with quota and burst.
+// take stores the current values in the facts. The limit follows the period: the kernel doubles a period that its timer
+// cannot follow, with quota and burst.
 func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
 	m.takeBandwidth(b)
 	m.takeCPUs(q.pool.Online)
 }
 
-// takeCPUs puts how many CPUs the group may run on into the facts: what it may use besides its quota, and what a quota
-// can come to, goes by them.
+// takeCPUs stores the number of the group's CPUs in the facts: what it may use in addition to its quota, and the
+// largest useful quota, depend on it.
 func (m *Group) takeCPUs(online cpuset.Set) {
 	m.law.Facts.CPUs = online.Size()
 	if cpus, err := m.Group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
@@ -185,8 +178,7 @@ func (m *Group) takeBandwidth(b cgroup.Bandwidth) {
 	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst, m.law.Facts.HasBurst = b.Period, b.Quota, b.Burst, b.HasBurst
 }
 
-// quotaMove returns the quota that the last decision asks for. The kernel takes none below the burst
-// in force.
+// quotaMove returns the quota of the last decision. The kernel accepts none below the burst in force.
 func (m *Group) quotaMove() reconcile.Move {
 	return reconcile.Move{
 		Quota: m.Max, Value: cgroup.MaxValue(max(m.law.Decision.Quota, m.law.Facts.Burst), m.law.Facts.Period),
@@ -202,8 +194,8 @@ func (m *Group) burstMove() reconcile.Move {
 	}
 }
 
-// commit has moves of m written together with those of the groups that follow it, and
-// takes over what the kernel made of them.
+// commit has moves of m written together with those of the groups that follow it, and records what the kernel made of
+// them.
 func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 	quota, own := m.law.Facts.Standing, moves
 	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.Max }) {
@@ -222,13 +214,13 @@ func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 		case v.Quota.Gone():
 			q.suspend(m, err.Error())
 			return
-		case err != nil: // another writer wrote, or the kernel refused: the next look reads everything
+		case err != nil: // another writer wrote, or the kernel refused: the next check reads everything
 			m.rereadDue = now
 		}
 	}
 }
 
-// takeOver puts what stands after a write of one of m's two files into the facts.
+// takeOver stores the value after a write of one of m's two files in the facts.
 func (m *Group) takeOver(written *reconcile.Quota) {
 	n, period, err := written.Stands().Pair()
 	switch {
@@ -253,8 +245,8 @@ func (q *Groups) reportLimited(m *Group) {
 	m.reportedReason = m.law.Decision.Reason
 }
 
-// idleBandwidth reads whether the quota still stands, and all of it where it does not, or now and
-// then, as readBack does.
+// idleBandwidth checks whether the quota is unchanged, and reads everything if it is not, or every rereadEvery, as
+// readBack does.
 func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 	f := &m.law.Facts
 	if now < m.rereadDue {
@@ -267,8 +259,8 @@ func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 	return m.Group.Bandwidth()
 }
 
-// recheckIdle looks once a second at workload groups that are not looked at otherwise:
-// a limit may appear, a policy may change, an offline group's use counts. It says whether some burst from now on.
+// recheckIdle checks once a second the workload groups that are not checked otherwise: a limit may appear, a policy may
+// change, and an offline group's use is counted. It reports whether any of them bursts from now on.
 func (q *Groups) recheckIdle(now time.Duration) (some bool) {
 	for _, m := range q.order {
 		if m.Group != nil && m.state != burst.StateActive {
@@ -279,14 +271,14 @@ func (q *Groups) recheckIdle(now time.Duration) (some bool) {
 	return some
 }
 
-// recheck looks at one of them.
+// recheck checks one such group.
 func (q *Groups) recheck(m *Group, now time.Duration) {
 	b, err := m.idleBandwidth(now)
 	if err != nil {
 		q.suspend(m, err.Error())
 		return
 	}
-	if m.state == burst.StateDrift || !q.writer.Journaled(m.Max) { // else it is about to be put back
+	if m.state == burst.StateDrift || !q.writer.Journaled(m.Max) { // otherwise it is about to be restored
 		switch q.writer.See(now, m.Max, m.writers(), b.Max()) {
 		case reconcile.SeenLeft:
 			return

@@ -10,13 +10,12 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// checkNested finds the copies of m's limit below its group, as crun makes one in its
-// group "container", and brings them to where the container's own group stands. Other
-// limits below are those of whoever runs in the container, and stay.
+// checkNested finds the copies of m's limit below its group, such as crun's group "container", and adapts them to the
+// container's own group. Other limits below belong to programs in the container, and stay.
 func (q *Groups) checkNested(m *Group, now time.Duration) {
 	paths, err := m.Group.Children(cgroup.CPU)
 	if err != nil {
-		return // the group is gone: the next look says so
+		return // the group is gone: the next check reports it
 	}
 	for path, f := range m.nested {
 		if !slices.Contains(paths, path) || !f.CanFollow(now) {
@@ -41,18 +40,17 @@ func (q *Groups) checkNested(m *Group, now time.Duration) {
 	}
 }
 
-// copiedTo says whether the limit of a group below m's is that of m's, give or take
-// what systemd rounds.
+// copiedTo reports whether the limit of a group below m's equals m's, except for systemd's rounding.
 func (m *Group) copiedTo(f *follower.Follower) bool {
 	return cgroup.Grants(m.Max.Original().Rate(), f.Max.Original()) || cgroup.Grants(f.Own(), m.Max.Original())
 }
 
-// wantedBelow returns what a copy of m's limit must have once m's quota is this much.
+// wantedBelow returns the values of a copy of m's limit for this quota of m.
 func (m *Group) wantedBelow(f *follower.Follower, quota unit.Micros) []reconcile.Move {
 	return f.Moves(m.law.Below(f.Own(), quota))
 }
 
-// keepsBelow says whether m still asks for what stands in a knob of the copies.
+// keepsBelow reports whether m still asks for the value of a knob of the copies.
 func (m *Group) keepsBelow(k cgroup.Knob) bool {
 	return ofKnob(k, m.law.Facts.LimitQuota > 0 && m.law.Raised(), m.law.Saves())
 }

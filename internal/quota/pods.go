@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// gatherPods opens the groups of the pods that have active containers, reads what
-// stands there, and closes those of pods that have none any more.
+// gatherPods opens the groups of the pods with active containers, reads their values, and closes the groups of other
+// pods.
 func (q *Groups) gatherPods(now time.Duration) {
 	limited, others := q.byPod()
 	for path := range q.pods {
@@ -23,8 +23,7 @@ func (q *Groups) gatherPods(now time.Duration) {
 	}
 }
 
-// gatherPod does so for the pod of one group. Without it the pod's quota bounds its
-// containers.
+// gatherPod does this for the pod of one group. Otherwise the pod's quota would limit its containers.
 func (q *Groups) gatherPod(path string, limited []*Group, others []follower.Neighbour, now time.Duration) {
 	p, known := q.pods[path]
 	switch {

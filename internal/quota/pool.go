@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// sample reads how busy the machine was since the sample before. Time on reserved CPUs
-// counts as used: the guard must not promise it.
+// sample reads how busy the machine was since the last sample. Time on reserved CPUs is counted as used: the guard must
+// not promise it.
 func (q *Groups) sample(now time.Duration) error {
 	busy, err := kernel.CPUBusy(q.opts.Root)
 	if err != nil {
@@ -18,8 +18,8 @@ func (q *Groups) sample(now time.Duration) error {
 	return nil
 }
 
-// share gives the active workload groups what bounds them from outside: the quotas above
-// them, and their part of the node's headroom.
+// share gives the active workload groups their outside bounds: the quotas above them, and their part of the node's
+// headroom.
 func (q *Groups) share(now time.Duration) {
 	if err := q.scheduler.Look(q.opts.Root, now); err != nil {
 		q.opts.Fail("scheduler of the kernel", err)

@@ -29,13 +29,13 @@ type SavedLedger struct {
 // Describe implements capability.Capability.
 func (*Groups) Describe() capability.Info { return burst.Info() }
 
-// Decide implements capability.Decider. The settings of burst go by the writer, at the moment
-// at which they are paid for, and not by a Decision.
+// Decide implements capability.Decider. The settings of burst use the writer, at the moment at which they are paid for,
+// and not a Decision.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	if q.pool.Take(n) {
 		q.moved = n.Now
 		for _, m := range q.order {
-			m.quotaDue = n.Now // with the CPUs, which are written before the next look
+			m.quotaDue = n.Now // together with the CPUs, which are written before the next check
 		}
 	}
 	q.unlimited, q.reserved = n.Unlimited, n.Reserved
@@ -43,7 +43,7 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	for _, m := range q.order {
 		if m.Group != nil && m.state != burst.StatePending && q.unlimited[m.Group.Path()] {
 			m.Max.Retake()
-			q.settleState(m) // what burst raised is put back before the quota goes
+			q.settleState(m) // burst's raise is undone before the quota is removed
 		}
 	}
 	q.above.Round(n.Now)
@@ -53,7 +53,7 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 		q.opts.Fail("node use", err)
 	}
 	if q.recheckIdle(n.Now) {
-		q.gatherPods(n.Now) // else the quotas of their pods would bound them until the next second
+		q.gatherPods(n.Now) // otherwise the quotas of their pods would bound them until the next second
 	}
 	q.share(n.Now)
 	return capability.Decision{}
@@ -84,9 +84,8 @@ func (q *Groups) Recall(saved capability.Sections) error {
 	return nil
 }
 
-// state is what outlives the agent: the ledgers by the path of their group, and those of
-// containers by the pod's UID and the container, since a restarted container has a new
-// group and keeps its account.
+// state is what outlives the agent: the ledgers by group path, and those of containers by pod UID and container, since
+// a restarted container has a new group and retains its account.
 func (q *Groups) state() capability.Sections {
 	now := accounts{maps.Clone(q.saved), maps.Clone(q.carried)}
 	for _, m := range q.order {
@@ -101,7 +100,7 @@ func (q *Groups) state() capability.Sections {
 	return out
 }
 
-// row is what the agent reports of m.
+// row returns what the agent reports of m.
 func (m *Group) row() capability.Row {
 	row := capability.Row{Workload: capability.Workload{
 		Name:         m.workload.Name,
@@ -124,10 +123,10 @@ func (m *Group) row() capability.Row {
 	return row
 }
 
-// hasQuota says whether the quota of m's group is burst's, or was left to another writer.
+// hasQuota reports whether the quota of m's group is burst's, or was left to another writer.
 func (m *Group) hasQuota() bool { return m.state == burst.StateActive || m.state == burst.StateDrift }
 
-// status is what burst reports of m and its group.
+// status returns what burst reports of m and its group.
 func (m *Group) status() *burst.Status {
 	s := m.law.Status()
 	s.Limited, s.AncestorThrottled = m.limited, m.ancestorThrottled
@@ -141,7 +140,7 @@ func (q *Groups) Measure(add func(capability.Sample)) {
 	node := burst.NodeStatusOf(&q.pool, q.worst)
 	node.Measure(add)
 	for _, m := range q.order {
-		looked := m.state == burst.StateActive && m.readThrottling() == nil // else the next look says so
+		looked := m.state == burst.StateActive && m.readThrottling() == nil // on an error the next check reports it
 		m.law.Measure(m.state, looked, m.status(), add)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// groupSet is the workload groups with those that follow them, and those above.
+// groupSet has the workload groups, the groups that follow them, and the groups above.
 type groupSet struct {
 	byEntry map[*roster.Entry]*Group
 	order   []*Group // by name
@@ -21,19 +21,19 @@ type groupSet struct {
 	// pods are the groups of pods that follow their containers, by path.
 	pods  map[string]*follower.Pod
 	above *roster.Above
-	// unlimited are the groups that run without a quota because they have exclusive
-	// CPUs: burst desires nothing there. Those in reserved have as many and keep it.
+	// unlimited are the groups without a quota because they have exclusive CPUs: burst desires nothing there. Groups in
+	// reserved have that many exclusive CPUs and retain their quota.
 	unlimited map[string]bool
 	reserved  map[string]int
-	// apart measures what groups outside of the shared pool use.
+	// apart measures the use of groups outside the shared pool.
 	apart roster.Apart
 }
 
-// Shared is how far apart two looks may be due and still share one wake-up. A look that
-// comes early costs nothing; a wake-up does.
+// Shared is how far apart two checks may be due and still share one wake-up. An early check costs nothing; a wake-up
+// does.
 const Shared = 10 * time.Millisecond
 
-// Due returns the groups that are to be looked at now.
+// Due returns the groups to check now.
 func (s *groupSet) Due(now time.Duration) []*Group {
 	var due []*Group
 	for _, m := range s.order {
@@ -44,7 +44,7 @@ func (s *groupSet) Due(now time.Duration) []*Group {
 	return due
 }
 
-// NextLook is when the next look is due, at most the given time.
+// NextLook returns when the next check is due, at most the given time.
 func (s *groupSet) NextLook(most time.Duration) time.Duration {
 	for _, m := range s.order {
 		if m.state == burst.StateActive {
@@ -54,7 +54,7 @@ func (s *groupSet) NextLook(most time.Duration) time.Duration {
 	return most
 }
 
-// Asks says whether a workload group still wants what an entry of the journal is about.
+// Asks reports whether a workload group still asks for the value of a journal entry.
 func (s *groupSet) Asks(e journal.Entry) bool {
 	group, k := e.Target.Object, cgroupfile.Knob(e.Target)
 	if p := s.pods[group]; p != nil && p.Is(e) {
@@ -78,18 +78,18 @@ func (s *groupSet) throttles(m *Group) string {
 	return p.LeftBurst() + ", and the pod's group throttles what the container saved"
 }
 
-// bounds returns what the groups above the active ones leave to each.
+// bounds returns the limits that the groups above leave to each active group.
 func (s *groupSet) bounds() *burst.Bounds {
 	host := burst.Host{Children: s.above.Children, Found: s.above.LimitBelow, Quota: func(path string) unit.CPUs {
 		if s.pods[path] != nil {
-			return 0 // it rises with what is below it
+			return 0 // it rises with the groups below
 		}
 		return s.above.Limit(path)
 	}}
 	return burst.BoundsOf(host, s.members(true), func() []burst.Member { return s.members(false) })
 }
 
-// members are the workloads whose groups were found: those that burst, or the others.
+// members returns the workloads with a known group: those that burst, or the others.
 func (s *groupSet) members(active bool) (all []burst.Member) {
 	for _, m := range s.order {
 		if m.Group != nil && (m.state == burst.StateActive) == active {

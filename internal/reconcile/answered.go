@@ -17,27 +17,27 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Answered is what a container runtime was answered for one container of a pod.
+// Answered is what Berth answered the container runtime for one container of a pod.
 type Answered struct {
 	Pod string
-	// CPUs and Mems are the different lists, and NoQuota that an answer took the quota away.
+	// CPUs and Mems are the different lists. NoQuota is true if an answer removed the quota.
 	CPUs, Mems []cpuset.Set
 	NoQuota    bool
 }
 
-// TakenBack is what became of answers that systemd had on record.
+// TakenBack is the outcome for answers that systemd had on record.
 type TakenBack struct {
-	// Restored has a line for each value that is not on record any more, or still is.
+	// Restored has a line for each value that was removed from the records, or is still there.
 	Restored []apply.Restored
-	// Lost are groups that have no quota, since a daemon-reload came first: what they had is not known.
+	// Lost are groups without a quota, since a daemon-reload came first: their original quota is unknown.
 	Lost []string
-	// Err is why some may be on record still. It matches cgroupfile.ErrNoUnits where systemd cannot be reached.
+	// Err is why some answers may still be on record. It matches cgroupfile.ErrNoUnits if systemd cannot be reached.
 	Err error
 }
 
-// TakeBack takes answers out of systemd's records that the journal does not have: an agent that does not reach systemd
-// puts files back, and forgets them then. It comes after the Restore of what the journal has. Answers are by the id of
-// their container, and all is for an Applier with Options.Records.
+// TakeBack removes answers from systemd's records that the journal does not have: an agent that does not reach systemd
+// restores files, and then forgets them. Call it after the Restore of the journal. answers is keyed by container id,
+// and all is an Applier with Options.Records.
 func TakeBack(host *cgroup.Host, units cgroupfile.Properties, j *journal.Journal, all *apply.Applier, answers map[string]Answered) TakenBack {
 	var t TakenBack
 	if len(answers) == 0 {
@@ -61,8 +61,8 @@ func TakeBack(host *cgroup.Host, units cgroupfile.Properties, j *journal.Journal
 	return t
 }
 
-// find returns the answers that systemd has on record for the scopes of containers, as the changes by which they came:
-// from what a group has without them.
+// find returns the answers that systemd has on record for the scopes of containers, as the changes that made them: from
+// the value that a group has without them.
 func (t *TakenBack) find(host *cgroup.Host, units cgroupfile.Properties, answers map[string]Answered) (changes []plan.Change, err error) {
 	root, err := host.Group("", cgroup.CPU)
 	if err != nil {
@@ -75,7 +75,7 @@ func (t *TakenBack) find(host *cgroup.Host, units cgroupfile.Properties, answers
 	}
 	var errs []error
 	for _, at := range paths {
-		at = strings.TrimPrefix(at, "/") // as all are below the root
+		at = strings.TrimPrefix(at, "/") // all are below the root
 		a, found := answers[containerOf(at)]
 		if !found {
 			continue
@@ -95,8 +95,8 @@ func (t *TakenBack) find(host *cgroup.Host, units cgroupfile.Properties, answers
 	return changes, errors.Join(errs...)
 }
 
-// containerOf returns the id of the container that a runtime made a scope for, "" for another group. CRI-O has one of
-// the container's monitor, too.
+// containerOf returns the id of the container that a runtime made a scope for, "" for another group. CRI-O also has a
+// scope for the container's monitor.
 func containerOf(group string) string {
 	name, isScope := strings.CutSuffix(path.Base(group), ".scope")
 	if !isScope || strings.Contains(name, "conmon") {
@@ -105,12 +105,12 @@ func containerOf(group string) string {
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// isNowhere says that a container ended, or has no such value.
+// isNowhere reports whether the container ended, or has no such value.
 func isNowhere(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, cgroup.ErrNoController) || errors.Is(err, hostfs.ErrGone) || errors.Is(err, fs.ErrNotExist)
 }
 
-// answeredGroup is the group of a container that the runtime was answered.
+// answeredGroup is the group of a container whose runtime got an answer.
 type answeredGroup struct {
 	path  string
 	units cgroupfile.Properties
@@ -139,8 +139,8 @@ func (a *answeredGroup) look(host *cgroup.Host) (err error) {
 	return a.lookAtQuota()
 }
 
-// lookAtList adds a list. What stands stays, unless that is an answer, too: then the group was made with it, or a
-// daemon-reload brought it back.
+// lookAtList adds a list. The current list is the original, unless it is an answer itself: then the group was made with
+// it, or a daemon-reload brought it back.
 func (a *answeredGroup) lookAtList(k cgroup.Knob, lists []cpuset.Set) error {
 	answered := func(v cgroup.Value) bool {
 		set, inherits, err := v.List()
@@ -163,7 +163,7 @@ func (a *answeredGroup) lookAtList(k cgroup.Knob, lists []cpuset.Set) error {
 	return a.add(k, original, has, plan.OwnerPool)
 }
 
-// lookAtQuota adds that the group was to have no quota.
+// lookAtQuota adds an answer that removed the quota.
 func (a *answeredGroup) lookAtQuota() error {
 	has, recorded, err := a.units.Property(a.path, cgroup.KnobMax)
 	if err != nil || !recorded {

@@ -7,35 +7,36 @@ import (
 	"time"
 )
 
-// AskFor is how long systemd is asked at a time. What is left after that the next pass plans again.
+// AskFor bounds how long systemd is asked at a time. The next pass plans the remaining requests again.
 const AskFor = 100 * time.Millisecond
 
-// Asking has systemd asked for what passes left to it (Later), beside the loop: a systemd that takes its
-// time holds up nothing else. The lock on the Reconciler is not held meanwhile, and what is not desired
-// any more is left out. No pass is made while systemd is asked (IsAsking): it would take for settled what
-// systemd is about to change. Each answer counts for one whole pass: Begin and End are called around each
-// turn of the loop. Of a nil Asking there is nothing to ask. Run is for one goroutine, all else for any.
+// Asking asks systemd for the changes that passes left to it (Later), outside the loop: a slow systemd delays nothing
+// else. Asking does not hold the lock on the Reconciler while it waits, and skips changes that are not desired any
+// more.
+//
+// No pass may run while systemd is asked (IsAsking): it would treat values as settled that systemd is about to change.
+// Each answer is valid for one whole pass: Begin and End are called around each turn of the loop. A nil Asking does
+// nothing. Run is for one goroutine, all other methods for any.
 type Asking struct {
 	reconciler *Reconciler
 	later      *Later
 	lock       sync.Locker
 	clock      func() time.Duration
-	// urgent are closed when systemd was asked for the group of a container that is
-	// about to run.
+	// urgent has the groups of containers that are about to run. Each channel is closed once systemd was asked.
 	urgent map[string]chan struct{}
 	// turn makes Run ask.
 	turn chan struct{}
-	// busy says that systemd is asked, or that its answers wait for a turn to begin (answered).
+	// busy is true while systemd is asked, or while its answers (answered) wait for a turn to begin.
 	busy, answered bool
 }
 
-// NewAsking returns an Asking for a Reconciler and the Later that its Applier writes
-// through. The lock guards the Reconciler, and so the Asking; clock is monotonic.
+// NewAsking returns an Asking for a Reconciler and the Later that its Applier writes through. The lock guards the
+// Reconciler and the Asking; clock is monotonic.
 func NewAsking(r *Reconciler, later *Later, lock sync.Locker, clock func() time.Duration) *Asking {
 	return &Asking{reconciler: r, later: later, lock: lock, clock: clock, urgent: map[string]chan struct{}{}, turn: make(chan struct{}, 1)}
 }
 
-// Begin says that a turn of the loop begins, whose pass takes the answers.
+// Begin marks the beginning of a turn of the loop, whose pass uses the answers.
 func (a *Asking) Begin() {
 	if a == nil {
 		return
@@ -47,11 +48,10 @@ func (a *Asking) Begin() {
 	}
 }
 
-// IsAsking says that systemd is asked at the moment. The caller holds the lock.
+// IsAsking reports whether systemd is being asked. The caller holds the lock.
 func (a *Asking) IsAsking() bool { return a != nil && a.busy && !a.answered }
 
-// End says that a turn of the loop ended: systemd is asked for what its pass left, unless it is asked
-// already.
+// End marks the end of a turn of the loop: Run then asks systemd for what the pass left, unless it is already asking.
 func (a *Asking) End() {
 	if a == nil {
 		return
@@ -64,8 +64,8 @@ func (a *Asking) End() {
 	}
 }
 
-// Run has systemd asked after turns of the loop until the context ends, within one call to it. answered is
-// called, with the lock held, once a pass is due for the answers.
+// Run asks systemd after turns of the loop until the context ends; it returns within one call to systemd. It calls
+// answered, with the lock held, once a pass is due for the answers.
 func (a *Asking) Run(ctx context.Context, answered func()) {
 	if a == nil {
 		return
@@ -85,23 +85,22 @@ func (a *Asking) Run(ctx context.Context, answered func()) {
 	}
 }
 
-// Urgent says that a container waits for its group (Await). The caller holds the lock.
+// Urgent records that a container waits for its group (Await). The caller holds the lock.
 func (a *Asking) Urgent(group string) {
 	if a != nil {
 		a.urgent[group] = make(chan struct{})
 	}
 }
 
-// AtOnce ends the deferring: from now on a pass waits for systemd. Run has ended; the caller holds the
-// lock.
+// AtOnce ends the deferring: from now on a pass waits for systemd. Run has ended; the caller holds the lock.
 func (a *Asking) AtOnce() {
 	if a != nil {
-		a.busy, a.answered = false, false // a turn that Run did not come to
+		a.busy, a.answered = false, false // a turn that Run did not reach
 		a.later.AtOnce()
 	}
 }
 
-// ask has systemd write what passes left to it, the urgent first, and says whether there was any.
+// ask asks systemd for the changes that passes left to it, urgent groups first. It reports whether there were any.
 func (a *Asking) ask(ctx context.Context) bool {
 	until := a.clock() + AskFor
 	first, rest, urgent := a.take()
@@ -111,7 +110,7 @@ func (a *Asking) ask(ctx context.Context) bool {
 	return len(first)+len(rest) > 0
 }
 
-// take returns what systemd is to be asked for, apart what is waited for, and who waits.
+// take returns the requests, apart those that a container waits for, and the waiting containers.
 func (a *Asking) take() (first, rest []Ask, urgent map[string]chan struct{}) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -130,7 +129,7 @@ func (a *Asking) take() (first, rest []Ask, urgent map[string]chan struct{}) {
 	return first, rest, urgent
 }
 
-// each asks systemd for what is still desired, until it is too late for the rest.
+// each asks systemd for changes that are still desired, until the time is up.
 func (a *Asking) each(ctx context.Context, asks []Ask, until time.Duration) {
 	for _, one := range asks {
 		if a.clock() >= until || ctx.Err() != nil {
@@ -145,7 +144,7 @@ func (a *Asking) each(ctx context.Context, asks []Ask, until time.Duration) {
 	}
 }
 
-// report ends the waiting for what systemd was asked for.
+// report wakes the containers that waited.
 func (a *Asking) report(urgent map[string]chan struct{}) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -157,9 +156,8 @@ func (a *Asking) report(urgent map[string]chan struct{}) {
 	}
 }
 
-// Await waits until systemd was asked for an urgent group, but not for a systemd that takes
-// its time: meanwhile the container runtime would go on without an answer, and make
-// containers on CPUs of others.
+// Await waits until systemd was asked for an urgent group, but at most AskFor. Otherwise the container runtime would go
+// on without an answer, and start containers on CPUs of other groups.
 func (a *Asking) Await(ctx context.Context, group string) {
 	if a == nil {
 		return

@@ -12,36 +12,34 @@ import (
 )
 
 const (
-	// assertAgain is how long after a write over another writer's value the next one
-	// is no conflict.
+	// assertAgain is how long after an overwrite of another writer's value the next overwrite is no conflict.
 	assertAgain = time.Minute
 	// resumeAfter is how long a target stays left to its other writer.
 	resumeAfter = 5 * time.Minute
 )
 
-// Conflict is what is known of another writer of one target. Its value is written over
-// once a minute, because daemon-reloads of systemd and restarts of runtimes put back
-// what they know without regard to Berth. A value that comes back sooner is left for
-// five minutes. The zero value is a target without another writer.
+// Conflict is what is known of another writer of one target. Berth overwrites its value once a minute, because
+// daemon-reloads of systemd and restarts of runtimes write recorded values without regard to Berth. A value that comes
+// back sooner is left for five minutes. The zero value is a target without another writer.
 type Conflict struct {
-	// Chosen is plan.Writers.Chosen: it says how the conflict ends. Meant is
-	// plan.Writers.Meant: the other value is left at once.
+	// Chosen is plan.Writers.Chosen: it says how the conflict ends. Meant is plan.Writers.Meant: the other value is
+	// left at once.
 	Chosen, Meant bool
 
-	asserted    time.Duration // when the other value was written over last
+	asserted    time.Duration // when the other value was last overwritten
 	hasAsserted bool
-	reason      string // why the target is left, "" when it is not
+	reason      string // why the target is left, "" if it is not
 	last        plan.Value
-	since       time.Duration // since when stands what ends the conflict
+	since       time.Duration // since when the value that ends the conflict is in place
 }
 
-// conflictOf returns a target without another writer.
+// conflictOf returns the conflict of a target without another writer.
 func conflictOf(w plan.Writers) Conflict { return Conflict{Chosen: w.Chosen, Meant: w.Meant} }
 
 // forget forgets the other writer.
 func (c *Conflict) forget() { *c = Conflict{Chosen: c.Chosen, Meant: c.Meant} }
 
-// Left says why the target is left to its other writer, "" when it is not.
+// Left says why the target is left to its other writer, "" if it is not.
 func (c Conflict) Left() string { return c.reason }
 
 // Leave leaves the target to its other writer.
@@ -49,8 +47,7 @@ func (c *Conflict) Leave(now time.Duration, stands plan.Value, reason string) {
 	c.reason, c.last, c.since = reason, stands, now
 }
 
-// See takes over what stands at a target that is left. isOriginal says that this is its
-// original.
+// See records the current value of a target that is left. isOriginal says that the value is the original.
 func (c *Conflict) See(now time.Duration, stands plan.Value, isOriginal bool) {
 	disturbed := stands != c.last
 	if c.Chosen {
@@ -62,14 +59,13 @@ func (c *Conflict) See(now time.Duration, stands plan.Value, isOriginal bool) {
 	c.last = stands
 }
 
-// IsOver says that what was seen last has stood for long enough.
+// IsOver reports whether the value last seen has been in place for long enough.
 func (c Conflict) IsOver(now time.Duration) bool { return now-c.since >= resumeAfter }
 
-// Returned says that the desired value stands again. When the other value was written
-// over last still counts.
+// Returned records that the desired value is back. The time of the last overwrite remains valid.
 func (c *Conflict) Returned() { c.reason = "" }
 
-// MayAssert allows one write over another writer's value a minute.
+// MayAssert allows one overwrite of another writer's value per minute.
 func (c *Conflict) MayAssert(now time.Duration) bool {
 	if c.Meant || c.hasAsserted && now-c.asserted < assertAgain {
 		return false
@@ -78,7 +74,7 @@ func (c *Conflict) MayAssert(now time.Duration) bool {
 	return true
 }
 
-// MayWrite says whether what stands may be written over, also at a target that is left.
+// MayWrite reports whether Berth may overwrite the current value, also at a target that is left.
 func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal bool) bool {
 	if c.reason != "" {
 		c.See(now, stands, isOriginal)
@@ -90,8 +86,8 @@ func (c *Conflict) MayWrite(now time.Duration, stands plan.Value, isOriginal boo
 	return c.MayAssert(now)
 }
 
-// mayReplace says whether what stands may be written over. foreign says that another writer
-// wrote it, expected that this is no conflict however often it comes.
+// mayReplace reports whether Berth may overwrite the current value. foreign means that another program wrote the value,
+// expected that it is no conflict however often it comes.
 func (c *Conflict) mayReplace(now time.Duration, stands plan.Value, foreign, expected, original bool) bool {
 	if expected {
 		c.forget()
@@ -100,7 +96,7 @@ func (c *Conflict) mayReplace(now time.Duration, stands plan.Value, foreign, exp
 	return !foreign && c.reason == "" || c.MayWrite(now, stands, original)
 }
 
-// leaveTo leaves a target to its other writer, and says why where that is new.
+// leaveTo leaves a target to its other writer. It returns the reason, and whether the reason is new.
 func (c *Conflict) leaveTo(now time.Duration, at string, stands, want plan.Value) (reason string, isNew bool) {
 	if c.reason != "" {
 		return c.reason, false
@@ -109,20 +105,20 @@ func (c *Conflict) leaveTo(now time.Duration, at string, stands, want plan.Value
 	return c.reason, true
 }
 
-// isForeign says that another writer wrote what stands. journaled says that the
-// journal knows it as original or as Berth's own, and known that it knows the group.
+// isForeign reports whether another program wrote the current value. journaled means that the value is the journal's
+// original or Berth's own, and known that the journal knows the group.
 func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, o *object, journaled, known bool) bool {
 	if kn.conflict.Left() != "" {
 		return true
 	}
-	if kn.ours == "" { // a new agent knows no more than the journal
+	if kn.ours == "" { // a new agent only knows the journal
 		return known && !journaled
 	}
 	return !cgroup.Same(k, stands, kn.ours) && !cgroup.Same(k, stands, o.group.Attainable(k, kn.ours)) &&
 		!cgroup.Same(k, stands, kn.before)
 }
 
-// mayWrite says whether what stands may be written over.
+// mayWrite reports whether Berth may overwrite the current value.
 func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) bool {
 	kn := o.knob(name)
 	original := known && entry.IsOriginal(r.kinds(), plan.Value(stands))
@@ -135,16 +131,15 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 	case !foreign:
 	case !expected:
 		kn.overwritten = stands
-	case !kn.refused && kn.fight.again(r.now): // else it is still there because Berth cannot write
+	case !kn.refused && kn.fight.again(r.now): // otherwise it is still there because Berth cannot write
 		r.opts.Log.Warn("another program writes it again and again", "target", fmt.Sprintf("%s of %s", name, o.path),
 			"writes", string(stands), "times", kn.fight.times)
 	}
 	return true
 }
 
-// isAnswer reports whether a list is an earlier answer of Berth's to the container runtime. systemd
-// has it on record for the group and writes it again at every daemon-reload, also several times in
-// a minute: that is no conflict.
+// isAnswer reports whether a list is an earlier answer of Berth's to the container runtime. systemd has it on record
+// for the group and writes it again at every daemon-reload, also several times in a minute: that is no conflict.
 func (o *Options) isAnswer(group string, name cgroup.Knob, stands cgroup.Value) bool {
 	if o.Answered == nil || name.Controller() != cgroup.CPUSet {
 		return false

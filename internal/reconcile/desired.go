@@ -11,11 +11,11 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// wanted is what is desired of one group, by knob. Of two for one knob the last one counts.
+// wanted has the desired settings of one group, by knob. The last of two settings for one knob is valid.
 type wanted map[cgroup.Knob]plan.Desired
 
-// split parts what is desired of files of control groups from all else. Of two settings for
-// one target the last one counts.
+// split separates desired settings of control group files from all other settings. The last of two settings for one
+// target is valid.
 func split(desired []plan.Desired) (files []plan.Desired, others map[plan.Target]plan.Desired) {
 	others = map[plan.Target]plan.Desired{}
 	for _, d := range desired {
@@ -28,7 +28,7 @@ func split(desired []plan.Desired) (files []plan.Desired, others map[plan.Target
 	return files, others
 }
 
-// byGroup sorts what is desired by groups.
+// byGroup groups the desired settings by control group.
 func byGroup(desired []plan.Desired) map[string]wanted {
 	all := make(map[string]wanted, len(desired))
 	for _, d := range desired {
@@ -40,7 +40,7 @@ func byGroup(desired []plan.Desired) map[string]wanted {
 	return all
 }
 
-// knobs returns those with a desired value, the CPUs first: the quota depends on them.
+// knobs returns the knobs with a desired value, the CPUs first: the quota depends on the CPUs.
 func (w wanted) knobs() []cgroup.Knob {
 	return slices.SortedFunc(maps.Keys(w), func(a, b cgroup.Knob) int { return rank(a) - rank(b) })
 }
@@ -51,14 +51,14 @@ func rank(k cgroup.Knob) int {
 	}, k)
 }
 
-// sets says that a knob has a desired value.
+// sets reports whether a knob has a desired value.
 func (w wanted) sets(k cgroup.Knob) bool {
 	_, sets := w[k]
 	return sets
 }
 
-// value is what a knob should have, given the period in force; "" if none is desired. A
-// quota that is to be unlimited names no period.
+// value returns the desired value of a knob at the given period, "" for none. A desired unlimited quota names no
+// period.
 func (w wanted) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
 	v := cgroup.Value(w[k].Value)
 	if k == cgroup.KnobMax && v == cgroup.NoQuota {
@@ -67,7 +67,7 @@ func (w wanted) value(k cgroup.Knob, period unit.Micros) cgroup.Value {
 	return v
 }
 
-// first is the setting that stands for all of the group's in messages.
+// first returns the setting that represents the group in messages.
 func (w wanted) first() plan.Desired {
 	for _, k := range w.knobs() {
 		return w[k]
@@ -75,7 +75,7 @@ func (w wanted) first() plan.Desired {
 	return plan.Desired{}
 }
 
-// below is what the groups below get of it.
+// below returns the settings that the groups below also get.
 func (w wanted) below(group string) wanted {
 	all := wanted{}
 	for k, d := range w {
@@ -87,7 +87,7 @@ func (w wanted) below(group string) wanted {
 	return all
 }
 
-// withBelow returns what is desired, and what those of these groups get that are below a desired one.
+// withBelow returns desired, and the settings that the given groups inherit from a desired group above.
 func withBelow(desired map[string]wanted, groups []string) map[string]wanted {
 	all := maps.Clone(desired)
 	for _, group := range groups {
@@ -101,7 +101,7 @@ func withBelow(desired map[string]wanted, groups []string) map[string]wanted {
 	return all
 }
 
-// inherited is what a group gets of the nearest one above that gives some. Nothing is taken for made with it.
+// inherited returns what a group gets from the nearest group above that passes settings on, without its Limits.
 func inherited(desired map[string]wanted, group string) wanted {
 	for above := path.Dir(group); above != "." && above != "/"; above = path.Dir(above) {
 		if w := desired[above].below(group); len(w) > 0 {
@@ -111,7 +111,7 @@ func inherited(desired map[string]wanted, group string) wanted {
 	return nil
 }
 
-// differs says that other values are desired, or another's: the reason may change.
+// differs reports whether the values or their owners differ. Only the reason and the workload may change.
 func (w wanted) differs(before wanted) bool {
 	plain := func(d plan.Desired) plan.Desired {
 		d.Why, d.Workload = "", ""

@@ -3,21 +3,21 @@ package reconcile
 import "time"
 
 const (
-	// fightRest is how long another writer has to rest for its next value to count as the first.
+	// fightRest is how long another writer must be quiet for its next value to count as the first.
 	fightRest = 2 * time.Minute
-	// fightFrom is how many values in a row are worth a word: some daemon-reloads are not.
+	// fightFrom is how many values in a row deserve a log message: a few daemon-reloads do not.
 	fightFrom = 10
 )
 
-// fight counts how often Berth wrote over a value that is no conflict however often it comes (isExpected, isAnswer).
-// Nobody would know otherwise that another program writes it again and again, and has it in effect meanwhile. The zero
-// value is one that never came.
+// fight counts how often Berth overwrote a value that is never a conflict (isExpected, isAnswer). Otherwise nobody
+// would notice that another program writes it again and again, and has it in effect in between. The zero value means
+// never.
 type fight struct {
 	times int
 	last  time.Duration
 }
 
-// again counts one more, and reports whether the log is to say so: at the tenth in a row, the hundredth and so on.
+// again counts one overwrite, and reports whether to log it: at the tenth in a row, the hundredth and so on.
 func (f *fight) again(now time.Duration) bool {
 	if now-f.last >= fightRest {
 		f.times = 0

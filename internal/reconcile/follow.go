@@ -10,11 +10,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// follow makes what another program meant by its value the original: a limit that a group has
-// now, after a resize, a lower one than a quota that follows the load, or a weight. It returns the
-// original that counts from now on. entry is the group's own; other knobs have nothing of the
-// kind. The error is the journal's, and then nothing may be written: the old limit would be put
-// back over the new one.
+// follow makes a value that another program set deliberately the original: a limit after a resize, a limit below a
+// quota that follows the load, or a weight. It returns the original from now on. Only the quota and the precedence can
+// change this way. The error is the journal's; the caller must then write nothing, because the old limit would be
+// restored over the new limit.
 func (r *Reconciler) follow(o *object, stands cgroup.Value, entry journal.Entry) (original cgroup.Value, err error) {
 	k := cgroupfile.Knob(entry.Target)
 	switch k {
@@ -37,7 +36,7 @@ func (r *Reconciler) follow(o *object, stands cgroup.Value, entry journal.Entry)
 	return original, nil
 }
 
-// newLimit is the limit that a group has now, "" for no new one.
+// newLimit returns the group's new limit, "" for none.
 func (o *object) newLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
 	w := o.desired[cgroup.KnobMax].Writers
 	if w.Moves {
@@ -49,9 +48,8 @@ func (o *object) newLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.E
 	return resized(w, stands, o.knob(cgroup.KnobMax).overwritten, entry)
 }
 
-// lowerLimit is the limit that another program gave a group below its quota that follows the load,
-// "" for none. What Berth wrote before its last value is no such limit only while that is not known
-// to have come to stand.
+// lowerLimit returns the limit that another program gave a group below its quota that follows the load, "" for none.
+// The value before Berth's last value is no limit only while that last value is not known to have been in effect.
 func (o *object) lowerLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
 	v, k := plan.Value(stands), cgroup.KnobMax
 	if entry.IsOriginal(kinds, v) || !o.knob(k).isForeign(k, stands, o, entry.IsOurs(kinds, v), true) ||
@@ -61,9 +59,8 @@ func (o *object) lowerLimit(kinds plan.Kinds, stands cgroup.Value, entry journal
 	return stands
 }
 
-// newWeight is the weight that another program gave a group, "" for none: an idle group has
-// none and refuses one, so that the program ended what was idle. The default weight says
-// nothing: every group has it that is idle no more.
+// newWeight returns the weight that another program gave a group, "" for none. An idle group has no weight and refuses
+// one, so the program ended the idle state.
 func (o *object) newWeight(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
 	d := o.desired[cgroup.KnobPrecedence]
 	if !d.Writers.Owned || entry.Owner != d.Owner || entry.IsOurs(kinds, plan.Value(stands)) {
@@ -72,8 +69,7 @@ func (o *object) newWeight(kinds plan.Kinds, stands cgroup.Value, entry journal.
 	return stands
 }
 
-// takeOver makes an entry of another owner that of o's, which is about to write over
-// what stands.
+// takeOver makes o the owner of another owner's entry: Berth is about to overwrite the current value for o.
 func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entry) error {
 	if entry.Owner == o.desired[cgroupfile.Knob(entry.Target)].Owner {
 		return nil
@@ -88,22 +84,20 @@ func (r *Reconciler) takeOver(o *object, stands cgroup.Value, entry journal.Entr
 	return r.opts.Journal.Intend(plan.Change{Setting: s, From: plan.Value(stands)})
 }
 
-// resized returns what a quota is without Berth after another program wrote stands, "" where
-// that says nothing new. overwritten is an earlier value of another program that was written
-// over; either may be "".
+// resized returns the quota without Berth after another program wrote stands, "" if that is nothing new. overwritten is
+// an earlier value of another program that Berth overwrote; either may be "".
 //
-// The group of a pod belongs to the kubelet: what is neither Berth's nor the original is
-// what it wrote. A container's limit is known. The runtime that was answered to lift the
-// quota does so at a resize, too, and shows nothing of the new limit; any other
-// container's counts when it stands, or stood before it was written over: the limit
-// that a file names may never have been the group's. Where it is the very number that Berth
-// had written, no write of another program shows, and the kubelet says that it was one.
+// A pod's group belongs to the kubelet: any value that is neither Berth's nor the original is the kubelet's. A
+// container's limit is known. A runtime that was answered to remove the quota does so at a resize, too, and shows
+// nothing of the new limit. For any other container, a value that equals its limit is valid, now or before it was
+// overwritten: the limit that a file names may never have been the group's. If the limit equals a value that Berth had
+// written, another program's write is invisible, and only the kubelet reports it.
 func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Entry) cgroup.Value {
 	if to := hidden(w, entry); to != "" {
 		return to
 	}
 	if stands == "" && overwritten == "" && !w.Made {
-		return "" // the usual case: what stands is Berth's
+		return "" // the usual case: the value is Berth's
 	}
 	n, _, err := stands.Pair()
 	_, period, perr := cgroup.Value(entry.Original).Pair()
@@ -122,9 +116,8 @@ func resized(w plan.Writers, stands, overwritten cgroup.Value, entry journal.Ent
 	return ""
 }
 
-// hidden returns the limit that is in force where it is a value of Berth's and not the original, ""
-// otherwise. Berth raises no container above the limit that its specification names, so that it
-// was written for an earlier one.
+// hidden returns the limit in force if it is a value of Berth's and not the original, "" otherwise. Berth raises no
+// container above its specified limit, so Berth wrote that value for an earlier limit.
 func hidden(w plan.Writers, entry journal.Entry) cgroup.Value {
 	if !w.InForce || w.Limits[0] <= 0 || grants(w, cgroup.Value(entry.Original)) {
 		return ""
@@ -137,31 +130,28 @@ func hidden(w plan.Writers, entry journal.Entry) cgroup.Value {
 	return ""
 }
 
-// limit is what the container's own limit grants, 0 for none or an unknown one.
+// limit returns the container's own limit, 0 for none or an unknown limit.
 func (o *object) limit() unit.CPUs { return o.desired[cgroup.KnobMax].Writers.Limits[0] }
 
-// grants says that a quota is what the owner's specification grants, in whatever period.
+// grants reports whether a quota equals what the owner's specification grants, in any period.
 func grants(w plan.Writers, v cgroup.Value) bool {
 	return cgroup.Grants(w.Limits[0], v) || cgroup.Grants(w.Limits[1], v)
 }
 
-// limitAt is a limit as cpu.max at a period. What is below the kernel's smallest quota the
-// kubelet writes as that.
+// limitAt returns a limit as cpu.max at a period. The kubelet raises lower values to the kernel's smallest quota.
 func limitAt(limit unit.CPUs, period unit.Micros) cgroup.Value {
 	return cgroup.MaxValue(max(limit.Quota(period), cgroup.MinQuota), period)
 }
 
-// isExpected says that another writer's quota is no conflict, and may be made unlimited
-// again however often it comes: the kubelet writes a pod's whenever the pod is resized, a
-// runtime writes the container's limit, and systemd puts back at every daemon-reload what
-// it knew before.
+// isExpected reports whether another writer's quota is no conflict, and may be overwritten however often it comes: the
+// kubelet writes a pod's quota at every resize, a runtime writes the container's limit, and systemd writes its recorded
+// value at every daemon-reload.
 func (o *object) isExpected(k cgroup.Knob, stands cgroup.Value, original bool) bool {
 	w := o.desired[k].Writers
 	return k == cgroup.KnobMax && (w.Owned || w.PutsBack && original || grants(w, stands))
 }
 
-// bounded returns what is desired of a quota that follows the load, and no more than the group has
-// without Berth, which is original.
+// bounded returns the desired value, but for a quota that follows the load no more than original.
 func (o *object) bounded(k cgroup.Knob, original, want cgroup.Value) cgroup.Value {
 	if k == cgroup.KnobMax && o.desired[k].Writers.Moves && rate(original) < rate(want) {
 		return original
@@ -169,7 +159,7 @@ func (o *object) bounded(k cgroup.Knob, original, want cgroup.Value) cgroup.Valu
 	return want
 }
 
-// rate is what a quota grants, all for what is none.
+// rate returns the rate of a quota, the maximum for a malformed one.
 func rate(v cgroup.Value) unit.CPUs {
 	quota, period, err := v.Pair()
 	if err != nil {
@@ -178,8 +168,8 @@ func rate(v cgroup.Value) unit.CPUs {
 	return unit.Rate(quota, period)
 }
 
-// concede takes over what was written to the quota, or as the weight, of a group since the last
-// look, when nothing is desired of it any more: it is the owner's, and stays.
+// concede makes a quota or weight that another program wrote since the last check the original, when Berth has no
+// desired value any more: it is the owner's value, and stays.
 func (r *Reconciler) concede(o *object) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobPrecedence} {
 		if o.group == nil || !o.desired.sets(k) {
@@ -192,7 +182,7 @@ func (r *Reconciler) concede(o *object) {
 		}
 		stands, err := o.group.Read(k)
 		if err != nil {
-			continue // the restoration finds that out, too
+			continue // the restoration reports it, too
 		}
 		if _, err := r.follow(o, stands, entry); err != nil {
 			r.between.Errors = append(r.between.Errors, err)

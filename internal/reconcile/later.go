@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Ask is one list, or the precedence, of a unit that systemd is to be asked for. With a group it is a
-// question: what is on record for the list of that group.
+// Ask is one request to systemd: to set one list, or the precedence, of a unit. With a Group it is a question: which
+// list systemd has on record for that group.
 type Ask struct {
 	Unit  string
 	Knob  cgroup.Knob
@@ -20,26 +20,25 @@ type Ask struct {
 	Group string
 }
 
-// answer is what systemd said: that it set a value, or which one it has on record.
+// answer is systemd's reply: that it set a value, or which value it has on record.
 type answer struct {
 	value    cgroup.Value
 	recorded bool
 	err      error
 }
 
-// Later is cgroupfile.Units for a loop that must not wait for systemd during a pass: it
-// notes what is asked for and refuses it with apply.ErrDeferred; the loop takes the
-// notes, asks with Do, and makes the next pass. In that one the answer counts as if
-// systemd had just given it. It is safe for concurrent use.
+// Later implements cgroupfile.Units for a loop that must not wait for systemd during a pass. It remembers each request
+// and refuses it with apply.ErrDeferred. The loop fetches the requests, asks with Do, and makes the next pass, which
+// sees the answer as if systemd had just given it. Later is safe for concurrent use.
 type Later struct {
 	units cgroupfile.Units
-	// properties is nil where units has none.
+	// properties is nil if units does not implement it.
 	properties cgroupfile.Properties
 
 	mu     sync.Mutex
 	atOnce bool
 	asks   []Ask
-	// answers are those since the last Take.
+	// answers are the answers since the last Take.
 	answers map[Ask]answer
 }
 
@@ -56,17 +55,17 @@ func (l *Later) AtOnce() {
 	l.atOnce, l.asks = true, nil
 }
 
-// SetList is cgroupfile.Units.
+// SetList implements cgroupfile.Units.
 func (l *Later) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return l.ask(Ask{Unit: unit, Knob: k, Value: v}).err
 }
 
-// SetWeight is cgroupfile.Weights.
+// SetWeight implements cgroupfile.Weights.
 func (l *Later) SetWeight(unit string, v cgroup.Value) error {
 	return l.ask(Ask{Unit: unit, Knob: cgroup.KnobPrecedence, Value: v}).err
 }
 
-// Origin is cgroupfile.Origins.
+// Origin implements cgroupfile.Origins.
 func (l *Later) Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	if !l.MayRecord(group, k) {
 		return "", false, nil
@@ -79,7 +78,7 @@ func (l *Later) ask(a Ask) answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if got, answered := l.answers[a]; answered {
-		if a.Group == "" { // an answer to a question may be asked for more than once in a pass
+		if a.Group == "" { // a pass may ask the same question more than once
 			delete(l.answers, a)
 		}
 		return got
@@ -87,13 +86,13 @@ func (l *Later) ask(a Ask) answer {
 	if l.atOnce {
 		return l.put(a)
 	}
-	if !slices.Contains(l.asks, a) { // two looks may come before it is asked
+	if !slices.Contains(l.asks, a) { // two checks may precede the request
 		l.asks = append(l.asks, a)
 	}
 	return answer{err: fmt.Errorf("%w until systemd is asked: unit %s", apply.ErrDeferred, a.Unit)}
 }
 
-// put asks systemd, and waits.
+// put asks systemd, and waits for the answer.
 func (l *Later) put(a Ask) (got answer) {
 	if a.Group != "" {
 		got.value, got.recorded, got.err = l.properties.Property(a.Group, a.Knob)
@@ -109,13 +108,13 @@ func (l *Later) put(a Ask) (got answer) {
 	return answer{err: weights.SetWeight(a.Unit, a.Value)}
 }
 
-// MayRecord is cgroupfile.Properties.
+// MayRecord implements cgroupfile.Properties.
 func (l *Later) MayRecord(group string, k cgroup.Knob) bool {
 	return l.properties != nil && l.properties.MayRecord(group, k)
 }
 
-// Property is cgroupfile.Properties. While a pass must not wait nothing is asked, and the error
-// is apply.ErrDeferred: an agent that runs notices what systemd writes.
+// Property implements cgroupfile.Properties. While passes must not wait, Property asks nothing and returns
+// apply.ErrDeferred: a running agent notices what systemd writes.
 func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,13 +124,12 @@ func (l *Later) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded 
 	return l.properties.Property(group, k)
 }
 
-// SetProperty is cgroupfile.Properties.
+// SetProperty implements cgroupfile.Properties.
 func (l *Later) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
 	return l.properties.SetProperty(group, k, v)
 }
 
-// Take returns what was asked for since the last Take, in order. Answers that no pass
-// needed meanwhile are forgotten.
+// Take returns the requests since the last Take, in order. It drops answers that no pass needed in the meantime.
 func (l *Later) Take() []Ask {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +139,7 @@ func (l *Later) Take() []Ask {
 	return asks
 }
 
-// Rest says that there is nothing to ask for. Answers that no pass needed are forgotten then.
+// Rest reports whether no request is pending. If so, it drops answers that no pass needed.
 func (l *Later) Rest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +150,7 @@ func (l *Later) Rest() bool {
 	return true
 }
 
-// Do asks systemd, and keeps the answer until the next Take.
+// Do asks systemd, and remembers the answer until the next Take.
 func (l *Later) Do(a Ask) {
 	got := l.put(a)
 	l.mu.Lock()
@@ -160,9 +158,9 @@ func (l *Later) Do(a Ask) {
 	l.answers[a] = got
 }
 
-// StillAsks says that the last look at the unit asked for this, and that nothing else is
-// desired of it since. More than one group may be taken for the unit's: another slice may
-// have a group of its name. A question changes nothing.
+// StillAsks reports whether the last check of the unit made this request and nothing else is desired of the unit since.
+// More than one group may match the unit, because another slice may have a group of its name. A question is always
+// still asked: it changes nothing.
 func (r *Reconciler) StillAsks(a Ask) bool {
 	if a.Group != "" {
 		return true

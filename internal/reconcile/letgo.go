@@ -10,9 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// LetGo puts back the quotas that their givers ask for no more: the policy or the file was
-// removed, the group was taken away, another group has its name. What cannot be put back
-// is reported once and tried again.
+// LetGo restores the quotas that their givers do not ask for any more: the policy or the file was removed, the group
+// was removed, or another group has its name. A failure is reported once and tried again.
 func (all *Quotas) LetGo(now time.Duration) {
 	due := func(e journal.Entry) bool { return all.unasked(e) && all.unrestored.Due(e, now) }
 	for _, res := range all.opts.Applier.Restore(due, false) {
@@ -31,15 +30,15 @@ func (all *Quotas) LetGo(now time.Duration) {
 	})
 }
 
-// Retry has the values of a group that could not be put back tried at once.
+// Retry makes the next LetGo retry the failed restorations of a group at once.
 func (all *Quotas) Retry(group string) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
 		all.unrestored.Forget(cgroupfile.Target(group, k))
 	}
 }
 
-// Leave puts back these values, at the end of an agent, and says how many stay as they are: drifted ones are another writer's, failed ones the kernel
-// or the disk refused.
+// Leave restores the matching values at the end of an agent, and counts the values that stay as they are. Another
+// writer changed the drifted values; the kernel or the disk refused the failed values.
 func (all *Quotas) Leave(of func(journal.Entry) bool) (drifted, failed int) {
 	for _, res := range all.opts.Applier.Restore(of, false) {
 		switch res.Outcome {
@@ -57,7 +56,7 @@ func (all *Quotas) Leave(of func(journal.Entry) bool) (drifted, failed int) {
 	return drifted, failed
 }
 
-// unasked says that an entry is of a quota that its giver asks for no more.
+// unasked reports whether an entry is a quota that its giver does not ask for any more.
 func (all *Quotas) unasked(e journal.Entry) bool {
 	asked := all.opts.Movers[e.Owner]
 	return asked != nil && !asked(e)

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// looked is what a look at one group asks for.
+// looked is what a check of one group asks for.
 type looked struct {
 	settings []plan.Setting
 	observed map[plan.Target]plan.Value
@@ -29,7 +29,7 @@ func (r *Reconciler) look(o *object) looked {
 	o.dirty = false
 	was := o.group != nil
 	l, err := r.lookClosely(o)
-	if errors.Is(err, cgroup.ErrNoGroup) && was { // another one may be there under its name
+	if errors.Is(err, cgroup.ErrNoGroup) && was { // another group may have its name now
 		o.drop()
 		l, err = r.lookClosely(o)
 	}
@@ -39,13 +39,13 @@ func (r *Reconciler) look(o *object) looked {
 	return l
 }
 
-// lookClosely reads what is needed of a group. The error is the first one that says
-// that there is none; others are noted with their knobs.
+// lookClosely reads what the desired settings of a group need. It returns the first cgroup.ErrNoGroup; other errors are
+// stored with their knobs.
 func (r *Reconciler) lookClosely(o *object) (looked, error) {
 	l := looked{observed: map[plan.Target]plan.Value{}}
-	if o.deferred { // systemd may have made the files anew
+	if o.deferred { // systemd may have recreated the files
 		o.deferred = false
-		_ = o.close() // only read through
+		_ = o.close() // only used to read
 	}
 	if err := o.open(r.opts.Host); err != nil {
 		o.unavailable(err)
@@ -62,7 +62,7 @@ func (r *Reconciler) lookClosely(o *object) (looked, error) {
 	return l, nil
 }
 
-// unavailable notes that there is no group to look at.
+// unavailable records that the group does not exist.
 func (o *object) unavailable(err error) {
 	o.drop()
 	for _, k := range o.desired.knobs() {
@@ -122,7 +122,7 @@ func (r *Reconciler) lookAt(o *object, name cgroup.Knob, l *looked) error {
 	return nil
 }
 
-// originalOf is what the group had before Berth: what stands, where the journal does not know it.
+// originalOf returns the value of the group before Berth: the current value if the journal does not know the group.
 func originalOf(r *Reconciler, o *object, stands cgroup.Value, entry journal.Entry, known bool) (cgroup.Value, error) {
 	if !known {
 		return stands, nil
@@ -130,7 +130,7 @@ func originalOf(r *Reconciler, o *object, stands cgroup.Value, entry journal.Ent
 	return r.follow(o, stands, entry)
 }
 
-// first returns what is to be adopted before the first write to a target, or why nobody may write it.
+// first returns what to adopt before the first write to a target, or an error if Berth may not write it.
 func first(r *Reconciler, o *object, s plan.Setting, stands cgroup.Value, known bool) ([]plan.Change, error) {
 	if known {
 		return nil, nil
@@ -141,8 +141,8 @@ func first(r *Reconciler, o *object, s plan.Setting, stands cgroup.Value, known 
 	return r.made(o, s, stands), nil
 }
 
-// held says that another part of Berth has the target on record: each of the two would put back
-// what the other one had written.
+// held returns an error if another part of Berth has the target on record: each part would restore the value that the
+// other part had written.
 func (o *Options) held(t plan.Target) error {
 	if o.Held == nil {
 		return nil
@@ -153,8 +153,8 @@ func (o *Options) held(t plan.Target) error {
 	return nil
 }
 
-// unwritable says why a knob is not to be written, nil if it is: the quota of a group that runs on
-// CPUs of others (stray), and the CPUs of a partition.
+// unwritable returns why Berth must not write a knob, or nil: the quota of a group that runs on CPUs of other groups
+// (stray), or the CPUs of a partition.
 func (o *object) unwritable(name cgroup.Knob, stray bool) error {
 	if stray {
 		return fmt.Errorf("%w: %s keeps its quota until its CPUs are its own", errNotInEffect, o.path)
@@ -165,17 +165,16 @@ func (o *object) unwritable(name cgroup.Knob, stray bool) error {
 	return cgroupfile.NotAPartition(o.group)
 }
 
-// endsLifted says that a group has no quota, and is to have none, but its CPUs are not its own (stray), or
-// the last write of them failed: it goes back to its limit meanwhile.
+// endsLifted reports whether a group gets back its limit for now. Its quota is, and should be, unlimited, but its CPUs
+// are not its own (stray), or the last write of its CPUs failed.
 func (o *object) endsLifted(stray bool, stands, want cgroup.Value) bool {
 	has, _, err := stands.Pair()
 	gets, _, malformed := want.Pair()
 	return err == nil && malformed == nil && has < 0 && gets < 0 && (stray || o.isRefused(cgroup.KnobCPUs))
 }
 
-// made brings the list that a group was made with to the journal before it is replaced:
-// it is no original, but was desired before. Groups below may have lists
-// of their own.
+// made returns a journal entry for the list that a group was made with, before Berth replaces it. That list is no
+// original: it was desired before. Groups below may have lists of their own.
 func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan.Change {
 	if cgroupfile.Knob(s.Target).Controller() != cgroup.CPUSet || !r.desired[o.path][cgroupfile.Knob(s.Target)].Writers.Made {
 		return nil
@@ -184,8 +183,7 @@ func (r *Reconciler) made(o *object, s plan.Setting, stands cgroup.Value) []plan
 	return o.adoption(s)
 }
 
-// own brings a value that stands already to the journal, under its owner: it returns
-// what is to be adopted.
+// own journals a desired value that is already in place under its owner. It returns the changes to adopt.
 func (r *Reconciler) own(o *object, s plan.Setting, entry journal.Entry, known bool) []plan.Change {
 	switch {
 	case !known && o.desired[cgroupfile.Knob(s.Target)].Writers.Made:
@@ -198,8 +196,8 @@ func (r *Reconciler) own(o *object, s plan.Setting, entry journal.Entry, known b
 	return nil
 }
 
-// stray says that the group runs on other CPUs than its own, and nothing is about to
-// change that: without a quota it could use them all.
+// stray reports whether the group runs on CPUs that are not its own and no change of that is planned: without a quota
+// it could use them all.
 func (o *object) stray(l *looked) bool {
 	cpus := o.knobs[cgroup.KnobCPUs]
 	if !o.desired.sets(cgroup.KnobCPUs) || cpus != nil && cpus.settled {
@@ -208,11 +206,11 @@ func (o *object) stray(l *looked) bool {
 	return !slices.ContainsFunc(l.settings, func(s plan.Setting) bool { return cgroupfile.Knob(s.Target) == cgroup.KnobCPUs })
 }
 
-// isRefused says that the last write of a knob failed: the next one may as well.
+// isRefused reports whether the last write of a knob failed: the next write may fail, too.
 func (o *object) isRefused(k cgroup.Knob) bool { return o.knobs[k] != nil && o.knobs[k].refused }
 
-// adoption is the entry for a value that the group was made with. There is none while it
-// is unknown what the group would have had otherwise.
+// adoption returns the entry for a value that the group was made with. It returns nil while the value that the group
+// would have without Berth is unknown.
 func (o *object) adoption(s plan.Setting) []plan.Change {
 	original := cgroup.Value("")
 	if knob := cgroupfile.Knob(s.Target); knob != cgroup.KnobMax {
@@ -233,7 +231,7 @@ func (o *object) adoption(s plan.Setting) []plan.Change {
 // willWrite returns the changes that the runtime will make to a group.
 func (r *Reconciler) willWrite(o *object) []plan.Change {
 	if err := o.open(r.opts.Host); err != nil {
-		return nil // it is about to be made
+		return nil // the runtime is about to make it
 	}
 	o.dirty = true
 	var changes []plan.Change
@@ -257,7 +255,7 @@ func (r *Reconciler) willWrite(o *object) []plan.Change {
 	return changes
 }
 
-// applied takes over the result of one change.
+// applied processes the result of one change.
 func (r *Reconciler) applied(res apply.Result) {
 	o := r.objects[res.Change.Object]
 	if o == nil {
@@ -292,8 +290,7 @@ func (r *Reconciler) applied(res apply.Result) {
 	}
 }
 
-// reverify takes over what stands after a write, through a handle of its own: systemd
-// may have made the files anew.
+// reverify verifies the value after a write if the group is open.
 func (o *object) reverify(k cgroup.Knob, stands cgroup.Value) error {
 	if o.group == nil {
 		return nil
@@ -301,7 +298,7 @@ func (o *object) reverify(k cgroup.Knob, stands cgroup.Value) error {
 	return o.verify(k, stands)
 }
 
-// conclude sums up a look.
+// conclude derives the state of a group from its knobs.
 func (r *Reconciler) conclude(o *object) {
 	o.state, o.reason = StateApplied, ""
 	for _, name := range o.desired.knobs() {
@@ -329,10 +326,10 @@ func (r *Reconciler) conclude(o *object) {
 	r.schedule(o)
 }
 
-// schedule says when the next look is, and reports a failure that is new.
+// schedule sets the time of the next check, and reports a new failure.
 func (r *Reconciler) schedule(o *object) {
 	o.deferred = o.deferred && o.state == StatePending
-	if o.deferred { // no failure, and no end of one
+	if o.deferred { // neither a new failure nor the end of one
 		o.due = r.now + firstRetry
 		return
 	}
@@ -352,14 +349,13 @@ func (r *Reconciler) schedule(o *object) {
 	}
 	o.retry.Failed(r.now, LastRetry)
 	o.due = o.retry.At()
-	if o.dirty { // another writer wrote between the look and the write
+	if o.dirty { // another writer wrote between the check and the write
 		o.dirty, o.due = false, r.now+firstRetry
 	}
 }
 
-// reportFailure reports a failure to the workloads that lack something because of it: the
-// group's own, or where the group was to shrink to the shared pool, those whose CPUs it
-// is still on.
+// reportFailure reports a failure to the workloads that lack something because of it: the group's own workload. If the
+// group should have shrunk to the shared pool, these are the workloads whose CPUs it still uses.
 func (r *Reconciler) reportFailure(o *object) {
 	switch o.desired[o.failed].Owner {
 	case plan.OwnerPlace:
@@ -373,9 +369,9 @@ func (r *Reconciler) reportFailure(o *object) {
 	}
 	cpus, err := o.group.EffectiveCPUs()
 	if err != nil {
-		return // gone meanwhile
+		return // the group is gone
 	}
-	cpus = cpus.Difference(o.cpus()) // a pinned group that has one of these as well borrows it
+	cpus = cpus.Difference(o.cpus()) // a pinned group that also has one of these CPUs borrows it
 	for _, path := range r.order {
 		p := r.objects[path]
 		left := cpus.Intersect(p.cpus())

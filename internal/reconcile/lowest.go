@@ -15,14 +15,13 @@ func because(blocker string) string {
 	return "the kernel does not take the limit because of " + blocker
 }
 
-// lowest follows a way back to the limit that the kernel refused: it takes no quota below
-// the burst in force, nor, on cgroup v1, one whose ratio is below a child's; both may be
-// another writer's. The lowest one that it takes is written. The blocker is what stands in
-// the way, "" where nothing can be won.
+// lowest follows a failed restoration of a limit. The kernel refuses a quota below the burst in force and, on cgroup
+// v1, a quota whose ratio is below a child's; both may be another writer's. lowest writes the lowest accepted quota.
+// The blocker is the value in the way, "" if nothing can be gained.
 func (all *Quotas) lowest(refused plan.Change) (res apply.Result, blocker string) {
 	group, err := all.opts.Host.Group(refused.Object)
 	if err != nil {
-		return res, "" // gone meanwhile: the next look says so
+		return res, "" // the group is gone: the next check reports it
 	}
 	defer group.Close()
 	lowest, blocker, err := group.LowestQuota()
@@ -32,7 +31,7 @@ func (all *Quotas) lowest(refused plan.Change) (res apply.Result, blocker string
 		return res, ""
 	}
 	if standing >= 0 && lowest >= standing {
-		return res, blocker // it is there already
+		return res, blocker // it is in place already
 	}
 	change := refused
 	change.Value = plan.Value(cgroup.MaxValue(lowest, period))
@@ -41,7 +40,7 @@ func (all *Quotas) lowest(refused plan.Change) (res apply.Result, blocker string
 	return all.opts.Applier.Apply([]plan.Change{change})[0], blocker
 }
 
-// lowestOriginal lowers a quota whose original the kernel refuses as far as it can.
+// lowestOriginal lowers a quota as far as possible if the kernel refuses its original.
 func (all *Quotas) lowestOriginal(res apply.Restored) {
 	e := res.Entry
 	if cgroupfile.Knob(e.Target) != cgroup.KnobMax || !errors.Is(res.Err, apply.ErrRefused) {

@@ -16,28 +16,27 @@ import (
 type object struct {
 	path    string
 	desired wanted
-	group   *cgroup.Group // nil while it is not open
+	group   *cgroup.Group // nil while it is closed
 	knobs   map[cgroup.Knob]*knob
-	// dirty asks for a full look at the next pass, due is when there is one at the
-	// latest, retry how long a failure holds it back.
+	// dirty asks for a full check at the next pass. due is the latest time of the next check, retry the delay after a
+	// failure.
 	dirty bool
 	due   time.Duration
 	retry Retry
-	// deferred says that something was left to systemd since the last look: the next
-	// pass looks.
+	// deferred is true if something was left to systemd since the last check: the next pass checks.
 	deferred bool
-	// watched is until when it is looked at every second.
+	// watched is until when the Reconciler checks the group every second.
 	watched time.Duration
 
 	state    State
 	reason   string
-	reported string // the failure that was reported last
-	// failed is the knob that state and reason are about, where that is a failure.
+	reported string // the last reported failure
+	// failed is the knob that state and reason are about after a failure.
 	failed cgroup.Knob
 }
 
-// isWatched says that it is looked at every second: another program is about to write to it, or
-// a desired value follows the load, which what systemd puts back does not.
+// isWatched reports whether the Reconciler checks the group every second: another program is about to write to it, or a
+// desired value follows the load, and a value that systemd writes back does not.
 func (o *object) isWatched(now time.Duration) bool {
 	if now < o.watched {
 		return true
@@ -52,18 +51,18 @@ func (o *object) isWatched(now time.Duration) bool {
 
 // knob is one setting of a group.
 type knob struct {
-	// ours is the value that Berth last wrote, or answered the runtime to write;
-	// before is what stood at that answer.
+	// ours is the value that Berth last wrote, or answered the runtime to write. before is the value at the time of
+	// that answer.
 	ours, before cgroup.Value
-	// overwritten is another writer's value that was written over last.
+	// overwritten is the last value of another writer that Berth overwrote.
 	overwritten cgroup.Value
-	// deferred is what was left to systemd since the last look, "" for nothing.
+	// deferred is the value left to systemd since the last check, "" for none.
 	deferred cgroup.Value
-	// effective is what the kernel makes of what stands, settled that this follows
-	// from the desired value, lacking that the latter names more, which is offline.
+	// effective is the list in effect. settled means that it follows from the desired value, lacking that the desired
+	// value names more, which is offline.
 	effective        cpuset.Set
 	settled, lacking bool
-	// refused says that the last write failed.
+	// refused is true if the last write failed.
 	refused  bool
 	problem  error
 	conflict Conflict
@@ -74,7 +73,7 @@ func newObject(path string, w wanted) *object {
 	return &object{path: path, desired: w, knobs: map[cgroup.Knob]*knob{}, dirty: true, state: StatePending}
 }
 
-// take takes over what is desired, which may have changed.
+// take stores the desired settings, which may have changed.
 func (o *object) take(d wanted) {
 	before := o.desired
 	o.desired = d
@@ -117,10 +116,9 @@ func (o *object) open(host *cgroup.Host) error {
 	return nil
 }
 
-// drop closes a group that is gone. A group that comes back under its name is another
-// one, of which the reconciler knows nothing.
+// drop closes a group that is gone. A group that comes back under its name is another group, of which nothing is known.
 func (o *object) drop() {
-	_ = o.close() // only read through
+	_ = o.close() // only used to read
 	clear(o.knobs)
 }
 
@@ -133,7 +131,7 @@ func (o *object) close() error {
 	return err
 }
 
-// undisturbed says that everything is in effect as it was left, by one read each.
+// undisturbed reports whether everything is in effect as Berth left it, by one read for each knob.
 func (o *object) undisturbed() bool {
 	if o.dirty || o.group == nil || o.state != StateApplied {
 		return false
@@ -164,8 +162,8 @@ func (o *object) stands(k cgroup.Knob, kn *knob) bool {
 	return err == nil && set == kn.effective
 }
 
-// read returns what stands, and what the desired value of the knob amounts to now. The group of
-// a unit may lack the controller until systemd is asked.
+// read returns the current value of the knob, and the value that the desired setting amounts to now. The group of a
+// unit may lack the controller until systemd is asked.
 func (o *object) read(k cgroup.Knob, unitName string) (stands, want cgroup.Value, err error) {
 	stands, err = o.group.Read(k)
 	if unitName != "" && errors.Is(err, cgroup.ErrNoController) {
@@ -183,13 +181,13 @@ func (o *object) read(k cgroup.Knob, unitName string) (stands, want cgroup.Value
 	return stands, o.group.Attainable(k, o.desired.value(k, period)), nil
 }
 
-// identity is that of the group for a knob.
+// identity returns the identity of the group for a knob.
 func (o *object) identity(k cgroup.Knob) (plan.Identity, error) {
 	id, err := o.group.ID(k.Controller())
 	return cgroupfile.Identity(id), err
 }
 
-// verify compares what the kernel does with what stands.
+// verify compares what the kernel uses with the value in the file.
 func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 	kn := o.knob(k)
 	kn.ours, kn.before, kn.settled, kn.refused = stands, "", true, false
@@ -209,8 +207,8 @@ func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 	return nil
 }
 
-// observe notes what the kernel uses of a list that is not the desired one: the group stands on it
-// until the list is written, and for good where nobody may write it.
+// observe records which part of a list that is not the desired one the kernel uses. The group stays on it until Berth
+// writes the list, and for good where Berth may not write it.
 func (o *object) observe(k cgroup.Knob) {
 	kn := o.knob(k)
 	kn.settled = false
@@ -222,8 +220,7 @@ func (o *object) observe(k cgroup.Knob) {
 	}
 }
 
-// errNotInEffect says that the file has the desired value, and the kernel does something
-// else.
+// errNotInEffect means that the file has the desired value, but the kernel uses another one.
 var errNotInEffect = errors.New("not in effect")
 
 func (o *object) status() Status {

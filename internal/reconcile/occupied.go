@@ -12,15 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// errOccupied says that a group has to wait for CPUs that another one was to give up and has
-// still, of which it has none at the same time.
+// errOccupied means that a group must wait for CPUs that another group should have left but still has. The two groups
+// must never share these CPUs.
 var errOccupied = errors.New("CPUs are not free yet")
 
-// unoccupied leaves out the changes that would give a group a CPU which another one, with an
-// owner apart from its own, still has against its own desired list, and whose way off it is
-// not among the changes: it was refused, or is left to another writer. Those among the changes
-// are ordered by package plan. A group that waits keeps what it has, so that others may have to
-// wait for it in turn.
+// unoccupied removes the changes that would give a group a CPU which another group of an owner apart (Owner.Apart)
+// still has although its desired list lacks it. If the other group's own change is among the changes, package plan
+// orders the two. Otherwise the kernel refused that change, or it is left to another writer. A waiting group retains
+// its CPUs, so further groups may have to wait for it.
 func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	moving := map[string]bool{}
 	for _, c := range changes {
@@ -42,11 +41,11 @@ func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	if len(held) == 0 {
 		return changes
 	}
-	waits := func(c plan.Change) bool { return held[c.Object] } // its quota waits, too
+	waits := func(c plan.Change) bool { return held[c.Object] } // its quota also waits
 	return slices.DeleteFunc(slices.Clone(changes), waits)
 }
 
-// occupant returns a group that stands in the way of a change, and on which CPUs.
+// occupant returns a group that blocks a change, and the CPUs on which it does.
 func (r *Reconciler) occupant(c plan.Change, moving map[string]bool) (string, cpuset.Set) {
 	from, inherits, err := cgroup.Value(c.From).List()
 	to, _, toErr := cgroup.Value(c.Value).List()
@@ -67,9 +66,8 @@ func (r *Reconciler) occupant(c plan.Change, moving map[string]bool) (string, cp
 	return "", cpuset.Set{}
 }
 
-// keeps returns which of the CPUs that the group was seen on it is still on although
-// its desired list lacks them. It may have left since that look: the reconciler looks at
-// an urgent group alone.
+// keeps returns the CPUs of seen that the group still uses although its desired list lacks them. The group may have
+// left since that check: the reconciler checks an urgent group alone.
 func (o *object) keeps(seen cpuset.Set) cpuset.Set {
 	left := seen.Difference(o.cpus())
 	if left.IsEmpty() || o.group == nil {
@@ -81,13 +79,13 @@ func (o *object) keeps(seen cpuset.Set) cpuset.Set {
 	return left
 }
 
-// cpus are those that are desired of the group, empty for none.
+// cpus returns the desired CPUs of the group, empty for none.
 func (o *object) cpus() cpuset.Set {
 	set, _, _ := cgroup.Value(o.desired[cgroup.KnobCPUs].Value).List()
 	return set
 }
 
-// related says that one of two groups is in the other, or is the other.
+// related reports whether the groups are the same or one contains the other.
 func related(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }

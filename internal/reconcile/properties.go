@@ -15,20 +15,19 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// The properties of a unit behind cgroup.KnobMax, both in microseconds, and the others
-// that say what the unit is.
+// The properties of a unit behind cgroup.KnobMax, both in microseconds, and the properties that identify the unit.
 const (
-	propertyQuota     = "CPUQuotaPerSecUSec" // CPU time in a second; the largest number for no quota
+	propertyQuota     = "CPUQuotaPerSecUSec" // CPU time per second; the largest number for no quota
 	propertyPeriod    = "CPUQuotaPeriodUSec" // the largest number for the default
-	propertyGroup     = "ControlGroup"       // its path, with a slash before it
-	propertySlice     = "Slice"              // the unit that its group is below
-	propertyTransient = "Transient"          // whether a program made it, and no file
+	propertyGroup     = "ControlGroup"       // its path, with a leading slash
+	propertySlice     = "Slice"              // the unit above its group
+	propertyTransient = "Transient"          // whether a program made it, not a file
 	second            = 1_000_000            // in microseconds
 	defaultPeriod     = unit.Micros(100_000) // of systemd, and of the kernel
-	quotaStep         = 10_000               // systemd keeps whole percents of a CPU
+	quotaStep         = 10_000               // systemd stores whole percents of a CPU
 )
 
-// propertyOf is the property of a unit behind a list.
+// propertyOf returns the property of a unit for a list.
 func propertyOf(k cgroup.Knob) string {
 	if k == cgroup.KnobMems {
 		return "AllowedMemoryNodes"
@@ -36,16 +35,15 @@ func propertyOf(k cgroup.Knob) string {
 	return "AllowedCPUs"
 }
 
-// MayRecord is cgroupfile.Properties: the units of groups have quotas and lists, and no
-// container runtime is answered a precedence.
+// MayRecord implements cgroupfile.Properties: the units of groups have quotas and lists, and Berth never answers a
+// container runtime a precedence.
 func (*Systemd) MayRecord(group string, k cgroup.Knob) bool {
 	return UnitOf(group) != "" && (k == cgroup.KnobMax || k.Controller() == cgroup.CPUSet)
 }
 
-// Property is cgroupfile.Properties. A quota counts of transient units only, which container
-// runtimes and the kubelet make: the quota of any other unit is what an administrator
-// gave it, and Berth never set it. The errors are those of D-Bus, with the unit, and
-// cgroupfile.ErrNoUnits.
+// Property implements cgroupfile.Properties. It reports a quota of transient units only, which container runtimes and
+// the kubelet make: an administrator gave any other unit its quota, and Berth never set it. The errors are D-Bus
+// errors, with the unit, and cgroupfile.ErrNoUnits.
 func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	if !s.MayRecord(group, k) {
 		return "", false, nil
@@ -85,21 +83,20 @@ func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorde
 	return cgroup.MaxValue(unit.Micros(quota)*period/second, period), true, nil
 }
 
-// Origin is cgroupfile.Origins.
+// Origin implements cgroupfile.Origins.
 func (s *Systemd) Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	return s.Property(group, k)
 }
 
-// isGroupOf says that a group is that of the unit with these properties, or would be if the
-// unit ran.
+// isGroupOf reports whether a group is that of the unit with these properties, or would be if the unit ran.
 func isGroupOf(group string, properties map[string]any) bool {
 	at, _ := properties[propertyGroup].(string)
 	slice, _ := properties[propertySlice].(string)
 	return at == "/"+group || at == "" && slice == cmp.Or(UnitOf(path.Dir(group)), "-.slice")
 }
 
-// SetProperty is cgroupfile.Properties. A quota is rounded up to a whole percent of a CPU, as
-// container runtimes do: systemd would round it down.
+// SetProperty implements cgroupfile.Properties. It rounds a quota up to a whole percent of a CPU, as container runtimes
+// do: systemd would round it down.
 func (s *Systemd) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
 	name := UnitOf(group)
 	if k != cgroup.KnobMax {
@@ -121,7 +118,7 @@ func (s *Systemd) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error
 	return s.set(name, properties...)
 }
 
-// setOf is the set that systemd means by bytes, the reverse of bytesOf.
+// setOf returns the set that systemd means by bytes, the reverse of bytesOf.
 func setOf(mask []byte) cpuset.Set {
 	var set cpuset.Set
 	for i, b := range mask {

@@ -13,60 +13,56 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Quota is cpu.max or cpu.max.burst of one group whose value its giver moves from look to
-// look: what stands there, what the group has without Berth, and who else writes it. The
-// giver reads the file when it looks at the group anyway; the Reconciler says what it means
-// that another value stands (See), and writes (Set). What stands is not written over by
-// itself: every write of a quota refills the group's pool, and only its giver knows when
-// that is paid for.
+// Quota is cpu.max or cpu.max.burst of one group whose value its giver changes from check to check. It has the current
+// value, the value without Berth, and the state of other writers. The giver reads the file when it checks the group
+// anyway; Quotas says what a different value means (See), and writes (Set). Quotas never overwrites a value on its own:
+// every write of a quota refills the group's pool, and only the giver knows when that is paid for.
 type Quota struct {
 	// setting has the target, the identity, the owner and the workload.
 	setting plan.Setting
-	// original is what the group has when Berth leaves, stands what was last seen or
-	// written, overwritten another writer's value that was written over last: the
-	// specification may still come to confirm it.
+	// original is the group's value when Berth leaves, stands the value last seen or written. overwritten is the last
+	// value of another writer that Berth overwrote: the specification may still confirm it.
 	original, stands, overwritten cgroup.Value
-	// unsettled says that a new original is not in the journal yet.
+	// unsettled means that a new original is not in the journal yet.
 	unsettled bool
 	conflict  Conflict
-	// raising and lowering hold back a write after one of the same kind that was refused:
-	// a full disk must not delay the way back to the limit.
+	// raising and lowering delay a write after a refused write of the same kind: a full disk must not delay the
+	// restoration of the limit.
 	raising, lowering Retry
 	err               error
 	problem           string
 	writes, failures  uint64
 }
 
-// Quotas are those that move, and what is not put back of them. It is for one goroutine at
-// a time, the one of its Reconciler.
+// Quotas manages the moving quotas and their failed restorations. It is for one goroutine at a time, the same as its
+// Reconciler's.
 type Quotas struct {
 	opts       *Options
 	unrestored *Unrestored
 }
 
-// Quotas is the way for values that move from look to look.
+// Quotas returns the interface for values that change from check to check.
 func (r *Reconciler) Quotas() *Quotas { return &Quotas{&r.opts, &r.unrestored} }
 
 func (all *Quotas) kinds() plan.Kinds { return all.opts.Applier.Kinds() }
 
-// Seen is what a look at a quota found.
+// Seen is the result of a check of a quota.
 type Seen int
 
 const (
-	// SeenExpected says that a value which Berth wrote stands, or the original.
+	// SeenExpected means a value that Berth wrote, or the original.
 	SeenExpected Seen = iota
-	// SeenOriginal says that a new original stands, or is known now.
+	// SeenOriginal means that a new original is in effect, or known now.
 	SeenOriginal
-	// SeenForeign says that another writer's value stands and may be written over.
+	// SeenForeign means another writer's value that may be overwritten.
 	SeenForeign
-	// SeenLeft says that another writer's value stands and is left to it.
+	// SeenLeft means another writer's value that is left to its writer.
 	SeenLeft
-	// SeenReturned says that a value that was left is Berth's to move again.
+	// SeenReturned means that Berth may again move a value that was left.
 	SeenReturned
 )
 
-// Quota returns what is known of a quota that is looked at from now on, given what stands.
-// The setting is without a value.
+// Quota returns the state of a quota that is checked from now on, given its current value. The setting has no value.
 func (all *Quotas) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
 	q := &Quota{setting: s, original: have, stands: have, conflict: conflictOf(w)}
 	if e, known := all.entry(q); known {
@@ -76,8 +72,8 @@ func (all *Quotas) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quo
 	return q
 }
 
-// expected returns which of the journal's values stands, the last intended one if none
-// does: a crash may have come between intent and write.
+// expected returns the journal's value that equals have. If none does it returns the last intended value: a crash may
+// have come between intent and write.
 func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 	for _, v := range []plan.Value{e.Intent, e.Previous, e.Original} {
 		if v != "" && cgroup.Same(cgroupfile.Knob(e.Target), cgroup.Value(v), have) {
@@ -87,55 +83,55 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 	return cgroup.Value(e.Intent)
 }
 
-// entry is the journal's entry for q, if it is of the very group and of the same owner: a
-// quota that was made unlimited for exclusive CPUs is not the group's own limit.
+// entry returns the journal's entry for q if it has the same group and owner: a quota that was made unlimited for
+// exclusive CPUs is not the group's own limit.
 func (all *Quotas) entry(q *Quota) (journal.Entry, bool) {
 	e, known := all.opts.Journal.Entry(q.setting.Target)
 	return e, known && e.ID == q.setting.ID && e.Owner == q.setting.Owner
 }
 
-// Journaled says whether Berth has written the quota, and not put it back yet.
+// Journaled reports whether Berth has written the quota, and not restored it yet.
 func (all *Quotas) Journaled(q *Quota) bool {
 	_, known := all.entry(q)
 	return known
 }
 
-// IsOthers says that the journal has the quota for another owner than q's.
+// IsOthers reports whether the journal has the quota for another owner than q's.
 func (all *Quotas) IsOthers(q *Quota) bool {
 	e, known := all.opts.Journal.Entry(q.setting.Target)
 	return known && e.ID == q.setting.ID && e.Owner != q.setting.Owner
 }
 
-// Original is what the group has when Berth leaves, in the period that stands.
+// Original returns the group's value when Berth leaves, in the current period.
 func (q *Quota) Original() cgroup.Value { return q.original }
 
-// Stands is what was last seen or written.
+// Stands returns the value last seen or written.
 func (q *Quota) Stands() cgroup.Value { return q.stands }
 
-// IsSettled says that the original is on disk: without it nothing may be written.
+// IsSettled reports whether the original is on disk: without it nothing may be written.
 func (q *Quota) IsSettled() bool { return !q.unsettled }
 
-// Left says why the quota is left to another writer, "" where it is not.
+// Left says why the quota is left to another writer, "" if it is not.
 func (q *Quota) Left() string { return q.conflict.Left() }
 
-// Err is what became of the last write.
+// Err returns the error of the last write.
 func (q *Quota) Err() error { return q.err }
 
-// Problem is why the last write was not made, in a sentence, as long as it lasts.
+// Problem says in a sentence why the last write was not made, while that lasts.
 func (q *Quota) Problem() string { return q.problem }
 
-// Gone says that the group was not there any more at the last write.
+// Gone reports whether the group did not exist any more at the last write.
 func (q *Quota) Gone() bool { return errors.Is(q.err, apply.ErrGone) }
 
-// Writes counts the writes that were made, and those that were refused or not effective.
+// Writes counts the writes that were made, and the writes that were refused or not effective.
 func (q *Quota) Writes() (made, failed uint64) { return q.writes, q.failures }
 
-// Is says whether an entry of the journal is about q.
+// Is reports whether an entry of the journal is about q.
 func (q *Quota) Is(e journal.Entry) bool {
 	return q.setting.Target == e.Target && q.setting.ID == e.ID
 }
 
-// Retake forgets that another writer wrote here: its owner has changed what it asks for.
+// Retake forgets that another program wrote here: the owner has changed its request.
 func (q *Quota) Retake() { q.conflict.forget() }
 
 // Leave leaves the quota to its other writer.
@@ -144,8 +140,7 @@ func (q *Quota) Leave(now time.Duration, have cgroup.Value, reason string) {
 	q.stands = have
 }
 
-// Held says whether a write of this value has to wait, after one of its kind that was
-// refused.
+// Held reports whether a write of this value must wait after a refused write of its kind.
 func (q *Quota) Held(now time.Duration, v cgroup.Value) bool {
 	return q.retry(q.lowers(v)).Held(now)
 }
@@ -157,19 +152,19 @@ func (q *Quota) retry(lowers bool) *Retry {
 	return &q.raising
 }
 
-// lowers says whether a value is less than what stands.
+// lowers reports whether a value is less than the current value.
 func (q *Quota) lowers(v cgroup.Value) bool {
 	to, _, err := v.Pair()
 	from, _, ferr := q.stands.Pair()
 	return err == nil && ferr == nil && to >= 0 && (from < 0 || to < from)
 }
 
-// See takes over what stands. A value of another writer is answered in this order: the
-// kernel's own doubling of a period is no writer's; a value that the owner's specification
-// names is a resize and becomes the original; anything else is written over once a minute,
-// since a daemon-reload of systemd or a restart of a runtime puts back what it knows
-// without meaning it; after that it belongs to whoever writes it (Conflict). Of those that
-// put back (plan.Writers.PutsBack) the original only has the next raise wait for that minute.
+// See records the current value, and judges another writer's value in this order. The kernel's own doubling of a period
+// is no write. A value that the owner's specification names is a resize and becomes the original.
+//
+// Any other value is overwritten once a minute: a daemon-reload of systemd or a restart of a runtime writes recorded
+// values without intention. After that it belongs to its writer (Conflict). With plan.Writers.PutsBack the original
+// only delays the next raise for that minute.
 func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	defer q.scale(have)
 	q.unsettled, q.conflict.Meant = false, w.Meant
@@ -182,12 +177,12 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		foreign = ""
 	}
 	switch to := resized(w, foreign, q.overwritten, entry); {
-	case !journaled: // never written: it is the owner's own
+	case !journaled: // never written: the value is the owner's own
 		before := q.stands
 		if q.original, q.stands = have, have; cgroup.Same(q.knob(), before, have) {
 			return SeenExpected
 		}
-		if !all.IsOthers(q) { // of exclusive CPUs the quota goes, and comes back
+		if !all.IsOthers(q) { // for exclusive CPUs the quota is removed and restored
 			all.limitChanged(q, before, have)
 		}
 		return SeenOriginal
@@ -210,7 +205,7 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 	return SeenForeign
 }
 
-// seeLeft takes over what stands where it is left to another writer.
+// seeLeft records the current value of a quota that is left to another writer.
 func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	entry, journaled := all.entry(q)
 	atOriginal := cgroup.Same(q.knob(), have, q.original)
@@ -233,8 +228,8 @@ func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgr
 	return SeenReturned
 }
 
-// mayAssert says whether another writer's value may be written over. An original that was put back may, but not twice
-// within a minute.
+// mayAssert reports whether Berth may overwrite another writer's value. For an original that was written back (putBack)
+// it is true, but a second raise within a minute waits.
 func (q *Quota) mayAssert(now time.Duration, have cgroup.Value, putBack bool) bool {
 	if !putBack {
 		return q.spans(have) && q.conflict.MayAssert(now)
@@ -245,15 +240,15 @@ func (q *Quota) mayAssert(now time.Duration, have cgroup.Value, putBack bool) bo
 	return true
 }
 
-// leaveQuota gives a quota up to whoever writes it.
+// leave gives a quota up to its other writer.
 func (all *Quotas) leave(now time.Duration, q *Quota, have cgroup.Value) {
 	q.Leave(now, have, fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
 		q.setting.Knob, q.setting.Object, have, q.stands))
 	all.opts.Report(Event{Group: q.setting.Object, Workload: q.setting.Workload, Reason: v1alpha1.EventHostDrift, Text: q.Left()})
 }
 
-// rebase makes a value the journal's original. While that is not on disk the journal would
-// put the old one back over the new one, so that nothing may be written.
+// rebase makes a value the journal's original. Until that is on disk nothing may be written: the journal would restore
+// the old original over the new one.
 func (all *Quotas) rebase(q *Quota, to, have cgroup.Value) Seen {
 	if entry, _ := all.entry(q); !cgroup.Same(q.knob(), to, cgroup.Value(entry.Original)) {
 		if err := all.opts.Journal.Rebase(q.setting.Target, q.setting.Owner, plan.Value(to)); err != nil {
@@ -271,14 +266,13 @@ func (all *Quotas) limitChanged(q *Quota, from, to cgroup.Value) {
 	all.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.String(), "from", string(from), "to", string(to))
 }
 
-// accounts says whether a value is one of Berth's own or the original of an entry.
+// accounts reports whether a value is Berth's own or the original of an entry.
 func (all *Quotas) accounts(e journal.Entry, have cgroup.Value) bool {
 	return e.IsOurs(all.kinds(), plan.Value(have)) || e.IsOriginal(all.kinds(), plan.Value(have))
 }
 
-// keptQuota says that the period was changed alone, under the quota that Berth had written:
-// the limit is the same quota in the new period. Left alone, Berth's own number would be
-// the workload's limit.
+// keptQuota reports whether another program changed only the period, under a quota that Berth had written. The limit is
+// then its old quota in the new period. Otherwise Berth's own number would become the workload's limit.
 func (q *Quota) keptQuota(have cgroup.Value) bool {
 	now, _, err := have.Pair()
 	ours, _, oerr := q.stands.Pair()
@@ -286,18 +280,18 @@ func (q *Quota) keptQuota(have cgroup.Value) bool {
 	return err == nil && oerr == nil && lerr == nil && ours == now && limit != ours && !q.spans(have)
 }
 
-// spans says whether the original is known at the period of a value. A quota of one period
-// means nothing at another unless the kernel doubled it.
+// spans reports whether the original is known at the period of a value. A quota means nothing at another period unless
+// the kernel doubled the period.
 func (q *Quota) spans(have cgroup.Value) bool {
 	_, period, err := have.Pair()
 	_, scaled, serr := cgroup.ScaleTo(q.original, period).Pair()
 	return q.knob() != cgroup.KnobMax || err == nil && serr == nil && scaled == period
 }
 
-// scale has the original follow the period that stands: the kernel doubles a period that
-// its timer cannot follow, with quota and burst.
+// scale adapts the original to the current period: the kernel doubles a period that its timer cannot follow, with quota
+// and burst.
 func (q *Quota) scale(have cgroup.Value) {
-	if have == q.original { // as of each group at rest, every second
+	if have == q.original { // true for each group at rest, every second
 		return
 	}
 	if _, period, err := have.Pair(); err == nil {
@@ -307,16 +301,16 @@ func (q *Quota) scale(have cgroup.Value) {
 
 func (q *Quota) knob() cgroup.Knob { return cgroupfile.Knob(q.setting.Target) }
 
-// Move is a value that a quota shall have now.
+// Move is a new desired value of a quota.
 type Move struct {
 	Quota *Quota
 	Value cgroup.Value
-	// Workload is on whose behalf, the quota's own where it is empty, Why one sentence.
+	// Workload is the beneficiary, by default the quota's own workload. Why is one sentence.
 	Workload, Why string
 }
 
-// Set writes values at once, in the order of package plan, and takes over what the kernel
-// made of them. A value that stands is not written.
+// Set writes values at once, in the order of package plan, and records what the kernel made of them. It does not write
+// values that are already in place.
 func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	var settings []plan.Setting
 	observed := map[plan.Target]plan.Value{}
@@ -324,7 +318,7 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	for _, m := range moves {
 		m.Quota.err = nil
 		if cgroup.Same(m.Quota.knob(), m.Value, m.Quota.stands) {
-			m.Quota.problem = "" // nothing is to be written
+			m.Quota.problem = "" // nothing to write
 		}
 		s := m.Quota.setting
 		s.Value, s.Why = plan.Value(m.Value), m.Why
@@ -340,7 +334,7 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	}
 }
 
-// moved takes over the result of one change.
+// moved processes the result of one change.
 func (all *Quotas) moved(now time.Duration, q *Quota, res apply.Result) {
 	lowers := q.lowers(cgroup.Value(res.Change.Value))
 	hold := q.retry(lowers)
@@ -350,7 +344,7 @@ func (all *Quotas) moved(now time.Duration, q *Quota, res apply.Result) {
 		q.problem, *hold = "", Retry{}
 		return
 	case errors.Is(res.Err, apply.ErrGone), errors.Is(res.Err, apply.ErrChanged):
-		q.failures++ // the next look reads everything
+		q.failures++ // the next check reads everything
 		return
 	case lowers:
 		hold.Failed(now, LastLowering)
@@ -369,12 +363,12 @@ func (all *Quotas) moved(now time.Duration, q *Quota, res apply.Result) {
 	}
 }
 
-// took takes over what stands after a write.
+// took records the value after a write.
 func (q *Quota) took(res apply.Result) {
 	if res.Wrote {
 		q.writes++
 	}
-	if res.Applied() && res.Effective != "" { // the lowest quota may stand already
+	if res.Applied() && res.Effective != "" { // the lowest quota may be in place already
 		q.stands = cgroup.Value(res.Effective)
 		q.scale(q.stands)
 	}

@@ -15,45 +15,45 @@ import (
 )
 
 const (
-	// reassert is how often a settled group is looked at.
+	// reassert is how often the Reconciler checks a settled group.
 	reassert = 15 * time.Second
-	// watchFor is how long a touched group is looked at every watchEvery: the kubelet
-	// writes the group of a pod some time after those of its containers.
+	// For watchFor the Reconciler checks a touched group every watchEvery: the kubelet writes the group of a pod some
+	// time after the groups of its containers.
 	watchFor   = 5 * time.Second
 	watchEvery = time.Second
 )
 
-// Options are what a Reconciler works with.
+// Options configure a Reconciler.
 type Options struct {
-	// Host has the groups.
+	// Host provides the groups.
 	Host *cgroup.Host
-	// Journal is the one that the Applier writes to.
+	// Journal is the journal that the Applier writes to.
 	Journal *journal.Journal
 	// Applier changes the host.
 	Applier *apply.Applier
-	// Systemd says that systemd runs here and the Applier can reach it: lists of
-	// its units are then set through it, where that is of use.
+	// Systemd reports whether systemd runs here and the Applier can reach it. The Reconciler then sets lists of
+	// systemd's units through systemd where that helps.
 	Systemd bool
-	// Log gets what people look for afterwards, Report what they are to know about quotas,
-	// and Fail what went wrong with them, at once. Each may be nil.
+	// Log receives what people look for afterwards. Report receives what people must know about quotas, and Fail the
+	// errors of quotas, both at once. Each may be nil.
 	Log    *slog.Logger
 	Report func(Event)
 	Fail   func(what string, err error)
-	// Owners are those of what is desired: an entry of one of them whose target is not
-	// desired any more is put back.
+	// Owners are the owners of the desired settings. The Reconciler restores an entry of these owners when its target
+	// is not desired any more.
 	Owners []plan.Owner
-	// Movers are the owners of quotas that move (Quota): whether one still asks for what an
-	// entry is about.
+	// Movers has, for each owner of quotas that move (Quota), a function that reports whether the owner still asks for
+	// the quota of an entry.
 	Movers map[plan.Owner]func(journal.Entry) bool
-	// Answered reports whether Berth answered the container runtime this list for a group: its CPUs, or
-	// with mems its memory nodes. Nil knows of no answer.
+	// Answered reports whether Berth answered the container runtime this list for a group: its CPUs, or with mems its
+	// memory nodes. A nil Answered knows of no answer.
 	Answered func(group string, mems bool, list cpuset.Set) bool
-	// Held says who else in Berth has a target on record, nil for nobody: what the journal does not have
-	// yet is then not written. A nil Held knows of nobody.
+	// Held returns an error if another part of Berth has a target on record. The Reconciler then does not write a
+	// target that its own journal does not have yet. A nil Held knows of no other part.
 	Held func(plan.Target) error
 }
 
-// Reconciler keeps the desired settings in effect. It is for one goroutine at a time.
+// Reconciler maintains the desired settings. It is not safe for concurrent use.
 type Reconciler struct {
 	opts    Options
 	way     way
@@ -61,35 +61,34 @@ type Reconciler struct {
 	objects map[string]*object
 	singles singles
 	given
-	// order has the paths of the objects, groups what was last reported of them.
+	// order has the paths of the objects, groups their last reported statuses.
 	order  []string
 	groups []Status
-	// stale says that what is desired changed since the last pass, expandAt when the groups
-	// below are looked for again.
+	// stale is true if the desired settings changed since the last pass. expandAt is when to look for groups below
+	// again.
 	stale      bool
 	expandAt   time.Duration
 	unrestored Unrestored
 	now        time.Duration
 	report     Report
-	between    Report // what came between two passes
+	between    Report // what happened between two passes
 }
 
-// given is what Want was given last.
+// given is the argument of the last Want.
 type given struct {
 	settings []plan.Desired
-	// more says that it is not all that is desired: Want was not called, or Record or
-	// Urgent came after it.
+	// more is true if settings is not all that is desired: Want was not called, or Record or Urgent followed it.
 	more bool
 }
 
-// Wanted says that this, in this order, is all that is desired. What Record or Urgent was
-// given counts as well, and may come to nothing: then it is not.
+// Wanted reports whether desired equals the argument of the last Want, in order. It is false after Record or Urgent
+// added settings, which may come to nothing.
 func (g *given) Wanted(desired []plan.Desired) bool {
 	return !g.more && slices.Equal(desired, g.settings)
 }
 
-// New returns a Reconciler of which nothing is desired. Until the first Want it puts nothing back:
-// it does not know yet what is desired.
+// New returns a Reconciler without desired settings. It restores nothing before the first Want: until then it does not
+// know what is desired.
 func New(opts Options) *Reconciler {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -113,11 +112,11 @@ func New(opts Options) *Reconciler {
 	return r
 }
 
-// Want replaces everything desired. Nothing is done before the next Pass, which also puts
-// back what is in the journal and not desired.
+// Want replaces all desired settings. Nothing happens before the next Pass, which also restores the targets in the
+// journal that are not desired.
 func (r *Reconciler) Want(desired []plan.Desired) {
 	r.given = given{settings: desired}
-	var kept []string // of groups below, what is known of other writers; expand drops those that ended
+	var kept []string // keeps what is known of other writers of groups below; expand drops ended groups
 	for path := range r.objects {
 		if _, own := r.desired[path]; !own {
 			kept = append(kept, path)
@@ -130,10 +129,9 @@ func (r *Reconciler) Want(desired []plan.Desired) {
 	r.settle(withBelow(r.desired, kept))
 }
 
-// Touch says that another program has just written to a group, or is about to: the next
-// Pass looks at it, and for some seconds each one that comes a second after the last.
-// As long as nothing changes that costs the reads of a settled group. Other groups
-// are left out.
+// Touch tells the Reconciler that another program has just written to a group, or is about to. The next Pass checks the
+// group, and so does each Pass a second after the last for some seconds. As long as nothing changes, a check costs the
+// reads of a settled group. Touch ignores groups without desired settings.
 func (r *Reconciler) Touch(group string) {
 	if o := r.objects[group]; o != nil {
 		o.due, o.retry, o.watched = r.now, Retry{}, r.now+watchFor
@@ -141,12 +139,12 @@ func (r *Reconciler) Touch(group string) {
 	r.singles.touch(group)
 }
 
-// settle makes the objects those that something is desired of.
+// settle makes the set of objects equal to the groups in desired.
 func (r *Reconciler) settle(desired map[string]wanted) {
 	for path, o := range r.objects {
 		if _, stays := desired[path]; !stays {
 			r.concede(o)
-			_ = o.close() // only read through
+			_ = o.close() // only used to read
 			delete(r.objects, path)
 		}
 	}
@@ -157,7 +155,7 @@ func (r *Reconciler) settle(desired map[string]wanted) {
 	r.expandAt = r.now
 }
 
-// object returns the object that something is desired of, with that.
+// object returns the object of a group, with its new desired settings.
 func (r *Reconciler) object(path string, w wanted) *object {
 	o := r.objects[path]
 	if o == nil {
@@ -168,7 +166,7 @@ func (r *Reconciler) object(path string, w wanted) *object {
 	return o
 }
 
-// expand desires the same of the groups below those that ask for it.
+// expand extends desired settings to the groups below where a setting asks for that.
 func (r *Reconciler) expand() {
 	if r.way.version != 1 || r.now < r.expandAt {
 		return
@@ -184,14 +182,14 @@ func (r *Reconciler) expand() {
 	r.expandAt = r.now + reassert
 }
 
-// below returns the groups below one that get the same.
+// below returns the groups below path that get the same settings.
 func below(host *cgroup.Host, path string, w wanted) []string {
 	if len(w.below(path)) == 0 {
 		return nil
 	}
 	g, err := host.Group(path, cgroup.CPUSet)
 	if err != nil {
-		return nil // its own look says so
+		return nil // the check of the group itself reports it
 	}
 	defer g.Close()
 	below, err := g.Below(cgroup.CPUSet)
@@ -201,9 +199,9 @@ func below(host *cgroup.Host, path string, w wanted) []string {
 	return below
 }
 
-// Pass looks at what is due, does what is needed and says when to come back at the
-// latest. now never goes backwards. The groups of the report belong to the Reconciler and
-// are not to be changed. A pass when nothing is due costs next to nothing.
+// Pass checks the groups that are due, makes the necessary changes, and returns the longest time until the next Pass.
+// now never decreases. The groups of the report belong to the Reconciler, and the caller must not change them. A pass
+// with nothing due costs next to nothing.
 func (r *Reconciler) Pass(now time.Duration) (Report, time.Duration) {
 	r.now, r.report, r.between = now, r.between, Report{}
 	r.expand()
@@ -228,7 +226,7 @@ func (r *Reconciler) Pass(now time.Duration) (Report, time.Duration) {
 	return r.report, r.next()
 }
 
-// next is how long nothing will be due.
+// next returns how long nothing will be due.
 func (r *Reconciler) next() time.Duration {
 	next := r.singles.next(r.now, reassert)
 	for _, o := range r.objects {
@@ -237,7 +235,7 @@ func (r *Reconciler) next() time.Duration {
 	return r.unrestored.next(r.now, next)
 }
 
-// work looks at objects and brings those that need it to what is desired.
+// work checks objects and applies the desired settings where necessary.
 func (r *Reconciler) work(due []*object) {
 	var settings []plan.Setting
 	observed := map[plan.Target]plan.Value{}
@@ -273,18 +271,17 @@ func (r *Reconciler) work(due []*object) {
 	}
 }
 
-// kinds is what the kinds of target say of their values.
 func (r *Reconciler) kinds() plan.Kinds { return r.opts.Applier.Kinds() }
 
-// deferred says that systemd is about to write a change, and not that it waits for one
-// of those.
+// deferred reports whether systemd is about to write a change. It is false for a change that only waits for another
+// deferred change.
 func deferred(err error) bool {
 	return errors.Is(err, apply.ErrDeferred) && !errors.Is(err, apply.ErrSkipped)
 }
 
-// begin journals the originals of all changes at once, which waits for the disk once
-// and not for each, and says of which. What cannot be journaled is not written: the
-// Applier tries each one again, and says why.
+// begin journals the originals of all changes at once, which waits for the disk once instead of once for each change.
+// It returns the journaled targets. A change that begin cannot journal is not written: the Applier tries each change
+// again and reports the cause.
 func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 	begun := map[plan.Target]bool{}
 	var first []plan.Change
@@ -301,10 +298,9 @@ func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 	return begun
 }
 
-// Record journals what the container runtime is about to write because of an answer
-// that amounts to these, which count from now on. Groups that do not exist yet,
-// and values that stand, are left out. With an error the answer must not be given: the
-// originals are not on disk.
+// Record journals the values that the container runtime is about to write because of an answer. The settings are
+// desired from now on. Record skips groups that do not exist yet and values that are in place. After an error the
+// caller must not give the answer: the originals are not on disk.
 func (r *Reconciler) Record(desired []plan.Desired) error {
 	var changes []plan.Change
 	groups := byGroup(desired)
@@ -317,23 +313,22 @@ func (r *Reconciler) Record(desired []plan.Desired) error {
 	return r.opts.Applier.Note(changes)
 }
 
-// Urgent brings one group to what is desired of it at once, which counts from now on,
-// without waiting for the next Pass. That one reports what came of it, and looks again
-// where it did not go well: other groups may be in the way that are to leave in that very
-// pass. It says whether systemd is to be asked for it.
+// Urgent applies the desired settings of one group at once, without waiting for the next Pass. The settings are desired
+// from now on. The next Pass reports the outcome, and checks again after a failure: that pass may move away other
+// groups that are in the way. Urgent reports whether systemd must be asked for the group.
 func (r *Reconciler) Urgent(group string, desired []plan.Desired) bool {
 	r.report = r.between
 	o := r.add(group, byGroup(desired)[group])
 	r.work([]*object{o})
 	r.between = r.report
-	r.stale = true // the groups of the next report are others
+	r.stale = true // the next report has other groups
 	if o.state != StateApplied && !o.deferred {
 		o.due, o.retry = r.now, Retry{}
 	}
 	return o.deferred
 }
 
-// add has what is desired of one more group count.
+// add adds the desired settings of one more group.
 func (r *Reconciler) add(path string, w wanted) *object {
 	known := len(r.objects)
 	r.desired[path], r.more = w, true
@@ -344,11 +339,10 @@ func (r *Reconciler) add(path string, w wanted) *object {
 	return o
 }
 
-// Limits says which side effects of writes last on this host, "" while nothing speaks for any.
+// Limits says which side effects of writes last on this host, "" while none are known.
 func (r *Reconciler) Limits() string { return r.opts.Applier.Limits() }
 
-// Close releases all groups. Nothing is put back: a caller that needs that desires
-// nothing and makes a Pass before.
+// Close releases all groups. It restores nothing: a caller that needs a restoration calls Want with nothing, then Pass.
 func (r *Reconciler) Close() error {
 	var errs []error
 	for path, o := range r.objects {

@@ -5,36 +5,35 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// State is how far a group is from what is desired.
+// State is the progress of a group towards its desired settings.
 type State string
 
 const (
-	// StateApplied says that the group has all that is desired, and the kernel does it.
+	// StateApplied means that the group has all desired values, and they are in effect.
 	StateApplied State = "applied"
-	// StatePending says that the group is not there, or not set up yet.
+	// StatePending means that the group does not exist, or is not set up yet.
 	StatePending State = "pending"
-	// StateFailed says that something could not be written or is not in effect.
+	// StateFailed means that a value could not be written or is not in effect.
 	StateFailed State = "failed"
-	// StateConflict says that another writer writes the group, and the group is left to it.
+	// StateConflict means that another program writes the group, and Berth leaves it to that program.
 	StateConflict State = "conflict"
 )
 
-// Status is one group as the last look found it.
+// Status is the state of one group at the last check.
 type Status struct {
-	// Group is its path, Owner who desires its CPUs, or what else is desired of it.
+	// Group is the group's path. Owner is the owner of its desired CPUs, or of its first other setting.
 	Group string
 	Owner plan.Owner
-	// State is how far it has come, Reason why not further.
+	// State is the progress of the group, Reason why there is no more.
 	State  State
 	Reason string
-	// CPUs and Mems are in effect. They are empty where nothing is desired or
-	// known.
+	// CPUs and Mems are in effect. They are empty if nothing is desired or known.
 	CPUs, Mems cpuset.Set
 }
 
-// Event is something that people are to know once.
+// Event is a fact that people must learn once.
 type Event struct {
-	// Group and Workload say what it is about.
+	// Group and Workload identify the subject.
 	Group, Workload string
 	// Reason is HostDrift, CPUPinFailed or IsolationLimited, Text one sentence.
 	Reason, Text string
@@ -42,16 +41,14 @@ type Event struct {
 
 // Report says what a pass found and did.
 type Report struct {
-	// Groups are those that something is desired of, by path.
+	// Groups are the groups with desired settings, by path.
 	Groups []Status
-	// Others are the desired settings that are no files of a group, by target. Group has
-	// the target.
+	// Others are the desired settings of targets that are no files of a group, by target. Their Group is the target.
 	Others []Status
-	// Events are what is new since the last report.
+	// Events are the new events since the last report.
 	Events []Event
-	// Writes counts the values written, Restored those put back.
+	// Writes counts the written values, Restored the restored values.
 	Writes, Restored int
-	// Errors are what went wrong beside the groups: the journal, or a value that
-	// could not be put back.
+	// Errors are the errors that belong to no group: of the journal, or of a restoration.
 	Errors []error
 }

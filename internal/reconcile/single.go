@@ -12,14 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// singles are the desired settings of targets that are no files of a control group, such as
-// sysctls: each stands for itself.
+// singles are the desired settings of targets that are no files of a control group, such as sysctls. They are
+// independent of each other.
 type singles struct {
 	opts *Options
 	all  map[plan.Target]*single
 }
 
-// single is one of them.
+// single is one such setting.
 type single struct {
 	desired plan.Desired
 	// wrote is the value that Berth last wrote, "" for none.
@@ -29,11 +29,11 @@ type single struct {
 	due      time.Duration
 	state    State
 	reason   string
-	// reported is the failure that was reported last.
+	// reported is the last reported failure.
 	reported string
 }
 
-// want replaces what is desired.
+// want replaces the desired settings.
 func (s *singles) want(desired map[plan.Target]plan.Desired) {
 	maps.DeleteFunc(s.all, func(t plan.Target, _ *single) bool {
 		_, stays := desired[t]
@@ -49,7 +49,7 @@ func (s *singles) want(desired map[plan.Target]plan.Desired) {
 	}
 }
 
-// touch has the next pass look at what is desired of an object, unless a failure holds it back.
+// touch makes the next pass check the settings of an object, unless a failure delays it.
 func (s *singles) touch(object string) {
 	for t, one := range s.all {
 		if t.Object == object && one.state != StateFailed {
@@ -58,12 +58,12 @@ func (s *singles) touch(object string) {
 	}
 }
 
-// targets returns those of which something is desired, in order.
+// targets returns the targets with desired settings, in order.
 func (s *singles) targets() []plan.Target {
 	return slices.SortedFunc(maps.Keys(s.all), func(a, b plan.Target) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// pass looks at those that are due and brings them to what is desired.
+// pass checks the due settings and applies them where necessary.
 func (s *singles) pass(now time.Duration, report *Report) {
 	due := slices.DeleteFunc(s.targets(), func(t plan.Target) bool { return now < s.all[t].due })
 	if len(due) == 0 {
@@ -95,8 +95,8 @@ func (s *singles) pass(now time.Duration, report *Report) {
 	}
 }
 
-// mayWrite says whether what stands is to be replaced: it is another value than the desired
-// one, and not left to its writer.
+// mayWrite reports whether to replace the current value: it differs from the desired value, and is not left to its
+// writer.
 func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing, report *Report) bool {
 	kinds, t := s.opts.Applier.Kinds(), one.desired.Target
 	if kinds.Same(t, found.Value, one.desired.Value) {
@@ -122,13 +122,13 @@ func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing,
 	return false
 }
 
-// stands says that the desired value is in effect.
+// stands records that the desired value is in effect.
 func (o *single) stands(v plan.Value) {
 	o.wrote, o.state, o.reason, o.retry, o.reported = v, StateApplied, "", Retry{}, ""
 }
 
-// failed says that the desired value is not in effect. It is reported at the second try:
-// the first one may have come too early.
+// failed records that the desired value is not in effect. It reports the failure at the second try: the first try may
+// have come too early.
 func (o *single) failed(now time.Duration, err error, report *Report) {
 	o.state, o.reason = StateFailed, err.Error()
 	if errors.Is(err, apply.ErrGone) {
@@ -150,7 +150,7 @@ func (o *single) event(reason, text string) Event {
 	return Event{Group: o.desired.Object, Workload: o.desired.Workload, Reason: reason, Text: text}
 }
 
-// statuses are what the last looks found, by target.
+// statuses returns the results of the last checks, by target.
 func (s *singles) statuses() []Status {
 	all := make([]Status, 0, len(s.all))
 	for _, t := range s.targets() {
@@ -160,7 +160,7 @@ func (s *singles) statuses() []Status {
 	return all
 }
 
-// next is how long nothing is due, at most as long as given.
+// next returns how long nothing is due, at most most.
 func (s *singles) next(now, most time.Duration) time.Duration {
 	for _, one := range s.all {
 		most = min(most, max(one.due-now, 0))

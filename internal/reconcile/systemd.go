@@ -20,16 +20,15 @@ import (
 // busTimeout bounds one call to systemd.
 const busTimeout = 2 * time.Second
 
-// bus is what is needed of a connection to systemd.
+// bus is the part of a connection to systemd that Systemd uses.
 type bus interface {
 	GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error)
 	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
 	Close()
 }
 
-// Systemd sets CPUs and memory nodes of units as their properties, until the next
-// boot. It connects at the first call, and again after one that failed. It is safe
-// for concurrent use.
+// Systemd sets CPUs and memory nodes of units as their properties, until the next boot. It connects at the first call,
+// and again after a failed call. It is safe for concurrent use.
 type Systemd struct {
 	dial func() (bus, error)
 
@@ -37,13 +36,13 @@ type Systemd struct {
 	bus bus
 }
 
-// HasSystemd says whether systemd runs this host, as sd_booted(3) does.
+// HasSystemd reports whether systemd manages this host, by the test of sd_booted(3).
 func HasSystemd() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir()
 }
 
-// FindSystemd returns the way to systemd, nil where that does not run.
+// FindSystemd returns the access to systemd, nil if systemd does not run.
 func FindSystemd() *Later {
 	if !HasSystemd() {
 		return nil
@@ -54,8 +53,7 @@ func FindSystemd() *Later {
 // NewSystemd returns a Systemd that is not connected yet.
 func NewSystemd() *Systemd { return &Systemd{dial: dial} }
 
-// dial connects within busTimeout. A connection ends with the context that it was
-// made with, so that one must outlive the call.
+// dial connects within busTimeout. A connection ends with its context, so the context must outlive the call.
 func dial() (bus, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	late := time.AfterFunc(busTimeout, cancel)
@@ -71,7 +69,7 @@ func dial() (bus, error) {
 	return nil, fmt.Errorf("connect: %w", err)
 }
 
-// lasting is a connection with the context that it lives in.
+// lasting is a connection with its context.
 type lasting struct {
 	*systemd.Conn
 	cancel context.CancelFunc
@@ -83,11 +81,10 @@ func (l lasting) Close() {
 	l.cancel()
 }
 
-// SetList is cgroupfile.Units: AllowedCPUs for cgroup.KnobCPUs and AllowedMemoryNodes for
-// cgroup.KnobMems, empty for cgroup.Inherit. systemd writes the file before it
-// answers, enables the controller in the groups above if need be, and writes the same
-// again at each daemon-reload. A list that it is to forget stays in the file, and so
-// does an empty drop-in below /run/systemd/system.control. The errors are those of D-Bus, with the unit, and
+// SetList implements cgroupfile.Units: AllowedCPUs for cgroup.KnobCPUs and AllowedMemoryNodes for cgroup.KnobMems,
+// empty for cgroup.Inherit. systemd writes the file before it answers, enables the controller in the groups above if
+// necessary, and writes the value again at each daemon-reload. After an empty list the old list stays in the file, and
+// an empty drop-in stays below /run/systemd/system.control. The errors are D-Bus errors, with the unit, and
 // cgroup.ErrMalformed.
 func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	set, _, err := v.List()
@@ -97,16 +94,16 @@ func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return s.set(unit, systemd.Property{Name: propertyOf(k), Value: dbus.MakeVariant(bytesOf(set))})
 }
 
-// weightUnset and weightIdle are what CPUWeight means by these numbers (CGROUP_WEIGHT_INVALID
-// and CGROUP_WEIGHT_IDLE in systemd's source; the second since version 252).
+// weightUnset and weightIdle are special values of CPUWeight (CGROUP_WEIGHT_INVALID and CGROUP_WEIGHT_IDLE in systemd's
+// source; the second since version 252).
 const (
 	weightUnset uint64 = math.MaxUint64
 	weightIdle  uint64 = 0
 )
 
-// SetWeight is cgroupfile.Weights: CPUWeight, which is of cgroup v2, and with cgroup.Idle writes
-// cpu.idle. The default weight is none of its own. The errors are those of D-Bus, with the
-// unit, cgroup.ErrMalformed, and cgroupfile.ErrNoIdle where systemd is too old for an idle unit.
+// SetWeight implements cgroupfile.Weights through CPUWeight, a property of cgroup v2; for cgroup.Idle systemd writes
+// cpu.idle. The default weight unsets CPUWeight. The errors are D-Bus errors, with the unit, cgroup.ErrMalformed, and
+// cgroupfile.ErrNoIdle if systemd is too old for an idle unit.
 func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
 	n, version, err := v.Weight()
 	if err == nil && version == 1 {
@@ -129,8 +126,8 @@ func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
 	return err
 }
 
-// invalidArgs is how systemd calls a value that a property cannot have
-// (bus_cgroup_set_boundary in its source).
+// invalidArgs is the D-Bus name of systemd's error for a value that a property cannot have (bus_cgroup_set_boundary in
+// its source).
 const invalidArgs = "org.freedesktop.DBus.Error.InvalidArgs"
 
 // set sets properties of a unit until the next boot.
@@ -144,8 +141,8 @@ func (s *Systemd) set(unit string, properties ...systemd.Property) error {
 	return nil
 }
 
-// call makes one call, connected. After one that failed the next one connects again. The
-// error matches cgroupfile.ErrNoUnits where systemd did not answer in time.
+// call makes one call, and connects first if necessary. After a failed call it closes the connection. The error matches
+// cgroupfile.ErrNoUnits if systemd cannot be reached or did not answer in time.
 func (s *Systemd) call(do func(context.Context, bus) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
@@ -169,7 +166,7 @@ func (s *Systemd) call(do func(context.Context, bus) error) error {
 	return err
 }
 
-// Close gives the connection up.
+// Close closes the connection.
 func (s *Systemd) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +176,7 @@ func (s *Systemd) Close() {
 	}
 }
 
-// bytesOf is a set as systemd takes it: bit 0 of byte 0 is CPU 0. Its end is where
-// the last CPU is.
+// bytesOf returns a set in systemd's format: bit 0 of byte 0 is CPU 0. The last byte has the last CPU.
 func bytesOf(s cpuset.Set) []byte {
 	mask := []byte{}
 	for cpu := range s.All() {

@@ -15,54 +15,53 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// restoreAgain is how long a value that could not be put back is left alone before it
-// is tried again.
+// restoreAgain is the delay before another try to restore a value.
 const restoreAgain = 10 * time.Second
 
-// waitsLong is how long a value may wait for its way back until the log says so: systemd, or a look at the pages
-// of a group, takes its time.
+// waitsLong is how long a restoration may wait before the log says so: systemd, or a check of a group's pages, may be
+// slow.
 const waitsLong = time.Minute
 
-// Unrestored are the values that could not be put back. Each is reported once, as long
-// as it stays the same, and tried again. The zero value is ready for use.
+// Unrestored are the values that could not be restored. Each is reported once, as long as it stays the same, and tried
+// again. The zero value is ready for use.
 type Unrestored struct{ targets map[plan.Target]unrestored }
 
-// unrestored is one value that could not be put back.
+// unrestored is one such value.
 type unrestored struct {
 	id      plan.Identity
 	outcome apply.Outcome
 	found   plan.Value
 	again   time.Duration
-	// unit is what systemd is to be asked for it, the one of the journal, "" for none.
+	// unit is the unit that systemd must be asked for, from the journal, "" for none.
 	unit string
-	// waits says that it is put off (apply.ErrDeferred), since when, and said that the log has it.
+	// waits means that the restoration is deferred (apply.ErrDeferred), since then; said means that the log has it.
 	waits, said bool
 	since       time.Duration
 }
 
-// Due says that an entry may be tried. Another object of its name was not tried yet.
+// Due reports whether to try an entry. Another object of the same name was not tried yet.
 func (u *Unrestored) Due(e journal.Entry, now time.Duration) bool {
 	one, known := u.targets[e.Target]
 	return !known || one.id != e.ID || now >= one.again
 }
 
-// Take takes over what became of an entry, and says whether it is to be reported: the
-// value could not be put back, and was not reported so before.
+// Take records the outcome of a restoration, and reports whether it needs a report: the value could not be restored,
+// and this was not reported before.
 func (u *Unrestored) Take(r apply.Restored, now time.Duration) bool {
 	before := u.targets[r.Entry.Target]
 	if before.id != r.Entry.ID {
-		before = unrestored{} // another object of its name
+		before = unrestored{} // another object of the same name
 	}
 	one := unrestored{id: r.Entry.ID, outcome: r.Outcome, found: r.Found, again: now + restoreAgain}
 	switch {
-	case errors.Is(r.Err, apply.ErrDeferred): // no failure, and no end of one: the next try has the answer
+	case errors.Is(r.Err, apply.ErrDeferred): // neither a new failure nor the end of one: the next try has the answer
 		one.outcome, one.found, one.again, one.unit = before.outcome, before.found, now, cgroupfile.Unit(r.Entry.Target)
 		if one.waits, one.since, one.said = true, now, before.said; before.waits {
 			one.since = before.since
 		}
 		u.set(r.Entry.Target, one)
 		return false
-	case r.Outcome == apply.OutcomeDormant || r.Outcome == apply.OutcomePartly: // what is missing nobody could have put back
+	case r.Outcome == apply.OutcomeDormant || r.Outcome == apply.OutcomePartly: // nobody could have restored the missing part
 		u.set(r.Entry.Target, one)
 		return false
 	case r.Outcome != apply.OutcomeDrifted && r.Outcome != apply.OutcomeFailed:
@@ -80,7 +79,7 @@ func (u *Unrestored) set(t plan.Target, one unrestored) {
 	u.targets[t] = one
 }
 
-// overdue says that a value has waited for long, once, and how long.
+// overdue reports once that a restoration has waited for long, and how long.
 func (u *Unrestored) overdue(t plan.Target, now time.Duration) (waited time.Duration, isNew bool) {
 	one := u.targets[t]
 	waited = now - one.since
@@ -92,15 +91,15 @@ func (u *Unrestored) overdue(t plan.Target, now time.Duration) (waited time.Dura
 	return waited, true
 }
 
-// Forget lets a target be tried at once.
+// Forget allows the next try for a target at once.
 func (u *Unrestored) Forget(t plan.Target) { delete(u.targets, t) }
 
-// Keep forgets all targets but those that are still to be put back.
+// Keep forgets all targets that need no restoration any more.
 func (u *Unrestored) Keep(still func(plan.Target) bool) {
 	maps.DeleteFunc(u.targets, func(t plan.Target, _ unrestored) bool { return !still(t) })
 }
 
-// next is how long no target is due, at most as long as given.
+// next returns how long no target is due, at most most.
 func (u *Unrestored) next(now, most time.Duration) time.Duration {
 	for _, one := range u.targets {
 		most = min(most, max(one.again-now, 0))
@@ -108,7 +107,7 @@ func (u *Unrestored) next(now, most time.Duration) time.Duration {
 	return most
 }
 
-// awaits says that a list of a unit is to be put back by systemd.
+// awaits reports whether systemd still has to restore a list of a unit.
 func (u *Unrestored) awaits(unit string, k cgroup.Knob, still func(plan.Target) bool) bool {
 	for t, one := range u.targets {
 		if one.unit == unit && cgroupfile.Knob(t) == k && still(t) {
@@ -118,9 +117,9 @@ func (u *Unrestored) awaits(unit string, k cgroup.Knob, still func(plan.Target) 
 	return false
 }
 
-// Standing counts the values that stand in the journal of a Reconciler: those that are Berth's, or
-// could not be put back yet, and those that stay, because another program wrote them since, nothing
-// of them is in force, or a partition has the rest.
+// Standing counts the values in the journal of a Reconciler. ours are Berth's values, or values that could not be
+// restored yet. others stay: another program has written them since, nothing of them is in force, or a partition has
+// the remaining CPUs.
 func Standing(r *Reconciler) (ours, others int) {
 	stay := []apply.Outcome{apply.OutcomeDrifted, apply.OutcomeDormant, apply.OutcomePartly}
 	for _, e := range r.opts.Journal.Entries() {
@@ -133,8 +132,8 @@ func Standing(r *Reconciler) (ours, others int) {
 	return ours, others
 }
 
-// restore puts back what is not desired any more. That comes after the writes: groups
-// that have to leave CPUs have left by then.
+// restore restores values that are not desired any more. It runs after the writes: groups that must leave CPUs have
+// left by then.
 func (r *Reconciler) restore() {
 	if !r.stale && r.unrestored.next(r.now, reassert) > 0 {
 		return
@@ -151,7 +150,7 @@ func (r *Reconciler) restore() {
 	})
 }
 
-// takeRestored takes over what became of an entry.
+// takeRestored processes the outcome of a restoration.
 func (r *Reconciler) takeRestored(res apply.Restored) {
 	if res.Outcome == apply.OutcomeRestored {
 		r.report.Restored++
@@ -171,7 +170,7 @@ func (r *Reconciler) takeRestored(res apply.Restored) {
 	r.Quotas().lowestOriginal(res)
 }
 
-// stays says that another value than the original stays.
+// stays returns the event that a value other than the original stays.
 func stays(r apply.Restored) Event {
 	text := fmt.Sprintf("%s is %q and stays so: Berth had %q and found %q", r.Entry.Target, r.Found, r.Entry.Intent, r.Entry.Original)
 	if r.Err != nil && r.Outcome == apply.OutcomeFailed {
@@ -180,13 +179,12 @@ func stays(r apply.Restored) Event {
 	return Event{Group: r.Entry.Target.Object, Workload: r.Entry.Workload, Reason: v1alpha1.EventHostDrift, Text: text}
 }
 
-// undesired says that an entry is of what is desired as a whole (Want) and nothing is
-// desired of its target.
+// undesired reports whether an entry belongs to Options.Owners and its target has no desired setting.
 func (r *Reconciler) undesired(e journal.Entry) bool {
 	return slices.Contains(r.opts.Owners, e.Owner) && !r.isDesired(e.Target)
 }
 
-// isDesired says that a knob of a group has a desired value.
+// isDesired reports whether a target has a desired value.
 func (r *Reconciler) isDesired(t plan.Target) bool {
 	if r.singles.all[t] != nil {
 		return true

@@ -8,16 +8,16 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// way is by which of two ways a list, or a precedence, is written on this host.
+// way determines how a list or a precedence is written on this host: directly or through systemd.
 type way struct {
-	// systemd says that systemd can be reached, version is that of the cpuset hierarchy
-	// and cpu that of the cpu one, 0 without one.
+	// systemd is true if systemd can be reached. version is the version of the cpuset hierarchy, cpu that of the cpu
+	// hierarchy; 0 means that there is none.
 	systemd      bool
 	version, cpu int
 }
 
-// unitFor is the unit that a knob is set through, "" for none. On v1 systemd never writes a
-// cpuset, and the kernel refuses its shares while a group is idle.
+// unitFor returns the unit through which a knob is set, "" for a direct write. On v1 systemd never writes a cpuset, and
+// the kernel refuses systemd's shares while a group is idle.
 func (w way) unitFor(path string, k cgroup.Knob) string {
 	switch {
 	case !w.systemd:
@@ -27,7 +27,7 @@ func (w way) unitFor(path string, k cgroup.Knob) string {
 	return ""
 }
 
-// target is a knob of a group, and the way by which it is written.
+// target returns the target of a knob of a group, which also says how the knob is written.
 func (w way) target(path string, k cgroup.Knob) plan.Target {
 	if w.unitFor(path, k) != "" {
 		return cgroupfile.UnitTarget(path, k)
@@ -35,19 +35,18 @@ func (w way) target(path string, k cgroup.Knob) plan.Target {
 	return cgroupfile.Target(path, k)
 }
 
-// setting is what is desired of a knob, with the value that it amounts to.
+// setting returns the desired setting of a knob, with the value that it amounts to.
 func (o *object) setting(w way, k cgroup.Knob, v cgroup.Value) plan.Setting {
 	s := o.desired[k].Setting
 	s.Target, s.Value = w.target(o.path, k), plan.Value(v)
 	return s
 }
 
-// UnitOf returns the unit of the system's own systemd whose group is at path, "" when it
-// is none: the last element of the path, without the "_" that systemd puts before names
-// that could be taken for a kernel file. Above it are slices only. Below a service or a
-// scope systemd has no groups (https://systemd.io/CGROUP_DELEGATION, and cg_path_get_unit
-// in its source): what is there belongs to a payload, for example a user's systemd in
-// user@1000.service, whose dbus.service is not the one that the system's systemd knows by
+// UnitOf returns the unit of the system's own systemd whose group is at path, "" for another group. The unit is the
+// last element of the path, without the "_" that systemd puts before names that could be mistaken for a kernel file.
+// All groups above it are slices. systemd has no groups below a service or a scope
+// (https://systemd.io/CGROUP_DELEGATION, and cg_path_get_unit in its source). Such groups belong to a payload, for
+// example a user's systemd in user@1000.service: its dbus.service is not the unit that the system's systemd knows by
 // that name.
 func UnitOf(path string) string {
 	at := strings.LastIndexByte(path, '/') + 1

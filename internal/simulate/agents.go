@@ -14,22 +14,21 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// Agents is what the Leases of Berth's agents say of a live cluster. The zero
-// value is that no agent was asked: every agent then counts as alive.
+// Agents is what the Leases of Berth's agents show in a live cluster. The zero value means that no Lease was read:
+// every agent is then assumed alive.
 type Agents struct {
 	// At is when the Leases were read, by the clock of this host.
 	At time.Time
-	// Renewed is when each agent renewed its Lease, by node.
+	// Renewed is when each agent last renewed its Lease, by node.
 	Renewed map[string]time.Time
-	// Unknown says why the Leases could not be read; empty where they were.
+	// Unknown is why the Leases could not be read, empty if they were.
 	Unknown string
 }
 
-// known says that the Leases were read.
+// known reports whether the Leases were read.
 func (a *Agents) known() bool { return !a.At.IsZero() && a.Unknown == "" }
 
-// silent says why the agent of a node does not count as alive, "" where it does
-// or where that is not known.
+// silent returns why the agent of a node is not considered alive, "" if it is, or if that is unknown.
 func (a *Agents) silent(node string) string {
 	renewed, found := a.Renewed[node]
 	if !a.known() {
@@ -45,9 +44,8 @@ func (a *Agents) silent(node string) string {
 	return ""
 }
 
-// listAgents reads the Leases in the namespace that the scheduler looks into
-// unless its arguments name another one. Whoever may not read them can still be
-// given the rest.
+// listAgents reads the Leases in the scheduler's default namespace. Without permission it sets Unknown and returns no
+// error.
 func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
 	path := "/apis/coordination.k8s.io/v1/namespaces/" + v1alpha1.DefaultLeaseNamespace + "/leases"
 	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
@@ -64,7 +62,7 @@ func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
 	return AgentsOf(time.Now(), list.Items), nil
 }
 
-// AgentsOf is what Leases say that were read at a moment.
+// AgentsOf returns the Agents of Leases that were read at a time.
 func AgentsOf(at time.Time, leases []coordinationv1.Lease) Agents {
 	a := Agents{At: at, Renewed: map[string]time.Time{}}
 	for i := range leases {

@@ -15,13 +15,13 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Bounds of a quantity, above any machine, so that sums stay in an int64.
+// Bounds of a quantity, above any machine, so that sums fit into an int64.
 const (
 	maxCPUs  = 1_000_000
 	maxBytes = 1 << 50
 )
 
-// problems collects what is wrong with one object.
+// problems collects the problems of one object.
 type problems struct{ all v1alpha1.FieldErrors }
 
 func (p *problems) add(field string, value any, allowed string) {
@@ -40,8 +40,8 @@ func checkName(field, name string) v1alpha1.FieldErrors {
 	return p.all
 }
 
-// checkPod checks what placement depends on; an API server checks more. prefix
-// leads to the pod: "" or "spec.template.".
+// checkPod checks what placement depends on; an API server checks more. prefix is the path of the pod: "" or
+// "spec.template.".
 func checkPod(prefix string, meta *metav1.ObjectMeta, spec *v1.PodSpec) v1alpha1.FieldErrors {
 	var p problems
 	if prefix == "" {
@@ -86,7 +86,7 @@ func (p *problems) resources(field string, r v1.ResourceRequirements) {
 	own := maps.Clone(r.Requests)
 	maps.DeleteFunc(own, func(name v1.ResourceName, request resource.Quantity) bool {
 		limit, limited := r.Limits[name]
-		return limited && request.Equal(limit) // made of the limit, which is reported
+		return limited && request.Equal(limit) // copied from the limit, which is reported
 	})
 	p.resourceList(field+".requests", own)
 	p.resourceList(field+".limits", r.Limits)

@@ -21,10 +21,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// defaultPods is the kubelet's own bound on the pods of a node.
+// defaultPods is the kubelet's default limit of pods on a node.
 const defaultPods = 110
 
-// Cluster is a cluster on paper. It is not safe for concurrent use.
+// Cluster is a simulated cluster. It is not safe for concurrent use.
 type Cluster struct {
 	nodes   []*node   // by name
 	all     []*demand // in the order of the input
@@ -35,24 +35,24 @@ type Cluster struct {
 	notes   []string
 	scratch alloc.Scratch
 	replies replies
-	// mostMoves is how many moves a plan for a pending pod may have, 0 for no plans.
+	// mostMoves is the maximum of moves in a plan for a pending pod, 0 for no plans.
 	mostMoves int
-	// left are the pods that Run left pending.
+	// left are the pods that are still pending after Run.
 	left []*demand
 }
 
-// PlanRepacks has Run plan, for each pod that stays pending because of fragmentation, the
-// fewest moves that make room for it.
+// PlanRepacks makes Run plan, for each pod that stays pending because of fragmentation, the fewest moves that make room
+// for it.
 func (c *Cluster) PlanRepacks() { c.mostMoves = MostMoves }
 
-// node is one node and what its pods take of it.
+// node is a node and what its pods use of it.
 type node struct {
 	name    string
 	index   int      // in Cluster.nodes
-	object  *v1.Node // made up where the input has none
+	object  *v1.Node // made up if the input has none
 	hash    string
 	machine *alloc.Machine // nil without a NodeTopology
-	closed  *refusal       // why no pod is pinned here
+	closed  *refusal       // why no pod can be pinned here
 	policy  placement.NodePolicy
 	notes   []string
 
@@ -69,20 +69,20 @@ type node struct {
 	memo   map[string]verdict // valid until the next pod comes
 }
 
-// allocatable is what a node offers to its pods.
+// allocatable is the resources of a node for its pods.
 type allocatable struct {
 	milli, memory int64
 	pods          int
 	huge          workload.HugePages
 }
 
-// pinned is a pod that may pin and is on a node, and what it has there.
+// pinned is a pod on a node that may pin, and what it holds there.
 type pinned struct {
 	*demand
 	has placement.Held
 }
 
-// demand is one pod and what it asks for.
+// demand is a pod and its requests.
 type demand struct {
 	pod      Pod
 	milli    int64
@@ -94,9 +94,8 @@ type demand struct {
 	warnings []string
 }
 
-// New builds the cluster. Pods that have a node already take their part of it;
-// all others wait for Run. A NodeTopology that contradicts itself does not
-// count, and a note says so.
+// New builds the cluster. Pods that already have a node hold their resources there; all other pods wait for Run. A
+// NodeTopology that contradicts itself is ignored, and a note reports it.
 func New(o Objects) *Cluster {
 	c := &Cluster{ignored: o.Ignored, agents: o.Agents, gaps: used(o.Pods, o.Nodes)}
 	c.addNodes(o)
@@ -113,7 +112,7 @@ func New(o Objects) *Cluster {
 	for _, n := range c.nodes {
 		n.before = n.fragmentation()
 	}
-	// Higher priority first, then as they came; a preset pod asks no node.
+	// Preset pods first, since they bypass the scheduler, then higher priority, then input order.
 	slices.SortStableFunc(c.pending, func(a, b *demand) int {
 		return cmp.Or(boolFirst(a.pod.Preset, b.pod.Preset), cmp.Compare(priority(b.pod.Pod), priority(a.pod.Pod)))
 	})
@@ -150,7 +149,7 @@ func newDemand(pod Pod) *demand {
 	return d
 }
 
-// pin reads what the pod asks for of exclusive CPUs, and returns what is wrong with that.
+// pin reads the pod's request for exclusive CPUs, and returns the problems of it.
 func (d *demand) pin() v1alpha1.FieldErrors {
 	pod := d.pod
 	if d.mayPin = kubepod.MayPin(pod.Pod); !d.mayPin && !kubepod.InVM(pod.Pod) {
@@ -175,7 +174,7 @@ func (d *demand) pin() v1alpha1.FieldErrors {
 	return slices.Concat(problems, pinning.Unknown)
 }
 
-// addNodes makes the nodes out of both kinds of objects.
+// addNodes makes the nodes from both kinds of objects.
 func (c *Cluster) addNodes(o Objects) {
 	objects := map[string]*v1.Node{}
 	for i := range o.Nodes {
@@ -204,7 +203,7 @@ func (c *Cluster) addNodes(o Objects) {
 	}
 }
 
-// compiler compiles each machine once: nodes of one model share it.
+// compiler compiles each machine once: nodes with equal machines share it.
 type compiler map[string]*alloc.Machine
 
 func (c compiler) compile(spec v1alpha1.NodeTopologySpec) (*alloc.Machine, error) {
@@ -251,8 +250,7 @@ func (n *node) setMachine(t *v1alpha1.NodeTopology, machines compiler) {
 	}
 }
 
-// setAgent closes the node where the scheduler would, because it hears nothing
-// of the agent.
+// setAgent closes the node if the scheduler would, because the agent does not renew its Lease.
 func (n *node) setAgent(a Agents) {
 	if n.closed != nil {
 		return
@@ -263,7 +261,7 @@ func (n *node) setAgent(a Agents) {
 	}
 }
 
-// conditionText joins what a condition says, either of which may be empty.
+// conditionText joins reason and message of a condition; either may be empty.
 func conditionText(reason, message string) string {
 	if reason == "" || message == "" {
 		return cmp.Or(reason, message)
@@ -271,7 +269,7 @@ func conditionText(reason, message string) string {
 	return reason + ": " + message
 }
 
-// setAllocatable takes what the Node says, else what the machine has.
+// setAllocatable uses the Node's values, else those of the machine.
 func (n *node) setAllocatable() {
 	made := n.object == nil
 	if made {
@@ -310,8 +308,7 @@ func (n *node) setAllocatable() {
 	}
 }
 
-// memoryOf adds up the memory of a machine. Where none is known no pod is
-// refused for it.
+// memoryOf sums the memory of a machine. If it is unknown, no pod is refused because of memory.
 func memoryOf(t *topology.Topology) int64 {
 	sum := int64(0)
 	for _, n := range t.Nodes {
@@ -323,7 +320,7 @@ func memoryOf(t *topology.Topology) int64 {
 	return sum
 }
 
-// poolsOf adds up the huge pages of a machine.
+// poolsOf sums the huge pages of a machine.
 func poolsOf(t *topology.Topology) workload.HugePages {
 	var all workload.HugePages
 	for _, n := range t.Nodes {
@@ -346,7 +343,7 @@ func (c *Cluster) node(name string) *node {
 	return c.nodes[i]
 }
 
-// bind takes what a bound pod says it has.
+// bind adds a bound pod to its node, with the CPUs of its annotation.
 func (c *Cluster) bind(d *demand) {
 	n := c.node(d.pod.Spec.NodeName)
 	if n == nil {

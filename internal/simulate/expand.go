@@ -18,11 +18,11 @@ type copies struct {
 	template v1.PodTemplateSpec
 	count    int32
 	first    int32
-	// counted is the field with the count, "" for spec.replicas.
+	// counted is the field that has the count, "" for spec.replicas.
 	counted string
 }
 
-// field is what says how many there are.
+// field returns the field to report for an invalid number of pods.
 func (c copies) field() string {
 	if c.first < 0 {
 		return "spec.ordinals.start"
@@ -30,7 +30,7 @@ func (c copies) field() string {
 	return cmp.Or(c.counted, "spec.replicas")
 }
 
-// atLeastOne is the count of replicas; one where nothing is said.
+// atLeastOne returns the count of replicas, 1 if unset.
 func atLeastOne(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
@@ -38,7 +38,7 @@ func atLeastOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// atOnce is how many pods of a job run at the same time.
+// atOnce returns how many pods of a job run at the same time.
 func atOnce(j batchv1.JobSpec) int32 {
 	n := atLeastOne(j.Parallelism)
 	if j.Completions != nil {
@@ -50,8 +50,8 @@ func atOnce(j batchv1.JobSpec) int32 {
 	return n
 }
 
-// replicas makes the pods of a workload, named after it and numbered, so that
-// the same input always has the same pods.
+// replicas creates the pods of a workload, named after it and numbered, so that the same input always has the same
+// pods.
 func (r *reader) replicas(meta *metav1.ObjectMeta, kind string, c copies) v1alpha1.FieldErrors {
 	if problem := checkName("metadata.name", meta.Name); problem != nil {
 		return problem
@@ -69,7 +69,7 @@ func (r *reader) replicas(meta *metav1.ObjectMeta, kind string, c copies) v1alph
 	all := (&v1.Pod{ObjectMeta: c.template.ObjectMeta, Spec: c.template.Spec}).DeepCopy()
 	kubepod.SetDefaults(all)
 	for i := range c.count {
-		pod := &v1.Pod{ObjectMeta: all.ObjectMeta, Spec: all.Spec} // they share what is read only
+		pod := &v1.Pod{ObjectMeta: all.ObjectMeta, Spec: all.Spec} // they share read-only data
 		pod.Namespace = namespace
 		pod.Name = fmt.Sprintf("%s-%d", meta.Name, c.first+i)
 		pod.UID = types.UID(fmt.Sprintf("%s/%s/%s", kind, namespace, pod.Name))

@@ -13,54 +13,51 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// State says where a pod stands.
+// State is the scheduling state of a pod.
 type State string
 
 // The states of a pod.
 const (
 	// Bound is a pod that has a node.
 	Bound State = "bound"
-	// Waiting is a pod that no node takes.
+	// Waiting is a pod that no node accepts.
 	Waiting State = "pending"
-	// Placeable is a pod that has no node yet although one would take it now.
+	// Placeable is a pod without a node that a node would accept now.
 	Placeable State = "placeable"
 )
 
-// Explanation says of one pod why it is where it is, or why it waits. Its JSON
-// is a stable contract.
+// Explanation is why a pod is where it is, or why it waits. Its JSON is a stable contract.
 type Explanation struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	State     State  `json:"state"`
 	// Scheduler is the pod's schedulerName.
 	Scheduler string `json:"scheduler"`
-	// Node has the pod, or would take it.
+	// Node has the pod, or would accept it.
 	Node string `json:"node,omitempty"`
-	// Pinned says that the pod asks for exclusive CPUs, and may have them.
+	// Pinned is true if the pod requests exclusive CPUs, and may have them.
 	Pinned bool `json:"pinned"`
-	// Containers are those with exclusive CPUs.
+	// Containers are the containers with exclusive CPUs.
 	Containers []Container `json:"containers"`
-	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
+	// LeftEmpty are the siblings that exclusivity withholds from all pods, a list.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
-	// Why compares what the pod has with the best that was to be had, now, if
-	// it came anew.
+	// Why compares the pod's CPUs with the best CPUs that it could get if it came now.
 	Why []Reason `json:"why"`
-	// Better are the CPUs that it would get now, where those are others.
+	// Better are the CPUs that it would get now, if they differ.
 	Better string `json:"better,omitempty"`
 	// Reason and Nodes are as in Pending.
 	Reason string       `json:"reason,omitempty"`
 	Nodes  []NodeReason `json:"nodes"`
 	// Repack is as in Pending.
 	Repack *Repack `json:"repack,omitempty"`
-	// Condition is what the scheduler itself wrote into the pod's status.
+	// Condition is what the scheduler itself wrote to the pod's status.
 	Condition    string   `json:"condition,omitempty"`
 	NotSimulated []Gap    `json:"notSimulated"`
 	Warnings     []string `json:"warnings"`
 	Notes        []string `json:"notes"`
 }
 
-// Explain explains one pod; false where there is none of that name. It must be
-// asked before Run.
+// Explain explains one pod; false if no pod has the name. It must be called before Run.
 func (c *Cluster) Explain(namespace, name string) (Explanation, bool) {
 	i := slices.IndexFunc(c.all, func(d *demand) bool { return d.pod.Namespace == namespace && d.pod.Name == name })
 	if i < 0 {
@@ -138,7 +135,7 @@ func (c *Cluster) explainWaiting(x *Explanation, d *demand) {
 	}
 }
 
-// withoutGates is what would become of a pod that is held back.
+// withoutGates returns what would happen to a gated pod without its gates.
 func withoutGates(best choice, refused []NodeReason) string {
 	if best.node == nil {
 		return "without its scheduling gates no node would take it now: " + Grouped(refused)
@@ -146,11 +143,10 @@ func withoutGates(best choice, refused []NodeReason) string {
 	return "without its scheduling gates node " + best.node.name + " would take it now"
 }
 
-// IsBerth says whether a scheduler's name is one of Berth's own profiles.
+// IsBerth reports whether a scheduler's name is one of Berth's own profiles.
 func IsBerth(schedulerName string) bool { return strings.HasPrefix(schedulerName, "berth") }
 
-// schedulerNote says of a pod that asks for another scheduler what its answers
-// are worth.
+// schedulerNote returns a note on the answers for a pod that names another scheduler.
 func schedulerNote(name string) string {
 	switch {
 	case IsBerth(name):
@@ -162,7 +158,7 @@ func schedulerNote(name string) string {
 	}
 }
 
-// explainBound compares what a bound pod has with what it would get now.
+// explainBound compares the CPUs of a bound pod with those that it would get now.
 func (c *Cluster) explainBound(x *Explanation, d *demand) {
 	n := c.node(x.Node)
 	switch {
@@ -184,7 +180,7 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 		x.Notes = append(x.Notes, missingPlacement(annotation, held.Unknown()))
 		return
 	}
-	placed, _ := v1alpha1.DecodePlacement(annotation) // HeldBy believed it
+	placed, _ := v1alpha1.DecodePlacement(annotation) // valid: HeldBy believed it
 	x.Containers = containersOf(placed, n.machine.Topology())
 	x.LeftEmpty = leftEmpty(n.machine, &held)
 	if held.Unknown() > 0 {
@@ -228,7 +224,7 @@ func missingPlacement(annotation string, unknown int) string {
 	return fmt.Sprintf("its placement is not believed (CPUs that do not exist, or not as many as the limit): %s as given out", counting(unknown))
 }
 
-// without is the node as if the pod had never come.
+// without returns the node as if the pod had never come.
 func (c *Cluster) without(n *node, gone *demand) *node {
 	bare := &node{name: n.name, object: n.object, hash: n.hash, machine: n.machine, policy: n.policy, allocatable: n.allocatable}
 	bare.occupancy.AddGiven(n.given)
@@ -240,8 +236,8 @@ func (c *Cluster) without(n *node, gone *demand) *node {
 	return bare
 }
 
-// compare puts the figures that people know next to each other: how many NUMA
-// nodes and L3 domains the CPUs lie in, and how many cores are held partly.
+// compare compares well-known figures: how many NUMA nodes and L3 domains the CPUs are in, and how many cores are held
+// only partly.
 func compare(t *topology.Topology, has, best cpuset.Set) []Reason {
 	reasons := []Reason{}
 	for _, term := range []struct {

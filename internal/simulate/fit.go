@@ -13,8 +13,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What kube-scheduler says of a node that its own filters refuse. People search
-// for these words, so they are the same here.
+// The words of kube-scheduler for a node that its own filters refuse. People search for these words, so they are the
+// same here.
 const (
 	reasonUnschedulable = "node(s) were unschedulable"
 	reasonTaint         = "node(s) had untolerated taint(s)"
@@ -24,15 +24,14 @@ const (
 	reasonMemory        = "Insufficient memory"
 )
 
-// comparing is the feature gate TaintTolerationComparisonOperators, off by
-// default.
+// comparing is the feature gate TaintTolerationComparisonOperators, off by default.
 const comparing = false
 
-// refusal is why one node does not take a pod.
+// refusal is why a node refuses a pod.
 type refusal struct {
 	// reasons are equal on all nodes that refuse for the same reason.
 	reasons []string
-	// detail has this node's figures.
+	// detail has the figures of this node.
 	detail string
 }
 
@@ -40,8 +39,8 @@ func refuse(reason, format string, args ...any) *refusal {
 	return &refusal{reasons: []string{reason}, detail: fmt.Sprintf(format, args...)}
 }
 
-// fits asks what kube-scheduler asks before Berth: nil is yes. A preset pod is
-// the kubelet's, which asks less.
+// fits runs kube-scheduler's own checks, before Berth's; nil means that the pod fits. The kubelet, which checks a
+// preset pod, checks less.
 func (n *node) fits(d *demand) *refusal {
 	if !d.pod.Preset {
 		if r := n.accepts(d.pod.Pod); r != nil {
@@ -54,7 +53,7 @@ func (n *node) fits(d *demand) *refusal {
 	return n.hasRoom(d)
 }
 
-// accepts checks that the node is open for the pod at all.
+// accepts checks whether the node is open for the pod at all.
 func (n *node) accepts(p *v1.Pod) *refusal {
 	closed := &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
 	if n.object.Spec.Unschedulable && !corehelpers.TolerationsTolerateTaint(klog.Logger{}, p.Spec.Tolerations, closed, comparing) {
@@ -70,7 +69,7 @@ func (n *node) accepts(p *v1.Pod) *refusal {
 	return nil
 }
 
-// hasRoom compares the pod's requests with what the node has left.
+// hasRoom compares the pod's requests with the free resources of the node.
 func (n *node) hasRoom(d *demand) *refusal {
 	r := refusal{}
 	var details []string
@@ -101,7 +100,7 @@ func (n *node) hasRoom(d *demand) *refusal {
 	return &r
 }
 
-// labelsText is what the node says to the labels that the pod asks for.
+// labelsText returns the node's values of the labels that the pod selects by.
 func labelsText(labels map[string]string, p *v1.Pod) string {
 	asked := map[string]bool{}
 	for key := range p.Spec.NodeSelector {
@@ -129,7 +128,7 @@ func labelsText(labels map[string]string, p *v1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// cpusOf is a number of CPUs given in thousandths.
+// cpusOf formats thousandths of a CPU as a number of CPUs.
 func cpusOf(milli int64) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%03d", milli/1000, milli%1000), "0"), ".")
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// Gap is something that decides in a real cluster and not here.
+// Gap is a mechanism that decides in a real cluster but not here.
 type Gap struct {
-	// What names it, as Kubernetes does.
+	// What is the name that Kubernetes uses.
 	What string `json:"what"`
-	// Effect says how a real cluster may differ.
+	// Effect is how a real cluster may differ.
 	Effect string `json:"effect"`
 	// Count is how many pods or nodes of the input use it; 0 in the general list.
 	Count int `json:"count,omitempty"`
 }
 
-// gap is one row of the list: who uses it.
+// gap is a Gap and its test for pods and nodes.
 type gap struct {
 	Gap
 	pod  func(*v1.Pod) bool
 	node func(*v1.Node) bool
 }
 
-// Gaps returns everything that is not simulated, in a fixed order.
+// Gaps returns all gaps, in a fixed order.
 func Gaps() []Gap {
 	var all []Gap
 	for _, g := range gaps() {
@@ -34,8 +34,8 @@ func Gaps() []Gap {
 	return append(append(all, choiceGaps()...), runningGaps()...)
 }
 
-// choiceGaps only matter where there was something to choose: among more nodes
-// than kube-scheduler looks at, between equal nodes, for a higher priority.
+// choiceGaps only matter where there is a choice: among more nodes than kube-scheduler checks, between equal nodes, for
+// a higher priority.
 func choiceGaps() []Gap {
 	return []Gap{
 		{What: "percentageOfNodesToScore", Effect: "kube-scheduler checks only some of the nodes; the simulation checks all"},
@@ -44,7 +44,7 @@ func choiceGaps() []Gap {
 	}
 }
 
-// chosen returns those of choiceGaps that mattered; counts are in their order.
+// chosen returns the choiceGaps with a count above 0; counts are in their order.
 func chosen(counts [3]int) []Gap {
 	var all []Gap
 	for i, g := range choiceGaps() {
@@ -55,7 +55,7 @@ func chosen(counts [3]int) []Gap {
 	return all
 }
 
-// runningGaps are what only a running scheduler knows.
+// runningGaps are decisions that need data of a running scheduler.
 func runningGaps() []Gap {
 	return []Gap{
 		{What: "namespace caps", Effect: "the scheduler's arguments may keep a namespace from pinning, or cap what it pins"},
@@ -63,7 +63,7 @@ func runningGaps() []Gap {
 	}
 }
 
-// runningGaps are those that count where Leases may have been read.
+// runningGaps omits the gap about Leases if they were read.
 func (c *Cluster) runningGaps() []Gap {
 	if c.agents.known() {
 		return runningGaps()[:1]
@@ -71,7 +71,7 @@ func (c *Cluster) runningGaps() []Gap {
 	return runningGaps()
 }
 
-// gaps are the ones that a manifest shows by itself.
+// gaps are the gaps that a manifest shows by itself.
 func gaps() []gap {
 	return []gap{
 		{Gap: Gap{What: "preferred node affinity", Effect: "only a score: another node that fits may win"}, pod: prefersNodes},
@@ -171,7 +171,7 @@ func hasSoftTaint(n *v1.Node) bool {
 	return false
 }
 
-// otherScheduler says whether another scheduler than Berth's is asked for.
+// otherScheduler reports whether the pod names a scheduler other than Berth's.
 func otherScheduler(p *v1.Pod) bool {
 	name := p.Spec.SchedulerName
 	return name != "" && name != v1.DefaultSchedulerName && !strings.HasPrefix(name, "berth")

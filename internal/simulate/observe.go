@@ -15,16 +15,15 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// ErrNoTopologies says that the API server has no such kind as NodeTopology:
-// Berth is not installed in the cluster.
+// ErrNoTopologies means that the API server does not know the kind NodeTopology: Berth is not installed in the cluster.
 var ErrNoTopologies = errors.New("the API server knows no nodetopologies." + v1alpha1.GroupName +
 	": install Berth's custom resource definitions, and its agent on the nodes")
 
-// Running selects the pods that hold something.
+// Running selects the pods that hold resources.
 const Running = "status.phase!=Succeeded,status.phase!=Failed"
 
-// Observe reads a live cluster: its nodes, NodeTopologies and pods, and the
-// Leases of the agents, with one list request each. A cluster without the kind NodeTopology is ErrNoTopologies.
+// Observe reads a live cluster: its nodes, NodeTopologies and pods, and the Leases of the agents, with one list request
+// each. A cluster without the kind NodeTopology is ErrNoTopologies.
 func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	client, err := apiclient.NewCore(cfg)
 	if err != nil {
@@ -53,8 +52,7 @@ func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	return o, nil
 }
 
-// Live is what an API server has of a cluster, without its pods. A NodeTopology that is left of a
-// node which has gone is no node.
+// Live returns the objects of a cluster without its pods. It drops a NodeTopology whose Node is gone.
 func Live(nodes []v1.Node, topologies []v1alpha1.NodeTopology, agents Agents) Objects {
 	names := map[string]bool{}
 	for i := range nodes {

@@ -20,24 +20,24 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Objects is what a cluster consists of, from manifests or from its API.
+// Objects is the content of a cluster, from manifests or from its API.
 type Objects struct {
-	// Nodes are the core/v1 nodes; a NodeTopology may be there without one.
+	// Nodes are the core/v1 nodes; a NodeTopology may exist without a Node.
 	Nodes []v1.Node
 	// Topologies are in any order.
 	Topologies []v1alpha1.NodeTopology
-	// Pods are in the order in which they were made.
+	// Pods are in the order of creation.
 	Pods []Pod
-	// Ignored are the documents of kinds that have no part in this, by kind.
+	// Ignored are the documents of other kinds, by kind.
 	Ignored []Ignored
-	// Agents say which agents live, in a live cluster.
+	// Agents are the states of the agents, in a live cluster.
 	Agents Agents
 
-	podKinds int // documents that are pods, or would make some
+	podKinds int // documents that are pods, or create pods
 }
 
-// Complete says whether there is something to place, and somewhere to place it.
-// What was read without any is most likely not what was meant: v1alpha1.ErrInvalid.
+// Complete checks that there is something to place, and a node for it. Input without either is probably a mistake:
+// v1alpha1.ErrInvalid.
 func (o *Objects) Complete() error {
 	var missing []error
 	if len(o.Nodes) == 0 && len(o.Topologies) == 0 {
@@ -52,13 +52,12 @@ func (o *Objects) Complete() error {
 	return invalid("--filename", errors.Join(missing...))
 }
 
-// Pod is one pod, expanded from its workload where it had none of its own.
+// Pod is one pod, from its own document or expanded from a workload.
 type Pod struct {
 	*v1.Pod
 	// From names the workload, "Deployment shop/web"; empty for a plain pod.
 	From string
-	// Preset says that the manifest names the node: no scheduler has placed the pod
-	// yet, but the scheduler will not be asked.
+	// Preset is true if the manifest names the node: the scheduler has not placed the pod, and will not be asked.
 	Preset bool
 }
 
@@ -70,12 +69,11 @@ type Ignored struct {
 	Count int `json:"count"`
 }
 
-// maxPods bounds what replicas may ask for in total.
+// maxPods bounds the total number of pods from all workloads.
 const maxPods = 100_000
 
-// Read reads manifests: files, directories, and "-" for stdin, as YAML or JSON
-// streams. Every problem is reported, not the first only; all are
-// v1alpha1.ErrInvalid and name file, document, field, value and what is allowed.
+// Read reads manifests: files, directories, and "-" for stdin, as YAML or JSON streams. It reports every problem, not
+// only the first; all are v1alpha1.ErrInvalid and name file, document, field, value and the allowed values.
 func Read(names []string, stdin io.Reader) (Objects, error) {
 	docs, err := documents(names, stdin)
 	r := reader{ignored: map[string]int{}, seen: map[string]string{}}
@@ -105,11 +103,11 @@ func joinProblems(err error, problems v1alpha1.FieldErrors) error {
 type reader struct {
 	objects  Objects
 	ignored  map[string]int
-	seen     map[string]string // kind, namespace and name -> where
+	seen     map[string]string // kind, namespace and name -> place
 	problems v1alpha1.FieldErrors
 }
 
-// document takes one object; path is its place inside a List.
+// document reads one object; path is its place inside a List.
 func (r *reader) document(where, path string, object map[string]any) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
@@ -138,7 +136,7 @@ func (r *reader) document(where, path string, object map[string]any) {
 	}
 }
 
-// kinds are those that have a part, with their version.
+// kinds returns the kinds that a simulation uses, with their version.
 func kinds() map[string]string {
 	return map[string]string{
 		"Node": "v1", "Pod": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1",
@@ -146,7 +144,7 @@ func kinds() map[string]string {
 	}
 }
 
-// list takes the items of a List. In a typed list they may lack their kind.
+// list reads the items of a List. In a typed list they may lack their kind.
 func (r *reader) list(where, path string, list map[string]any, items []any) {
 	for i, item := range items {
 		at := join(path, index("items", i))
@@ -195,8 +193,7 @@ func (r *reader) add(where, path, kind string, object map[string]any) {
 	}
 }
 
-// read decodes an object strictly and hands it on. Problems are noted with
-// their place.
+// read decodes an object strictly and passes it to take. It records problems with their place.
 func read[T any](r *reader, where, path string, object map[string]any, take func(*T) v1alpha1.FieldErrors) {
 	var target T
 	problems := decode(object, &target)
@@ -213,7 +210,7 @@ func read[T any](r *reader, where, path string, object map[string]any, take func
 	}
 }
 
-// once refuses a second object of the same kind and name.
+// once refuses a second object of the same kind, namespace and name.
 func (r *reader) once(where, path string, object map[string]any) {
 	meta, _ := object["metadata"].(map[string]any)
 	namespace, _ := meta["namespace"].(string)
@@ -225,8 +222,7 @@ func (r *reader) once(where, path string, object map[string]any) {
 	r.seen[key] = where
 }
 
-// machine takes the output of "berth topology -o json" as a node that has the
-// name of its file.
+// machine reads the output of "berth topology -o json" as a node with the name of its file.
 func (r *reader) machine(where, path string, object map[string]any) {
 	file, _, _ := strings.Cut(where, ": ")
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))

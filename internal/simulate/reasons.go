@@ -12,21 +12,19 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// LeftEmpty are the CPUs that an answer keeps from all pods, its own included:
-// the siblings that PCPULevel leaves empty. Those that no pod can get
-// anyway are not among them.
+// LeftEmpty returns the CPUs that an answer withholds from all pods, including its own: the siblings that PCPULevel
+// leaves empty. CPUs that no pod can get anyway are not included.
 func LeftEmpty(m *alloc.Machine, a *alloc.Answer) cpuset.Set {
 	return a.Occupied.Difference(a.CPUs).Intersect(m.Pinnable())
 }
 
-// leftEmpty is the same of a pod that holds CPUs.
+// leftEmpty is like LeftEmpty for a pod that holds CPUs.
 func leftEmpty(m *alloc.Machine, held *placement.Held) cpuset.Set {
 	return held.Occupied(m).Difference(held.CPUs()).Intersect(m.Pinnable())
 }
 
-// Reasons are the terms that chose the CPUs of an answer, which came of n and a.
-// The allocator counts siblings left empty as free, since that is how it
-// compares; no pod can have them, so here they count as used.
+// Reasons returns the terms that chose the CPUs of an answer, which Decide returned for n and a. The allocator counts
+// siblings left empty as free, as its comparison requires. No pod can have them, so here they count as used.
 func Reasons(n placement.Node, a *placement.Ask, answer *alloc.Answer) []Reason {
 	all := []Reason{}
 	for _, reason := range answer.Why() {
@@ -62,9 +60,8 @@ func freeText(value, best int, where string) string {
 	return text
 }
 
-// freeBeside is how many CPUs others could still have in the domains that an
-// answer touches, and what those are called; "" for a term that counts no free
-// CPUs.
+// freeBeside returns how many CPUs other pods could still have in the domains that an answer touches, and the name of
+// these domains; "" for a term that counts no free CPUs.
 func freeBeside(m *alloc.Machine, a *alloc.Answer, term string) (free int, where string) {
 	t, empty := m.Topology(), LeftEmpty(m, a)
 	switch term {
@@ -89,9 +86,8 @@ func emptyIn[T any](domains []T, cpus func(T) cpuset.Set, chosen, empty cpuset.S
 	return n
 }
 
-// Remote says which NUMA nodes of CPUs have no memory: all that runs there
-// reaches into other nodes. Where no memory is known of the machine it says
-// nothing.
+// Remote reports NUMA nodes of CPUs that have no memory: every access from there goes to other nodes. If the memory of
+// the machine is unknown, it returns nil.
 func Remote(t *topology.Topology, cpus cpuset.Set) []Reason {
 	own, memory := nodesOf(t, cpus)
 	far := own.Difference(memory)
@@ -106,7 +102,7 @@ func Remote(t *topology.Topology, cpus cpuset.Set) []Reason {
 	return []Reason{{Term: "remote", Value: far.Size(), Best: 0, Text: text}}
 }
 
-// nodesOf are the NUMA nodes of CPUs, and all that have memory.
+// nodesOf returns the NUMA nodes of CPUs, and all nodes that have memory.
 func nodesOf(t *topology.Topology, cpus cpuset.Set) (own, memory cpuset.Set) {
 	for _, n := range t.Nodes {
 		if n.CPUs.Intersects(cpus) {
@@ -119,14 +115,14 @@ func nodesOf(t *topology.Topology, cpus cpuset.Set) (own, memory cpuset.Set) {
 	return own, memory
 }
 
-// memoryReasons say why containers may use memory of more NUMA nodes than their
-// CPUs are in, and which of those have none.
+// memoryReasons returns why containers may use memory of more NUMA nodes than those of their CPUs, and which of those
+// have no memory.
 func memoryReasons(t *topology.Topology, d *demand, containers []Container) []Reason {
 	var all cpuset.Set
-	texts := map[string][]string{} // why -> names
+	texts := map[string][]string{} // reason -> names
 	var order []string
 	for _, c := range containers {
-		cpus, _ := cpuset.Parse(c.CPUs) // made by Decision
+		cpus, _ := cpuset.Parse(c.CPUs) // valid: made by Decision
 		all = all.Union(cpus)
 		text := widened(t, d, c, cpus)
 		if text == "" {
@@ -149,11 +145,10 @@ func memoryReasons(t *topology.Topology, d *demand, containers []Container) []Re
 	return reasons
 }
 
-// widened says why the memory of a container is not that of its own NUMA nodes,
-// "" where it is.
+// widened returns why the memory of a container is not limited to its own NUMA nodes, "" if it is.
 func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) string {
 	own, memory := nodesOf(t, cpus)
-	mems, _ := cpuset.Parse(c.Mems) // made by Decision
+	mems, _ := cpuset.Parse(c.Mems) // valid: made by Decision
 	near := own.Intersect(memory)
 	if near.IsEmpty() || mems == near {
 		return ""
@@ -171,7 +166,7 @@ func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) stri
 	}
 }
 
-// memoryOf is what bounds the memory of a container, 0 where nothing does.
+// memoryOf returns the bound of a container's memory, 0 for none.
 func (d *demand) memoryOf(container string) int64 {
 	if d.pinning.PerPod && d.pinning.PodMemory == 0 {
 		for _, c := range d.pinning.Pinned {

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// MostMoves is how many moves a plan has at most unless it is said.
+	// MostMoves is the default maximum of moves in a plan.
 	MostMoves = 3
-	// mostLooks is how many moves a search looks at: some seconds on a large machine.
+	// mostLooks is the maximum of moves that a search tries: some seconds on a large machine.
 	mostLooks = 50_000
 	// nodesTried bounds the nodes that are searched for one pod.
 	nodesTried = 4
 )
 
-// Repack is a plan that makes room on a node. Nothing carries it out.
+// Repack is a plan that makes room on a node. The simulation does not execute it.
 type Repack struct {
 	Node string `json:"node"`
-	// Pod is the pending pod that has room afterwards, "namespace/name", and L3s how many
-	// L3 domains are free as a whole then.
+	// Pod is the pending pod that has room after the plan, "namespace/name". L3s is how many L3 domains are wholly free
+	// then.
 	Pod string `json:"pod,omitempty"`
 	L3s int    `json:"l3s,omitempty"`
-	// Moves come one after the other. Each gives a pod of the node other CPUs of it.
+	// Moves are executed in order. Each gives a pod of the node other CPUs of the node.
 	Moves []repack.Move `json:"moves"`
 }
 
-// repackable is the node with the pods that may be moved.
+// repackable returns the node with its movable pods.
 func (n *node) repackable() *repack.Node {
 	out := &repack.Node{Node: n.state()}
 	out.Fixed.AddGiven(n.given)
@@ -57,8 +57,8 @@ func (c *Cluster) shortage(n *node, d *demand) (placement.Shortage, bool) {
 	return n.state().Shortage(&n.occupancy, &d.ask, no)
 }
 
-// planRepacks plans for the pods that are left, if that was asked for. Replicas to which all
-// nodes say the same have the plan of the first.
+// planRepacks plans for the pods that are left, if plans were requested. A replica with SameAs has the plan of the
+// first.
 func (c *Cluster) planRepacks(ctx context.Context, pending []Pending) error {
 	if c.mostMoves == 0 {
 		return nil
@@ -83,8 +83,8 @@ func (c *Cluster) planRepacks(ctx context.Context, pending []Pending) error {
 	return nil
 }
 
-// fitting has the nodes of plans say after how many moves they would take the pod, as the
-// scheduler has them with its argument sayFitsAfterRepack.
+// fitting adds to the nodes of plans after how many moves they would accept the pod, as the scheduler does with its
+// argument sayFitsAfterRepack.
 func fitting(nodes []NodeReason, plans []Repack) []NodeReason {
 	nodes = slices.Clone(nodes) // replicas share them
 	for i := range nodes {
@@ -97,9 +97,8 @@ func fitting(nodes []NodeReason, plans []Repack) []NodeReason {
 	return nodes
 }
 
-// repackFor returns the plan of the fewest moves, at most so many, after which a node takes the
-// pod: of the nodes that lack least, nil where there is none. It returns those of other nodes too
-// that it found on the way.
+// repackFor returns the plan of the fewest moves, at most so many, after which a node accepts the pod, nil if it finds
+// none. It searches the nodes that lack least, and also returns the plans of other nodes that it found on the way.
 func (c *Cluster) repackFor(d *demand, most int) (best *Repack, all []Repack) {
 	if !d.pinning.Wanted || len(d.pod.Spec.SchedulingGates) > 0 {
 		return nil, nil
@@ -125,22 +124,22 @@ func (c *Cluster) repackFor(d *demand, most int) (best *Repack, all []Repack) {
 	return best, all
 }
 
-// Repacks are plans for one node, each by itself: they are not carried out one after the
-// other. Its JSON is a stable contract.
+// Repacks are plans for one node. Each plan is separate: they are not executed one after the other. Its JSON is a
+// stable contract.
 type Repacks struct {
 	Node string `json:"node"`
-	// Fragmentation is that before any plan.
+	// Fragmentation is the fragmentation before any plan.
 	Fragmentation placement.Fragmentation `json:"fragmentation"`
 	// Movable are the pods of the node that opted in, "namespace/name".
 	Movable []string `json:"movable"`
 	Plans   []Repack `json:"plans"`
-	// Notes say what is not known.
+	// Notes name what is unknown.
 	Notes []string `json:"notes"`
 }
 
-// Repacks returns for one node the plan of the fewest moves for each pod that waits for it
-// because of fragmentation, and for as many whole L3 domains as so many moves can bring. It
-// must be asked after Run; false is for a node that has no machine.
+// Repacks returns for one node the plan of the fewest moves for each pod that waits because of fragmentation there. It
+// also plans for as many whole L3 domains as so many moves can free. It must be called after Run; it returns false for
+// a node without a machine.
 func (c *Cluster) Repacks(name string, moves int) (Repacks, bool) {
 	n := c.node(name)
 	if n == nil || n.machine == nil {
@@ -163,7 +162,7 @@ func (c *Cluster) Repacks(name string, moves int) (Repacks, bool) {
 	return r, true
 }
 
-// add adds a plan, and says whether there is one. Of those for L3 domains the last counts.
+// add adds a plan, and reports whether there is one. Of the plans for L3 domains only the last remains.
 func (r *Repacks) add(one Repack, plan repack.Plan) bool {
 	what := one.Pod
 	if what == "" {

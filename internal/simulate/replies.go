@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// replies are what the nodes said to the pod before. Replicas ask the same of all nodes, and only a
-// node that got a pod meanwhile says another thing: the others are not asked again.
+// replies are the nodes' answers to the previous pod. Replicas ask the same of all nodes, and the answer changes only
+// on a node that has since got a pod: only such a node is asked again.
 type replies struct {
 	to      *demand // nil for none
-	scores  []int64 // by node; refusing where it refuses
-	changed []*node // those that got a pod since
+	scores  []int64 // by node; refusing for a refusal
+	changed []*node // nodes that have got a pod since
 	refused []NodeReason
 }
 
 const refusing = math.MinInt64
 
-// best returns the node with the greatest score, the first of several, or why each refuses.
+// best returns the first node with the greatest score, or why each node refuses.
 func (r *replies) best(c *Cluster, d *demand) (choice, []NodeReason) {
 	again := r.changed
 	if !d.asksLike(r.to) {
@@ -50,7 +50,7 @@ func (r *replies) best(c *Cluster, d *demand) (choice, []NodeReason) {
 	return choice{}, r.refused
 }
 
-// asksLike says whether every node says the same to both.
+// asksLike reports whether every node gives both pods the same answer.
 func (d *demand) asksLike(o *demand) bool {
 	if o == nil || d.milli != o.milli || !equality.Semantic.DeepEqual(d.requests, o.requests) || d.pinning.Wanted != o.pinning.Wanted ||
 		d.ask.Shape != o.ask.Shape || d.pod.Preset != o.pod.Preset {

@@ -10,46 +10,46 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Report is what came of a run. Its JSON is a stable contract.
+// Report is the result of a run. Its JSON is a stable contract.
 type Report struct {
 	// Placements are the pods that have a node now, in the order of decision.
 	Placements []Placement `json:"placements"`
-	// Pending are the pods that no node takes, in the order of decision.
+	// Pending are the pods that no node accepts, in the order of decision.
 	Pending []Pending `json:"pending"`
-	// Nodes are by name.
+	// Nodes are sorted by name.
 	Nodes []Node `json:"nodes"`
-	// Fragmentation is that of all nodes together.
+	// Fragmentation is the fragmentation of all nodes together.
 	Fragmentation Change `json:"fragmentation"`
 	// NotSimulated are the gaps that the input touches.
 	NotSimulated []Gap `json:"notSimulated"`
-	// Ignored are documents that have no part in a simulation.
+	// Ignored are documents that are not part of a simulation.
 	Ignored []Ignored `json:"ignored"`
-	// Notes say what was assumed.
+	// Notes are the assumptions made.
 	Notes []string `json:"notes"`
 }
 
-// Placement is one pod and where it goes.
+// Placement is a pod and its node.
 type Placement struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	// From is the workload that the pod belongs to.
 	From string `json:"from,omitempty"`
 	Node string `json:"node"`
-	// Equals is how many other nodes were as good; the first name wins.
+	// Equals is how many other nodes had the same score; the first name wins.
 	Equals int `json:"equals"`
-	// Containers are those with exclusive CPUs, by name.
+	// Containers are the containers with exclusive CPUs, by name.
 	Containers []Container `json:"containers"`
-	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
+	// LeftEmpty are the siblings that exclusivity withholds from all pods, a list.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 	// Why are the terms that decided the CPUs; empty for an ordinary pod.
 	Why []Reason `json:"why"`
-	// Warnings say which of the pod's keys do not count as written.
+	// Warnings name the pod's keys that do not take effect as written.
 	Warnings []string `json:"warnings"`
 
 	annotation string // as the scheduler would write it
 }
 
-// Container is the part of one container.
+// Container is the placement of one container.
 type Container struct {
 	Name string `json:"name"`
 	// CPUs and Mems are lists, as in the annotation berth.dev/placement.
@@ -58,16 +58,16 @@ type Container struct {
 	Policy string `json:"policy"`
 	// Domain is where a static-burst container widens.
 	Domain string `json:"domain,omitempty"`
-	// NUMANodes and L3 are the ids of what the CPUs lie in.
+	// NUMANodes and L3 are the IDs of the domains of the CPUs.
 	NUMANodes []int `json:"numaNodes"`
 	L3        []int `json:"l3"`
 }
 
-// Reason is one term that an answer was chosen by.
+// Reason is a term that decided an answer.
 type Reason struct {
 	Term string `json:"term"`
-	// Value is that of the answer, Best what the same request gets on the empty
-	// machine (in an Explanation of a bound pod: on the machine as it is).
+	// Value is the answer's. Best is the value for the same request on the empty machine, or, in an Explanation of a
+	// bound pod, on the machine as it is.
 	Value int    `json:"value"`
 	Best  int    `json:"best"`
 	Text  string `json:"text"`
@@ -78,14 +78,13 @@ type Pending struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	From      string `json:"from,omitempty"`
-	// Reason groups the nodes by what they say, as kube-scheduler does.
+	// Reason groups the nodes by their reasons, as kube-scheduler does.
 	Reason string `json:"reason"`
-	// Nodes say why each of them refuses; empty with SameAs.
+	// Nodes has the refusal of each node; empty with SameAs.
 	Nodes []NodeReason `json:"nodes"`
-	// SameAs names an earlier pod of the workload to which every node said
-	// exactly the same.
+	// SameAs names an earlier pod of the workload that every node refused for exactly the same reasons.
 	SameAs string `json:"sameAs,omitempty"`
-	// Repack makes room for the pod, nil where none is known, or was asked for.
+	// Repack makes room for the pod. It is nil if no plan was requested or found.
 	Repack *Repack `json:"repack,omitempty"`
 	// Warnings are as in Placement.
 	Warnings []string `json:"warnings"`
@@ -96,7 +95,7 @@ type NodeReason struct {
 	Node string `json:"node"`
 	// Reasons are equal on all nodes that refuse for the same reason.
 	Reasons []string `json:"reasons"`
-	// Detail has the node's own figures.
+	// Detail has the figures of this node.
 	Detail string `json:"detail"`
 }
 
@@ -105,14 +104,14 @@ type Node struct {
 	Name string `json:"name"`
 	// Topology is the hash of its NodeTopology, empty without one.
 	Topology string `json:"topology"`
-	// Pinnable are the CPUs that pods may have for themselves.
+	// Pinnable are the CPUs that pods may hold exclusively.
 	Pinnable string `json:"pinnable"`
 	// Pods counts all pods after the run.
 	Pods          int    `json:"pods"`
 	Fragmentation Change `json:"fragmentation"`
-	// Held are the CPUs that pods have for themselves after the run.
+	// Held are the CPUs that pods hold exclusively after the run.
 	Held []Held `json:"held"`
-	// Notes say what was assumed.
+	// Notes are the assumptions made.
 	Notes []string `json:"notes"`
 
 	machine *topology.Topology
@@ -124,21 +123,21 @@ type Change struct {
 	After  placement.Fragmentation `json:"after"`
 }
 
-// Held is what one pod has for itself.
+// Held is what a pod holds exclusively.
 type Held struct {
 	// Pod is "namespace/name".
 	Pod string `json:"pod"`
 	// CPUs is a list.
 	CPUs cpuset.Set `json:"cpus"`
-	// LeftEmpty are the siblings that exclusivity keeps from everybody, a list.
+	// LeftEmpty are the siblings that exclusivity withholds from all pods, a list.
 	LeftEmpty cpuset.Set `json:"leftEmpty,omitzero"`
 }
 
-// Machine returns the node's topology for a picture of it, nil without one.
+// Machine returns the node's topology, to draw it; nil without one.
 func (n *Node) Machine() *topology.Topology { return n.machine }
 
-// Grouped says in one sentence why no node took the pod, in the form of
-// kube-scheduler: every reason with the number of nodes that gave it.
+// Grouped returns in one sentence why no node accepted the pod, in the form of kube-scheduler: every reason with its
+// number of nodes.
 func Grouped(nodes []NodeReason) string {
 	counts := map[string]int{}
 	for _, n := range nodes {

@@ -15,22 +15,22 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// verdict is what Berth says to a pod on one node.
+// verdict is Berth's answer for a pod on a node.
 type verdict struct {
 	decision placement.Decision
 	score    int64
 	refusal  *refusal
 }
 
-// choice is where a pod goes.
+// choice is the node chosen for a pod.
 type choice struct {
 	node    *node
 	verdict verdict
 	equals  int
 }
 
-// Run places every pod that waits, one after the other, and reports. It may be
-// called once. When ctx ends so does Run, with the error of ctx.
+// Run places every waiting pod, one after the other, and reports. It may be called once. When ctx ends, Run returns the
+// error of ctx.
 func (c *Cluster) Run(ctx context.Context) (Report, error) {
 	r := Report{
 		Placements: []Placement{}, Pending: []Pending{}, Nodes: []Node{}, NotSimulated: append([]Gap{}, c.gaps...),
@@ -67,11 +67,11 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-// alreadySeen is what the nodes said last to a pod of each workload.
+// alreadySeen is the last refused pod of each workload.
 type alreadySeen map[string]Pending
 
-// once leaves out what the nodes said to an earlier pod of the workload as well:
-// a hundred replicas times a thousand nodes would say nothing more.
+// once omits the nodes' reasons if they were the same for an earlier pod of the workload: a hundred replicas times a
+// thousand nodes would add nothing.
 func (a alreadySeen) once(p Pending) Pending {
 	first, found := a[p.From]
 	same := func(x, y NodeReason) bool { return x.Node == y.Node && x.Detail == y.Detail }
@@ -83,7 +83,7 @@ func (a alreadySeen) once(p Pending) Pending {
 	return p
 }
 
-// choose takes the node with the greatest score, or the one that the pod names.
+// choose returns the node with the greatest score, or the node that the pod names.
 func (c *Cluster) choose(d *demand) (choice, []NodeReason) {
 	if d.pod.Spec.NodeName == "" {
 		return c.replies.best(c, d)
@@ -91,7 +91,7 @@ func (c *Cluster) choose(d *demand) (choice, []NodeReason) {
 	return c.bestOf(c.candidates(d), d)
 }
 
-// candidates are all nodes, or the one that the pod names.
+// candidates returns all nodes, or the node that the pod names.
 func (c *Cluster) candidates(d *demand) []*node {
 	if d.pod.Spec.NodeName == "" {
 		return c.nodes
@@ -102,7 +102,7 @@ func (c *Cluster) candidates(d *demand) []*node {
 	return nil
 }
 
-// bestOf asks each of the nodes, and says also why others refuse.
+// bestOf asks each node, and also returns why nodes refuse.
 func (c *Cluster) bestOf(nodes []*node, d *demand) (choice, []NodeReason) {
 	var best choice
 	var refused []NodeReason
@@ -120,7 +120,7 @@ func (c *Cluster) bestOf(nodes []*node, d *demand) (choice, []NodeReason) {
 	return best, refused
 }
 
-// ask says whether the node takes the pod, and how well it would lie there.
+// ask returns whether the node accepts the pod, and the score.
 func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 	if r := n.fits(d); r != nil {
 		return verdict{refusal: r}
@@ -139,7 +139,7 @@ func (n *node) ask(s *alloc.Scratch, d *demand) verdict {
 	return v
 }
 
-// decide asks Berth, as the scheduler does.
+// decide runs Berth's decision, as the scheduler does.
 func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	decision, no := placement.Decide(s, n.state(), &n.occupancy, &d.ask)
 	if !no.OK() {
@@ -151,7 +151,7 @@ func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 	return verdict{decision: decision, score: placement.Score(&decision)}
 }
 
-// roomFor asks whether an ordinary pod leaves the pinned ones what they have.
+// roomFor returns a refusal if an ordinary pod would not leave the pinned pods their CPUs.
 func (n *node) roomFor(d *demand) *refusal {
 	no := n.state().Room(&n.occupancy, d.milli)
 	if no.OK() {
@@ -171,7 +171,7 @@ func (n *node) state() placement.Node {
 	return state
 }
 
-// take adds a pod to the node. annotation is its placement, if it has one.
+// take adds a pod to the node. annotation is its placement, if any.
 func (n *node) take(d *demand, annotation string) {
 	n.milli += d.milli
 	n.requested.Add(d.requests, 1)
@@ -191,8 +191,8 @@ func (n *node) take(d *demand, annotation string) {
 	}
 }
 
-// commit gives the pod to the node and says what it got. The node remembers
-// the pod by its annotation, as a scheduler would that starts anew.
+// commit gives the pod to the node and returns its placement. The node remembers the pod by its annotation, as a
+// scheduler after a restart.
 func (c *choice) commit(d *demand) Placement {
 	p := Placement{
 		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Node: c.node.name, Equals: c.equals,
@@ -215,12 +215,12 @@ func (c *choice) commit(d *demand) Placement {
 	return p
 }
 
-// containersOf lists what a placement says, with the domains of the CPUs.
+// containersOf returns the containers of a placement, with the domains of their CPUs.
 func containersOf(p v1alpha1.Placement, t *topology.Topology) []Container {
 	all := []Container{}
 	for _, name := range slices.Sorted(maps.Keys(p.Containers)) {
 		part := p.Containers[name]
-		cpus, _ := cpuset.Parse(part.CPUs) // made by Decision, or checked when it was read
+		cpus, _ := cpuset.Parse(part.CPUs) // valid: made by Decision, or checked when read
 		c := Container{
 			Name: name, CPUs: part.CPUs, Mems: part.Mems, Policy: string(part.Policy), Domain: part.Domain,
 			NUMANodes: []int{}, L3: []int{},
@@ -257,14 +257,14 @@ func pendingOf(d *demand, refused []NodeReason) Pending {
 	return p
 }
 
-// gated is a pod that a scheduling gate holds back: no node is asked.
+// gated returns the report of a pod with a scheduling gate: no node is asked.
 func gated(d *demand) Pending {
 	p := pendingOf(d, nil)
 	p.Reason = fmt.Sprintf("held back by the scheduling gate %q", d.pod.Spec.SchedulingGates[0].Name)
 	return p
 }
 
-// fragmentation looks at the CPUs that a pod of a cluster may get.
+// fragmentation considers only the CPUs that a pod of a cluster may get.
 func (n *node) fragmentation() placement.Fragmentation {
 	if n.machine == nil {
 		return placement.Fragmentation{}
@@ -284,7 +284,7 @@ func (n *node) report() Node {
 	return out
 }
 
-// manyNodes is the number of nodes where kube-scheduler would not look at all.
+// manyNodes returns the number of nodes if kube-scheduler would not check all of them, else 0.
 func (c *Cluster) manyNodes() int {
 	const all = 100
 	if len(c.nodes) <= all {
@@ -293,7 +293,7 @@ func (c *Cluster) manyNodes() int {
 	return len(c.nodes)
 }
 
-// preempting counts the pending pods with a higher priority than some other.
+// preempting counts the pending pods with a higher priority than a placed pod.
 func (c *Cluster) preempting(pending []Pending) int {
 	waits := map[string]bool{}
 	for _, p := range pending {

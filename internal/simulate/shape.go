@@ -13,20 +13,19 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Bounds of a document. Recursion must end before the stack does, and a
-// quantity with a large exponent would be computed for minutes.
+// Bounds of a document. Recursion must end before the stack overflows, and a quantity with a large exponent would take
+// minutes to compute.
 const (
 	maxDepth    = 64
 	maxQuantity = 32
 )
 
-// shape holds a document to the Go type that an API server would read it into,
-// and names every field that the type lacks or that has the wrong kind of value.
-// The codecs of the API machinery refuse the same, but say less.
+// shape compares a document with the Go type that an API server would decode it into, and reports every field that is
+// unknown or has the wrong kind of value. The codecs of the API machinery refuse the same documents, but report less.
 type shape struct{ problems v1alpha1.FieldErrors }
 
-// decode fills target, a pointer to a struct, from a JSON object. Without
-// problems everything in the document has arrived in target.
+// decode fills target, a pointer to a struct, from a JSON object. Without problems target has everything in the
+// document.
 func decode(object map[string]any, target any) v1alpha1.FieldErrors {
 	var s shape
 	s.check("", object, reflect.TypeOf(target).Elem(), 0)
@@ -37,7 +36,7 @@ func decode(object map[string]any, target any) v1alpha1.FieldErrors {
 	if err == nil {
 		err = json.Unmarshal(data, target)
 	}
-	if err != nil { // a value that only its own type can judge
+	if err != nil { // a value that only its own type can check
 		return v1alpha1.FieldErrors{{Value: v1alpha1.Show(object), Allowed: fmt.Sprintf("a readable document: %v", err)}}
 	}
 	return nil
@@ -48,7 +47,7 @@ func (s *shape) check(path string, value any, t reflect.Type, depth int) {
 		t = t.Elem()
 	}
 	switch {
-	case value == nil: // null is how YAML writes a field that is left out
+	case value == nil: // in YAML, null is an omitted field
 	case depth > maxDepth:
 		s.refuse(path, value, fmt.Sprintf("nesting of at most %d levels", maxDepth))
 	case t == reflect.TypeFor[resource.Quantity]():
@@ -59,7 +58,7 @@ func (s *shape) check(path string, value any, t reflect.Type, depth int) {
 		s.object(path, value, t, depth)
 	case t.Kind() == reflect.Map:
 		s.table(path, value, t, depth)
-	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8: // []byte is text in JSON
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8: // []byte is a string in JSON
 		s.list(path, value, t, depth)
 	default:
 		s.scalar(path, value, t)
@@ -142,7 +141,7 @@ func (s *shape) quantity(path string, value any) {
 	s.refuse(path, value, `a quantity such as "4", "500m" or "8Gi"`)
 }
 
-// custom lets a type judge that reads itself (times, ports by name or number).
+// custom checks a type with its own UnmarshalJSON (times, ports by name or number).
 func (s *shape) custom(path string, value any, t reflect.Type) {
 	data, err := json.Marshal(value)
 	if err == nil {
@@ -157,8 +156,7 @@ func (s *shape) refuse(path string, value any, allowed string) {
 	s.problems = append(s.problems, v1alpha1.FieldError{Field: path, Value: v1alpha1.Show(value), Allowed: allowed})
 }
 
-// fieldsOf returns the fields of a struct by their JSON name, inlined structs
-// included.
+// fieldsOf returns the fields of a struct by JSON name, including inlined structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for field := range t.Fields() {

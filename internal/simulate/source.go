@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// maxText bounds one file in bytes, far above a dump of a large cluster.
+// maxText bounds a file in bytes, far above a dump of a large cluster.
 const maxText = 256 << 20
 
 var (
@@ -30,15 +30,14 @@ var (
 	errNoObject = errors.New("an object of fields, with apiVersion and kind")
 )
 
-// document is one manifest: a JSON object and where it stands.
+// document is one manifest: a JSON object and its place.
 type document struct {
 	where  string // "file: document 2"
 	object map[string]any
 }
 
-// documents reads every document of the named files, in their order. A
-// directory stands for its *.yaml, *.yml and *.json files sorted by name, "-"
-// for stdin. All problems are v1alpha1.ErrInvalid and name the file.
+// documents reads every document of the named files, in their order. A directory means its *.yaml, *.yml and *.json
+// files sorted by name, "-" means stdin. All problems are v1alpha1.ErrInvalid and name the file.
 func documents(names []string, stdin io.Reader) ([]document, error) {
 	files, err := expandDirs(names)
 	if err != nil {
@@ -58,7 +57,7 @@ func documents(names []string, stdin io.Reader) ([]document, error) {
 	return all, errors.Join(problems...)
 }
 
-// expandDirs replaces each directory by the manifests in it.
+// expandDirs replaces each directory by its manifests.
 func expandDirs(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, invalid("--filename", errNoFile)
@@ -156,7 +155,7 @@ func split(name string, text []byte) ([]document, error) {
 	return all, errors.Join(problems...)
 }
 
-// recorded is the machine of a recording, made with berth topology --capture.
+// recorded returns the machine of a recording, made with berth topology --capture.
 func recorded(name string, text []byte) ([]document, error) {
 	recording, err := topology.ParseRecording(text)
 	if err != nil {
@@ -174,7 +173,7 @@ func recorded(name string, text []byte) ([]document, error) {
 	return []document{{where: place(name, 0), object: object}}, err
 }
 
-// jsonStream splits a text that is JSON values one after the other.
+// jsonStream splits a sequence of JSON values.
 func jsonStream(text []byte) ([][]byte, bool) {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return nil, false
@@ -188,14 +187,13 @@ func jsonStream(text []byte) ([][]byte, bool) {
 			return all, true
 		}
 		if err != nil {
-			return nil, false // flow style YAML, or a mistake that the YAML parser explains
+			return nil, false // YAML in flow style, or a mistake that the YAML parser reports
 		}
 		all = append(all, raw)
 	}
 }
 
-// parse reads one JSON object and refuses keys that are given twice. Whole
-// numbers are int64, all others float64.
+// parse decodes one JSON object and refuses duplicate keys. Integers become int64, other numbers float64.
 func parse(data []byte) (map[string]any, error) {
 	var value any
 	twice, err := kjson.UnmarshalStrict(data, &value)

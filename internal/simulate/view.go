@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// View is a live cluster at a glance: what is free on each node, and what each pending pod waits
-// for. A pod is asked about as by Explain, as if it alone came now. It must be asked before Run.
+// View returns an overview of a live cluster: what is free on each node, and why each pending pod waits. Each pod is
+// judged as in Explain, as if only this pod came now. View must be called before Run.
 func (c *Cluster) View() *view.Cluster {
 	v := &view.Cluster{Format: view.Format, At: c.agents.At, Nodes: []view.Node{}, Pending: []view.Pending{}, Problems: []string{}}
 	for _, n := range c.nodes {
@@ -34,7 +34,7 @@ func (c *Cluster) View() *view.Cluster {
 	return v
 }
 
-// view is one node at a glance.
+// view returns the overview of a node.
 func (n *node) view() view.Node {
 	v := view.Node{Name: n.name, Pinned: len(n.held), Pods: n.pods, Notes: []string{}}
 	if n.machine != nil {
@@ -52,14 +52,14 @@ func (n *node) view() view.Node {
 		}
 	}
 	if n.closed != nil {
-		v.Obstacle = n.closed.detail // which its notes repeat
+		v.Obstacle = n.closed.detail // its notes repeat it
 		return v
 	}
 	v.Notes = append(v.Notes, n.notes...)
 	return v
 }
 
-// viewOf is one pending pod at a glance.
+// viewOf returns the overview of a pending pod.
 func (c *Cluster) viewOf(d *demand) view.Pending {
 	v := view.Pending{
 		Namespace: d.pod.Namespace, Pod: d.pod.Name, Scheduler: cmp.Or(d.pod.Spec.SchedulerName, v1.DefaultSchedulerName),

@@ -7,9 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// Detail is a node's refusal in words for people, with the figures of the node.
-// Where the shared pool keeps the last whole core it says how many CPUs could be
-// had besides.
+// Detail returns a node's refusal in words, with the figures of the node. If the shared pool needs the last whole core,
+// it adds how many CPUs are available.
 func Detail(n placement.Node, o *placement.Occupancy, no placement.Refusal) string {
 	if no.Code != placement.SharedPool || n.Machine == nil {
 		return no.Detail()
@@ -33,10 +32,10 @@ func Detail(n placement.Node, o *placement.Occupancy, no placement.Refusal) stri
 	}
 }
 
-// countOf is a number of CPUs with its noun.
+// countOf returns a number of CPUs with the noun.
 func countOf(cpus int) string { return counted(cpus, "CPU") }
 
-// counted is a number of things, which have a regular plural.
+// counted returns a number with a noun that has a regular plural.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -44,7 +43,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// counting is a number of CPUs and the verb.
+// counting returns a number of CPUs with the verb.
 func counting(cpus int) string {
 	if cpus == 1 {
 		return "1 CPU counts"
@@ -52,7 +51,7 @@ func counting(cpus int) string {
 	return countOf(cpus) + " count"
 }
 
-// nodesText names NUMA nodes.
+// nodesText returns the names of NUMA nodes.
 func nodesText(ids cpuset.Set) string {
 	if ids.Size() == 1 {
 		return "NUMA node " + ids.String()

@@ -8,22 +8,20 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// layer is what one source says about a pod.
+// layer is the policy that one source has for a pod.
 type layer struct {
 	policy v1alpha1.CPUBurst
 	source string
 }
 
-// Burst decides the burst policy of a pod, and says in Source who decided.
-// bestEffort is the Kubernetes class BestEffort.
+// Burst decides the burst policy of a pod; its Source names the origin. bestEffort is the Kubernetes class BestEffort.
 func (s *Strategies) Burst(pod *workload.Pod, bestEffort bool) (workload.Burst, workload.Findings) {
 	admin := s.admin
 	admin.Strategy, admin.Source = s.fold(pod, s.Class(pod, bestEffort).Offline())
 	return workload.BurstOf(pod.Annotations, admin)
 }
 
-// fold completes what the most specific source says by what the others do, and
-// returns who chose the policy.
+// fold merges the layers, the most specific first, and returns the source of the policy field.
 func (s *Strategies) fold(pod *workload.Pod, offline bool) (v1alpha1.CPUBurst, string) {
 	var sum v1alpha1.CPUBurst
 	source := "default"
@@ -63,7 +61,7 @@ func (s *Strategies) nodeName() string {
 	return "nodeStrategies[" + strconv.Itoa(s.node) + "]"
 }
 
-// namespace is what the lists of namespaces say.
+// namespace returns the policy that the namespace lists have for a namespace.
 func (s *Strategies) namespace(name string) (layer, bool) {
 	policy := v1alpha1.CPUBurstNone
 	switch lists := s.namespaces.value; {

@@ -9,14 +9,13 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// SystemNamespace is the namespace of Kubernetes' own pods. Each node has some, and no tenant makes one.
+// SystemNamespace is the namespace of Kubernetes' own pods. Each node has some, and tenants cannot create it.
 const SystemNamespace = "kube-system"
 
-// Class returns the class by which a pod counts on this node. bestEffort is the
-// Kubernetes class BestEffort. Without the label, or with one that does not exist, a
-// pod counts as LS. Of these the BestEffort pods count as BE where an administrator
-// enabled resource-threshold-config or beClass.cpuQOS for the node, which is their
-// opt-in; pods of kube-system and pods with system priority never do.
+// Class returns the QoS class of a pod on this node. bestEffort is the Kubernetes class BestEffort. Without the label,
+// or with an unknown value of it, a pod is LS. A BestEffort pod is then BE where an administrator enabled
+// resource-threshold-config or beClass.cpuQOS for the node, as the opt-in; pods of kube-system and pods with system
+// priority never are.
 func (s *Strategies) Class(pod *workload.Pod, bestEffort bool) v1alpha1.QoSClass {
 	class := v1alpha1.QoSClass(pod.Labels[v1alpha1.LabelQoSClass])
 	switch {
@@ -28,9 +27,8 @@ func (s *Strategies) Class(pod *workload.Pod, bestEffort bool) v1alpha1.QoSClass
 	return v1alpha1.QoSLS
 }
 
-// QOS returns what a class gets on this node, and where that is written, "" for nowhere. The
-// first strategy that is for the node counts before that of the cluster, field by field, and
-// the agent's file where no ConfigMap has the key.
+// QOS returns the settings of a class on this node, and their source, "" for none. The first strategy for the node
+// precedes the cluster strategy, field by field. The agent's file applies where no ConfigMap has the key.
 func (s *Strategies) QOS(class v1alpha1.QoSClass) (v1alpha1.ClassQOS, string) {
 	cluster, field := s.qos.value.ClusterStrategy.Of(class)
 	if s.qos.from == "" {
@@ -55,8 +53,8 @@ func (s *Strategies) QOS(class v1alpha1.QoSClass) (v1alpha1.ClassQOS, string) {
 	return found, s.qos.source(KeyQOS + " " + source)
 }
 
-// CPUPolicy returns by which means classes are kept apart on this node, "" where nothing was
-// written of it, and where that is. It is asked for as the classes of QOS are.
+// CPUPolicy returns the means that isolates classes on this node, "" where nothing sets it, and its source. The order
+// of precedence is that of QOS.
 func (s *Strategies) CPUPolicy() (policy, source string) {
 	if s.qos.from == "" {
 		if policy = s.admin.QOS.Policies.CPU(); policy == "" {
@@ -76,9 +74,8 @@ func (s *Strategies) CPUPolicy() (policy, source string) {
 	return policy, s.qos.source(KeyQOS + " " + source + ".policies.cpuPolicy")
 }
 
-// Threshold returns how much offline work may take on this node, and where that is written,
-// "" for nowhere. The first strategy that is for the node counts before that of the cluster,
-// field by field, and the agent's file where no ConfigMap has the key.
+// Threshold returns how much offline work may use on this node, and the source, "" for none. The first strategy for the
+// node precedes the cluster strategy, field by field. The agent's file applies where no ConfigMap has the key.
 func (s *Strategies) Threshold() (v1alpha1.ResourceThreshold, string) {
 	if s.threshold.from == "" {
 		if s.admin.Threshold == (v1alpha1.ResourceThreshold{}) {
@@ -94,8 +91,8 @@ func (s *Strategies) Threshold() (v1alpha1.ResourceThreshold, string) {
 	return found, s.threshold.source(KeyThreshold + " " + source)
 }
 
-// offersOffline says whether an administrator enabled anything on this node that is
-// for offline work: cores of its own, or its precedence.
+// offersOffline reports whether an administrator enabled a feature for offline work on this node: cores of its own, or
+// its CPU precedence.
 func (s *Strategies) offersOffline() bool {
 	threshold, _ := s.Threshold()
 	qos, _ := s.QOS(v1alpha1.QoSBE)
@@ -104,8 +101,8 @@ func (s *Strategies) offersOffline() bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// Koordlet says whether a pod is the node agent of Koordinator or ACK. Only pods of a
-// DaemonSet in their namespaces are: else a name could switch Berth off on a node.
+// Koordlet reports whether a pod is the node agent of Koordinator or ACK. Only a pod of a DaemonSet in their namespaces
+// is: otherwise a name could switch Berth off on a node.
 func Koordlet(pod *workload.Pod) bool {
 	if !pod.DaemonSet || pod.Namespace != "koordinator-system" && pod.Namespace != SystemNamespace {
 		return false

@@ -10,50 +10,47 @@ import (
 // Name is a ConfigMap as "namespace/name".
 type Name string
 
-// The ConfigMaps that are read, those of peers where the agent's file lists them. Of the first three the first that has a key
-// counts for that key.
+// The ConfigMaps that Berth reads; a peer's ConfigMap only where the agent's file lists the peer. For each key, the
+// first of the first three ConfigMaps that has it applies.
 const (
-	// BerthConfig is Berth's own.
+	// BerthConfig is Berth's own ConfigMap.
 	BerthConfig Name = "berth-system/berth-config"
-	// ACKConfig is that of ACK.
+	// ACKConfig is ACK's ConfigMap.
 	ACKConfig Name = "kube-system/ack-slo-config"
-	// KoordinatorConfig is that of Koordinator.
+	// KoordinatorConfig is Koordinator's ConfigMap.
 	KoordinatorConfig Name = "koordinator-system/slo-controller-config"
-	// NamespaceConfig switches bursting for namespaces, as ACK defined it.
+	// NamespaceConfig switches bursting on or off for namespaces, in ACK's format.
 	NamespaceConfig Name = "koordinator-system/ack-slo-pod-config"
-	// LabelConfig selects pods by label: all of its keys but KeyBurst are labels.
+	// LabelConfig selects pods by label: all of its keys except KeyBurst are labels.
 	LabelConfig Name = "koordinator-system/cfs-quota-burst-cm"
 )
 
-// Names returns the ConfigMaps that are read, those of a cluster's strategies
-// first and in the order in which they count.
+// Names returns the ConfigMaps that Berth reads: first those with a cluster's strategies, in order of precedence.
 func Names() []Name {
 	return []Name{BerthConfig, ACKConfig, KoordinatorConfig, NamespaceConfig, LabelConfig}
 }
 
 // Keys of the ConfigMaps.
 const (
-	// KeyBurst holds v1alpha1.BurstStrategies as JSON, in LabelConfig a
-	// v1alpha1.CPUBurst.
+	// KeyBurst is a v1alpha1.BurstStrategies as JSON, in LabelConfig a v1alpha1.CPUBurst.
 	KeyBurst = "cpu-burst-config"
-	// KeyQOS holds v1alpha1.ResourceQOSStrategies as JSON.
+	// KeyQOS is a v1alpha1.ResourceQOSStrategies as JSON.
 	KeyQOS = "resource-qos-config"
-	// KeyThreshold holds v1alpha1.ResourceThresholdStrategies as JSON.
+	// KeyThreshold is a v1alpha1.ResourceThresholdStrategies as JSON.
 	KeyThreshold = "resource-threshold-config"
-	// KeyState holds StateRestore, in BerthConfig only.
+	// KeyState is StateRestore or absent, in BerthConfig only.
 	KeyState = "state"
-	// KeyNamespaces is the key of NamespaceConfig, a v1alpha1.NamespaceSwitch as
-	// JSON.
+	// KeyNamespaces is a v1alpha1.NamespaceSwitch as JSON, in NamespaceConfig.
 	KeyNamespaces = "cpu-burst"
 )
 
-// StateRestore is the value of KeyState that makes every agent put back all that it changed.
+// StateRestore is the value of KeyState that makes every agent restore all that it changed.
 const StateRestore = "restore"
 
 // Maps are the data of the ConfigMaps that exist.
 type Maps map[Name]map[string]string
 
-// peer returns whose ConfigMap it is, "" for Berth's own.
+// peer returns the owner of the ConfigMap, "" for Berth.
 func (n Name) peer() v1alpha1.PeerConfig {
 	switch n {
 	case ACKConfig:
@@ -65,7 +62,7 @@ func (n Name) peer() v1alpha1.PeerConfig {
 	}
 }
 
-// heeded says whether it counts where these peers are listed.
+// heeded reports whether the ConfigMap takes effect if the agent's file lists these peers.
 func (n Name) heeded(peers []v1alpha1.PeerConfig) bool {
 	peer := n.peer()
 	return peer == "" || slices.Contains(peers, peer)

@@ -10,19 +10,19 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Facts are what the strategies are applied to.
+// Facts are the inputs to the strategies, beside the ConfigMaps.
 type Facts struct {
 	// NodeLabels are the labels of the node.
 	NodeLabels map[string]string
-	// Koordlet says that koordlet runs on the node; see Koordlet.
+	// Koordlet is true if koordlet runs on the node; see the function Koordlet.
 	Koordlet bool
-	// Admin is the agent's file. Its strategy counts where no ConfigMap has
-	// KeyBurst; its switch and its cap always do.
+	// Admin is the agent's file. Its strategy applies where no ConfigMap has KeyBurst; its switch and its cap always
+	// apply.
 	Admin workload.Administrator
 }
 
-// Strategies are what all the ConfigMaps together ask for on one node. They never
-// change. The zero value asks for nothing.
+// Strategies are the combined policies of all ConfigMaps for one node. They are immutable. The zero value has no
+// policy.
 type Strategies struct {
 	admin      workload.Administrator
 	burst      kept[v1alpha1.BurstStrategies]
@@ -30,28 +30,28 @@ type Strategies struct {
 	threshold  kept[v1alpha1.ResourceThresholdStrategies]
 	namespaces kept[v1alpha1.NamespaceSwitch]
 	selected   kept[selection]
-	// restores says that all is to be put back.
+	// restores is true if the agent restores everything that it changed.
 	restores kept[bool]
-	// node is the node strategy of burst that matches this node, -1 for none.
+	// node is the index of the node strategy of burst that matches this node, -1 for none.
 	node    int
-	qosNode int // that of qos
-	// thresholdNode is that of threshold.
+	qosNode int // like node, for qos
+	// thresholdNode is like node, for threshold.
 	thresholdNode int
 	ignored       []Ignored
-	// bestEffortOffline says that unlabelled BestEffort pods count as BE here.
+	// bestEffortOffline is true if unlabeled BestEffort pods are treated as BE here.
 	bestEffortOffline bool
 }
 
-// kept is a value and where it comes from.
+// kept is a value and the ConfigMap that it comes from.
 type kept[T any] struct {
 	value T
 	// from is empty where no ConfigMap has a value.
 	from Name
-	// stale says that something newer could not be read.
+	// stale is true if a newer value could not be read.
 	stale bool
 }
 
-// source says where the value comes from, with what stands there.
+// source describes the origin of the value; what is its place inside the ConfigMap.
 func (k kept[T]) source(what string) string {
 	text := "ConfigMap " + string(k.from) + ", " + what
 	if k.stale {
@@ -60,8 +60,8 @@ func (k kept[T]) source(what string) string {
 	return text
 }
 
-// Parse reads the ConfigMaps. last is what was in force until now, nil at the
-// start. Every problem is returned, every time; a caller reports each only once.
+// Parse reads the ConfigMaps. last is the previous result, nil at the start. Every call returns every problem; the
+// caller reports each problem only once.
 func Parse(all Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	if last == nil {
 		last = &Strategies{}
@@ -92,14 +92,14 @@ func Parse(all Maps, facts Facts, last *Strategies) (*Strategies, []Problem) {
 	return s, r.problems
 }
 
-// Ignored is a ConfigMap that exists and does not count, because the agent's file does not
-// list its peer in readPeerConfig.
+// Ignored is a ConfigMap that exists but has no effect, because readPeerConfig of the agent's file does not list its
+// peer.
 type Ignored struct {
 	ConfigMap Name
 	Peer      v1alpha1.PeerConfig
 }
 
-// Ignored returns those that do not count, in the order of Names.
+// Ignored returns the ConfigMaps that have no effect, in the order of Names.
 func (s *Strategies) Ignored() []Ignored { return s.ignored }
 
 func ignored(all Maps, peers []v1alpha1.PeerConfig) []Ignored {
@@ -112,7 +112,7 @@ func ignored(all Maps, peers []v1alpha1.PeerConfig) []Ignored {
 	return found
 }
 
-// heeded returns the ConfigMaps that count where these peers are listed.
+// heeded returns the ConfigMaps that take effect if the agent's file lists these peers.
 func heeded(all Maps, peers []v1alpha1.PeerConfig) Maps {
 	some := Maps{}
 	for name, data := range all {
@@ -123,7 +123,7 @@ func heeded(all Maps, peers []v1alpha1.PeerConfig) Maps {
 	return some
 }
 
-// heeded returns the value, or none if it comes from a peer that is not listed.
+// heeded returns k, or the zero value if its peer is not listed.
 func (k kept[T]) heeded(peers []v1alpha1.PeerConfig) kept[T] {
 	if k.from.heeded(peers) {
 		return k
@@ -131,14 +131,13 @@ func (k kept[T]) heeded(peers []v1alpha1.PeerConfig) kept[T] {
 	return kept[T]{}
 }
 
-// source is a key, who may have it, in their order, and how it is read.
+// source is a key, its ConfigMaps in order of precedence, and its decoder.
 type source[T any] struct {
 	names  []Name
 	key    string
 	decode func(string) (T, v1alpha1.FieldErrors, v1alpha1.FieldErrors)
 }
 
-// reader collects problems.
 type reader struct{ problems []Problem }
 
 func (r *reader) add(from Name, key, inForce string, problems v1alpha1.FieldErrors) {
@@ -147,7 +146,7 @@ func (r *reader) add(from Name, key, inForce string, problems v1alpha1.FieldErro
 	}
 }
 
-// read reads one key from the first that has it.
+// read reads one key from the first ConfigMap that has it.
 func read[T any](r *reader, maps Maps, s source[T], last kept[T]) kept[T] {
 	for _, name := range s.names {
 		text, found := maps[name][s.key]
@@ -156,7 +155,7 @@ func read[T any](r *reader, maps Maps, s source[T], last kept[T]) kept[T] {
 		}
 		value, refused, unknown := s.decode(text)
 		if name == BerthConfig {
-			// A slip of the pen. All others are peers', with fields of later versions.
+			// An unknown field is a typing mistake here. Peers' ConfigMaps may have fields of later versions.
 			refused, unknown = append(refused, unknown...), nil
 		}
 		if len(refused) > 0 {
@@ -170,7 +169,7 @@ func read[T any](r *reader, maps Maps, s source[T], last kept[T]) kept[T] {
 	return kept[T]{}
 }
 
-// inForce says what stays when something newer cannot be read.
+// An unknown field is a typing mistake here. Peers may have fields of later versions.
 func (k kept[T]) inForce() string {
 	if k.from == "" {
 		return "nothing, there is no earlier value"
@@ -181,11 +180,10 @@ func (k kept[T]) inForce() string {
 // selecting is a strategy for some nodes.
 type selecting interface{ Selector() *metav1.LabelSelector }
 
-// matching returns the first of some strategies that is for a node with these labels,
-// else -1.
+// matching returns the index of the first strategy that is for a node with these labels, or -1.
 func matching[T selecting](strategies []T, node map[string]string) int {
 	for i, strategy := range strategies {
-		// What was decoded without problems can be made a selector.
+		// A selector that was decoded without problems is valid.
 		if selector, err := metav1.LabelSelectorAsSelector(strategy.Selector()); err == nil && selector.Matches(labels.Set(node)) {
 			return i
 		}
@@ -214,8 +212,8 @@ func (s *Strategies) nodeStrategy() *v1alpha1.NodeBurstStrategy {
 	return &s.burst.value.NodeStrategies[s.node]
 }
 
-// SharePoolThresholdPercent returns the use of the shared pool from which on the
-// headroom is divided, 0 to 100 percent, and whether a ConfigMap says so.
+// SharePoolThresholdPercent returns the utilization of the shared pool, 0 to 100 percent, above which the headroom is
+// divided. The bool reports whether a ConfigMap sets it.
 func (s *Strategies) SharePoolThresholdPercent() (int64, bool) {
 	percent := s.burst.value.ClusterStrategy.SharePoolThresholdPercent
 	if node := s.nodeStrategy(); node != nil {

@@ -6,17 +6,15 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Problem is one thing that is wrong in a ConfigMap: event InvalidPolicy.
+// Problem is one mistake in a ConfigMap: event InvalidPolicy.
 type Problem struct {
 	v1alpha1.FieldError
 
 	ConfigMap Name
-	// Key is the key of the ConfigMap; empty where the ConfigMap as a whole is
-	// meant.
+	// Key is the key of the ConfigMap; empty for a problem of the whole ConfigMap.
 	Key string
-	// InForce says what counts instead, for example "the last good value of
-	// ConfigMap kube-system/ack-slo-config". It is empty where the rest of the
-	// value counts all the same.
+	// InForce names the value that applies instead, for example "the last good value of ConfigMap
+	// kube-system/ack-slo-config". It is empty where the other fields of the value still apply.
 	InForce string
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// selection is a policy for pods with any one of some labels.
+// selection is a policy for pods that have any of the labels.
 type selection struct {
 	policy v1alpha1.CPUBurst
 	labels map[string]string

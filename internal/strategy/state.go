@@ -2,11 +2,11 @@ package strategy
 
 import "github.com/berth-project/berth/api/v1alpha1"
 
-// Restores says that everything is to be put back, and nothing written.
+// Restores reports whether the agent restores everything and writes nothing else.
 func (s *Strategies) Restores() bool { return s.restores.value }
 
-// restores reads KeyState. Without the ConfigMap the last value stays: an uninstall deletes it
-// before the agents, which would take up their work for these seconds.
+// restores reads KeyState. Without the ConfigMap the last value stays: an uninstall deletes the ConfigMap before the
+// agents, which would otherwise resume their work for those seconds.
 func (r *reader) restores(maps Maps, last kept[bool]) kept[bool] {
 	if _, exists := maps[BerthConfig]; !exists {
 		return last

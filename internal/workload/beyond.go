@@ -1,14 +1,12 @@
 package workload
 
-// BeyondMilli returns by how much the pod needs more than Scheduled, in
-// thousandths of a CPU, if its containers have this much each, also in
-// thousandths: pinned in the order of Pinned, others in that of Others, and
-// with PerPod the one amount that all share. Missing ones have nothing.
+// BeyondMilli returns by how much the pod needs more than Scheduled, in thousandths of a CPU, if its containers hold
+// these amounts, also in thousandths. The amounts are in the order of Pinned and of Others; with PerPod there is one
+// amount, which all share. A missing amount is 0.
 //
-// It is what the sum of a scheduler would grow by if every container requested
-// at least what it has. So what an init container, or the pod as a whole,
-// requests beyond its containers covers what they hold: init containers end
-// before the others start, and run on the same CPUs.
+// The result is the growth of the scheduler's sum if every container requested at least what it holds. A request of an
+// init container, or of the whole pod, beyond its containers therefore covers what they hold: init containers end
+// before the other containers start, and run on the same CPUs.
 func (p *Pinning) BeyondMilli(pinned, others []int64) int64 {
 	most := int64(0)
 	if p.PerPod {
@@ -21,8 +19,7 @@ func (p *Pinning) BeyondMilli(pinned, others []int64) int64 {
 	return max(0, p.Overhead+most-p.Scheduled)
 }
 
-// sumAt adds up what containers take while the init container runs that has this
-// number, or after the last one.
+// sumAt sums what containers use while the init container with this number runs, or after the last one.
 func sumAt(containers []PinnedContainer, has []int64, moment int) int64 {
 	sum := int64(0)
 	for i := range containers {

@@ -14,32 +14,32 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// ErrDisabled is why a policy is off where the administrator switched bursting off.
+// ErrDisabled is why a policy is off if the administrator switched bursting off.
 var ErrDisabled = errors.New("bursting is switched off (burst.enabled: false)")
 
 // Administrator is the part of the agent's file that decides about workloads.
 type Administrator struct {
 	// File is the name of the agent's file, for messages.
 	File string
-	// Strategy counts for what a workload leaves out. What is nil has its default.
+	// Strategy completes the policy of a workload. A nil field has its default.
 	Strategy v1alpha1.CPUBurst
-	// Source says who wrote Strategy; empty is the clusterStrategy of File.
+	// Source names the origin of Strategy; empty means the clusterStrategy of File.
 	Source string
-	// Enabled false switches every policy off.
+	// Enabled is false if the administrator switched every policy off.
 	Enabled bool
 	// MaxPercent caps the ceiling of every quota, 100 to 10000 percent.
 	MaxPercent int64
-	// MaxPeriodSeconds caps the credit period of every annotation, 0 to 86400 seconds,
-	// and AllowUnlimited lets one ask for credit without limit.
+	// MaxPeriodSeconds caps the credit period of every annotation, 0 to 86400 seconds. AllowUnlimited permits
+	// annotations to ask for unlimited credit.
 	MaxPeriodSeconds int64
 	AllowUnlimited   bool
-	// Pinning is what pods may have for themselves.
+	// Pinning limits the exclusive CPUs of pods.
 	Pinning v1alpha1.PinRules
-	// QOS is what classes of workloads get.
+	// QOS is the settings of the classes of workloads.
 	QOS v1alpha1.ResourceQOS
-	// Threshold is how much offline workloads may take.
+	// Threshold is how much offline workloads may use.
 	Threshold v1alpha1.ResourceThreshold
-	// Peers are whose ConfigMaps count besides Berth's own.
+	// Peers are the peers whose ConfigMaps take effect, in addition to Berth's own.
 	Peers []v1alpha1.PeerConfig
 }
 
@@ -61,7 +61,7 @@ func AdministratorOf(file string, cfg v1alpha1.AgentConfig) Administrator {
 	}
 }
 
-// Above is the problem of a ceiling, in field, that is above MaxPercent.
+// Above returns the problem of a ceiling, in field, that is above MaxPercent.
 func (a Administrator) Above(field string, percent int64) v1alpha1.FieldError {
 	return v1alpha1.FieldError{
 		Field: field, Value: v1alpha1.Show(percent),
@@ -69,8 +69,8 @@ func (a Administrator) Above(field string, percent int64) v1alpha1.FieldError {
 	}
 }
 
-// capPeriod caps the credit period that an annotation, in field, asks for. The
-// administrator's own strategies count as they are written.
+// capPeriod caps the credit period that an annotation, in field, asks for. It does not cap the administrator's own
+// strategies.
 func (a Administrator) capPeriod(b *Burst, field string, f *Findings) {
 	asked, allowed := b.PeriodSeconds, ""
 	switch {
@@ -87,12 +87,11 @@ func (a Administrator) capPeriod(b *Burst, field string, f *Findings) {
 	b.PeriodSeconds = a.MaxPeriodSeconds
 }
 
-// Findings is what users should hear about a workload that counts all the same.
+// Findings is what users should know about a workload that is nevertheless in effect.
 type Findings struct {
-	// Refused are the policies that are off because of what was written:
-	// event InvalidPolicy.
+	// Refused are the mistakes that switched a policy off: event InvalidPolicy.
 	Refused v1alpha1.FieldErrors
-	// Warnings are values that do less than was asked for.
+	// Warnings are values that do less than requested.
 	Warnings v1alpha1.FieldErrors
 }
 
@@ -100,8 +99,7 @@ func (f Findings) inFile(file string) Findings {
 	return Findings{Refused: f.Refused.InFile(file), Warnings: f.Warnings.InFile(file)}
 }
 
-// resolveBurst decides the burst policy of one workload, and looks for slips of
-// the pen.
+// resolveBurst decides the burst policy of one workload, and finds mistyped keys.
 func resolveBurst(annotations map[string]string, admin Administrator) (Burst, Findings) {
 	var slips Findings
 	warnUnknown(annotations, &slips)
@@ -110,8 +108,7 @@ func resolveBurst(annotations map[string]string, admin Administrator) (Burst, Fi
 	return burst, f
 }
 
-// BurstOf decides the burst policy of whoever has these annotations. Keys that
-// are not about bursting are not looked at.
+// BurstOf decides the burst policy for annotations. It ignores keys that are not about bursting.
 func BurstOf(annotations map[string]string, admin Administrator) (Burst, Findings) {
 	var f Findings
 	strategy := cmp.Or(admin.Source, "clusterStrategy of "+admin.File)
@@ -131,7 +128,7 @@ func BurstOf(annotations map[string]string, admin Administrator) (Burst, Finding
 	}
 	ceiling := field
 	if own.CFSQuotaBurstPercent == nil {
-		ceiling = "" // what is capped then is the strategy's, not the user's
+		ceiling = "" // the capped value is the strategy's, not the user's
 	}
 	b := decide(own.Inherit(admin.Strategy), source, ceiling, admin, &f)
 	if own.CFSQuotaBurstPeriodSeconds != nil {
@@ -140,7 +137,7 @@ func BurstOf(annotations map[string]string, admin Administrator) (Burst, Finding
 	return b, f
 }
 
-// burstKey returns which of the two names of the annotation counts.
+// burstKey returns the name of the annotation that takes effect, of the two names.
 func burstKey(annotations map[string]string, f *Findings) (string, bool) {
 	value, found := annotations[v1alpha1.AnnotationCPUBurst]
 	alias, aliased := annotations[v1alpha1.AnnotationCPUBurstAlias]
@@ -156,10 +153,8 @@ func burstKey(annotations map[string]string, f *Findings) (string, bool) {
 	return "", false
 }
 
-// decide turns a complete policy into the value and applies the
-// administrator's switch and cap. field is the annotation with the ceiling, empty
-// where the ceiling is the strategy's: its own cap is said once, and not for
-// every workload.
+// decide turns a complete policy into a Burst and applies the administrator's switch and cap. field is the annotation
+// with the ceiling. It is empty if the ceiling is the strategy's, whose cap is reported once, not for every workload.
 func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *Findings) Burst {
 	v1alpha1.SetCPUBurstDefaults(&p)
 	b := Burst{
@@ -183,8 +178,8 @@ func decide(p v1alpha1.CPUBurst, source, field string, admin Administrator, f *F
 	return b
 }
 
-// warnUnknown reports keys in the domains that Berth knows which have no effect:
-// a slip of the pen in a key must not pass in silence.
+// warnUnknown reports keys in the domains that Berth knows that have no effect: a mistyped key must not pass in
+// silence.
 func warnUnknown(annotations map[string]string, f *Findings) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		domain, _, _ := strings.Cut(key, "/")
@@ -204,7 +199,7 @@ func (f *Findings) warn(field string, value any, allowed string) {
 
 func fieldOf(annotation string) string { return "metadata.annotations[" + annotation + "]" }
 
-// cpus returns a quantity, exact to a thousandth of a CPU, and 0 for nil.
+// cpus converts a quantity, exact to a thousandth of a CPU; nil is 0.
 func cpus(q *resource.Quantity) unit.CPUs {
 	if q == nil {
 		return 0

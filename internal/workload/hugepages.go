@@ -2,11 +2,11 @@ package workload
 
 import "slices"
 
-// HugePages is memory in huge pages, by their size. It is comparable. No architecture has
-// pages of more sizes: what a fifth one asks for is not counted.
+// HugePages is memory in huge pages, by their size. It is comparable. No architecture has pages of more than four
+// sizes: bytes of a fifth size are ignored.
 type HugePages [4]SizedPages
 
-// SizedPages is the memory in pages of one size, both in bytes. A size of 0 is no entry.
+// SizedPages is the memory in pages of one size, both in bytes. A size of 0 is an empty entry.
 type SizedPages struct{ Size, Bytes int64 }
 
 // Of returns the bytes in pages of a size.
@@ -19,8 +19,8 @@ func (h *HugePages) Of(size int64) int64 {
 	return 0
 }
 
-// Put adds bytes in pages of a size, or takes some away. Sizes are in ascending order, and
-// none has 0 bytes, so that equal amounts are equal values.
+// Put adds bytes, which may be negative, in pages of a size. Sizes are in ascending order, and no entry has 0 bytes, so
+// that equal amounts are equal values.
 func (h *HugePages) Put(size, bytes int64) {
 	if size <= 0 || bytes == 0 {
 		return
@@ -40,7 +40,7 @@ func (h *HugePages) Put(size, bytes int64) {
 	copy(h[:], all)
 }
 
-// Add adds all of other, times of it: -1 takes it away.
+// Add adds other, multiplied by times: -1 subtracts it.
 func (h *HugePages) Add(other HugePages, times int64) {
 	for _, one := range other {
 		h.Put(one.Size, one.Bytes*times)

@@ -8,11 +8,11 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// AskingKeys are the class of a pod and its annotations that ask for CPUs and say which, as they
-// were when the pod was created: later changes of them have no effect. Most pods have none.
+// AskingKeys are the class of a pod and its annotations that request CPUs and specify them, as they were when the pod
+// was created: later changes of them have no effect. Most pods have none.
 type AskingKeys map[string]string
 
-// askingAnnotations are those annotations.
+// askingAnnotations returns the annotations among those keys.
 func askingAnnotations() []string {
 	return []string{
 		v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,
@@ -20,7 +20,7 @@ func askingAnnotations() []string {
 	}
 }
 
-// AskingKeysOf returns those keys of a pod that are there, nil for most pods.
+// AskingKeysOf returns the asking keys of a pod, nil if it has none.
 func AskingKeysOf(p *Pod) AskingKeys {
 	var keys AskingKeys
 	note := func(key string, from map[string]string) {
@@ -38,7 +38,7 @@ func AskingKeysOf(p *Pod) AskingKeys {
 	return keys
 }
 
-// Changed names the keys of a pod that are not what they were first, "" for none.
+// Changed names the keys of a pod that differ from their first values, "" for none.
 func (k AskingKeys) Changed(p *Pod) string {
 	now := AskingKeysOf(p)
 	if maps.Equal(k, now) {
@@ -55,7 +55,7 @@ func (k AskingKeys) Changed(p *Pod) string {
 	return strings.Join(names, ", ")
 }
 
-// Of returns the pod with the keys as they were first, and all else as it is.
+// Of returns the pod with the first values of the keys, and all else unchanged.
 func (k AskingKeys) Of(p Pod) Pod {
 	p.Labels, p.Annotations = maps.Clone(p.Labels), maps.Clone(p.Annotations)
 	for _, key := range askingAnnotations() {

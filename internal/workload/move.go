@@ -7,35 +7,34 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// Move is what a pod is asked to have instead of its CPUs, by the annotation berth.dev/move.
+// Move is a request to give a pod other CPUs, from the annotation berth.dev/move.
 type Move struct {
-	// Text is the annotation.
+	// Text is the value of the annotation.
 	Text string
-	// From are the CPUs of all containers together, To as many others; some may be in both.
+	// From are the CPUs of all containers together, To the same number of new CPUs; the sets may overlap.
 	From, To cpuset.Set
-	// Withdrawn says that it is not to begin any more, Refused that the agent did not begin it.
+	// Withdrawn means that the move must not begin any more. Refused means that the agent did not begin it.
 	Withdrawn, Refused bool
 }
 
-// Asked says whether there is a move that was not answered yet. None may be nil.
+// Asked reports whether there is a move that the agent did not refuse. m may be nil.
 func (m *Move) Asked() bool { return m != nil && !m.Refused }
 
-// Between says whether CPUs are what a pod may have on the way: those from before, the new
-// ones, or some of both.
+// Between reports whether a pod may have these CPUs during the move: old CPUs, new CPUs, or some of both.
 func (m *Move) Between(cpus cpuset.Set) bool {
 	return cpus.Size() == m.To.Size() && cpus.IsSubsetOf(m.From.Union(m.To))
 }
 
-// movable reads the key that lets the pod be moved, and the move that is asked for. A value
-// that is none opts in to nothing, and is no reason to withhold the CPUs of the pod.
+// movable reads the annotation that permits moves, and the requested move. An invalid value permits nothing, and the
+// pod still gets its CPUs.
 func (r *pinReader) movable() {
 	if problem, wrong := movableSlip(r.pod.Annotations); wrong {
 		r.out.Unknown = append(r.out.Unknown, problem)
 	}
-	// The devices of claims are where they are, and so are the cores that are lent.
+	// Devices of claims do not move, nor do lent cores.
 	r.out.Movable = r.pod.Annotations[v1alpha1.AnnotationMovable] == v1alpha1.Movable && !r.pod.Claims && !r.out.StaticBurst
 	text := r.pod.Annotations[v1alpha1.AnnotationMove]
-	if text == "" || strings.HasPrefix(r.pod.UID, UIDPrefix) { // nobody asks on a host without Kubernetes
+	if text == "" || strings.HasPrefix(r.pod.UID, UIDPrefix) { // no one requests moves without Kubernetes
 		return
 	}
 	asked, problems := v1alpha1.DecodeMove(text)

@@ -9,22 +9,22 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// milli is a whole CPU in the unit of a Pod.
+// milli is the number of thousandths in a CPU, the unit of a Pod.
 const milli = 1000
 
-// Pinning is what a pod asks for when it asks for exclusive CPUs: every
-// annotation read, every policy decided. The zero value asks for none.
+// Pinning is a pod's request for exclusive CPUs: every annotation read, every policy decided. The zero value requests
+// none.
 type Pinning struct {
-	// Wanted says that the pod gets exclusive CPUs. Without it all below is zero
-	// except Source, and for a pod with a placement what that is read by.
+	// Wanted is true if the pod gets exclusive CPUs. Otherwise all fields below are zero, except Source and, for a pod
+	// with a placement, the fields needed to read the placement.
 	Wanted bool
-	// Source is what asked for it, for example "annotation cpuset-scheduler".
+	// Source names the key that requests the CPUs, for example "annotation cpuset-scheduler".
 	Source string
-	// StaticBurst reserves whole CPUs in one domain in which the containers may
-	// widen; fractional limits are rounded up.
+	// StaticBurst reserves whole CPUs in one domain in which the containers may widen; fractional limits are rounded
+	// up.
 	StaticBurst bool
-	// PerPod says that all of Pinned share one set of CPUs, sized by the limit
-	// of the pod: every CPUs is that size.
+	// PerPod is true if all of Pinned share one set of CPUs, sized by the limit of the pod; CPUs of each container is
+	// that size.
 	PerPod bool
 	// Pinned are the containers that get CPUs, the largest first, then by name.
 	Pinned []PinnedContainer
@@ -34,44 +34,40 @@ type Pinning struct {
 	// Exclusive is CPUExclusivePCPULevel or CPUExclusiveNUMANodeLevel, or empty.
 	Exclusive         v1alpha1.CPUExclusivePolicy
 	ExclusiveRequired bool
-	// NUMA is empty where the pod says nothing: the node's policy counts then.
+	// NUMA is empty if the pod has no policy: the node's policy then applies.
 	NUMA v1alpha1.NUMATopologyPolicy
 	// NUMAExclusive is empty for a pod that shares its NUMA node.
 	NUMAExclusive v1alpha1.NUMAExclusive
-	// Strategy is empty where the pod says nothing: the node's counts then, else
-	// the scheduler's.
+	// Strategy is empty if the pod has none: the node's strategy then applies, else the scheduler's.
 	Strategy v1alpha1.NUMAAllocateStrategy
-	// Others are the containers and sidecars that get no CPUs, in the order of
-	// the pod: all of them where the pod does not ask. A bound pod may hold CPUs
-	// for them from when its keys said something else.
+	// Others are the containers and sidecars that get no CPUs, in the order of the pod; all of them if the pod requests
+	// none. A bound pod may hold CPUs for them if its keys changed.
 	Others []PinnedContainer
-	// Scheduled and Overhead are those of the Pod, in thousandths.
+	// Scheduled and Overhead are copied from the Pod, in thousandths of a CPU.
 	Scheduled, Overhead int64
-	// Init is what each of Pod.Init requests in thousandths.
+	// Init is the CPU request of each of Pod.Init in thousandths.
 	Init []int64
-	// PodMemory is what the pod as a whole may use in bytes: its own limit, else
-	// its own request, 0 where only its containers have any.
+	// PodMemory is the usable memory of the pod itself in bytes: its own limit, else its own request, 0 where only its
+	// containers have any.
 	PodMemory int64
-	// Besides is that of the Pod.
+	// Besides is copied from the Pod.
 	Besides
 	Change
-	// Unknown are fields of Koordinator's keys that Berth does not know, of a later
-	// version or mistyped, and values of AnnotationMovable and AnnotationMove that are
-	// none. They change nothing, and are a warning: an InvalidPolicy event too.
+	// Unknown are fields of Koordinator's keys that Berth does not know, of a later version or mistyped, and invalid
+	// values of AnnotationMovable and AnnotationMove. They change nothing, and cause a warning: an InvalidPolicy event.
 	Unknown v1alpha1.FieldErrors
 }
 
-// Required says whether a pod waits rather than run without exclusive CPUs, or
-// with others than its policies say: it requires a bind policy, an exclusivity
-// or an exclusive NUMA node, or its NUMA policy is Restricted or SingleNUMANode.
-// What the node's administrator requires makes no pod wait here.
+// Required reports whether a pod waits rather than run without exclusive CPUs, or with CPUs that violate its policies.
+// It is true for a required bind policy, exclusivity or exclusive NUMA node, and for the NUMA policies Restricted and
+// SingleNUMANode. A requirement of the node's administrator does not count here.
 func (p Pinning) Required() bool {
 	return p.Wanted && (p.BindRequired || p.Exclusive != "" && p.ExclusiveRequired ||
 		p.NUMAExclusive == v1alpha1.NUMAExclusiveRequired ||
 		p.NUMA == v1alpha1.NUMARestricted || p.NUMA == v1alpha1.NUMASingleNUMANode)
 }
 
-// UnknownText is the warning about Unknown as one sentence, empty where there is none.
+// UnknownText returns the warning about Unknown as one sentence, empty where there is none.
 func (p Pinning) UnknownText() string {
 	if len(p.Unknown) == 0 {
 		return ""
@@ -79,13 +75,13 @@ func (p Pinning) UnknownText() string {
 	return "what Berth does not know changes nothing: " + p.Unknown.Line()
 }
 
-// Change is what a resize in place makes of a pod's CPUs.
+// Change is how a resize in place or a move changes a pod's CPUs.
 type Change struct {
-	// Changed is Pod.Changed: how many CPUs a placement gives cannot be checked. Resizing
-	// says that they may change at this moment, and that this is not only presumed.
+	// Changed is Pod.Changed: the number of CPUs in a placement cannot be checked. Resizing is true if that number may
+	// change at this moment, and this is not only presumed.
 	Changed, Resizing bool
-	// Movable says that the pod may be given other CPUs of its node while it runs. Move is what
-	// is asked for, be it movable or not; nil where nothing is.
+	// Movable is true if the running pod may be given other CPUs of its node. Move is the requested move, even if the
+	// pod is not movable; nil for none.
 	Movable bool
 	Move    *Move
 }
@@ -93,28 +89,25 @@ type Change struct {
 // PinnedContainer is one container that gets exclusive CPUs, or might.
 type PinnedContainer struct {
 	Name string
-	// CPUs is how many, at least 1; in Others the limit rounded up, or 0.
+	// CPUs is the number of CPUs, at least 1; in Others the limit rounded up, or 0.
 	CPUs int
-	// Limit and Request are the container's in thousandths of a CPU, the limit that is in
-	// force; with PerPod Limit is that of the pod.
+	// Limit and Request are the container's, in thousandths of a CPU. Limit is the limit in force; with PerPod it is
+	// the pod's limit.
 	Limit, Request int64
-	// Other is how many CPUs the other limit says, where that which is asked for and that
-	// which the kubelet reports differ while the pod is resized, or put off; else 0. What is
-	// infeasible says nothing.
+	// Other is the number of CPUs of the other limit while the desired and the reported limit differ, in a resize under
+	// way or deferred; else 0. It is 0 for an infeasible resize.
 	Other int
 	// After is how many of Init end before the container starts.
 	After int
-	// Memory is what it may use in bytes: its limit, else its request, else the
-	// pod's; 0 where it is not set.
+	// Memory is the usable memory in bytes: its limit, else its request, else the pod's; 0 where it is not set.
 	Memory int64
-	// MemoryRequest is its own request in bytes, which ScheduledMemory has in it.
+	// MemoryRequest is its own request in bytes, which ScheduledMemory includes.
 	MemoryRequest int64
-	// Huge is what it may use in huge pages: its own, else the pod's. HugeRequest is its
-	// own, which ScheduledHuge has in it.
+	// Huge is the usable huge pages: its own, else the pod's. HugeRequest is its own, which ScheduledHuge includes.
 	Huge, HugeRequest HugePages
 }
 
-// CPUs returns how many CPUs the pod as a whole gets, 0 where it gets none.
+// CPUs returns how many CPUs the whole pod gets, 0 for none.
 func (p Pinning) CPUs() int {
 	if p.PerPod && len(p.Pinned) > 0 {
 		return p.Pinned[0].CPUs
@@ -126,17 +119,16 @@ func (p Pinning) CPUs() int {
 	return n
 }
 
-// MayPin says whether PinningOf can have anything to say about a pod with these
-// labels and annotations: false for all pods that never heard of CPU sets, and for
-// those of a class that gets none. It allocates nothing, so that every pod of a node can be asked.
+// MayPin reports whether PinningOf can return more than the zero value for a pod with these labels and annotations. It
+// is false for pods without any of the keys, and for classes without exclusive CPUs. It does not allocate, so it is
+// cheap for every pod of a node.
 func MayPin(labels, annotations map[string]string) bool {
 	_, asked := annotations[v1alpha1.AnnotationCPUSetScheduler]
 	_, policy := annotations[v1alpha1.AnnotationCPUPolicy]
 	return asked || policy || classAsks(labels[v1alpha1.LabelQoSClass]) || placed(annotations)
 }
 
-// classAsks says whether a class asks for CPUs, or is none that exists, which is a
-// problem of the pod.
+// classAsks reports whether a class requests CPUs, or is unknown, which is a problem of the pod.
 func classAsks(class string) bool {
 	switch v1alpha1.QoSClass(class) {
 	case "", v1alpha1.QoSLS, v1alpha1.QoSBE, v1alpha1.QoSSystem:
@@ -145,16 +137,14 @@ func classAsks(class string) bool {
 	return true
 }
 
-// placed says whether the pod has a placement: what it was given CPUs for, if it
-// is bound, its keys may not say any more.
+// placed reports whether the pod has a placement. The keys of a bound pod may have changed since its CPUs were given.
 func placed(annotations map[string]string) bool {
 	return annotations[v1alpha1.AnnotationPlacement] != ""
 }
 
-// PinningOf decides whether and how the containers of a pod get CPUs of their
-// own. With problems the capability is off for the pod, whatever else it says:
-// the returned value is not Wanted, has a Source only where the pod did ask, and
-// the problems are an InvalidPolicy event.
+// PinningOf decides whether and how the containers of a pod get exclusive CPUs. Any problem switches pinning off for
+// the pod: the returned value is not Wanted, has a Source only if the pod requested CPUs, and the problems are an
+// InvalidPolicy event.
 func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 	if !MayPin(p.Labels, p.Annotations) {
 		return Pinning{}, nil
@@ -177,7 +167,7 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 	return r.out, nil
 }
 
-// rest fills in what a placement is read by.
+// rest fills in the fields needed to read a placement.
 func (r *pinReader) rest() {
 	p := &r.pod
 	r.out.Scheduled, r.out.Overhead, r.out.Changed = p.Scheduled, p.Overhead, p.Changed
@@ -188,15 +178,15 @@ func (r *pinReader) rest() {
 	}
 }
 
-// pinReader collects a Pinning and what is wrong with the pod.
+// pinReader collects a Pinning and the problems of the pod.
 type pinReader struct {
 	pod      Pod
 	out      Pinning
 	problems v1alpha1.FieldErrors
 }
 
-// off returns the Pinning of a pod that gets nothing, whose CPUs from before a
-// change can still be read from its placement.
+// off returns the Pinning of a pod that gets no CPUs. The CPUs from before a change can still be read from the pod's
+// placement.
 func (r *pinReader) off() Pinning {
 	r.out = Pinning{Source: r.out.Source}
 	if !placed(r.pod.Annotations) {
@@ -214,7 +204,7 @@ func (r *pinReader) refuse(field, value, allowed string) {
 	r.problems = append(r.problems, v1alpha1.FieldError{Field: field, Value: value, Allowed: allowed})
 }
 
-// optIn reads the two keys that ask, and the one that widens.
+// optIn reads the two keys that request CPUs, and the key for static burst.
 func (r *pinReader) optIn() {
 	class := r.class()
 	value, found := r.pod.Annotations[v1alpha1.AnnotationCPUSetScheduler]
@@ -231,7 +221,7 @@ func (r *pinReader) optIn() {
 	r.cpuPolicy()
 }
 
-// class returns the class of the pod, or no class where it is none that exists.
+// class returns the class of the pod, and "" for an unknown class.
 func (r *pinReader) class() v1alpha1.QoSClass {
 	value, found := r.pod.Labels[v1alpha1.LabelQoSClass]
 	if !found || value == "" || slices.Contains(v1alpha1.QoSClasses(), v1alpha1.QoSClass(value)) {
@@ -247,7 +237,7 @@ func (r *pinReader) class() v1alpha1.QoSClass {
 
 const classField = "metadata.labels[" + v1alpha1.LabelQoSClass + "]"
 
-// notFor refuses the classes that are defined by running on what others leave.
+// notFor refuses the classes that, by definition, run on what other pods leave.
 func (r *pinReader) notFor(class v1alpha1.QoSClass) {
 	if class == v1alpha1.QoSBE || class == v1alpha1.QoSSystem {
 		r.refuse(classField, v1alpha1.Show(string(class)),
@@ -283,8 +273,7 @@ func (r *pinReader) resourceSpec() {
 	}
 }
 
-// bind takes one of the two bind policies, and says whether it settled how the
-// CPUs lie on cores.
+// bind reads one of the two bind policies, and reports whether it decided how the CPUs are bound to cores.
 func (r *pinReader) bind(policy *v1alpha1.CPUBindPolicy, required bool) bool {
 	switch value(policy) {
 	case v1alpha1.CPUBindFullPCPUs, v1alpha1.CPUBindSpreadByPCPUs:
@@ -296,7 +285,7 @@ func (r *pinReader) bind(policy *v1alpha1.CPUBindPolicy, required bool) bool {
 	return false
 }
 
-// exclusive is the same for exclusivity; a required None settles it too.
+// exclusive does the same for exclusivity; a required None is a decision too.
 func (r *pinReader) exclusive(policy *v1alpha1.CPUExclusivePolicy, required bool) bool {
 	switch value(policy) {
 	case v1alpha1.CPUExclusivePCPULevel, v1alpha1.CPUExclusiveNUMANodeLevel:
@@ -315,8 +304,8 @@ func (r *pinReader) numaTopologySpec() {
 	}
 }
 
-// decoded returns what the annotation key holds. It is not ok where the pod has none,
-// or a bad one, whose problems are kept.
+// decoded returns the decoded annotation key. ok is false if the pod has no such annotation, or an invalid one, whose
+// problems are recorded.
 func decoded[T any](r *pinReader, key string, decode func(string) (T, v1alpha1.FieldErrors, v1alpha1.FieldErrors)) (T, bool) {
 	text, found := r.pod.Annotations[key]
 	if !found {
@@ -354,7 +343,7 @@ func (r *pinReader) choose() {
 	slices.SortFunc(r.out.Pinned, largestFirst)
 }
 
-// refuseLimits says that no container has a limit that counts.
+// refuseLimits reports that no container has a valid limit.
 func (r *pinReader) refuseLimits() {
 	if strings.HasPrefix(r.pod.UID, UIDPrefix) {
 		r.refuse("spec.cpu.limit", r.limits(), r.allowed()+", there or as the limit of the group")
@@ -376,12 +365,12 @@ func (r *pinReader) choosePod() {
 	slices.SortFunc(r.out.Pinned, largestFirst)
 }
 
-// ofPod says whether only the limit of the pod as a whole counts.
+// ofPod reports whether only the pod itself has a limit.
 func (r *pinReader) ofPod() bool {
 	return r.pod.CPULimit > 0 && len(r.pod.Containers) > 0 && !slices.ContainsFunc(r.pod.Containers, hasLimit)
 }
 
-// container returns what a container would get.
+// container returns the CPUs and the memory that a container would get.
 func (r *pinReader) container(c Container) PinnedContainer {
 	its, after := &c.Resources, len(r.pod.Init)
 	if r.ofPod() {
@@ -406,7 +395,7 @@ func (r *pinReader) container(c Container) PinnedContainer {
 
 func hasLimit(c Container) bool { return c.CPULimit > 0 }
 
-// wholeCPUs returns how many CPUs a limit in thousandths is, rounded up.
+// wholeCPUs rounds a limit in thousandths up to whole CPUs.
 func wholeCPUs(limit int64) int { return int((min(limit, mostCPUs*milli) + milli - 1) / milli) }
 
 func largestFirst(a, b PinnedContainer) int {
@@ -417,7 +406,7 @@ func largestFirst(a, b PinnedContainer) int {
 // far below what overflows when several are added up.
 const mostCPUs = 1 << 16
 
-// counts says whether a limit in thousandths is worth CPUs.
+// counts reports whether a limit in thousandths is valid for exclusive CPUs.
 func (r *pinReader) counts(limit int64) bool {
 	return limit > 0 && (r.out.StaticBurst || limit >= mostCPUs*milli || limit%milli == 0)
 }
@@ -429,7 +418,7 @@ func (r *pinReader) allowed() string {
 	return "a whole number of CPUs, 1 or more (" + r.out.Source + ")"
 }
 
-// limits shows what stands where a whole number should.
+// limits lists the limits, for the message that a whole number is missing.
 func (r *pinReader) limits() string {
 	var shown []string
 	for _, c := range r.pod.Containers {
@@ -447,7 +436,7 @@ func quantity(thousandths int64) string {
 	return strconv.Quote(strconv.FormatInt(thousandths, 10) + "m")
 }
 
-// memory returns what bounds the memory of a container.
+// memory returns the bound of a container's memory.
 func (r *pinReader) memory(c Container) int64 {
 	return cmp.Or(c.Memory(), r.pod.Memory())
 }

@@ -6,73 +6,69 @@ import (
 	"time"
 )
 
-// UIDPrefix begins the UID of a Pod that is a workload of a host without Kubernetes. No pod of
-// Kubernetes has such a one.
+// UIDPrefix begins the UID of a Pod that is a workload of a host without Kubernetes. No pod of Kubernetes has such a
+// UID.
 const UIDPrefix = "workload/"
 
-// Pod is a pod, as far as its CPUs depend on it. Quantities of CPU are in
-// thousandths of a CPU and rounded up, memory is in bytes; 0 means that
-// nothing was said.
+// Pod is a pod, as far as its CPUs depend on it. CPU quantities are in thousandths of a CPU, rounded up; memory is in
+// bytes; 0 means unset.
 type Pod struct {
 	Namespace, Name, UID string
 	Labels, Annotations  map[string]string
-	// Containers are the app containers and the sidecars, which hold what they
-	// get for the life of the pod.
+	// Containers are the app containers and the sidecars, which have their CPUs for the life of the pod.
 	Containers []Container
 	// Init are the ordinary init containers, which end before the others start.
 	Init []Container
 	// Resources are the pod's own, spec.resources, which its containers share.
 	Resources
-	// Scheduled is the CPU request of the pod as a whole, as kube-scheduler adds
-	// it up for a node: init containers, overhead and resizes included.
+	// Scheduled is the CPU request of the whole pod, as kube-scheduler computes it for a node: init containers,
+	// overhead and resizes included.
 	Scheduled int64
-	// Overhead is the part of Scheduled that no container has.
+	// Overhead is the part of Scheduled that belongs to no container.
 	Overhead int64
 	Besides
-	// SystemPriority says that its priority is one of those that Kubernetes keeps for
-	// its own parts, such as system-node-critical.
+	// SystemPriority is true if the pod has a priority that Kubernetes reserves for its own parts, such as
+	// system-node-critical.
 	SystemPriority bool
-	// DaemonSet says that a DaemonSet controls it.
+	// DaemonSet is true if a DaemonSet controls the pod.
 	DaemonSet bool
-	// Claims says that it has claims (DRA).
+	// Claims is true if the pod has resource claims (DRA).
 	Claims bool `json:",omitempty"`
-	// Changed says that the limits may have been resized after the CPUs of the pod
-	// were chosen. Whether they were is not known once a resize is over, since
-	// nothing keeps the old ones: a pod that was changed in another way may say
-	// so too.
+	// Changed is true if the limits may have been resized after the CPUs of the pod were chosen. After a resize the old
+	// limits are not stored anywhere, so that another change of the pod may set it too.
 	Changed bool
 
-	// Bound is when the pod came to its node, by PodScheduled, else its creation; zero
-	// is first of all. Of pods that claim the same CPUs, the earlier one has them.
+	// Bound is when the pod was bound to its node, by PodScheduled, else its creation; zero is the earliest. If pods
+	// claim the same CPUs, the earliest pod has them.
 	Bound time.Time
-	// Ended says that all containers ended for good: the pod holds nothing.
+	// Ended is true if all containers ended for good: the pod holds nothing.
 	Ended bool
-	// Provisional says that only the container runtime has reported the pod so far: its
-	// containers, what they are and their limits are guessed, and there may be more of
-	// them. What the API server or the kubelet reports replaces all of it.
+	// Provisional is true if only the container runtime has reported the pod so far. Its containers, their types and
+	// their limits are guesses, and there may be more containers. A report of the API server or the kubelet replaces
+	// all of it.
 	Provisional bool `json:"-"`
-	// Offline says that it takes what online pods leave: its class is BE on this node.
+	// Offline is true if the pod uses what online pods leave: its class is BE on this node.
 	Offline bool `json:"-"`
-	// Excluded says why the pod gets no exclusive CPUs on its node whatever room there
-	// is, for example because its runtime handler starts a virtual machine.
+	// Excluded is why the pod gets no exclusive CPUs on its node, however much room there is: for example, its runtime
+	// handler starts a virtual machine.
 	Excluded Exclusion `json:"-"`
 }
 
-// Besides is what a pod as a whole requests besides CPUs, added up like Pod.Scheduled.
+// Besides is what a whole pod requests in addition to CPUs, computed like Pod.Scheduled.
 type Besides struct {
-	// ScheduledMemory is the memory request, and ScheduledHuge that of huge pages.
+	// ScheduledMemory is the memory request, ScheduledHuge the request of huge pages.
 	ScheduledMemory int64
 	ScheduledHuge   HugePages `json:",omitzero"`
-	// Devices are those of device plugins, by resource in ascending order.
+	// Devices are devices of device plugins, sorted by resource.
 	Devices []Device `json:",omitempty"`
 }
 
-// Add adds all of other, times of it: -1 takes it away.
+// Add adds other, multiplied by times: -1 subtracts it.
 func (b *Besides) Add(other Besides, times int64) {
 	b.ScheduledMemory += other.ScheduledMemory * times
 	b.ScheduledHuge.Add(other.ScheduledHuge, times)
 	if len(other.Devices) > 0 {
-		b.Devices = slices.Clone(b.Devices) // a copy of b may have them
+		b.Devices = slices.Clone(b.Devices) // a copy of b may share them
 	}
 	for _, one := range other.Devices {
 		at, found := slices.BinarySearchFunc(b.Devices, one.Resource, func(has Device, name string) int { return cmp.Compare(has.Resource, name) })
@@ -83,7 +79,7 @@ func (b *Besides) Add(other Besides, times int64) {
 	}
 }
 
-// Device is how many devices of a resource are asked for.
+// Device is a requested number of devices of a resource.
 type Device struct {
 	Resource string
 	Count    int64
@@ -93,8 +89,7 @@ type Device struct {
 type Exclusion struct {
 	// Why is a sentence.
 	Why string
-	// KeepsOwn says that the pod keeps the CPUs that it has until it ends: it gets no
-	// others.
+	// KeepsOwn is true if the pod keeps its present CPUs until it ends, and gets no others.
 	KeepsOwn bool
 }
 
@@ -102,35 +97,35 @@ type Exclusion struct {
 type Resources struct {
 	CPURequest, CPULimit       int64
 	MemoryRequest, MemoryLimit int64
-	// Huge is what is requested in huge pages, which is their limit too.
+	// Huge is the request of huge pages, which is also their limit.
 	Huge HugePages `json:",omitzero"`
-	// CPUHeld is the CPU limit that counts while the kubelet does not carry a resize to
-	// CPULimit out; 0 where CPULimit does.
+	// CPUHeld is the CPU limit in force while the kubelet does not actuate a resize to CPULimit; 0 where CPULimit is in
+	// force.
 	CPUHeld int64
-	// CPUStands is the CPU limit that the kubelet reports where that is another than
-	// CPULimit, 0 where it is not. Of a container without a quota it may be an old one.
+	// CPUStands is the CPU limit that the kubelet reports, 0 if it equals CPULimit. For a container without a quota it
+	// may be an old limit.
 	CPUStands int64
-	// CPUInForce says that the kubelet reports CPULimit for what runs, and no resize under way.
+	// CPUInForce is true if the kubelet reports CPULimit as actuated, and no resize is under way.
 	CPUInForce bool `json:",omitempty"`
-	// Resizing says, of a pod as a whole, that the kubelet writes another CPU request or limit
-	// to its groups, or is about to. Of a resize that it puts off it writes nothing.
+	// Resizing is true, for a whole pod, if the kubelet writes another CPU request or limit to its groups, or is about
+	// to. The kubelet writes nothing for a deferred resize.
 	Resizing bool
-	// Presumed says that nothing but CPUStands, or what the kubelet reports of a request, shows
-	// Resizing, which may go on when the resize is over.
+	// Presumed is true if only CPUStands, or a reported request, indicates Resizing. Resizing may then stay true after
+	// the resize is over.
 	Presumed bool `json:",omitempty"`
-	// Infeasible says, of a pod as a whole, that the kubelet will not carry its resize out.
+	// Infeasible is true, for a whole pod, if the kubelet will not actuate its resize.
 	Infeasible bool
 }
 
-// LimitInForce is the CPU limit that counts now.
+// LimitInForce returns the CPU limit in force.
 func (r *Resources) LimitInForce() int64 { return cmp.Or(r.CPUHeld, r.CPULimit) }
 
-// Held says whether the kubelet has a resize of the pod that it does not carry out.
+// Held reports whether the pod has a resize that the kubelet does not actuate.
 func (p *Pod) Held() bool {
 	return p.CPUHeld != 0 || slices.ContainsFunc(p.Containers, func(c Container) bool { return c.CPUHeld != 0 })
 }
 
-// CarriedOut returns the pod with the limits that it asks for in force.
+// CarriedOut returns the pod as if the limits of its spec were in force.
 func (p Pod) CarriedOut() Pod {
 	p.CPUHeld, p.Containers = 0, slices.Clone(p.Containers)
 	for i := range p.Containers {
@@ -139,7 +134,7 @@ func (p Pod) CarriedOut() Pod {
 	return p
 }
 
-// Memory is what may be used in bytes: the limit, else the request, 0 where neither is set.
+// Memory returns the usable memory in bytes: the limit, else the request, 0 where neither is set.
 func (r *Resources) Memory() int64 { return cmp.Or(r.MemoryLimit, r.MemoryRequest) }
 
 // Container is one container of a Pod, in the same units.
@@ -148,9 +143,9 @@ type Container struct {
 	Name string
 	// Sidecar marks an init container that runs as long as the pod.
 	Sidecar bool
-	// After is how many of Pod.Init end before a sidecar starts; the app
-	// containers start after all of them, whatever it says.
+	// After is how many of Pod.Init end before a sidecar starts. It is not used for app containers, which start after
+	// all of them.
 	After int
-	// Resources count while nothing of the pod says otherwise.
+	// Resources apply unless the pod has its own.
 	Resources
 }

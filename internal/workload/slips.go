@@ -8,11 +8,10 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Slips are the keys of a pod that do not count as they are written: values that no
-// decoder takes, fields that none knows, and keys that are most likely mistyped. It looks at
-// every key of a pod, whether or not the pod asks for exclusive CPUs, and without the
-// strategies of a cluster. What PinningOf finds wrong is in it too, by the same words; what
-// pins a pod and may not stand alone is left to PinningOf.
+// Slips returns the keys of a pod that do not take effect as written: values that no decoder accepts, unknown fields,
+// and keys that are probably mistyped. It checks every key, whether or not the pod asks for exclusive CPUs, and without
+// the strategies of a cluster. The problems of annotations are worded as in PinningOf, which alone checks the keys that
+// request CPUs and their combinations.
 func Slips(labels, annotations map[string]string) v1alpha1.FieldErrors {
 	s := slips{annotations: annotations}
 	s.burst()
@@ -40,7 +39,7 @@ type slips struct {
 	found       v1alpha1.FieldErrors
 }
 
-// burst reads the one of the two names that counts.
+// burst reads the burst annotation, under the name that takes effect.
 func (s *slips) burst() {
 	var f Findings
 	key, found := burstKey(s.annotations, &f)
@@ -50,7 +49,7 @@ func (s *slips) burst() {
 	}
 }
 
-// ofKey reads one annotation by its decoder.
+// ofKey decodes one annotation.
 func ofKey[T any](s *slips, key string, decode func(string) (T, v1alpha1.FieldErrors, v1alpha1.FieldErrors)) {
 	text, found := s.annotations[key]
 	if !found {
@@ -60,7 +59,7 @@ func ofKey[T any](s *slips, key string, decode func(string) (T, v1alpha1.FieldEr
 	s.found = append(append(s.found, refused.InAnnotation(key)...), unknown.InAnnotation(key)...)
 }
 
-// movableSlip is the problem of a value of AnnotationMovable that is none.
+// movableSlip returns the problem of an invalid value of AnnotationMovable.
 func movableSlip(annotations map[string]string) (v1alpha1.FieldError, bool) {
 	value, found := annotations[v1alpha1.AnnotationMovable]
 	if !found || value == v1alpha1.Movable || value == v1alpha1.NotMovable {
@@ -69,9 +68,8 @@ func movableSlip(annotations map[string]string) (v1alpha1.FieldError, bool) {
 	return v1alpha1.FieldError{Field: fieldOf(v1alpha1.AnnotationMovable), Value: v1alpha1.Show(value), Allowed: `"true" or "false" (in quotes)`}, true
 }
 
-// mistyped finds keys that nobody reads: all unknown ones of Berth's own domain, and those
-// that differ from a known one by a letter or two. Other keys of the domains of its peers
-// are theirs.
+// mistyped finds keys that no program reads: all unknown keys of Berth's own domain, and keys that differ from a known
+// key by a letter or two. Other keys of the peers' domains belong to the peers.
 func (s *slips) mistyped(field string, all map[string]string, known []string) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if slices.Contains(known, key) {
@@ -101,9 +99,9 @@ func ownKeys(known []string) []string {
 	return slices.DeleteFunc(slices.Clone(known), func(key string) bool { return !strings.HasPrefix(key, ownPrefix) })
 }
 
-// near says whether a key is most likely another one mistyped: other letter case, or a letter
-// in every six of its name missing, changed or too many, two at most. The first letter has
-// to be right, as gpu-policy is somebody's own key and not a mistyped cpu-policy.
+// near reports whether key is probably a mistyped right. Letter case may differ. One letter in every six of the name
+// may be missing, changed or added, two at most. The first letter must be right: gpu-policy is a key of its own, not a
+// mistyped cpu-policy.
 func near(key, right string) bool {
 	if key == "" || key[0] != right[0] {
 		return false
@@ -115,8 +113,8 @@ func near(key, right string) bool {
 	return distance(key, right) <= min(2, max(1, len(name)/6))
 }
 
-// distance is the fewest letters to insert, delete, change or swap with the next one to make
-// one text of the other. Keys of very different length are far apart without counting.
+// distance returns the fewest insertions, deletions, changes or swaps of adjacent letters that turn one text into the
+// other. For texts of very different length it returns 3 at once.
 func distance(a, b string) int {
 	if far := len(a) - len(b); far > 2 || far < -2 {
 		return 3

@@ -1,22 +1,16 @@
-// Package workload holds a workload as the rest of Berth sees it: a plain
-// value with every default filled in, every quantity turned into CPUs and
-// every policy decided, together with where each came from.
+// Package workload defines a workload as the other packages of Berth use it: a plain value with all defaults, all
+// quantities in CPUs, all policies decided, and the source of each policy.
 //
-// The burst policy is found from the most specific source to the most general:
-// the workload's own annotation, field by field completed by the cluster
-// strategy of the agent's file, which already holds the defaults. An
-// annotation with any mistake in it switches bursting off for that workload,
-// and for nothing else; the strategy does not step in, because the user asked
-// for something different. Then the administrator's cap is applied. A field that
-// Berth does not know is a warning and no mistake: the keys are Koordinator's, and a
-// later version of it may have more.
+// The burst policy comes from the workload's own annotation. The cluster strategy of the agent's file, which already
+// has the defaults, completes it field by field. A mistake in the annotation switches bursting off for that workload,
+// and nothing else; the strategy does not replace the annotation, because the user asked for a different policy. Then
+// the administrator's cap is applied. An unknown field is a warning, not a mistake: the keys are Koordinator's, and a
+// later version may have more fields.
 //
-// A Pod is the same for a pod of a cluster, as far as its CPUs are concerned, and
-// PinningOf decides whether its containers get exclusive CPUs, how many and on
-// which terms. Of the keys that ask, the annotation counts before the class: a
-// pod that says "false" is left alone. One mistake in any of the keys switches
-// pinning off for the pod; half a policy is none. Unknown fields are no mistake
-// here either.
+// A Pod is the same for a pod of a cluster, as far as its CPUs are concerned. PinningOf decides whether its containers
+// get exclusive CPUs, how many and on which terms. The annotation precedes the class: a pod that says "false" gets
+// none. One mistake in any of the keys switches pinning off for the pod; Berth applies no half of a policy. Here too an
+// unknown field is not a mistake.
 //
 // All functions are pure.
 package workload
@@ -29,12 +23,12 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Workload is one valid workload. Exactly one of Cgroup, Unit and PIDs is set;
-// none for a container of a pod that does not run at the moment.
+// Workload is one valid workload. Exactly one of Cgroup, Unit and PIDs is set; none for a container of a pod that does
+// not run at the moment.
 type Workload struct {
-	// Name is unique among the workloads that count.
+	// Name is unique among the workloads in effect.
 	Name string
-	// File is where it was read from, for messages.
+	// File is the source of the document, for messages.
 	File string
 	// Cgroup is a clean path relative to each hierarchy's root.
 	Cgroup string
@@ -44,19 +38,18 @@ type Workload struct {
 	Labels, Annotations map[string]string
 	// PIDs are distinct and positive.
 	PIDs []int
-	// Request and Limit are 0 where unset; a limit is then read from the group.
+	// Request and Limit are 0 where unset; an unset limit is read from the group.
 	Request, Limit unit.CPUs
-	// Asked is the limit that the pod's spec asks for where the kubelet holds it at
-	// Limit: a resize that is deferred, infeasible or failing. 0 where it asks for
-	// Limit.
+	// Asked is the limit in the pod's spec while the kubelet stays at Limit: the resize is deferred, infeasible or
+	// failing. It is 0 if the spec has Limit.
 	Asked unit.CPUs
-	// InForce says that the kubelet reports Limit as carried out, and no resize under way.
+	// InForce is true if the kubelet reports that Limit is actuated, and no resize is under way.
 	InForce bool
 	// Class is the label koordinator.sh/qosClass, empty without one.
 	Class string
-	// Offline says that the class is BE; everything else is online.
+	// Offline is true if the class is BE; all other workloads are online.
 	Offline bool
-	// Exclusive says that it runs on exclusive CPUs.
+	// Exclusive is true if the workload runs on exclusive CPUs.
 	Exclusive bool
 	// Burst is the decided burst policy.
 	Burst Burst
@@ -64,26 +57,23 @@ type Workload struct {
 	Pod InPod
 }
 
-// Stopped says that it is a container of a pod which does not run now: it has no group.
+// Stopped reports whether the workload is a container of a pod that does not run now: it has no group.
 func (w *Workload) Stopped() bool { return w.Pod.UID != "" && w.Cgroup == "" }
 
-// In returns the workload with the group that it was found in, however it is written.
+// In returns the workload with the group that was found for it, instead of a unit or processes.
 func (w Workload) In(group string) Workload {
 	w.Cgroup, w.Unit, w.PIDs = group, "", nil
 	return w
 }
 
-// InPod says to which pod a workload belongs. The zero value is a workload of a
-// host without Kubernetes.
+// InPod identifies the pod of a workload. The zero value is a workload of a host without Kubernetes.
 type InPod struct {
-	// UID is the pod's; together with the workload's name it is the same
-	// container through all its restarts.
+	// UID is the pod's UID; with the workload's name it identifies the same container through all its restarts.
 	UID string
-	// Group is the group of the pod, a clean path like Workload.Cgroup.
+	// Group is the pod's group, a clean path like Workload.Cgroup.
 	Group string
-	// Derived says that the quota of that group is made from the limits of the
-	// containers in it, so that it follows them. It is false where the user
-	// limited the pod as a whole.
+	// Derived is true if the group's quota is made from the limits of its containers, so that it follows them. It is
+	// false where the user limited the pod as a whole.
 	Derived bool
 }
 
@@ -104,17 +94,16 @@ type Burst struct {
 	// PeriodSeconds is how long the ceiling lasts from full credit, 0 to
 	// 86400 seconds, or -1 for credit without limit.
 	PeriodSeconds int64
-	// Source says who decided, for example "annotation koordinator.sh/cpuBurst".
+	// Source names the origin of the policy, for example "annotation koordinator.sh/cpuBurst".
 	Source string
-	// Off is why nothing is done although something was asked for; nil otherwise.
+	// Off is why a requested policy is off; nil otherwise.
 	Off error
 }
 
-// Wanted says whether anything is to be written for this policy.
+// Wanted reports whether the policy makes Berth write anything.
 func (b Burst) Wanted() bool { return b.KernelBurst || b.QuotaBurst }
 
-// Equal says whether two values ask for the same; where they were read from
-// and how it is worded counts too, since people are shown it.
+// Equal reports whether two values are the same, including their source and its wording, since people see them.
 func (w Workload) Equal(o Workload) bool {
 	return slices.Equal(w.PIDs, o.PIDs) && w.Burst.equal(o.Burst) &&
 		maps.Equal(w.Labels, o.Labels) && maps.Equal(w.Annotations, o.Annotations) && w.same(o)
@@ -140,10 +129,9 @@ func (b Burst) equal(o Burst) bool {
 	return b == o
 }
 
-// Resolve turns a valid document into the value. file is where it was read
-// from and cfg the agent's file, valid and with its defaults. Nothing here is
-// fatal to the workload: what went wrong with a policy, and what was capped or
-// ignored, is in the findings.
+// Resolve turns a valid document into a Workload. file is its source; cfg is the agent's file, valid and with its
+// defaults. No mistake here is fatal to the workload: the findings have the refused policies, and the values that were
+// capped or ignored.
 func Resolve(doc v1alpha1.Workload, file string, cfg Administrator) (Workload, Findings) {
 	class := v1alpha1.QoSClass(doc.Labels[v1alpha1.LabelQoSClass])
 	burst, findings := resolveBurst(doc.Annotations, cfg)
