@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -59,7 +60,7 @@ func newContainers(host Host) containers {
 
 // container is one container from the runtime.
 type container struct {
-	place.Container
+	observed.Container
 	// group is the container's group, "" while unknown.
 	group string
 	// order is the container's number in the order of arrival.
@@ -84,35 +85,35 @@ func own(p nri.Pod) nri.Pod {
 // sandboxOf returns the container that holds the pod's namespaces.
 func sandboxOf(p nri.Pod) *container {
 	return &container{
-		Container: place.Container{ID: p.ID, PodUID: p.UID, Name: "", Sandbox: true, Phase: place.Running},
+		Container: observed.Container{ID: p.ID, PodUID: p.UID, Name: "", Sandbox: true, Phase: observed.Running},
 		group:     p.CgroupPath,
 	}
 }
 
-func containerOf(p nri.Pod, c nri.Container, phase place.Phase) *container {
+func containerOf(p nri.Pod, c nri.Container, phase observed.Phase) *container {
 	return &container{
-		Container: place.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
+		Container: observed.Container{ID: c.ID, PodUID: p.UID, Name: c.Name, Phase: phase},
 		group:     c.CgroupPath,
 		recorded:  c.Resources.CPUs,
 	}
 }
 
-func phaseOf(s nri.State) place.Phase {
+func phaseOf(s nri.State) observed.Phase {
 	switch s {
 	case nri.Running, nri.Paused:
-		return place.Running
+		return observed.Running
 	case nri.Stopped:
-		return place.Stopped
+		return observed.Stopped
 	case nri.Unknown, nri.Created:
-		return place.Created
+		return observed.Created
 	}
-	return place.Created
+	return observed.Created
 }
 
 // keep completes a container from the host, and remembers it.
 func (cs *containers) keep(c *container) *container {
 	journaled := false
-	if c.group != "" && c.Phase != place.Stopped {
+	if c.group != "" && c.Phase != observed.Stopped {
 		c.CPUs = cs.host.EffectiveCPUs(c.group)
 		journaled = cs.lookUp(c)
 	}
@@ -128,7 +129,7 @@ func (cs *containers) keep(c *container) *container {
 			c.recorded, c.ours = before.recorded, before.ours
 		}
 	}
-	if c.Bound.IsEmpty() && c.group != "" && c.Phase == place.Running {
+	if c.Bound.IsEmpty() && c.group != "" && c.Phase == observed.Running {
 		c.Bound = cs.bound(c, journaled)
 	}
 	cs.byID[c.ID] = c
@@ -192,8 +193,8 @@ func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
 	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
 		return false
 	}
-	if c.Phase != place.Running {
-		return c.Phase != place.Stopped
+	if c.Phase != observed.Running {
+		return c.Phase != observed.Stopped
 	}
 	has := cs.host.EffectiveCPUs(c.group)
 	return !has.IsEmpty() && has.IsSubsetOf(cpus) // a removed group has none
@@ -204,7 +205,7 @@ func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
 func (cs *containers) superseded(by *container) []string {
 	var all []string
 	for id, c := range cs.byID {
-		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == place.Created && !c.Sandbox {
+		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == observed.Created && !c.Sandbox {
 			all = append(all, id)
 		}
 	}
@@ -236,7 +237,7 @@ func (cs *containers) forgotten(online cpuset.Set) []place.Desired {
 // isForgotten reports whether a container without a desired state is forgotten, and what it gets.
 func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired, found bool) {
 	c := cs.byID[id]
-	if !c.ours || c.group == "" || c.Phase != place.Running || !cs.narrow(c, online) {
+	if !c.ours || c.group == "" || c.Phase != observed.Running || !cs.narrow(c, online) {
 		return d, false
 	}
 	if owner, _ := cs.host.Journaled(c.group); owner != "" {
@@ -252,7 +253,7 @@ func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired
 // the first by ID.
 func (cs *containers) unstarted() string {
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
-		if c := cs.byID[id]; c.ours && c.Phase == place.Created {
+		if c := cs.byID[id]; c.ours && c.Phase == observed.Created {
 			return "container " + id + " was made with CPUs " + c.recorded.String() + " and does not run yet"
 		}
 	}
@@ -306,15 +307,15 @@ func groupAbove(group string) string {
 // pinned adds the pods with a container on exclusive CPUs, by UID.
 func (cs *containers) pinned(pods map[string]bool) {
 	for _, c := range cs.byID {
-		if c.Pinned && c.Phase == place.Running {
+		if c.Pinned && c.Phase == observed.Running {
 			pods[c.PodUID] = true
 		}
 	}
 }
 
 // saw stores the CPUs that groups were found to run on, none if unknown, and returns the containers that changed.
-func (cs *containers) saw(effective func(group string) cpuset.Set) []place.Container {
-	var changed []place.Container
+func (cs *containers) saw(effective func(group string) cpuset.Set) []observed.Container {
+	var changed []observed.Container
 	for _, c := range cs.byID {
 		if cpus := effective(c.group); !cpus.IsEmpty() && c.CPUs != cpus {
 			c.CPUs = cpus

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -39,11 +40,11 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.Start, nri.PostStart:
 		inv.containers.answers.succeeded(e)
 		inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
-		inv.put(e.Pod, e.Container, place.Running)
+		inv.put(e.Pod, e.Container, observed.Running)
 	case nri.Update:
 		return inv.update(e, final)
 	case nri.Stop:
-		inv.put(e.Pod, e.Container, place.Stopped)
+		inv.put(e.Pod, e.Container, observed.Stopped)
 	case nri.Remove:
 		removed(inv, e.Container.ID)
 	case nri.Foreign:
@@ -77,7 +78,7 @@ func (inv *Inventory) synchronize(e nri.Event) {
 	cs.sandboxes = make(map[string]nri.Pod, len(e.Pods))
 	cs.byID = make(map[string]*container, len(e.Containers))
 	clear(cs.answers.attempts)
-	var all []place.Container
+	var all []observed.Container
 	for _, p := range e.Pods {
 		cs.sandboxes[p.ID] = own(p)
 		all = append(all, cs.keep(sandboxOf(p)).Container)
@@ -116,16 +117,16 @@ func removed(inv *Inventory, id string) {
 
 // put stores the phase of a container. It forgets a container that ended after its pod's last sandbox: the runtime
 // might never report its removal.
-func (inv *Inventory) put(p nri.Pod, c nri.Container, phase place.Phase) {
-	if phase == place.Stopped && inv.containers.outlives(c.ID) {
+func (inv *Inventory) put(p nri.Pod, c nri.Container, phase observed.Phase) {
+	if phase == observed.Stopped && inv.containers.outlives(c.ID) {
 		return
 	}
-	if phase == place.Stopped && !inv.containers.hasSandbox(p.UID) {
+	if phase == observed.Stopped && !inv.containers.hasSandbox(p.UID) {
 		inv.forget(c.ID)
 		return
 	}
 	kept := inv.observe(containerOf(p, c, phase))
-	if phase == place.Running {
+	if phase == observed.Running {
 		inv.compare(kept, c.Resources)
 	}
 }
@@ -189,7 +190,7 @@ func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)
 	}
-	created := inv.containers.keep(containerOf(e.Pod, e.Container, place.Created))
+	created := inv.containers.keep(containerOf(e.Pod, e.Container, observed.Created))
 	for _, id := range inv.containers.superseded(created) {
 		inv.forget(id)
 		delete(inv.containers.answers.byID, id)

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -182,7 +183,7 @@ func guaranteed(p *cluster.Pod) bool {
 func (cs *containers) runs(uid, name string) *container {
 	var best *container
 	for _, c := range cs.byID {
-		if c.PodUID != uid || c.Name != name || c.Phase != place.Running || c.group == "" {
+		if c.PodUID != uid || c.Name != name || c.Phase != observed.Running || c.group == "" {
 			continue
 		}
 		if best == nil || c.order > best.order {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 )
 
@@ -36,7 +37,7 @@ func Renew(inv *Inventory, a *Answer, e nri.Event, desired []place.Desired) {
 // before Berth, which include all answered nodes.
 func stale(inv *Inventory, before *place.Desired) (d place.Desired, found bool) {
 	c, answered := inv.containers.byID[before.ContainerID], inv.containers.answers.byID[before.ContainerID].Mems
-	if c == nil || c.Phase != place.Running || len(answered) == 0 {
+	if c == nil || c.Phase != observed.Running || len(answered) == 0 {
 		return d, false
 	}
 	last := answered[len(answered)-1]

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -51,13 +51,13 @@ func (cs *containers) limited(all []workload.Workload) []workload.Workload {
 func setStandalone(inv *Inventory, all []workload.Workload) {
 	pool := inv.standalone.pool
 	pods := make([]workload.Pod, 0, len(all))
-	containers := make([]place.Container, 0, len(all)+len(pool))
+	containers := make([]observed.Container, 0, len(all)+len(pool))
 	cs := &inv.containers
 	cs.byID = make(map[string]*container, len(all)+len(pool))
 	for _, w := range all {
 		pods = append(pods, podOf(w))
 		c := cs.keep(&container{
-			Container: place.Container{ID: w.Cgroup, PodUID: uidOf(w), Name: soleContainer, Phase: place.Running},
+			Container: observed.Container{ID: w.Cgroup, PodUID: uidOf(w), Name: soleContainer, Phase: observed.Running},
 			group:     w.Cgroup,
 		})
 		c.Pinned = c.Pinned && mayKeep(w)
@@ -68,7 +68,7 @@ func setStandalone(inv *Inventory, all []workload.Workload) {
 			continue // it is also a workload
 		}
 		containers = append(containers, cs.keep(&container{
-			Container: place.Container{ID: group, Phase: place.Running}, group: group,
+			Container: observed.Container{ID: group, Phase: observed.Running}, group: group,
 		}).Container)
 	}
 	inv.node.SetPods(pods)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // A runtime may omit a running container from its list. containerd does so at its start if a shim does not answer: the
@@ -16,14 +16,14 @@ import (
 
 // keepUnlisted retains and returns containers that ran before and are not listed now, while their groups have
 // processes. The group of a listed container no longer belongs to an unlisted one.
-func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[string]nri.Pod) []place.Container {
-	var all []place.Container
+func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[string]nri.Pod) []observed.Container {
+	var all []observed.Container
 	listed := map[string]bool{"": true}
 	for _, c := range cs.byID {
 		listed[c.group] = true
 	}
 	for id, c := range byID {
-		if cs.byID[id] != nil || listed[c.group] || c.Phase != place.Running || !cs.host.HasProcesses(c.group) {
+		if cs.byID[id] != nil || listed[c.group] || c.Phase != observed.Running || !cs.host.HasProcesses(c.group) {
 			continue
 		}
 		c.unlisted = true
@@ -84,7 +84,7 @@ func forgetEnded(inv *Inventory) {
 	for id, c := range cs.byID {
 		switch {
 		case !c.unlisted:
-			runs[c.PodUID] = runs[c.PodUID] || c.Phase == place.Running
+			runs[c.PodUID] = runs[c.PodUID] || c.Phase == observed.Running
 		case cs.host.HasProcesses(c.group):
 			runs[c.PodUID] = true
 		default:

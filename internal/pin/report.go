@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -107,7 +108,7 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 	sample("node_fragmentation_ratio", float64(now.Fragmentation.Percent)/percent)
 	for _, row := range now.Rows {
 		switch {
-		case row.Phase == place.Stopped:
+		case row.Phase == observed.Stopped:
 		case row.Pinned:
 			sample("pinned_cpus", float64(row.Desired.Difference(row.Borrowed).Size()), capability.LabelsOf(workloadOf(row))...)
 		case row.RefusedWord != "":
@@ -165,7 +166,7 @@ func nameOfRow(row place.Row) string {
 
 // shows reports whether the CPUs of a row are reported: a sandbox does nothing.
 func shows(row place.Row) bool {
-	return row.Phase != place.Stopped && (row.Container != "" || row.Pinned || row.PodUID == "")
+	return row.Phase != observed.Stopped && (row.Container != "" || row.Pinned || row.PodUID == "")
 }
 
 // why returns the memory nodes of a row's container, and the reason for them and its CPUs.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // Create is called when the runtime is about to create a container, and returns what has to be done first. Until
@@ -16,7 +17,7 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	if p == nil || !p.known {
 		return Answer{}, fmt.Errorf("create container %s of pod %s: %w", name, podUID, ErrUnknownPod)
 	}
-	n.Observe(Container{ID: id, PodUID: podUID, Name: name})
+	n.Observe(observed.Container{ID: id, PodUID: podUID, Name: name})
 	c := p.container(id)
 	c.seen = false
 	n.settleToAnswer()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -20,7 +21,7 @@ func busy(t testing.TB) *place.Node {
 			n.PutPod(plain(uid, i, app("app", 0)))
 		}
 		a := create(t, n, uid, "app")
-		c := place.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: place.Running, CPUs: n.Pool()}
+		c := observed.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: observed.Running, CPUs: n.Pool()}
 		if a.Own != nil {
 			c.CPUs = a.Own[0].CPUs
 		}

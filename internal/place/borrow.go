@@ -4,6 +4,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/lending"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -90,7 +91,7 @@ func (p *pod) borrows() bool { return p.grant != nil && p.grant.Burst }
 func (p *pod) running(name string) *container {
 	for _, c := range p.containers {
 		_, pinned := p.grant.Parts[c.Name]
-		if c.Phase == Running && !c.Sandbox && (c.Name == name || p.pin.PerPod && pinned) {
+		if c.Phase == observed.Running && !c.Sandbox && (c.Name == name || p.pin.PerPod && pinned) {
 			return c
 		}
 	}

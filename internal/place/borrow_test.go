@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/lending"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -155,7 +156,7 @@ func TestYield(t *testing.T) {
 			lends(n, "a", 6, idle())
 			equal(t, "borrowed", has(n), "a/app 0-3,8-9!; web/nginx 1-7,9-15")
 			if observe {
-				n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-3,8-9"), Given: set(t, "0-3,8-9"), Pinned: true})
+				n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-3,8-9"), Given: set(t, "0-3,8-9"), Pinned: true})
 			}
 			n.PutPod(placed(pod("b", 3, app("app", 1)), "app", "1", "0"))
 			a := create(t, n, "b", "app")
@@ -182,7 +183,7 @@ func TestYieldsOfflineCPU(t *testing.T) {
 	isolated.isolated = "2,10"
 	n.SetFacts(isolated.facts(t))
 	equal(t, "isolated", has(n), "a/app 0-1,3,8-9,11!; web/nginx 1,3-7,9,11-15")
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0,8"), Bound: set(t, "0-1,4,8-9,12")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0,8"), Bound: set(t, "0-1,4,8-9,12")})
 	equal(t, "bound", has(n), "a/app 0-1,8-9!; web/nginx 1,3-7,9,11-15")
 }
 
@@ -205,8 +206,8 @@ func TestBorrowerAfterRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-3,9-11"), Given: set(t, "1-3,9-11"), Pinned: true})
-			n.Observe(place.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: place.Running, CPUs: set(t, c.web)})
+			n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-3,9-11"), Given: set(t, "1-3,9-11"), Pinned: true})
+			n.Observe(observed.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: observed.Running, CPUs: set(t, c.web)})
 			n.SetPods([]workload.Pod{c.pod, plain("web", 1, app("nginx", 1))})
 			equal(t, "desired", has(n), c.want)
 		})
@@ -217,7 +218,7 @@ func TestBorrowerAfterRestart(t *testing.T) {
 func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 	n := place.New(two().facts(t))
 	for _, id := range []string{"a/app", "a/app-again"} {
-		n.Observe(place.Container{ID: id, PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "3,11"), Given: set(t, "3,11"), Pinned: true})
+		n.Observe(observed.Container{ID: id, PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "3,11"), Given: set(t, "3,11"), Pinned: true})
 	}
 	n.PutPod(static(pod("a", 2, app("app", 2))))
 	equal(t, "desired", has(n), "a/app 3,11!; a/app-again 3,11!")
@@ -227,8 +228,8 @@ func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 // whole core, it is the one that goes: others keep what they have.
 func TestBorrowerGoneBeforeARestart(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, "5-7"), Given: set(t, "5-7"), Pinned: true})
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-4"), Given: set(t, "0-4"), Pinned: true})
+	n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "5-7"), Given: set(t, "5-7"), Pinned: true})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-4"), Given: set(t, "0-4"), Pinned: true})
 	n.PutPod(placed(pod("a", 1, app("app", 5)), "app", "0-4", "0-1"))
 	equal(t, "desired", has(n), "a/app 0-4!; gone/app 5-15")
 }
@@ -313,7 +314,7 @@ func TestBorrowersYield(t *testing.T) {
 			case "apply":
 				take(n.Desired())
 				for _, d := range n.Desired() {
-					n.Observe(place.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: place.Running, CPUs: d.CPUs, Given: d.CPUs, Pinned: d.Pinned})
+					n.Observe(observed.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: observed.Running, CPUs: d.CPUs, Given: d.CPUs, Pinned: d.Pinned})
 				}
 			case "pinned":
 				n.PutPod(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit"))))

@@ -3,6 +3,7 @@ package place_test
 import (
 	"testing"
 
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 )
 
@@ -26,7 +27,7 @@ func TestOriginalBounds(t *testing.T) {
 	} {
 		n := place.New(s.facts(t))
 		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
-		group := place.Container{ID: "x.service", Name: "x.service", Phase: place.Running}
+		group := observed.Container{ID: "x.service", Name: "x.service", Phase: observed.Running}
 		if c.bound != "" {
 			group.Bound = set(t, c.bound)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
@@ -177,8 +178,8 @@ func TestOffline(t *testing.T) {
 
 // TestAfterRestart are pods and containers that a new Node finds.
 func TestAfterRestart(t *testing.T) {
-	found := func(uid, cpus string, pinned bool) place.Container {
-		c := place.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: place.Running, CPUs: set(t, cpus), Pinned: pinned}
+	found := func(uid, cpus string, pinned bool) observed.Container {
+		c := observed.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: observed.Running, CPUs: set(t, cpus), Pinned: pinned}
 		if pinned {
 			c.Given = c.CPUs
 		}
@@ -190,34 +191,34 @@ func TestAfterRestart(t *testing.T) {
 	tests := []struct {
 		name       string
 		pods       []workload.Pod
-		containers []place.Container
+		containers []observed.Container
 		want, says string
 	}{
-		{"as written", []workload.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "1,9", true)}, "a/app 1,9!", "a CPUPinned: app 1,9"},
-		{"never pinned", []workload.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "0-15", false)}, "a/app 1,9!", ""},
-		{"the rewrite was lost", []workload.Pod{placed(a, "app", "1,9", "0")}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
-		{"no placement", []workload.Pod{a}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
-		{"a pool of the same size", []workload.Pod{a}, []place.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
-		{"does not ask any more", []workload.Pod{plain("a", 1, app("app", 2))}, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
-		{"gone from the API", nil, []place.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
-		{"stopped", []workload.Pod{a}, []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Stopped, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
-		{"over, not stopped", []workload.Pod{over}, []place.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
+		{"as written", []workload.Pod{placed(a, "app", "1,9", "0")}, []observed.Container{found("a", "1,9", true)}, "a/app 1,9!", "a CPUPinned: app 1,9"},
+		{"never pinned", []workload.Pod{placed(a, "app", "1,9", "0")}, []observed.Container{found("a", "0-15", false)}, "a/app 1,9!", ""},
+		{"the rewrite was lost", []workload.Pod{placed(a, "app", "1,9", "0")}, []observed.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"no placement", []workload.Pod{a}, []observed.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"a pool of the same size", []workload.Pod{a}, []observed.Container{found("a", "2,10", false)}, "a/app 0,8!", "a  [app 0,8 on 0]"},
+		{"does not ask any more", []workload.Pod{plain("a", 1, app("app", 2))}, []observed.Container{found("a", "2,10", true)}, "a/app 2,10!", "a  [app 2,10 on 0-1]"},
+		{"gone from the API", nil, []observed.Container{found("a", "2,10", true)}, "a/app 2,10!", ""},
+		{"stopped", []workload.Pod{a}, []observed.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Stopped, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}}, "", "a  [app 0,8 on 0]"},
+		{"over, not stopped", []workload.Pod{over}, []observed.Container{{ID: "a/init", PodUID: "a", Name: "init", Phase: observed.Running, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}}, "a/init 2,10!", "a CPUPinned: init 2,10"},
 		{
 			"gone, one in the other's place", nil,
-			[]place.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: place.Running, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
+			[]observed.Container{found("a", "2", true), {ID: "a/init", PodUID: "a", Name: "init", Phase: observed.Running, CPUs: set(t, "2,10"), Given: set(t, "2,10"), Pinned: true}, found("b", "0-15", false)},
 			"a/app 2!; a/init 2,10!; b/app 0-1,3-9,11-15", "",
 		},
-		{"gone and not pinned", nil, []place.Container{found("a", "2,10", false)}, "", ""},
+		{"gone and not pinned", nil, []observed.Container{found("a", "2,10", false)}, "", ""},
 		{
 			"placed on a gone pod's",
 			[]workload.Pod{placed(pod("b", 0, app("app", 2)), "app", "2,10", "0")},
-			[]place.Container{found("a", "2,10", true), found("b", "0-15", false)},
+			[]observed.Container{found("a", "2,10", true), found("b", "0-15", false)},
 			"a/app 2,10!; b/app 0,8!", "CPUs 2,10 belong to pod a",
 		},
 		{
 			"two agents",
 			[]workload.Pod{placed(a, "app", "1,9", "0"), placed(pod("b", 0, app("app", 2)), "app", "1,9", "0")},
-			[]place.Container{found("a", "1,9", true), found("b", "9,10", true)},
+			[]observed.Container{found("a", "1,9", true), found("b", "9,10", true)},
 			"a/app 0,8!; b/app 9-10!", "a PlacementRefused [app 0,8 on 0]",
 		},
 	}
@@ -249,7 +250,7 @@ func TestMemsAfterRestart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := placed(pod("a", 1, app("app", 2)), "app", c.cpus, c.written)
-			runs := []place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Given: set(t, c.cpus), Pinned: true}}
+			runs := []observed.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, c.cpus), Given: set(t, c.cpus), Pinned: true}}
 			mems := func(what string, n *place.Node) {
 				t.Helper()
 				desired := n.Desired()
@@ -290,7 +291,7 @@ func TestSnapshot(t *testing.T) {
 	n := full(t)
 	n.PutPod(pod("a", 2, app("app", 2)))
 	create(t, n, "a", "app")
-	n.Observe(place.Container{ID: "x", Name: "x", Phase: place.Stopped})
+	n.Observe(observed.Container{ID: "x", Name: "x", Phase: observed.Stopped})
 	s := n.Snapshot()
 	equal(t, "exclusive", s.Exclusive.String(), "0-6,8-10,12-14")
 	equal(t, "shared", s.Shared.String(), "7,11,15")
@@ -330,7 +331,7 @@ func TestSnapshotSaysWhatIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			n.PutPod(c.pod)
-			n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+			n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 			rows := n.Snapshot().Rows
 			if len(rows) != 1 || !strings.Contains(rows[0].Refused, c.want) || c.want == "" && rows[0].Refused != "" || !strings.Contains(rows[0].Why, rows[0].Refused) {
 				t.Errorf("rows %+v, want refused %q", rows, c.want)
@@ -382,7 +383,7 @@ func TestRunsOnLess(t *testing.T) {
 		create(t, n, "a", "app")
 		n.SetFacts(shut(t, "0"))
 		holds(t, "desired", has(n), "a/app 1,9!")
-		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1")})
+		n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1")})
 		holds(t, "desired", has(n), "a/app 1,9!")
 		n.PutPod(forged)
 		holds(t, "desired", has(n), "a/app 1,9!")
@@ -396,7 +397,7 @@ func TestRunsOnLess(t *testing.T) {
 		if _, err := n.Resize("a"); err != nil {
 			t.Fatal(err)
 		}
-		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-2,9-10")})
+		n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-2,9-10")})
 		n.PutPod(forged)
 		holds(t, "desired", has(n), "a/app 1,9!")
 	})
@@ -408,7 +409,7 @@ func TestFewerAreNotWritten(t *testing.T) {
 	n := place.New(shut(t, "9"))
 	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
 	n.PutPod(with(placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1-2,10")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-2,10")})
 	for _, one := range n.Events() {
 		if one.Annotation != nil {
 			t.Errorf("events %+v", one)
@@ -457,7 +458,7 @@ func TestPlacementTakenBack(t *testing.T) {
 func TestSandboxHoldsNothing(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
-	n.Observe(place.Container{ID: "sandbox", PodUID: "a", Sandbox: true, Phase: place.Running})
+	n.Observe(observed.Container{ID: "sandbox", PodUID: "a", Sandbox: true, Phase: observed.Running})
 	start(t, n, "a", "app")
 	n.DropPod("a")
 	equal(t, "while its container runs", n.Pool().String(), "0,2-8,10-15")
@@ -473,7 +474,7 @@ func TestNarrowedAgain(t *testing.T) {
 	for _, uid := range []string{"a", "b"} {
 		n.PutPod(placed(pod(uid, 2, app("app", 2)), "app", "1,9", "0"))
 		equal(t, "others of "+uid, show(create(t, n, uid, "app").Others), "web/nginx 0,2-8,10-15")
-		n.Observe(place.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: place.Running, CPUs: set(t, "0,2-8,10-15")})
+		n.Observe(observed.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: observed.Running, CPUs: set(t, "0,2-8,10-15")})
 		n.Remove(uid + "/app")
 		n.DropPod(uid)
 		equal(t, "nothing pinned", has(n), "")
@@ -488,7 +489,7 @@ func TestRefusedInThePool(t *testing.T) {
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
 	start(t, n, "a", "app")
 	equal(t, "refused", has(n), "a/app 6,14; b/app 0-5,7-13,15!")
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "6,14")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "6,14")})
 	start(t, n, "a", "debug")
 	equal(t, "looked at again", has(n), "a/app 6,14; a/debug 6,14; b/app 0-5,7-13,15!")
 }
@@ -517,8 +518,8 @@ func TestSharesByTheJournal(t *testing.T) {
 				{placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"), "0-5,7-13,15", "0-5,7-13,15", true},
 			} {
 				n.PutPod(one.pod)
-				n.Observe(place.Container{
-					ID: one.pod.UID + "/app", PodUID: one.pod.UID, Name: "app", Phase: place.Running,
+				n.Observe(observed.Container{
+					ID: one.pod.UID + "/app", PodUID: one.pod.UID, Name: "app", Phase: observed.Running,
 					CPUs: set(t, one.cpus), Given: set(t, one.given), Pinned: one.pinned,
 				})
 			}
@@ -531,7 +532,7 @@ func TestSharesByTheJournal(t *testing.T) {
 func TestFromThePoolToTheSameCPUs(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "6,14"), Given: set(t, "6,14")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "6,14"), Given: set(t, "6,14")})
 	equal(t, "granted", has(n), "a/app 6,14!")
 	n.PutPod(placed(pod("b", 0, app("app", 2)), "app", "6,14", "1"))
 	equal(t, "claimed by a pod scheduled earlier", has(n), "a/app 6,14!")
@@ -546,7 +547,7 @@ func TestPinnableAgain(t *testing.T) {
 	n := place.New(closed)
 	n.PutPod(placed(pod("early", 1, app("app", 1)), "app", "0", "0"))
 	n.PutPod(placed(pod("runs", 2, app("app", 1)), "app", "0", "0"))
-	n.Observe(place.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: place.Running, CPUs: set(t, "0"), Given: set(t, "0"), Pinned: true})
+	n.Observe(observed.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: observed.Running, CPUs: set(t, "0"), Given: set(t, "0"), Pinned: true})
 	equal(t, "closed", has(n), "")
 	n.SetFacts(two().facts(t))
 	equal(t, "open", has(n), "runs/app 0!")

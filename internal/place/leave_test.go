@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -27,7 +28,7 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 			n := leaving(t)
 			n.PutPod(with(next(), v1alpha1.AnnotationResourceSpec, `{"`+strength+`CPUBindPolicy":"FullPCPUs"}`))
 			equal(t, "events before a container is created", events(n), "")
-			n.Observe(place.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: place.Running})
+			n.Observe(observed.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: observed.Running})
 			for _, seconds := range []int{0, 10, 29} {
 				n.Now(time.Duration(seconds) * time.Second)
 				_, err := n.Create("next", "app", "c")
@@ -58,7 +59,7 @@ func TestWaitsNotForLong(t *testing.T) {
 	equal(t, "own", show(start(t, n, "next", "app").Own), "next/app 7,11,15")
 	holds(t, "events", events(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
 	// Nor once more for the same.
-	n.Observe(place.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: place.Stopped})
+	n.Observe(observed.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: observed.Stopped})
 	if _, err := n.Create("next", "app", "again"); err != nil {
 		t.Error(err)
 	}
@@ -105,7 +106,7 @@ func TestWaitsForNoOtherPod(t *testing.T) {
 // A container that is gone and whose CPUs all went offline runs on those of all others: none of them is its own.
 func TestLeavesWithoutCPUs(t *testing.T) {
 	n := place.New(shut(t, "0"))
-	n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
+	n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
 	n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
 	start(t, n, "a", "app")
 	equal(t, "desired", has(n), "a/app 1!; gone/app 2-15")
@@ -113,7 +114,7 @@ func TestLeavesWithoutCPUs(t *testing.T) {
 	ended := placed(pod("ended", 0, app("app", 1)), "app", "0", "0")
 	ended.Ended = true
 	n.PutPod(ended)
-	n.Observe(place.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: place.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
+	n.Observe(observed.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
 	equal(t, "desired", has(n), "a/app 1!; ended/app 2-15; gone/app 2-15")
 }
 
@@ -127,7 +128,7 @@ func TestRunsOnOthersThanGiven(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := place.New(shut(t, c.offline))
-			n.Observe(place.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: place.Running, CPUs: set(t, c.cpus), Given: set(t, c.given), Pinned: true})
+			n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, c.cpus), Given: set(t, c.given), Pinned: true})
 			n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
 			start(t, n, "a", "app")
 			equal(t, "desired", has(n), c.want)

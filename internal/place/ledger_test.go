@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
@@ -86,7 +87,7 @@ type ledger struct {
 	watch []change
 	// seen is what the agent knows, boxes the containers that run.
 	seen  map[string]workload.Pod
-	boxes map[string]place.Container
+	boxes map[string]observed.Container
 	// writes are annotations on their way to the API server.
 	writes []change
 	// flying are pods that were reserved and are not bound.
@@ -110,7 +111,7 @@ type flying struct {
 func newLedger(t *testing.T, seed uint64) *ledger {
 	l := &ledger{
 		t: t, random: rand.New(rand.NewPCG(seed, 11)), facts: two().facts(t),
-		api: map[string]workload.Pod{}, seen: map[string]workload.Pod{}, boxes: map[string]place.Container{},
+		api: map[string]workload.Pod{}, seen: map[string]workload.Pod{}, boxes: map[string]observed.Container{},
 	}
 	l.agent = place.New(l.facts)
 	return l
@@ -500,7 +501,7 @@ func (l *ledger) start(p workload.Pod) {
 	for _, one := range a.Others {
 		l.move(one)
 	}
-	l.boxes[p.UID] = place.Container{ID: p.UID, PodUID: p.UID, Name: "app", Phase: place.Running}
+	l.boxes[p.UID] = observed.Container{ID: p.UID, PodUID: p.UID, Name: "app", Phase: observed.Running}
 	l.move(a.Own[0])
 	placed := placement.Believed(p.Annotations[v1alpha1.AnnotationPlacement])
 	if a.Own[0].CPUs != set(l.t, placed.Containers["app"].CPUs) {

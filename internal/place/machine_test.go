@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
@@ -27,7 +28,7 @@ type world struct {
 	node   *place.Node
 	pods   map[string]workload.Pod
 	gone   map[string]bool
-	boxes  map[string]place.Container // by id, live ones and stopped ones
+	boxes  map[string]observed.Container // by id, live ones and stopped ones
 	ids    int
 	clock  int                      // seconds
 	before map[string]place.Desired // what was desired before the step, by container
@@ -48,7 +49,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, shape: two(), pods: map[string]workload.Pod{}, gone: map[string]bool{},
-		boxes: map[string]place.Container{}, loose: map[string]bool{}, again: map[string]bool{}, resized: map[string]bool{},
+		boxes: map[string]observed.Container{}, loose: map[string]bool{}, again: map[string]bool{}, resized: map[string]bool{},
 		early: map[string]workload.Pod{}, known: map[string]bool{}, guessed: map[string]bool{},
 	}
 	w.facts = w.shape.facts(t)
@@ -68,7 +69,7 @@ func (w *world) all() map[string]place.Desired {
 	return desired
 }
 
-func (w *world) observe(c place.Container) {
+func (w *world) observe(c observed.Container) {
 	w.boxes[c.ID] = c
 	w.node.Observe(c)
 }
@@ -186,7 +187,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 		c.CPUs, c.Given, c.Pinned = other.CPUs, other.CPUs, other.Pinned
 		w.boxes[c.ID] = c
 	}
-	c := place.Container{ID: id, PodUID: uid, Name: name, Phase: place.Running, CPUs: w.online()}
+	c := observed.Container{ID: id, PodUID: uid, Name: name, Phase: observed.Running, CPUs: w.online()}
 	own := place.Desired{}
 	if len(a.Own) > 0 {
 		own = a.Own[0]
@@ -195,7 +196,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	desired := w.all()
 	for _, other := range w.boxes {
 		one := desired[other.ID]
-		if other.Phase == place.Stopped || other.PodUID == uid && one.Pinned {
+		if other.Phase == observed.Stopped || other.PodUID == uid && one.Pinned {
 			continue
 		}
 		if own.Pinned && other.CPUs.Intersects(reserved(own)) {
@@ -228,7 +229,7 @@ func (w *world) apply() {
 	for _, c := range w.boxes {
 		one, found := desired[c.ID]
 		switch {
-		case c.Phase == place.Stopped:
+		case c.Phase == observed.Stopped:
 			continue
 		case found:
 			c.CPUs, c.Given, c.Pinned = one.CPUs, one.CPUs, one.Pinned
@@ -344,7 +345,7 @@ func (w *world) check(r *rapid.T) {
 	}
 	for _, c := range w.boxes {
 		one, found := desired[c.ID]
-		if found != (c.Phase != place.Stopped && !s.Exclusive.IsEmpty()) {
+		if found != (c.Phase != observed.Stopped && !s.Exclusive.IsEmpty()) {
 			r.Fatalf("container %s: desired %v %+v", c.ID, found, one)
 		}
 		if found && !one.Pinned && one.CPUs != pool {
@@ -448,10 +449,10 @@ func sidecar(p workload.Pod) bool {
 }
 
 // live returns the containers that run.
-func (w *world) live() map[string]place.Container {
-	live := map[string]place.Container{}
+func (w *world) live() map[string]observed.Container {
+	live := map[string]observed.Container{}
 	for id, c := range w.boxes {
-		if c.Phase != place.Stopped {
+		if c.Phase != observed.Stopped {
 			live[id] = c
 		}
 	}
@@ -490,7 +491,7 @@ func TestStateMachine(t *testing.T) {
 			"crash": func(r *rapid.T) {
 				if id := some(r, w.live(), "container"); id != "" {
 					c := w.boxes[id]
-					c.Phase = place.Stopped
+					c.Phase = observed.Stopped
 					w.observe(c)
 				}
 			},

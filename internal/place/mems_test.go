@@ -3,6 +3,7 @@ package place_test
 import (
 	"testing"
 
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 )
 
@@ -55,7 +56,7 @@ func TestMemoryOfRunningContainerStays(t *testing.T) {
 	beside.ScheduledMemory = 100 * gi
 	n.PutPod(beside)
 	n.PutPod(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
-	n.Observe(place.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: place.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true})
+	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true})
 	for _, d := range n.Desired() {
 		if d.Container == "redis" && d.Mems.String() != "0" {
 			t.Errorf("mems %s", d.Mems)

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/grant"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -53,7 +54,7 @@ func (p *pod) hasLeft(cpus cpuset.Set) bool {
 		if !c.live() || c.Sandbox || p.kind(c) == other {
 			continue
 		}
-		if c.CPUs.IsEmpty() || c.CPUs.Intersects(cpus) || c.Phase == Running && !c.verified {
+		if c.CPUs.IsEmpty() || c.CPUs.Intersects(cpus) || c.Phase == observed.Running && !c.verified {
 			return false
 		}
 	}

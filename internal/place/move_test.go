@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -31,7 +32,7 @@ func answers(n *place.Node) string {
 // sees has the Node see a container on CPUs.
 func sees(t *testing.T, n *place.Node, uid, name, cpus string) {
 	t.Helper()
-	n.Observe(place.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: place.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true})
+	n.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true})
 }
 
 // A move gives a running pod other CPUs. Until it was seen on these, and until the API server
@@ -182,10 +183,10 @@ func TestMoveAfterRestart(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			n.SetPods([]workload.Pod{asked})
-			found := func(name, cpus string) place.Container {
-				return place.Container{ID: "a/" + name, PodUID: "a", Name: name, Phase: place.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true}
+			found := func(name, cpus string) observed.Container {
+				return observed.Container{ID: "a/" + name, PodUID: "a", Name: name, Phase: observed.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true}
 			}
-			n.SetContainers([]place.Container{found("x", c.x), found("y", c.y)})
+			n.SetContainers([]observed.Container{found("x", c.x), found("y", c.y)})
 			equal(t, "desired", has(n), "a/x 6,14!; a/y 7,15!")
 			equal(t, "pool", n.Pool().String(), c.pool)
 			sees(t, n, "a", "x", "6,14")
@@ -480,7 +481,7 @@ func TestRefusalWaitsForPlacement(t *testing.T) {
 			a := change(moves(placed(pod("a", 1, app("app", 2)), "app", "6,14", "0-1"), v1alpha1.Move{From: "1,9", To: "6,14"}))
 			n.PutPod(with(a, v1alpha1.AnnotationMovable, "false"))
 			sees(t, n, "a", "app", "1,9") // what the agent that began had not written
-			n.SetContainers([]place.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true}})
+			n.SetContainers([]observed.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true}})
 			answered := func() (text string, answer bool) {
 				for _, e := range n.Events() {
 					answer = answer || e.Answered

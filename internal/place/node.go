@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -96,7 +97,7 @@ func (g *given) DropPod(uid string) {
 
 // SetContainers replaces all containers. A container that Create answered and that no list has shown since may still be
 // on its way: the Node drops it when two lists in a row lack it.
-func (g *given) SetContainers(containers []Container) {
+func (g *given) SetContainers(containers []observed.Container) {
 	listed := make(map[string]bool, len(containers))
 	for _, c := range containers {
 		listed[c.ID] = true
@@ -112,7 +113,7 @@ func (g *given) SetContainers(containers []Container) {
 }
 
 // Observe adds a container, or replaces what is known about it.
-func (g *given) Observe(c Container) {
+func (g *given) Observe(c observed.Container) {
 	if p, found := g.where[c.ID]; found && p.uid != c.PodUID {
 		g.Remove(c.ID)
 	}

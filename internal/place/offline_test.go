@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/workload"
@@ -37,7 +38,7 @@ func TestReserve(t *testing.T) {
 	n.SetOffline(reserve)
 	n.PutPod(plain("web", 0, app("app", 20)))
 	n.PutPod(batch("batch", 1))
-	n.Observe(place.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	n.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "without an offline container", has(n), "")
 	a := create(t, n, "batch", "app")
 	equal(t, "the first offline container", show(a.Own), "batch/app 1-3,5-7,9-11,13-15")
@@ -77,7 +78,7 @@ func TestBoundary(t *testing.T) {
 	n.SetOffline(cores(t, 2, 1))
 	n.PutPod(plain("web", 0, app("app", 1)))
 	n.PutPod(batch("batch", 1))
-	n.Observe(place.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	n.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "without an offline container", has(n), "")
 	if n.HasOffline() {
 		t.Error("a pod of which nothing was made is offline work")
@@ -120,8 +121,8 @@ func TestBoundaryInOneAnswer(t *testing.T) {
 	n.SetOffline(cores(t, 1, 1))
 	n.PutPod(batch("batch", 0))
 	n.PutPod(plain("web", 1, app("app", 1)))
-	n.Observe(place.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: place.Running, CPUs: set(t, "0-6,8-14")})
-	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Running, CPUs: set(t, "7,15")})
+	n.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-6,8-14")})
+	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "7,15")})
 	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
 	a := create(t, n, "db", "app")
 	equal(t, "the first", show(a.Others[:1]), "web-app 0-5,8-13")
@@ -136,9 +137,9 @@ func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
 	n.SetOffline(cores(t, 1, 1))
 	p := batch("batch", 0)
 	n.PutPod(p)
-	n.Observe(place.Container{ID: "box", PodUID: "batch", Sandbox: true, Phase: place.Running, CPUs: set(t, "0-15")})
+	n.Observe(observed.Container{ID: "box", PodUID: "batch", Sandbox: true, Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "with the sandbox", n.Offline().String(), "7,15")
-	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Stopped})
+	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Stopped})
 	equal(t, "between two starts", n.Offline().String(), "7,15")
 	n.Remove("box")
 	p.Ended = true
@@ -152,7 +153,7 @@ func TestNoBoundary(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(capability.Offline{Cores: []cpuset.Set{set(t, "7,15"), set(t, "6,14")}, Size: 1, Low: 1})
 	n.PutPod(batch("batch", 0))
-	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "two cores", n.Offline().String(), "7,15")
 	n.PutPod(placed(pod("db", 2, app("app", 1)), "app", "6", "1"))
 	start(t, n, "db", "app")
@@ -170,10 +171,10 @@ func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
 	n.SetOffline(cores(t, 2, 1))
 	n.PutPod(batch("batch", 0))
 	n.PutPod(plain("bound", 0, app("app", 1)))
-	n.Observe(place.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
-	n.Observe(place.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: place.Running, CPUs: set(t, "7,15"), Bound: set(t, "7,15")})
+	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Observe(observed.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "7,15"), Bound: set(t, "7,15")})
 	equal(t, "a bound container", has(n), "batch-app 5-6,13-14; bound-app 7,15")
-	n.Observe(place.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: place.Running, CPUs: set(t, "6-7"), Bound: set(t, "6-7")})
+	n.Observe(observed.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "6-7"), Bound: set(t, "6-7")})
 	equal(t, "one of two cores", has(n), "batch-app 5,7,13,15; bound-app 6")
 }
 
@@ -184,7 +185,7 @@ func TestBoundOfflineContainerStays(t *testing.T) {
 	n.PutPod(batch("batch", 0))
 	for name, bound := range map[string]string{"bound": "3,11", "partly": "3,7,11", "free": "0-15"} {
 		n.PutPod(batch(name, 1))
-		n.Observe(place.Container{ID: name, PodUID: name, Name: "app", Phase: place.Running, CPUs: set(t, bound), Bound: set(t, bound)})
+		n.Observe(observed.Container{ID: name, PodUID: name, Name: "app", Phase: observed.Running, CPUs: set(t, bound), Bound: set(t, bound)})
 	}
 	equal(t, "offline containers", has(n), "bound 3,11; free 7,15; partly 7")
 	for _, row := range n.Snapshot().Rows {
@@ -200,7 +201,7 @@ func TestBoundBesideAReserve(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(capability.Offline{Reserve: set(t, "0,8"), Why: "which stay free"})
 	n.PutPod(batch("bound", 1))
-	n.Observe(place.Container{ID: "bound", PodUID: "bound", Name: "app", Phase: place.Running, CPUs: set(t, "0,8"), Bound: set(t, "0,8")})
+	n.Observe(observed.Container{ID: "bound", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "0,8"), Bound: set(t, "0,8")})
 	d := n.Desired()[0]
 	equal(t, "why", d.Why, "it is bound to CPUs 0,8, outside the CPUs that offline work has: Berth never widens a bound container")
 	if !d.Bound {
@@ -257,7 +258,7 @@ func TestBoundaryUnderAnything(t *testing.T) {
 				if written = true; now[uid].IsEmpty() {
 					now[uid] = set(t, "0-15")
 				}
-				n.Observe(place.Container{ID: uid, PodUID: uid, Name: "app", Phase: place.Running, CPUs: now[uid]})
+				n.Observe(observed.Container{ID: uid, PodUID: uid, Name: "app", Phase: observed.Running, CPUs: now[uid]})
 			case 3:
 				n.DropPod(uid)
 				n.RemovePod(uid)
@@ -266,7 +267,7 @@ func TestBoundaryUnderAnything(t *testing.T) {
 				written = true
 				for _, d := range n.Desired() {
 					now[d.ContainerID] = d.CPUs
-					n.Observe(place.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: place.Running, CPUs: d.CPUs})
+					n.Observe(observed.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: observed.Running, CPUs: d.CPUs})
 				}
 			}
 			checkSides(r, n, now, written)

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
@@ -161,7 +162,7 @@ func start(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	if len(a.Own) > 0 {
 		cpus = a.Own[0].CPUs
 	}
-	n.Observe(place.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: place.Running, CPUs: cpus})
+	n.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: cpus})
 	return a
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/grant"
 	"github.com/berth-project/berth/internal/lending"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -85,7 +86,7 @@ type published struct {
 
 // container is one container of a pod.
 type container struct {
-	Container
+	observed.Container
 	// own says that the container was first seen with exclusive CPUs, and has lost them to no other pod since.
 	own bool
 	// pooled says that the container's CPUs are not its own: its pod was last refused, or its CPUs were seen while the
@@ -99,9 +100,6 @@ type container struct {
 	settled bool
 }
 
-// sharing reports whether the journal has the container in the shared pool, or with offline work.
-func (c *Container) sharing() bool { return !c.Pinned && !c.Given.IsEmpty() }
-
 func setPooled(p *pod, in bool) {
 	for _, c := range p.containers {
 		c.pooled = in
@@ -109,7 +107,7 @@ func setPooled(p *pod, in bool) {
 }
 
 // live reports whether the container has, or is about to have, processes.
-func (c *container) live() bool { return c.Phase != Stopped }
+func (c *container) live() bool { return c.Phase != observed.Stopped }
 
 func (p *pod) put(spec workload.Pod) {
 	if spec.Provisional && p.known && !p.spec.Provisional {
@@ -177,7 +175,7 @@ func (a *asked) request() *placement.Ask {
 	return a.ask
 }
 
-func (p *pod) observe(c Container) {
+func (p *pod) observe(c observed.Container) {
 	old, looked := p.container(c.ID), !c.CPUs.IsEmpty()
 	if old == nil {
 		old = &container{own: c.Pinned}
@@ -187,7 +185,7 @@ func (p *pod) observe(c Container) {
 		c.CPUs = old.CPUs
 	}
 	if c.CPUs != old.CPUs {
-		old.pooled = c.sharing()
+		old.pooled = c.Sharing()
 	}
 	old.verified = old.verified || looked
 	old.Container, old.seen, old.missed = c, true, false

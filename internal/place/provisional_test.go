@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -140,7 +141,7 @@ func TestProvisionalInThePool(t *testing.T) {
 	equal(t, "found", has(n), "a/main 7!; big/app 0-5,8-13,15!")
 	n.SetFacts(shut(t, "7"))
 	equal(t, "no room", has(n), "a/main 6,14; big/app 0-5,8-13,15!")
-	n.Observe(place.Container{ID: "a/main", PodUID: "a", Name: "main", Phase: place.Running, CPUs: set(t, "6,14")})
+	n.Observe(observed.Container{ID: "a/main", PodUID: "a", Name: "main", Phase: observed.Running, CPUs: set(t, "6,14")})
 	n.RemovePod("big")
 	n.DropPod("big")
 	whole.Ended = true

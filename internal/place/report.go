@@ -4,6 +4,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/grant"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -98,7 +99,7 @@ func (n *Node) close(all []*pod) {
 		}
 		p.pending, p.behind, p.wait = true, false, false
 		for _, c := range p.containers {
-			c.pooled = c.sharing() // another program may have set its CPUs since then
+			c.pooled = c.Sharing() // another program may have set its CPUs since then
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (r *reports) confirm(p *pod) {
 	seen := false
 	for _, c := range p.containers {
 		one, found := p.grant.Parts[c.Name]
-		if !found || c.Phase != Running {
+		if !found || c.Phase != observed.Running {
 			continue
 		}
 		if !c.verified || p.ownOf(p.grant, c, c.CPUs) != one.CPUs {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -64,7 +65,7 @@ func TestResizeKeepsTheFirst(t *testing.T) {
 				n := place.New(two().facts(t))
 				n.PutPod(before)
 				if restarted { // it runs, and the agent finds it
-					n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, test.has)})
+					n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, test.has)})
 				} else {
 					start(t, n, "a", "app")
 				}
@@ -197,7 +198,7 @@ func TestResizeUnderWayAtTheStart(t *testing.T) {
 		p := resized(placed(pod("a", 1, app("app", 4)), "app", "0-1,8-9", "0"), app("app", limit))
 		n := place.New(two().facts(t))
 		n.PutPod(p)
-		n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-1,8-9")})
+		n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-1,8-9")})
 		equal(t, "found", has(n), "a/app 0-1,8-9!")
 		asked := p
 		asked.Resizing = false

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -24,7 +25,7 @@ func TestPlacementIsFollowed(t *testing.T) {
 		t.Errorf("the other's %+v", d)
 	}
 	equal(t, "not reported before it is seen", events(n), "")
-	n.Observe(place.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: place.Running, CPUs: set(t, "1,9")})
+	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "1,9")})
 	equal(t, "events", events(n), "redis CPUPinned: redis 1,9; memory of NUMA nodes 0 (by its placement)")
 	equal(t, "once", events(n), "")
 	if groups := n.DesiredPods(); len(groups) != 1 || groups[0].PodUID != "redis" || !groups[0].NoQuota {
@@ -40,7 +41,7 @@ func TestPoolComesBack(t *testing.T) {
 	n.PutPod(redis)
 	start(t, n, "redis", "redis")
 	equal(t, "pinned", has(n), "redis/redis 1,9!; web/nginx 0,2-8,10-15")
-	n.Observe(place.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: place.Stopped})
+	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Stopped})
 	equal(t, "crashed: held", has(n), "web/nginx 0,2-8,10-15")
 	n.Remove("redis/redis")
 	equal(t, "no container: held", has(n), "web/nginx 0,2-8,10-15")
@@ -49,7 +50,7 @@ func TestPoolComesBack(t *testing.T) {
 	redis.Ended = true
 	n.PutPod(redis)
 	equal(t, "complete, still running: held", has(n), "redis/redis 1,9!; web/nginx 0,2-8,10-15")
-	n.Observe(place.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: place.Stopped})
+	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Stopped})
 	equal(t, "complete", has(n), "")
 	equal(t, "pool", n.Pool().String(), "0-15")
 }
@@ -90,7 +91,7 @@ func TestOverlap(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			for _, r := range test.running {
-				n.Observe(place.Container{ID: r.uid + "/" + r.name, PodUID: r.uid, Name: r.name, Phase: place.Running, CPUs: set(t, "1,9")})
+				n.Observe(observed.Container{ID: r.uid + "/" + r.name, PodUID: r.uid, Name: r.name, Phase: observed.Running, CPUs: set(t, "1,9")})
 			}
 			n.SetPods(test.pods)
 			text := events(n)
@@ -311,7 +312,7 @@ func TestKindsOfContainers(t *testing.T) {
 	for _, name := range []string{"init", "proxy", "app", "half", "debug"} {
 		create(t, n, "a", name)
 	}
-	n.Observe(place.Container{ID: "pause", PodUID: "a", Sandbox: true, Phase: place.Running})
+	n.Observe(observed.Container{ID: "pause", PodUID: "a", Sandbox: true, Phase: observed.Running})
 	equal(t, "desired", has(n), "a/app 1,9!; a/debug 0,3-8,10-15; a/half 0,3-8,10-15; a/init 1,9!; a/proxy 2!; pause 0,3-8,10-15")
 	for _, d := range n.Desired() {
 		if want := d.Container == "app" || d.Container == "proxy"; d.NoQuota != want {
@@ -361,8 +362,8 @@ func TestSystemAndReserved(t *testing.T) {
 
 func TestMembersOfThePool(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.Observe(place.Container{ID: "system.slice/x", Name: "system.slice/x", Phase: place.Running, Bound: set(t, "0-3")})
-	n.Observe(place.Container{ID: "system.slice/y", Name: "system.slice/y", Phase: place.Running, Bound: set(t, "9")})
+	n.Observe(observed.Container{ID: "system.slice/x", Name: "system.slice/x", Phase: observed.Running, Bound: set(t, "0-3")})
+	n.Observe(observed.Container{ID: "system.slice/y", Name: "system.slice/y", Phase: observed.Running, Bound: set(t, "9")})
 	equal(t, "nothing pinned", has(n), "")
 	redis := pod("redis", 1, app("redis", 2))
 	redis.Namespace = ""
@@ -437,8 +438,8 @@ func TestHalfRunning(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
 	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "2", "0"))
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9")})
-	n.Observe(place.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: place.Running, CPUs: set(t, "2")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
+	n.Observe(observed.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "2")})
 	create(t, n, "a", "more")
 	equal(t, "desired", has(n), "a/app 1,9!; a/more 10!; b/app 2!")
 	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
@@ -451,8 +452,8 @@ func TestOtherNamespaceIsNotNamed(t *testing.T) {
 	b.Namespace = "other"
 	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
 	n.PutPod(b)
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9")})
-	n.Observe(place.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: place.Running, CPUs: set(t, "2")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
+	n.Observe(observed.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "2")})
 	create(t, n, "a", "more")
 	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to another pod")
 }
@@ -480,7 +481,7 @@ func TestWhoOvercommits(t *testing.T) {
 		p := plain(uid, 1, app("app", 13))
 		change(&p)
 		n.PutPod(p)
-		n.Observe(place.Container{ID: uid, PodUID: uid, Name: "app", Phase: place.Running})
+		n.Observe(observed.Container{ID: uid, PodUID: uid, Name: "app", Phase: observed.Running})
 	}
 	n.DropPod("gone")
 	if s := n.Snapshot(); s.Overcommitted {
@@ -492,11 +493,11 @@ func TestPinnedIsToldWhenSeen(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	create(t, n, "a", "app")
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running})
 	equal(t, "not observed", events(n), "")
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "0-15")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "elsewhere", events(n), "")
-	n.Observe(place.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: place.Running, CPUs: set(t, "1,9")})
+	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
 	holds(t, "there", events(n), "a CPUPinned")
 }
 
@@ -518,8 +519,8 @@ func TestSharedSetFoundSmaller(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "10", "0"))
 	n.PutPod(p)
-	n.Observe(place.Container{ID: "b1", PodUID: "b", Name: "app", Phase: place.Running, CPUs: set(t, "10"), Given: set(t, "10"), Pinned: true})
-	n.Observe(place.Container{ID: "a1", PodUID: "a", Name: "more", Phase: place.Running, CPUs: set(t, "3"), Given: set(t, "3"), Pinned: true})
+	n.Observe(observed.Container{ID: "b1", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "10"), Given: set(t, "10"), Pinned: true})
+	n.Observe(observed.Container{ID: "a1", PodUID: "a", Name: "more", Phase: observed.Running, CPUs: set(t, "3"), Given: set(t, "3"), Pinned: true})
 	start(t, n, "a", "app")
 	equal(t, "what both have", has(n), "a/app 0,3,8,11!; a1 0,3,8,11!; b1 10!")
 	equal(t, "exclusive", n.Exclusive().String(), "0,3,8,10-11")

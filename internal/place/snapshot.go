@@ -3,6 +3,7 @@ package place
 import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/grant"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -29,7 +30,7 @@ type Snapshot struct {
 // Row is one container, as status and explain show it.
 type Row struct {
 	ContainerID, PodUID, Pod, Container string
-	Phase                               Phase
+	Phase                               observed.Phase
 	// Has are the CPUs last seen, Desired the desired CPUs; empty if unknown, or if the container should have its CPUs
 	// from before Berth.
 	Has, Desired cpuset.Set

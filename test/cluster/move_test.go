@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/relocation"
 	"github.com/berth-project/berth/internal/repack"
 )
@@ -86,8 +87,8 @@ func (r *resizes) move(t *testing.T, name string) {
 	m, err := alloc.Compile(r.machine)
 	must(t, err)
 	n := place.New(place.Facts{Machine: m, Hash: r.machine.Hash(), AllocatableMilli: int64(r.machine.Online.Size()) * 1000, Pinnable: true})
-	box := func(pod *v1.Pod, cpus cpuset.Set) place.Container {
-		return place.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: place.Running, CPUs: cpus, Pinned: true}
+	box := func(pod *v1.Pod, cpus cpuset.Set) observed.Container {
+		return observed.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: observed.Running, CPUs: cpus, Pinned: true}
 	}
 	n.PutPod(kubepod.Of(r.get(t, name)))
 	n.Observe(box(r.get(t, name), r.cpus(t, name)))

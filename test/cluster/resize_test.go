@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubepod"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -143,7 +144,7 @@ func (r *resizes) carryOut(t *testing.T, name string) {
 	for i := range all.Items {
 		if pod := &all.Items[i]; isBound(pod) {
 			n.PutPod(kubepod.Of(pod))
-			n.Observe(place.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: place.Running, CPUs: r.cpus(t, pod.Name)})
+			n.Observe(observed.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: observed.Running, CPUs: r.cpus(t, pod.Name)})
 		}
 	}
 	pod := r.get(t, name)
