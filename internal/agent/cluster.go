@@ -64,7 +64,7 @@ func (c *controller) receive() {
 		return
 	}
 	c.stale = false
-	containers, findings := c.inventory.Workloads()
+	containers, findings := c.assignment.Workloads()
 	now := map[string]bool{}
 	for uid, f := range findings {
 		what := aboutBurst + uid

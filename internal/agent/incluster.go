@@ -103,7 +103,7 @@ func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 		return
 	}
 	recallGroups(&e, c.journal)
-	if _, err := c.inventory.Handle(e, true); err != nil {
+	if _, err := c.assignment.Handle(e, true); err != nil {
 		c.fail("CRI", err)
 	}
 	c.stale = true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
@@ -51,8 +52,10 @@ type controller struct {
 	reconciler *reconcile.Reconciler
 	documents
 	clusterState
-	inventory *inventory.Inventory
-	// pins manages the CPU sets of the inventory, offline the cores of offline work.
+	// inventory is what runs here, assignment which of it has which CPUs.
+	inventory  *inventory.Inventory
+	assignment *assignment.Assignment
+	// pins manages the CPU sets of the assignment, offline the cores of offline work.
 	pins    *pin.Sets
 	offline *offline.Work
 	beside
@@ -101,15 +104,17 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	return c
 }
 
-// newSets makes the inventory and its CPU sets.
+// newSets makes the inventory, its assignment, and their CPU sets.
 func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 	sealed, err := c.host.Sealed()
 	if err != nil {
 		c.opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
 	}
 	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
+	c.assignment = assignment.New(c.inventory)
 	c.offline = offline.New(offline.Options{
-		Root: c.opts.Root, Host: c.host, Inventory: c.inventory, Groups: all, Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
+		Root: c.opts.Root, Host: c.host, Inventory: c.inventory, CPUs: c.assignment, Groups: all,
+		Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
 		Touch: func(group string) { c.reconciler.Touch(group) }, Standing: all.Journal.Select,
 		Usage: func(group string) (unit.CPUTime, error) { return c.roster.Usage(group) },
 	})
@@ -119,7 +124,7 @@ func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 		Fail:    c.fail,
 		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
 		Awaited: func(group string) { c.asking.Urgent(group) }, MayChange: c.opts.narrowing.May,
-	}, c.inventory)
+	}, c.inventory, c.assignment)
 }
 
 // reconcileBy makes the reconciler, which applies the decisions through an Applier, and the groups whose quotas it
@@ -269,7 +274,7 @@ func (c *controller) lookStep(m *quota.Group) {
 // decide lets the capabilities decide in their order, and applies their desired settings.
 func (c *controller) decide(now time.Duration) {
 	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()), Config: &c.opts.Config}
-	n.Containers, n.Koordlet, n.Topology = c.inventory.Containers(), c.inventory.Koordlet(), c.inventory.Topology()
+	n.Containers, n.Koordlet, n.Topology = c.assignment.Running(), c.inventory.Koordlet(), c.inventory.Topology()
 	c.opts.narrowing.Take(n.Containers)
 	restores := c.inventory.Obstacle().Restores()
 	var all capability.Decision
@@ -312,7 +317,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.work.Drifted()
 		}
-		c.report(cmp.Or(c.pins.PodOf(e.Group), capability.PodOf(c.inventory.Containers(), e.Group)), e.Reason, e.Text, true)
+		c.report(cmp.Or(c.pins.PodOf(e.Group), capability.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
 	}
 	c.failEach(report.Errors)
 }

@@ -32,7 +32,7 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 				if got.CPUs.IsEmpty() || got.Mems.IsEmpty() != c.owned {
 					t.Errorf("answer %+v", got)
 				}
-				wants, _ := m.controls.inventory.Desired(nil)
+				wants, _ := m.controls.assignment.Desired(nil)
 				for _, w := range wants {
 					if w.Pinned && w.Mems.IsEmpty() != c.owned {
 						t.Errorf("wants %+v", w)
@@ -44,7 +44,7 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 					t.Errorf("the next agent takes the policy for %q", got)
 				}
 				var status v1alpha1.NodeTopologyStatus
-				m.controls.pins.AddConditions(&status, m.controls.inventory.Snapshot(), m.controls.reconciler)
+				m.controls.pins.AddConditions(&status, m.controls.assignment.Snapshot(), m.controls.reconciler)
 				for _, one := range status.Conditions {
 					if one.Type == v1alpha1.ConditionPinnable && (one.Status != "True" || (one.Message != "") != c.owned) {
 						t.Errorf("condition %+v", one)

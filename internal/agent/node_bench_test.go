@@ -100,8 +100,8 @@ func (n *fullNode) begins(b *testing.B, measured costs) {
 	c.mu.Unlock()
 	measured.of(b, "synchronize", func() { n.answers(n.all) })
 	c.nextSecond = 0
-	if c.pass(); !c.ready || len(c.inventory.Snapshot().Rows) < len(n.pods) {
-		b.Fatalf("ready %t, %d containers known", c.ready, len(c.inventory.Snapshot().Rows))
+	if c.pass(); !c.ready || len(c.assignment.Snapshot().Rows) < len(n.pods) {
+		b.Fatalf("ready %t, %d containers known", c.ready, len(c.assignment.Snapshot().Rows))
 	}
 }
 
@@ -119,7 +119,7 @@ func BenchmarkFullNode(b *testing.B) {
 				measured.of(b, "answer", func() { n.answers(e) })
 			}
 		}
-		if exclusive := n.controls.inventory.Snapshot().Exclusive.Size(); exclusive != 40 {
+		if exclusive := n.controls.assignment.Snapshot().Exclusive.Size(); exclusive != 40 {
 			b.Fatalf("%d exclusive CPUs: %s", exclusive, n.log)
 		}
 		if err := errors.Join(n.controls.stop(), os.RemoveAll(n.path("etc/state"))); err != nil {

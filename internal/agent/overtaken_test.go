@@ -49,7 +49,7 @@ func (m *machine) gives() {
 	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
 		m.t.Fatal(err)
 	}
-	c.inventory.Facts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
+	c.assignment.SetFacts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 
 // overtaken has a plain container x made in a group, and then p, which is given CPUs that

@@ -81,7 +81,7 @@ func (c *controller) publish() {
 	if c.connected == nil {
 		return
 	}
-	s := c.inventory.Snapshot()
+	s := c.assignment.Snapshot()
 	spec, status, known := c.pins.Topology(s)
 	if !known {
 		return

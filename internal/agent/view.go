@@ -65,7 +65,7 @@ func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, co
 	defer c.mu.Unlock()
 	f = view.Facts{Version: c.opts.Version, At: c.opts.Now(), Events: c.events.All()}
 	problems, said = c.gather(f.At)
-	return f, problems, said, c.inventory.Containers()
+	return f, problems, said, c.assignment.Running()
 }
 
 // throttled adds the throttling of containers that did not ask for burst.

@@ -26,8 +26,8 @@ type Answered struct {
 
 // Answers returns Berth's answers, by container. They must outlive the agent, and be on disk before the runtime gets an
 // answer: the runtime's record does not say who set a value. Without ids Answers returns all, which costs more.
-func (inv *Inventory) Answers(ids ...string) map[string]Answered {
-	all := inv.containers.answers.byID
+func (cs *Containers) Answers(ids ...string) map[string]Answered {
+	all := cs.answers.byID
 	if len(ids) == 0 {
 		return maps.Clone(all)
 	}
@@ -37,6 +37,9 @@ func (inv *Inventory) Answers(ids ...string) map[string]Answered {
 	}
 	return some
 }
+
+// Answered returns Berth's answers for one container.
+func (cs *Containers) Answered(id string) Answered { return cs.answers.byID[id] }
 
 // IsAnswer reports whether Berth answered the runtime this list of CPUs, or of memory nodes, for the container of a
 // group. The runtime and systemd have the list on record and write it again at any time, for example at a
@@ -56,8 +59,19 @@ func IsAnswer(inv *Inventory, group string, mems bool, list cpuset.Set) bool {
 }
 
 // Recall loads the Answers of an earlier agent of this boot.
-func (inv *Inventory) Recall(answers map[string]Answered) {
-	maps.Copy(inv.containers.answers.byID, answers)
+func (cs *Containers) Recall(answers map[string]Answered) { maps.Copy(cs.answers.byID, answers) }
+
+// Made stores Berth's answer for a container that is about to be made.
+func (cs *Containers) Made(e nri.Event, s nri.Settings) {
+	cs.Remember(e.Container.ID, s)
+	cs.answers.attempted(e)
+}
+
+// Remember stores Berth's answer for a container.
+func (cs *Containers) Remember(id string, s nri.Settings) {
+	if c := cs.byID[id]; c != nil {
+		cs.remember(c, s)
+	}
 }
 
 // answers are Berth's answers to the runtime.

@@ -14,18 +14,23 @@ import (
 // errExclusive is why a container with exclusive CPUs does not burst.
 var errExclusive = errors.New("it runs without a quota, on exclusive CPUs")
 
-// Workloads returns the groups whose quota the agent sets, or whose use it counts, by pod and container: groups that
+// InPod is a container of a pod, by the pod's UID and the container's name.
+type InPod struct{ UID, Name string }
+
+// Placed is what was decided about the CPUs of a container.
+type Placed struct {
+	// Exclusive is true if it has exclusive CPUs, Unlimited if it has no quota because of them.
+	Exclusive, Unlimited bool
+}
+
+// WorkloadsWith returns the groups whose quota the agent sets, or whose use it counts, by pod and container: groups that
 // may burst, offline groups, and groups with exclusive CPUs. Containers that do not run now have no group. Findings are
 // by pod.
-func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Findings) {
+func (inv *Inventory) WorkloadsWith(placed map[InPod]Placed) ([]workload.Workload, map[string]workload.Findings) {
 	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
 		return nil, nil
 	}
-	b := bursting{containers: &inv.containers, strategies: inv.strategies, exclusive: map[string]bool{}, unlimited: map[string]bool{}}
-	for _, d := range inv.node.Desired() {
-		name := d.PodUID + "/" + d.Container
-		b.exclusive[name], b.unlimited[name] = d.Pinned, d.NoQuota
-	}
+	b := bursting{containers: &inv.containers, strategies: inv.strategies, placed: placed}
 	var all []workload.Workload
 	findings := map[string]workload.Findings{}
 	for _, uid := range slices.Sorted(maps.Keys(inv.known)) {
@@ -44,16 +49,15 @@ func (inv *Inventory) Workloads() ([]workload.Workload, map[string]workload.Find
 
 // bursting makes workloads of pods.
 type bursting struct {
-	containers *containers
+	containers *Containers
 	strategies *strategy.Strategies
-	// exclusive has the containers with exclusive CPUs, as UID/name, unlimited those of them without a quota.
-	exclusive, unlimited map[string]bool
+	placed     map[InPod]Placed
 }
 
 // of returns the workloads of one pod.
 func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload {
 	class := b.strategies.Class(&p.Pod, p.BestEffort)
-	group := b.containers.groupOfPod(p.UID)
+	group := b.containers.GroupOfPod(p.UID)
 	limited := p.CPULimit > 0
 	base := workload.Workload{
 		Class: string(class), Offline: class.Offline(), Burst: burst,
@@ -73,8 +77,8 @@ func (b *bursting) of(p *cluster.Pod, burst workload.Burst) []workload.Workload 
 		w.Request = unit.MilliCPUs(c.CPURequest)
 		w.Limit, w.Asked = limits(c.CPULimit, c.CPUHeld)
 		w.InForce = c.CPUInForce
-		w.Exclusive = b.exclusive[p.UID+"/"+c.Name]
-		if b.unlimited[p.UID+"/"+c.Name] {
+		placed := b.placed[InPod{p.UID, c.Name}]
+		if w.Exclusive = placed.Exclusive; placed.Unlimited {
 			w.Burst = workload.Burst{Policy: burst.Policy, Source: burst.Source, Off: errExclusive}
 		}
 		if w.Burst.Wanted() || w.Offline || w.Exclusive {

@@ -4,13 +4,11 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -43,19 +41,19 @@ type Host interface {
 	Journaled(group string) (owner plan.Owner, given cpuset.Set)
 }
 
-// containers has the sandboxes and containers from the runtime, the host's data of their groups, and Berth's answers.
-type containers struct {
+// Containers has the sandboxes and containers from the runtime, the host's data of their groups, and Berth's answers.
+type Containers struct {
 	host      Host
 	answers   answers
 	sandboxes map[string]nri.Pod // by sandbox
 	unlisted  map[string]bool    // sandboxes that the last list omits
 	byID      map[string]*container
 	arrivals  int // number of containers so far
-	looks     int // number of calls of Desired
+	looks     int // number of calls of Leftovers
 }
 
-func newContainers(host Host) containers {
-	return containers{host: host, answers: newAnswers(), sandboxes: map[string]nri.Pod{}, unlisted: map[string]bool{}, byID: map[string]*container{}}
+func newContainers(host Host) Containers {
+	return Containers{host: host, answers: newAnswers(), sandboxes: map[string]nri.Pod{}, unlisted: map[string]bool{}, byID: map[string]*container{}}
 }
 
 // container is one container from the runtime.
@@ -70,8 +68,6 @@ type container struct {
 	ours     bool
 	// most has the CPUs that its group can have, if they were read.
 	most cpuset.Set
-	// desired is the value of looks at which the container last had a desired state.
-	desired int
 	// unlisted is true if the container runs although the last list omits it.
 	unlisted bool
 }
@@ -111,7 +107,7 @@ func phaseOf(s nri.State) observed.Phase {
 }
 
 // keep completes a container from the host, and remembers it.
-func (cs *containers) keep(c *container) *container {
+func (cs *Containers) keep(c *container) *container {
 	journaled := false
 	if c.group != "" && c.Phase != observed.Stopped {
 		c.CPUs = cs.host.EffectiveCPUs(c.group)
@@ -138,7 +134,7 @@ func (cs *containers) keep(c *container) *container {
 
 // lookUp copies the journal's data of the container's CPUs, and reports whether there are any. A group that only
 // shrinks to the pool has none of its own, even if it was once a workload.
-func (cs *containers) lookUp(c *container) bool {
+func (cs *Containers) lookUp(c *container) bool {
 	owner, given := cs.host.Journaled(c.group)
 	c.Pinned, c.Given = owner == plan.OwnerPlace && c.PodUID != "", given
 	return owner != ""
@@ -146,7 +142,7 @@ func (cs *containers) lookUp(c *container) bool {
 
 // bound returns the CPUs that a container would have without Berth. A list that Berth answered and that the journal
 // does not have yet bounds nothing: then the CPUs of the group above are valid.
-func (cs *containers) bound(c *container, journaled bool) cpuset.Set {
+func (cs *Containers) bound(c *container, journaled bool) cpuset.Set {
 	if !journaled && c.ours {
 		return cs.host.OriginalCPUs(groupAbove(c.group))
 	}
@@ -155,7 +151,7 @@ func (cs *containers) bound(c *container, journaled bool) cpuset.Set {
 
 // judge determines whether the CPUs on a container's record are Berth's own: whether Berth answered them. If no answer
 // is known, as after the loss of the state directory, the journal decides; the journal's original is another owner's.
-func (cs *containers) judge(c *container, journaled bool) {
+func (cs *Containers) judge(c *container, journaled bool) {
 	a, known := cs.answers.byID[c.ID]
 	if !known && journaled && !c.recorded.IsEmpty() && c.recorded != cs.host.OriginalCPUs(c.group) {
 		cs.remember(c, nri.Settings{CPUs: c.recorded})
@@ -165,7 +161,7 @@ func (cs *containers) judge(c *container, journaled bool) {
 }
 
 // remember stores an answer for a container.
-func (cs *containers) remember(c *container, s nri.Settings) {
+func (cs *Containers) remember(c *container, s nri.Settings) {
 	cs.answers.add(c.ID, c.PodUID, s)
 	if !s.CPUs.IsEmpty() {
 		c.recorded, c.ours = s.CPUs, true
@@ -173,7 +169,7 @@ func (cs *containers) remember(c *container, s nri.Settings) {
 }
 
 // recorded stores the CPUs on the runtime's record for a container.
-func (cs *containers) recorded(c *container, cpus cpuset.Set) {
+func (cs *Containers) recorded(c *container, cpus cpuset.Set) {
 	if cpus.IsEmpty() {
 		return
 	}
@@ -188,7 +184,7 @@ func (cs *containers) recorded(c *container, cpus cpuset.Set) {
 
 // restricts reports whether a list on record keeps a container off some CPUs. If the container runs on other CPUs or
 // the list has all CPUs, it does not, and has no owner.
-func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
+func (cs *Containers) restricts(c *container, cpus cpuset.Set) bool {
 	all := cs.host.EffectiveCPUs("")
 	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
 		return false
@@ -202,7 +198,7 @@ func (cs *containers) restricts(c *container, cpus cpuset.Set) bool {
 
 // superseded returns earlier containers of the same name that never started. The runtime does not report a container
 // that it failed to make, and the kubelet tries again as long as the pod exists.
-func (cs *containers) superseded(by *container) []string {
+func (cs *Containers) superseded(by *container) []string {
 	var all []string
 	for id, c := range cs.byID {
 		if id != by.ID && c.PodUID == by.PodUID && c.Name == by.Name && c.Phase == observed.Created && !c.Sandbox {
@@ -216,42 +212,9 @@ func (cs *containers) superseded(by *container) []string {
 // runtime once set, and reports nothing.
 const lookEvery = 16
 
-// forgotten returns the containers for which the runtime still has few CPUs of Berth's on record, and that have no
-// more. An agent answered these CPUs and did not journal them, because it ended or everything was to be restored first,
-// or systemd had them on record. Once such containers have all possible CPUs the journal knows them, and their original
-// is restored.
-func (cs *containers) forgotten(online cpuset.Set) []place.Desired {
-	var missing []place.Desired
-	for id, c := range cs.byID {
-		if c.desired == cs.looks {
-			continue
-		}
-		if d, found := cs.isForgotten(id, online); found {
-			missing = append(missing, d)
-		}
-	}
-	slices.SortFunc(missing, func(a, b place.Desired) int { return strings.Compare(a.ContainerID, b.ContainerID) })
-	return missing
-}
-
-// isForgotten reports whether a container without a desired state is forgotten, and what it gets.
-func (cs *containers) isForgotten(id string, online cpuset.Set) (d place.Desired, found bool) {
-	c := cs.byID[id]
-	if !c.ours || c.group == "" || c.Phase != observed.Running || !cs.narrow(c, online) {
-		return d, false
-	}
-	if owner, _ := cs.host.Journaled(c.group); owner != "" {
-		return d, false
-	}
-	return place.Desired{
-		ContainerID: id, PodUID: c.PodUID, Container: c.Name, Group: c.group, Made: c.ours,
-		CPUs: c.most, Why: "few CPUs are left from when others were pinned",
-	}, true
-}
-
 // unstarted returns a sentence about a container that was made with few CPUs and does not run yet, "" for none. It is
 // the first by ID.
-func (cs *containers) unstarted() string {
+func (cs *Containers) unstarted() string {
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
 		if c := cs.byID[id]; c.ours && c.Phase == observed.Created {
 			return "container " + id + " was made with CPUs " + c.recorded.String() + " and does not run yet"
@@ -260,9 +223,9 @@ func (cs *containers) unstarted() string {
 	return ""
 }
 
-// in returns the sorted ids of the containers with this group: a new container may have the group of an ended
+// In returns the sorted IDs of the containers with this group: a new container may have the group of an ended
 // container.
-func (cs *containers) in(group string) []string {
+func (cs *Containers) In(group string) []string {
 	var ids []string
 	for id, c := range cs.byID {
 		if c.group == group {
@@ -274,7 +237,7 @@ func (cs *containers) in(group string) []string {
 }
 
 // narrow reports whether a container has fewer CPUs than its group could have.
-func (cs *containers) narrow(c *container, all cpuset.Set) bool {
+func (cs *Containers) narrow(c *container, all cpuset.Set) bool {
 	if cs.looks%lookEvery == 0 {
 		c.CPUs, c.most = cs.host.EffectiveCPUs(c.group), cpuset.Set{}
 	}
@@ -289,7 +252,7 @@ func (cs *containers) narrow(c *container, all cpuset.Set) bool {
 
 // attainable returns the CPUs of all that a group can have: those of the group above. Another writer may have
 // restricted that group, and on cgroup v1 it permanently lacks CPUs that were once offline.
-func (cs *containers) attainable(group string, all cpuset.Set) cpuset.Set {
+func (cs *Containers) attainable(group string, all cpuset.Set) cpuset.Set {
 	if has := cs.host.EffectiveCPUs(groupAbove(group)).Intersect(all); !has.IsEmpty() {
 		return has
 	}
@@ -304,23 +267,14 @@ func groupAbove(group string) string {
 	return ""
 }
 
-// pinned adds the pods with a container on exclusive CPUs, by UID.
-func (cs *containers) pinned(pods map[string]bool) {
-	for _, c := range cs.byID {
-		if c.Pinned && c.Phase == observed.Running {
-			pods[c.PodUID] = true
-		}
-	}
-}
-
 // saw stores the CPUs that groups were found to run on, none if unknown, and returns the containers that changed.
-func (cs *containers) saw(effective func(group string) cpuset.Set) []observed.Container {
-	var changed []observed.Container
+func (cs *Containers) saw(effective func(group string) cpuset.Set) []*container {
+	var changed []*container
 	for _, c := range cs.byID {
 		if cpus := effective(c.group); !cpus.IsEmpty() && c.CPUs != cpus {
 			c.CPUs = cpus
 			cs.lookUp(c)
-			changed = append(changed, c.Container)
+			changed = append(changed, c)
 		}
 	}
 	return changed
@@ -328,14 +282,57 @@ func (cs *containers) saw(effective func(group string) cpuset.Set) []observed.Co
 
 // ended returns the sandboxes of unknown pods whose group is gone: containerd does not report the end of a sandbox that
 // is older than itself.
-func (cs *containers) ended(known func(uid string) bool) []nri.Pod {
+func (cs *Containers) ended(known func(uid string) bool) []nri.Pod {
 	return slices.DeleteFunc(slices.Collect(maps.Values(cs.sandboxes)), func(s nri.Pod) bool {
 		return known(s.UID) || s.CgroupPath == "" || !cs.host.EffectiveCPUs(s.CgroupPath).IsEmpty()
 	})
 }
 
-// hasSandbox reports whether the runtime has a sandbox of the pod.
-func (cs *containers) hasSandbox(uid string) bool {
+// Containers returns what the runtime reported, and the host's data about it. Only the Inventory changes it, except
+// for the answers.
+func (inv *Inventory) Containers() *Containers { return &inv.containers }
+
+// Of returns what is known of a container, if it is there.
+func (cs *Containers) Of(id string) (c observed.Container, found bool) {
+	if one := cs.byID[id]; one != nil {
+		return one.Container, true
+	}
+	return c, false
+}
+
+// Known returns how many containers and sandboxes are remembered. It is bounded by what the runtime has.
+func (cs *Containers) Known() (containers, sandboxes int) { return len(cs.byID), len(cs.sandboxes) }
+
+// GroupOf returns the group of a container, "" while unknown, and whether the runtime has CPUs of Berth's answer on
+// record for it.
+func (cs *Containers) GroupOf(id string) (group string, answered bool) {
+	if c := cs.byID[id]; c != nil {
+		return c.group, c.ours
+	}
+	return "", false
+}
+
+// MemsOf returns the memory nodes that the processes of a container may use, empty while unknown.
+func (cs *Containers) MemsOf(id string) cpuset.Set {
+	if c := cs.byID[id]; c != nil && c.group != "" {
+		return cs.host.EffectiveMems(c.group)
+	}
+	return cpuset.Set{}
+}
+
+// OnExclusiveCPUs returns the pods with a running container on exclusive CPUs of Berth's, by UID.
+func (cs *Containers) OnExclusiveCPUs() map[string]bool {
+	pods := map[string]bool{}
+	for _, c := range cs.byID {
+		if c.Pinned && c.Phase == observed.Running {
+			pods[c.PodUID] = true
+		}
+	}
+	return pods
+}
+
+// HasSandbox reports whether the runtime has a sandbox of the pod.
+func (cs *Containers) HasSandbox(uid string) bool {
 	for _, s := range cs.sandboxes {
 		if s.UID == uid {
 			return true
@@ -344,9 +341,9 @@ func (cs *containers) hasSandbox(uid string) bool {
 	return false
 }
 
-// groupOfPod returns the group of the pod, "" if unknown. All sandboxes of a pod are made in the group that the kubelet
+// GroupOfPod returns the group of the pod, "" if unknown. All sandboxes of a pod are made in the group that the kubelet
 // named by the pod's UID.
-func (cs *containers) groupOfPod(uid string) string {
+func (cs *Containers) GroupOfPod(uid string) string {
 	for _, s := range cs.sandboxes {
 		if s.UID == uid && s.CgroupParent != "" {
 			return s.CgroupParent
@@ -356,7 +353,7 @@ func (cs *containers) groupOfPod(uid string) string {
 }
 
 // podOf returns the pod of a container as the runtime reported it.
-func (cs *containers) podOf(c *container) nri.Pod {
+func (cs *Containers) podOf(c *container) nri.Pod {
 	for _, s := range cs.sandboxes {
 		if s.UID == c.PodUID {
 			return s
@@ -365,8 +362,8 @@ func (cs *containers) podOf(c *container) nri.Pod {
 	return nri.Pod{UID: c.PodUID}
 }
 
-// handlers returns the runtime handlers of a pod's sandboxes.
-func (cs *containers) handlers(uid string) []string {
+// Handlers returns the runtime handlers of a pod's sandboxes.
+func (cs *Containers) Handlers(uid string) []string {
 	var all []string
 	for _, s := range cs.sandboxes {
 		if s.UID == uid {
@@ -377,7 +374,7 @@ func (cs *containers) handlers(uid string) []string {
 }
 
 // running returns the group in which a container of a pod runs, "" for none.
-func (cs *containers) running(uid, name string) string {
+func (cs *Containers) running(uid, name string) string {
 	if c := cs.runs(uid, name); c != nil {
 		return c.group
 	}

@@ -3,27 +3,16 @@ package inventory
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Answer is the answer to the runtime, and what it changes in existing groups.
-type Answer struct {
-	Reply nri.Reply
-	// Changes are the effects of the reply on existing groups: the runtime writes them, and the journal must have them
-	// first.
-	Changes []place.Desired
-}
-
-// Handle processes one event of the runtime and returns the answer. final means that the runtime can wait no longer for
-// an unknown pod. Otherwise a container of an unknown pod that asks for CPUs returns ErrUnknownPod, and nothing
-// changes. A pod that requires CPUs which it cannot have, or which a leaving pod still has, returns place.ErrRefused.
-func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
+// Observe stores one event of the runtime. A container that is about to be made comes with Creating and Created
+// instead.
+func (inv *Inventory) Observe(e nri.Event) {
 	inv.running.made = false
 	switch e.Kind {
 	case nri.Synchronize:
@@ -34,15 +23,11 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 		inv.removePod(e.Pod)
 	case nri.RemovePod:
 		inv.removePod(e.Pod)
-		inv.containers.answers.dropOf(e.Pod, !inv.containers.hasSandbox(e.Pod.UID))
-	case nri.Create:
-		return inv.create(e, final)
+		inv.containers.answers.dropOf(e.Pod, !inv.containers.HasSandbox(e.Pod.UID))
 	case nri.Start, nri.PostStart:
 		inv.containers.answers.succeeded(e)
 		inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
 		inv.put(e.Pod, e.Container, observed.Running)
-	case nri.Update:
-		return inv.update(e, final)
 	case nri.Stop:
 		inv.put(e.Pod, e.Container, observed.Stopped)
 	case nri.Remove:
@@ -52,19 +37,21 @@ func (inv *Inventory) Handle(e nri.Event, final bool) (Answer, error) {
 	case nri.PostCreate:
 		inv.containers.answers.succeeded(e)
 		inv.made(e)
-	case nri.PostUpdate:
-		inv.recorded(e)
+	case nri.Update, nri.PostUpdate:
+		if c := inv.containers.byID[e.Container.ID]; c != nil {
+			inv.containers.recorded(c, e.Container.Resources.CPUs)
+			inv.compare(c, e.Container.Resources)
+		}
 	case nri.Dropped:
 		inv.containers.answers.succeeded(e) // no other plugin caused this
 	}
-	return Answer{}, nil
 }
 
 // runPod stores a running sandbox.
 func (inv *Inventory) runPod(box nri.Pod) {
 	inv.containers.sandboxes[box.ID] = own(box)
-	if p := inv.known[box.UID]; p != nil && workload.StartsVM(box.RuntimeHandler) {
-		inv.node.PutPod(inv.forPlace(p)) // only the sandbox names the handler
+	if inv.known[box.UID] != nil && workload.StartsVM(box.RuntimeHandler) {
+		inv.changes.add(Change{What: PodSeen, ID: box.UID}) // only the sandbox names the handler
 	}
 	inv.observe(sandboxOf(box))
 }
@@ -98,10 +85,10 @@ func (inv *Inventory) synchronize(e nri.Event) {
 	}
 	all = append(all, cs.keepUnlisted(before, sandboxes)...)
 	inv.takePods()
-	inv.node.SetContainers(all)
+	inv.changes.add(Change{What: ContainersListed, Containers: all})
 	inv.started = true
-	inv.setFacts()
-	cs.answers.drop(func(_ string, a Answered) bool { return !cs.hasSandbox(a.Pod) })
+	inv.ownerChanged()
+	cs.answers.drop(func(_ string, a Answered) bool { return !cs.HasSandbox(a.Pod) })
 	inv.forgetGone()
 }
 
@@ -121,7 +108,7 @@ func (inv *Inventory) put(p nri.Pod, c nri.Container, phase observed.Phase) {
 	if phase == observed.Stopped && inv.containers.outlives(c.ID) {
 		return
 	}
-	if phase == observed.Stopped && !inv.containers.hasSandbox(p.UID) {
+	if phase == observed.Stopped && !inv.containers.HasSandbox(p.UID) {
 		inv.forget(c.ID)
 		return
 	}
@@ -131,10 +118,10 @@ func (inv *Inventory) put(p nri.Pod, c nri.Container, phase observed.Phase) {
 	}
 }
 
-// observe completes a container, remembers it, and passes it to place.
+// observe completes a container, and remembers it.
 func (inv *Inventory) observe(c *container) *container {
 	kept := inv.containers.keep(c)
-	inv.node.Observe(kept.Container)
+	inv.changes.saw(kept)
 	return kept
 }
 
@@ -144,7 +131,7 @@ func (inv *Inventory) Saw(effective func(group string) cpuset.Set) {
 	forgetEnded(inv)
 	for _, c := range inv.containers.saw(effective) {
 		inv.running.made = false
-		inv.node.Observe(c)
+		inv.changes.saw(c)
 	}
 }
 
@@ -152,17 +139,17 @@ func (inv *Inventory) Saw(effective func(group string) cpuset.Set) {
 func (inv *Inventory) removePod(p nri.Pod) {
 	inv.forget(p.ID)
 	delete(inv.containers.sandboxes, p.ID)
-	if !inv.containers.hasSandbox(p.UID) {
+	if !inv.containers.HasSandbox(p.UID) {
 		run := inv.containers.outliving(p.UID)
-		inv.node.RemovePod(p.UID)
+		inv.changes.add(Change{What: PodEmpty, ID: p.UID})
 		maps.DeleteFunc(inv.containers.byID, func(_ string, c *container) bool { return c.PodUID == p.UID })
 		for _, c := range run {
 			inv.containers.byID[c.ID] = c
-			inv.node.Observe(c.Container)
+			inv.changes.saw(c)
 		}
 		inv.containers.answers.end(p.UID)
 		if _, early := inv.early[p.UID]; early {
-			inv.node.DropPod(p.UID) // the API server never reported it
+			inv.changes.add(Change{What: PodGone, ID: p.UID})
 			delete(inv.early, p.UID)
 		}
 		inv.forgetGone()
@@ -171,110 +158,38 @@ func (inv *Inventory) removePod(p nri.Pod) {
 
 func (inv *Inventory) forget(id string) {
 	delete(inv.containers.byID, id)
-	inv.node.Remove(id)
+	inv.changes.add(Change{What: ContainerGone, ID: id})
 }
 
-// create returns the answer for a container that is about to be made.
-func (inv *Inventory) create(e nri.Event, final bool) (Answer, error) {
+// Creating stores the pod of a container that is about to be made, and who else sets the container's CPUs. final means
+// that the runtime can wait no longer for an unknown pod. Otherwise a container of an unknown pod that asks for CPUs
+// returns ErrUnknownPod.
+func (inv *Inventory) Creating(e nri.Event, final bool) error {
+	inv.running.made = false
 	inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
 	if inv.known[e.Pod.UID] == nil {
 		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
-			return Answer{}, fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
+			return fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
 		}
 		inv.early[e.Pod.UID] = earlyPod(inv.early[e.Pod.UID], e)
-		inv.refuse()
-		inv.node.PutPod(inv.forPlace(inv.early[e.Pod.UID]))
+		inv.changes.add(Change{What: PodEarly, ID: e.Pod.UID})
 	}
 	inv.made(e)
-	decided, err := inv.node.Create(e.Pod.UID, e.Container.Name, e.Container.ID)
-	if err != nil {
-		return Answer{}, fmt.Errorf("container %s of %s/%s: %w", e.Container.Name, e.Pod.Namespace, e.Pod.Name, err)
-	}
+	return nil
+}
+
+// Created stores a container that the runtime makes once it has an answer. It reports whether the answer may set
+// values: not after the last creation of the container failed on Berth's values.
+func (inv *Inventory) Created(e nri.Event) bool {
 	created := inv.containers.keep(containerOf(e.Pod, e.Container, observed.Created))
 	for _, id := range inv.containers.superseded(created) {
 		inv.forget(id)
 		delete(inv.containers.answers.byID, id)
 	}
-	if inv.containers.answers.conflicts(e) {
-		return Answer{}, nil
-	}
-	answer := inv.answer(decided.Others)
-	if inv.owner.of(e.Container.ID) {
-		return answer, nil // if two plugins set the same value, the runtime accepts neither
-	}
-	for _, d := range decided.Own {
-		answer.Reply.Adjust = settings(d)
-		inv.containers.remember(created, answer.Reply.Adjust)
-		inv.containers.answers.attempted(e)
-	}
-	return answer, nil
+	return !inv.containers.answers.conflicts(e)
 }
 
-// answer makes a reply from the desired state of existing containers. It does not change existing memory nodes. The
-// kernel rebinds memory policies and visits each thread before the runtime's write ends (update_tasks_nodemask in
-// kernel/cgroup/cpuset.c), while the runtime waits. The next pass changes them after a check of the group.
-//
-// Values of another owner stay on the runtime's record: the next pass restricts the group itself, and also the group of
-// a container whose shim does not answer the runtime.
-func (inv *Inventory) answer(desired []place.Desired) Answer {
-	var a Answer
-	for _, d := range desired {
-		if inv.owner.of(d.ContainerID) || inv.containers.isUnlisted(d.ContainerID) {
-			continue
-		}
-		if c := inv.containers.byID[d.ContainerID]; c != nil && c.group != "" && !d.Mems.IsEmpty() {
-			if has := inv.containers.host.EffectiveMems(c.group); !has.IsEmpty() {
-				d.Mems = has
-			}
-		}
-		a.Reply.Updates = append(a.Reply.Updates, nri.Change{ContainerID: d.ContainerID, Settings: settings(d)})
-		if c := inv.containers.byID[d.ContainerID]; c != nil {
-			inv.containers.remember(c, settings(d))
-		}
-		if inv.join(&d, &inv.containers) {
-			a.Changes = append(a.Changes, d)
-		}
-	}
-	return a
-}
-
-func settings(d place.Desired) nri.Settings {
-	return nri.Settings{CPUs: d.CPUs, Mems: d.Mems, NoQuota: d.NoQuota}
-}
-
-// update answers a change of resources that the kubelet requests. Berth's values stay: a pod with exclusive CPUs runs
-// without a quota. If another program sets CPU sets, or the update asks for CPUs, the answer is empty: it would replace
-// the owner's request.
-func (inv *Inventory) update(e nri.Event, final bool) (Answer, error) {
-	inv.recorded(e)
-	p := inv.known[e.Pod.UID]
-	if p == nil {
-		return Answer{}, nil
-	}
-	decided, err := resize(inv, p, e, final)
-	if err != nil {
-		return Answer{}, fmt.Errorf("resize of %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
-	}
-	asks, a := e.Requested.CPUs, inv.containers.answers.byID[e.Container.ID]
-	if !heals(inv) || !asks.IsEmpty() && !slices.Contains(a.CPUs, asks) {
-		return Answer{}, nil
-	}
-	desired := decided.Others
-	own := slices.ContainsFunc(decided.Own, func(d place.Desired) bool { return d.ContainerID == e.Container.ID })
-	if !own {
-		for _, d := range inv.node.Desired() {
-			if d.ContainerID == e.Container.ID {
-				desired, own = append(desired, d), true
-			}
-		}
-	}
-	answer := inv.answer(append(desired, decided.Own...))
-	if c := inv.containers.byID[e.Container.ID]; !own && c != nil && c.ours {
-		// The runtime writes its whole record: also the CPUs that were left while other containers were pinned. NRI
-		// cannot make it forget them.
-		all := nri.Settings{CPUs: inv.facts.Machine.Topology().Online}
-		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: c.ID, Settings: all})
-		inv.containers.remember(c, all)
-	}
-	return answer, nil
+// Takes reports whether an answer may set values of a container: it has no other owner, and the runtime lists it.
+func (inv *Inventory) Takes(id string) bool {
+	return !inv.owner.of(id) && !inv.containers.isUnlisted(id)
 }

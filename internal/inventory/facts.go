@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -24,11 +23,11 @@ type running struct {
 	made bool
 }
 
-// Containers returns the running containers of known pods, and the workloads of a host without Kubernetes, by name. It
-// returns the same list until something changes.
-func (inv *Inventory) Containers() []capability.Container { return runningOf(inv).list }
+// Running returns the running containers of known pods, and the workloads of a host without Kubernetes, by name. It
+// returns the same list until something changes. Their Bound says only what does not depend on decisions.
+func (inv *Inventory) Running() []capability.Container { return runningOf(inv).list }
 
-// Here returns Containers and the first container of each known pod that has a sandbox but no running container, as
+// Here returns Running and the first container of each known pod that has a sandbox but no running container, as
 // between two starts. That container has no ID and no group of its own. present is the same list until something
 // changes. offline are the offline pods and workloads, also pods that have ended or have no sandbox yet.
 func (inv *Inventory) Here() (present []capability.Container, offline []isolate.Work) {
@@ -45,14 +44,14 @@ func runningOf(inv *Inventory) *running {
 		inv.running = running{made: true}
 		return &inv.running
 	}
-	f := factsOf{inv: inv, strategies: inv.strategiesNow(), pinned: pinned(inv.node)}
+	f := factsOf{inv: inv, strategies: inv.strategiesNow()}
 	r := running{made: true}
 	for _, w := range inv.workloads {
 		c := f.ofWorkload(w)
 		r.list = append(r.list, c)
 		r.addOffline(&c, true)
 	}
-	for _, p := range inv.allPods() {
+	for _, p := range inv.Pods() {
 		f.addPod(&r, p)
 	}
 	r.present = append(r.present, r.list...)
@@ -77,21 +76,10 @@ func (r *running) addOffline(c *capability.Container, here bool) {
 	r.offline = append(r.offline, w)
 }
 
-// pinned reports, for the containers with a desired state from place, whether their CPUs are exclusive. The others have
-// the shared pool's CPUs because of these.
-func pinned(node *place.Node) map[string]bool {
-	all := map[string]bool{}
-	for _, d := range node.Desired() {
-		all[d.ContainerID] = d.Pinned
-	}
-	return all
-}
-
 // factsOf makes the facts of containers.
 type factsOf struct {
 	inv        *Inventory
 	strategies *strategy.Strategies
-	pinned     map[string]bool
 }
 
 // of completes the facts that every kind has.
@@ -108,8 +96,7 @@ func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 	c := capability.Container{PodUID: pod.UID, Name: w.Name, ID: w.Cgroup, Group: w.Cgroup}
 	if k := f.inv.containers.byID[w.Cgroup]; k != nil {
 		all := f.inv.containers.host.EffectiveCPUs("")
-		pinned, desired := f.pinned[k.ID]
-		c.Bound = k.Pinned || pinned || !desired || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
+		c.Bound = k.Pinned || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
 	}
 	return f.of(c, &pod, false)
 }
@@ -117,7 +104,7 @@ func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
 // addPod adds the facts of a pod. A pod that only the runtime has reported is added as a whole only: its containers are
 // a guess.
 func (f *factsOf) addPod(r *running, p *cluster.Pod) {
-	here := !p.Ended && f.inv.containers.hasSandbox(p.UID)
+	here := !p.Ended && f.inv.containers.HasSandbox(p.UID)
 	whole := f.ofWhole(p)
 	r.addOffline(&whole, here)
 	if p.Ended || f.inv.known[p.UID] == nil {
@@ -133,7 +120,7 @@ func (f *factsOf) addPod(r *running, p *cluster.Pod) {
 // ofWhole returns the facts of a pod: its first container's, without the container's own state.
 func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
 	key := cmp.Or(p.Key, p.Namespace+"/"+p.Name)
-	c := capability.Container{PodUID: p.UID, Name: key, Pod: key, PodGroup: f.inv.containers.groupOfPod(p.UID), Resizing: p.Resizing}
+	c := capability.Container{PodUID: p.UID, Name: key, Pod: key, PodGroup: f.inv.containers.GroupOfPod(p.UID), Resizing: p.Resizing}
 	if len(p.Containers) > 0 {
 		c.Container, c.Name = p.Containers[0].Name, key+"/"+p.Containers[0].Name
 	}
@@ -143,7 +130,7 @@ func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
 // ofPod returns the facts of the running app containers and sidecars of a pod.
 func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 	all := make([]capability.Container, 0, len(p.Containers))
-	group := f.inv.containers.groupOfPod(p.UID)
+	group := f.inv.containers.GroupOfPod(p.UID)
 	for i := range p.Containers {
 		one := &p.Containers[i]
 		k := f.inv.containers.runs(p.UID, one.Name)
@@ -159,10 +146,10 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 	return all
 }
 
-// bound reports whether a container of a pod has CPUs of its own: from Berth, from another owner of its set, or from
-// the owner of all sets if the container asks for them, as with the kubelet's static policy.
+// bound reports whether a container of a pod has CPUs of its own: from Berth by the journal, from another owner of its
+// set, or from the owner of all sets if the container asks for them, as with the kubelet's static policy.
 func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) bool {
-	if k.Pinned || f.pinned[k.ID] || f.inv.owner.of(k.ID) {
+	if k.Pinned || f.inv.owner.of(k.ID) {
 		return true
 	}
 	integer := one.CPULimit >= milli && one.CPULimit%milli == 0
@@ -180,7 +167,7 @@ func guaranteed(p *cluster.Pod) bool {
 }
 
 // runs returns the running container of a pod with this name, nil for none. Of several, the last that came is valid.
-func (cs *containers) runs(uid, name string) *container {
+func (cs *Containers) runs(uid, name string) *container {
 	var best *container
 	for _, c := range cs.byID {
 		if c.PodUID != uid || c.Name != name || c.Phase != observed.Running || c.group == "" {

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -68,9 +67,7 @@ func (inv *Inventory) hasOwner(id string, other foreignOwner) {
 	if inv.owner.ofPod(other.pod) != why {
 		putAgain(inv, other.pod)
 	}
-	if inv.Obstacle() != inv.reported {
-		inv.setFacts()
-	}
+	inv.ownerChanged()
 }
 
 // forgetForeign forgets other owners.
@@ -87,14 +84,14 @@ func (inv *Inventory) forgetForeign(gone func(id string, o foreignOwner) bool) {
 		putAgain(inv, uid)
 	}
 	if len(pods) > 0 {
-		inv.setFacts()
+		inv.ownerChanged()
 	}
 }
 
-// putAgain makes place decide again about a pod after another owner's sets in it changed.
+// putAgain records that another owner's sets in a pod changed.
 func putAgain(inv *Inventory, uid string) {
-	if p := cmp.Or(inv.known[uid], inv.early[uid]); p != nil {
-		inv.node.PutPod(inv.forPlace(p))
+	if inv.knows(uid) {
+		inv.changes.add(Change{What: PodSeen, ID: uid})
 	}
 }
 
@@ -103,7 +100,7 @@ func putAgain(inv *Inventory, uid string) {
 func bind(inv *Inventory, c *container, cpus cpuset.Set) {
 	if c.Bound != cpus {
 		c.Bound = cpus
-		inv.node.Observe(c.Container)
+		inv.changes.saw(c)
 	}
 }
 
@@ -127,14 +124,6 @@ func (inv *Inventory) made(e nri.Event) {
 		}
 	case inv.owner.mems == "" && !r.Mems.IsEmpty() && !slices.Contains(a.Mems, r.Mems):
 		inv.hasOwner(id, foreignSet(e.Pod, e.Container.Name, "memory nodes", r.Mems, true))
-	}
-}
-
-// recorded processes the runtime's record in an event.
-func (inv *Inventory) recorded(e nri.Event) {
-	if c := inv.containers.byID[e.Container.ID]; c != nil {
-		inv.containers.recorded(c, e.Container.Resources.CPUs)
-		inv.compare(c, e.Container.Resources)
 	}
 }
 

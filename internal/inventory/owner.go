@@ -49,8 +49,8 @@ func (o Obstacle) Suspends() bool {
 // Restores reports whether everything is restored, and nothing written.
 func (o Obstacle) Restores() bool { return o.Reason == Restoring }
 
-// unreported reports whether the Obstacle suspends and no event reports it yet.
-func (o Obstacle) unreported() bool { return o.Suspends() && !o.Lasting }
+// IsBrief reports whether the Obstacle suspends and no event reports it yet.
+func (o Obstacle) IsBrief() bool { return o.Suspends() && !o.Lasting }
 
 // owner records which program manages CPU sets on this node. There is exactly one, because two would undo each other's
 // work: Berth, unless another is found.
@@ -112,7 +112,7 @@ func (o owner) set() Obstacle {
 // otherwise.
 func (inv *Inventory) Kubelet(o Obstacle, mems string) {
 	inv.owner.kubelet, inv.owner.mems = o, mems
-	inv.setFacts()
+	inv.ownerChanged()
 }
 
 // Obstacle returns why Berth sets no CPU sets on this node.
@@ -121,11 +121,18 @@ func (inv *Inventory) Obstacle() Obstacle {
 	if !inv.started && !o.Restores() { // a restoration from the journal needs no container
 		o = inv.clock.starting()
 	}
-	if o == (Obstacle{}) && inv.facts.Machine == nil {
+	if o == (Obstacle{}) && inv.topology == nil {
 		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
 	}
 	return o
 }
+
+// MemsOwner returns a sentence if the kubelet sets memory nodes, "" otherwise.
+func (inv *Inventory) MemsOwner() string { return inv.owner.mems }
+
+// ForeignOwner returns why a pod gets no CPUs of its own because another owner has set those of its containers, "" if
+// there is no such owner.
+func (inv *Inventory) ForeignOwner(uid string) string { return inv.owner.ofPod(uid) }
 
 // IsAlone reports whether no other agent holds the Lease of this node, as far as the API server said.
 func IsAlone(inv *Inventory) bool { return inv.owner.agent == (Obstacle{}) }
@@ -134,8 +141,8 @@ func IsAlone(inv *Inventory) bool { return inv.owner.agent == (Obstacle{}) }
 // pods and the owner of CPU sets. An agent that has just started knows no container yet, and must not conclude that
 // there is none.
 func (inv *Inventory) Settled(inCluster bool) bool {
-	if inv.facts.Machine == nil || !inCluster {
-		return inv.facts.Machine != nil
+	if inv.topology == nil || !inCluster {
+		return inv.topology != nil
 	}
 	return inv.snapshot.PodsFrom != cluster.Nowhere && !inv.Obstacle().Suspends()
 }

@@ -20,8 +20,11 @@ type pods struct {
 // Pod returns the cluster's data of a pod, nil if the cluster has not reported the pod.
 func (ps *pods) Pod(uid string) *cluster.Pod { return ps.known[uid] }
 
-// limitOf returns the CPU limit of a container in the pod's spec, 0 for none.
-func (ps *pods) limitOf(uid, container string) unit.CPUs {
+// Early returns the runtime's data of a pod that the cluster has not reported yet, nil for other pods.
+func (ps *pods) Early(uid string) *cluster.Pod { return ps.early[uid] }
+
+// LimitOf returns the CPU limit of a container in the pod's spec, 0 for none.
+func (ps *pods) LimitOf(uid, container string) unit.CPUs {
 	p := ps.known[uid]
 	if p == nil {
 		return 0
@@ -57,15 +60,15 @@ func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool
 	maps.DeleteFunc(ps.early, func(uid string, _ *cluster.Pod) bool { return !hasSandbox(uid) })
 }
 
-// allPods returns all pods.
-func (ps *pods) allPods() []*cluster.Pod {
+// Pods returns all pods, those first that the cluster reported.
+func (ps *pods) Pods() []*cluster.Pod {
 	return slices.AppendSeq(slices.Collect(maps.Values(ps.known)), maps.Values(ps.early))
 }
 
 // Unplaced returns the pods, as "namespace/name", that have not ended and have no placement.
 func (ps *pods) Unplaced() map[string]bool {
 	all := map[string]bool{}
-	for _, p := range ps.allPods() {
+	for _, p := range ps.Pods() {
 		if !p.Ended && p.Annotations[v1alpha1.AnnotationPlacement] == "" {
 			all[p.Key] = true
 		}

@@ -45,6 +45,14 @@ func (p *policies) Threshold() (v1alpha1.ResourceThreshold, string) {
 // CPUPolicy returns the means by which classes are separated here, and the source, "" for none.
 func (p *policies) CPUPolicy() (policy, source string) { return p.strategiesNow().CPUPolicy() }
 
+// Class returns the class of a pod on this node.
+func (p *policies) Class(pod *cluster.Pod) v1alpha1.QoSClass {
+	return p.strategiesNow().Class(&pod.Pod, pod.BestEffort)
+}
+
+// Pinning returns the administrator's rules about exclusive CPUs.
+func (p *policies) Pinning() v1alpha1.PinRules { return p.admin.Pinning }
+
 // parse reads the ConfigMaps again, or applies them to another node.
 func (p *policies) parse(s *cluster.Snapshot) {
 	p.koordlet = ""

@@ -2,43 +2,74 @@ package inventory
 
 import (
 	"slices"
+	"strings"
 
-	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
+	"github.com/berth-project/berth/internal/unit"
 )
 
-// heals reports whether a container with few CPUs left from an earlier answer gets all that it can have: the runtime
-// has reported its containers, and no other program sets CPU sets. Containers need this most while everything is
-// restored: no pass journals their answers any more.
-func heals(inv *Inventory) bool {
-	o := inv.owner
-	o.restoring = Obstacle{}
-	return inv.started && inv.facts.Machine != nil && o.obstacle() == (Obstacle{})
+// Leftover is a running container for which the runtime still has few CPUs of Berth's on record, and that has no more.
+// An agent answered these CPUs and did not journal them, because it ended or everything was to be restored first, or
+// systemd had them on record. Once the container has all possible CPUs the journal knows it, and its original is
+// restored.
+type Leftover struct {
+	ID, PodUID, Name, Group string
+	// CPUs are all that its group can have. Mems are the memory nodes of the group above, if an answer left it fewer.
+	CPUs, Mems cpuset.Set
+	// NoQuota is true if an answer removed the quota. Limit is then the limit of its pod's specification.
+	NoQuota bool
+	Limit   unit.CPUs
 }
 
-// forgotten returns the containers that Berth heals, with what they get.
-func forgotten(inv *Inventory) []place.Desired {
-	if !heals(inv) {
+// Heals reports whether a Leftover gets all that it can have: the runtime has reported its containers, and no other
+// program sets CPU sets. Containers need this most while everything is restored: no pass journals their answers any
+// more.
+func (inv *Inventory) Heals() bool {
+	o := inv.owner
+	o.restoring = Obstacle{}
+	return inv.started && inv.topology != nil && o.obstacle() == (Obstacle{})
+}
+
+// Leftovers returns what Berth heals, by ID, without the containers that has selects.
+func (inv *Inventory) Leftovers(has func(id string) bool) []Leftover {
+	inv.containers.looks++
+	if !inv.Heals() {
 		return nil
 	}
-	all := inv.containers.forgotten(inv.facts.Machine.Topology().Online)
-	for i := range all {
-		undo(inv, &all[i])
+	var all []Leftover
+	for id := range inv.containers.byID {
+		if has(id) {
+			continue
+		}
+		if one, found := inv.Leftover(id); found {
+			all = append(all, one)
+		}
 	}
+	slices.SortFunc(all, func(a, b Leftover) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 
-// undo adds what undoes the remaining parts of a forgotten container's answer: the journal restores the memory nodes
-// and the quota once it knows them.
-func undo(inv *Inventory, d *place.Desired) {
+// Leftover returns what Berth heals of one container, if it does.
+func (inv *Inventory) Leftover(id string) (one Leftover, found bool) {
 	cs := &inv.containers
-	a := cs.answers.byID[d.ContainerID]
-	if inv.owner.mems == "" && slices.Contains(a.Mems, cs.host.EffectiveMems(d.Group)) {
-		d.Mems = cs.host.EffectiveMems(groupAbove(d.Group))
+	c := cs.byID[id]
+	if c == nil || !inv.Heals() || !c.ours || c.group == "" || c.Phase != observed.Running || !cs.narrow(c, inv.topology.Online) {
+		return one, false
 	}
-	limit := inv.limitOf(d.PodUID, d.Container)
-	if a.NoQuota && limit > 0 && cs.host.OriginalLimit(d.Group) == 0 {
-		d.NoQuota, d.Limit = true, limit
+	if owner, _ := cs.host.Journaled(c.group); owner != "" {
+		return one, false
 	}
+	one = Leftover{ID: id, PodUID: c.PodUID, Name: c.Name, Group: c.group, CPUs: c.most}
+	a := cs.answers.byID[id]
+	if inv.owner.mems == "" && slices.Contains(a.Mems, cs.host.EffectiveMems(c.group)) {
+		one.Mems = cs.host.EffectiveMems(groupAbove(c.group))
+	}
+	limit := inv.LimitOf(c.PodUID, c.Name)
+	if a.NoQuota && limit > 0 && cs.host.OriginalLimit(c.group) == 0 {
+		one.NoQuota, one.Limit = true, limit
+	}
+	return one, true
 }
 
 // Unrestored returns what the journal does not say while everything is restored: awaited is why containers with few
@@ -50,7 +81,7 @@ func Unrestored(inv *Inventory) (awaited, doubt string) {
 		o = inv.owner.kubelet
 	case !inv.started:
 		o = inv.clock.starting()
-	case heals(inv):
+	case inv.Heals():
 		return inv.containers.unstarted(), ""
 	}
 	if o.Lasting {

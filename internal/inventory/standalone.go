@@ -37,7 +37,7 @@ func ofGroup(w *workload.Workload) bool {
 }
 
 // limited returns workloads with their valid limits.
-func (cs *containers) limited(all []workload.Workload) []workload.Workload {
+func (cs *Containers) limited(all []workload.Workload) []workload.Workload {
 	all = slices.Clone(all)
 	for i := range all {
 		if w := &all[i]; ofGroup(w) {
@@ -47,7 +47,7 @@ func (cs *containers) limited(all []workload.Workload) []workload.Workload {
 	return all
 }
 
-// setStandalone passes workloads with their valid limits to place.
+// setStandalone stores workloads with their valid limits.
 func setStandalone(inv *Inventory, all []workload.Workload) {
 	pool := inv.standalone.pool
 	pods := make([]workload.Pod, 0, len(all))
@@ -71,12 +71,12 @@ func setStandalone(inv *Inventory, all []workload.Workload) {
 			Container: observed.Container{ID: group, Phase: observed.Running}, group: group,
 		}).Container)
 	}
-	inv.node.SetPods(pods)
-	inv.node.SetContainers(containers)
+	inv.changes.add(Change{What: WorkloadsListed, Listed: pods})
+	inv.changes.add(Change{What: ContainersListed, Containers: containers})
 	inv.workloads, inv.running.made = all, false
 	if !inv.started {
 		inv.started = true
-		inv.setFacts()
+		inv.ownerChanged()
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // keepUnlisted retains and returns containers that ran before and are not listed now, while their groups have
 // processes. The group of a listed container no longer belongs to an unlisted one.
-func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[string]nri.Pod) []observed.Container {
+func (cs *Containers) keepUnlisted(byID map[string]*container, sandboxes map[string]nri.Pod) []observed.Container {
 	var all []observed.Container
 	listed := map[string]bool{"": true}
 	for _, c := range cs.byID {
@@ -39,7 +39,7 @@ func (cs *containers) keepUnlisted(byID map[string]*container, sandboxes map[str
 }
 
 // keepSandbox retains a sandbox that is not listed.
-func (cs *containers) keepSandbox(id string, p nri.Pod) {
+func (cs *Containers) keepSandbox(id string, p nri.Pod) {
 	if _, listed := cs.sandboxes[id]; !listed {
 		cs.sandboxes[id] = p
 		cs.unlisted[id] = true
@@ -47,18 +47,18 @@ func (cs *containers) keepSandbox(id string, p nri.Pod) {
 }
 
 // isUnlisted reports whether a container runs although the last list of the runtime omits it.
-func (cs *containers) isUnlisted(id string) bool {
+func (cs *Containers) isUnlisted(id string) bool {
 	c := cs.byID[id]
 	return c != nil && c.unlisted
 }
 
 // outlives reports whether to ignore the reported end of a container: it is unlisted, and has processes.
-func (cs *containers) outlives(id string) bool {
+func (cs *Containers) outlives(id string) bool {
 	return cs.isUnlisted(id) && cs.host.HasProcesses(cs.byID[id].group)
 }
 
 // outliving returns the containers that run on without their pod's last sandbox.
-func (cs *containers) outliving(uid string) []*container {
+func (cs *Containers) outliving(uid string) []*container {
 	return slices.DeleteFunc(slices.Collect(maps.Values(cs.byID)), func(c *container) bool {
 		return c.PodUID != uid || c.Sandbox || !cs.outlives(c.ID)
 	})

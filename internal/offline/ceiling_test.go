@@ -368,13 +368,13 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	expect := func(kind nri.Kind, want int, limit string) {
 		t.Helper()
 		if kind != 0 {
-			if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+			if _, err := w.assignment.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w.now += time.Second
 		h.run(1, 0)
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
 		d := w.work.Decide(&n)
 		if len(d.Settings) != want || !strings.Contains(w.work.limit, limit) || limit == "" && w.work.limit != "" {
 			t.Errorf("after %s: %d settings, want %d; limit %q, want %q", kind, len(d.Settings), want, w.work.limit, limit)
@@ -393,13 +393,13 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 // By quota too the metrics say what online work uses and needs, and what is guaranteed.
 func TestMetricsByQuota(t *testing.T) {
 	w, h, box, main := worldByQuota(t)
-	if _, err := w.inventory.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
+	if _, err := w.assignment.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		w.now += time.Second
 		h.run(2, 0)
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
 		w.work.Decide(&n)
 	}
 	f, got := w.work.ceiling.figures, map[string]float64{}
@@ -415,7 +415,7 @@ func TestMetricsByQuota(t *testing.T) {
 // the second one on.
 func TestMovesOfTheQuota(t *testing.T) {
 	w, h, box, main := worldByQuota(t)
-	if _, err := w.inventory.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
+	if _, err := w.assignment.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
 		t.Fatal(err)
 	}
 	values := map[plan.Value]bool{}
@@ -423,7 +423,7 @@ func TestMovesOfTheQuota(t *testing.T) {
 		for range n {
 			w.now += time.Second
 			h.run(online, 0)
-			d := w.work.Decide(&capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()})
+			d := w.work.Decide(&capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()})
 			values[d.Settings[0].Value] = true
 		}
 		return w.work.Outcome(time.Time{}).Node[keyNode].(Node).Moves
@@ -463,7 +463,7 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 	pod.Annotations = map[string]string{v1alpha1.AnnotationCPUQOS: `{"enable": true, "schedIdle": 1}`}
 	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
 	for _, kind := range []nri.Kind{nri.RunPod, nri.Start} {
-		if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+		if _, err := w.assignment.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -471,7 +471,7 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 		t.Helper()
 		w.now += 10 * time.Second
 		h.run(1, 0)
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
 		d := w.work.Decide(&n)
 		if len(d.Settings) != 2 {
 			t.Errorf("%s: settings %v", what, settings(d.Settings))
@@ -558,7 +558,7 @@ func TestLimitBetweenTwoStarts(t *testing.T) {
 	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
 	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
 	for _, kind := range []nri.Kind{nri.RunPod, nri.Start, nri.Stop, nri.Start, nri.Stop, nri.Start} {
-		if _, err := w.inventory.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
+		if _, err := w.assignment.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
 			t.Fatal(err)
 		}
 		w.rounds(1, 0)

@@ -41,7 +41,7 @@ func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 		o.first = 0
 	} else {
 		o.first = cmp.Or(o.first, max(now, 1))
-		o.binding = bindingOf(w.opts.Inventory.Snapshot().Rows, o.cpus)
+		o.binding = bindingOf(w.opts.CPUs.Snapshot().Rows, o.cpus)
 	}
 	w.overlap = o
 	w.cookies.Saw()

@@ -244,10 +244,10 @@ func TestPrecedenceBetweenTwoStarts(t *testing.T) {
 		kind nri.Kind
 		want int
 	}{{nri.RunPod, 1}, {nri.Start, 1}, {nri.Stop, 1}, {nri.Start, 1}, {nri.StopPod, 0}} {
-		if _, err := w.inventory.Handle(nri.Event{Kind: step.kind, Pod: box, Container: main}, false); err != nil {
+		if _, err := w.assignment.Handle(nri.Event{Kind: step.kind, Pod: box, Container: main}, false); err != nil {
 			t.Fatal(err)
 		}
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers()}
+		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
 		if d := w.work.Decide(&n); len(d.Settings) != step.want || step.want > 0 && d.Settings[0].Object != "kubepods/besteffort/podb" {
 			t.Errorf("after %s: %q", step.kind, settings(d.Settings))
 		}

@@ -154,7 +154,7 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 		n.Cores, n.Quota = byQuota, float64(c.quota)
 	}
 	if d.Exists {
-		now := w.opts.Inventory.Snapshot()
+		now := w.opts.CPUs.Snapshot()
 		n.Cores, n.Online, n.Offline = byCPUSet, now.Shared.String(), now.Offline.String()
 	}
 	return capability.Outcome{Node: capability.Sections{keyNode: n}, Rows: rows}

@@ -28,11 +28,11 @@ func (w *world) asksReserve(percent int64, precedence bool, threshold v1alpha1.R
 // decided is a round in which precedence may be desired, and what place makes of it.
 func (w *world) decided() string {
 	w.run(1, 0.1)
-	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers(), Config: w.config}
+	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running(), Config: w.config}
 	w.work.Decide(&w.node)
-	w.inventory.SetOffline(w.node.Offline)
+	w.assignment.SetOffline(w.node.Offline)
 	all := make([]string, 0, 2)
-	desired, _ := w.inventory.Desired(nil)
+	desired, _ := w.assignment.Desired(nil)
 	for _, d := range desired {
 		for _, s := range d.Settings() {
 			all = append(all, d.Group+" "+string(s.Value)+" "+string(s.Owner))

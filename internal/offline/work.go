@@ -11,11 +11,13 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cookies"
+	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -25,6 +27,7 @@ type Options struct {
 	Root      *hostfs.Root
 	Host      Host
 	Inventory *inventory.Inventory
+	CPUs      CPUs
 	// Touch makes the next pass check a group.
 	Touch func(group string)
 	// Standing returns the matching entries of the journal.
@@ -38,6 +41,16 @@ type Options struct {
 	Log *slog.Logger
 	// Fail receives failures of the agent's own work.
 	Fail func(what string, err error)
+}
+
+// CPUs are those that containers have by the last decision.
+type CPUs interface {
+	// Exclusive returns the CPUs that no other container may use.
+	Exclusive() cpuset.Set
+	// HasOffline reports whether there is offline work.
+	HasOffline() bool
+	// Snapshot returns what each container has.
+	Snapshot() place.Snapshot
 }
 
 // Host reads groups and the kernel's support for them. *cgroup.Host is a Host.
@@ -151,7 +164,7 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 		w.next = 0
 	default:
 		w.node = isolate.Node{
-			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: w.opts.Inventory.HasOffline(), LookCost: w.cost,
+			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: w.opts.CPUs.HasOffline(), LookCost: w.cost,
 		}
 		if n.Now-w.at >= closest {
 			w.look(n.Now)
@@ -232,7 +245,7 @@ func (w *Work) movable(n *capability.Node) []isolate.Core {
 	if t == nil {
 		return nil
 	}
-	taken := t.Reserved.Union(n.Isolated).Union(w.opts.Inventory.Exclusive())
+	taken := t.Reserved.Union(n.Isolated).Union(w.opts.CPUs.Exclusive())
 	return isolate.Movable(t, n.Online.Intersect(w.opts.Groups.EffectiveCPUs("")), taken)
 }
 

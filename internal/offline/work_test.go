@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
@@ -50,20 +51,21 @@ func (groups) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set
 
 // world is a host of 8 cores, core i with the CPUs i and i+8, and a clock that tests move.
 type world struct {
-	t         *testing.T
-	dir       string
-	root      *hostfs.Root
-	host      Host
-	inventory *inventory.Inventory
-	all       cpuset.Set
-	now       time.Duration
-	busy      [16]time.Duration
-	work      *Work
-	node      capability.Node
-	config    *v1alpha1.AgentConfig
-	events    []string
-	failed    int
-	used      map[string]unit.CPUTime // of groups, by the name of each
+	t          *testing.T
+	dir        string
+	root       *hostfs.Root
+	host       Host
+	inventory  *inventory.Inventory
+	assignment *assignment.Assignment
+	all        cpuset.Set
+	now        time.Duration
+	busy       [16]time.Duration
+	work       *Work
+	node       capability.Node
+	config     *v1alpha1.AgentConfig
+	events     []string
+	failed     int
+	used       map[string]unit.CPUTime // of groups, by the name of each
 }
 
 // usage is that of a group.
@@ -87,6 +89,7 @@ func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour, host: mainline(), used: map[string]unit.CPUTime{"web": 0, "batch": 0}}
 	w.inventory = inventory.New(groups{w.all, map[string]cpuset.Set{"bound": set(t, "3,11")}}, workload.Administrator{})
+	w.assignment = assignment.New(w.inventory)
 	w.asks(asked)
 	top := &topology.Topology{
 		Online: w.all, Sockets: []topology.Socket{{CPUs: w.all}}, L3: []topology.L3{{CPUs: w.all}},
@@ -99,7 +102,7 @@ func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.inventory.Facts(place.Facts{Machine: machine, Hash: "0123456789abcdef", AllocatableMilli: 16000})
+	w.assignment.SetFacts(place.Facts{Machine: machine, Hash: "0123456789abcdef", AllocatableMilli: 16000})
 	w.with()
 	w.run(0, 0)
 	if w.root, err = hostfs.Open(w.dir); err != nil {
@@ -119,7 +122,7 @@ func (w *world) asks(asked v1alpha1.ResourceThreshold) {
 func (w *world) restart() {
 	w.work = New(Options{
 		Host: w.host,
-		Root: w.root, Inventory: w.inventory, Groups: groups{all: w.all}, Log: slog.New(slog.DiscardHandler),
+		Root: w.root, Inventory: w.inventory, CPUs: w.assignment, Groups: groups{all: w.all}, Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
 		Fail: func(string, error) { w.failed++ }, Standing: noEntries, Usage: w.usage,
 	})
@@ -159,7 +162,7 @@ func (w *world) run(d time.Duration, busy float64) {
 
 // round makes a round of the agent.
 func (w *world) round() {
-	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.inventory.Containers(), Config: w.config}
+	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running(), Config: w.config}
 	d := w.work.Decide(&w.node)
 	if len(d.Settings) > 0 || d.Held {
 		w.t.Errorf("decided %+v", d)
@@ -167,7 +170,7 @@ func (w *world) round() {
 	for _, e := range d.Events {
 		w.events = append(w.events, e.Reason+": "+e.Text)
 	}
-	w.inventory.SetOffline(w.node.Offline)
+	w.assignment.SetOffline(w.node.Offline)
 }
 
 // rounds makes one a second.
@@ -181,7 +184,7 @@ func (w *world) rounds(n int, busy float64) {
 // expect compares what offline work has.
 func (w *world) expect(what, cpus string) {
 	w.t.Helper()
-	if got := w.inventory.Offline().String(); got != cpus {
+	if got := w.assignment.Offline().String(); got != cpus {
 		w.t.Errorf("%s: offline work has %q, want %q", what, got, cpus)
 	}
 }
@@ -418,7 +421,7 @@ func TestBoundOverlap(t *testing.T) {
 	for range 4 {
 		w.run(time.Second, 0)
 		var saw []reconcile.Status
-		all, _ := w.inventory.Desired(nil)
+		all, _ := w.assignment.Desired(nil)
 		for _, d := range all {
 			saw = append(saw, reconcile.Status{Group: d.Group, Owner: d.Settings()[0].Owner, CPUs: d.CPUs})
 		}

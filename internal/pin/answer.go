@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
@@ -28,12 +28,12 @@ func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
 	if MustAnswer(e) && !s.kubelet.Known() {
 		return nri.Reply{}, errStarting
 	}
-	a, err := s.inventory.Handle(e, final)
+	a, err := s.assignment.Handle(e, final)
 	if err != nil {
 		return nri.Reply{}, err
 	}
 	if e.Kind == nri.Create || e.Kind == nri.Update {
-		inventory.Renew(s.inventory, &a, e, s.asked.containers)
+		s.assignment.Renew(&a, e, s.asked.containers)
 	}
 	s.touch(e)
 	if e.Kind == nri.Start || e.Kind == nri.PostUpdate {
@@ -46,7 +46,7 @@ func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
 		s.opts.Fail("journal", err)
 		return nri.Reply{}, fmt.Errorf("answer the runtime: %w", err)
 	}
-	if err := s.opts.Answers.Save(e, a.Reply, s.inventory.Answers); err != nil {
+	if err := s.opts.Answers.Save(e, a.Reply, s.inventory.Containers().Answers); err != nil {
 		s.opts.Fail("answers to the runtime", err) // the container still gets its CPUs
 	}
 	return a.Reply, nil
@@ -60,7 +60,7 @@ func (s *Sets) overtaken(group string) {
 	if group == "" || !s.known() || s.self.Is(group) {
 		return
 	}
-	d, found := s.inventory.DesiredIn(group)
+	d, found := s.assignment.DesiredIn(group)
 	if !found || s.opts.Groups.EffectiveCPUs(group).IsSubsetOf(d.CPUs) {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *Sets) touch(e nri.Event) {
 }
 
 // takeSelf removes changes of the agent's own group from the answer to the runtime, and applies them here.
-func (s *Sets) takeSelf(a *inventory.Answer) error {
+func (s *Sets) takeSelf(a *assignment.Answer) error {
 	at := slices.IndexFunc(a.Changes, func(d place.Desired) bool { return s.self.Is(d.Group) })
 	if at < 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/lending"
 	"github.com/berth-project/berth/internal/roster"
@@ -20,7 +20,7 @@ const chooseEvery = 5 * time.Second
 // borrowing has the measurements of pods with static-burst. Without such pods nothing is read.
 type borrowing struct {
 	host   *cgroup.Host
-	lender inventory.Lender
+	lender *assignment.Assignment
 	// above reads each second how often quotas ran out.
 	above *roster.Above
 	// states are the states of the borrowers, by name.
@@ -46,8 +46,8 @@ type width struct {
 	used    unit.CPUs
 }
 
-func newBorrowing(host *cgroup.Host, inv *inventory.Inventory) borrowing {
-	return borrowing{host: host, lender: inventory.NewLender(inv), above: roster.NewAbove(host), states: map[borrower]*width{}}
+func newBorrowing(host *cgroup.Host, cpus *assignment.Assignment) borrowing {
+	return borrowing{host: host, lender: cpus, above: roster.NewAbove(host), states: map[borrower]*width{}}
 }
 
 // borrow measures the borrowers, and makes throttled borrowers return what they borrow. Every five seconds it chooses

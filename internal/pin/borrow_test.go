@@ -80,7 +80,7 @@ func (l *lender) says(kind nri.Kind, name string) nri.Reply {
 		Pod:       nri.Pod{ID: "box-" + name, UID: name, Namespace: "ns", Name: name, CgroupParent: "pod-" + name, CgroupPath: "pod-" + name + "/box"},
 		Container: nri.Container{ID: name, PodID: "box-" + name, Name: name, CgroupPath: name},
 	}
-	a, err := l.inventory.Handle(e, true)
+	a, err := l.assignment.Handle(e, true)
 	if err != nil {
 		l.t.Fatal(err)
 	}

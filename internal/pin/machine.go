@@ -33,8 +33,8 @@ func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node 
 	if err != nil {
 		s.opts.Fail("topology", err)
 	}
-	if doubt := s.machine.Doubt(); doubt != s.doubt {
-		s.doubt = doubt
+	if doubt := s.machine.Doubt(); doubt != s.logged.doubt {
+		s.logged.doubt = doubt
 		s.opts.Log.Warn("memory of the machine", "doubt", cmp.Or(doubt, "none any more"))
 	}
 	if !changed {
@@ -44,7 +44,7 @@ func (s *Sets) ReadMachine(now time.Duration, online, reserved cpuset.Set, node 
 	if node != nil {
 		facts.AllocatableMilli = node.AllocatableMilli
 	}
-	s.inventory.Facts(facts)
+	s.assignment.SetFacts(facts)
 	t := s.machine.Topology
 	s.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "partitioned", t.Partitioned.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 	if absent := reserved.Difference(t.Online); !absent.IsEmpty() {

@@ -68,7 +68,7 @@ func pinned(t *testing.T, mems string) *Sets {
 	box := nri.Pod{ID: "box", UID: "u", Namespace: "ns", Name: "db", CgroupParent: "pod", CgroupPath: "pod/box", Annotations: p.Annotations}
 	c := nri.Container{ID: "db", PodID: "box", Name: "db", CgroupPath: "db"}
 	for _, e := range []nri.Event{{Kind: nri.Synchronize}, {Kind: nri.RunPod, Pod: box}, {Kind: nri.Create, Pod: box, Container: c}, {Kind: nri.Start, Pod: box, Container: c}} {
-		if _, err := s.inventory.Handle(e, true); err != nil {
+		if _, err := s.assignment.Handle(e, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func mems(s *Sets, keeps bool) (desired string, asked []string) {
 // rowOf is what is reported of the container.
 func rowOf(t *testing.T, s *Sets) ContainerCPUs {
 	t.Helper()
-	for _, row := range s.cpus(s.inventory.Snapshot()).Containers {
+	for _, row := range s.cpus(s.assignment.Snapshot()).Containers {
 		if row.Container == "db" {
 			return row
 		}
@@ -229,14 +229,14 @@ func TestAnswerChangesNoMems(t *testing.T) {
 	t.Parallel()
 	for has, want := range map[string]string{"0-1": "0-1", "1": "1", "0": "0"} {
 		s := pinned(t, has)
-		a, err := s.inventory.Handle(nri.Event{Kind: nri.Update, Pod: nri.Pod{ID: "box", UID: "u"}, Container: nri.Container{ID: "db", PodID: "box", Name: "db", CgroupPath: "db"}}, true)
+		a, err := s.assignment.Handle(nri.Event{Kind: nri.Update, Pod: nri.Pod{ID: "box", UID: "u"}, Container: nri.Container{ID: "db", PodID: "box", Name: "db", CgroupPath: "db"}}, true)
 		if err != nil || len(a.Reply.Updates) != 1 || len(a.Changes) != 1 {
 			t.Fatalf("answer %+v, %v", a, err)
 		}
 		if got := a.Reply.Updates[0]; got.Mems.String() != want || a.Changes[0].Mems != got.Mems || got.CPUs.String() != "0-1" {
 			t.Errorf("with memory nodes %s: changes %+v, reply %+v", has, a.Changes, a.Reply)
 		}
-		if known := s.inventory.Answers("db")["db"].Mems; !slices.Contains(known, a.Changes[0].Mems) {
+		if known := s.inventory.Containers().Answers("db")["db"].Mems; !slices.Contains(known, a.Changes[0].Mems) {
 			t.Errorf("answered %v, remembered %v", a.Changes[0].Mems, known)
 		}
 	}
@@ -277,7 +277,7 @@ func TestRecordFollowsMems(t *testing.T) {
 			for _, one := range c.recorded {
 				answered.Mems = append(answered.Mems, list(t, one))
 			}
-			s.inventory.Recall(map[string]inventory.Answered{"db": answered})
+			s.inventory.Containers().Recall(map[string]inventory.Answered{"db": answered})
 			s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, CPUs: list(t, c.cpus)}})
 			mems(s, false)
 			for round, want := range []string{c.want, ""} {

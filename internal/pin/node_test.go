@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
@@ -46,11 +47,12 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 	must(err)
 	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
 	all := &groups.Groups{Host: host, Journal: j}
+	inv := inventory.New(all, workload.Administrator{})
 	return New(Options{
 		Root: root, Host: host, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Groups: all,
 		Answers: statedir.NewAnswers(t.TempDir(), "boot"),
 		Self:    self.Self{Host: host, Sealed: true},
 		Fail:    func(what string, err error) { t.Errorf("%s: %v", what, err) },
 		Invalid: func(error) {}, Awaited: func(string) {}, MayChange: func(string, cpuset.Set) error { return nil },
-	}, inventory.New(all, workload.Administrator{}))
+	}, inv, assignment.New(inv))
 }

@@ -100,7 +100,7 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 	if s.machine.Topology == nil {
 		return
 	}
-	now, refused := s.inventory.Snapshot(), map[string]int{}
+	now, refused := s.assignment.Snapshot(), map[string]int{}
 	sample("node_exclusive_cpus", float64(now.Exclusive.Size()))
 	sample("node_shared_cpus", float64(now.Shared.Size()))
 	sample("node_offline_cpus", float64(now.Offline.Size()))
@@ -136,7 +136,7 @@ const percent = 100
 func (s *Sets) Outcome(time.Time) capability.Outcome {
 	out := capability.Outcome{Node: capability.Sections{}, State: capability.Sections{}}
 	if s.machine.Topology != nil {
-		now := s.inventory.Snapshot()
+		now := s.assignment.Snapshot()
 		out.Node[keyCPUs], out.Shown = s.cpus(now), s.shown(now)
 	}
 	// An agent that starts while the kubelet does not answer uses the kubelet's last configuration.

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 )
@@ -22,7 +22,7 @@ func TestSelfMakesRoom(t *testing.T) {
 	desired := func(group, id string) place.Desired {
 		return place.Desired{Group: group, ContainerID: id, CPUs: nowhere}
 	}
-	a := inventory.Answer{
+	a := assignment.Answer{
 		Changes: []place.Desired{desired("other", "o"), desired("own", "s")},
 		Reply:   nri.Reply{Updates: []nri.Change{{ContainerID: "o"}, {ContainerID: "s"}}},
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cluster"
@@ -68,10 +69,10 @@ type Options struct {
 type Sets struct {
 	opts       Options
 	inventory  *inventory.Inventory
+	assignment *assignment.Assignment
 	reconciler Reconciler
 	cluster    Pods // nil on a host without Kubernetes
 	machine    hardware.Machine
-	doubt      string // the logged doubt about its memory
 	kubelet    kubelet.Knowledge
 	self       self.Self
 	// online are the CPUs that are online.
@@ -93,19 +94,22 @@ type Sets struct {
 	asked     asked
 	// decided are the placements to write after the CPUs.
 	decided []place.Event
-	// unlisted are the logged groups that run although the runtime does not list them.
-	unlisted string
+	logged  logged
 }
 
-// New returns Sets for an Inventory. Answers of an earlier agent of the same boot remain valid. Sets needs a Reconciler
-// (ReconcileBy) before it decides anything.
-func New(opts Options, inv *inventory.Inventory) *Sets {
+// logged is what was last logged: a doubt about the memory of the machine, and the groups that run although the runtime
+// does not list them.
+type logged struct{ doubt, unlisted string }
+
+// New returns Sets for an Inventory and its Assignment. Answers of an earlier agent of the same boot remain valid. Sets
+// needs a Reconciler (ReconcileBy) before it decides anything.
+func New(opts Options, inv *inventory.Inventory, cpus *assignment.Assignment) *Sets {
 	answered, err := opts.Answers.Recall()
 	if err != nil {
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
-	inv.Recall(answered)
-	return &Sets{opts: opts, inventory: inv, self: opts.Self, borrowing: newBorrowing(opts.Host, inv)}
+	inv.Containers().Recall(answered)
+	return &Sets{opts: opts, inventory: inv, assignment: cpus, self: opts.Self, borrowing: newBorrowing(opts.Host, cpus)}
 }
 
 // ReconcileBy replaces the reconciler that applies the decisions.
@@ -121,11 +125,11 @@ func (s *Sets) Join(pods Pods) {
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.annotateAll() // of the last round, if that was held
 	s.keepsMems = n.KeepsMems
-	s.inventory.SetOffline(n.Offline)
+	s.assignment.SetOffline(n.Offline)
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
 		s.borrow(n.Now)
-		d.Settings, s.exclusive = s.desired(), s.inventory.Exclusive().Union(s.inventory.Offline())
+		d.Settings, s.exclusive = s.desired(), s.assignment.Exclusive().Union(s.assignment.Offline())
 	}
 	d.Events = s.events()
 	n.Unlimited, n.Reserved, n.Exclusive = s.unlimited, s.reserved, s.exclusive
@@ -147,7 +151,7 @@ type asked struct {
 // desired returns the desired settings of the groups. It also stores which groups run without a quota, and the CPUs for
 // the agent's own group.
 func (s *Sets) desired() []plan.Desired {
-	containers, pods := s.inventory.Desired(s.asked.spare[:0])
+	containers, pods := s.assignment.Desired(s.asked.spare[:0])
 	s.self.CPUs, s.wide = cpuset.Set{}, map[string]wide{}
 	for i, d := range containers {
 		if kept := s.kept(d); kept.why != "" {
@@ -256,8 +260,8 @@ func (s *Sets) Saw(groups []reconcile.Status) {
 
 // tellUnlisted logs once which containers run although the runtime does not list them.
 func (s *Sets) tellUnlisted() {
-	if now := strings.Join(inventory.Unlisted(s.inventory), ", "); now != s.unlisted {
-		s.unlisted = now
+	if now := strings.Join(inventory.Unlisted(s.inventory), ", "); now != s.logged.unlisted {
+		s.logged.unlisted = now
 		if now != "" {
 			s.opts.Log.Warn("the runtime does not list containers whose processes run: they keep their CPUs until these end", "groups", now)
 		}
@@ -279,7 +283,7 @@ func (s *Sets) PodOf(group string) string { return s.pods[group] }
 // events returns the events of place, and stores its placements to write after the CPUs.
 func (s *Sets) events() []capability.Event {
 	var all []capability.Event
-	for _, e := range s.inventory.Events() {
+	for _, e := range s.assignment.Events() {
 		if e.Reason != "" {
 			all = append(all, capability.Event{PodUID: e.PodUID, Reason: e.Reason, Text: e.Text, Warning: e.Warning})
 		}

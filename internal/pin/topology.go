@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Topology returns the node as published, from a snapshot of the inventory. known is false before the machine was read.
+// Topology returns the node as published, from a snapshot of the assignment. known is false before the machine was read.
 // The caller adds other facts, and the conditions.
 func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
 	if s.machine.Topology == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/kubepod"
+	"github.com/berth-project/berth/internal/observed"
 	agent "github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
 )
@@ -232,7 +233,7 @@ func (h *history) carryOutResize(pod *v1.Pod) {
 		}
 		n.PutPod(kubepod.Of(&other))
 		if text := other.Annotations[v1alpha1.AnnotationPlacement]; text != "" {
-			n.Observe(agent.Container{ID: other.Name, PodUID: string(other.UID), Name: "app", Phase: agent.Running, CPUs: placedCPUs(h.t, text)})
+			n.Observe(observed.Container{ID: other.Name, PodUID: string(other.UID), Name: "app", Phase: observed.Running, CPUs: placedCPUs(h.t, text)})
 		}
 	}
 	n.Events()

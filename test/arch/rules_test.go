@@ -22,6 +22,7 @@ func house() rules {
 			"internal/drift":       {level: 5, beside: []string{"internal/tuner"}},
 			"internal/groups":      {level: 5},
 			"internal/hardware":    {level: 5},
+			"internal/assignment":  {level: 5, beside: []string{"internal/inventory"}},
 			"internal/inventory":   {level: 5},
 			"internal/mover":       {level: 5},
 			"internal/localize":    {level: 5, beside: []string{"internal/mover"}},
@@ -29,7 +30,7 @@ func house() rules {
 			"internal/orphans":     {level: 5},
 			"internal/offline":     {level: 5, beside: []string{"internal/cookies", "internal/inventory", "internal/reconcile"}},
 			"internal/cookies":     {level: 5},
-			"internal/pin":         {level: 5, beside: []string{"internal/hardware", "internal/inventory", "internal/reconcile"}},
+			"internal/pin":         {level: 5, beside: []string{"internal/assignment", "internal/hardware", "internal/inventory", "internal/reconcile"}},
 			"internal/follower":    {level: 5, beside: []string{"internal/reconcile"}},
 			"internal/quota":       {level: 5, beside: []string{"internal/follower", "internal/reconcile"}},
 			"internal/reconcile":   {level: 5},
@@ -107,6 +108,7 @@ func house() rules {
 			"internal/hostfs":    {level: 1},
 			"internal/hostwrite": {level: 1, beside: []string{"internal/hostfs", "internal/kernel"}},
 			"internal/kernel":    {level: 1, beside: []string{"internal/hostfs"}},
+			"internal/observed":  {level: 1},
 			"internal/pages":     {level: 1, beside: []string{"internal/hostfs"}},
 
 			"api/v1alpha1":     {level: 0},
@@ -127,6 +129,11 @@ func house() rules {
 				path: "github.com/berth-project/berth/internal/apply",
 				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/boot", "internal/driver/cgroupfile", "internal/driver/cookie", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance", "internal/driver/thread", "internal/reconcile", "internal/tuner"},
 				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
+			},
+			{
+				path: "github.com/berth-project/berth/internal/place",
+				only: []string{"internal/assignment", "internal/hardware", "internal/offline", "internal/pin"},
+				why:  "those who observe decide nothing about CPUs: the inventory records its changes, and assignment passes them to place",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/scratch",
@@ -264,7 +271,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/bootargs", "internal/burst", "internal/capability", "internal/cpuset", "internal/credit", "internal/evidence", "internal/grant", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/lending", "internal/locality", "internal/picture", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/repack", "internal/rival", "internal/sharedpool", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/view", "internal/workload"},
+			rooms:   []string{"api/v1alpha1", "internal/alloc", "internal/assignment", "internal/bootargs", "internal/burst", "internal/capability", "internal/cpuset", "internal/credit", "internal/evidence", "internal/grant", "internal/headroom", "internal/inventory", "internal/isolate", "internal/kubepod", "internal/lending", "internal/locality", "internal/observed", "internal/picture", "internal/place", "internal/placement", "internal/plan", "internal/profile", "internal/repack", "internal/rival", "internal/sharedpool", "internal/strategy", "internal/table", "internal/topology", "internal/tune", "internal/unit", "internal/view", "internal/workload"},
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/hostfs", "github.com/berth-project/berth/internal/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},

@@ -56,7 +56,7 @@ func roomsOf() map[string][]string {
 		"burst":    {"internal/burst", "internal/credit", "internal/follower", "internal/quota"},
 		"isolate":  {"internal/cookies", "internal/isolate", "internal/offline"},
 		"localize": {"internal/locality", "internal/localize"},
-		"place":    {"internal/grant", "internal/lending", "internal/pin", "internal/place", "internal/sharedpool"},
+		"place":    {"internal/assignment", "internal/grant", "internal/lending", "internal/pin", "internal/place", "internal/sharedpool"},
 		"tune":     {"internal/drift"},
 	}
 }

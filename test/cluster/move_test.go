@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kubepod"
-	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/observed"
+	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/relocation"
 	"github.com/berth-project/berth/internal/repack"
 )

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ import (
 )
 
 // bound are the containers by name, and which of them are.
-func bound(n *inventory.Inventory) map[string]bool {
+func bound(n *node) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range n.Containers() {
 		all[c.Name] = c.Bound
@@ -31,8 +31,8 @@ func bound(n *inventory.Inventory) map[string]bool {
 // What every capability may go by: containers that run, of pods that are known.
 func TestContainers(t *testing.T) {
 	h := host{map[string]cpuset.Set{}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
 	ended, early := plainPod("ended"), plainPod("early")
@@ -145,8 +145,8 @@ func TestWorkloadsAsContainers(t *testing.T) {
 		BEClass: &v1alpha1.ClassQOS{MemoryLocality: &v1alpha1.MemoryLocality{TargetLocalityRatio: new(int64(90))}},
 	}}}
 	h := boundHost{host{map[string]cpuset.Set{"db.service": set("2-3")}}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", cfg))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", cfg))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	pinning := map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}
 	all := []workload.Workload{
 		{Name: "bound", Cgroup: "bound.service"},

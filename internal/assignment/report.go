@@ -1,10 +1,11 @@
-package inventory
+package assignment
 
 import (
 	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
 )
 
@@ -17,30 +18,31 @@ type events struct {
 
 // Events returns the events since the last call. An annotation comes once its pod has an object to write to: a static
 // pod has none before its mirror pod is known.
-func (inv *Inventory) Events() []place.Event {
-	o := inv.Obstacle()
-	if o != inv.reported {
-		inv.setFacts() // the obstacle is Lasting by now
+func (a *Assignment) Events() []place.Event {
+	a.learn()
+	o := a.inventory.Obstacle()
+	if o != a.reported {
+		a.setFacts() // the obstacle is Lasting by now
 	}
-	inv.holdEvents()
-	gone := func(uid string) bool { return inv.known[uid] == nil && !inv.containers.hasSandbox(uid) }
+	a.holdEvents()
+	gone := func(uid string) bool { return a.inventory.Pod(uid) == nil && !a.inventory.Containers().HasSandbox(uid) }
 	switch {
-	case inv.owner.agent != (Obstacle{}):
-		inv.events.held = nil // the other agent reports
+	case !inventory.IsAlone(a.inventory):
+		a.events.held = nil // the other agent reports
 		return nil
-	case o.unreported():
-		inv.events.forget(gone)
+	case o.IsBrief():
+		a.events.forget(gone)
 		return nil
 	}
-	return append(inv.events.take(), inv.events.due(inv.known, gone)...)
+	return append(a.events.take(), a.events.due(a.inventory.Pod, gone)...)
 }
 
 // holdEvents fetches the events of place. While the owner of CPU sets is not known yet, place refuses pods that have,
 // or get, their CPUs a moment later: holdEvents drops these refusals.
-func (inv *Inventory) holdEvents() {
-	o := inv.Obstacle()
-	brief := o.unreported() || inv.reported != o
-	inv.events.hold(inv.node.Events(), func(n place.Event) bool { return brief && n.Unpinnable })
+func (a *Assignment) holdEvents() {
+	o := a.inventory.Obstacle()
+	brief := o.IsBrief() || a.reported != o
+	a.events.hold(a.node.Events(), func(n place.Event) bool { return brief && n.Unpinnable })
 }
 
 // hold stores events, except those to drop, and separately the annotations to write to pods.
@@ -69,10 +71,10 @@ func (es *events) take() []place.Event {
 }
 
 // due returns the annotations to write now, and forgets those for removed pods.
-func (es *events) due(pods map[string]*cluster.Pod, gone func(uid string) bool) []place.Event {
+func (es *events) due(pod func(uid string) *cluster.Pod, gone func(uid string) bool) []place.Event {
 	var due []place.Event
 	for _, uid := range slices.Sorted(maps.Keys(es.unwritten)) {
-		switch p := pods[uid]; {
+		switch p := pod(uid); {
 		case p != nil && p.Object.UID != "":
 			due = append(due, es.unwritten[uid])
 			delete(es.unwritten, uid)

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
@@ -66,8 +65,8 @@ func TestRuleThatComesLater(t *testing.T) {
 // An agent that is started anew knows who has CPUs by the journal and by what runs.
 func TestRuleThatComesWithAnotherAgent(t *testing.T) {
 	h := host{map[string]cpuset.Set{"kubepods/podhas/c": set("6-7")}}
-	n := inventory.New(h, capped(t, `{"maxPinnedCPUsPerNamespace": 2}`))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, capped(t, `{"maxPinnedCPUsPerNamespace": 2}`))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	has, earlier := boundAt("has", 2), boundAt("earlier", 1)
 	n.Take(snapshot(earlier, has))
 	running := event(nri.PostStart, has).Container
@@ -100,7 +99,7 @@ func TestResizeObeysCaps(t *testing.T) {
 	}
 }
 
-func desired(n *inventory.Inventory) []place.Desired {
+func desired(n *node) []place.Desired {
 	all, _ := n.Desired(nil)
 	return all
 }
@@ -158,8 +157,8 @@ func TestAgentAppliesCaps(t *testing.T) {
 			if err := problems.Err(); err != nil {
 				t.Fatal(err)
 			}
-			n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", config))
-			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			n := newNode(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", config))
+			n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 			handle(t, n, nri.Event{Kind: nri.Synchronize})
 			s := snapshot()
 			for i, uid := range []string{"a", "b", "below", "static"} {

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ func recorded(kind nri.Kind, p *cluster.Pod, cpus string) nri.Event {
 
 // restarted is an agent that finds pods whose containers run, with these CPUs on record
 // and in effect by UID. Nothing is in the journal.
-func restarted(t *testing.T, answers map[string]inventory.Answered, has map[string]string, pods ...*cluster.Pod) *inventory.Inventory {
+func restarted(t *testing.T, answers map[string]inventory.Answered, has map[string]string, pods ...*cluster.Pod) *node {
 	t.Helper()
 	h := standing{}
 	sync := nri.Event{Kind: nri.Synchronize}
@@ -38,9 +38,9 @@ func restarted(t *testing.T, answers map[string]inventory.Answered, has map[stri
 		sync.Pods, sync.Containers = append(sync.Pods, e.Pod), append(sync.Containers, e.Container)
 		h[e.Container.CgroupPath] = e.Container.Resources.CPUs
 	}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Recall(answers)
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Inventory.Containers().Recall(answers)
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	n.Take(snapshot(pods...))
 	handle(t, n, sync)
 	return n
@@ -170,8 +170,8 @@ func TestForeignRecordsOfAnOperatorAndATenant(t *testing.T) {
 // shared pool it has what is left of its CPUs. It is pinned again once it runs on all.
 func TestOneForeignRecord(t *testing.T) {
 	h := standing{}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	theirs, pinned := pinnedPod("theirs", "4-5"), pinnedPod("pinned", "2-3")
 	n.Take(snapshot(theirs))
@@ -229,13 +229,13 @@ func TestOneForeignRecord(t *testing.T) {
 // What Berth narrows of another owner's set is in the journal then. That does not make the set Berth's.
 func TestNarrowedForeignRecord(t *testing.T) {
 	h := journaledHost{set("0-3")}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	theirs := plainPod("theirs")
 	n.Take(snapshot(theirs))
 	running := recorded(nri.PostStart, theirs, "0-3")
 	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
-	if a := n.Answers(); len(a) > 0 {
+	if a := n.Inventory.Containers().Answers(); len(a) > 0 {
 		t.Errorf("counts as answered: %+v", a)
 	}
 }
@@ -264,8 +264,8 @@ func (journaledHost) HasProcesses(string) bool { return false }
 func TestRecordOutOfForce(t *testing.T) {
 	for _, cpus := range []string{"0-3", "0-7"} {
 		p := plainPod("p")
-		n := inventory.New(standing{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+		n := newNode(standing{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 		n.Take(snapshot(p))
 		running := recorded(nri.PostStart, p, cpus)
 		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
@@ -286,7 +286,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	start(t, n, pinned)
 	n.Take(snapshot(pinned, other))
 	start(t, n, other) // made in the shared pool
-	file, err := json.Marshal(n.Answers())
+	file, err := json.Marshal(n.Inventory.Containers().Answers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(other)})
 	handle(t, n, nri.Event{Kind: nri.RemovePod, Pod: sandbox(other)})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
-	if left := n.Answers(); len(left) > 0 {
+	if left := n.Inventory.Containers().Answers(); len(left) > 0 {
 		t.Errorf("answers %v of pods that are gone", left)
 	}
 }
@@ -438,8 +438,8 @@ func TestForeignSetInEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := standing{"kubepods/podother/c": set(c.cpus), "kubepods/podwitness/c": set("1"), "kubepods/podsecond witness/c": set("1")}
-			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 			a, b := recorded(nri.PostStart, system(plainPod("witness")), "1"), recorded(nri.PostStart, system(plainPod("second witness")), "1")
 			handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{a.Pod, b.Pod}, Containers: []nri.Container{a.Container, b.Container}})
 			first, second, other := pinnedPod("first", "2-3"), pinnedPod("second", "4-5"), plainPod("other")
@@ -484,8 +484,8 @@ func TestDroppedAnswerIsNoConflict(t *testing.T) {
 func TestKubeletLeavesItsSets(t *testing.T) {
 	pods := []*cluster.Pod{plainPod("p"), system(plainPod("q")), system(plainPod("r"))}
 	h := standing{}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	n.Take(snapshot(pods...))
 	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
@@ -516,16 +516,16 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 func TestJournalKnowsWhatIsBerths(t *testing.T) {
 	p := pinnedPod("p", "6-7")
 	h := host{map[string]cpuset.Set{"kubepods/podp/c": set("6-7")}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	n.Take(snapshot(p))
 	running := recorded(nri.PostStart, p, "6-7")
 	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
 	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
 		t.Errorf("obstacle %+v", o)
 	}
-	if a := n.Answers()["c-p"]; len(a.CPUs) != 1 || a.CPUs[0] != set("6-7") {
-		t.Errorf("answers %+v", n.Answers())
+	if a := n.Inventory.Containers().Answers()["c-p"]; len(a.CPUs) != 1 || a.CPUs[0] != set("6-7") {
+		t.Errorf("answers %+v", n.Inventory.Containers().Answers())
 	}
 }
 

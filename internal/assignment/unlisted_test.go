@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"slices"
@@ -26,11 +26,11 @@ type occupied struct {
 func (o occupied) HasProcesses(group string) bool { return o.groups[group] }
 
 // withProcesses is an Inventory of such a host.
-func withProcesses(t *testing.T, pods ...*cluster.Pod) (*inventory.Inventory, occupied) {
+func withProcesses(t *testing.T, pods ...*cluster.Pod) (*node, occupied) {
 	t.Helper()
 	h := occupied{groups: map[string]bool{}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	n.Take(snapshot(pods...))
 	for _, p := range pods {
@@ -52,7 +52,7 @@ func listOf(pods ...*cluster.Pod) nri.Event {
 }
 
 // desiredOf are the CPUs that are desired of the container of each pod.
-func desiredOf(n *inventory.Inventory) map[string]string {
+func desiredOf(n *node) map[string]string {
 	cpus := map[string]string{}
 	all, _ := n.Desired(nil)
 	for _, d := range all {
@@ -89,12 +89,12 @@ func TestUnlistedContainerKeepsItsCPUs(t *testing.T) {
 				}
 			}
 			group := event(nri.Start, c.unlisted).Container.CgroupPath
-			if got := inventory.Unlisted(n); !slices.Contains(got, group) {
+			if got := inventory.Unlisted(n.Inventory); !slices.Contains(got, group) {
 				t.Errorf("unlisted %v, want %s among them", got, group)
 			}
 
 			handle(t, n, listOf(pinned, plain)) // its shim answers again
-			if got := inventory.Unlisted(n); len(got) > 0 {
+			if got := inventory.Unlisted(n.Inventory); len(got) > 0 {
 				t.Errorf("listed again, and unlisted: %v", got)
 			}
 
@@ -104,8 +104,8 @@ func TestUnlistedContainerKeepsItsCPUs(t *testing.T) {
 			if diff := cmp.Diff(c.left, desiredOf(n)); diff != "" {
 				t.Errorf("desired after its end (-want +got):\n%s", diff)
 			}
-			if containers, sandboxes := n.Known(); containers != 2 || sandboxes != 1 || len(inventory.Unlisted(n)) > 0 {
-				t.Errorf("%d containers, %d sandboxes, unlisted %v", containers, sandboxes, inventory.Unlisted(n))
+			if containers, sandboxes := n.Inventory.Containers().Known(); containers != 2 || sandboxes != 1 || len(inventory.Unlisted(n.Inventory)) > 0 {
+				t.Errorf("%d containers, %d sandboxes, unlisted %v", containers, sandboxes, inventory.Unlisted(n.Inventory))
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestCPUsOfAnUnlistedPodAreNotGivenAway(t *testing.T) {
 	clear(h.groups)
 	n.Saw(nothing)
 	n.Take(snapshot())
-	if containers, sandboxes := n.Known(); containers+sandboxes > 0 || len(n.Snapshot().Rows) > 0 {
+	if containers, sandboxes := n.Inventory.Containers().Known(); containers+sandboxes > 0 || len(n.Snapshot().Rows) > 0 {
 		t.Errorf("%d containers, %d sandboxes, %+v", containers, sandboxes, n.Snapshot().Rows)
 	}
 }
@@ -178,7 +178,7 @@ func TestEndOfAnUnlistedContainer(t *testing.T) {
 	}
 	clear(h.groups)
 	n.Saw(nothing)
-	if containers, sandboxes := n.Known(); containers+sandboxes > 0 || !n.Exclusive().IsEmpty() || len(inventory.Unlisted(n)) > 0 {
+	if containers, sandboxes := n.Inventory.Containers().Known(); containers+sandboxes > 0 || !n.Exclusive().IsEmpty() || len(inventory.Unlisted(n.Inventory)) > 0 {
 		t.Errorf("%d containers, %d sandboxes, exclusive %s", containers, sandboxes, n.Exclusive())
 	}
 }
@@ -190,7 +190,7 @@ func TestGroupOfAnUnlistedContainer(t *testing.T) {
 	e := listOf(plain)
 	e.Containers[0].ID = "next"
 	handle(t, n, e)
-	if got := inventory.Unlisted(n); len(got) > 0 {
+	if got := inventory.Unlisted(n.Inventory); len(got) > 0 {
 		t.Errorf("unlisted %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
+	"github.com/berth-project/berth/internal/assignment"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
@@ -79,11 +81,25 @@ func machine(t *testing.T) *alloc.Machine {
 	return m
 }
 
-func open(t *testing.T) *inventory.Inventory {
+// node is the Inventory of a node, and what was decided of it.
+type node struct {
+	*inventory.Inventory
+	*assignment.Assignment
+}
+
+func newNode(h inventory.Host, admin workload.Administrator) *node {
+	inv := inventory.New(h, admin)
+	return &node{inv, assignment.New(inv)}
+}
+
+// Containers returns the running containers with what was decided of them.
+func (n *node) Containers() []capability.Container { return n.Assignment.Running() }
+
+func open(t *testing.T) *node {
 	t.Helper()
 	cfg := v1alpha1.AgentConfig{ReadPeerConfig: v1alpha1.PeerConfigs()}
-	n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", cfg))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", cfg))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	return n
 }
@@ -130,7 +146,7 @@ func event(kind nri.Kind, p *cluster.Pod) nri.Event {
 	return nri.Event{Kind: kind, Pod: sandbox(p), Container: c}
 }
 
-func handle(t *testing.T, n *inventory.Inventory, e nri.Event) inventory.Answer {
+func handle(t *testing.T, n *node, e nri.Event) assignment.Answer {
 	t.Helper()
 	a, err := n.Handle(e, false)
 	if err != nil {
@@ -140,7 +156,7 @@ func handle(t *testing.T, n *inventory.Inventory, e nri.Event) inventory.Answer 
 }
 
 // start takes a pod from its sandbox to its first process.
-func start(t *testing.T, n *inventory.Inventory, p *cluster.Pod) inventory.Answer {
+func start(t *testing.T, n *node, p *cluster.Pod) assignment.Answer {
 	t.Helper()
 	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(p)})
 	a := handle(t, n, event(nri.Create, p))
@@ -193,7 +209,7 @@ func TestPinnedContainerAndItsNeighbours(t *testing.T) {
 }
 
 // agree holds what is desired in each group against what is desired in all of them.
-func agree(t *testing.T, n *inventory.Inventory, all []place.Desired) {
+func agree(t *testing.T, n *node, all []place.Desired) {
 	t.Helper()
 	in := map[string]place.Desired{}
 	for _, d := range all {
@@ -276,8 +292,8 @@ func TestOrdinaryPodsNeverWait(t *testing.T) {
 // What ran before the agent keeps its CPUs.
 func TestSynchronizeKeepsWhatRuns(t *testing.T) {
 	h := host{map[string]cpuset.Set{"kubepods/podpinned/c": set("6-7")}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	first, second := pinnedPod("pinned", "6-7"), pinnedPod("late", "6-7")
 	n.Take(snapshot(first, second))
 	running := event(nri.PostStart, first).Container
@@ -304,14 +320,14 @@ func TestObstacles(t *testing.T) {
 	cases := map[string]struct {
 		pod    *cluster.Pod
 		more   *cluster.Pod
-		report func(*inventory.Inventory)
+		report func(*node)
 		reason string
 	}{
 		"koordlet": {pod: pinnedPod("p", "2-3"), more: koordlet, reason: "Koordlet"},
-		"static policy": {pod: pinnedPod("p", "2-3"), report: func(n *inventory.Inventory) {
+		"static policy": {pod: pinnedPod("p", "2-3"), report: func(n *node) {
 			n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
 		}, reason: "KubeletCPUManager"},
-		"another plugin": {pod: pinnedPod("p", "2-3"), report: func(n *inventory.Inventory) { _, _ = n.Handle(nri.Event{Kind: nri.Foreign, Owner: "10-x"}, false) }, reason: "OtherNRIPlugin"},
+		"another plugin": {pod: pinnedPod("p", "2-3"), report: func(n *node) { _, _ = n.Handle(nri.Event{Kind: nri.Foreign, Owner: "10-x"}, false) }, reason: "OtherNRIPlugin"},
 		"a VM":           {pod: kata},
 	}
 	for name, c := range cases {
@@ -429,8 +445,8 @@ func TestOtherPluginLeaves(t *testing.T) {
 func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
 	for _, annotated := range []string{"", "2-3"} {
 		h := host{map[string]cpuset.Set{"kubepods/podpinned/c": set("4-5")}}
-		n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+		n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 		p := pinnedPod("pinned", annotated)
 		n.Take(snapshot(p))
 		if events := n.Events(); len(events) > 0 {
@@ -484,9 +500,9 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := narrowAgain{has: set(c.has), above: set(c.above)}
-			n := inventory.New(&h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-			n.Recall(map[string]inventory.Answered{"c-plain": {Pod: "plain", CPUs: []cpuset.Set{set("0-3")}}})
+			n := newNode(&h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			n.Inventory.Containers().Recall(map[string]inventory.Answered{"c-plain": {Pod: "plain", CPUs: []cpuset.Set{set("0-3")}}})
 			p := plainPod("plain")
 			n.Take(snapshot(p))
 			running := event(nri.PostStart, p).Container
@@ -539,8 +555,8 @@ func (*narrowAgain) HasProcesses(string) bool { return false }
 // one does once it stays so, and no other event is lost.
 func TestRefusalsOfTheStart(t *testing.T) {
 	unknown := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "not asked yet"}
-	start := func() *inventory.Inventory {
-		n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	start := func() *node {
+		n := newNode(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 		n.Kubelet(unknown, "")
 		never := pinnedPod("q", "")
 		never.RuntimeClass = "kata"
@@ -549,7 +565,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 		handle(t, n, nri.Event{Kind: nri.Synchronize})
 		return n
 	}
-	reported := func(n *inventory.Inventory) string {
+	reported := func(n *node) string {
 		var all []string
 		for _, one := range n.Events() {
 			if one.Reason != "" {
@@ -564,13 +580,13 @@ func TestRefusalsOfTheStart(t *testing.T) {
 	n.Desired(nil)
 	n.Kubelet(inventory.Obstacle{}, "") // the CPUs come later than all others
 	n.Desired(nil)
-	n.Facts(facts)
+	n.SetFacts(facts)
 	if got := reported(n); got != "q PlacementRefused" {
 		t.Errorf("reported %q", got)
 	}
 
 	n = start()
-	n.Facts(facts)
+	n.SetFacts(facts)
 	if got := reported(n); got != "" {
 		t.Errorf("reported %q while it is not known", got)
 	}

@@ -1,11 +1,10 @@
-package inventory_test
+package assignment_test
 
 import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
@@ -20,15 +19,15 @@ type lists struct {
 
 func (l lists) OriginalCPUs(group string) cpuset.Set { return cpusOf(group, l.original) }
 
-func withLists(t *testing.T, original map[string]cpuset.Set) *inventory.Inventory {
+func withLists(t *testing.T, original map[string]cpuset.Set) *node {
 	t.Helper()
 	h := lists{host{map[string]cpuset.Set{}}, original}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
 	return n
 }
 
-func wantsOf(n *inventory.Inventory) map[string]string {
+func wantsOf(n *node) map[string]string {
 	got := map[string]string{}
 	all, _ := n.Desired(nil)
 	for _, w := range all {
@@ -59,8 +58,8 @@ func TestPoolIsBoundByOriginals(t *testing.T) {
 // takes none away.
 func TestWorkloadKeepsWhatItAsksFor(t *testing.T) {
 	for value, want := range map[string]string{"true": "2-3", "false": "", "maybe": "2-3"} {
-		n := inventory.New(host{map[string]cpuset.Set{"w.service": set("2-3")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+		n := newNode(host{map[string]cpuset.Set{"w.service": set("2-3")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 		n.SetStandalone([]workload.Workload{{
 			Name: "w", Cgroup: "w.service", Limit: 2, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: value},
 		}}, nil)

@@ -1,4 +1,4 @@
-package inventory
+package assignment
 
 import (
 	"slices"
@@ -12,41 +12,45 @@ import (
 // the runtime's record and systemd's follow. At a daemon-reload PID 1 writes the recorded nodes. The kernel moves all
 // pages off missing nodes before that write ends (cpuset_migrate_mm in kernel/cgroup/cpuset.c). Recording the nodes
 // that a group already has moves nothing (update_nodemasks_hier, there).
-func Renew(inv *Inventory, a *Answer, e nri.Event, desired []place.Desired) {
-	if inv.owner.mems != "" {
+func (a *Assignment) Renew(answer *Answer, e nri.Event, desired []place.Desired) {
+	a.learn()
+	if a.inventory.MemsOwner() != "" {
 		return
 	}
 	var old []place.Desired
 	for i := range desired {
 		id := desired[i].ContainerID
 		answered := func(u nri.Change) bool { return u.ContainerID == id }
-		if id == e.Container.ID || slices.ContainsFunc(a.Reply.Updates, answered) {
+		if id == e.Container.ID || slices.ContainsFunc(answer.Reply.Updates, answered) {
 			continue
 		}
-		if d, found := stale(inv, &desired[i]); found {
+		if d, found := a.stale(&desired[i]); found {
 			old = append(old, d)
 		}
 	}
-	more := inv.answer(old)
-	a.Reply.Updates, a.Changes = append(a.Reply.Updates, more.Reply.Updates...), append(a.Changes, more.Changes...)
+	more := a.answer(old)
+	answer.Reply.Updates = append(answer.Reply.Updates, more.Reply.Updates...)
+	answer.Changes = append(answer.Changes, more.Changes...)
 }
 
 // stale returns the answer for a container whose record of memory nodes is old. The runtime writes the answer a moment
 // later. stale returns none while a write of memory nodes is due, which the answer would undo, or while other
 // containers may have to leave the container's CPUs first. If no memory nodes are desired, the group has its nodes from
 // before Berth, which include all answered nodes.
-func stale(inv *Inventory, before *place.Desired) (d place.Desired, found bool) {
-	c, answered := inv.containers.byID[before.ContainerID], inv.containers.answers.byID[before.ContainerID].Mems
-	if c == nil || c.Phase != observed.Running || len(answered) == 0 {
+func (a *Assignment) stale(before *place.Desired) (d place.Desired, found bool) {
+	id := before.ContainerID
+	c, known := a.inventory.Containers().Of(id)
+	answered := a.inventory.Containers().Answered(id).Mems
+	if !known || c.Phase != observed.Running || len(answered) == 0 {
 		return d, false
 	}
 	last := answered[len(answered)-1]
 	if before.Mems == last {
 		return d, false // the usual case: no file is read
 	}
-	has := inv.containers.host.EffectiveMems(c.group)
+	has := a.inventory.Containers().MemsOf(id)
 	stands := has == before.Mems || before.Mems.IsEmpty() && last.IsSubsetOf(has)
-	d, found = inv.node.DesiredFor(before.ContainerID)
+	d, found = a.node.DesiredFor(id)
 	if !found || !stands || has == last || d.CPUs != c.CPUs || !d.Mems.IsSubsetOf(has) {
 		return d, false
 	}

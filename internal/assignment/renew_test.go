@@ -1,10 +1,11 @@
-package inventory_test
+package assignment_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/assignment"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
@@ -25,9 +26,9 @@ func (n nodes) EffectiveMems(string) cpuset.Set { return n.mems }
 // that it was made with follows, once it has them.
 func TestRenewInThePool(t *testing.T) {
 	for has, want := range map[string]string{"0-1": "0-1", "0": "", "1": "", "": ""} {
-		n := inventory.New(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-		n.Recall(map[string]inventory.Answered{"c-web": {Pod: "web", Mems: []cpuset.Set{set("0")}}})
-		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+		n := newNode(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.Inventory.Containers().Recall(map[string]inventory.Answered{"c-web": {Pod: "web", Mems: []cpuset.Set{set("0")}}})
+		n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
 		app, web := pinnedPod("app", "0-1"), plainPod("web")
 		n.Take(snapshot(app, web))
 		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(web)}})
@@ -35,8 +36,8 @@ func TestRenewInThePool(t *testing.T) {
 		start(t, n, app)
 		n.Saw(only("kubepods/podweb/c", "2-7"))
 		desired, _ := n.Desired(nil)
-		var a inventory.Answer
-		inventory.Renew(n, &a, event(nri.Create, plainPod("new")), desired)
+		var a assignment.Answer
+		n.Renew(&a, event(nri.Create, plainPod("new")), desired)
 		got := ""
 		for _, u := range a.Reply.Updates {
 			if u.ContainerID == "c-web" {
@@ -53,8 +54,8 @@ func TestRenewInThePool(t *testing.T) {
 // group has, and the next pass changes them. One that is made gets its own at once.
 func TestAnswersChangeNoMemoryNodes(t *testing.T) {
 	for has, want := range map[string]string{"1": "1", "0-1": "0-1", "0": "0", "": "0"} {
-		n := inventory.New(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-		n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+		n := newNode(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
 		handle(t, n, nri.Event{Kind: nri.Synchronize})
 		app := pinnedPod("app", "2-3")
 		n.Take(snapshot(app))

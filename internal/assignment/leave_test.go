@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
@@ -36,7 +35,7 @@ func TestNothingIsRememberedForGood(t *testing.T) {
 				handle(t, n, e)
 			}
 			n.Take(snapshot())
-			if containers, sandboxes := n.Known(); containers+sandboxes > 0 || len(n.Snapshot().Rows) > 0 {
+			if containers, sandboxes := n.Inventory.Containers().Known(); containers+sandboxes > 0 || len(n.Snapshot().Rows) > 0 {
 				t.Errorf("%d containers, %d sandboxes, %+v", containers, sandboxes, n.Snapshot().Rows)
 			}
 		})
@@ -47,8 +46,8 @@ func TestNothingIsRememberedForGood(t *testing.T) {
 // than its containerd: the pod is unknown, and its group gone.
 func TestNothingIsRememberedOfUnreportedEnds(t *testing.T) {
 	h := host{map[string]cpuset.Set{}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	p, stays := pinnedPod("p", "2-3"), pinnedPod("stays", "4-5")
 	n.Take(snapshot(p, stays))
@@ -56,10 +55,10 @@ func TestNothingIsRememberedOfUnreportedEnds(t *testing.T) {
 	start(t, n, stays)
 	h.pinned["kubepods/podp/box"] = cpuset.Set{} // the group is gone
 	n.Take(snapshot(stays))
-	if containers, sandboxes := n.Known(); containers != 2 || sandboxes != 1 {
+	if containers, sandboxes := n.Inventory.Containers().Known(); containers != 2 || sandboxes != 1 {
 		t.Errorf("%d containers, %d sandboxes", containers, sandboxes)
 	}
-	for id, a := range n.Answers() {
+	for id, a := range n.Inventory.Containers().Answers() {
 		if a.Pod != "stays" {
 			t.Errorf("answers for %s of %s are kept", id, a.Pod)
 		}
@@ -84,8 +83,8 @@ func TestFailedContainersDoNotAddUp(t *testing.T) {
 			t.Fatalf("try %d: %+v", i, a.Reply)
 		}
 	}
-	if containers, _ := n.Known(); containers != 2 || len(n.Snapshot().Rows) != 2 || len(n.Answers()) > 2 {
-		t.Errorf("%d containers, %d rows, %d answers, want the sandbox and the last try", containers, len(n.Snapshot().Rows), len(n.Answers()))
+	if containers, _ := n.Inventory.Containers().Known(); containers != 2 || len(n.Snapshot().Rows) != 2 || len(n.Inventory.Containers().Answers()) > 2 {
+		t.Errorf("%d containers, %d rows, %d answers, want the sandbox and the last try", containers, len(n.Snapshot().Rows), len(n.Inventory.Containers().Answers()))
 	}
 }
 
@@ -99,8 +98,8 @@ func TestSuccessorOfForceDeletedPod(t *testing.T) {
 	}{"it ends": {true, "2-3"}, "it does not": {false, "6-7"}} {
 		t.Run(name, func(t *testing.T) {
 			h := host{map[string]cpuset.Set{"kubepods/podold/c": set("0-5")}}
-			n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-			n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+			n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+			n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 			handle(t, n, nri.Event{Kind: nri.Synchronize})
 			old, next := pinnedPod("old", "0-5"), pinnedPod("next", "2-3")
 			old.Containers[0].CPULimit, old.Containers[0].CPURequest, old.Scheduled = 6000, 6000, 6000

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -28,7 +27,7 @@ func pairPod(uid string) *cluster.Pod {
 }
 
 // create makes a container of so many CPUs as late as possible.
-func create(t *testing.T, n *inventory.Inventory, p *cluster.Pod, name string, cpus int64) string {
+func create(t *testing.T, n *node, p *cluster.Pod, name string, cpus int64) string {
 	t.Helper()
 	e := event(nri.Create, p)
 	e.Container.ID, e.Container.Name, e.Container.CgroupPath = "c-"+p.UID+"-"+name, name, ""
@@ -41,7 +40,7 @@ func create(t *testing.T, n *inventory.Inventory, p *cluster.Pod, name string, c
 }
 
 // written returns what is to be written to a pod, as "main 2-3, two 4-5".
-func written(n *inventory.Inventory, uid string) string {
+func written(n *node, uid string) string {
 	var all []string
 	for _, event := range n.Events() {
 		if event.PodUID != uid || event.Annotation == nil {

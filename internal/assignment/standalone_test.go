@@ -1,11 +1,10 @@
-package inventory_test
+package assignment_test
 
 import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -24,8 +23,8 @@ func (l limits) OriginalLimit(group string) unit.CPUs { return l.of[group] }
 // once an administrator changes that.
 func TestLimitOfTheGroup(t *testing.T) {
 	h := limits{host{map[string]cpuset.Set{}}, map[string]unit.CPUs{"w.service": 2, "other.service": 3}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
 	n.SetStandalone([]workload.Workload{
 		{Name: "w", Cgroup: "w.service", Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
 		{Name: "named", Cgroup: "named.service", Limit: 1, Annotations: map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}},
@@ -50,8 +49,8 @@ func TestLimitOfTheGroup(t *testing.T) {
 // A group that only shrinks to the pool, and was a workload with CPUs of its own, has none now, and no other
 // such group gets them.
 func TestPoolGroupThatWasAWorkload(t *testing.T) {
-	n := inventory.New(host{map[string]cpuset.Set{"batch.slice": set("2,6")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	n := newNode(host{map[string]cpuset.Set{"batch.slice": set("2,6")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
 	n.SetStandalone(nil, []string{"batch.slice", "user.slice"})
 	if got := wantsOf(n); len(got) != 0 {
 		t.Errorf("desired %v", got)

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"encoding/json"
@@ -58,8 +58,8 @@ func TestRestore(t *testing.T) {
 // TestRestoreAtTheStart: an agent that starts meanwhile does not wait for the runtime, or for the
 // kubelet, to put back what an earlier one left. Where another agent is at work, that one does.
 func TestRestoreAtTheStart(t *testing.T) {
-	n := inventory.New(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}, "")
 	n.Take(restoring(pinnedPod("p", "2-3")))
 	if o := n.Obstacle(); o.Reason != inventory.Restoring || !n.Settled(true) {
@@ -82,11 +82,11 @@ type narrowing struct {
 func (h narrowing) EffectiveCPUs(group string) cpuset.Set { return cpusOf(group, h.cpus) }
 
 // narrowed is an Inventory on such a host.
-func narrowed(t *testing.T) (*inventory.Inventory, narrowing) {
+func narrowed(t *testing.T) (*node, narrowing) {
 	t.Helper()
 	h := narrowing{cpus: map[string]cpuset.Set{}}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	return n, h
 }
@@ -104,7 +104,7 @@ func TestRestoreWhatNoJournalHas(t *testing.T) {
 		h.cpus[e.Container.CgroupPath] = handle(t, n, e).Reply.Adjust.CPUs
 	}
 	n.Take(restoring(pinned, plain))
-	if awaited, _ := inventory.Unrestored(n); awaited == "" {
+	if awaited, _ := inventory.Unrestored(n.Inventory); awaited == "" {
 		t.Error("nothing is waited for before they run")
 	}
 	handle(t, n, event(nri.Start, pinned))
@@ -119,7 +119,7 @@ func TestRestoreWhatNoJournalHas(t *testing.T) {
 	if one, found := n.DesiredIn(event(nri.Start, plain).Container.CgroupPath); !found || one.CPUs != set("0-7") {
 		t.Errorf("of one group %+v", one)
 	}
-	if awaited, doubt := inventory.Unrestored(n); awaited+doubt != "" {
+	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited+doubt != "" {
 		t.Errorf("once they run: %q, %q", awaited, doubt)
 	}
 	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
@@ -155,23 +155,23 @@ func TestRestoreThroughAnUpdate(t *testing.T) {
 // kubelet's part is not known, an agent cannot know that all is back. After a minute that is a doubt
 // that its message has.
 func TestRestoreWaitsForTheRuntime(t *testing.T) {
-	n := inventory.New(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	n.Now(0)
 	n.Take(restoring())
-	if awaited, doubt := inventory.Unrestored(n); awaited == "" || doubt != "" {
+	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited == "" || doubt != "" {
 		t.Errorf("at the start: %q, %q", awaited, doubt)
 	}
 	n.Now(inventory.BriefFor)
-	if awaited, doubt := inventory.Unrestored(n); awaited != "" || doubt == "" {
+	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited != "" || doubt == "" {
 		t.Errorf("without a runtime: %q, %q", awaited, doubt)
 	}
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
-	if awaited, doubt := inventory.Unrestored(n); awaited+doubt != "" {
+	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited+doubt != "" {
 		t.Errorf("with its list: %q, %q", awaited, doubt)
 	}
 	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}, "")
-	if awaited, _ := inventory.Unrestored(n); awaited != "m" {
+	if awaited, _ := inventory.Unrestored(n.Inventory); awaited != "m" {
 		t.Errorf("while the kubelet is not known: %q", awaited)
 	}
 }
@@ -185,7 +185,7 @@ func TestRestoreAfterADeath(t *testing.T) {
 	e := event(nri.PostStart, pinned)
 	e.Container.Resources.CPUs, e.Container.State = start(t, before, pinned).Reply.Adjust.CPUs, nri.Running
 	h.cpus[e.Container.CgroupPath] = e.Container.Resources.CPUs
-	kept, err := json.Marshal(before.Answers())
+	kept, err := json.Marshal(before.Inventory.Containers().Answers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +193,9 @@ func TestRestoreAfterADeath(t *testing.T) {
 	if err := json.Unmarshal(kept, &answers); err != nil {
 		t.Fatal(err)
 	}
-	n := inventory.New(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Recall(answers)
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
+	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.Inventory.Containers().Recall(answers)
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	n.Take(restoring(pinned))
 	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{sandbox(pinned)}, Containers: []nri.Container{e.Container}})
 	if all, _ := n.Desired(nil); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].NoQuota {

@@ -1,4 +1,4 @@
-package inventory
+package assignment
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
@@ -24,22 +25,20 @@ type caps struct {
 }
 
 // refuse applies the rules to all pods.
-func (inv *Inventory) refuse() {
-	inv.caps.hold(inv.Obstacle() == (Obstacle{}), inv.node.DesiredPods(), &inv.containers)
-	inv.caps.apply(rulesOf(inv.admin.Pinning), inv.allPods())
+func (a *Assignment) refuse() {
+	a.caps.hold(a.reported == (inventory.Obstacle{}), a.node.DesiredPods(), a.inventory.Containers().OnExclusiveCPUs())
+	a.caps.apply(rulesOf(a.inventory.Pinning()), a.inventory.Pods())
 }
 
-// hold records the pods that have exclusive CPUs by decision or, after a start, by what runs. While nothing is decided,
-// the earlier pods are included.
-func (c *caps) hold(decided bool, desired []place.DesiredPod, running *containers) {
-	has := map[string]bool{}
+// hold records the pods that have exclusive CPUs by decision or, after a start, by what runs (has, by UID). While
+// nothing is decided, the earlier pods are included.
+func (c *caps) hold(decided bool, desired []place.DesiredPod, has map[string]bool) {
 	if !decided {
 		maps.Copy(has, c.holding)
 	}
 	for _, d := range desired {
 		has[d.PodUID] = true
 	}
-	running.pinned(has)
 	c.holding = has
 }
 

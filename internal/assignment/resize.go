@@ -1,10 +1,11 @@
-package inventory
+package assignment
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
@@ -22,6 +23,9 @@ const (
 	// late is an update to an unknown limit.
 	late
 )
+
+// milli is one CPU in thousandths.
+const milli = 1000
 
 // defaultPeriod is the CFS period of the kubelet and the kernel, in microseconds.
 const defaultPeriod = 100_000
@@ -44,16 +48,17 @@ func agreementWith(p *workload.Pod, e nri.Event) agreement {
 
 // resize decides about new limits of a pod. final means that the runtime can wait no longer for late limits: the pod
 // then retains its state until they are known and the kubelet has applied the resize.
-func resize(inv *Inventory, p *cluster.Pod, e nri.Event, final bool) (place.Answer, error) {
+func (a *Assignment) resize(p *cluster.Pod, e nri.Event, final bool) (place.Answer, error) {
+	a.learn()
 	switch agreementWith(&p.Pod, e) {
 	case agreed:
 	case held:
-		inv.node.PutPod(inv.forPlace(p).CarriedOut())
+		a.node.PutPod(a.asked(p).CarriedOut())
 	case late:
 		if !final {
-			return place.Answer{}, ErrUnknownPod
+			return place.Answer{}, inventory.ErrUnknownPod
 		}
 		return place.Answer{}, nil
 	}
-	return inv.node.Resize(e.Pod.UID)
+	return a.node.Resize(e.Pod.UID)
 }

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"fmt"
@@ -18,10 +18,10 @@ import (
 )
 
 // waiting knows the machine, and no runtime reports what runs.
-func waiting(t *testing.T) *inventory.Inventory {
+func waiting(t *testing.T) *node {
 	t.Helper()
-	n := inventory.New(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
-	n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+	n := newNode(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
 	return n
 }
 
@@ -29,7 +29,7 @@ func waiting(t *testing.T) *inventory.Inventory {
 const since = 3 * time.Hour
 
 // refusals are those that are reported now, as pod and text.
-func refusals(n *inventory.Inventory) []string {
+func refusals(n *node) []string {
 	var all []string
 	for _, one := range n.Events() {
 		if one.Reason == v1alpha1.EventPlacementRefused {

@@ -1,4 +1,4 @@
-package inventory_test
+package assignment_test
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 // CPU sets are neither written nor put back before all is known that decides about them:
 // the machine and, in a cluster, the pods, the containers and the owner of CPU sets.
 func TestSettled(t *testing.T) {
-	n := inventory.New(host{map[string]cpuset.Set{}}, workload.Administrator{})
+	n := newNode(host{map[string]cpuset.Set{}}, workload.Administrator{})
 	unknown := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "it was not asked yet"}
 	for _, step := range []struct {
 		what           string
@@ -21,7 +21,7 @@ func TestSettled(t *testing.T) {
 		alone, cluster bool
 	}{
 		{"nothing", func() {}, false, false},
-		{"the machine", func() { n.Facts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"}) }, true, false},
+		{"the machine", func() { n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"}) }, true, false},
 		{"the containers", func() { handle(t, n, nri.Event{Kind: nri.Synchronize}) }, true, false},
 		{"the pods", func() { n.Take(snapshot()) }, true, true},
 		{"a silent kubelet", func() { n.Kubelet(unknown, "") }, true, false},
