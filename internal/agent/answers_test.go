@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // An agent that is killed right after it answered the runtime, before anything of it is in
@@ -21,7 +21,7 @@ func TestAnswersAreOnDisk(t *testing.T) {
 		if left := m.journal.Entries(); len(left) > 0 || given.IsEmpty() {
 			t.Fatalf("given %s, journal %v", given, left)
 		}
-		again := func(on cpuset.Set) inventory.Obstacle {
+		again := func(on cpuset.Set) observed.Obstacle {
 			m.closeJournal()
 			m.boot()
 			m.end()
@@ -36,19 +36,19 @@ func TestAnswersAreOnDisk(t *testing.T) {
 			m.answers(all)
 			return m.controls.inventory.Obstacle()
 		}
-		if o := again(given); o != (inventory.Obstacle{}) {
+		if o := again(given); o != (observed.Obstacle{}) {
 			t.Errorf("its own answer: %+v", o)
 		}
 		other := cpuset.Set{}.Add(0).Add(3)
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", other.String()+"\n")
-		if o := again(other); o.Reason != inventory.ForeignCPUSet {
+		if o := again(other); o.Reason != observed.ForeignCPUSet {
 			t.Errorf("another list: %+v", o)
 		}
 		m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", given.String()+"\n")
 		if err := os.Remove(m.path("etc/state/answers")); err != nil {
 			t.Error(err)
 		}
-		if o := again(given); o.Reason != inventory.ForeignCPUSet {
+		if o := again(given); o.Reason != observed.ForeignCPUSet {
 			t.Errorf("nothing is known to have been answered: %+v", o)
 		}
 		if err := m.controls.stop(); err != nil {

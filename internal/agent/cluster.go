@@ -76,7 +76,6 @@ func (c *controller) receive() {
 	if err := c.loadWorkloads(); err != nil {
 		c.fail("workloads", err)
 	}
-	c.burst.Pool().Follow(c.inventory.Strategies().SharePoolThresholdPercent())
 }
 
 // reportProblems reports ConfigMaps that cannot be read, and logs ignored ConfigMaps.

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -40,7 +40,7 @@ func TestPoolWhileAnotherDecides(t *testing.T) {
 			t.Fatalf("the pool has %d CPUs", got)
 		}
 		m.controls.mu.Lock()
-		m.controls.inventory.Kubelet(inventory.Obstacle{Reason: inventory.OtherAgent, Message: "another agent"}, "")
+		m.controls.inventory.Kubelet(observed.Obstacle{Reason: observed.OtherAgent, Message: "another agent"}, "")
 		m.controls.mu.Unlock()
 		if got := pool(); got != 4-given.Size() {
 			t.Errorf("while another agent decides the pool has %d CPUs", got)

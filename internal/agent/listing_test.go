@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // While NRI is away the runtime is asked over CRI, which does not say what is on record: an
@@ -35,13 +35,13 @@ func TestListKeepsTheOtherOwner(t *testing.T) {
 			},
 		}
 		for range 2 {
-			if o := m.controls.inventory.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+			if o := m.controls.inventory.Obstacle(); o.Reason != observed.ForeignCPUSet {
 				t.Errorf("obstacle %+v", o)
 			}
 			m.controls.takeListing(list, nil, nil)
 		}
 		m.controls.takeListing(nri.Event{Kind: nri.Synchronize}, nil, nil)
-		if o := m.controls.inventory.Obstacle(); o != (inventory.Obstacle{}) {
+		if o := m.controls.inventory.Obstacle(); o != (observed.Obstacle{}) {
 			t.Errorf("obstacle %+v when it is gone", o)
 		}
 		if err := m.controls.stop(); err != nil {

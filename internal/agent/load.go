@@ -74,7 +74,6 @@ func (c *controller) loadConfig() error {
 		c.opts.Log.Warn("configuration", "warning", w.Error())
 	}
 	c.opts.Config = cfg
-	c.burst.Pool().Configure(cfg)
 	c.inventory.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
 	c.stale = true // policies and the guard's threshold depend on both
 	return nil

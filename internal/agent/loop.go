@@ -77,6 +77,8 @@ type turns struct {
 	nextCheckpoint time.Duration
 	unmoved        unmoved
 	ended          bool // set by stop: nothing is decided or written any more
+	// wide are the memory nodes that place desired in the last round for groups whose pages must move first.
+	wide map[string]cpuset.Set
 }
 
 // beside are the writers that run beside the loop. asking asks systemd, and is nil without systemd. aside writes memory
@@ -113,17 +115,17 @@ func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
 	c.assignment = assignment.New(c.inventory)
 	c.offline = offline.New(offline.Options{
-		Root: c.opts.Root, Host: c.host, Inventory: c.inventory, CPUs: c.assignment, Groups: all,
+		Root: c.opts.Root, Host: c.host, Placed: c.assignment.Snapshot, Groups: all,
 		Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
-		Touch: func(group string) { c.reconciler.Touch(group) }, Standing: all.Journal.Select,
-		Usage: func(group string) (unit.CPUTime, error) { return c.roster.Usage(group) },
+		Standing: all.Journal.Select,
+		Usage:    func(group string) (unit.CPUTime, error) { return c.roster.Usage(group) },
 	})
 	return pin.New(pin.Options{
 		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
-		Answers: statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
-		Fail:    c.fail,
-		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
-		Awaited: func(group string) { c.asking.Urgent(group) }, MayChange: c.opts.narrowing.May,
+		Answers:   statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
+		Fail:      c.fail,
+		Invalid:   func(err error) { c.reportOnce("node labels", "", err) },
+		MayChange: c.opts.narrowing.May,
 	}, c.inventory, c.assignment)
 }
 
@@ -143,14 +145,13 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 		}),
 		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
-	c.pins.ReconcileBy(c.reconciler)
+	c.pins.ReconcileBy(urgently{c})
 	c.roster = roster.New(roster.Options{Host: c.host, Log: c.opts.Log, Fail: c.fail})
 	c.burst = quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: func() unit.Micros { return c.opts.facts.slice }, Tick: c.opts.facts.tick, Limited: limited(c),
 		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
 	}, c.roster, c.reconciler.Quotas())
-	c.burst.Pool().Configure(c.opts.Config)
 }
 
 // askSystemd starts asking systemd beside the passes, so that nothing waits for systemd.
@@ -271,21 +272,48 @@ func (c *controller) lookStep(m *quota.Group) {
 	c.stepped("look", c.opts.Clock()-began, failures)
 }
 
+// observe returns the facts of a round.
+func observe(c *controller, now time.Duration) *capability.Node {
+	n := &capability.Node{
+		Now: now, Config: &c.opts.Config, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()),
+		Topology: c.inventory.Topology(), Obstacle: c.inventory.Obstacle(), Koordlet: c.inventory.Koordlet(),
+		Containers: c.assignment.Running(), Exclusive: c.assignment.Exclusive(), HasOffline: c.assignment.HasOffline(),
+		Policies: c.inventory.Policies(), Wide: c.wide,
+	}
+	n.Present, n.OfflinePods = c.inventory.Here()
+	return n
+}
+
+// urgently is the Reconciler of an answer to the runtime, which waits until systemd was asked for the group.
+type urgently struct{ *controller }
+
+// Record implements pin.Reconciler.
+func (u urgently) Record(desired []plan.Desired) error { return u.reconciler.Record(desired) }
+
+// Urgent implements pin.Reconciler.
+func (u urgently) Urgent(group string, desired []plan.Desired) {
+	if u.reconciler.Urgent(group, desired) {
+		u.asking.Urgent(group)
+	}
+}
+
 // decide lets the capabilities decide in their order, and applies their desired settings.
 func (c *controller) decide(now time.Duration) {
-	n := &capability.Node{Now: now, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()), Config: &c.opts.Config}
-	n.Containers, n.Koordlet, n.Topology = c.assignment.Running(), c.inventory.Koordlet(), c.inventory.Topology()
+	n := observe(c, now)
 	c.opts.narrowing.Take(n.Containers)
-	restores := c.inventory.Obstacle().Restores()
 	var all capability.Decision
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
 			decided := d.Decide(n)
-			if restores && one != capability.Capability(c.pins) { // these capabilities desire only values that are restored through the journal
+			if n.Obstacle.Restores() && one != capability.Capability(c.pins) { // these capabilities desire only values that are restored through the journal
 				decided.Settings = nil
 			}
 			all.Add(decided)
 		}
+	}
+	c.wide = n.Wide
+	for _, group := range all.Touched {
+		c.reconciler.Touch(group)
 	}
 	switch {
 	case all.Held:

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/containers"
-	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // unready is what is missing or wrong until the agent is ready.
@@ -56,10 +56,10 @@ func TestSilentRuntimeIsReported(t *testing.T) {
 			m.controls.mu.Lock()
 			o := m.controls.inventory.Obstacle()
 			m.controls.mu.Unlock()
-			if o.Reason != inventory.Starting || o.Lasting != lasting {
+			if o.Reason != observed.Starting || o.Lasting != lasting {
 				t.Errorf("obstacle %+v, want it to be lasting: %v", o, lasting)
 			}
-			time.Sleep(inventory.BriefFor + time.Second)
+			time.Sleep(observed.BriefFor + time.Second)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 )
@@ -17,6 +18,9 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 		pass := func(at time.Duration) int {
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			for _, group := range c.pins.Decide(&capability.Node{}).Touched {
+				c.reconciler.Touch(group)
+			}
 			report, _ := c.reconciler.Pass(time.Hour + at)
 			return report.Writes
 		}

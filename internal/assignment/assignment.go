@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -20,7 +21,7 @@ type Assignment struct {
 	running   running
 	// events are the events to report, reported the last obstacle passed to place.
 	events   events
-	reported inventory.Obstacle
+	reported observed.Obstacle
 	// placed has the containers of the last call of Desired.
 	placed map[string]bool
 }
@@ -104,11 +105,11 @@ func (a *Assignment) pass(c inventory.Change) {
 // setFacts passes the facts of the whole node to place.
 func (a *Assignment) setFacts() {
 	f, o := a.facts, a.inventory.Obstacle()
-	if o != a.reported && a.reported != (inventory.Obstacle{}) {
+	if o != a.reported && a.reported != (observed.Obstacle{}) {
 		a.holdEvents() // the refusals because of the old obstacle have ended
 	}
 	a.reported = o
-	f.Pinnable, f.Reason, f.MemsOwner = o == inventory.Obstacle{}, o.Message, a.inventory.MemsOwner()
+	f.Pinnable, f.Reason, f.MemsOwner = o == observed.Obstacle{}, o.Message, a.inventory.MemsOwner()
 	a.node.SetFacts(f)
 }
 

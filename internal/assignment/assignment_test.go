@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/strategy"
@@ -325,7 +326,7 @@ func TestObstacles(t *testing.T) {
 	}{
 		"koordlet": {pod: pinnedPod("p", "2-3"), more: koordlet, reason: "Koordlet"},
 		"static policy": {pod: pinnedPod("p", "2-3"), report: func(n *node) {
-			n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
+			n.Kubelet(observed.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
 		}, reason: "KubeletCPUManager"},
 		"another plugin": {pod: pinnedPod("p", "2-3"), report: func(n *node) { _, _ = n.Handle(nri.Event{Kind: nri.Foreign, Owner: "10-x"}, false) }, reason: "OtherNRIPlugin"},
 		"a VM":           {pod: kata},
@@ -433,7 +434,7 @@ func TestOtherPluginLeaves(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := n.Obstacle(); got != (inventory.Obstacle{}) {
+			if got := n.Obstacle(); got != (observed.Obstacle{}) {
 				t.Errorf("obstacle %+v", got)
 			}
 		})
@@ -554,7 +555,7 @@ func (*narrowAgain) HasProcesses(string) bool { return false }
 // While the owner of CPU sets is only not known yet, no event reports pods that have none;
 // one does once it stays so, and no other event is lost.
 func TestRefusalsOfTheStart(t *testing.T) {
-	unknown := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "not asked yet"}
+	unknown := observed.Obstacle{Reason: observed.KubeletUnknown, Message: "not asked yet"}
 	start := func() *node {
 		n := newNode(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 		n.Kubelet(unknown, "")
@@ -578,7 +579,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 
 	n := start()
 	n.Desired(nil)
-	n.Kubelet(inventory.Obstacle{}, "") // the CPUs come later than all others
+	n.Kubelet(observed.Obstacle{}, "") // the CPUs come later than all others
 	n.Desired(nil)
 	n.SetFacts(facts)
 	if got := reported(n); got != "q PlacementRefused" {

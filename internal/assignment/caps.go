@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
@@ -26,7 +26,7 @@ type caps struct {
 
 // refuse applies the rules to all pods.
 func (a *Assignment) refuse() {
-	a.caps.hold(a.reported == (inventory.Obstacle{}), a.node.DesiredPods(), a.inventory.Containers().OnExclusiveCPUs())
+	a.caps.hold(a.reported == (observed.Obstacle{}), a.node.DesiredPods(), a.inventory.Containers().OnExclusiveCPUs())
 	a.caps.apply(rulesOf(a.inventory.Pinning()), a.inventory.Pods())
 }
 

@@ -10,9 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/unit"
@@ -93,7 +92,7 @@ func TestContainersAreKept(t *testing.T) {
 		"CPUs":  func() { n.Saw(only("kubepods/poda/c", "0-6")) },
 		"pods":  func() { n.Take(snapshot(p)) },
 		"file":  func() { n.Configure(workload.Administrator{}) },
-		"owner": func() { n.Kubelet(inventory.Obstacle{Reason: "StaticPolicy", Message: "m"}, "") },
+		"owner": func() { n.Kubelet(observed.Obstacle{Reason: "StaticPolicy", Message: "m"}, "") },
 	} {
 		before := n.Containers()
 		if change(); &before[0] == &n.Containers()[0] {
@@ -121,7 +120,7 @@ func TestBoundByOthers(t *testing.T) {
 	if diff := cmp.Diff(shared, bound(n)); diff != "" {
 		t.Errorf("without another owner (-want +got):\n%s", diff)
 	}
-	n.Kubelet(inventory.Obstacle{Reason: "StaticPolicy", Message: "the kubelet sets CPU sets"}, "")
+	n.Kubelet(observed.Obstacle{Reason: "StaticPolicy", Message: "the kubelet sets CPU sets"}, "")
 	shared["ns/guaranteed/main"] = true
 	if diff := cmp.Diff(shared, bound(n)); diff != "" {
 		t.Errorf("with the static policy (-want +got):\n%s", diff)
@@ -225,12 +224,12 @@ func TestHere(t *testing.T) {
 	}
 	present, work := n.Here()
 	group := func(uid string) string { return "kubepods/pod" + uid }
-	want := []isolate.Work{
-		{Name: "ns/a-waits", Pod: "a-waits"},
-		{Name: "ns/b-runs", Pod: "b-runs", Group: group("b-runs"), Here: true},
-		{Name: "ns/c-rests", Pod: "c-rests", Group: group("c-rests"), Here: true},
-		{Name: "ns/d-ended", Pod: "d-ended", Group: group("d-ended")},
-		{Name: "ns/e-early", Pod: "e-early", Group: group("e-early"), Here: true},
+	want := []observed.Pod{
+		{Name: "ns/a-waits", UID: "a-waits"},
+		{Name: "ns/b-runs", UID: "b-runs", Group: group("b-runs"), Here: true},
+		{Name: "ns/c-rests", UID: "c-rests", Group: group("c-rests"), Here: true},
+		{Name: "ns/d-ended", UID: "d-ended", Group: group("d-ended")},
+		{Name: "ns/e-early", UID: "e-early", Group: group("e-early"), Here: true},
 	}
 	if diff := cmp.Diff(want, work); diff != "" {
 		t.Errorf("offline work (-want +got):\n%s", diff)

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
@@ -73,11 +74,11 @@ func TestObstacleAnswersNoUpdate(t *testing.T) {
 	koordlet.Namespace, koordlet.Containers[0].Name = "koordinator-system", "koordlet"
 	dra.Namespace, dra.Labels = "kube-system", map[string]string{"app": "dracpu"}
 	for name, c := range map[string]struct {
-		kubelet inventory.Obstacle
+		kubelet observed.Obstacle
 		peer    *cluster.Pod
 	}{
-		"static policy":   {kubelet: inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}},
-		"unknown kubelet": {kubelet: inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}},
+		"static policy":   {kubelet: observed.Obstacle{Reason: "KubeletCPUManager", Message: "m"}},
+		"unknown kubelet": {kubelet: observed.Obstacle{Reason: observed.KubeletUnknown, Message: "m"}},
 		"koordlet":        {peer: koordlet},
 		"DRA driver":      {peer: dra},
 	} {
@@ -110,7 +111,7 @@ func TestForeignRecord(t *testing.T) {
 	theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
 	also, more := system(plainPod("also")), system(plainPod("more"))
 	n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4", "more": "4"}, theirs, also, more)
-	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet || o.Suspends() {
+	if o := n.Obstacle(); o.Reason != observed.ForeignCPUSet || o.Suspends() {
 		t.Errorf("obstacle %+v", o)
 	}
 	n.Take(snapshot(theirs, also, more, pinned))
@@ -124,7 +125,7 @@ func TestForeignRecord(t *testing.T) {
 		t.Errorf("desired %+v, of pods %+v", all, pods)
 	}
 	handle(t, n, nri.Event{Kind: nri.Remove, Container: nri.Container{ID: "c-theirs"}})
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("obstacle %+v when it is gone", o)
 	}
 }
@@ -134,7 +135,7 @@ func TestForeignRecord(t *testing.T) {
 func TestForeignRecordsOfATenant(t *testing.T) {
 	stage, live, pinned := elsewhere(plainPod("stage"), "shop-stage"), elsewhere(plainPod("live"), "shop-live"), pinnedPod("pinned", "2-3")
 	n := restarted(t, nil, map[string]string{"stage": "0-3", "live": "4"}, stage, live)
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("obstacle %+v", o)
 	}
 	n.Take(snapshot(stage, live, pinned))
@@ -151,7 +152,7 @@ func TestForeignRecordsOfAnOperatorAndATenant(t *testing.T) {
 	second.Container.ID, second.Container.Name, second.Container.CgroupPath = "c-second", "second", "kubepods/podoperator/second"
 	n := restarted(t, nil, map[string]string{"operator": "4", "tenant": "0-3"}, operator, tenant)
 	handle(t, n, second)
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("obstacle %+v", o)
 	}
 	n.Take(snapshot(operator, tenant, hollow, pinned))
@@ -160,7 +161,7 @@ func TestForeignRecordsOfAnOperatorAndATenant(t *testing.T) {
 	}
 	handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(hollow)})
 	handle(t, n, recorded(nri.Create, hollow, "4"))
-	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+	if o := n.Obstacle(); o.Reason != observed.ForeignCPUSet {
 		t.Errorf("obstacle %+v with two of kube-system", o)
 	}
 }
@@ -194,7 +195,7 @@ func TestOneForeignRecord(t *testing.T) {
 	}
 	n.Events()
 	has("0-3")
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("obstacle %+v", o)
 	}
 	n.Take(snapshot(theirs, pinned))
@@ -269,7 +270,7 @@ func TestRecordOutOfForce(t *testing.T) {
 		n.Take(snapshot(p))
 		running := recorded(nri.PostStart, p, cpus)
 		handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
-		if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		if o := n.Obstacle(); o != (observed.Obstacle{}) {
 			t.Errorf("record %s: obstacle %+v", cpus, o)
 		}
 		if a := handle(t, n, recorded(nri.Update, p, cpus)); len(a.Reply.Updates) > 0 {
@@ -296,7 +297,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	}
 
 	n = restarted(t, answers, map[string]string{"pinned": "2-3", "other": "0-1,4-7"}, pinned, other)
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Fatalf("obstacle %+v", o)
 	}
 	made := map[string]string{}
@@ -315,7 +316,7 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	if len(a.Reply.Updates) != 1 || a.Reply.Updates[0].CPUs != set("0-7") {
 		t.Errorf("what Berth narrowed and no pod needs any more: %+v", a.Reply)
 	}
-	if e := recorded(nri.PostUpdate, other, "0-7"); len(handle(t, n, e).Reply.Updates) > 0 || n.Obstacle() != (inventory.Obstacle{}) {
+	if e := recorded(nri.PostUpdate, other, "0-7"); len(handle(t, n, e).Reply.Updates) > 0 || n.Obstacle() != (observed.Obstacle{}) {
 		t.Errorf("obstacle %+v", n.Obstacle())
 	}
 	if all, _ := n.Desired(nil); len(all) != 1 || all[0].CPUs != set("0-7") || !all[0].Made {
@@ -347,7 +348,7 @@ func TestForeignSetInCreate(t *testing.T) {
 			if a := handle(t, n, e); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
 				t.Errorf("answer %+v", a.Reply)
 			}
-			if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+			if o := n.Obstacle(); o != (observed.Obstacle{}) {
 				t.Errorf("obstacle %+v", o)
 			}
 			known := []*cluster.Pod{p}
@@ -361,7 +362,7 @@ func TestForeignSetInCreate(t *testing.T) {
 					t.Errorf("answer %+v of another namespace", a.Reply)
 				}
 			}
-			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+			if o := n.Obstacle(); o.Reason != observed.ForeignCPUSet {
 				t.Errorf("obstacle %+v", o)
 			}
 		})
@@ -403,7 +404,7 @@ func TestForeignSetAfterBerth(t *testing.T) {
 			made := recorded(nri.PostCreate, p, c.made)
 			made.Container.ID = "second"
 			handle(t, n, made)
-			if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+			if o := n.Obstacle(); o != (observed.Obstacle{}) {
 				t.Errorf("obstacle %+v", o)
 			}
 			all, _ := n.Desired(nil)
@@ -430,9 +431,9 @@ func TestForeignSetInEvents(t *testing.T) {
 		"made as answered":         {kind: nri.PostCreate, cpus: "0-1,4-7"},
 		"made as answered later":   {kind: nri.PostCreate, cpus: "0-1,6-7"},
 		"the runtime does not say": {kind: nri.PostCreate},
-		"made otherwise":           {kind: nri.PostCreate, cpus: "4", reason: inventory.ForeignCPUSet},
-		"started otherwise":        {kind: nri.Start, cpus: "4", reason: inventory.ForeignCPUSet},
-		"updated otherwise":        {kind: nri.PostUpdate, cpus: "4", reason: inventory.ForeignCPUSet},
+		"made otherwise":           {kind: nri.PostCreate, cpus: "4", reason: observed.ForeignCPUSet},
+		"started otherwise":        {kind: nri.Start, cpus: "4", reason: observed.ForeignCPUSet},
+		"updated otherwise":        {kind: nri.PostUpdate, cpus: "4", reason: observed.ForeignCPUSet},
 		"asked to be updated":      {kind: nri.Update, cpus: "0-1,4-7", requested: "5", silent: true},
 		"resized":                  {kind: nri.Update, cpus: "0-1,4-7"},
 	} {
@@ -488,7 +489,7 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	n.Take(snapshot(pods...))
-	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
+	n.Kubelet(observed.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
 	has := func(kind nri.Kind, cpus string) {
 		for _, p := range pods {
 			h["kubepods/pod"+p.UID+"/c"] = set(cpus)
@@ -501,12 +502,12 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 	for _, kind := range []nri.Kind{nri.Create, nri.PostCreate, nri.Start} {
 		has(kind, "0-3")
 	}
-	n.Kubelet(inventory.Obstacle{}, "")
-	if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+	n.Kubelet(observed.Obstacle{}, "")
+	if o := n.Obstacle(); o.Reason != observed.ForeignCPUSet {
 		t.Errorf("on 0-3: obstacle %+v", o)
 	}
 	has(nri.PostUpdate, "0-7")
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("on all: obstacle %+v", o)
 	}
 }
@@ -521,7 +522,7 @@ func TestJournalKnowsWhatIsBerths(t *testing.T) {
 	n.Take(snapshot(p))
 	running := recorded(nri.PostStart, p, "6-7")
 	handle(t, n, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{running.Pod}, Containers: []nri.Container{running.Container}})
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("obstacle %+v", o)
 	}
 	if a := n.Inventory.Containers().Answers()["c-p"]; len(a.CPUs) != 1 || a.CPUs[0] != set("6-7") {
@@ -547,7 +548,7 @@ func TestListWithoutRecords(t *testing.T) {
 		n := restarted(t, nil, map[string]string{"theirs": "0-3", "also": "4", "more": "4"}, theirs, also, more)
 		for range 2 {
 			handle(t, n, list(theirs, also, more))
-			if o := n.Obstacle(); o.Reason != inventory.ForeignCPUSet {
+			if o := n.Obstacle(); o.Reason != observed.ForeignCPUSet {
 				t.Fatalf("obstacle %+v after a list", o)
 			}
 		}
@@ -556,7 +557,7 @@ func TestListWithoutRecords(t *testing.T) {
 			t.Errorf("CPU sets are set: %+v", a.Reply)
 		}
 		handle(t, n, list(pinned))
-		if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+		if o := n.Obstacle(); o != (observed.Obstacle{}) {
 			t.Errorf("obstacle %+v when it is gone", o)
 		}
 	})

@@ -59,7 +59,8 @@ func TestOfflineWithTheSnapshot(t *testing.T) {
 	if got := n.Offline(); got != set("6-7") {
 		t.Errorf("offline work has %q", got)
 	}
-	if threshold, source := n.Threshold(); threshold.Enable == nil || !*threshold.Enable || source == "" {
+	asked := n.Policies()
+	if threshold, source := asked.Threshold, asked.ThresholdSource; threshold.Enable == nil || !*threshold.Enable || source == "" {
 		t.Errorf("threshold %+v of %q", threshold, source)
 	}
 	labelled := plainPod("labelled")

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -48,11 +48,11 @@ func TestRuntimeThatNeverReports(t *testing.T) {
 	for at := time.Duration(0); at < 3*time.Minute; at += time.Second {
 		n.Now(since + at)
 		o := n.Obstacle()
-		if o.Reason != inventory.Starting || !o.Suspends() || o.Lasting != (at >= inventory.BriefFor) {
+		if o.Reason != observed.Starting || !o.Suspends() || o.Lasting != (at >= observed.BriefFor) {
 			t.Fatalf("after %s: %+v", at, o)
 		}
 		now := refusals(n)
-		if at < inventory.BriefFor && len(now) > 0 {
+		if at < observed.BriefFor && len(now) > 0 {
 			t.Errorf("after %s: %v", at, now)
 		}
 		reported = append(reported, now...)
@@ -62,7 +62,7 @@ func TestRuntimeThatNeverReports(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("%+v", o)
 	}
 	if a := start(t, n, pinnedPod("p", "")); a.Reply.Adjust.CPUs.IsEmpty() {
@@ -81,7 +81,7 @@ func TestOtherAgentReports(t *testing.T) {
 	s.Lease.Other = "another"
 	n.Take(s)
 	for at := range 2 {
-		n.Now(since + time.Duration(at)*2*inventory.BriefFor)
+		n.Now(since + time.Duration(at)*2*observed.BriefFor)
 		if now := n.Events(); len(now) > 0 {
 			t.Errorf("reported %+v", now)
 		}
@@ -91,7 +91,7 @@ func TestOtherAgentReports(t *testing.T) {
 // While nothing is reported, nothing is kept of pods that came and went.
 func TestEventsOfPodsThatAreGone(t *testing.T) {
 	n := waiting(t)
-	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "not asked yet"}, "")
+	n.Kubelet(observed.Obstacle{Reason: observed.KubeletUnknown, Message: "not asked yet"}, "")
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	bad := func(uid string) *cluster.Pod {
 		p := pinnedPod(uid, "")
@@ -107,7 +107,7 @@ func TestEventsOfPodsThatAreGone(t *testing.T) {
 			t.Fatalf("%d events are kept of two pods", held)
 		}
 	}
-	n.Kubelet(inventory.Obstacle{}, "")
+	n.Kubelet(observed.Obstacle{}, "")
 	reported := refusals(n)
 	slices.Sort(reported)
 	if diff := cmp.Diff([]string{"p999: its runtime handler kata starts a virtual machine", "stays: its runtime handler kata starts a virtual machine"}, reported); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -33,7 +34,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("before: desired %+v", all)
 	}
 	n.Take(restoring(first, next))
-	if o := n.Obstacle(); o.Reason != inventory.Restoring || o.Suspends() || !n.Settled(true) {
+	if o := n.Obstacle(); o.Reason != observed.Restoring || o.Suspends() || !n.Settled(true) {
 		t.Errorf("obstacle %+v", o)
 	}
 	if a := start(t, n, next); a.Reply.Adjust != (nri.Settings{}) || len(a.Reply.Updates) > 0 {
@@ -50,7 +51,7 @@ func TestRestore(t *testing.T) {
 	n.Take(s)
 	all, _ := n.Desired(nil)
 	pinned := slices.DeleteFunc(all, func(d place.Desired) bool { return !d.Pinned || d.PodUID != "first" })
-	if o := n.Obstacle(); o != (inventory.Obstacle{}) || len(pinned) != 1 || pinned[0].CPUs != set("2-3") {
+	if o := n.Obstacle(); o != (observed.Obstacle{}) || len(pinned) != 1 || pinned[0].CPUs != set("2-3") {
 		t.Errorf("afterwards: obstacle %+v, desired %+v", o, all)
 	}
 }
@@ -60,15 +61,15 @@ func TestRestore(t *testing.T) {
 func TestRestoreAtTheStart(t *testing.T) {
 	n := newNode(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
-	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}, "")
+	n.Kubelet(observed.Obstacle{Reason: observed.KubeletUnknown, Message: "m"}, "")
 	n.Take(restoring(pinnedPod("p", "2-3")))
-	if o := n.Obstacle(); o.Reason != inventory.Restoring || !n.Settled(true) {
+	if o := n.Obstacle(); o.Reason != observed.Restoring || !n.Settled(true) {
 		t.Errorf("obstacle %+v", o)
 	}
 	s := restoring()
 	s.Lease.Other = "another"
 	n.Take(s)
-	if o := n.Obstacle(); o.Reason != inventory.OtherAgent && o.Reason != inventory.Starting || n.Settled(true) {
+	if o := n.Obstacle(); o.Reason != observed.OtherAgent && o.Reason != observed.Starting || n.Settled(true) {
 		t.Errorf("beside another agent: %+v", o)
 	}
 }
@@ -122,7 +123,7 @@ func TestRestoreWhatNoJournalHas(t *testing.T) {
 	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited+doubt != "" {
 		t.Errorf("once they run: %q, %q", awaited, doubt)
 	}
-	n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
+	n.Kubelet(observed.Obstacle{Reason: "KubeletCPUManager", Message: "m"}, "")
 	if all, _ := n.Desired(nil); len(all) > 0 {
 		t.Errorf("beside another owner of all sets: %+v", all)
 	}
@@ -162,7 +163,7 @@ func TestRestoreWaitsForTheRuntime(t *testing.T) {
 	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited == "" || doubt != "" {
 		t.Errorf("at the start: %q, %q", awaited, doubt)
 	}
-	n.Now(inventory.BriefFor)
+	n.Now(observed.BriefFor)
 	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited != "" || doubt == "" {
 		t.Errorf("without a runtime: %q, %q", awaited, doubt)
 	}
@@ -170,7 +171,7 @@ func TestRestoreWaitsForTheRuntime(t *testing.T) {
 	if awaited, doubt := inventory.Unrestored(n.Inventory); awaited+doubt != "" {
 		t.Errorf("with its list: %q, %q", awaited, doubt)
 	}
-	n.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "m"}, "")
+	n.Kubelet(observed.Obstacle{Reason: observed.KubeletUnknown, Message: "m"}, "")
 	if awaited, _ := inventory.Unrestored(n.Inventory); awaited != "m" {
 		t.Errorf("while the kubelet is not known: %q", awaited)
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -14,7 +14,7 @@ import (
 // the machine and, in a cluster, the pods, the containers and the owner of CPU sets.
 func TestSettled(t *testing.T) {
 	n := newNode(host{map[string]cpuset.Set{}}, workload.Administrator{})
-	unknown := inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "it was not asked yet"}
+	unknown := observed.Obstacle{Reason: observed.KubeletUnknown, Message: "it was not asked yet"}
 	for _, step := range []struct {
 		what           string
 		do             func()
@@ -25,7 +25,7 @@ func TestSettled(t *testing.T) {
 		{"the containers", func() { handle(t, n, nri.Event{Kind: nri.Synchronize}) }, true, false},
 		{"the pods", func() { n.Take(snapshot()) }, true, true},
 		{"a silent kubelet", func() { n.Kubelet(unknown, "") }, true, false},
-		{"a kubelet that owns CPU sets", func() { n.Kubelet(inventory.Obstacle{Reason: "KubeletCPUManager", Message: "it sets them"}, "") }, true, true},
+		{"a kubelet that owns CPU sets", func() { n.Kubelet(observed.Obstacle{Reason: "KubeletCPUManager", Message: "it sets them"}, "") }, true, true},
 	} {
 		step.do()
 		if alone, cluster := n.Settled(false), n.Settled(true); alone != step.alone || cluster != step.cluster {

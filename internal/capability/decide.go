@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/topology"
 )
@@ -25,8 +26,10 @@ type Node struct {
 	Online, Isolated cpuset.Set
 	// Topology is the host's topology, a new value after each change, and nil while unknown. No code changes it.
 	Topology *topology.Topology
+	// Obstacle is why Berth sets no CPU sets on this node.
+	Obstacle observed.Obstacle
 	// Exclusive are the CPUs outside the shared pool of online workloads: exclusive CPUs of workloads, and the CPUs of
-	// offline work. Unlimited are the groups without a quota because of exclusive CPUs: their quotas have no other
+	// offline work. Before place decides, they are the exclusive CPUs of workloads by the last decision. Unlimited are the groups without a quota because of exclusive CPUs: their quotas have no other
 	// owner.
 	Exclusive cpuset.Set
 	Unlimited map[string]bool
@@ -39,11 +42,33 @@ type Node struct {
 	// Containers are the running containers of known pods, and the workloads of a host without Kubernetes. Readers must
 	// not change the list: it is the same list until something changes.
 	Containers []Container
+	// Present are Containers, and the first container of each pod that is here without a running container, as between
+	// two starts. That container has no ID and no group of its own. Readers must not change the list.
+	Present []Container
+	// OfflinePods are the offline pods and workloads, also pods that have ended or have no sandbox yet. HasOffline is
+	// true if the runtime has created something of an offline pod that is not over.
+	OfflinePods []observed.Pod
+	HasOffline  bool
+	// Policies are what administrators ask for.
+	Policies Policies
 	// Koordlet is the pod of Koordinator's or ACK's node agent on this node, as namespace/name, empty for none.
 	Koordlet string
-	// KeepsMems reports whether the pages of a running group must stay for a while longer, so that its memory nodes are
-	// not restricted to these. It is nil if no page ever moves.
-	KeepsMems func(group string, to cpuset.Set) bool
+	// Pages are the pages that localize moves, by group. Wide are the memory nodes that place desires for groups whose
+	// pages must move first. Before place decides, they are those of the last round.
+	Pages map[string]Pages
+	Wide  map[string]cpuset.Set
+}
+
+// Policies are what administrators ask for on this node, in ConfigMaps or the agent's file. Each source says where that
+// is written, "" for nowhere.
+type Policies struct {
+	// Threshold is how much offline work may use.
+	Threshold       v1alpha1.ResourceThreshold
+	ThresholdSource string
+	// CPUPolicy is the means by which classes are separated.
+	CPUPolicy, CPUPolicySource string
+	// SharePoolPercent is the threshold of the node guard, nil for that of the agent's file.
+	SharePoolPercent *int64
 }
 
 // Offline has the cores of offline work. The zero value gives it none: it shares the pool.
@@ -128,6 +153,8 @@ type Decision struct {
 	Events []Event
 	// Annotations are to be written to pods, once.
 	Annotations []Annotation
+	// Touched are groups that another program has just written, or is about to: the next pass checks them.
+	Touched []string
 	// Held means that too little is known to decide: until it is known nothing is written, and nothing restored.
 	Held bool
 }
@@ -140,7 +167,8 @@ func (d *Decision) Add(more Decision) {
 		d.Settings = append(d.Settings, more.Settings...)
 	}
 	d.Events = append(d.Events, more.Events...)
-	d.Annotations, d.Held = append(d.Annotations, more.Annotations...), d.Held || more.Held
+	d.Annotations, d.Touched = append(d.Annotations, more.Annotations...), append(d.Touched, more.Touched...)
+	d.Held = d.Held || more.Held
 }
 
 // SameList reports whether two lists of Node.Containers are the same list, so that nothing changed.

@@ -39,8 +39,8 @@ type Host interface {
 // it. It is not safe for concurrent use.
 type Offline struct {
 	host Host
-	// touch makes the next pass check a group.
-	touch func(group string)
+	// touched are groups with threads that lack the cookie, for the next pass to check.
+	touched []string
 
 	// source is the source of the policy that asks for the cookie, "" for none. reason says why there is no cookie
 	// although a policy asks for it. needless is true if the node needs no cookie.
@@ -72,9 +72,9 @@ type found struct {
 	unseen string
 }
 
-// New returns an Offline without a cookie. touch makes the next pass check a group.
-func New(host Host, touch func(group string)) Offline {
-	return Offline{host: host, touch: touch, start: kernel.ThreadStart}
+// New returns an Offline without a cookie.
+func New(host Host) Offline {
+	return Offline{host: host, start: kernel.ThreadStart}
 }
 
 // Drop releases the cookie. Threads that have the cookie retain it until the driver removes it.
@@ -153,10 +153,15 @@ func (c *Offline) share(now time.Duration, groups []string) (reason string) {
 	if reason = c.look(c); reason != "" {
 		return reason
 	}
-	for _, group := range c.lacking() {
-		c.touch(group)
-	}
+	c.touched = append(c.touched, c.lacking()...)
 	return ""
+}
+
+// Touched returns the groups that the next pass must check, once: they have threads without the cookie.
+func (c *Offline) Touched() []string {
+	all := c.touched
+	c.touched = nil
+	return all
 }
 
 // look continues the sweep and skips groups that cannot be checked: one thread whose cookie may not be read

@@ -10,7 +10,7 @@ import (
 // While offline work has cores of its own there is no need, which is no problem.
 func TestCookieNeedless(t *testing.T) {
 	t.Parallel()
-	c := New(nil, nil)
+	c := New(nil)
 	d := c.Decide(time.Hour, "agent.yaml", []string{"batch"}, isolate.Sharing{Cores: true})
 	if len(d) > 0 || c.Problem() != "" || c.Isolates() || c.Status().Reason != "offline work has cores of its own" {
 		t.Errorf("%+v, %+v", d, c.Status())

@@ -77,7 +77,6 @@ type storm struct {
 	applier         *apply.Applier
 	cookies         Offline
 	now             time.Duration
-	touched         bool
 	// gap is for how long a thread of offline work had no cookie, at least.
 	gap time.Duration
 }
@@ -101,7 +100,7 @@ func newStorm(t *testing.T) *storm {
 	must(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	s.applier = apply.New(cookie.Kinds(s.host), j, apply.Options{})
-	s.cookies = New(s.host, func(string) { s.touched = true })
+	s.cookies = New(s.host)
 	t.Cleanup(s.cookies.Drop)
 	return s
 }
@@ -138,7 +137,7 @@ func (s *storm) lacking() (lack []isolate.Joiner, have int) {
 	s.Helper()
 	now, err := cookie.Look(s.host, s.offline.Handle(), s.cookies.held.ID())
 	must(s.T, err)
-	c := New(s.host, nil)
+	c := New(s.host)
 	c.starts = len(now.Lack)
 	return c.joiners(now.Lack), len(now.Have)
 }
@@ -159,10 +158,9 @@ func (s *storm) pass(joins *child.Child) {
 	if len(d) != 1 {
 		s.Fatalf("%d settings: %s", len(d), s.cookies.reason)
 	}
-	if s.touched {
+	if len(s.cookies.Touched()) > 0 {
 		s.write(d[0].Setting)
 	}
-	s.touched = false
 	s.cookies.Saw()
 	for err := range joined {
 		must(s.T, err)

@@ -170,7 +170,7 @@ func TestSweepStopsAtAnError(t *testing.T) {
 // together. The others lack the cookie as well.
 func TestStartsAreWithinABudget(t *testing.T) {
 	t.Parallel()
-	c := New(nil, nil)
+	c := New(nil)
 	asked := 0
 	c.start = func(int) (uint64, error) {
 		asked++
@@ -200,7 +200,7 @@ func (h listed) ThreadIDs(*cgroup.Group) (tids []int, foreign int, err error) { 
 // is looked at. It is named, and ends nobody's cookie.
 func TestTooManyThreadsAreNotSwept(t *testing.T) {
 	t.Parallel()
-	c := New(listed{from(1<<30, cookie.Most+1)}, nil) // no thread has such an id
+	c := New(listed{from(1<<30, cookie.Most+1)}) // no thread has such an id
 	c.left = budget
 	c.change([]string{"large"})
 	c.sweep = sweep{left: []string{"large"}}
@@ -218,7 +218,7 @@ func TestTooManyThreadsAreNotSwept(t *testing.T) {
 // A group that cannot be looked at costs the others no cookie, and is named.
 func TestOneUnseenGroup(t *testing.T) {
 	t.Parallel()
-	c := New(nil, nil)
+	c := New(nil)
 	c.source = "agent.yaml"
 	h := &crowd{threads: map[string][]int{"a": from(1, 2), "b": from(3, 2), "c": from(5, 2)}, err: errors.New("not permitted"), at: "b"}
 	look := func() string {

@@ -19,10 +19,8 @@ type Pool struct {
 	// CPUs is the number of shared CPUs, shared their set; Online is the set of the node's online CPUs.
 	CPUs           int
 	shared, Online cpuset.Set
-	// ofFile is the threshold in the agent's file.
-	ofFile   float64
-	reserved cpuset.Set
-	mean     Mean
+	reserved       cpuset.Set
+	mean           Mean
 	// at is the time of the last accepted sample, and busy its value. apart is the use of groups outside the pool since
 	// then.
 	at          time.Duration
@@ -34,20 +32,14 @@ type Pool struct {
 // offline work moves.
 const shortest = MeanWindow / 20
 
-// Configure applies the agent's file, which was checked when it was read.
-func (p *Pool) Configure(cfg v1alpha1.AgentConfig) {
-	p.ofFile = float64(*cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent) / 100
-	p.Threshold = p.ofFile
-	p.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
-}
-
-// Follow applies the threshold of the cluster's strategies. If they set none, the threshold of the agent's file
-// applies.
-func (p *Pool) Follow(percent int64, said bool) {
-	p.Threshold = p.ofFile
-	if said {
-		p.Threshold = float64(percent) / 100
+// Configure applies the agent's file, which was checked when it was read, and the threshold of the cluster, nil for that
+// of the file.
+func (p *Pool) Configure(cfg *v1alpha1.AgentConfig, percent *int64) {
+	if percent == nil {
+		percent = cfg.CPUBurst.ClusterStrategy.SharePoolThresholdPercent
 	}
+	p.Threshold = float64(*percent) / 100
+	p.reserved, _ = cpuset.Parse(cfg.ReservedCPUs)
 }
 
 // Take records the shared CPUs, and reports whether they changed.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
@@ -27,7 +28,7 @@ type Placed struct {
 // may burst, offline groups, and groups with exclusive CPUs. Containers that do not run now have no group. Findings are
 // by pod.
 func (inv *Inventory) WorkloadsWith(placed map[InPod]Placed) ([]workload.Workload, map[string]workload.Findings) {
-	if inv.owner.agent != (Obstacle{}) || inv.strategies == nil {
+	if inv.owner.agent != (observed.Obstacle{}) || inv.strategies == nil {
 		return nil, nil
 	}
 	b := bursting{containers: &inv.containers, strategies: inv.strategies, placed: placed}

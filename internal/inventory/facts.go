@@ -7,7 +7,6 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -18,7 +17,7 @@ type running struct {
 	list []capability.Container
 	// present is list, and one container of each pod that is here without a running container.
 	present []capability.Container
-	offline []isolate.Work
+	offline []observed.Pod
 	// made is true if nothing changed since the lists were made.
 	made bool
 }
@@ -30,7 +29,7 @@ func (inv *Inventory) Running() []capability.Container { return runningOf(inv).l
 // Here returns Running and the first container of each known pod that has a sandbox but no running container, as
 // between two starts. That container has no ID and no group of its own. present is the same list until something
 // changes. offline are the offline pods and workloads, also pods that have ended or have no sandbox yet.
-func (inv *Inventory) Here() (present []capability.Container, offline []isolate.Work) {
+func (inv *Inventory) Here() (present []capability.Container, offline []observed.Pod) {
 	r := runningOf(inv)
 	return r.present, r.offline
 }
@@ -58,7 +57,7 @@ func runningOf(inv *Inventory) *running {
 	byName := func(a, b capability.Container) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(r.list, byName)
 	slices.SortFunc(r.present, byName)
-	slices.SortFunc(r.offline, func(a, b isolate.Work) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.offline, func(a, b observed.Pod) int { return strings.Compare(a.Name, b.Name) })
 	inv.running = r
 	return &inv.running
 }
@@ -69,9 +68,9 @@ func (r *running) addOffline(c *capability.Container, here bool) {
 	if !c.Class.Offline() {
 		return
 	}
-	w := isolate.Work{Name: c.Name, Group: c.Whole(), Here: here}
+	w := observed.Pod{Name: c.Name, Group: c.Whole(), Here: here}
 	if c.Pod != "" {
-		w.Name, w.Pod = c.Pod, c.PodUID
+		w.Name, w.UID = c.Pod, c.PodUID
 	}
 	r.offline = append(r.offline, w)
 }
@@ -153,7 +152,7 @@ func (f *factsOf) bound(p *cluster.Pod, one *workload.Container, k *container) b
 		return true
 	}
 	integer := one.CPULimit >= milli && one.CPULimit%milli == 0
-	return integer && f.inv.owner.known() != (Obstacle{}) && (guaranteed(p) || workload.MayPin(p.Labels, p.Annotations))
+	return integer && f.inv.owner.known() != (observed.Obstacle{}) && (guaranteed(p) || workload.MayPin(p.Labels, p.Annotations))
 }
 
 // milli is one CPU in thousandths.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // otherPlugin is the Reason of an Obstacle that the runtime names.
@@ -13,7 +14,7 @@ const otherPlugin = "OtherNRIPlugin"
 
 // foreignOwner is another owner of one container's sets.
 type foreignOwner struct {
-	Obstacle
+	observed.Obstacle
 	// made is true if the container was made with these sets.
 	made bool
 	// pod is the UID of the container's pod, namespace the pod's namespace.
@@ -22,12 +23,12 @@ type foreignOwner struct {
 
 func foreignSet(pod nri.Pod, container, what string, set cpuset.Set, made bool) foreignOwner {
 	text := "container " + container + " of " + pod.Namespace + "/" + pod.Name + " has " + what + " " + set.String() + ", which Berth did not give it"
-	return foreignOwner{Obstacle{Reason: ForeignCPUSet, Message: text}, made, pod.UID, pod.Namespace}
+	return foreignOwner{observed.Obstacle{Reason: observed.ForeignCPUSet, Message: text}, made, pod.UID, pod.Namespace}
 }
 
 // otherPluginOf returns the NRI plugin that sets CPU sets. It outlasts the sets themselves.
 func otherPluginOf(e nri.Event) foreignOwner {
-	return foreignOwner{Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true, e.Pod.UID, e.Pod.Namespace}
+	return foreignOwner{observed.Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true, e.Pod.UID, e.Pod.Namespace}
 }
 
 // ofPod returns why a pod gets no CPUs of its own: another owner has set those of a container of the pod. It returns ""
@@ -51,7 +52,7 @@ func (o owner) of(id string) bool {
 // owner over a set without a name.
 func (o *owner) found(id string, other foreignOwner) {
 	before := o.sets[id]
-	if before.made && (!other.made || before.Reason == otherPlugin && other.Reason == ForeignCPUSet) {
+	if before.made && (!other.made || before.Reason == otherPlugin && other.Reason == observed.ForeignCPUSet) {
 		return
 	}
 	if o.sets == nil {
@@ -115,7 +116,7 @@ func (inv *Inventory) forgetGone() {
 func (inv *Inventory) made(e nri.Event) {
 	r, a := e.Container.Resources, inv.containers.answers.byID[e.Container.ID]
 	switch id := e.Container.ID; {
-	case inv.owner.known() != (Obstacle{}):
+	case inv.owner.known() != (observed.Obstacle{}):
 	case !r.CPUs.IsEmpty() && !slices.Contains(a.CPUs, r.CPUs):
 		inv.hasOwner(id, foreignSet(e.Pod, e.Container.Name, "CPUs", r.CPUs, true))
 		if c := inv.containers.byID[id]; c != nil { // it has no CPUs of Berth's answer

@@ -4,77 +4,35 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/strategy"
 )
-
-// Reasons of Obstacles that do not say who owns the CPU sets: in the meantime everything stays as it is.
-const (
-	// KubeletUnknown: it is unknown whether the kubelet sets CPU sets.
-	KubeletUnknown = kubelet.ReasonUnknown
-	// OtherAgent: another agent of Berth holds the node's Lease.
-	OtherAgent = "OtherAgent"
-	// Starting: the runtime has not reported its containers yet.
-	Starting = "Starting"
-)
-
-// Restoring is the Reason of an Obstacle in the cluster's configuration: everything gets back its original, and no
-// capability sees a workload.
-const Restoring = "Restoring"
-
-// ForeignCPUSet is the Reason of an Obstacle with an unknown writer. Sets of containers reveal it, of two pods in
-// strategy.SystemNamespace and of one in another namespace.
-const ForeignCPUSet = "ForeignCPUSet"
-
-// Obstacle is why Berth sets no CPU sets on this node. The zero value means that Berth sets them.
-type Obstacle struct {
-	// Reason is one word, for a condition; Message a sentence.
-	Reason, Message string
-	// Lasting is true once a suspending Obstacle has existed for BriefFor. Only then events report it.
-	Lasting bool
-}
-
-// BriefFor is how long a suspending Obstacle may exist before events tell pods that ask for CPUs why they have none.
-const BriefFor = time.Minute
-
-// Suspends reports whether the owner of CPU sets is not known yet, or another agent decides: Berth then sets nothing,
-// and restores nothing.
-func (o Obstacle) Suspends() bool {
-	return o.Reason == KubeletUnknown || o.Reason == OtherAgent || o.Reason == Starting
-}
-
-// Restores reports whether everything is restored, and nothing written.
-func (o Obstacle) Restores() bool { return o.Reason == Restoring }
-
-// IsBrief reports whether the Obstacle suspends and no event reports it yet.
-func (o Obstacle) IsBrief() bool { return o.Suspends() && !o.Lasting }
 
 // owner records which program manages CPU sets on this node. There is exactly one, because two would undo each other's
 // work: Berth, unless another is found.
 type owner struct {
 	// agent is another agent of Berth.
-	agent Obstacle
+	agent observed.Obstacle
 	// restoring is a cluster configuration that restores everything.
-	restoring Obstacle
+	restoring observed.Obstacle
 	// kubelet is the kubelet, if it sets or may set CPU sets.
-	kubelet Obstacle
+	kubelet observed.Obstacle
 	// mems says that the kubelet sets memory nodes, "" if it does not.
 	mems string
 	// peer is a pod of the node that sets CPU sets.
-	peer Obstacle
+	peer observed.Obstacle
 	// sets are the sets that Berth did not set, by container. The container has them while it exists, even if their
 	// plugin does not exist any more.
 	sets map[string]foreignOwner
 }
 
 // obstacle returns the first obstacle.
-func (o owner) obstacle() Obstacle { return cmp.Or(o.known(), o.set()) }
+func (o owner) obstacle() observed.Obstacle { return cmp.Or(o.known(), o.set()) }
 
 // known returns the obstacle that does not depend on the containers' sets.
-func (o owner) known() Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
+func (o owner) known() observed.Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
 
 // set returns the obstacle from sets that Berth did not set, of several always the same, and first that of a named
 // plugin. An unknown writer must have set the sets of two pods of strategy.SystemNamespace and of one in another
@@ -87,8 +45,8 @@ func (o owner) known() Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet,
 // On a node with one such pod, Berth works beside the program: the pods that it wrote get no CPUs of their own (ofPod),
 // and other pods may share theirs with them. A second list of the operator together with a tenant's still makes an
 // obstacle: only the program's name could distinguish the cases, and the runtime does not have it.
-func (o owner) set() Obstacle {
-	var first Obstacle
+func (o owner) set() observed.Obstacle {
+	var first observed.Obstacle
 	system, elsewhere := map[string]bool{}, false // the pods of strategy.SystemNamespace, each once
 	for _, id := range slices.Sorted(maps.Keys(o.sets)) {
 		one := o.sets[id]
@@ -103,26 +61,26 @@ func (o owner) set() Obstacle {
 		}
 	}
 	if len(system) < 2 || !elsewhere {
-		return Obstacle{}
+		return observed.Obstacle{}
 	}
 	return first
 }
 
 // Kubelet stores the obstacle from the kubelet's configuration. mems is a sentence if the kubelet sets memory nodes, ""
 // otherwise.
-func (inv *Inventory) Kubelet(o Obstacle, mems string) {
+func (inv *Inventory) Kubelet(o observed.Obstacle, mems string) {
 	inv.owner.kubelet, inv.owner.mems = o, mems
 	inv.ownerChanged()
 }
 
 // Obstacle returns why Berth sets no CPU sets on this node.
-func (inv *Inventory) Obstacle() Obstacle {
+func (inv *Inventory) Obstacle() observed.Obstacle {
 	o := inv.owner.obstacle()
 	if !inv.started && !o.Restores() { // a restoration from the journal needs no container
 		o = inv.clock.starting()
 	}
-	if o == (Obstacle{}) && inv.topology == nil {
-		o = Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
+	if o == (observed.Obstacle{}) && inv.topology == nil {
+		o = observed.Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
 	}
 	return o
 }
@@ -135,7 +93,7 @@ func (inv *Inventory) MemsOwner() string { return inv.owner.mems }
 func (inv *Inventory) ForeignOwner(uid string) string { return inv.owner.ofPod(uid) }
 
 // IsAlone reports whether no other agent holds the Lease of this node, as far as the API server said.
-func IsAlone(inv *Inventory) bool { return inv.owner.agent == (Obstacle{}) }
+func IsAlone(inv *Inventory) bool { return inv.owner.agent == (observed.Obstacle{}) }
 
 // Settled reports whether enough is known to change or restore CPU sets: the CPUs of the node and, in a cluster, its
 // pods and the owner of CPU sets. An agent that has just started knows no container yet, and must not conclude that
@@ -149,24 +107,24 @@ func (inv *Inventory) Settled(inCluster bool) bool {
 
 // starting returns the obstacle that the runtime has not reported its containers yet. They retain their CPUs: Berth
 // decides nothing before it knows them.
-func (c clock) starting() Obstacle {
-	if c.began == never || c.now-c.began < BriefFor {
-		return Obstacle{Reason: Starting, Message: "the container runtime has not reported its containers yet"}
+func (c clock) starting() observed.Obstacle {
+	if c.began == never || c.now-c.began < observed.BriefFor {
+		return observed.Obstacle{Reason: observed.Starting, Message: "the container runtime has not reported its containers yet"}
 	}
-	return Obstacle{Reason: Starting, Message: "the container runtime does not report its containers", Lasting: true}
+	return observed.Obstacle{Reason: observed.Starting, Message: "the container runtime does not report its containers", Lasting: true}
 }
 
 // peers looks for pods of other programs that set CPU sets. Only pods in the namespaces of administrators are valid: a
 // tenant must not be able to disable Berth by a name.
 func (o *owner) peers(pods []*cluster.Pod) {
-	o.peer = Obstacle{}
+	o.peer = observed.Obstacle{}
 	for _, p := range pods {
 		switch {
 		case p.Ended:
 		case strategy.Koordlet(&p.Pod):
-			o.peer = Obstacle{Reason: "Koordlet", Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
+			o.peer = observed.Obstacle{Reason: "Koordlet", Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
 		case p.Namespace == strategy.SystemNamespace && p.Labels["app"] == "dracpu":
-			o.peer = Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
+			o.peer = observed.Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
 		}
 	}
 }

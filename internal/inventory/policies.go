@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
@@ -37,13 +38,18 @@ func (p *policies) strategiesNow() *strategy.Strategies {
 	return p.alone
 }
 
-// Threshold returns how much offline work may use here, and the source, "" for none.
-func (p *policies) Threshold() (v1alpha1.ResourceThreshold, string) {
-	return p.strategiesNow().Threshold()
+// Policies returns what administrators ask for here.
+func (p *policies) Policies() (all capability.Policies) {
+	s := p.strategiesNow()
+	all.Threshold, all.ThresholdSource = s.Threshold()
+	all.CPUPolicy, all.CPUPolicySource = s.CPUPolicy()
+	if p.strategies != nil {
+		if percent, said := p.strategies.SharePoolThresholdPercent(); said {
+			all.SharePoolPercent = &percent
+		}
+	}
+	return all
 }
-
-// CPUPolicy returns the means by which classes are separated here, and the source, "" for none.
-func (p *policies) CPUPolicy() (policy, source string) { return p.strategiesNow().CPUPolicy() }
 
 // Class returns the class of a pod on this node.
 func (p *policies) Class(pod *cluster.Pod) v1alpha1.QoSClass {

@@ -27,8 +27,8 @@ type Leftover struct {
 // more.
 func (inv *Inventory) Heals() bool {
 	o := inv.owner
-	o.restoring = Obstacle{}
-	return inv.started && inv.topology != nil && o.obstacle() == (Obstacle{})
+	o.restoring = observed.Obstacle{}
+	return inv.started && inv.topology != nil && o.obstacle() == (observed.Obstacle{})
 }
 
 // Leftovers returns what Berth heals, by ID, without the containers that has selects.
@@ -75,7 +75,7 @@ func (inv *Inventory) Leftover(id string) (one Leftover, found bool) {
 // Unrestored returns what the journal does not say while everything is restored: awaited is why containers with few
 // CPUs may still appear, doubt the reason if that lasts. Each is a sentence, or "".
 func Unrestored(inv *Inventory) (awaited, doubt string) {
-	var o Obstacle
+	var o observed.Obstacle
 	switch {
 	case inv.owner.kubelet.Suspends():
 		o = inv.owner.kubelet

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -19,12 +20,12 @@ func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.parse(s)
 	inv.takePods()
 	inv.owner.peers(s.Pods)
-	inv.owner.agent, inv.owner.restoring = Obstacle{}, Obstacle{}
+	inv.owner.agent, inv.owner.restoring = observed.Obstacle{}, observed.Obstacle{}
 	if inv.strategies.Restores() {
-		inv.owner.restoring = Obstacle{Reason: Restoring, Message: strategy.KeyState + ": " + strategy.StateRestore + " in ConfigMap " + string(strategy.BerthConfig)}
+		inv.owner.restoring = observed.Obstacle{Reason: observed.Restoring, Message: strategy.KeyState + ": " + strategy.StateRestore + " in ConfigMap " + string(strategy.BerthConfig)}
 	}
 	if s.Lease.Other != "" {
-		inv.owner.agent = Obstacle{Reason: OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
+		inv.owner.agent = observed.Obstacle{Reason: observed.OtherAgent, Message: "another agent holds the Lease of this node: " + s.Lease.Other}
 	}
 	inv.running.made = false
 	inv.changes.add(Change{What: ClusterSeen, AllocatableMilli: s.Node.AllocatableMilli})

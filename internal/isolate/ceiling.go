@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -16,26 +17,16 @@ var ErrNoQuotaGroup = errors.New("no group has all offline work and nothing else
 // ErrUnknownGroup is the reason if processes run in a group beside the offline groups that no known offline work has.
 var ErrUnknownGroup = errors.New("the online group")
 
-// Work is a whole pod, or a whole workload of a host without Kubernetes.
-type Work struct {
-	// Name is for messages. Pod is the UID of the pod, empty for a workload.
-	Name, Pod string
-	// Group is the group that has all of the work, "" if it is not known.
-	Group string
-	// Here is true if the work is not over, and the container runtime has made a part of it.
-	Here bool
-}
-
-// Owns reports whether a group is the work's, also if only the group's name shows that: the kubelet makes the group of
+// Owns reports whether a group is the pod's, also if only the group's name shows that: the kubelet makes the group of
 // a pod before its sandbox, and removes it after the sandbox.
-func (w *Work) Owns(group string) bool {
-	return w.Group == group || w.Pod != "" && NotOwn(group, w.Pod) == ""
+func Owns(w *observed.Pod, group string) bool {
+	return w.Group == group || w.UID != "" && NotOwn(group, w.UID) == ""
 }
 
 // QuotaGroup returns the parent of the groups of all present offline work, which bounds them together. The error
 // matches ErrNoQuotaGroup if they have no common parent, the group of some offline work is not known, or online work
 // shares processes with the parent.
-func QuotaGroup(offline, online []Work) (string, error) {
+func QuotaGroup(offline, online []observed.Pod) (string, error) {
 	first := ""
 	for _, w := range offline {
 		switch {

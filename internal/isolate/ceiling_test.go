@@ -7,28 +7,29 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/isolate"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 )
 
 // The one group right above all offline groups has the quota.
 func TestQuotaGroup(t *testing.T) {
 	t.Parallel()
-	here := func(groups ...string) []isolate.Work {
-		var all []isolate.Work
+	here := func(groups ...string) []observed.Pod {
+		var all []observed.Pod
 		for _, g := range groups {
-			all = append(all, isolate.Work{Name: "of " + g, Group: g, Here: true})
+			all = append(all, observed.Pod{Name: "of " + g, Group: g, Here: true})
 		}
 		return all
 	}
 	both := here("kubepods/besteffort/pod1", "kubepods/besteffort/pod2")
 	for what, test := range map[string]struct {
-		offline, online []isolate.Work
+		offline, online []observed.Pod
 		want            string
 		err             error
 	}{
 		"all of a group":                  {both, here("kubepods/burstable/pod3", "other"), "kubepods/besteffort", nil},
-		"an unknown group":                {append(both[:2:2], isolate.Work{Name: "ns/c", Pod: "3", Here: true}), nil, "", isolate.ErrNoQuotaGroup},
-		"an unknown group that is over":   {append(both[:2:2], isolate.Work{Name: "ns/c", Pod: "3"}), nil, "kubepods/besteffort", nil},
+		"an unknown group":                {append(both[:2:2], observed.Pod{Name: "ns/c", UID: "3", Here: true}), nil, "", isolate.ErrNoQuotaGroup},
+		"an unknown group that is over":   {append(both[:2:2], observed.Pod{Name: "ns/c", UID: "3"}), nil, "kubepods/besteffort", nil},
 		"a workload":                      {here("batch.slice/a.service"), nil, "batch.slice", nil},
 		"an online workload of all":       {here("batch.slice/a.service"), here("batch.slice"), "", isolate.ErrNoQuotaGroup},
 		"an online workload in it":        {here("batch.slice/a.service"), here("batch.slice/a.service/web"), "", isolate.ErrNoQuotaGroup},
@@ -36,7 +37,7 @@ func TestQuotaGroup(t *testing.T) {
 		"two groups":                      {here("batch.slice/a.service", "kubepods/besteffort/pod1"), nil, "", isolate.ErrNoQuotaGroup},
 		"right below the root":            {here("batch.slice"), nil, "", isolate.ErrNoQuotaGroup},
 		"nothing":                         {nil, nil, "", isolate.ErrNoQuotaGroup},
-		"nothing here":                    {[]isolate.Work{{Pod: "1", Group: "kubepods/besteffort/pod1"}}, nil, "", isolate.ErrNoQuotaGroup},
+		"nothing here":                    {[]observed.Pod{{UID: "1", Group: "kubepods/besteffort/pod1"}}, nil, "", isolate.ErrNoQuotaGroup},
 		"below another online workload":   {here("a/b/c"), here("a"), "", isolate.ErrNoQuotaGroup},
 		"beside one whose name is longer": {here("batch.slice/a.service"), here("batch.slice2"), "batch.slice", nil},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -45,7 +46,7 @@ func (s *System) Look(now time.Duration, busy unit.CPUTime, used map[string]unit
 
 // Managed returns groups that together contain all of the given work, each without any other work. For pods it returns
 // the kubelet's group of all pods, so that one reading is enough. The error says why the groups are not known.
-func Managed(work []Work) ([]string, error) {
+func Managed(work []observed.Pod) ([]string, error) {
 	var all []string
 	homeless, pods := "", false
 	for _, w := range work {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -12,23 +13,23 @@ import (
 // counts with that.
 func TestManaged(t *testing.T) {
 	for what, test := range map[string]struct {
-		work []Work
+		work []observed.Pod
 		want string
 		fail bool
 	}{
-		"pods by cgroupfs": {work: []Work{{Pod: "1", Group: "kubepods/besteffort/pod1"}, {Pod: "2", Group: "kubepods/pod2"}}, want: "kubepods"},
-		"by systemd":       {work: []Work{{Pod: "1", Group: "kubepods.slice/kubepods-pod1.slice"}}, want: "kubepods.slice"},
+		"pods by cgroupfs": {work: []observed.Pod{{UID: "1", Group: "kubepods/besteffort/pod1"}, {UID: "2", Group: "kubepods/pod2"}}, want: "kubepods"},
+		"by systemd":       {work: []observed.Pod{{UID: "1", Group: "kubepods.slice/kubepods-pod1.slice"}}, want: "kubepods.slice"},
 		"below a root": {
-			work: []Work{{Pod: "1", Group: "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1.slice"}},
+			work: []observed.Pod{{UID: "1", Group: "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1.slice"}},
 			want: "kubelet.slice/kubelet-kubepods.slice",
 		},
 		"workloads": {
-			work: []Work{{Group: "batch.slice/a.service"}, {Group: "web"}, {Group: "web/cache"}, {Group: "web/db"}, {Group: "web"}, {Group: "web-2"}},
+			work: []observed.Pod{{Group: "batch.slice/a.service"}, {Group: "web"}, {Group: "web/cache"}, {Group: "web/db"}, {Group: "web"}, {Group: "web-2"}},
 			want: "batch.slice/a.service web web-2",
 		},
-		"a pod of no known group beside another one": {work: []Work{{Pod: "1", Here: true}, {Pod: "2", Group: "kubepods/pod2"}}, want: "kubepods"},
-		"one that nothing was made of":               {work: []Work{{Pod: "1"}, {Group: "web"}}, want: "web"},
-		"a pod of no known group":                    {work: []Work{{Name: "ns/a", Pod: "1", Here: true}, {Group: "web"}}, fail: true},
+		"a pod of no known group beside another one": {work: []observed.Pod{{UID: "1", Here: true}, {UID: "2", Group: "kubepods/pod2"}}, want: "kubepods"},
+		"one that nothing was made of":               {work: []observed.Pod{{UID: "1"}, {Group: "web"}}, want: "web"},
+		"a pod of no known group":                    {work: []observed.Pod{{Name: "ns/a", UID: "1", Here: true}, {Group: "web"}}, fail: true},
 	} {
 		got, err := Managed(test.work)
 		if strings.Join(got, " ") != test.want || (err != nil) != test.fail {

@@ -6,23 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 )
-
-// The reasons of an Obstacle.
-const (
-	// ReasonUnknown: the kubelet was not asked yet, or did not answer.
-	ReasonUnknown = "KubeletUnknown"
-	// ReasonCPUManager: the kubelet sets CPU sets.
-	ReasonCPUManager = "KubeletCPUManager"
-)
-
-// Obstacle is why the kubelet prevents Berth from setting CPU sets on this node. The zero value is no obstacle.
-type Obstacle struct {
-	// Reason is one word, for a condition; Message is a sentence.
-	Reason, Message string
-	// Lasting is true for ReasonUnknown after a long silence of the kubelet.
-	Lasting bool
-}
 
 // Said is the part of the kubelet's configuration about CPUs and memory nodes, for the agent's checkpoint.
 type Said struct {
@@ -112,18 +97,18 @@ func (k *Knowledge) Recall(s *Said) {
 }
 
 // Obstacle returns why the kubelet's configuration prevents Berth from setting CPU sets.
-func (k *Knowledge) Obstacle() Obstacle {
+func (k *Knowledge) Obstacle() observed.Obstacle {
 	switch {
 	case !k.known:
-		return Obstacle{Reason: ReasonUnknown, Message: "the kubelet was not asked yet"}
+		return observed.Obstacle{Reason: observed.KubeletUnknown, Message: "the kubelet was not asked yet"}
 	case k.silent:
-		return Obstacle{Reason: ReasonUnknown, Message: "whether the kubelet sets CPU sets could not be found out: " + k.err.Error(), Lasting: true}
+		return observed.Obstacle{Reason: observed.KubeletUnknown, Message: "whether the kubelet sets CPU sets could not be found out: " + k.err.Error(), Lasting: true}
 	case k.err != nil:
-		return Obstacle{Reason: ReasonUnknown, Message: "whether the kubelet sets CPU sets is not known: " + k.err.Error()}
+		return observed.Obstacle{Reason: observed.KubeletUnknown, Message: "whether the kubelet sets CPU sets is not known: " + k.err.Error()}
 	case k.SetsCPUs():
-		return Obstacle{Reason: ReasonCPUManager, Message: "the kubelet's cpuManagerPolicy is " + k.Config.CPUManagerPolicy + ": it sets the CPU sets of this node"}
+		return observed.Obstacle{Reason: observed.KubeletCPUManager, Message: "the kubelet's cpuManagerPolicy is " + k.Config.CPUManagerPolicy + ": it sets the CPU sets of this node"}
 	}
-	return Obstacle{}
+	return observed.Obstacle{}
 }
 
 // MemsOwner returns why the kubelet manages the memory nodes of containers, "" if it does not.

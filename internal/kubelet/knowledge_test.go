@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // A kubelet that never answered is silent for long from the second time that the bound has
@@ -17,7 +18,7 @@ func TestSilence(t *testing.T) {
 	const brief = time.Minute
 	errEarly, errLate, errLater := errors.New("early"), errors.New("late"), errors.New("later")
 	var k Knowledge
-	takes := func(at time.Duration, r Reading, changed bool, want Obstacle) {
+	takes := func(at time.Duration, r Reading, changed bool, want observed.Obstacle) {
 		t.Helper()
 		if got := k.Take(r, at, brief); got != changed {
 			t.Errorf("at %s: changed %t", at, got)
@@ -27,19 +28,19 @@ func TestSilence(t *testing.T) {
 			t.Errorf("at %s: %+v, want %+v", at, got, want)
 		}
 	}
-	if o := k.Obstacle(); o.Reason != ReasonUnknown || o.Lasting || k.Known() || k.Said() != nil {
+	if o := k.Obstacle(); o.Reason != observed.KubeletUnknown || o.Lasting || k.Known() || k.Said() != nil {
 		t.Errorf("before the first reading: %+v", o)
 	}
-	takes(0, Reading{Err: errEarly}, true, Obstacle{ReasonUnknown, ": early", false})
-	takes(brief-1, Reading{Err: errLate}, true, Obstacle{ReasonUnknown, ": early", false})
-	takes(brief, Reading{Err: errLate}, true, Obstacle{ReasonUnknown, ": late", true})
-	takes(2*brief, Reading{Err: errLater}, true, Obstacle{ReasonUnknown, ": late", true})
+	takes(0, Reading{Err: errEarly}, true, observed.Obstacle{Reason: observed.KubeletUnknown, Message: ": early", Lasting: false})
+	takes(brief-1, Reading{Err: errLate}, true, observed.Obstacle{Reason: observed.KubeletUnknown, Message: ": early", Lasting: false})
+	takes(brief, Reading{Err: errLate}, true, observed.Obstacle{Reason: observed.KubeletUnknown, Message: ": late", Lasting: true})
+	takes(2*brief, Reading{Err: errLater}, true, observed.Obstacle{Reason: observed.KubeletUnknown, Message: ": late", Lasting: true})
 	if !k.Known() || k.Said() != nil {
 		t.Errorf("after a silence: known %t, said %+v", k.Known(), k.Said())
 	}
-	takes(3*brief, Reading{Config: Config{CPUManagerPolicy: "none"}, Whole: true}, true, Obstacle{})
-	takes(9*brief, Reading{Err: errLater}, false, Obstacle{})
-	takes(9*brief, Reading{Config: Config{CPUManagerPolicy: "static"}}, true, Obstacle{ReasonCPUManager, "cpuManagerPolicy is static: it sets the CPU sets of this node", false})
+	takes(3*brief, Reading{Config: Config{CPUManagerPolicy: "none"}, Whole: true}, true, observed.Obstacle{})
+	takes(9*brief, Reading{Err: errLater}, false, observed.Obstacle{})
+	takes(9*brief, Reading{Config: Config{CPUManagerPolicy: "static"}}, true, observed.Obstacle{Reason: observed.KubeletCPUManager, Message: "cpuManagerPolicy is static: it sets the CPU sets of this node", Lasting: false})
 }
 
 // What a reading lacks stays as it was last known, also over a restart of the agent.

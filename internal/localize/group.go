@@ -58,7 +58,7 @@ type group struct {
 	counted time.Duration
 	// settled says that it was decided about since its CPUs were first the same.
 	settled bool
-	// wide says that its memory nodes are not narrowed yet.
+	// wide says that place does not narrow its memory nodes yet.
 	wide bool
 
 	pass *pass        // nil while none is under way

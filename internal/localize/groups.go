@@ -12,7 +12,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
@@ -113,14 +112,16 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 		s.host.read(s.opts.Root, n.Topology)
 	}
 	s.takeReports()
+	for path, g := range s.groups {
+		_, g.wide = n.Wide[path]
+	}
 	for _, g := range s.due() {
 		s.look(g)
 	}
 	for _, g := range s.order {
 		s.conclude(g.pod)
-		g.wide = false // until place asks
 	}
-	n.KeepsMems = s.keepsMems
+	n.Pages = s.pages()
 	return s.decision
 }
 
@@ -242,18 +243,18 @@ func (s *Groups) takeReports() {
 	}
 }
 
-// slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the
-// write moves it all at once.
-const slack = 64 << 20
-
-// keepsMems implements capability.Node.KeepsMems. What a pass that was walked to the end left, and
-// a group that cannot be measured, hold nothing back.
-func (s *Groups) keepsMems(path string, to cpuset.Set) bool {
-	g := s.groups[path]
-	if g == nil {
-		return false
+// pages returns where the pages of the groups are. A group that cannot be measured holds nothing back.
+func (s *Groups) pages() map[string]capability.Pages {
+	all := make(map[string]capability.Pages, len(s.order))
+	for path, g := range s.groups {
+		if g.problem != nil {
+			continue
+		}
+		p := capability.Pages{Moving: g.pass != nil, Measured: g.measured, PerNode: g.at.Movable}
+		if g.past.Well {
+			p.Home = g.past.Local
+		}
+		all[path] = p
 	}
-	well := g.past.Well && g.past.Local == to.String()
-	g.wide = g.problem == nil && (g.pass != nil || !well && (!g.measured || g.at.Remote(to) > slack))
-	return g.wide
+	return all
 }

@@ -694,7 +694,7 @@ func TestPassWaitsForMemoryNodes(t *testing.T) {
 	w.memory(redis, 100, 1000)
 	for range 30 {
 		w.pass(1)
-		w.node.KeepsMems(redis, list(t, "0")) // place asks at each decision
+		w.asks("0") // at each decision
 	}
 	if events, _ := w.took(); events != "" || len(w.mover.orders) > 0 {
 		t.Errorf("events %s, orders %+v", events, w.mover.orders)
@@ -724,13 +724,27 @@ func TestNothingToMove(t *testing.T) {
 	}
 }
 
+// keeps reports whether place leaves the memory nodes of redis wide that are to become these.
+func (w *world) keeps(to string) bool {
+	pages, found := w.node.Pages[redis]
+	return found && pages.Stay(list(w.t, to))
+}
+
+// asks is place, which desires these memory nodes for redis.
+func (w *world) asks(to string) {
+	w.node.Wide = nil
+	if w.keeps(to) {
+		w.node.Wide = map[string]cpuset.Set{redis: list(w.t, to)}
+	}
+}
+
 // Memory nodes of a group are kept wide while much of its memory is elsewhere, or on its way.
 func TestKeepsMems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	keeps := func(to string) bool { return w.node.KeepsMems(redis, list(t, to)) }
+	keeps := w.keeps
 	w.pass(1)
-	if w.node.KeepsMems("pods/other", cpuset.Set{}) {
+	if _, found := w.node.Pages["pods/other"]; found {
 		t.Error("a group that did not opt in is kept wide")
 	}
 	w.memory(redis, 1000, 64)
@@ -788,15 +802,15 @@ func TestKeepsMemsUntilAPassEndedWell(t *testing.T) {
 			w.with(w.container("redis", true, `{"policy":"bestEffort","targetLocalityRatio":50}`))
 			w.memory(redis, 100, 900)
 			w.pass(11)
-			if !w.node.KeepsMems(redis, list(t, "0")) {
+			if !w.keeps("0") {
 				t.Fatal("narrowed while pages move")
 			}
 			c.end(w)
 			w.pass(3)
-			if got := w.node.KeepsMems(redis, list(t, "0")); got != c.want {
+			if got := w.keeps("0"); got != c.want {
 				t.Errorf("keeps %v", got)
 			}
-			if c.want == false && name != "cannot be measured" && !w.node.KeepsMems(redis, list(t, "1")) {
+			if c.want == false && name != "cannot be measured" && !w.keeps("1") {
 				t.Error("a jump to another node is not kept")
 			}
 		})
@@ -845,8 +859,8 @@ func TestReport(t *testing.T) {
 		Key: key("redis"), Phase: mover.Paused, Reason: "memory pressure", Moved: []mover.Moved{{Pair: locality.Pair{From: 1}, Base: 1 << 20, Huge: 2 << 20}},
 		Left: map[locality.Left]int64{locality.LeftShared: 7, locality.LeftTier: 0}, Rate: 3 << 20, Pauses: 2, Longest: 4 * time.Millisecond, Calls: 5,
 	})
+	w.asks("0")
 	w.pass(1)
-	w.node.KeepsMems(redis, list(t, "0"))
 	out := w.s.Outcome(time.Time{})
 	text, err := json.Marshal(out.Rows[0].Section)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -57,7 +58,7 @@ func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root, standing: c.
 
 // decide returns the desired quota of offline work, given the containers. The error is why there is none although there
 // is offline work, or why it does not follow the load: one failed reading changes no quota.
-func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []isolate.Work, containers []capability.Container) ([]plan.Desired, error) {
+func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []observed.Pod, containers []capability.Container) ([]plan.Desired, error) {
 	if n.Offline = anyHere(offline); !n.Offline {
 		c.drop()
 		return nil, nil
@@ -145,11 +146,11 @@ func (c *ceiling) stays(err error) ([]plan.Desired, error) {
 }
 
 // onlineOf returns the online workloads and pods of containers.
-func onlineOf(containers []capability.Container) []isolate.Work {
-	var all []isolate.Work
+func onlineOf(containers []capability.Container) []observed.Pod {
+	var all []observed.Pod
 	for i := range containers {
 		if c := &containers[i]; !c.Class.Offline() {
-			all = append(all, isolate.Work{Name: c.Name, Group: cmp.Or(c.Whole(), c.Group), Here: true})
+			all = append(all, observed.Pod{Name: c.Name, Group: cmp.Or(c.Whole(), c.Group), Here: true})
 		}
 	}
 	return all
@@ -191,7 +192,7 @@ func (c *ceiling) look(now time.Duration) error {
 
 // alone returns the groups of offline pods below a group. The error matches isolate.ErrNoQuotaGroup if a quota of the
 // group would bound anything else.
-func (c *ceiling) alone(group string, offline []isolate.Work) (pods []string, err error) {
+func (c *ceiling) alone(group string, offline []observed.Pod) (pods []string, err error) {
 	var own []int
 	children, err := cgroup.Peek(c.host, group, func(g *cgroup.Group) (children []string, err error) {
 		if own, err = g.OwnProcs(); err == nil {
@@ -206,14 +207,14 @@ func (c *ceiling) alone(group string, offline []isolate.Work) (pods []string, er
 		return nil, fmt.Errorf("%w: %s has processes of its own", isolate.ErrNoQuotaGroup, group)
 	}
 	for _, child := range children {
-		i := slices.IndexFunc(offline, func(w isolate.Work) bool { return w.Owns(child) })
+		i := slices.IndexFunc(offline, func(w observed.Pod) bool { return isolate.Owns(&w, child) })
 		if i < 0 && !slices.Contains(c.pods, child) {
 			if some, err := cgroup.HasProcesses(c.host, child); err != nil {
 				return nil, fmt.Errorf("group %s: %w", child, err)
 			} else if some {
 				return nil, fmt.Errorf("%w: %s has %w %s", isolate.ErrNoQuotaGroup, group, isolate.ErrUnknownGroup, path.Base(child))
 			}
-		} else if i < 0 || offline[i].Pod != "" { // a workload ends when its administrator says so
+		} else if i < 0 || offline[i].UID != "" { // a workload ends when its administrator says so
 			pods = append(pods, child)
 		}
 	}

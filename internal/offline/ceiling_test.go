@@ -18,10 +18,10 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -79,10 +79,10 @@ func (h *host) remove(name string) {
 }
 
 // work are offline pods that are here.
-func work(pods ...string) []isolate.Work {
-	var all []isolate.Work
+func work(pods ...string) []observed.Pod {
+	var all []observed.Pod
 	for _, pod := range pods {
-		all = append(all, isolate.Work{Name: "ns/" + pod, Pod: pod, Group: "kubepods/besteffort/pod" + pod, Here: true})
+		all = append(all, observed.Pod{Name: "ns/" + pod, UID: pod, Group: "kubepods/besteffort/pod" + pod, Here: true})
 	}
 	return all
 }
@@ -206,22 +206,22 @@ func TestCeilingIsOfOfflineWorkAlone(t *testing.T) {
 	h.remove("sys/fs/cgroup/left.slice/odd/cgroup.procs")
 	h.write("sys/fs/cgroup/left.slice/odd/cgroup.procs/unreadable", "")
 	both := work("1", "2")
-	batch := isolate.Work{Name: "a", Group: "left.slice/a", Here: true}
+	batch := observed.Pod{Name: "a", Group: "left.slice/a", Here: true}
 	for what, test := range map[string]struct {
 		group   string
-		offline []isolate.Work
+		offline []observed.Pod
 		pods    int
 		err     error
 		unknown bool
 	}{
 		"all of a group":                  {"kubepods/besteffort", both, 2, nil, false},
 		"kube-proxy beside it":            {"kubepods/besteffort", both[:1], 0, isolate.ErrNoQuotaGroup, true},
-		"one that is over beside it":      {"kubepods/besteffort", append(both[:1:1], isolate.Work{Pod: "2"}), 2, nil, false},
-		"one of another name":             {"kubepods/besteffort", append(both[:1:1], isolate.Work{Pod: "7"}), 0, isolate.ErrNoQuotaGroup, true},
-		"processes of its own":            {"own.slice", []isolate.Work{{Name: "a", Group: "own.slice/a", Here: true}}, 0, isolate.ErrNoQuotaGroup, false},
-		"one without processes beside it": {"left.slice", []isolate.Work{batch, {Group: "left.slice/odd"}}, 0, nil, false},
-		"one beside it, unreadable":       {"left.slice", []isolate.Work{batch}, 0, errUnreadable, false},
-		"a group that cannot be read":     {"gone", []isolate.Work{batch}, 0, cgroup.ErrNoGroup, false},
+		"one that is over beside it":      {"kubepods/besteffort", append(both[:1:1], observed.Pod{UID: "2"}), 2, nil, false},
+		"one of another name":             {"kubepods/besteffort", append(both[:1:1], observed.Pod{UID: "7"}), 0, isolate.ErrNoQuotaGroup, true},
+		"processes of its own":            {"own.slice", []observed.Pod{{Name: "a", Group: "own.slice/a", Here: true}}, 0, isolate.ErrNoQuotaGroup, false},
+		"one without processes beside it": {"left.slice", []observed.Pod{batch, {Group: "left.slice/odd"}}, 0, nil, false},
+		"one beside it, unreadable":       {"left.slice", []observed.Pod{batch}, 0, errUnreadable, false},
+		"a group that cannot be read":     {"gone", []observed.Pod{batch}, 0, cgroup.ErrNoGroup, false},
 	} {
 		pods, err := h.ceiling.alone(test.group, test.offline)
 		if len(pods) != test.pods || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) || errors.Is(err, isolate.ErrUnknownGroup) != test.unknown {
@@ -243,7 +243,7 @@ func TestCeilingBesideUnknownGroups(t *testing.T) {
 		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
 	}
 	now := time.Hour
-	expect := func(what string, offline []isolate.Work, want int, limit error) {
+	expect := func(what string, offline []observed.Pod, want int, limit error) {
 		t.Helper()
 		h.run(1, 0)
 		now += time.Second
@@ -288,7 +288,7 @@ func TestCeilingOfWorkThatComesBack(t *testing.T) {
 	for i := range 8 {
 		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
 	}
-	both := []isolate.Work{{Name: "a", Group: "batch.slice/a.service", Here: true}, {Name: "b", Group: "batch.slice/b.service", Here: true}}
+	both := []observed.Pod{{Name: "a", Group: "batch.slice/a.service", Here: true}, {Name: "b", Group: "batch.slice/b.service", Here: true}}
 	h.run(1, 0)
 	if got, err := h.ceiling.decide(time.Hour, node, both, nil); len(got) != 1 || err != nil {
 		t.Fatalf("%+v, %v", got, err)
@@ -374,7 +374,7 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 		}
 		w.now += time.Second
 		h.run(1, 0)
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
+		n := w.observed()
 		d := w.work.Decide(&n)
 		if len(d.Settings) != want || !strings.Contains(w.work.limit, limit) || limit == "" && w.work.limit != "" {
 			t.Errorf("after %s: %d settings, want %d; limit %q, want %q", kind, len(d.Settings), want, w.work.limit, limit)
@@ -399,7 +399,7 @@ func TestMetricsByQuota(t *testing.T) {
 	for range 3 {
 		w.now += time.Second
 		h.run(2, 0)
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
+		n := w.observed()
 		w.work.Decide(&n)
 	}
 	f, got := w.work.ceiling.figures, map[string]float64{}
@@ -423,7 +423,7 @@ func TestMovesOfTheQuota(t *testing.T) {
 		for range n {
 			w.now += time.Second
 			h.run(online, 0)
-			d := w.work.Decide(&capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()})
+			d := w.work.Decide(new(w.observed()))
 			values[d.Settings[0].Value] = true
 		}
 		return w.work.Outcome(time.Time{}).Node[keyNode].(Node).Moves
@@ -471,7 +471,7 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 		t.Helper()
 		w.now += 10 * time.Second
 		h.run(1, 0)
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
+		n := w.observed()
 		d := w.work.Decide(&n)
 		if len(d.Settings) != 2 {
 			t.Errorf("%s: settings %v", what, settings(d.Settings))
@@ -540,7 +540,7 @@ func TestQuotaBelowAnother(t *testing.T) {
 	for i := range 8 {
 		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i).Add(i + 8)})
 	}
-	offline := []isolate.Work{{Name: "a", Group: "batch/a", Here: true}, {Name: "b", Group: "batch/b", Here: true}}
+	offline := []observed.Pod{{Name: "a", Group: "batch/a", Here: true}, {Name: "b", Group: "batch/b", Here: true}}
 	desired, err := h.ceiling.decide(time.Hour, node, offline, nil)
 	if len(desired) > 0 || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), `"batch/b/c", limited to 250000`) {
 		t.Errorf("%+v, %v", desired, err)
@@ -556,7 +556,7 @@ func TestLimitBetweenTwoStarts(t *testing.T) {
 	w := newWorld(t, enabled())
 	pod, box, main := offlinePod("b")
 	w.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: []*cluster.Pod{pod}, PodsFrom: cluster.APIServer})
-	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
+	w.inventory.Kubelet(observed.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
 	for _, kind := range []nri.Kind{nri.RunPod, nri.Start, nri.Stop, nri.Start, nri.Stop, nri.Start} {
 		if _, err := w.assignment.Handle(nri.Event{Kind: kind, Pod: box, Container: main}, false); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/cookies"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -85,7 +86,7 @@ func TestCookieReader(t *testing.T) {
 // Offline work for which cpuQOS is off has no cookie, and runs beside online threads.
 func TestWhoHasNoCookie(t *testing.T) {
 	t.Parallel()
-	work := []isolate.Work{{Name: "ns/a", Group: "a", Here: true}, {Name: "ns/b", Group: "b"}, {Name: "ns/c", Here: true}}
+	work := []observed.Pod{{Name: "ns/a", Group: "a", Here: true}, {Name: "ns/b", Group: "b"}, {Name: "ns/c", Here: true}}
 	for groups, want := range map[string]string{"": "ns/a", "a": "ns/c", "b": "ns/a"} {
 		if got := uncovered(work, []string{groups}[:min(1, len(groups))]); got != want {
 			t.Errorf("%q: %q, want %q", groups, got, want)

@@ -34,14 +34,14 @@ type overlap struct {
 // Saw stores the CPUs on which a pass found the groups.
 func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
 	o := overlap{first: w.first, last: now}
-	if t := w.opts.Inventory.Topology(); t != nil && w.decision.Exists {
+	if t := w.last.topology; t != nil && w.decision.Exists {
 		o.find(t, groups)
 	}
 	if o.cpus.IsEmpty() {
 		o.first = 0
 	} else {
 		o.first = cmp.Or(o.first, max(now, 1))
-		o.binding = bindingOf(w.opts.CPUs.Snapshot().Rows, o.cpus)
+		o.binding = bindingOf(w.opts.Placed().Rows, o.cpus)
 	}
 	w.overlap = o
 	w.cookies.Saw()

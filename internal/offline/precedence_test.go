@@ -247,7 +247,7 @@ func TestPrecedenceBetweenTwoStarts(t *testing.T) {
 		if _, err := w.assignment.Handle(nri.Event{Kind: step.kind, Pod: box, Container: main}, false); err != nil {
 			t.Fatal(err)
 		}
-		n := capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running()}
+		n := w.observed()
 		if d := w.work.Decide(&n); len(d.Settings) != step.want || step.want > 0 && d.Settings[0].Object != "kubepods/besteffort/podb" {
 			t.Errorf("after %s: %q", step.kind, settings(d.Settings))
 		}

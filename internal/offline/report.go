@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/cookies"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -154,7 +155,7 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 		n.Cores, n.Quota = byQuota, float64(c.quota)
 	}
 	if d.Exists {
-		now := w.opts.CPUs.Snapshot()
+		now := w.opts.Placed()
 		n.Cores, n.Online, n.Offline = byCPUSet, now.Shared.String(), now.Offline.String()
 	}
 	return capability.Outcome{Node: capability.Sections{keyNode: n}, Rows: rows}
@@ -198,7 +199,7 @@ func (w *Work) Measure(add func(capability.Sample)) {
 }
 
 // uncovered returns the first offline work, by name, whose group does not share a cookie, "" for none.
-func uncovered(offline []isolate.Work, groups []string) string {
+func uncovered(offline []observed.Pod, groups []string) string {
 	for _, w := range offline {
 		if w.Here && !slices.Contains(groups, w.Group) {
 			return w.Name
@@ -210,8 +211,7 @@ func uncovered(offline []isolate.Work, groups []string) string {
 // AddCondition adds whether online and offline work share no core, if offline work is to have cores of its own.
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
-	_, work := w.opts.Inventory.Here()
-	without, limit := uncovered(work, w.precedences.offline), w.limit
+	without, limit := uncovered(w.last.pods, w.precedences.offline), w.limit
 	if limit == "" && w.cookies.Isolates() && without != "" {
 		limit = "core scheduling: " + without + " is offline work without a cookie, as cpuQOS is not enabled for it"
 	}

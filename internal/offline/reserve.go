@@ -38,10 +38,10 @@ func (w *Work) leave(n *capability.Node) {
 		return
 	}
 	before := r.cpus
-	r.limit = cmp.Or(w.opts.Inventory.Obstacle().Message, w.unenforced())
+	r.limit = cmp.Or(n.Obstacle.Message, w.unenforced())
 	if w.unenforced() != "" {
 		r.cpus = cpuset.Set{}
-	} else if w.opts.Inventory.Topology() != nil { // otherwise it stays as it was
+	} else if n.Topology != nil { // otherwise it stays as it was
 		r.cpus = isolate.Reserve(w.movable(n), r.cpus, percent)
 	}
 	if r.cpus != before {

@@ -28,7 +28,7 @@ func (w *world) asksReserve(percent int64, precedence bool, threshold v1alpha1.R
 // decided is a round in which precedence may be desired, and what place makes of it.
 func (w *world) decided() string {
 	w.run(1, 0.1)
-	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running(), Config: w.config}
+	w.node = w.observed()
 	w.work.Decide(&w.node)
 	w.assignment.SetOffline(w.node.Offline)
 	all := make([]string, 0, 2)

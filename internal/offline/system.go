@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 )
 
@@ -21,9 +22,8 @@ type system struct {
 
 // lookAtSystem reads the use, if due and if there is offline work.
 func (w *Work) lookAtSystem(n *capability.Node) {
-	present, offline := w.opts.Inventory.Here()
 	switch {
-	case !w.on() || !anyHere(offline):
+	case !w.on() || !anyHere(n.OfflinePods):
 		w.system = system{}
 		return
 	case n.Now < w.system.next:
@@ -31,7 +31,7 @@ func (w *Work) lookAtSystem(n *capability.Node) {
 	}
 	w.system.next = n.Now + isolate.Window
 	busy, err := kernel.CPUBusy(w.opts.Root)
-	used, unread := w.managed(append(onlineOf(present), offline...))
+	used, unread := w.managed(append(onlineOf(n.Present), n.OfflinePods...))
 	if err = cmp.Or(err, unread); err != nil {
 		w.system.System = isolate.System{Unknown: err.Error()}
 		return
@@ -40,7 +40,7 @@ func (w *Work) lookAtSystem(n *capability.Node) {
 }
 
 // managed returns the CPU time of the groups that contain all of some work.
-func (w *Work) managed(work []isolate.Work) (map[string]unit.CPUTime, error) {
+func (w *Work) managed(work []observed.Pod) (map[string]unit.CPUTime, error) {
 	groups, err := isolate.Managed(work)
 	if err != nil {
 		return nil, err

@@ -13,29 +13,28 @@ import (
 	"github.com/berth-project/berth/internal/cookies"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/unit"
 )
 
 // Options are the dependencies of Work. Every field is required.
 type Options struct {
-	Root      *hostfs.Root
-	Host      Host
-	Inventory *inventory.Inventory
-	CPUs      CPUs
-	// Touch makes the next pass check a group.
-	Touch func(group string)
+	Root *hostfs.Root
+	Host Host
+	// Placed returns what each container has by the last decision.
+	Placed func() place.Snapshot
 	// Standing returns the matching entries of the journal.
 	Standing func(match func(journal.Entry) bool) []journal.Entry
 	// Usage reads the CPU time that a group used.
 	Usage func(group string) (unit.CPUTime, error)
 	// Groups reads the CPUs of the root group.
-	Groups inventory.Effective
+	Groups Groups
 	// Now is the time of day.
 	Now func() time.Time
 	Log *slog.Logger
@@ -43,14 +42,10 @@ type Options struct {
 	Fail func(what string, err error)
 }
 
-// CPUs are those that containers have by the last decision.
-type CPUs interface {
-	// Exclusive returns the CPUs that no other container may use.
-	Exclusive() cpuset.Set
-	// HasOffline reports whether there is offline work.
-	HasOffline() bool
-	// Snapshot returns what each container has.
-	Snapshot() place.Snapshot
+// Groups has the CPUs of groups.
+type Groups interface {
+	// EffectiveCPUs returns the CPUs that the processes of a group may run on, empty if unreadable.
+	EffectiveCPUs(group string) cpuset.Set
 }
 
 // Host reads groups and the kernel's support for them. *cgroup.Host is a Host.
@@ -68,9 +63,8 @@ type Work struct {
 	// limit is why offline work has no cores of its own although it should.
 	limit    string
 	boundary isolate.Boundary
-	// node is the input of the last decision.
-	node     isolate.Node
 	decision isolate.Decision
+	last     last
 	looks
 	moves Moves
 	overlap
@@ -83,6 +77,13 @@ type Work struct {
 	// precedence that the kernel does not enforce.
 	reported, unread, unshared, unheld reported
 	ended                              bool
+}
+
+// last has the facts of the last round: its topology, its offline pods, and the input of the last decision.
+type last struct {
+	topology *topology.Topology
+	pods     []observed.Pod
+	node     isolate.Node
 }
 
 // looks are the readings of /proc/stat.
@@ -99,7 +100,7 @@ func New(o Options) *Work {
 	return &Work{
 		opts: o, ceiling: ceiling{host: o.Host, root: o.Root, standing: o.Standing},
 		precedences: precedences{host: o.Host, root: o.Root, date: o.Now},
-		cookies:     cookies.New(o.Host, o.Touch),
+		cookies:     cookies.New(o.Host),
 	}
 }
 
@@ -117,9 +118,9 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 		return d
 	}
 	w.lookAtSystem(n)
-	policy, source := w.opts.Inventory.CPUPolicy()
+	policy, source := n.Policies.CPUPolicy, n.Policies.CPUPolicySource
 	here := *n
-	here.Containers, _ = w.opts.Inventory.Here()
+	here.Containers = n.Present
 	w.precedences.reported = w.on()
 	d.Add(w.precedences.decide(&here, policy))
 	w.leave(n)
@@ -128,6 +129,7 @@ func (w *Work) Decide(n *capability.Node) capability.Decision {
 		source = ""
 	}
 	d.Settings = append(d.Settings, w.cookies.Decide(n.Now, source, w.precedences.offline, w.sharing(n))...)
+	d.Touched = append(d.Touched, w.cookies.Touched()...)
 	d.Events = append(d.Events, w.unshared.event(w.cookies.Problem())...)
 	return d
 }
@@ -147,24 +149,24 @@ func (w *Work) sharing(n *capability.Node) isolate.Sharing {
 // bound decides how much offline work gets.
 func (w *Work) bound(n *capability.Node) capability.Decision {
 	var d capability.Decision
-	if w.asked, w.source = w.opts.Inventory.Threshold(); w.ended {
+	w.last.topology, w.last.pods = n.Topology, n.OfflinePods
+	if w.asked, w.source = n.Policies.Threshold, n.Policies.ThresholdSource; w.ended {
 		w.asked = v1alpha1.ResourceThreshold{}
 	}
-	obstacle := w.opts.Inventory.Obstacle()
-	if w.limit = w.limitOf(obstacle); !w.byQuota() {
+	if w.limit = w.limitOf(n.Obstacle); !w.byQuota() {
 		w.ceiling.drop()
 	}
 	switch {
 	case !w.on() || w.limit != "" || w.byQuota():
-		w.boundary, w.node, w.decision, w.looks = isolate.Boundary{}, isolate.Node{}, isolate.Decision{}, looks{}
+		w.boundary, w.last.node, w.decision, w.looks = isolate.Boundary{}, isolate.Node{}, isolate.Decision{}, looks{}
 		if w.byQuota() {
 			d.Settings, w.limit = w.quota(n)
 		}
-	case obstacle.Suspends(): // nothing is written, and everything stays
+	case n.Obstacle.Suspends(): // nothing is written, and everything stays
 		w.next = 0
 	default:
-		w.node = isolate.Node{
-			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: w.opts.CPUs.HasOffline(), LookCost: w.cost,
+		w.last.node = isolate.Node{
+			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: n.HasOffline, LookCost: w.cost,
 		}
 		if n.Now-w.at >= closest {
 			w.look(n.Now)
@@ -197,26 +199,24 @@ func (w *Work) byQuota() bool {
 }
 
 // limitOf says why offline work has no cores of its own although it should, "" if it has.
-func (w *Work) limitOf(obstacle inventory.Obstacle) string {
-	_, offline := w.opts.Inventory.Here()
-	if !w.on() || !anyHere(offline) || w.byQuota() || obstacle.Suspends() { // a quota needs no CPU sets
+func (w *Work) limitOf(obstacle observed.Obstacle) string {
+	if !w.on() || !anyHere(w.last.pods) || w.byQuota() || obstacle.Suspends() { // a quota needs no CPU sets
 		return ""
 	}
 	return obstacle.Message
 }
 
 // anyHere reports whether there is offline work.
-func anyHere(offline []isolate.Work) bool {
-	return slices.ContainsFunc(offline, func(w isolate.Work) bool { return w.Here })
+func anyHere(offline []observed.Pod) bool {
+	return slices.ContainsFunc(offline, func(w observed.Pod) bool { return w.Here })
 }
 
 // quota returns the quota of offline work. It also returns why there is none although there should be, or why the quota
 // no longer follows the load.
 func (w *Work) quota(n *capability.Node) ([]plan.Desired, string) {
 	node := isolate.Node{Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n)}
-	present, offline := w.opts.Inventory.Here()
 	before := w.ceiling.quota
-	settings, err := w.ceiling.decide(n.Now, node, offline, present)
+	settings, err := w.ceiling.decide(n.Now, node, n.OfflinePods, n.Present)
 	if now := w.ceiling.quota; now > 0 && now != before {
 		w.moves.add(w.opts.Now(), w.ceiling.why, before > 0)
 	}
@@ -241,11 +241,11 @@ func (w *Work) unenforced() string {
 
 // movable returns the cores that either side may have.
 func (w *Work) movable(n *capability.Node) []isolate.Core {
-	t := w.opts.Inventory.Topology()
+	t := n.Topology
 	if t == nil {
 		return nil
 	}
-	taken := t.Reserved.Union(n.Isolated).Union(w.opts.CPUs.Exclusive())
+	taken := t.Reserved.Union(n.Isolated).Union(n.Exclusive)
 	return isolate.Movable(t, n.Online.Intersect(w.opts.Groups.EffectiveCPUs("")), taken)
 }
 
@@ -269,7 +269,7 @@ func (w *Work) look(now time.Duration) {
 // turn decides the boundary again.
 func (w *Work) turn(now time.Duration) {
 	existed := w.decision.Exists
-	w.decision = w.boundary.Decide(max(now, 1), w.node)
+	w.decision = w.boundary.Decide(max(now, 1), w.last.node)
 	d := &w.decision
 	if w.next = 0; d.Next < time.Second {
 		w.next = now + d.Next

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
@@ -122,7 +123,7 @@ func (w *world) asks(asked v1alpha1.ResourceThreshold) {
 func (w *world) restart() {
 	w.work = New(Options{
 		Host: w.host,
-		Root: w.root, Inventory: w.inventory, CPUs: w.assignment, Groups: groups{all: w.all}, Log: slog.New(slog.DiscardHandler),
+		Root: w.root, Placed: w.assignment.Snapshot, Groups: groups{all: w.all}, Log: slog.New(slog.DiscardHandler),
 		Now:  func() time.Time { return time.Unix(1_000_000_000, 0).UTC().Add(w.now) },
 		Fail: func(string, error) { w.failed++ }, Standing: noEntries, Usage: w.usage,
 	})
@@ -160,9 +161,20 @@ func (w *world) run(d time.Duration, busy float64) {
 	}
 }
 
+// observed are the facts of a round.
+func (w *world) observed() capability.Node {
+	n := capability.Node{
+		Now: w.now, Online: w.all, Config: w.config, Topology: w.inventory.Topology(), Obstacle: w.inventory.Obstacle(),
+		Containers: w.assignment.Running(), Exclusive: w.assignment.Exclusive(), HasOffline: w.assignment.HasOffline(),
+		Policies: w.inventory.Policies(),
+	}
+	n.Present, n.OfflinePods = w.inventory.Here()
+	return n
+}
+
 // round makes a round of the agent.
 func (w *world) round() {
-	w.node = capability.Node{Now: w.now, Online: w.all, Containers: w.assignment.Running(), Config: w.config}
+	w.node = w.observed()
 	d := w.work.Decide(&w.node)
 	if len(d.Settings) > 0 || d.Held {
 		w.t.Errorf("decided %+v", d)
@@ -331,11 +343,11 @@ func TestLimits(t *testing.T) {
 	w.expect("by a quota", "")
 	w.expectEvents("IsolationLimited: cpuSuppressPolicy cfsQuota: no group has all offline work and nothing else: batch is right below the root")
 	w.asks(enabled())
-	w.inventory.Kubelet(inventory.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
+	w.inventory.Kubelet(observed.Obstacle{Reason: "CPUManager", Message: "the kubelet sets CPU sets"}, "")
 	w.rounds(2, 0)
 	w.expect("beside the kubelet", "")
 	w.expectEvents("IsolationLimited: the kubelet sets CPU sets")
-	w.inventory.Kubelet(inventory.Obstacle{}, "")
+	w.inventory.Kubelet(observed.Obstacle{}, "")
 	w.all = set(t, "0-1,8")
 	w.restart() // its groups are those of a smaller root
 	w.rounds(2, 0)
@@ -354,7 +366,7 @@ func TestSuspended(t *testing.T) {
 	w.with("batch")
 	w.rounds(30, 0.1)
 	before := w.node.Offline
-	w.inventory.Kubelet(inventory.Obstacle{Reason: inventory.KubeletUnknown, Message: "it does not answer"}, "")
+	w.inventory.Kubelet(observed.Obstacle{Reason: observed.KubeletUnknown, Message: "it does not answer"}, "")
 	w.rounds(5, 1)
 	if !w.node.Offline.Equal(before) {
 		t.Errorf("offered %+v, then %+v", before, w.node.Offline)

@@ -67,17 +67,14 @@ func (s *Sets) overtaken(group string) {
 	if !d.Mems.IsEmpty() { // the next round restricts them, if that is right
 		d.Mems = d.Mems.Union(s.opts.Groups.EffectiveMems(group))
 	}
-	if s.reconciler.Urgent(group, d.Settings()) {
-		s.opts.Awaited(group)
-	}
+	s.reconciler.Urgent(group, d.Settings())
 }
 
-// touch makes the reconciler check the groups that the runtime, or the kubelet, writes around an event.
+// touch has the next pass check the groups that the runtime, or the kubelet, writes around an event.
 func (s *Sets) touch(e nri.Event) {
 	switch e.Kind {
 	case nri.Start, nri.PostStart, nri.Update, nri.PostUpdate:
-		s.reconciler.Touch(e.Pod.CgroupParent)
-		s.reconciler.Touch(e.Container.CgroupPath)
+		s.touched = append(s.touched, e.Pod.CgroupParent, e.Container.CgroupPath)
 	default:
 	}
 }

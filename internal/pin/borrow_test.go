@@ -38,8 +38,7 @@ func (r *recorder) Record(all []plan.Desired) error {
 	}
 	return nil
 }
-func (*recorder) Urgent(string, []plan.Desired) bool { return false }
-func (*recorder) Touch(string)                       {}
+func (*recorder) Urgent(string, []plan.Desired) {}
 
 func newLender(t *testing.T, annotations map[string]string) *lender {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // A kubelet that does not answer for long is reported, once.
@@ -24,7 +24,7 @@ func TestSilentKubelet(t *testing.T) {
 	messages := map[string]bool{}
 	for i := range 30 {
 		takes(kubelet.Reading{Err: fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF)})
-		o := inventory.Obstacle(s.kubelet.Obstacle())
+		o := s.kubelet.Obstacle()
 		if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
 			t.Errorf("after %d s: %+v", 10*i, o)
 		}
@@ -38,7 +38,7 @@ func TestSilentKubelet(t *testing.T) {
 		t.Errorf("reported %v", messages)
 	}
 	takes(kubelet.Reading{Whole: true})
-	if o := s.kubelet.Obstacle(); o != (kubelet.Obstacle{}) {
+	if o := s.kubelet.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("%+v", o)
 	}
 }

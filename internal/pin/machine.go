@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hardware"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/placement"
 )
 
@@ -80,7 +80,7 @@ func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, 
 	if devices {
 		s.opts.Log.Info("devices of the kubelet", "known", len(k.Devices))
 	}
-	if !k.Take(r, now, inventory.BriefFor) {
+	if !k.Take(r, now, observed.BriefFor) {
 		return devices || memory, nil
 	}
 	if after := k.Config; before.CPUManagerPolicy != after.CPUManagerPolicy || before.MemoryManagerPolicy != after.MemoryManagerPolicy {
@@ -92,5 +92,5 @@ func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, 
 
 // passOwner tells the inventory which CPU sets and memory nodes the kubelet manages.
 func (s *Sets) passOwner() {
-	s.inventory.Kubelet(inventory.Obstacle(s.kubelet.Obstacle()), s.kubelet.MemsOwner())
+	s.inventory.Kubelet(s.kubelet.Obstacle(), s.kubelet.MemsOwner())
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -75,16 +76,24 @@ func pinned(t *testing.T, mems string) *Sets {
 	return s
 }
 
-// mems is what a round desires for the memory nodes of its container, and what it asked about.
+// urgently is a Reconciler without systemd.
+type urgently struct{ *reconcile.Reconciler }
+
+func (u urgently) Urgent(group string, desired []plan.Desired) { u.Reconciler.Urgent(group, desired) }
+
+// mems is what a round desires for the memory nodes of its container, and which groups wait for their pages.
 func mems(s *Sets, keeps bool) (desired string, asked []string) {
-	n := &capability.Node{KeepsMems: func(group string, to cpuset.Set) bool {
-		asked = append(asked, group+" "+to.String())
-		return keeps
-	}}
+	n := &capability.Node{}
+	if keeps {
+		n.Pages = map[string]capability.Pages{"db": {Moving: true}}
+	}
 	for _, d := range s.Decide(n).Settings {
 		if strings.Contains(fmt.Sprint(d.Target), string(cgroup.KnobMems)) {
 			desired = string(d.Value)
 		}
+	}
+	for group, to := range n.Wide {
+		asked = append(asked, group+" "+to.String())
 	}
 	return desired, asked
 }
@@ -200,7 +209,10 @@ func TestMemsStayWhereWideningHarms(t *testing.T) {
 				}
 				return nil
 			}
-			s.keepsMems = func(string, cpuset.Set) bool { return c.moves }
+			s.moving = map[string]cpuset.Set{}
+			if c.moves {
+				s.pages = map[string]capability.Pages{"db": {Moving: true}}
+			}
 			if got := s.kept(place.Desired{Group: "db", Mems: list(t, c.to)}); got.mems.String() != c.want || got.why != c.why {
 				t.Errorf("it gets %s%s, want %s%s", got.mems, got.why, c.want, c.why)
 			}
@@ -267,9 +279,9 @@ func TestRecordFollowsMems(t *testing.T) {
 			t.Parallel()
 			s := pinned(t, c.has)
 			all := s.opts.Groups.(*groups.Groups)
-			s.ReconcileBy(reconcile.New(reconcile.Options{
+			s.ReconcileBy(urgently{reconcile.New(reconcile.Options{
 				Host: s.opts.Host, Journal: all.Journal, Applier: apply.New(cgroupfile.Kinds(s.opts.Host, nil), all.Journal, apply.Options{}),
-			}))
+			})})
 			if !c.may {
 				s.opts.MayChange = func(string, cpuset.Set) error { return errors.New("a policy would be rebound") }
 			}

@@ -53,6 +53,6 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 		Answers: statedir.NewAnswers(t.TempDir(), "boot"),
 		Self:    self.Self{Host: host, Sealed: true},
 		Fail:    func(what string, err error) { t.Errorf("%s: %v", what, err) },
-		Invalid: func(error) {}, Awaited: func(string) {}, MayChange: func(string, cpuset.Set) error { return nil },
+		Invalid: func(error) {}, MayChange: func(string, cpuset.Set) error { return nil },
 	}, inv, assignment.New(inv))
 }

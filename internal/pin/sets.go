@@ -35,10 +35,8 @@ type Answers interface {
 type Reconciler interface {
 	// Record journals what the runtime is about to write.
 	Record(desired []plan.Desired) error
-	// Urgent writes the desired settings of one group at once, and reports whether systemd must be asked for it.
-	Urgent(group string, desired []plan.Desired) bool
-	// Touch makes the next pass check a group that another program writes.
-	Touch(group string)
+	// Urgent writes the desired settings of one group at once: a container in it is about to run.
+	Urgent(group string, desired []plan.Desired)
 }
 
 // Pods are the pods of the cluster.
@@ -57,10 +55,9 @@ type Options struct {
 	// Self is the group that the agent runs in.
 	Self self.Self
 	// Fail receives failures of the agent's own work. Invalid receives the errors in the labels of the node, nil for
-	// none. Awaited receives the group of a container that is about to run, for which systemd must be asked first.
+	// none.
 	Fail    func(what string, err error)
 	Invalid func(error)
-	Awaited func(group string)
 	// MayChange returns nil if the memory nodes of a running group may change to these now, otherwise the obstacle.
 	MayChange func(group string, to cpuset.Set) error
 }
@@ -79,27 +76,35 @@ type Sets struct {
 	online cpuset.Set
 	// pods has the UID of the pod of every group with desired settings.
 	pods map[string]string
-	// unlimited are the groups without a quota by the last decision. reserved is the number of exclusive CPUs of the
-	// groups that retain their quota.
-	unlimited map[string]bool
-	reserved  map[string]int
-	// exclusive are the exclusive CPUs of pods by the last decision, and those of offline work.
-	exclusive cpuset.Set
-	// keepsMems reports whether the pages of a group move first, nil for no group. wide has the groups that do not have
-	// their memory nodes yet, by container, groups the findings of the last pass.
-	keepsMems func(group string, to cpuset.Set) bool
+	last last
+	// pages are the pages of groups that move first, moving the memory nodes of those groups. wide has the groups that do
+	// not have their memory nodes yet, by container, groups the findings of the last pass.
+	pages     map[string]capability.Pages
+	moving    map[string]cpuset.Set
 	wide      map[string]wide
 	groups    []reconcile.Status
 	borrowing borrowing
 	asked     asked
 	// decided are the placements to write after the CPUs.
 	decided []place.Event
+	// touched are the groups that the next pass must check.
+	touched []string
 	logged  logged
 }
 
 // logged is what was last logged: a doubt about the memory of the machine, and the groups that run although the runtime
 // does not list them.
 type logged struct{ doubt, unlisted string }
+
+// last is what the last decision says to other capabilities.
+type last struct {
+	// unlimited are the groups without a quota. reserved is the number of exclusive CPUs of the groups that retain their
+	// quota.
+	unlimited map[string]bool
+	reserved  map[string]int
+	// exclusive are the exclusive CPUs of pods, and those of offline work.
+	exclusive cpuset.Set
+}
 
 // New returns Sets for an Inventory and its Assignment. Answers of an earlier agent of the same boot remain valid. Sets
 // needs a Reconciler (ReconcileBy) before it decides anything.
@@ -124,15 +129,17 @@ func (s *Sets) Join(pods Pods) {
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.annotateAll() // of the last round, if that was held
-	s.keepsMems = n.KeepsMems
+	s.pages, s.moving = n.Pages, map[string]cpuset.Set{}
 	s.assignment.SetOffline(n.Offline)
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
 		s.borrow(n.Now)
-		d.Settings, s.exclusive = s.desired(), s.assignment.Exclusive().Union(s.assignment.Offline())
+		d.Settings, s.last.exclusive = s.desired(), s.assignment.Exclusive().Union(s.assignment.Offline())
 	}
 	d.Events = s.events()
-	n.Unlimited, n.Reserved, n.Exclusive = s.unlimited, s.reserved, s.exclusive
+	d.Touched, s.touched = s.touched, nil
+	n.Wide = s.moving
+	n.Unlimited, n.Reserved, n.Exclusive = s.last.unlimited, s.last.reserved, s.last.exclusive
 	return d
 }
 
@@ -176,17 +183,17 @@ func (s *Sets) desired() []plan.Desired {
 // settings returns the group settings for the desired state of containers and pods.
 func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []plan.Desired {
 	all := make([]plan.Desired, 0, len(containers)+len(pods))
-	s.pods, s.unlimited, s.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
+	s.pods, s.last.unlimited, s.last.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
 	for _, d := range containers {
 		all = append(all, d.Settings()...)
-		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
+		s.pods[d.Group], s.last.unlimited[d.Group] = d.PodUID, d.NoQuota
 		if d.Pinned && !d.NoQuota {
-			s.reserved[d.Group] = d.CPUs.Difference(d.Borrowed).Size()
+			s.last.reserved[d.Group] = d.CPUs.Difference(d.Borrowed).Size()
 		}
 	}
 	for _, d := range pods {
 		all = append(all, d.Settings()...)
-		s.pods[d.Group], s.unlimited[d.Group] = d.PodUID, d.NoQuota
+		s.pods[d.Group], s.last.unlimited[d.Group] = d.PodUID, d.NoQuota
 	}
 	return all
 }
@@ -203,8 +210,12 @@ func (s *Sets) kept(d place.Desired) wide {
 	if d.Mems.IsEmpty() {
 		return wide{}
 	}
-	moves := s.keepsMems != nil && s.keepsMems(d.Group, d.Mems)
-	if at, found := s.statusOf(d.Group); !moves && found && at.Mems == d.Mems {
+	pages, found := s.pages[d.Group]
+	moves := found && pages.Stay(d.Mems)
+	if moves {
+		s.moving[d.Group] = d.Mems
+	}
+	if at, seen := s.statusOf(d.Group); !moves && seen && at.Mems == d.Mems {
 		return wide{}
 	}
 	has := s.opts.Groups.EffectiveMems(d.Group)

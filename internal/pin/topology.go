@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
@@ -94,7 +95,7 @@ func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus, snapshot place
 	case "":
 		said := slices.DeleteFunc([]string{s.kubelet.MemsOwner(), r.Limits(), s.machine.Doubt()}, func(text string) bool { return text == "" })
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", strings.Join(said, "; "))
-	case inventory.Restoring:
+	case observed.Restoring:
 		s.addRestoring(status, o, r)
 	default:
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
@@ -107,7 +108,7 @@ func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus, snapshot place
 }
 
 // addRestoring adds the progress of restoring everything.
-func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o inventory.Obstacle, r *reconcile.Reconciler) {
+func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o observed.Obstacle, r *reconcile.Reconciler) {
 	ours, others := reconcile.Standing(r)
 	ours = max(ours, len(s.asked.settings)) // desired settings are still to be journaled, then restored
 	awaited, doubt := inventory.Unrestored(s.inventory)

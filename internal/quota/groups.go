@@ -103,6 +103,3 @@ func (q *Groups) Close() {
 		q.dropPod(path)
 	}
 }
-
-// Pool returns the node guard.
-func (q *Groups) Pool() *headroom.Pool { return &q.pool }

@@ -32,6 +32,9 @@ func (*Groups) Describe() capability.Info { return burst.Info() }
 // Decide implements capability.Decider. The settings of burst use the writer, at the moment at which they are paid for,
 // and not a Decision.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
+	if n.Config != nil {
+		q.pool.Configure(n.Config, n.Policies.SharePoolPercent)
+	}
 	if q.pool.Take(n) {
 		q.moved = n.Now
 		for _, m := range q.order {

@@ -28,7 +28,7 @@ func house() rules {
 			"internal/localize":    {level: 5, beside: []string{"internal/mover"}},
 			"internal/narrowing":   {level: 5, beside: []string{"internal/mover"}},
 			"internal/orphans":     {level: 5},
-			"internal/offline":     {level: 5, beside: []string{"internal/cookies", "internal/inventory", "internal/reconcile"}},
+			"internal/offline":     {level: 5, beside: []string{"internal/cookies", "internal/reconcile"}},
 			"internal/cookies":     {level: 5},
 			"internal/pin":         {level: 5, beside: []string{"internal/assignment", "internal/hardware", "internal/inventory", "internal/reconcile"}},
 			"internal/follower":    {level: 5, beside: []string{"internal/reconcile"}},
