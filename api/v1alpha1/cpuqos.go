@@ -3,18 +3,18 @@ package v1alpha1
 // AnnotationCPUQOS holds a ClassCPUQOS as JSON, for one pod or workload. Koordinator defined it.
 const AnnotationCPUQOS = "koordinator.sh/cpuQOS"
 
-// Ways of keeping classes apart, as QOSPolicies.CPUPolicy.
+// Values of QOSPolicies.CPUPolicy: the ways of keeping classes apart.
 const (
-	// CPUPolicyGroupIdentity is precedence, and the default.
+	// CPUPolicyGroupIdentity uses precedence. It is the default.
 	CPUPolicyGroupIdentity = "groupIdentity"
-	// CPUPolicyCoreSched has the kernel keep offline threads off the other threads of a core.
+	// CPUPolicyCoreSched makes the kernel keep offline threads off the SMT siblings of other threads.
 	CPUPolicyCoreSched = "coreSched"
 )
 
-// GroupIdentityYields is the identity of work that runs only when nothing else does.
+// GroupIdentityYields is the identity of work that runs only when no other work does.
 const GroupIdentityYields = -1
 
-// DefaultGroupIdentity is that of a class for which nothing else was written.
+// DefaultGroupIdentity returns the identity of a class that has none configured.
 func DefaultGroupIdentity(class QoSClass) int64 {
 	switch class {
 	case QoSBE:
@@ -34,13 +34,13 @@ func DecodeCPUQOS(value string) (q ClassCPUQOS, refused, unknown FieldErrors) {
 	return q, append(shape, unnamed(shape, e)...), unknown
 }
 
-// cpuQOS checks the fields of q, whose names follow at.
+// cpuQOS checks the fields of q, whose names have the prefix at.
 func (e *FieldErrors) cpuQOS(at string, q ClassCPUQOS) {
 	e.between(at+"groupIdentity", q.GroupIdentity, GroupIdentityYields, 2)
 	e.between(at+"schedIdle", q.SchedIdle, 0, 1)
 }
 
-// Inherit returns q with every absent field taken from parent.
+// Inherit returns q with every absent field copied from parent.
 func (q ClassCPUQOS) Inherit(parent ClassCPUQOS) ClassCPUQOS {
 	inherit(&q.Enable, parent.Enable)
 	inherit(&q.GroupIdentity, parent.GroupIdentity)
@@ -49,7 +49,7 @@ func (q ClassCPUQOS) Inherit(parent ClassCPUQOS) ClassCPUQOS {
 	return q
 }
 
-// CPU returns the CPUPolicy, "" where none was written.
+// CPU returns the CPUPolicy, "" if it is absent.
 func (p *QOSPolicies) CPU() string {
 	if p == nil || p.CPUPolicy == nil {
 		return ""

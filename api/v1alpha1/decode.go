@@ -5,17 +5,16 @@ import (
 	"fmt"
 )
 
-// DecodeWorkload reads one Workload document, given as JSON, and checks it.
-// With problems, the returned value holds the fields that are right.
+// DecodeWorkload reads one Workload document, given as JSON, and checks it. If there are problems, the returned value
+// has the valid fields.
 func DecodeWorkload(data []byte) (Workload, FieldErrors) {
 	var w Workload
 	shape := decodeStrict(data, &w)
 	return w, append(shape, unnamed(shape, ValidateWorkload(w))...)
 }
 
-// DecodeAgentConfig reads the agent's file, given as JSON, fills in the
-// defaults and checks it. With problems, the returned value holds the fields
-// that are right.
+// DecodeAgentConfig reads the agent's file, given as JSON, fills in the defaults and checks it. If there are problems,
+// the returned value has the valid fields.
 func DecodeAgentConfig(data []byte) (AgentConfig, FieldErrors) {
 	var c AgentConfig
 	shape := decodeStrict(data, &c)
@@ -23,11 +22,9 @@ func DecodeAgentConfig(data []byte) (AgentConfig, FieldErrors) {
 	return c, append(shape, unnamed(shape, ValidateAgentConfig(c))...)
 }
 
-// DecodeCPUBurst reads the value of AnnotationCPUBurst and checks it. With
-// problems in refused, the returned value holds the fields that are right; a
-// caller must not use it, because half a policy is none. The key belongs to
-// Koordinator, whose later versions may add fields: those in unknown change
-// nothing.
+// DecodeCPUBurst reads the value of AnnotationCPUBurst and checks it. If refused is not empty, the returned value has
+// the valid fields only. A caller must not use it, because half a policy is no policy. The key belongs to Koordinator,
+// whose later versions may add fields: the fields in unknown have no effect.
 func DecodeCPUBurst(value string) (b CPUBurst, refused, unknown FieldErrors) {
 	shape, unknown := decodeKnown(value, &b)
 	return b, append(shape, unnamed(shape, ValidateCPUBurst(b))...), unknown
@@ -63,8 +60,8 @@ func decode(data []byte, target any, w walker) FieldErrors {
 	return problems
 }
 
-// unnamed returns the later problems whose field no earlier problem named,
-// neither the field itself nor one that encloses it or that it encloses.
+// unnamed returns the later problems whose field no earlier problem names. A problem names its field, every field
+// inside it, and every field that encloses it.
 func unnamed(earlier, later FieldErrors) FieldErrors {
 	var fresh FieldErrors
 	for _, problem := range later {
@@ -84,8 +81,7 @@ func overlaps(problems FieldErrors, field string) bool {
 	return false
 }
 
-// within says whether path is outer or a field inside it. Everything is inside
-// the empty path, the document.
+// within reports whether path is outer or a field inside it. Everything is inside the empty path, the document.
 func within(path, outer string) bool {
 	if len(path) < len(outer) || path[:len(outer)] != outer {
 		return false

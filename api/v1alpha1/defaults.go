@@ -19,8 +19,8 @@ const (
 	DefaultHistoryMaxBytes            = "64Mi"
 )
 
-// SetAgentConfigDefaults fills every absent field of c but WorkloadDir, which
-// has no default. Afterwards no pointer in c is nil.
+// SetAgentConfigDefaults sets every absent field of c except WorkloadDir, which has no default. Afterwards no pointer
+// in c is nil.
 func SetAgentConfigDefaults(c *AgentConfig) {
 	setText(&c.StateDir, DefaultStateDir)
 	setText(&c.Listen, DefaultListen)
@@ -49,7 +49,7 @@ func SetAgentConfigDefaults(c *AgentConfig) {
 	setText(&c.Cluster.NRISocket, DefaultNRISocket)
 }
 
-// SetCPUBurstDefaults fills every absent field of b.
+// SetCPUBurstDefaults sets every absent field of b.
 func SetCPUBurstDefaults(b *CPUBurst) {
 	setDefault(&b.Policy, CPUBurstNone)
 	setDefault(&b.CPUBurstPercent, DefaultCPUBurstPercent)
@@ -57,8 +57,7 @@ func SetCPUBurstDefaults(b *CPUBurst) {
 	setDefault(&b.CFSQuotaBurstPeriodSeconds, DefaultCFSQuotaBurstPeriodSeconds)
 }
 
-// SetSchedulerArgsDefaults fills every absent field of a. Afterwards no pointer
-// in a is nil.
+// SetSchedulerArgsDefaults sets every absent field of a. Afterwards no pointer in a is nil.
 func SetSchedulerArgsDefaults(a *SchedulerArgs) {
 	setDefault(&a.MaxPinnedCPUsPerNamespace, 0)
 	if a.RequestBelowLimit == "" {
@@ -71,7 +70,7 @@ func SetSchedulerArgsDefaults(a *SchedulerArgs) {
 	setDefault(&a.StaleAfterSeconds, DefaultStaleAfterSeconds)
 }
 
-// Inherit returns b with every absent field taken from parent.
+// Inherit returns b with every absent field copied from parent.
 func (b CPUBurst) Inherit(parent CPUBurst) CPUBurst {
 	inherit(&b.Policy, parent.Policy)
 	inherit(&b.CPUBurstPercent, parent.CPUBurstPercent)
@@ -80,21 +79,21 @@ func (b CPUBurst) Inherit(parent CPUBurst) CPUBurst {
 	return b
 }
 
-// setText fills in an empty text.
+// setText sets an empty text.
 func setText[T ~string](field *T, value T) {
 	if *field == "" {
 		*field = value
 	}
 }
 
-// setDefault points an absent field at a value of its own.
+// setDefault points an absent field at a separate copy of value.
 func setDefault[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// inherit copies rather than shares: the two must not change together.
+// inherit copies the value, because the two fields must not change together.
 func inherit[T any](field **T, parent *T) {
 	if *field == nil && parent != nil {
 		value := *parent

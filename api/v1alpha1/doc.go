@@ -1,18 +1,12 @@
-// Package v1alpha1 holds what users write and what they read, and nothing else:
-// the keys on a pod or a standalone Workload, the Workload document, the agent's
-// file, the scheduler's args, their defaults, their ranges and the strict way
-// they are read; the Placement that Berth writes on a pod and the NodeTopology
-// that it keeps on the API server.
+// Package v1alpha1 has what users write and read, and nothing else. Users write the keys on a pod or a standalone
+// Workload, the Workload document, the agent's file and the scheduler's args. The package has their defaults, their
+// ranges and their strict decoding. Berth writes the Placement on a pod, and the NodeTopology on the API server.
 //
-// Reading is done in three passes, so that one run names every problem and not
-// only the first. Pass one turns the text into a tree and refuses duplicate
-// keys. Pass two walks the tree beside the Go type: a key the type does not
-// have, or a value of the wrong kind, becomes a FieldError and is cut out of
-// the tree. Pass three decodes what is left and checks ranges and
-// combinations; it stays silent about fields that pass two already named. A
-// Placement is read by programs of other versions than the one that wrote it:
-// there, and only there, pass two cuts unknown keys out without a word.
+// Decoding has three passes, so that one run names every problem and not only the first. Pass one parses the text into
+// a tree and refuses duplicate keys. Pass two walks the tree along the Go type: an unknown key, or a value of the wrong
+// kind, becomes a FieldError and is removed from the tree. Pass three decodes the remaining tree and checks ranges and
+// combinations; it skips fields that pass two already named. Programs of other versions may read a Placement or a Move:
+// for these two, pass two removes unknown keys without a report.
 //
-// Nothing here reads a file, a clock or the host, and all functions may be
-// called concurrently.
+// No function here reads a file, a clock or the host, and all functions may be called concurrently.
 package v1alpha1

@@ -6,25 +6,23 @@ import (
 	"strings"
 )
 
-// ErrInvalid is the class of everything that is wrong with what a user wrote:
-// exit code 2.
+// ErrInvalid is the class of all problems in what a user wrote: exit code 2.
 var ErrInvalid = errors.New("invalid input")
 
-// FieldError names one thing that is wrong with what a user wrote.
+// FieldError is one problem in what a user wrote.
 type FieldError struct {
-	// File is the file it was read from; empty where there is none.
+	// File is the file that has the problem; empty if there is none.
 	File string
-	// Field is the path of the field, for example "spec.pids[0]"; empty where
-	// the text as a whole cannot be read.
+	// Field is the path of the field, for example "spec.pids[0]"; empty if the text as a whole cannot be read.
 	Field string
-	// Value is what stands there, quoted and shortened; empty where nothing does.
+	// Value is the present value, quoted and shortened; empty if the field is missing.
 	Value string
-	// Allowed says what may stand there; "only with X" is a condition.
+	// Allowed says which values are allowed; "only with X" is a condition.
 	Allowed string
 }
 
-// Error returns "file: field F: value V: allowed: A" without the absent parts, or "only
-// allowed with X" for a condition.
+// Error returns "file: field F: value V: allowed: A" without an absent file or field. An absent value is "missing", and
+// a condition is "only allowed with X".
 func (e FieldError) Error() string {
 	var parts []string
 	if e.File != "" {
@@ -45,16 +43,16 @@ func (e FieldError) Error() string {
 	return strings.Join(append(parts, allowed), ": ")
 }
 
-// Is makes every FieldError an ErrInvalid.
+// Is reports whether target is ErrInvalid: every FieldError is one.
 func (e FieldError) Is(target error) bool { return target == ErrInvalid }
 
 // FieldErrors is a non-empty list of problems as one error.
 type FieldErrors []FieldError
 
-// Error returns the problems, one a line.
+// Error returns the problems, one per line.
 func (e FieldErrors) Error() string { return e.join("\n") }
 
-// Line returns the problems in one line, for events.
+// Line returns the problems on one line, for events.
 func (e FieldErrors) Line() string { return e.join("; ") }
 
 func (e FieldErrors) join(separator string) string {
@@ -74,7 +72,7 @@ func (e FieldErrors) Unwrap() []error {
 	return all
 }
 
-// Err returns the list as an error, or nil where it is empty.
+// Err returns the list as an error, or nil if it is empty.
 func (e FieldErrors) Err() error {
 	if len(e) == 0 {
 		return nil
@@ -82,7 +80,7 @@ func (e FieldErrors) Err() error {
 	return e
 }
 
-// InAnnotation returns the problems of the value of an annotation below the annotation's field.
+// InAnnotation returns the problems of an annotation's value, with their fields below the annotation's field.
 func (e FieldErrors) InAnnotation(key string) FieldErrors {
 	all := slices.Clone(e)
 	for i, problem := range all {
@@ -93,7 +91,7 @@ func (e FieldErrors) InAnnotation(key string) FieldErrors {
 	return all
 }
 
-// InFile returns the problems with File set on each that has none.
+// InFile returns the problems with File set on each problem without a file.
 func (e FieldErrors) InFile(file string) FieldErrors {
 	named := make(FieldErrors, len(e))
 	for i, one := range e {

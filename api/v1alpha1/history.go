@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// HistoryConfig says how much of the past the agent keeps on disk, beyond the last minutes.
+// HistoryConfig says how much history the agent retains on disk, beyond the last minutes.
 type HistoryConfig struct {
-	// Enabled is true without Kubernetes, and false in a cluster. Never nil after
-	// SetAgentConfigDefaults.
+	// Enabled is true by default without Kubernetes, and false in a cluster. Never nil after SetAgentConfigDefaults.
 	Enabled *bool `json:"enabled,omitempty"`
-	// Retention is how long, as a duration such as "24h".
+	// Retention is how long history is retained, as a duration such as "24h".
 	Retention string `json:"retention,omitempty"`
-	// MaxBytes is how much all files of it have, as a size such as "64Mi".
+	// MaxBytes bounds all files of the history together, as a size such as "64Mi".
 	MaxBytes string `json:"maxBytes,omitempty"`
-	// Listen is the loopback host:port at which PromQL is answered over what is kept; empty for
-	// none.
+	// Listen is the loopback host:port that answers PromQL over the history; empty for none.
 	Listen string `json:"listen,omitempty"`
 }
 
@@ -30,7 +28,7 @@ const (
 	leastHistory, mostHistory       = 1 << 20, 4 << 30
 )
 
-// Period is Retention, 0 where that is no duration.
+// Period returns Retention as a duration, 0 if it is not valid.
 func (h HistoryConfig) Period() time.Duration {
 	d, err := time.ParseDuration(h.Retention)
 	if err != nil {
@@ -39,7 +37,7 @@ func (h HistoryConfig) Period() time.Duration {
 	return d
 }
 
-// Bytes is MaxBytes, 0 where that is no size.
+// Bytes returns MaxBytes in bytes, 0 if it is not valid.
 func (h HistoryConfig) Bytes() int64 {
 	number, shift := h.MaxBytes, 0
 	for i, unit := range []string{"Ki", "Mi", "Gi"} {
@@ -54,18 +52,18 @@ func (h HistoryConfig) Bytes() int64 {
 	return int64(n) << shift //nolint:gosec // it was compared with the most that fits
 }
 
-// Same says whether two configurations that have their defaults mean the same.
+// Same reports whether two configurations with their defaults mean the same.
 func (h HistoryConfig) Same(other HistoryConfig) bool {
 	return *h.Enabled == *other.Enabled && h.Period() == other.Period() && h.Bytes() == other.Bytes() && h.Listen == other.Listen
 }
 
-// What the fields of texts with a form allow.
+// The allowed values of texts with a form, for messages.
 const (
 	allowedRetention = "a duration from 15m to 744h, for example " + DefaultHistoryRetention
 	allowedMaxBytes  = "a size from 1Mi to 4Gi, for example " + DefaultHistoryMaxBytes
 )
 
-// history checks how much is kept.
+// history checks the limits and the address of the history.
 func (e *FieldErrors) history(field string, c AgentConfig) {
 	h := c.History
 	if d := h.Period(); d < shortestHistory || d > longestHistory {

@@ -13,15 +13,14 @@ const (
 	KindWorkload = "Workload"
 )
 
-// Keys that ACK and Koordinator defined first: manifests written for them work
-// unchanged.
+// Keys that ACK and Koordinator defined first: manifests written for them work unchanged.
 const (
 	// LabelQoSClass is the label with the class of a workload, a QoSClass.
 	LabelQoSClass = "koordinator.sh/qosClass"
 	// AnnotationCPUBurst holds a CPUBurst as JSON.
 	AnnotationCPUBurst = "koordinator.sh/cpuBurst"
-	// AnnotationCPUBurstAlias is the name ACK gave AnnotationCPUBurst. Where
-	// both are present AnnotationCPUBurst counts.
+	// AnnotationCPUBurstAlias is ACK's name for AnnotationCPUBurst. If both are present AnnotationCPUBurst takes
+	// effect.
 	AnnotationCPUBurstAlias = "alibabacloud.com/cpuBurst"
 )
 
@@ -31,7 +30,7 @@ func Domains() []string { return []string{"berth.dev", "koordinator.sh", "alibab
 // QoSClass is the value of LabelQoSClass.
 type QoSClass string
 
-// The classes. All but QoSBE are online.
+// The classes. All classes but QoSBE are online.
 const (
 	QoSLSE    QoSClass = "LSE"
 	QoSLSR    QoSClass = "LSR"
@@ -45,8 +44,8 @@ func QoSClasses() []QoSClass {
 	return []QoSClass{QoSLSE, QoSLSR, QoSLS, QoSBE, QoSSystem}
 }
 
-// Offline says whether work of this class is offline: it takes what is left.
-// The empty class is online.
+// Offline reports whether work of this class is offline: it uses the CPU time that other work leaves. The empty class
+// is online.
 func (c QoSClass) Offline() bool { return c == QoSBE }
 
 // CPUBurstPolicy says which ways of bursting a workload may use.
@@ -69,19 +68,18 @@ func CPUBurstPolicies() []CPUBurstPolicy {
 	return []CPUBurstPolicy{CPUBurstNone, CPUBurstOnly, CFSQuotaBurstOnly, CPUBurstAuto}
 }
 
-// KernelBurst says whether the policy uses the kernel's own burst.
+// KernelBurst reports whether the policy uses the kernel's own burst.
 func (p CPUBurstPolicy) KernelBurst() bool { return p == CPUBurstOnly || p == CPUBurstAuto }
 
-// QuotaBurst says whether the policy moves the quota.
+// QuotaBurst reports whether the policy moves the quota.
 func (p CPUBurstPolicy) QuotaBurst() bool { return p == CFSQuotaBurstOnly || p == CPUBurstAuto }
 
-// longestValue is how much of an annotation's value OwnAnnotations keeps, in bytes:
-// more than any valid one has.
+// longestValue is how many bytes of an annotation's value OwnAnnotations retains: more than any valid value has.
 const longestValue = 16 << 10
 
-// OwnAnnotations returns those annotations of a pod that Berth may read, of which
-// there are few; others may be large and change often. What is too long to be valid
-// is cut, and stays invalid. The result is nil where there are none.
+// OwnAnnotations returns the annotations of a pod that Berth may read. There are few of them; other annotations may be
+// large and change often. A value that is too long to be valid is cut, and remains invalid. The result is nil if there
+// are none.
 func OwnAnnotations(all map[string]string) map[string]string {
 	var own map[string]string
 	for key, value := range all {
@@ -97,7 +95,7 @@ func OwnAnnotations(all map[string]string) map[string]string {
 	return own
 }
 
-// ownDomain says whether a domain is one of Domains, or below one.
+// ownDomain reports whether a domain is one of Domains, or below one.
 func ownDomain(domain string) bool {
 	return slices.ContainsFunc(Domains(), func(known string) bool {
 		return domain == known || strings.HasSuffix(domain, "."+known)

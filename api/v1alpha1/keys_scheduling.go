@@ -1,30 +1,27 @@
 package v1alpha1
 
-// Keys of a pod, or of a standalone Workload, that say how its CPUs are chosen.
-// ACK and Koordinator defined all but those of berth.dev.
+// Keys of a pod, or of a standalone Workload, that say how its CPUs are chosen. ACK and Koordinator defined all but
+// those of berth.dev.
 const (
-	// AnnotationCPUSetScheduler asks for exclusive CPUs with CPUSetSchedulerOn;
-	// CPUSetSchedulerOff is the same as the key left out.
+	// AnnotationCPUSetScheduler asks for exclusive CPUs with CPUSetSchedulerOn. CPUSetSchedulerOff is the same as a
+	// missing key.
 	AnnotationCPUSetScheduler = "cpuset-scheduler"
-	// AnnotationCPUPolicy widens what AnnotationCPUSetScheduler asks for, with
-	// CPUPolicyStaticBurst.
+	// AnnotationCPUPolicy extends the request of AnnotationCPUSetScheduler, with CPUPolicyStaticBurst.
 	AnnotationCPUPolicy = "cpu-policy"
 	// AnnotationResourceSpec holds a ResourceSpec as JSON.
 	AnnotationResourceSpec = "scheduling.koordinator.sh/resource-spec"
 	// AnnotationNUMATopologySpec holds a NUMATopologySpec as JSON.
 	AnnotationNUMATopologySpec = "scheduling.koordinator.sh/numa-topology-spec"
-	// AnnotationPlacement holds a Placement as JSON. The scheduler or the agent
-	// writes it; what a user puts there is overwritten.
+	// AnnotationPlacement holds a Placement as JSON. The scheduler or the agent writes it, and overwrites what a user
+	// writes there.
 	AnnotationPlacement = "berth.dev/placement"
-	// AnnotationMovable lets the pod be given other CPUs of its node while it runs, with
-	// Movable.
+	// AnnotationMovable with the value Movable allows Berth to give the pod other CPUs of its node while it runs.
 	AnnotationMovable = "berth.dev/movable"
-	// AnnotationMove holds a Move as JSON: berth repack asks with it, and the agent of the
-	// pod's node answers.
+	// AnnotationMove holds a Move as JSON: berth repack writes the request, and the agent of the pod's node answers.
 	AnnotationMove = "berth.dev/move"
 )
 
-// Values of AnnotationMovable: Movable opts in, and NotMovable is the same as the key left out.
+// Values of AnnotationMovable: Movable opts in, and NotMovable is the same as a missing key.
 const (
 	Movable    = "true"
 	NotMovable = "false"
@@ -37,8 +34,7 @@ const (
 	CPUPolicyStaticBurst = "static-burst"
 )
 
-// Labels of a node, set by its administrator: what counts there for pods that
-// say nothing themselves. Koordinator defined them.
+// Labels of a node, set by its administrator, for pods that specify nothing themselves. Koordinator defined them.
 const (
 	// NodeLabelCPUBindPolicy is a NodeCPUBindPolicy.
 	NodeLabelCPUBindPolicy = "node.koordinator.sh/cpu-bind-policy"
@@ -48,17 +44,16 @@ const (
 	NodeLabelNUMAAllocateStrategy = "node.koordinator.sh/numa-allocate-strategy"
 )
 
-// CPUBindPolicy says how the CPUs of a container lie on its cores. The empty
-// value means that nothing was said.
+// CPUBindPolicy says how the CPUs of a container are distributed over cores. The empty value means unspecified.
 type CPUBindPolicy string
 
 // The bind policies of a pod.
 const (
 	// CPUBindDefault is the same as preferring CPUBindFullPCPUs.
 	CPUBindDefault CPUBindPolicy = "Default"
-	// CPUBindFullPCPUs takes whole cores.
+	// CPUBindFullPCPUs uses whole cores.
 	CPUBindFullPCPUs CPUBindPolicy = "FullPCPUs"
-	// CPUBindSpreadByPCPUs takes every CPU on another core.
+	// CPUBindSpreadByPCPUs uses a different core for every CPU.
 	CPUBindSpreadByPCPUs CPUBindPolicy = "SpreadByPCPUs"
 	// CPUBindConstrainedBurst is the same as CPUPolicyStaticBurst.
 	CPUBindConstrainedBurst CPUBindPolicy = "ConstrainedBurst"
@@ -69,8 +64,7 @@ func CPUBindPolicies() []CPUBindPolicy {
 	return []CPUBindPolicy{CPUBindDefault, CPUBindFullPCPUs, CPUBindSpreadByPCPUs, CPUBindConstrainedBurst}
 }
 
-// CPUExclusivePolicy says what a pod does not share with other pinned pods.
-// The empty value means that nothing was said.
+// CPUExclusivePolicy says what a pod does not share with other pinned pods. The empty value means unspecified.
 type CPUExclusivePolicy string
 
 // The exclusive policies.
@@ -87,17 +81,16 @@ func CPUExclusivePolicies() []CPUExclusivePolicy {
 	return []CPUExclusivePolicy{CPUExclusiveNone, CPUExclusivePCPULevel, CPUExclusiveNUMANodeLevel}
 }
 
-// NUMATopologyPolicy says over how many NUMA nodes the CPUs of a pod may lie.
-// The empty value means that nothing was said.
+// NUMATopologyPolicy says over how many NUMA nodes the CPUs of a pod may be spread. The empty value means unspecified.
 type NUMATopologyPolicy string
 
 // The NUMA policies.
 const (
-	// NUMABestEffort takes as few nodes as are to be had.
+	// NUMABestEffort uses as few nodes as are available.
 	NUMABestEffort NUMATopologyPolicy = "BestEffort"
-	// NUMARestricted takes as few as the same request needs on the empty machine.
+	// NUMARestricted uses as few nodes as the same request needs on the empty machine.
 	NUMARestricted NUMATopologyPolicy = "Restricted"
-	// NUMASingleNUMANode takes one.
+	// NUMASingleNUMANode uses one node.
 	NUMASingleNUMANode NUMATopologyPolicy = "SingleNUMANode"
 )
 
@@ -106,11 +99,11 @@ func NUMATopologyPolicies() []NUMATopologyPolicy {
 	return []NUMATopologyPolicy{NUMABestEffort, NUMARestricted, NUMASingleNUMANode}
 }
 
-// NUMAExclusive says whether a pod inside one NUMA node keeps away from pods
-// that cross nodes, and they from it. The empty value means that it does not.
+// NUMAExclusive says whether a pod inside one NUMA node avoids pods that span nodes, and they avoid it. The empty value
+// means that it does not.
 type NUMAExclusive string
 
-// The strengths of that request.
+// The strengths of the NUMAExclusive request.
 const (
 	NUMAExclusivePreferred NUMAExclusive = "Preferred"
 	NUMAExclusiveRequired  NUMAExclusive = "Required"
@@ -121,8 +114,8 @@ func NUMAExclusives() []NUMAExclusive {
 	return []NUMAExclusive{NUMAExclusivePreferred, NUMAExclusiveRequired}
 }
 
-// NodeCPUBindPolicy is the value of NodeLabelCPUBindPolicy. Its names are not
-// those of a pod's policy; Koordinator made them so.
+// NodeCPUBindPolicy is the value of NodeLabelCPUBindPolicy. Koordinator gave its values other names than those of a
+// pod's policy.
 type NodeCPUBindPolicy string
 
 // The bind policies of a node.
@@ -137,17 +130,17 @@ func NodeCPUBindPolicies() []NodeCPUBindPolicy {
 	return []NodeCPUBindPolicy{NodeCPUBindNone, NodeCPUBindFullPCPUsOnly, NodeCPUBindSpreadByPCPUs}
 }
 
-// NUMAAllocateStrategy says which of equally near CPUs a pod gets: the value of
-// NodeLabelNUMAAllocateStrategy, and a field of NUMATopologySpec and SchedulerArgs.
+// NUMAAllocateStrategy says which of equally near CPUs a pod gets. It is the value of NodeLabelNUMAAllocateStrategy,
+// and a field of NUMATopologySpec and SchedulerArgs.
 type NUMAAllocateStrategy string
 
 // The strategies.
 const (
-	// NUMAMostAllocated fills what is in use already, so that whole domains stay free.
+	// NUMAMostAllocated fills domains that are already in use, so that whole domains stay free.
 	NUMAMostAllocated NUMAAllocateStrategy = "MostAllocated"
-	// NUMALeastAllocated takes what is least in use.
+	// NUMALeastAllocated uses the domains that are least in use.
 	NUMALeastAllocated NUMAAllocateStrategy = "LeastAllocated"
-	// NUMADistributeEvenly divides what needs several NUMA nodes evenly among them.
+	// NUMADistributeEvenly distributes a pod that needs several NUMA nodes evenly among them.
 	NUMADistributeEvenly NUMAAllocateStrategy = "DistributeEvenly"
 )
 

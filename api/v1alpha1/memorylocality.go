@@ -13,18 +13,18 @@ const AnnotationMemoryLocality = "koordinator.sh/memoryLocality"
 // AnnotationMemoryLocalityStatus holds a MemoryLocalityStatus as JSON. The agent writes it.
 const AnnotationMemoryLocalityStatus = "koordinator.sh/memory-locality-status"
 
-// Reasons of the events about memory locality, as ACK has them.
+// Reasons of the events about memory locality, with ACK's names.
 const (
 	// EventMemoryLocalityCompleted: a pass over the memory of a pod ended.
 	EventMemoryLocalityCompleted = "MemoryLocalityCompleted"
-	// EventMemoryLocalitySkipped: there was nothing to do, and why.
+	// EventMemoryLocalitySkipped: there was nothing to do, with the reason.
 	EventMemoryLocalitySkipped = "MemoryLocalitySkipped"
-	// EventMemoryLocalityFailed: a pass stopped early, and why.
+	// EventMemoryLocalityFailed: a pass stopped early, with the reason.
 	EventMemoryLocalityFailed = "MemoryLocalityFailed"
 )
 
-// MemoryLocalityPolicy says whether the pages of a workload move to the memory nodes of its
-// CPUs. Its letter case does not matter.
+// MemoryLocalityPolicy says whether the pages of a workload move to the memory nodes of its CPUs. Its letter case does
+// not matter.
 type MemoryLocalityPolicy string
 
 // The locality policies.
@@ -42,16 +42,15 @@ const (
 // intervalNone is the interval that means MemoryLocalityNone, in any letter case.
 const intervalNone = "none"
 
-// MemoryLocality is the value of AnnotationMemoryLocality. What is nil is inherited: from
-// the strategy of the workload's class, and from the defaults where that has none either.
+// MemoryLocality is the value of AnnotationMemoryLocality. A nil field is inherited from the strategy of the workload's
+// class, or else from the defaults.
 type MemoryLocality struct {
 	// Policy is bestEffort or none.
 	Policy *MemoryLocalityPolicy `json:"policy,omitempty"`
-	// MigrateIntervalMinutes is how many minutes are between two passes at least, 0 to
-	// 10080; 0 is one pass. "none" is the same as the policy none.
+	// MigrateIntervalMinutes is the least number of minutes between two passes, 0 to 10080; 0 is a single pass. "none"
+	// is the same as the policy none.
 	MigrateIntervalMinutes any `json:"migrateIntervalMinutes,omitempty"`
-	// TargetLocalityRatio is the share of local memory, 0 to 100 percent, at which nothing
-	// has to move.
+	// TargetLocalityRatio is the share of local memory, 0 to 100 percent, from which on no page has to move.
 	TargetLocalityRatio *int64 `json:"targetLocalityRatio,omitempty"`
 }
 
@@ -63,7 +62,7 @@ func DecodeMemoryLocality(value string) (m MemoryLocality, refused, unknown Fiel
 	return m, append(shape, unnamed(shape, e)...), unknown
 }
 
-// memoryLocality checks the fields of m, whose names follow at.
+// memoryLocality checks the fields of m, whose names have the prefix at.
 func (e *FieldErrors) memoryLocality(at string, m MemoryLocality) {
 	if m.Policy != nil && !m.Policy.is(MemoryLocalityBestEffort) && !m.Policy.is(MemoryLocalityNone) {
 		oneOf(e, at+"policy", *m.Policy, []MemoryLocalityPolicy{MemoryLocalityBestEffort, MemoryLocalityNone})
@@ -74,8 +73,8 @@ func (e *FieldErrors) memoryLocality(at string, m MemoryLocality) {
 	e.between(at+"targetLocalityRatio", m.TargetLocalityRatio, 0, 100)
 }
 
-// Inherit returns m with every absent field taken from parent. An interval of "none" is
-// a policy, so that it does not outweigh a policy of m.
+// Inherit returns m with every absent field copied from parent. An interval of "none" is a policy, so it does not
+// override a policy of m.
 func (m MemoryLocality) Inherit(parent MemoryLocality) MemoryLocality {
 	if _, none := parent.MigrateIntervalMinutes.(string); m.MigrateIntervalMinutes == nil && (!none || m.Policy == nil) {
 		m.MigrateIntervalMinutes = parent.MigrateIntervalMinutes
@@ -85,19 +84,19 @@ func (m MemoryLocality) Inherit(parent MemoryLocality) MemoryLocality {
 	return m
 }
 
-// BestEffort says whether pages are to move.
+// BestEffort reports whether pages should move.
 func (m MemoryLocality) BestEffort() bool {
 	text, _ := m.MigrateIntervalMinutes.(string)
 	return m.Policy != nil && m.Policy.is(MemoryLocalityBestEffort) && text == ""
 }
 
-// Interval is how much time is between two passes at least, 0 for a single pass.
+// Interval returns the least time between two passes, 0 for a single pass.
 func (m MemoryLocality) Interval() time.Duration {
 	minutes, _ := m.minutes()
 	return time.Duration(minutes) * time.Minute
 }
 
-// Target is the share of local memory, in percent, at which nothing has to move.
+// Target returns the share of local memory, in percent, from which on no page has to move.
 func (m MemoryLocality) Target() int {
 	if m.TargetLocalityRatio == nil {
 		return DefaultTargetLocalityRatio
@@ -105,7 +104,7 @@ func (m MemoryLocality) Target() int {
 	return int(*m.TargetLocalityRatio)
 }
 
-// minutes returns the interval, 0 for "none", and whether it is one that is allowed.
+// minutes returns the interval, 0 for "none", and whether the interval is allowed.
 func (m MemoryLocality) minutes() (int64, bool) {
 	switch v := m.MigrateIntervalMinutes.(type) {
 	case nil:
@@ -122,14 +121,14 @@ func (p MemoryLocalityPolicy) is(q MemoryLocalityPolicy) bool {
 	return strings.EqualFold(string(p), string(q))
 }
 
-// MemoryLocalityPhase says where the pages of a pod are on their way.
+// MemoryLocalityPhase is the progress of moving a pod's pages.
 type MemoryLocalityPhase string
 
 // The phases.
 const (
 	// MemoryLocalityInProgress: a pass waits for its turn, moves pages, or pauses.
 	MemoryLocalityInProgress MemoryLocalityPhase = "InProgress"
-	// MemoryLocalityPhaseCompleted: the last pass ended, however.
+	// MemoryLocalityPhaseCompleted: the last pass ended, with any result.
 	MemoryLocalityPhaseCompleted MemoryLocalityPhase = "Completed"
 	// MemoryLocalityClosed: the policy is none, or no NUMA node is local any more.
 	MemoryLocalityClosed MemoryLocalityPhase = "Closed"
@@ -138,7 +137,7 @@ const (
 // MemoryLocalityStatus is the value of AnnotationMemoryLocalityStatus.
 type MemoryLocalityStatus struct {
 	Phase MemoryLocalityPhase `json:"phase"`
-	// LastResult is how the last pass ended, nil before the first.
+	// LastResult is how the last pass ended, nil before the first pass ended.
 	LastResult *MemoryLocalityResult `json:"lastResult,omitempty"`
 }
 
@@ -147,37 +146,34 @@ type MemoryLocalityResult struct {
 	CompletedTime time.Time `json:"completedTime"`
 	// Result is Completed, Skipped or Failed.
 	Result string `json:"result"`
-	// CompletedTimeLocalityRatio is the share of local memory then, in percent, rounded
-	// down, and CompletedTimeRemotePages what was not local, in base pages.
+	// CompletedTimeLocalityRatio is the share of local memory at that time, in percent, rounded down.
+	// CompletedTimeRemotePages is the memory that was not local, in base pages.
 	CompletedTimeLocalityRatio int   `json:"completedTimeLocalityRatio"`
 	CompletedTimeRemotePages   int64 `json:"completedTimeRemotePages"`
 }
 
 // Encode returns s as the value of AnnotationMemoryLocalityStatus.
 func (s MemoryLocalityStatus) Encode() string {
-	text, _ := json.Marshal(s) // nothing in it can fail to be written
+	text, _ := json.Marshal(s) // encoding it cannot fail
 	return string(text)
 }
 
-// LocalityConfig switches and bounds the moving of pages on this host.
+// LocalityConfig enables and limits the moving of pages on this host.
 type LocalityConfig struct {
-	// Enabled false means that no page is ever moved. Never nil after
-	// SetAgentConfigDefaults.
+	// Enabled false means that no page is ever moved. Never nil after SetAgentConfigDefaults.
 	Enabled *bool `json:"enabled,omitempty"`
-	// MaxBandwidthMiBps is how many MiB move in a second, of all workloads together, 0 to
-	// 65536; 0 is no limit. Never nil after SetAgentConfigDefaults.
+	// MaxBandwidthMiBps is how many MiB all workloads together move per second, 0 to 65536; 0 is no limit. Never nil
+	// after SetAgentConfigDefaults.
 	MaxBandwidthMiBps *int64 `json:"maxBandwidthMiBps,omitempty"`
 }
 
-// ResourceQOSConfig has the form of the key resource-qos-config in a cluster's
-// configuration.
+// ResourceQOSConfig has the form of the key resource-qos-config in a cluster's configuration.
 type ResourceQOSConfig struct {
-	// ClusterStrategy counts for every workload of a class.
+	// ClusterStrategy applies to every workload of a class.
 	ClusterStrategy ResourceQOS `json:"clusterStrategy,omitzero"`
 }
 
-// Of returns what stands here about a class, and the name of that field. The empty class
-// counts as LS.
+// Of returns the configuration of a class, and the name of its field. The empty class is treated as LS.
 func (q ResourceQOS) Of(class QoSClass) (*ClassQOS, string) {
 	switch class {
 	case QoSLSE, QoSLSR:
@@ -191,7 +187,7 @@ func (q ResourceQOS) Of(class QoSClass) (*ClassQOS, string) {
 	return q.LSClass, "lsClass"
 }
 
-// Inherit returns c with every absent field that Berth reads taken from parent.
+// Inherit returns c with every absent field that Berth reads copied from parent.
 func (c ClassQOS) Inherit(parent ClassQOS) ClassQOS {
 	if c.CPUQOS == nil || parent.CPUQOS == nil {
 		inherit(&c.CPUQOS, parent.CPUQOS)
@@ -206,7 +202,7 @@ func (c ClassQOS) Inherit(parent ClassQOS) ClassQOS {
 		c.MemoryLocality = &own
 	}
 	if c.ResctrlQOS == nil {
-		c.ResctrlQOS = parent.ResctrlQOS // which is never changed
+		c.ResctrlQOS = parent.ResctrlQOS // it is never changed
 	}
 	return c
 }

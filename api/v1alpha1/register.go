@@ -14,19 +14,18 @@ import (
 //go:generate go tool -modfile=../../tools/go.mod controller-gen object paths=. crd:crdVersions=v1 output:crd:dir=../../deploy/crd
 //go:generate rm -f ../../deploy/crd/_.yaml
 
-// A Workload is a kind, but not one of the API server: the generator has to
-// skip it, writes a file without contents all the same, and that is removed.
+// A Workload is a kind, but not a kind of the API server. The generator has to skip it, but still writes an empty file,
+// which is then removed.
 
 // GroupName is the API group.
 const GroupName = "berth.dev"
 
-// GroupVersion returns group and version of this package.
+// GroupVersion returns the group and the version of this package.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 }
 
-// AddToScheme makes the types that live on an API server known to s. It never
-// fails.
+// AddToScheme registers the types that exist on an API server with s. It never fails.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &NodeTopology{}, &NodeTopologyList{})
 	metav1.AddToGroupVersion(s, GroupVersion())

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxShown bounds a value in a message, in bytes.
+// maxShown bounds the length of a value in a message, in bytes.
 const maxShown = 64
 
 // join returns the path of a field of an object.
@@ -21,7 +21,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// entry returns the path of an entry of a table whose keys are the user's.
+// entry returns the path of an entry of a table whose keys the user chooses.
 func entry(path, key string) string { return path + "[" + plain(key) + "]" }
 
 // index returns the path of an element of a list.
@@ -36,7 +36,7 @@ func plain(key string) string {
 	return Show(key)
 }
 
-// Show renders a value for a message: as JSON on one line, shortened.
+// Show formats a value for a message: as JSON on one line, shortened.
 func Show(value any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

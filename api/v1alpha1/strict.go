@@ -13,22 +13,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxQuantity bounds a quantity in bytes, far above any that has a meaning.
+// maxQuantity bounds the length of a quantity in bytes, far above any meaningful quantity.
 const maxQuantity = 32
 
 type walker struct {
-	lenient  bool // unknown fields are cut out without a word
+	lenient  bool // unknown fields are removed without a report
 	problems FieldErrors
 }
 
-// prune names every key of object that target's type lacks and every value of
-// the wrong kind, and cuts them out.
+// prune reports every key of object that target's type lacks, and every value of the wrong kind, and removes them.
 func (w walker) prune(object map[string]any, target any) FieldErrors {
 	w.object("", object, reflect.TypeOf(target).Elem())
 	return w.problems
 }
 
-// check says whether value fits t; where it does not, the problem is noted.
+// check reports whether value fits t, and records the problem if it does not.
 func (w *walker) check(path string, value any, t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -45,7 +44,7 @@ func (w *walker) check(path string, value any, t reflect.Type) bool {
 	}
 	switch t.Kind() {
 	case reflect.Interface:
-		return true // another program's, kept as it is
+		return true // belongs to another program, and remains as it is
 	case reflect.Struct, reflect.Map:
 		return w.nested(path, value, t)
 	case reflect.Slice:
@@ -116,8 +115,8 @@ func (w *walker) scalar(path string, value any, t reflect.Type) bool {
 	return fits || w.refuse(path, value, cmp.Or(formOf(path), kindName(t)))
 }
 
-// formOf is what a text of the agent's file may be whose form matters more than that it is a text:
-// the same number in quotes would be refused, too.
+// formOf returns the form of a text in the agent's file if the form matters more than that it is a text. The same
+// number in quotes would be refused, too.
 func formOf(path string) string {
 	switch path {
 	case "listen":
@@ -148,15 +147,15 @@ func (w *walker) quantity(path string, value any) bool {
 	}
 	if isHarmless(text) {
 		if q, err := resource.ParseQuantity(text); err == nil {
-			// Checked here because here the value is still as it was written.
+			// Checked here because here the value still has its original form.
 			return isPossible(q) || w.refuse(path, value, possible)
 		}
 	}
 	return w.refuse(path, value, `a quantity of CPU such as "4", "0.5" or "500m"`)
 }
 
-// isHarmless keeps away what resource.Quantity takes, and then computes on for
-// minutes or until memory is gone: a large exponent.
+// isHarmless reports whether a quantity has no large exponent. resource.Quantity accepts one, and then computes for
+// minutes or until the memory is exhausted.
 func isHarmless(quantity string) bool {
 	if len(quantity) > maxQuantity {
 		return false
@@ -181,12 +180,11 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// fieldsOf returns the fields of a struct by their JSON name, inlined structs
-// included.
+// fieldsOf returns the fields of a struct by their JSON name, inlined structs included.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if t == reflect.TypeFor[metav1.ObjectMeta]() {
-		// The rest of it has a meaning only on an API server, and a field
-		// that would do nothing must not look as if it did something.
+		// Other fields have a meaning only on an API server, and a field without an effect must not look as if it had
+		// one.
 		table := reflect.TypeFor[map[string]string]()
 		return map[string]reflect.Type{"name": reflect.TypeFor[string](), "labels": table, "annotations": table}
 	}

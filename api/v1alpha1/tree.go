@@ -8,12 +8,11 @@ import (
 	"io"
 )
 
-// maxDepth bounds the nesting of a document: no type here needs more than six
-// levels, and recursion must end before the stack does.
+// maxDepth bounds the nesting of a document. No type here needs more than six levels, and recursion must end before the
+// stack is exhausted.
 const maxDepth = 16
 
-// parseTree reads one JSON value and refuses duplicate keys, which
-// encoding/json would let pass with the last one winning.
+// parseTree parses one JSON value and refuses duplicate keys. encoding/json would silently use the last of them.
 func parseTree(data []byte) (any, FieldErrors) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -94,7 +93,7 @@ func (p *parser) list(path string, depth int) (any, error) {
 	return list, p.close()
 }
 
-// close reads the delimiter that More has seen.
+// close reads the delimiter that More found.
 func (p *parser) close() error {
 	if _, err := p.decoder.Token(); err != nil {
 		return fmt.Errorf("byte %d: %w", p.decoder.InputOffset(), err)

@@ -22,17 +22,17 @@ const (
 	// ConditionSharedPoolOvercommitted is true while the containers without
 	// exclusive CPUs request more than the CPUs that are left to them.
 	ConditionSharedPoolOvercommitted = "SharedPoolOvercommitted"
-	// ConditionIsolated is true while no core runs online and offline containers, and
-	// missing where there is no offline work, or no cores of its own were asked for.
+	// ConditionIsolated is true while no core runs both online and offline containers. It is missing if there is no
+	// offline work, or if it was not to get cores of its own.
 	ConditionIsolated = "Isolated"
 )
 
-// PinnableRestored is the reason of a ConditionPinnable that is false because the agent has put
-// everything back, as the cluster's configuration asked, and writes nothing more.
+// PinnableRestored is the reason of a ConditionPinnable that is false because the agent restored everything, as the
+// cluster's configuration asked, and writes nothing more.
 const PinnableRestored = "Restored"
 
-// NodeTopology says which CPUs a node has and how they are related. There is
-// one for each node, of the node's name, written by the node's agent.
+// NodeTopology says which CPUs a node has and how they are related. Each node has one, with the node's name, written by
+// the node's agent.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=nodetopologies,singular=nodetopology,shortName=nt,scope=Cluster
@@ -73,15 +73,14 @@ type NodeTopologyList struct {
 // +kubebuilder:validation:Pattern=`^([0-9]{1,4}(-[0-9]{1,4}(:[0-9]{1,4}/[0-9]{1,4})?)?(,[0-9]{1,4}(-[0-9]{1,4}(:[0-9]{1,4}/[0-9]{1,4})?)?)*)?$`
 type CPUList string
 
-// NodeTopologySpec is the machine. Every online CPU is in exactly one core;
-// sockets, dies, NUMA nodes and L3 domains are disjoint among themselves.
+// NodeTopologySpec describes the machine. Every online CPU is in exactly one core; sockets, dies, NUMA nodes and L3
+// domains are disjoint among themselves.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="self.numaNodes.all(n, size(n.distances) == size(self.numaNodes))",message="each of numaNodes needs one distance for each of numaNodes"
 type NodeTopologySpec struct {
-	// Hash names the shape: which CPU is in which core, L3 domain, NUMA node
-	// and socket. 16 hexadecimal digits. A placement made for another hash does
-	// not count.
+	// Hash identifies the shape: which CPU is in which core, L3 domain, NUMA node and socket. It has 16 hexadecimal
+	// digits. A placement made for another hash is not valid.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Hash string `json:"hash"`
 	// Online holds the CPUs that run tasks.
@@ -131,8 +130,8 @@ type NodeTopologySpec struct {
 	// IsolatedCPUs are those of the isolcpus boot argument.
 	// +optional
 	IsolatedCPUs CPUList `json:"isolatedCPUs,omitempty"`
-	// Devices are the resources of device plugins whose devices are each in one NUMA node,
-	// by what the kubelet lists as allocatable.
+	// Devices are the resources of device plugins whose devices are each in one NUMA node, according to what the
+	// kubelet lists as allocatable.
 	// +optional
 	// +listType=map
 	// +listMapKey=resource
@@ -148,7 +147,7 @@ type NodeDevice struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	Resource string `json:"resource"`
-	// PerNUMANode is how many are in each NUMA node, in the order of numaNodes.
+	// PerNUMANode is how many devices are in each NUMA node, in the order of numaNodes.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
@@ -206,15 +205,14 @@ type NUMANode struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1125899906842624
 	HugePageBytes int64 `json:"hugePageBytes,omitempty"`
-	// HugePages are the pools that hugePageBytes adds up, the smallest pages first. Where
-	// they have less, only the sum is known.
+	// HugePages are the pools of which hugePageBytes is the sum, the smallest pages first. If they add up to less, only
+	// the sum is known.
 	// +optional
 	// +listType=map
 	// +listMapKey=pageKiB
 	// +kubebuilder:validation:MaxItems=8
 	HugePages []HugePagePool `json:"hugePages,omitempty"`
-	// Distances hold the relative cost of memory on each node, in the order of
-	// the list; 10 is local.
+	// Distances are the relative costs of memory on each node, in the order of the list; 10 is local.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
@@ -231,15 +229,14 @@ type HugePagePool struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1099511627776
 	PageKiB int64 `json:"pageKiB"`
-	// Pages is how many there are.
+	// Pages is how many pages there are.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1099511627776
 	Pages int64 `json:"pages"`
 }
 
-// NodeTopologyStatus is for people, but for KubeletMemory and ConditionPinnable: a
-// scheduler derives what is free from the pods, and knows from a Lease whether the
-// agent lives. It is written at most once in 10 seconds.
+// NodeTopologyStatus is for people, except for KubeletMemory and ConditionPinnable. A scheduler derives the free CPUs
+// from the pods, and sees from a Lease whether the agent is alive. The status is written at most once in 10 seconds.
 //
 // +kubebuilder:object:generate=true
 type NodeTopologyStatus struct {
@@ -256,7 +253,7 @@ type NodeTopologyStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	KubeletCPUManagerPolicy string `json:"kubeletCPUManagerPolicy,omitempty"`
-	// Counts say how many there are of each.
+	// Counts says how many sockets, NUMA nodes, L3 domains, cores and CPUs there are.
 	// +optional
 	Counts NodeTopologyCounts `json:"counts,omitzero"`
 	// Pools say which CPUs are for what.
@@ -296,9 +293,8 @@ type NodeTopologyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NotPinnable returns why Berth pins nothing on the node, in one word: the reason
-// of a ConditionPinnable that is not true, else its status. It is empty where
-// that condition is true or missing.
+// NotPinnable returns why Berth pins nothing on the node, in one word: the reason of a ConditionPinnable that is not
+// true, or else its status. The word is empty if that condition is true or missing.
 func (s *NodeTopologyStatus) NotPinnable() string {
 	for _, condition := range s.Conditions {
 		if condition.Type == ConditionPinnable && condition.Status != metav1.ConditionTrue {
@@ -316,7 +312,7 @@ type NodeTopologyCounts struct {
 	NUMANodes int64 `json:"numaNodes"`
 	L3        int64 `json:"l3"`
 	Cores     int64 `json:"cores"`
-	// CPUs counts the online ones.
+	// CPUs counts the online CPUs.
 	CPUs int64 `json:"cpus"`
 }
 
@@ -327,8 +323,7 @@ type NodePools struct {
 	// Exclusive are the CPUs that pods have for themselves.
 	// +optional
 	Exclusive CPUList `json:"exclusive,omitempty"`
-	// Offline are the CPUs of offline containers, empty where these share those of all
-	// others.
+	// Offline are the CPUs of offline containers, empty if they share the CPUs of all other containers.
 	// +optional
 	Offline CPUList `json:"offline,omitempty"`
 	// Shared are the CPUs of all other containers.
@@ -336,13 +331,13 @@ type NodePools struct {
 	Shared CPUList `json:"shared,omitempty"`
 }
 
-// KubeletMemory is memory in pages of one size that pods have of some NUMA nodes.
+// KubeletMemory is memory in pages of one size that pods have on some NUMA nodes.
 //
 // +kubebuilder:object:generate=true
 type KubeletMemory struct {
 	// NUMANodes are the nodes that it may come from, by id.
 	NUMANodes CPUList `json:"numaNodes"`
-	// PageKiB is the size of a huge page in KiB, 0 for memory in no huge pages.
+	// PageKiB is the size of a huge page in KiB, 0 for memory that is not in huge pages.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776
 	PageKiB int64 `json:"pageKiB"`
@@ -356,7 +351,7 @@ type KubeletMemory struct {
 //
 // +kubebuilder:object:generate=true
 type NUMANodeStatus struct {
-	// ID is that of the node in the spec.
+	// ID is the id of the node in the spec.
 	ID int64 `json:"id"`
 	// FreeCPUs is the number of CPUs that a pod can still get for itself.
 	// +kubebuilder:validation:Minimum=0
@@ -366,8 +361,8 @@ type NUMANodeStatus struct {
 	FreeCores int64 `json:"freeCores"`
 }
 
-// SetCondition adds the condition kind, which holds or not, with the reason in one
-// word and a sentence. The writer of the object says when it changed.
+// SetCondition adds a condition of the given kind, which is true if holds is, with the reason in one word and a
+// sentence. The writer of the object sets the time of the change.
 func (s *NodeTopologyStatus) SetCondition(kind string, holds bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if holds {

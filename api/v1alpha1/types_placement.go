@@ -1,8 +1,7 @@
 package v1alpha1
 
-// ResourceSpec is the value of AnnotationResourceSpec. What is nil or empty was
-// not said. Where a required and a preferred policy are both there the required
-// one counts.
+// ResourceSpec is the value of AnnotationResourceSpec. A nil or empty field is unspecified. If both a required and a
+// preferred policy are present the required policy takes effect.
 type ResourceSpec struct {
 	// RequiredCPUBindPolicy is one of CPUBindPolicies; the pod waits for it.
 	RequiredCPUBindPolicy *CPUBindPolicy `json:"requiredCPUBindPolicy,omitempty"`
@@ -14,8 +13,7 @@ type ResourceSpec struct {
 	PreferredCPUExclusivePolicy *CPUExclusivePolicy `json:"preferredCPUExclusivePolicy,omitempty"`
 }
 
-// NUMATopologySpec is the value of AnnotationNUMATopologySpec. What is nil or
-// empty was not said.
+// NUMATopologySpec is the value of AnnotationNUMATopologySpec. A nil or empty field is unspecified.
 type NUMATopologySpec struct {
 	// NUMATopologyPolicy is one of NUMATopologyPolicies.
 	NUMATopologyPolicy *NUMATopologyPolicy `json:"numaTopologyPolicy,omitempty"`
@@ -25,23 +23,21 @@ type NUMATopologySpec struct {
 	NUMAAllocateStrategy *NUMAAllocateStrategy `json:"numaAllocateStrategy,omitempty"`
 }
 
-// PlacementVersion is the version of the Placements that this package writes,
-// and the highest it reads.
+// PlacementVersion is the version of the Placements that this package writes, and the highest that it reads.
 const PlacementVersion = 1
 
-// Placement is the value of AnnotationPlacement: which CPUs the containers of
-// a bound pod have.
+// Placement is the value of AnnotationPlacement: which CPUs the containers of a bound pod have.
 type Placement struct {
 	// V is the version of the form, 1 to PlacementVersion.
 	V int `json:"v"`
-	// Topology is the NodeTopologySpec.Hash that the CPUs were chosen by.
+	// Topology is the NodeTopologySpec.Hash for which the CPUs were chosen.
 	Topology string `json:"topology"`
-	// Exclusive is the exclusivity that was granted, CPUExclusivePCPULevel or
-	// CPUExclusiveNUMANodeLevel; empty where none was.
+	// Exclusive is the exclusivity that was granted, CPUExclusivePCPULevel or CPUExclusiveNUMANodeLevel; empty if none
+	// was granted.
 	Exclusive CPUExclusivePolicy `json:"exclusive,omitempty"`
 	// NUMAExclusive says that a NUMAExclusive was granted.
 	NUMAExclusive bool `json:"numaExclusive,omitempty"`
-	// Containers holds the pinned containers by name.
+	// Containers has the pinned containers by name.
 	Containers map[string]ContainerPlacement `json:"containers"`
 }
 
@@ -51,43 +47,41 @@ type ContainerPlacement struct {
 	CPUs string `json:"cpus"`
 	// Mems are the NUMA nodes that memory may come from, in the same format.
 	Mems string `json:"mems"`
-	// Policy says what CPUs means: all the container has, or what is reserved.
+	// Policy says what CPUs means: all CPUs of the container, or the reserved ones.
 	Policy PlacementPolicy `json:"policy"`
-	// Domain is where a PlacementStaticBurst container widens, "l3:" or "numa:"
-	// and the id; empty for all others.
+	// Domain is where a PlacementStaticBurst container borrows, "l3:" or "numa:" and the id; empty for all other
+	// containers.
 	Domain string `json:"domain,omitempty"`
-	// First are those of CPUs that the container had before it was resized to more: it
-	// keeps them when it is resized to fewer. Empty where these are all of CPUs.
+	// First has the CPUs that the container had before it was resized to more. The container keeps them when it is
+	// resized to fewer. First is empty if they are all of CPUs.
 	First string `json:"first,omitempty"`
 }
 
-// MoveVersion is the version of the Moves that this package writes, and the highest it reads.
+// MoveVersion is the version of the Moves that this package writes, and the highest that it reads.
 const MoveVersion = 1
 
-// Move is the value of AnnotationMove: other CPUs of its node for a pod that runs. It stands
-// until the agent of the node removes it, since the pod has the CPUs, or says in it why not.
+// Move is the value of AnnotationMove: other CPUs of its node for a pod that runs. It remains until the agent of the
+// node removes it because the pod has the CPUs, or records in it why not.
 type Move struct {
 	// V is the version of the form, 1 to MoveVersion.
 	V int `json:"v"`
-	// From are the CPUs that the pod has, of all containers together, as a CPU list, and To as
-	// many that it is to have.
+	// From has the CPUs of all containers of the pod together, as a CPU list, and To the same number of new CPUs.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Withdrawn says that it is not to begin any more.
+	// Withdrawn says that the move must not begin any more.
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// Refused is why the agent did not begin it, empty where it was not asked yet.
+	// Refused is why the agent did not begin the move, empty if it was not asked yet.
 	Refused string `json:"refused,omitempty"`
 }
 
-// PlacementPolicy is the way in which a container holds its CPUs.
+// PlacementPolicy is the way in which a container has its CPUs.
 type PlacementPolicy string
 
-// The ways.
+// The placement policies.
 const (
-	// PlacementExclusive is one whose CPUs are its own, and it has no others.
+	// PlacementExclusive: all CPUs of the container are exclusive.
 	PlacementExclusive PlacementPolicy = "exclusive"
-	// PlacementStaticBurst is one that also uses CPUs of its domain that are
-	// not reserved.
+	// PlacementStaticBurst: the container also uses CPUs of its domain that are not reserved.
 	PlacementStaticBurst PlacementPolicy = "static-burst"
 )
 

@@ -12,9 +12,8 @@ import (
 // KindProfile is the kind of a Profile document.
 const KindProfile = "Profile"
 
-// Profile is how a host shall be tuned: which CPUs are for what, what the kernel's settings
-// are, and where systemd's units run. Of the metadata only name, labels and annotations
-// have a meaning here.
+// Profile says how to tune a host: the purpose of its CPUs, the kernel's settings, and where systemd's units run. Only
+// name, labels and annotations of the metadata have a meaning here.
 //
 // +kubebuilder:skipversion
 type Profile struct {
@@ -26,27 +25,26 @@ type Profile struct {
 
 // ProfileSpec is what a profile asks for.
 type ProfileSpec struct {
-	// Inherit names one other profile that this one adds to: maps merge, lists replace.
+	// Inherit names one other profile that this profile extends: maps merge, lists replace.
 	Inherit string `json:"inherit,omitempty"`
 	// CPUs are named sets of CPUs.
 	CPUs map[string]ProfileCPUs `json:"cpus,omitempty"`
-	// Settings are the values of knobs by their name, or by "sysctl." and the name of any
-	// sysctl.
+	// Settings are the values of knobs by their name. A name that begins with "sysctl." is any sysctl.
 	Settings map[string]ProfileSetting `json:"settings,omitempty"`
-	// Units are systemd's units with what they shall have.
+	// Units are systemd's units with their desired settings.
 	Units []ProfileUnit `json:"units,omitempty"`
-	// Boot holds boot arguments. $NAME in one stands for the CPUs of the set NAME.
+	// Boot has boot arguments. $NAME in an argument stands for the CPUs of the set NAME.
 	Boot []string `json:"boot,omitempty"`
 }
 
-// ProfileCPUs is a set of CPUs: whole cores of the machine, or of some of its NUMA nodes,
-// or listed CPUs; less those of other sets.
+// ProfileCPUs is a set of CPUs: whole cores of the machine or of some of its NUMA nodes, or listed CPUs, without the
+// CPUs of other sets.
 type ProfileCPUs struct {
 	// CPUs is a CPU list such as "0-3,8".
 	CPUs string `json:"cpus,omitempty"`
-	// NUMANodes is a list of NUMA nodes such as "0" or "0-1"; all when it is absent.
+	// NUMANodes is a list of NUMA nodes such as "0" or "0-1"; all nodes if it is absent.
 	NUMANodes string `json:"numaNodes,omitempty"`
-	// CoresPerNUMANode takes so many whole cores of each node, those with the lowest CPUs.
+	// CoresPerNUMANode is how many whole cores of each node the set has, those with the lowest CPUs.
 	CoresPerNUMANode *int64 `json:"coresPerNUMANode,omitempty"`
 	// Without names sets whose CPUs are left out.
 	Without []string `json:"without,omitempty"`
@@ -57,7 +55,7 @@ type ProfileCPUs struct {
 // CPUPartition is a kind of cpuset partition, in the kernel's words.
 type CPUPartition string
 
-// The kinds of partitions. PartitionMember, the default, is none.
+// The kinds of partitions. PartitionMember, the default, is no partition.
 const (
 	PartitionMember   CPUPartition = "member"
 	PartitionRoot     CPUPartition = "root"
@@ -69,10 +67,10 @@ func CPUPartitions() []CPUPartition {
 	return []CPUPartition{PartitionMember, PartitionRoot, PartitionIsolated}
 }
 
-// ProfileSetting is the value of one knob. In a document it is the value alone, or an
-// object with the value and whether it is optional.
+// ProfileSetting is the value of one knob. In a document it is the value alone, or an object with the value and whether
+// it is optional.
 type ProfileSetting struct {
-	// Value is in the words of the knob, for example 3ms.
+	// Value is in the knob's own format, for example 3ms.
 	Value ProfileValue `json:"value"`
 	// Optional says that a kernel without the knob is no error.
 	Optional bool `json:"optional,omitempty"`
@@ -81,33 +79,32 @@ type ProfileSetting struct {
 // ProfileValue is a text, a number or true or false, kept as text.
 type ProfileValue string
 
-// ProfileUnit is what a unit of the system's systemd shall have.
+// ProfileUnit has the desired settings of a unit of the system's systemd.
 type ProfileUnit struct {
 	// Unit is a service, scope or slice.
 	Unit string `json:"unit"`
 	// CPUs is the name of a set or a CPU list.
 	CPUs string `json:"cpus,omitempty"`
-	// Mems is "local", the memory nodes of its CPUs, or a list of nodes.
+	// Mems is "local", for the memory nodes of its CPUs, or a list of nodes.
 	Mems string `json:"mems,omitempty"`
 	// Policy is the scheduling policy of its threads: other, batch, idle, fifo:N or rr:N.
 	Policy string `json:"policy,omitempty"`
 	// Slice is the fair slice of its threads, 100us to 100ms.
 	Slice string `json:"slice,omitempty"`
-	// RTBudget is how much of each second the real-time threads of its group may run at least,
-	// 1ms to 1s: of cgroup v1, where the kernel gives groups such a budget.
+	// RTBudget is the least time in each second that the real-time threads of its group may run, 1ms to 1s. It applies
+	// to cgroup v1, where the kernel gives groups such a budget.
 	RTBudget string `json:"rtBudget,omitempty"`
 }
 
-// DecodeProfile reads one Profile document, given as JSON, and checks its form; what its
-// values mean is not known here. With problems, the returned value holds the fields that
-// are right.
+// DecodeProfile reads one Profile document, given as JSON, and checks its form, not the meaning of its values. If there
+// are problems, the returned value has the valid fields.
 func DecodeProfile(data []byte) (Profile, FieldErrors) {
 	var p Profile
 	shape := decodeStrict(data, &p)
 	return p, append(shape, unnamed(shape, ValidateProfile(p))...)
 }
 
-// UnmarshalJSON takes the value alone as well.
+// UnmarshalJSON also accepts the value alone.
 func (s *ProfileSetting) UnmarshalJSON(data []byte) error {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return s.Value.UnmarshalJSON(data)
@@ -119,7 +116,7 @@ func (s *ProfileSetting) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the value alone where nothing else is to be said.
+// MarshalJSON returns the value alone if nothing else is set.
 func (s ProfileSetting) MarshalJSON() ([]byte, error) {
 	if !s.Optional {
 		return s.Value.MarshalJSON()
@@ -128,7 +125,7 @@ func (s ProfileSetting) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plainly(s)) //nolint:wrapcheck // a marshaler hands its errors on
 }
 
-// UnmarshalJSON keeps a number or a truth value as it is written.
+// UnmarshalJSON stores a number or a truth value as it is written.
 func (v *ProfileValue) UnmarshalJSON(data []byte) error {
 	text := string(bytes.TrimSpace(data))
 	switch {
@@ -145,7 +142,7 @@ func (v *ProfileValue) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON returns a number or a truth value where the text is one.
+// MarshalJSON returns a number or a truth value if the text is one.
 func (v ProfileValue) MarshalJSON() ([]byte, error) {
 	text := string(v)
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -2,13 +2,11 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// BurstStrategies is the value of the key cpu-burst-config of a cluster's
-// configuration.
+// BurstStrategies is the value of the key cpu-burst-config of a cluster's configuration.
 type BurstStrategies struct {
-	// ClusterStrategy counts for all nodes.
+	// ClusterStrategy applies to all nodes.
 	ClusterStrategy BurstStrategy `json:"clusterStrategy,omitzero"`
-	// NodeStrategies count before it, field by field; of several that match a node
-	// the first.
+	// NodeStrategies override ClusterStrategy, field by field. If several match a node the first applies.
 	NodeStrategies []NodeBurstStrategy `json:"nodeStrategies,omitempty"`
 }
 
@@ -31,19 +29,17 @@ func (p NodeProfile) Selector() *metav1.LabelSelector { return p.NodeSelector }
 
 // NamespaceSwitch switches bursting for all pods of a namespace.
 type NamespaceSwitch struct {
-	// EnabledNamespaces have the policy CPUBurstAuto.
+	// EnabledNamespaces are the namespaces with the policy CPUBurstAuto.
 	EnabledNamespaces []string `json:"enabledNamespaces,omitempty"`
-	// DisabledNamespaces have the policy CPUBurstNone, also where they are in both
-	// lists.
+	// DisabledNamespaces are the namespaces with the policy CPUBurstNone, including namespaces in both lists.
 	DisabledNamespaces []string `json:"disabledNamespaces,omitempty"`
 }
 
-// ResourceQOSStrategies is the value of the key resource-qos-config of a
-// cluster's configuration.
+// ResourceQOSStrategies is the value of the key resource-qos-config of a cluster's configuration.
 type ResourceQOSStrategies struct {
-	// ClusterStrategy counts for all nodes.
+	// ClusterStrategy applies to all nodes.
 	ClusterStrategy ResourceQOS `json:"clusterStrategy,omitzero"`
-	// NodeStrategies count before it; of several that match a node the first.
+	// NodeStrategies override ClusterStrategy. If several match a node the first applies.
 	NodeStrategies []NodeResourceQOS `json:"nodeStrategies,omitempty"`
 }
 
@@ -53,10 +49,9 @@ type NodeResourceQOS struct {
 	ResourceQOS `json:",inline"`
 }
 
-// ResourceQOS says what each class of work may do to the others. A class that is
-// nil was not written about.
+// ResourceQOS says what each class of work may do to other classes. A nil class is unspecified.
 type ResourceQOS struct {
-	// Policies choose the means.
+	// Policies choose the means by which classes are kept apart.
 	Policies *QOSPolicies `json:"policies,omitempty"`
 	// LSRClass is for the classes LSE and LSR.
 	LSRClass *ClassQOS `json:"lsrClass,omitempty"`
@@ -66,7 +61,7 @@ type ResourceQOS struct {
 	BEClass *ClassQOS `json:"beClass,omitempty"`
 	// SystemClass is for the class SYSTEM.
 	SystemClass *ClassQOS `json:"systemClass,omitempty"`
-	// CgroupRoot is Koordinator's and means nothing to Berth.
+	// CgroupRoot belongs to Koordinator and has no effect in Berth.
 	CgroupRoot map[string]any `json:"cgroupRoot,omitempty"`
 }
 
@@ -74,43 +69,42 @@ type ResourceQOS struct {
 type QOSPolicies struct {
 	// CPUPolicy is "groupIdentity" or "coreSched".
 	CPUPolicy *string `json:"cpuPolicy,omitempty"`
-	// NetQOSPolicy is Koordinator's and means nothing to Berth.
+	// NetQOSPolicy belongs to Koordinator and has no effect in Berth.
 	NetQOSPolicy *string `json:"netQOSPolicy,omitempty"`
 }
 
-// ClassQOS is about one class. Berth reads CPUQOS and MemoryLocality, and says where ResctrlQOS
-// is enabled that it does not do that; the rest is Koordinator's.
+// ClassQOS configures one class. Berth reads CPUQOS and MemoryLocality, and reports an enabled ResctrlQOS as not
+// implemented; all other fields belong to Koordinator.
 type ClassQOS struct {
-	// CPUQOS is how the class shares CPUs.
+	// CPUQOS says how the class shares CPUs.
 	CPUQOS *ClassCPUQOS `json:"cpuQOS,omitempty"`
-	// MemoryLocality is whether the memory of its workloads moves to their CPUs.
+	// MemoryLocality says whether the memory of its workloads moves to their CPUs.
 	MemoryLocality *MemoryLocality `json:"memoryLocality,omitempty"`
-	// ResctrlQOS is about caches and the bandwidth of memory, which Berth does not set.
+	// ResctrlQOS is about caches and memory bandwidth, which Berth does not set.
 	ResctrlQOS map[string]any `json:"resctrlQOS,omitempty"`
-	// MemoryQOS to NetworkQOS mean nothing to Berth.
+	// MemoryQOS, BlkIOQOS and NetworkQOS have no effect in Berth.
 	MemoryQOS  map[string]any `json:"memoryQOS,omitempty"`
 	BlkIOQOS   map[string]any `json:"blkioQOS,omitempty"`
 	NetworkQOS map[string]any `json:"networkQOS,omitempty"`
 }
 
-// ClassCPUQOS is how a class shares CPUs.
+// ClassCPUQOS says how a class shares CPUs.
 type ClassCPUQOS struct {
-	// Enable turns the rest on.
+	// Enable enables all other fields.
 	Enable *bool `json:"enable,omitempty"`
 	// GroupIdentity is from -1 (yields) to 2 (goes first).
 	GroupIdentity *int64 `json:"groupIdentity,omitempty"`
-	// SchedIdle 1 is work that runs when nothing else does.
+	// SchedIdle 1 marks work that runs only when no other work does.
 	SchedIdle *int64 `json:"schedIdle,omitempty"`
-	// CoreExpeller keeps offline work off the other thread of a core.
+	// CoreExpeller keeps offline work off the other SMT sibling of a core.
 	CoreExpeller *bool `json:"coreExpeller,omitempty"`
 }
 
-// ResourceThresholdStrategies is the value of the key resource-threshold-config
-// of a cluster's configuration.
+// ResourceThresholdStrategies is the value of the key resource-threshold-config of a cluster's configuration.
 type ResourceThresholdStrategies struct {
-	// ClusterStrategy counts for all nodes.
+	// ClusterStrategy applies to all nodes.
 	ClusterStrategy ResourceThreshold `json:"clusterStrategy,omitzero"`
-	// NodeStrategies count before it; of several that match a node the first.
+	// NodeStrategies override ClusterStrategy. If several match a node the first applies.
 	NodeStrategies []NodeResourceThreshold `json:"nodeStrategies,omitempty"`
 }
 
@@ -120,10 +114,9 @@ type NodeResourceThreshold struct {
 	ResourceThreshold `json:",inline"`
 }
 
-// ResourceThresholdConfig has the form of the key resource-threshold-config in a cluster's
-// configuration.
+// ResourceThresholdConfig has the form of the key resource-threshold-config in a cluster's configuration.
 type ResourceThresholdConfig struct {
-	// ClusterStrategy counts for this host where no ConfigMap has the key.
+	// ClusterStrategy applies to this host if no ConfigMap has the key.
 	ClusterStrategy ResourceThreshold `json:"clusterStrategy,omitzero"`
 }
 
@@ -131,23 +124,22 @@ type ResourceThresholdConfig struct {
 const (
 	// CPUSuppressCPUSet gives offline work cores of its own.
 	CPUSuppressCPUSet = "cpuset"
-	// CPUSuppressCFSQuota bounds it by a quota.
+	// CPUSuppressCFSQuota limits offline work by a quota.
 	CPUSuppressCFSQuota = "cfsQuota"
 )
 
-// ResourceThreshold says how much offline work may take. Percentages are 0 to 100.
+// ResourceThreshold says how much offline work may use. Percentages are 0 to 100.
 type ResourceThreshold struct {
-	// Enable turns the rest on.
+	// Enable enables all other fields.
 	Enable *bool `json:"enable,omitempty"`
-	// CPUSuppressThresholdPercent is the use of the node that offline work fills
-	// up to.
+	// CPUSuppressThresholdPercent is the use of the node up to which offline work may fill it.
 	CPUSuppressThresholdPercent *int64 `json:"cpuSuppressThresholdPercent,omitempty"`
-	// CPUSuppressMinPercent is what offline work keeps at least.
+	// CPUSuppressMinPercent is what offline work always has.
 	CPUSuppressMinPercent *int64 `json:"cpuSuppressMinPercent,omitempty"`
 	// CPUSuppressPolicy is "cpuset" or "cfsQuota".
 	CPUSuppressPolicy *string `json:"cpuSuppressPolicy,omitempty"`
 
-	// The rest is about eviction, which is Koordinator's and means nothing to Berth.
+	// All other fields are about eviction, which belongs to Koordinator and has no effect in Berth.
 	MemoryEvictThresholdPercent            *int64  `json:"memoryEvictThresholdPercent,omitempty"`
 	MemoryEvictLowerPercent                *int64  `json:"memoryEvictLowerPercent,omitempty"`
 	CPUEvictBESatisfactionUpperPercent     *int64  `json:"cpuEvictBESatisfactionUpperPercent,omitempty"`
@@ -163,7 +155,7 @@ type ResourceThreshold struct {
 	CPUEvictLowerPercent                   *int64  `json:"cpuEvictLowerPercent,omitempty"`
 }
 
-// Inherit fills in what r leaves out of what Berth reads.
+// Inherit returns r with every absent field that Berth reads copied from parent.
 func (r ResourceThreshold) Inherit(parent ResourceThreshold) ResourceThreshold {
 	inherit(&r.Enable, parent.Enable)
 	inherit(&r.CPUSuppressThresholdPercent, parent.CPUSuppressThresholdPercent)

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// ValidateAgentConfig returns every problem of c, which has its defaults. The
-// CPU list is not parsed here.
+// ValidateAgentConfig returns every problem of c, which has its defaults. It does not parse the CPU list.
 func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	var e FieldErrors
 	if c.WorkloadDir == "" && !*c.Cluster.Enabled {
@@ -35,7 +34,7 @@ func ValidateAgentConfig(c AgentConfig) FieldErrors {
 	return e
 }
 
-// NoNRI is the value of nriSocket where the runtime has no such interface.
+// NoNRI is the value of nriSocket if the runtime has no NRI.
 const NoNRI = "none"
 
 func (e *FieldErrors) cluster(field string, c ClusterConfig) {
@@ -72,7 +71,7 @@ func ValidateCPUBurst(b CPUBurst) FieldErrors {
 	return e
 }
 
-// add notes one problem; a nil value means that nothing stands there.
+// add records one problem; a nil value means that the field is missing.
 func (e *FieldErrors) add(field string, value any, allowed string) {
 	problem := FieldError{Field: field, Allowed: allowed}
 	if value != nil {
@@ -125,8 +124,8 @@ func (e *FieldErrors) path(field, value string) {
 	}
 }
 
-// web says who may ask at which address: without an API server only this host may, and
-// beyond loopback no one without a token, which only TLS keeps secret.
+// web checks who may send requests to which address. Without an API server only this host may. Beyond loopback every
+// client needs a token, which only TLS keeps secret.
 func (e *FieldErrors) web(c AgentConfig) {
 	cluster, beyond := *c.Cluster.Enabled, !IsLoopback(c.Listen)
 	switch {
@@ -149,7 +148,7 @@ func (e *FieldErrors) web(c AgentConfig) {
 	}
 }
 
-// IsLoopback says whether an address, host:port, is one that only this host reaches.
+// IsLoopback reports whether an address, host:port, is reachable only from this host.
 func IsLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())

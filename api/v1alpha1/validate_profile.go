@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ValidateProfile returns every problem of p that shows without knowing knobs or a machine.
+// ValidateProfile returns every problem of p that can be found without knowing knobs or a machine.
 func ValidateProfile(p Profile) FieldErrors {
 	var e FieldErrors
 	e.exactly("apiVersion", p.APIVersion, APIVersion)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxID is the highest CPU and NUMA node that there can be.
+	// maxID is the highest possible id of a CPU or a NUMA node.
 	maxID = 1023
 	// maxCPUList bounds a CPU list; every other CPU of 1024 needs 2,500 bytes.
 	maxCPUList = 4096
@@ -55,7 +55,7 @@ func ValidateSchedulerArgs(a SchedulerArgs) FieldErrors {
 	return e
 }
 
-// pinRules checks the rules whose fields have names that begin with prefix.
+// pinRules checks the rules; the names of their fields begin with prefix.
 func (e *FieldErrors) pinRules(prefix string, r PinRules) {
 	if e.short(prefix+"namespaces", len(r.Namespaces)) {
 		for i, namespace := range r.Namespaces {
@@ -70,8 +70,7 @@ func (e *FieldErrors) pinRules(prefix string, r PinRules) {
 	oneOf(e, prefix+"requestBelowLimit", r.RequestBelowLimit, RequestBelowLimits())
 }
 
-// ValidatePlacement returns every problem of p that is to be seen without a
-// topology.
+// ValidatePlacement returns every problem of p that can be found without a topology.
 func ValidatePlacement(p Placement) FieldErrors {
 	var e FieldErrors
 	if p.V < 1 || p.V > PlacementVersion {
@@ -92,7 +91,7 @@ func ValidatePlacement(p Placement) FieldErrors {
 	return e
 }
 
-// ValidateMove returns every problem of m that is to be seen without a topology.
+// ValidateMove returns every problem of m that can be found without a topology.
 func ValidateMove(m Move) FieldErrors {
 	var e FieldErrors
 	if m.V < 1 || m.V > MoveVersion {
@@ -158,8 +157,7 @@ func (e *FieldErrors) label(field, value string) {
 	}
 }
 
-// maybeOneOf lets a value pass that says nothing, as Koordinator's clients
-// write it.
+// maybeOneOf also accepts an empty value, which Koordinator's clients write.
 func maybeOneOf[T ~string](e *FieldErrors, field string, value *T, allowed []T) {
 	if value != nil && *value != "" {
 		oneOf(e, field, *value, allowed)

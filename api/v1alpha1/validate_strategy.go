@@ -24,7 +24,7 @@ func (e *FieldErrors) burstStrategy(at string, s BurstStrategy) {
 	e.between(at+".sharePoolThresholdPercent", s.SharePoolThresholdPercent, 0, 100)
 }
 
-// profile checks that it can be said which nodes are meant.
+// profile checks that the selector of nodes is present and valid.
 func (e *FieldErrors) profile(at string, p NodeProfile) {
 	const allowed = `labels of the nodes, for example {"matchLabels": {"pool": "web"}}`
 	if p.NodeSelector == nil {
@@ -65,8 +65,7 @@ func (e *FieldErrors) resourceQOS(at string, q ResourceQOS) {
 	}
 }
 
-// ValidateResourceThreshold returns every problem of s, in the fields that Berth
-// reads.
+// ValidateResourceThreshold returns every problem of s, in the fields that Berth reads.
 func ValidateResourceThreshold(s ResourceThresholdStrategies) FieldErrors {
 	var e FieldErrors
 	e.resourceThreshold("clusterStrategy", s.ClusterStrategy)

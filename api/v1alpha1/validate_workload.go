@@ -12,13 +12,13 @@ import (
 const (
 	// maxPID is PID_MAX_LIMIT of a 64-bit kernel (include/linux/threads.h).
 	maxPID = 1 << 22
-	// maxCPUs is above every machine and far below an overflow of milli-CPUs.
+	// maxCPUs is above the size of every machine and far below an overflow of milli-CPUs.
 	maxCPUs = 65536
 	// maxName is the length of a DNS name (RFC 1123), as in Kubernetes.
 	maxName = 253
 	// maxUnit is UNIT_NAME_MAX of systemd.
 	maxUnit = 255
-	// maxList bounds the lists that are compared each with each.
+	// maxList bounds the lists whose elements are compared with each other.
 	maxList = 1024
 )
 
@@ -27,8 +27,8 @@ const (
 	digits  = "0123456789"
 )
 
-// ValidateWorkload returns every problem of w but those of its JSON
-// annotations: a wrong one switches its own capability off and not the workload.
+// ValidateWorkload returns every problem of w except those of its JSON annotations: a wrong annotation disables its own
+// capability and not the workload.
 func ValidateWorkload(w Workload) FieldErrors {
 	var e FieldErrors
 	e.exactly("apiVersion", w.APIVersion, APIVersion)
@@ -78,8 +78,8 @@ func (e *FieldErrors) target(s WorkloadSpec) {
 	}
 }
 
-// cgroup checks a path relative to a hierarchy's root. It must be clean
-// because two spellings of one group would look like two groups.
+// cgroup checks a path relative to a hierarchy's root. It must be clean because two spellings of one group would look
+// like two groups.
 func (e *FieldErrors) cgroup(field, value string) {
 	clean := value != "" && !path.IsAbs(value) && path.Clean(value) == value && len(value) < 4096
 	if !clean || value == "." || value == ".." || strings.HasPrefix(value, "../") || hasControl(value) {
@@ -111,7 +111,7 @@ func (e *FieldErrors) pids(field string, pids []int) {
 	}
 }
 
-// short says whether a list is within its bound.
+// short reports whether a list is within its bound, and records the problem if it is not.
 func (e *FieldErrors) short(field string, length int) bool {
 	if length > maxList {
 		*e = append(*e, FieldError{Field: field, Value: fmt.Sprintf("%d elements", length), Allowed: fmt.Sprintf("at most %d", maxList)})
@@ -125,7 +125,7 @@ func (e *FieldErrors) quantity(field string, q *resource.Quantity) {
 	}
 }
 
-// possible is what isPossible takes, for messages.
+// possible describes what isPossible accepts, for messages.
 const possible = "1m to 65536 CPUs in steps of 1m"
 
 func isPossible(q resource.Quantity) bool {

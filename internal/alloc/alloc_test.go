@@ -15,8 +15,7 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// states is the number of random states to look at: BERTH_ALLOC_STATES, else ten
-// for each check of a property, of which the default is 100.
+// states returns the number of random states: BERTH_ALLOC_STATES, or ten for each check of a property (default 100).
 func states(t *testing.T) int {
 	t.Helper()
 	text, factor := os.Getenv("BERTH_ALLOC_STATES"), 1
@@ -30,8 +29,7 @@ func states(t *testing.T) int {
 	return n * factor
 }
 
-// TestEqualsBruteForce holds every part of the answer to what trying all
-// subsets gives.
+// TestEqualsBruteForce compares every part of the answer with a search through all subsets.
 func TestEqualsBruteForce(t *testing.T) {
 	var s alloc.Scratch
 	for seed := range states(t) {
@@ -46,8 +44,8 @@ func TestEqualsBruteForce(t *testing.T) {
 	}
 }
 
-// TestManyNodes has more sets of nodes than are listed: eight nodes of one core,
-// half of the threads held, at distances that make the nodes unlike.
+// TestManyNodes has more sets of nodes than the package lists: eight nodes of one core, with half of the threads held.
+// The distances make the nodes differ.
 func TestManyNodes(t *testing.T) {
 	var s alloc.Scratch
 	for seed := range max(50, states(t)/100) {
@@ -70,8 +68,8 @@ func TestManyNodes(t *testing.T) {
 	}
 }
 
-// TestL3AcrossNodes has an L3 domain in three nodes. In a set of nodes it counts
-// with what it has there: two domains would suffice for no set.
+// TestL3AcrossNodes: an L3 domain lies in three nodes. In a set of nodes it counts with its CPUs there, so no set has
+// enough with two domains.
 func TestL3AcrossNodes(t *testing.T) {
 	top := &topology.Topology{
 		Sockets: []topology.Socket{{}},

@@ -18,7 +18,7 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	return Answer{}, no
 }
 
-// check returns how many CPUs the request asks for, or why no topology could provide them.
+// check returns how many CPUs the request asks for, or a refusal that needs no search.
 func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
 	n, ok := r.total()
 	if !ok {

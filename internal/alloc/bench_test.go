@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// fragmented makes the machine half full. By pods: many come and go, of the
-// sizes that people ask for. By threads: every CPU with an even chance.
+// fragmented makes the machine half full. With pods, many pods of common sizes come and go. With threads, each CPU is
+// held with probability one half.
 func fragmented(m *alloc.Machine, d *dice, how string) (taken alloc.Taken) {
 	half := m.Pinnable().Size() / 2
 	if how == "threads" {
@@ -57,9 +57,8 @@ func held(pods []alloc.Holding) int {
 	return all.Size()
 }
 
-// BenchmarkAllocate512 reports the time of single decisions on 512 CPUs: the
-// goals are a p99 of 50 µs up to 64 CPUs and of 500 µs for any number. Of three
-// runs of one decision the fastest counts: who else runs is not to be measured.
+// BenchmarkAllocate512 reports the time of single decisions on 512 CPUs. The goals are a p99 of 50 µs up to 64 CPUs and
+// of 500 µs for any number. The fastest of three runs of a decision counts, to exclude other programs.
 func BenchmarkAllocate512(b *testing.B) {
 	m := compile(b, large.topology())
 	for _, how := range []string{"empty", "pods", "whole", "threads"} {
@@ -122,8 +121,7 @@ func report(b *testing.B, times []time.Duration) {
 	b.ReportMetric(at(1), "max-µs")
 }
 
-// BenchmarkRefuse512 reports how soon an impossible machine is refused: the goal is
-// 1 µs.
+// BenchmarkRefuse512 reports the time to refuse an impossible request. The goal is 1 µs.
 func BenchmarkRefuse512(b *testing.B) {
 	m := compile(b, large.topology())
 	states := []alloc.Taken{fragmented(m, newDice(1), "threads")}

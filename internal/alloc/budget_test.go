@@ -7,9 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// TestBudget fragments machines of many domains or threads thread by thread,
-// which leaves no two domains alike, and says which of them are solved to the
-// end all the same, and that no decision does much more work than its budget.
+// TestBudget fragments machines with many domains or threads thread by thread, so that no two domains are alike. It
+// checks which machines are still solved exactly, and that no decision exceeds its budget by much.
 func TestBudget(t *testing.T) {
 	for _, test := range []struct {
 		shape shape

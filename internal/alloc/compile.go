@@ -224,7 +224,8 @@ func (m *Machine) findDies(t *topology.Topology) {
 	}
 }
 
-// inside records that a part of a domain is in there.
+// inside updates where, the location of a domain, for a part of the domain that is located there: none if its parts
+// differ.
 func inside(where *int, there int) {
 	if *where == unset || *where == there {
 		*where = there

@@ -8,12 +8,12 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// eightCores is a machine of two L3 domains with four cores of two threads each.
+// eightCores is a machine of two L3 domains, each with four cores of two threads.
 const eightCores = `{"online":"0-15","l3":[{"id":0,"cpus":"0-7"},{"id":1,"cpus":"8-15"}],"cores":[
 {"id":0,"cpus":"0-1"},{"id":2,"cpus":"2-3"},{"id":4,"cpus":"4-5"},{"id":6,"cpus":"6-7"},
 {"id":8,"cpus":"8-9"},{"id":10,"cpus":"10-11"},{"id":12,"cpus":"12-13"},{"id":14,"cpus":"14-15"}]}`
 
-// Where do four CPUs go on a machine that is partly taken, and why there?
+// Where do four CPUs go on a partly occupied machine, and why?
 func ExampleMachine_Allocate() {
 	described, err := topology.Decode([]byte(eightCores))
 	if err != nil {
@@ -50,7 +50,7 @@ func ExampleMachine_Allocate() {
 	// no CPU left free in its sockets
 }
 
-// Why does a pod not fit, although enough CPUs are free?
+// Why does a pod not fit although enough CPUs are free?
 func ExampleRefusal() {
 	described, _ := topology.Decode([]byte(eightCores))
 	machine, err := alloc.Compile(described)

@@ -1,5 +1,4 @@
 package alloc
 
-// Overspent returns by how much the last decision exceeded its budget, in parts
-// of the budget: 0 where it did not.
+// Overspent returns by what share of its budget the last decision exceeded it, 0 if it did not.
 func Overspent(s *Scratch) float64 { return float64(max(0, -s.budget)) / budget }

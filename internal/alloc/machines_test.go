@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/test/recorded"
 )
 
-// TestRecordedMachines fills every machine of testdata with pods of all sorts.
+// TestRecordedMachines fills every recorded machine with random pods.
 func TestRecordedMachines(t *testing.T) {
 	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRecordedMachines(t *testing.T) {
 	}
 }
 
-// TestEverySizeFits asks the empty machine for every number of CPUs.
+// TestEverySizeFits asks every empty recorded machine for every number of CPUs.
 func TestEverySizeFits(t *testing.T) {
 	for name, top := range recorded.Machines(t) {
 		m := compile(t, top)

@@ -40,8 +40,8 @@ func (ns *nodeSearch) sumAmounts(amounts []Amount, count int) {
 	}
 }
 
-// unheldBound: Unheld >= the number of amounts that the chosen nodes do not have together with the best left nodes
-// from position i on.
+// unheldBound: Unheld >= the number of amounts that the chosen nodes do not have, even together with the best nodes
+// from position i on. left is how many nodes are still to be chosen.
 func (ns *nodeSearch) unheldBound(amounts []Amount, i, left int) int {
 	count := 0
 	for a := range amounts {
@@ -215,9 +215,10 @@ func (s *Scratch) slack(outside int) int {
 	return 0
 }
 
-// socketBound: Sockets >= the touched sockets + the fewest more sockets that can have left more nodes from position i
-// on. FreeSocket >= the free CPUs of all these sockets - n, if the additional sockets are the fullest. For
-// LeastAllocated, FreeSocket <= the same with one additional socket for each of these nodes.
+// socketBound: Sockets >= the touched sockets + the fewest additional sockets for the nodes that are still to be chosen
+// from position i on; left is their number. FreeSocket >= the free CPUs of all these sockets - n, if the additional
+// sockets are the fullest. For LeastAllocated, FreeSocket <= the same with one additional socket for each of these
+// nodes.
 func (s *Scratch) socketBound(i, left int) (count, free int) {
 	ns, p := &s.nodes, &s.p
 	count = s.m.socketsOf(ns.chosen)
@@ -294,8 +295,9 @@ func (s *Scratch) touch(socket int) int {
 	return s.freeSockets[socket]
 }
 
-// distanceBound returns the least distance that left more nodes from position i on add. It consists of the distances
-// of the nearest of these nodes to the chosen nodes, and of the least distance for each pair among them.
+// distanceBound returns the least distance that is added by the nodes still to be chosen from position i on; left is
+// their number. It consists of the distances of the nearest of these nodes to the chosen nodes, and of the least
+// distance for each pair among them.
 func (s *Scratch) distanceBound(i, left int) int {
 	ns := &s.nodes
 	s.sorted = s.sorted[:0]

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// oracle answers by trying every subset of the free CPUs. It is written from the
-// definition and shares no code with the package. CPUs are bits of a word.
+// oracle answers a request with a search through every subset of the free CPUs. It follows the definition and shares no
+// code with the package. CPUs are bits of a word.
 type oracle struct {
 	topo              *topology.Topology
 	cores, nodes, l3s []word
@@ -19,7 +19,7 @@ type oracle struct {
 	threads           int // of the largest core that may be given out
 	pinned, free      word
 	eligible          word // without the conditions on the whole set
-	inside, across    word // CPUs of nodes for answers of one node, of several
+	inside, across    word // CPUs of nodes for answers in one node, and in several
 	request           *alloc.Request
 }
 
@@ -43,7 +43,7 @@ func (w word) set() (s cpuset.Set) {
 	return s
 }
 
-// before compares sets of one size as ascending lists.
+// before compares sets of equal size as ascending lists.
 func (w word) before(o word) bool {
 	for cpu := range 32 {
 		if a, b := w>>cpu&1, o>>cpu&1; a != b {
@@ -93,8 +93,7 @@ func newOracle(t *topology.Topology, r *alloc.Request) *oracle {
 // hold is one pod of a state.
 type hold = alloc.Holding
 
-// occupy takes away what pods hold, for an asker with or without the two
-// exclusivities.
+// occupy removes what pods hold, for a request with or without the two exclusivities.
 func (o *oracle) occupy(holds []hold, exclusive alloc.Exclusive, apart bool) {
 	everywhere := ^word(0)
 	o.inside, o.across = everywhere, everywhere
@@ -138,7 +137,7 @@ func (o *oracle) occupy(holds []hold, exclusive alloc.Exclusive, apart bool) {
 	}
 }
 
-// fills says whether cores of so many threads are used for whole cores.
+// fills reports whether cores with the given number of threads serve requests for whole cores.
 func (o *oracle) fills(threads int) bool {
 	switch threads {
 	case o.threads:
@@ -156,7 +155,7 @@ func union(domains []word) (w word) {
 	return w
 }
 
-// touch returns the CPUs of all domains that the set is in, and how many.
+// touch returns the CPUs of all domains that intersect the set, and the number of domains.
 func (o *oracle) touch(domains []word, cpus word) (w word, count int) {
 	for _, d := range domains {
 		if d&cpus != 0 {
@@ -167,7 +166,7 @@ func (o *oracle) touch(domains []word, cpus word) (w word, count int) {
 	return w, count
 }
 
-// satisfies says whether a set meets the bind policy.
+// satisfies reports whether a set meets the bind policy.
 func (o *oracle) satisfies(cpus word) bool {
 	if o.request.BindStrength != alloc.Required {
 		return true
@@ -188,7 +187,7 @@ func (o *oracle) satisfies(cpus word) bool {
 	return true
 }
 
-// vector is the definition, term by term.
+// vector computes the vector term by term from its definition.
 func (o *oracle) vector(cpus, free word) alloc.Vector {
 	var v alloc.Vector
 	for _, a := range o.request.Amounts {
@@ -252,7 +251,7 @@ func (o *oracle) vector(cpus, free word) alloc.Vector {
 	return v
 }
 
-// better is the order of the vector.
+// better compares two vectors.
 func (o *oracle) better(a, b alloc.Vector) int {
 	cores := cmp.Or(a.Split-b.Split, a.Broken-b.Broken)
 	if o.request.Bind == alloc.SpreadByPCPUs {
@@ -266,12 +265,12 @@ func (o *oracle) better(a, b alloc.Vector) int {
 		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket))
 }
 
-// even says that what needs several nodes is divided evenly among them.
+// even reports whether a request that needs several nodes is divided evenly among them.
 func (o *oracle) even() bool {
 	return o.request.Strategy == alloc.DistributeEvenly && o.request.Domain == alloc.AnyDomain
 }
 
-// evenly divides n CPUs anew among the nodes of a set.
+// evenly divides the n CPUs of an answer evenly among its nodes.
 func (o *oracle) evenly(r result, pool, free word, n int) result {
 	if !o.even() || !r.ok || r.vector.NUMANodes < 2 || r.cpus&^union(o.nodes) != 0 {
 		return r
@@ -282,7 +281,7 @@ func (o *oracle) evenly(r result, pool, free word, n int) result {
 	return r
 }
 
-// spanning divides n CPUs among the nodes of Request.Span, if each can have some.
+// spanning divides n CPUs among the nodes of Request.Span if each can have some.
 func (o *oracle) spanning(n int) result {
 	var all word
 	for i, node := range o.topo.Nodes {
@@ -301,8 +300,8 @@ func (o *oracle) spanning(n int) result {
 	return shared
 }
 
-// shared divides n CPUs among the nodes that touched is in, as evenly as can be, and says
-// how many of these have some.
+// shared divides n CPUs as evenly as possible among the nodes that touched intersects, and returns how many of these
+// nodes have some.
 func (o *oracle) shared(touched, pool, free word, n int) (r result, each int) {
 	room := map[int]int{}
 	for i, node := range o.nodes {
@@ -353,12 +352,12 @@ type result struct {
 	ok     bool
 	cpus   word
 	vector alloc.Vector
-	// pool are the eligible CPUs of the nodes of cpus, free those that count as
-	// free, none where cpus has some in no node.
+	// pool has the eligible CPUs of the answer's nodes, and free has their CPUs that count as free. Both are empty if
+	// the answer has CPUs in no node.
 	pool, free word
 }
 
-// best tries all subsets of pool with n CPUs that ok accepts.
+// best searches all subsets of pool with n CPUs that ok accepts.
 func (o *oracle) best(pool, free word, n int, ok func(cpus word, v *alloc.Vector) bool) (r result) {
 	for sub := pool; sub != 0; sub = (sub - 1) & pool {
 		if sub.size() != n || !o.satisfies(sub) {
@@ -379,9 +378,8 @@ func (o *oracle) best(pool, free word, n int, ok func(cpus word, v *alloc.Vector
 	return r
 }
 
-// within finds the best answer in a pool with at most so many nodes. One node is
-// enough if there is any such answer; several are used only if not even without
-// those that keep an answer of one node out would one do.
+// within returns the best answer in a pool with at most the given number of nodes. Any answer in one node is preferred.
+// Several nodes are used only if one node would not suffice even without the pods that exclude it.
 func (o *oracle) within(pool word, n, nodes int) result {
 	single := o.best(pool, o.free, n, func(cpus word, v *alloc.Vector) bool {
 		return v.NUMANodes <= min(1, nodes) && cpus&union(o.nodes)&^o.inside == 0
@@ -449,14 +447,14 @@ func place(t *topology.Topology, holds []hold, r *alloc.Request, exclusive alloc
 	return found
 }
 
-// expected is the whole answer of the oracle.
+// expected is the complete answer of the oracle.
 type expected struct {
 	result
 	each    []word
 	dropped alloc.Dropped
 }
 
-// expect answers a request: all preferences as conditions first.
+// expect answers a request. It first treats all preferences as conditions.
 func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
 	for dropped := range alloc.Dropped(4) {
 		exclusive, apart := r.Exclusive, r.NUMAExclusive != alloc.NUMAShared
@@ -480,9 +478,8 @@ func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
 	return expected{}
 }
 
-// divide gives each container its part of the union, the largest first. Where that
-// tears containers between L3 domains, and taking the best of all CPUs of these
-// nodes tears fewer, it does that.
+// divide gives each container its part of the union, the largest container first. If that splits containers across L3
+// domains, divide tries the best CPUs of all free CPUs of these nodes, and uses them if they split fewer.
 func divide(t *topology.Topology, r *alloc.Request, found result, exclusive alloc.Exclusive) (result, []word) {
 	parts := *r
 	parts.Amounts = nil
@@ -507,7 +504,7 @@ func divide(t *topology.Topology, r *alloc.Request, found result, exclusive allo
 	return found, other
 }
 
-// take gives each container the best of what is left, the largest first.
+// take gives each container the best remaining CPUs, the largest container first.
 func (o *oracle) take(rest word) ([]word, bool) {
 	r := o.request
 	order := make([]int, len(r.Wants))
@@ -537,7 +534,7 @@ func (o *oracle) take(rest word) ([]word, bool) {
 	return each, true
 }
 
-// torn counts the nodes and L3 domains of containers, summed.
+// torn returns the sums of the containers' nodes and L3 domains.
 func (o *oracle) torn(each []word) (nodes, l3s int) {
 	for _, w := range each {
 		_, n := o.touch(o.nodes, w)

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/test/recorded"
 )
 
-// small has 16 CPUs in two NUMA nodes (0-3,8-11 and 4-7,12-15), each with two L3
-// domains of two cores; the threads of core n are CPUs n and n+8.
+// small has 16 CPUs in two NUMA nodes (0-3,8-11 and 4-7,12-15), each with two L3 domains of two cores. The threads of
+// core n are CPUs n and n+8.
 var small = shape{sockets: 1, nodes: 2, l3s: 2, cores: 2, threads: 2}
 
 func cpus(t testing.TB, list string) cpuset.Set {
@@ -38,7 +38,7 @@ type policyCase struct {
 	name    string
 	held    map[string]alloc.Holding // by CPU list
 	request alloc.Request
-	// want is the answer, container by container; empty for a refusal.
+	// want is the expected answer, container by container; empty for a refusal.
 	want    string
 	dropped alloc.Dropped
 	no      string
@@ -154,7 +154,7 @@ func TestEmptyMachineRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatIsNeverGivenOut takes reserved, isolated and efficiency CPUs out.
+// TestWhatIsNeverGivenOut: reserved, isolated and efficiency CPUs are not given out.
 func TestWhatIsNeverGivenOut(t *testing.T) {
 	top := small.topology()
 	top.Reserved, top.Isolated = cpus(t, "0"), cpus(t, "1")
@@ -229,9 +229,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestNearNodes has eight NUMA nodes in two sockets, of which 0 and 4 are partly in
-// use: a pod that needs two nodes gets two of one socket, although the fragments in
-// two sockets would leave fewer CPUs free.
+// TestNearNodes has eight NUMA nodes in two sockets, and nodes 0 and 4 are partly in use. A pod that needs two nodes
+// gets two of one socket, although the fragments in two sockets would leave fewer CPUs free.
 func TestNearNodes(t *testing.T) {
 	top := shape{sockets: 2, nodes: 4, l3s: 1, cores: 4, threads: 2}.topology()
 	m := compile(t, top)
@@ -256,8 +255,8 @@ func TestNearNodes(t *testing.T) {
 	}
 }
 
-// TestDies asks for two of four NUMA nodes at equal distances: those of one die, although others have
-// lower numbers or are fuller.
+// TestDies asks for two of four NUMA nodes at equal distances. The answer is the two nodes of one die, although other
+// nodes have lower numbers or are fuller.
 func TestDies(t *testing.T) {
 	top := shape{sockets: 1, nodes: 4, l3s: 2, cores: 4, threads: 2}.topology()
 	for i := range top.Nodes {
@@ -282,15 +281,15 @@ func TestDies(t *testing.T) {
 			}
 		}
 	}
-	// A recorded machine, of which each die is a NUMA node.
+	// A recorded machine in which each die is a NUMA node.
 	a, no := compile(t, recorded.Machines(t)["vm-8n"]).Allocate(&s, &alloc.Taken{}, &alloc.Request{Wants: wants(3)})
 	if no.Code != alloc.Placed || a.Vector.NUMANodes != 2 || a.Vector.Dies != 2 || a.Vector.Sockets != 1 {
 		t.Errorf("recorded: CPUs %s, %+v %q", a.CPUs, a.Vector, no)
 	}
 }
 
-// TestDistributeEvenly asks for more than a NUMA node has: 9 cores are 5 and 4, and
-// what one node can hold stays in it.
+// TestDistributeEvenly asks for more than a NUMA node has: 9 cores become 5 and 4. A request that fits into one node
+// stays in it.
 func TestDistributeEvenly(t *testing.T) {
 	m := compile(t, shape{sockets: 2, nodes: 2, l3s: 2, cores: 4, threads: 2}.topology())
 	var s alloc.Scratch
@@ -326,8 +325,8 @@ func TestDistributeEvenly(t *testing.T) {
 	}
 }
 
-// TestContainersStayWhole has two containers of six CPUs and L3 domains of eight:
-// each gets a domain, although the twelve together leave fewer CPUs free otherwise.
+// TestContainersStayWhole has two containers of six CPUs and L3 domains of eight. Each container gets its own domain,
+// although another choice of twelve CPUs would leave fewer free.
 func TestContainersStayWhole(t *testing.T) {
 	m := compile(t, shape{sockets: 1, nodes: 2, l3s: 2, cores: 4, threads: 2}.topology())
 	var s alloc.Scratch
@@ -337,7 +336,7 @@ func TestContainersStayWhole(t *testing.T) {
 	}
 }
 
-// TestNoAllocation holds the hot path to no allocation once the Scratch is warm.
+// TestNoAllocation: the hot path allocates nothing once the Scratch is warm.
 func TestNoAllocation(t *testing.T) {
 	m := compile(t, large.topology())
 	taken := fragmented(m, newDice(1), "threads")

@@ -111,8 +111,8 @@ func (p *problem) inOneNode(scope Scope) {
 	p.only, p.home, p.most, p.scope = none, false, 1, scope
 }
 
-// part makes it the problem of one container of a pod. The union already meets the policies about other pods and the
-// number of nodes.
+// part turns p into the problem of one container of a pod. The union already meets the policies about other pods and
+// the number of nodes.
 func (p *problem) part(nodes int) {
 	p.open, p.single, p.across = allNodes, allNodes, allNodes
 	p.clean, p.alone, p.home = p.whole, false, true

@@ -19,7 +19,7 @@ type state struct {
 	request *alloc.Request
 }
 
-// drawState draws a state of up to so many CPUs, too many to try all subsets.
+// drawState draws a state of up to the given number of CPUs, too many for a search through all subsets.
 func drawState(t *rapid.T, most int) (state, *dice) {
 	d := newDice(rapid.Uint64().Draw(t, "seed"))
 	s := state{machine: compile(t, drawTopology(d, d.between(1, most)))}
@@ -28,7 +28,7 @@ func drawState(t *rapid.T, most int) (state, *dice) {
 	return s, d
 }
 
-// checkAnswer holds an answer to what every answer must be.
+// checkAnswer checks the invariants of every answer.
 func checkAnswer(t rapid.TB, s state, a *alloc.Answer) {
 	t.Helper()
 	r := s.request
@@ -100,8 +100,7 @@ func TestAnswersKeepThePolicies(t *testing.T) {
 	})
 }
 
-// TestSameQuestionSameAnswer asks with a fresh Scratch, a used one, and one of
-// another machine.
+// TestSameQuestionSameAnswer: a fresh Scratch, a used one, and one from another machine give the same answer.
 func TestSameQuestionSameAnswer(t *testing.T) {
 	var used alloc.Scratch
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,8 +116,8 @@ func TestSameQuestionSameAnswer(t *testing.T) {
 	})
 }
 
-// TestCommitThenRelease holds an answer and lets it go: everything is as before,
-// and while it was held no other request got its CPUs.
+// TestCommitThenRelease: while an answer is held, no other request gets its CPUs. After its release everything is as
+// before.
 func TestCommitThenRelease(t *testing.T) {
 	var scratch alloc.Scratch
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,19 +145,18 @@ func TestCommitThenRelease(t *testing.T) {
 	})
 }
 
-// TestNumbersDoNotMatter renumbers CPUs, nodes, L3 domains and sockets: the
-// vector stays.
+// TestNumbersDoNotMatter: the vector stays the same if CPUs, nodes, L3 domains and sockets are renumbered.
 func TestNumbersDoNotMatter(t *testing.T) {
 	var scratch alloc.Scratch
 	rapid.Check(t, func(t *rapid.T) {
 		s, d := drawState(t, 24)
 		r := *s.request
-		r.Wants = r.Wants[:1] // it does not separate parts of one union
+		r.Wants = r.Wants[:1] // the vector does not distinguish parts of one union
 		if r.Strategy == alloc.DistributeEvenly {
-			r.Strategy = alloc.MostAllocated // the first node has what cannot be divided
+			r.Strategy = alloc.MostAllocated // the first node has the indivisible rest
 		}
-		r.Amounts = nil       // they are by the order of the nodes
-		r.Span = cpuset.Set{} // the first node has what cannot be divided
+		r.Amounts = nil       // they depend on the order of the nodes
+		r.Span = cpuset.Set{} // the first node has the indivisible rest
 		top, renumber := shuffle(d, s.machine.Topology())
 		other := compile(t, top)
 		var taken alloc.Taken
@@ -174,8 +172,7 @@ func TestNumbersDoNotMatter(t *testing.T) {
 	})
 }
 
-// shuffle numbers the CPUs of a machine anew and lists its domains in another
-// order.
+// shuffle renumbers the CPUs of a machine and reorders its domains.
 func shuffle(d *dice, t *topology.Topology) (*topology.Topology, func(cpuset.Set) cpuset.Set) {
 	high, _ := t.Online.Max()
 	ids := d.Perm(high + 1)
@@ -215,19 +212,20 @@ func shuffle(d *dice, t *topology.Topology) (*topology.Topology, func(cpuset.Set
 	return &other, renumber
 }
 
-// near are the terms that depend on nothing but where the CPUs are.
+// near returns the terms that depend only on the location of the CPUs.
 func near(v *alloc.Vector) []int {
 	return []int{v.NUMANodes, v.OffPreferred, v.Sockets, v.Dies, v.Distance, v.L3s}
 }
 
-// TestMoreFreeIsNeverWorse lets a pod go: the next one needs no more nodes, these are as near, and
-// it needs no more L3 domains in them.
+// TestMoreFreeIsNeverWorse: after a pod has left, the next pod needs no more nodes, its nodes are as near, and it needs
+// no more L3 domains in them.
 func TestMoreFreeIsNeverWorse(t *testing.T) {
 	var scratch alloc.Scratch
 	rapid.Check(t, func(t *rapid.T) {
 		s, _ := drawState(t, 32)
 		r := *s.request
-		// What is granted after all, also one L3 domain or a CPU in each node with devices, costs other terms.
+		// A preference that is now granted may worsen other terms, also one L3 domain or a CPU in each node with
+		// devices.
 		r.ExclusiveStrength, r.NUMAExclusive, r.Domain = alloc.Required, alloc.NUMAShared, alloc.AnyDomain
 		r.Strategy = min(r.Strategy, alloc.LeastAllocated) // even parts may cost L3 domains, and so may whole containers:
 		r.Wants, r.Amounts, r.Span = r.Wants[:1], nil, cpuset.Set{}
@@ -252,9 +250,8 @@ func TestMoreFreeIsNeverWorse(t *testing.T) {
 	})
 }
 
-// TestCountsEqualTable solves the same state by counts of cores and, on a
-// machine that has one more core, in no node and not free, by the knapsack. The knapsack may
-// run out of its budget, and says so.
+// TestCountsEqualTable solves the same state by counts of cores, and by the knapsack on a machine with one additional
+// core. That core is in no node and not free. The knapsack may exhaust its budget, and reports that.
 func TestCountsEqualTable(t *testing.T) {
 	var scratch alloc.Scratch
 	shapes := []shape{{1, 1, 1, 12, 2}, {1, 1, 5, 2, 2}, {1, 1, 8, 2, 2}, {1, 2, 2, 4, 2}, {2, 2, 1, 3, 2}, {2, 1, 3, 3, 2}, {2, 2, 2, 4, 1}, {1, 3, 1, 4, 2}, {2, 1, 1, 3, 4}, {1, 1, 4, 2, 4}, {1, 2, 2, 2, 4}, {2, 1, 2, 2, 8}, {1, 1, 6, 2, 3}, {2, 2, 2, 1, 8}}

@@ -9,19 +9,18 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// dice is where random states come from: the same seed gives the same state.
+// dice is the source of random states: the same seed gives the same state.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) *dice { return &dice{rand.New(rand.NewPCG(seed, 0))} }
 
-// between returns lo to hi.
+// between returns a random number from lo to hi.
 func (d *dice) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
 
 func (d *dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-// drawTopology makes a machine of at most so many CPUs, of every shape: one to
-// four threads a core, equal or not, domains nested or scattered or missing,
-// CPUs numbered anyhow.
+// drawTopology returns a machine of at most the given number of CPUs and any shape. It has one to four threads per
+// core, equal or not. Domains are nested, scattered or missing, and CPU numbers are arbitrary.
 func drawTopology(t *dice, most int) *topology.Topology {
 	if t.oneIn(3) {
 		return drawRegular(t, most)
@@ -60,8 +59,7 @@ func drawTopology(t *dice, most int) *topology.Topology {
 	return top
 }
 
-// drawRegular makes a machine of several nodes as they are built, but for the
-// numbers of its CPUs and for some that are off.
+// drawRegular returns a realistic machine of several nodes, except for its CPU numbers and some offline CPUs.
 func drawRegular(t *dice, most int) *topology.Topology {
 	s := drawOf(t, shape{1, 2, 2, 2, 2}, shape{1, 2, 2, 2, 1}, shape{1, 4, 1, 2, 2}, shape{2, 2, 1, 2, 2}, shape{2, 2, 1, 3, 1},
 		shape{2, 1, 2, 2, 2}, shape{2, 2, 2, 1, 2}, shape{1, 4, 2, 2, 1}, shape{1, 3, 1, 2, 2}, shape{2, 3, 1, 1, 2}, shape{1, 1, 3, 2, 2}, shape{1, 1, 4, 2, 2},
@@ -104,7 +102,7 @@ func drawSizes(t *dice, most int) []int {
 	return sizes
 }
 
-// drawNumbers returns the CPU ids core by core.
+// drawNumbers returns the CPU numbers core by core.
 func drawNumbers(t *dice, sizes []int, total int) []int {
 	ids := make([]int, 0, total)
 	for i := range total {
@@ -133,8 +131,8 @@ func drawNumbers(t *dice, sizes []int, total int) []int {
 	return ids
 }
 
-// drawGroups puts each core into a group, in order or scattered, rarely in none.
-// Without groups all are in the one given.
+// drawGroups assigns each core to a group, in order or scattered, rarely to none. Without groups, all cores get the
+// value without.
 func drawGroups(t *dice, cores, most, without int) []int {
 	count := t.between(0, most)
 	how := t.between(0, 9)
@@ -154,7 +152,7 @@ func drawGroups(t *dice, cores, most, without int) []int {
 	return of
 }
 
-// addDomains lists the domains that cores are in. Ids of nodes have gaps.
+// addDomains adds the domains of the cores to the machine. Node numbers have gaps.
 func addDomains(t *dice, top *topology.Topology) {
 	nodes, l3s, sockets := map[int]cpuset.Set{}, map[int]cpuset.Set{}, map[int]cpuset.Set{}
 	for i := range top.Cores {
@@ -190,7 +188,7 @@ func addDomains(t *dice, top *topology.Topology) {
 	}
 }
 
-// addDies divides the nodes among dies, now and then with cores of one node in several.
+// addDies divides the nodes among dies, sometimes with the cores of one node in several dies.
 func addDies(t *dice, top *topology.Topology) {
 	count := t.between(0, 3)
 	if count == 0 {
@@ -212,7 +210,7 @@ func addDies(t *dice, top *topology.Topology) {
 	}
 }
 
-// drawSubset draws each CPU with a chance of one in so many.
+// drawSubset draws each CPU with probability 1/oneIn.
 func drawSubset(t *dice, of cpuset.Set, oneIn int) (s cpuset.Set) {
 	for cpu := range of.All() {
 		if t.between(0, oneIn-1) == 0 {
@@ -222,7 +220,7 @@ func drawSubset(t *dice, of cpuset.Set, oneIn int) (s cpuset.Set) {
 	return s
 }
 
-// drawHolds draws pods, some anyhow and some placed.
+// drawHolds draws pods, some with arbitrary CPUs and some placed by the allocator.
 func drawHolds(t *dice, m *alloc.Machine) (holds []hold, taken alloc.Taken) {
 	left := m.Pinnable()
 	var s alloc.Scratch
@@ -277,20 +275,20 @@ func drawRequest(t *dice, most int) *alloc.Request {
 	if t.oneIn(3) {
 		for range t.between(1, 3) { // memory, huge pages of two sizes
 			a := alloc.Amount{Want: int64(t.between(0, 30))}
-			for range 10 { // as many as there may be nodes
+			for range 10 { // the maximum number of nodes
 				a.Free = append(a.Free, int64(t.between(-3, 20)))
 			}
 			r.Amounts = append(r.Amounts, a)
 		}
 	}
-	// Whole cores are asked for in multiples, mostly.
+	// Requests for whole cores are mostly multiples of a core.
 	unit := 1
 	if r.Bind == alloc.FullPCPUs && r.BindStrength == alloc.Required && !t.oneIn(4) {
 		unit = drawOf(t, 1, 2, 2, 4)
 	}
 	least := 1
 	if t.oneIn(2) {
-		least = max(1, most/3) // more than a node has, often
+		least = max(1, most/3) // often more than a node has
 	}
 	left := max(unit, t.between(least, max(1, most))/unit*unit)
 	for i := range drawOf(t, 1, 1, 2, 3) {

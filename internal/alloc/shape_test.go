@@ -2,8 +2,8 @@ package alloc_test
 
 import "github.com/berth-project/berth/internal/topology"
 
-// shape is a symmetric machine: each count is per the one before. Threads of a
-// core are numbered apart, as on x86.
+// shape is a symmetric machine: each count is per element of the previous one. The threads of a core have distant
+// numbers, as on x86.
 type shape struct{ sockets, nodes, l3s, cores, threads int }
 
 // large has 512 CPUs.

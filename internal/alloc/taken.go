@@ -23,7 +23,7 @@ type Taken struct {
 	closed nodeSet
 	// inside has the nodes of pods in one node, across the nodes of pods that cross nodes.
 	inside, across nodeSet
-	// keepInside and keepAcross have the same for pods with NUMA exclusivity.
+	// keepInside and keepAcross have the same nodes, but only of pods that were granted NUMA exclusivity.
 	keepInside, keepAcross nodeSet
 }
 

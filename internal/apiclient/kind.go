@@ -67,7 +67,7 @@ func (s *Single[O]) Update(ctx context.Context, object O, options metav1.UpdateO
 	return s.do(ctx, s.client.Put().Name(object.GetName()).Body(object), &options)
 }
 
-// Patch changes one, or a subresource of it.
+// Patch changes an object, or a subresource of the object.
 //
 //nolint:revive // The arguments are those of client-go's clients, which stand in for it in tests.
 func (s *Single[O]) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (O, error) {

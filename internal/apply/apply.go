@@ -12,8 +12,8 @@ import (
 // Step names a moment between two steps of a change or of its restoration.
 type Step string
 
-// The steps, in the order in which they are reached. A change passes those from StepRead to StepVerified, without
-// StepBegun when its target has an entry already; a restoration passes the remaining steps.
+// The steps, in the order in which they are reached. A change passes the steps from StepRead to StepVerified, without
+// StepBegun if its target has an entry already. A restoration passes the remaining steps.
 const (
 	StepRead     Step = "the value in force was read"
 	StepBegun    Step = "the original is journaled"
@@ -122,7 +122,7 @@ func (a *Applier) Apply(changes []plan.Change) []Result {
 	return results
 }
 
-// open begins a call. The call tells the Applier what is written, and asks it who wrote a value.
+// open begins a call. Through it a driver tells the Applier what it wrote, and asks the Applier who wrote a value.
 func (a *Applier) open() *call {
 	return newCall(a.kinds, a.values, Call{
 		Author: a.author, Threads: a.threads, IsOf: a.isOf, KeepThreads: a.keepThreads,
@@ -159,7 +159,7 @@ func (a *Applier) apply(call *call, c plan.Change) (plan.Value, bool, error) {
 	case !a.values.Same(c.Target, current, c.From):
 		return current, false, fmt.Errorf("is %s: %w", current, ErrChanged)
 	case a.values.Same(c.Target, current, c.Value):
-		call.giveBack(c.Target) // a crash may have come before that
+		call.giveBack(c.Target) // a crash may have come between the write and this step
 		return current, false, nil
 	}
 	c.From = current
@@ -197,7 +197,7 @@ func (a *Applier) observe(call *call, c plan.Change) (plan.Value, error) {
 		if err := a.release(call, entry); err != nil {
 			return "", err
 		}
-		_ = a.journal.Forget(c.Target) // best effort: the identity shows it again next time
+		_ = a.journal.Forget(c.Target) // best effort: the next read finds the other identity again
 	}
 	if id != c.ID {
 		return "", fmt.Errorf("%w: it is %s, the change is for %s", ErrGone, id, c.ID)
@@ -232,14 +232,14 @@ func (a *Applier) mayStop(c plan.Change) bool {
 	return a.values.Part(c.Target, c.From, c.From, c.Value)
 }
 
-// classify forgets the entry of a target that vanished. Its identity never comes back. The entry stays where the value
-// may come back, or parts of the target survive.
+// classify forgets the entry of a target that vanished, since its identity never comes back. The entry stays if another
+// program may give the value to a new object (plan.Kind.Recurs), or if parts of the target survive.
 func (a *Applier) classify(call *call, t plan.Target, err error) error {
 	if !errors.Is(err, ErrGone) || a.values.Recurs(t) {
 		return err
 	}
 	if _, survives, unknown := call.survives(t); !survives && unknown == nil {
-		_ = a.journal.Forget(t) // best effort: the identity shows it again next time
+		_ = a.journal.Forget(t) // best effort: the next read finds the target gone again
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (p *plainHost) read(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// faulty is what cpu_max_write() of the kernels with the fault does to the burst.
+// faulty changes the burst as cpu_max_write() of the faulty kernels does.
 func (p *plainHost) faulty() apply.Options {
 	return apply.Options{Step: func(s apply.Step, target plan.Target) {
 		if cgroupfile.Knob(target) != cgroup.KnobMax || s != apply.StepWritten && s != apply.StepRestored {
@@ -66,8 +66,8 @@ func (p *plainHost) faulty() apply.Options {
 	}}
 }
 
-// A kernel that divides the burst at each write to cpu.max costs no writer a burst,
-// neither on the way up nor on the way back, whoever wrote it.
+// Some kernels divide the burst at each write to cpu.max. No writer may lose its burst by that, neither when the quota
+// is raised nor when it is restored.
 func TestBurstOutlivesTheQuota(t *testing.T) {
 	for _, burst := range []int{0, 999, 1000, 30_000, 123_456} {
 		t.Run(fmt.Sprint("somebody's ", burst), func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestBurstOutlivesTheQuota(t *testing.T) {
 	})
 }
 
-// Only a burst divided by 1000 is put back: any other is another writer's.
+// Only a burst that was divided by 1000 is restored. Any other value belongs to another writer.
 func TestBurstOfSomebodyIsLeftAlone(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "50000")
 	a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), at(apply.StepWritten, func() {
@@ -135,8 +135,8 @@ func TestKernelWithoutBurst(t *testing.T) {
 	restored(t, a, "restored")
 }
 
-// A crash after the write, before the burst is put back, leaves a burst that a
-// rollback knows.
+// A crash after the write of the quota, before the burst is restored, leaves a divided burst that a rollback
+// recognizes.
 func TestCrashBeforeTheBurstIsBack(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "50000")
 	a := apply.New(cgroupfile.Kinds(p.host, nil), openJournal(t, t.TempDir()), apply.Options{})

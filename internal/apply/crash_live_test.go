@@ -16,14 +16,14 @@ import (
 	"github.com/berth-project/berth/test/crash"
 )
 
-// What a crash test hands its child: the top group, and what to apply.
+// Variables that a crash test passes to its child: the top group and what to apply.
 const (
 	crashGroup = "BERTH_TEST_CRASH_GROUP"
 	crashWork  = "BERTH_TEST_CRASH_WORK"
 )
 
-// quotas are settings one after the other: everything up, then the burst up under a falling
-// quota, a limit taken away, and everything down below where it started.
+// quotas returns successive settings: raise everything, raise the burst under a falling quota, remove a limit, and
+// lower everything below its start.
 func quotas(top string) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	return [][]plan.Setting{
@@ -34,7 +34,7 @@ func quotas(top string) [][]plan.Setting {
 	}
 }
 
-// settingsOf are the settings that the text of a child's work stands for.
+// settingsOf returns the settings for the text of a child's work.
 func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Setting {
 	t.Helper()
 	kind, rest, _ := strings.Cut(work, " ")
@@ -59,7 +59,7 @@ func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Sett
 	return nil
 }
 
-// TestCrashChild is the child; without its variables it does nothing.
+// TestCrashChild is the child process of the crash tests. Without its variables it does nothing.
 func TestCrashChild(t *testing.T) {
 	child, ok := crash.Asked(t)
 	if !ok {
@@ -85,16 +85,16 @@ func TestCrashChild(t *testing.T) {
 	crash.Undone(t, "by the child", a.Restore(nil, false))
 }
 
-// The process dies by SIGKILL between every two steps of apply and of restore;
-// each time a rollback by another process puts back every byte.
+// The process is killed between every two steps of apply and restore. Each time a rollback in another process restores
+// every byte.
 func TestCrashBetweenSteps(t *testing.T) {
 	l := newLive(t)
 	l.crashes("quotas", 60, l.files)
 }
 
-// crashes has a child die at each of its steps, at least so many, and a rollback by another
-// process put back what look sees. After every other death another child does the work of anew,
-// where there is any, as an agent that starts again does, and puts all back itself.
+// crashes kills a child at each of its steps and requires that there are at least least steps. A rollback in another
+// process then restores what look returns. After every second death, another child first does the work of anew, as a
+// restarted agent does, and restores everything itself.
 func (l *live) crashes(work string, least int, look func() map[string]string, anew ...string) {
 	l.t.Helper()
 	before, dir := look(), l.t.TempDir()
@@ -126,8 +126,7 @@ func (l *live) crashes(work string, least int, look func() map[string]string, an
 	})
 }
 
-// A crash between Intend and a write over a foreign value leaves that value
-// another writer's.
+// A crash between Intend and the write over a foreign value leaves that value to the other writer.
 func TestCrashBeforeReassertion(t *testing.T) {
 	l := newLive(t)
 	dir := t.TempDir()

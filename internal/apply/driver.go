@@ -27,15 +27,16 @@ type Driver interface {
 // Attainer is a Driver of values that the host does not retain, or does not accept again, as they were written.
 type Attainer interface {
 	// Attainable returns the value to write now to restore a recorded value (write), and the value that is equivalent
-	// to the recorded one when it is in effect (stands). If write is neither of the two, the remainder of the value is
+	// to the recorded one when it is in effect (stands). If write equals neither v nor stands, the remainder of v is
 	// not possible yet (OutcomePartly).
 	Attainable(t plan.Target, v plan.Value) (write, stands plan.Value)
 }
 
-// Originator is a Driver of targets where the value in effect may stand for another value, which is the one to restore.
+// Originator is a Driver of targets where the value in effect may represent another value. That other value has to be
+// restored.
 type Originator interface {
-	// Original returns the value to restore where found is in effect before the first write. The error matches
-	// ErrDeferred while that value is not known yet.
+	// Original returns the value to restore if found is in effect before the first write. The error matches ErrDeferred
+	// while the value to restore is unknown.
 	Original(t plan.Target, found plan.Value) (plan.Value, error)
 }
 
@@ -69,8 +70,8 @@ type SideEffects interface {
 // Recorder is a Driver of values that another program may also have on record, and writes again at times of its own
 // choice.
 type Recorder interface {
-	// Recorded returns the value on record, and false if there is none. It completes the value from like where the
-	// record is silent. The error matches ErrDeferred while the other program must not be asked.
+	// Recorded returns the value on record, and false if there is none. A part of the value that the record lacks comes
+	// from like. The error matches ErrDeferred while the other program must not be asked.
 	Recorded(t plan.Target, like plan.Value) (v plan.Value, recorded bool, err error)
 	// SetRecorded replaces the value on record. The other program may write the target at once; stands reports whether
 	// a value of that program, which may not be v, is now in effect there.

@@ -18,13 +18,13 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// The groups of the recorded journal, besides app.
+// The groups of the recorded journal other than app.
 const (
 	recordedPod  = "kubepods/pod1/c"
 	recordedUnit = "system.slice/redis.service"
 )
 
-// newRecordedHost is the host of the recorded journal as Berth left it.
+// newRecordedHost returns the host of the recorded journal as Berth left it.
 func newRecordedHost(t *testing.T) *plainHost {
 	t.Helper()
 	p := newPlainHost(t, "400000 100000", "200000")
@@ -41,8 +41,8 @@ func newRecordedHost(t *testing.T) *plainHost {
 	return p
 }
 
-// recordedJournal is the journal that the last version with format 1 wrote, with the
-// identities of this host's groups.
+// recordedJournal writes the journal of the last version with format 1 and substitutes the identities of this host's
+// groups.
 func (p *plainHost) recordedJournal(torn int) string {
 	p.t.Helper()
 	data, err := os.ReadFile("../journal/testdata/format1/journal")
@@ -78,13 +78,13 @@ func (u *forgetfulUnits) SetList(unit string, k cgroup.Knob, v cgroup.Value) err
 	return nil
 }
 
-// What a version with format 1 wrote is put back, also when its last line was cut off:
-// files as files, the list of a unit by systemd.
+// The values of a version with format 1 are restored, even if the last line of its journal is cut off. Files are
+// restored as files, and the list of a unit through systemd.
 func TestRestoreOfFormat1(t *testing.T) {
 	for name, torn := range map[string]int{"whole": 0, "torn": 20} {
 		t.Run(name, func(t *testing.T) {
 			p := newRecordedHost(t)
-			if torn > 0 { // the write that the cut off record announced was never made
+			if torn > 0 { // the write that the truncated record announced was never made
 				p.write("sys/fs/cgroup/app/cpu.max.burst", "300000")
 			}
 			units := &forgetfulUnits{}
@@ -113,7 +113,7 @@ func TestRestoreOfFormat1(t *testing.T) {
 	}
 }
 
-// A target of a kind that this program does not have is an error, and its entry stays.
+// A target with a driver that this program lacks is an error, and its entry stays.
 func TestUnknownDriver(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "")
 	j := openJournal(t, t.TempDir())

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// at returns Options that call do once, when step is reached.
+// at returns Options that call do once when step is reached.
 func at(step apply.Step, do func()) apply.Options {
 	return apply.Options{Step: func(s apply.Step, _ plan.Target) {
 		if s == step && do != nil {
@@ -67,7 +67,7 @@ func TestRestoreOfGoneGroups(t *testing.T) {
 	must(t, l.a.Close())
 	must(t, l.b.Close())
 	l.b = l.sub("b")
-	must(t, l.b.SetMax(2*period, period)) // looks like Berth's value, and is not
+	must(t, l.b.SetMax(2*period, period)) // looks like Berth's value, but is not
 	restored(t, a, "gone gone")
 	if v := value(t, l.host, cgroupfile.Target(l.b.Path(), cgroup.KnobMax)); v != "200000 100000" {
 		t.Errorf("the new group has %s", v)
@@ -77,8 +77,8 @@ func TestRestoreOfGoneGroups(t *testing.T) {
 	}
 }
 
-// A group that was made again between the look and the write keeps what it has,
-// and so does one whose change does not say which group it is for.
+// A group that was created again between the observation and the write is left alone. A change without a group identity
+// is refused too.
 func TestApplyToAnotherGroup(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
@@ -102,7 +102,7 @@ func TestApplyToAnotherGroup(t *testing.T) {
 	}
 }
 
-// A group that was made again gets a new original.
+// A group that was created again gets a new original.
 func TestApplyToGroupMadeAgain(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
@@ -135,7 +135,7 @@ func TestDriftIsNotOverwritten(t *testing.T) {
 	if len(j.Entries()) != 1 {
 		t.Fatalf("entries %v", j.Entries())
 	}
-	// Once the original stands again, by whatever hand, the entry goes.
+	// The entry is removed once the original value is in effect again, whoever wrote it.
 	must(t, l.a.SetMax(period, period))
 	restored(t, a, "already")
 	l.same(before)
@@ -144,7 +144,7 @@ func TestDriftIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// A value that changes between planning and writing back is compared again.
+// A value that changes between planning and restoring is compared again.
 func TestDriftDuringRestore(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
@@ -177,8 +177,8 @@ func TestNotEffective(t *testing.T) {
 	}
 }
 
-// The kernel doubles a too short period with its quota and burst; neither
-// apply nor restore takes that for another writer's value, and the ratio comes back.
+// The kernel doubles a too short period together with its quota and burst. Neither apply nor restore treats that as
+// another writer's value, and the ratio is restored.
 func TestDoubledPeriod(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())
@@ -208,12 +208,12 @@ func TestDoubledPeriod(t *testing.T) {
 	}
 }
 
-// What needs a failed change is skipped, what does not is made.
+// A change that depends on a failed change is skipped, and independent changes are made.
 func TestSkipped(t *testing.T) {
 	l := newLive(t)
 	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	plans := changes(t, l.host, maxTo(l.a.Path(), period*3/2), burstTo(l.a.Path(), period*3/2), maxTo(l.b.Path(), period*2))
-	must(t, l.a.SetMax(period*2, period)) // the plan for a is stale now
+	must(t, l.a.SetMax(period*2, period)) // the plan for a is now stale
 	results := a.Apply(plans)
 	want := []error{apply.ErrChanged, apply.ErrSkipped, nil}
 	for i, r := range results {
@@ -257,7 +257,7 @@ func TestFullDisk(t *testing.T) {
 	a := apply.New(cgroupfile.Kinds(l.host, nil), j, apply.Options{})
 	l.applied(a, maxTo(l.a.Path(), period*3/2), burstTo(l.a.Path(), period*3/2), maxTo(l.top.Path(), period*3))
 	disk.Fill(t, dir)
-	for i := range 1000 { // until the space reserved in advance is used up
+	for i := range 1000 { // until the reserved space is used up
 		quota := period*3/2 + 1000*unit.Micros(1+i%2)
 		r := a.Apply(changes(t, l.host, maxTo(l.b.Path(), quota)))[0]
 		if r.Err == nil {
@@ -275,7 +275,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	l.same(full)
-	// A knob goes back to its original, also before any rollback.
+	// A knob can return to its original before any rollback.
 	for _, r := range a.Apply(changes(t, l.host, maxTo(l.a.Path(), period), burstTo(l.a.Path(), period/2))) {
 		if r.Err != nil || !r.Wrote {
 			t.Errorf("back to the original: %+v", r)
@@ -294,7 +294,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A failing quota keeps the burst that needs it, and the entries of both.
+// If a quota cannot be restored, the burst that depends on it stays too, with the entries of both.
 func TestRestoreSkips(t *testing.T) {
 	l := newLive(t)
 	j := openJournal(t, t.TempDir())

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// coresOf returns the whole cores that a group runs on.
+// coresOf returns the whole cores in a group's effective CPUs.
 func coresOf(t *testing.T, host *cgroup.Host, group string) []cpuset.Set {
 	t.Helper()
 	root, err := hostfs.Open("/")
@@ -34,9 +34,9 @@ func coresOf(t *testing.T, host *cgroup.Host, group string) []cpuset.Set {
 	return cores
 }
 
-// isolation are the settings of isolate one after the other: offline work comes to top/a beside
-// online work in top/b, grows as far as it may, is narrowed by a surge, loses its core to a pinned
-// pod and gets it back, with its quota up and down and its pod resized meanwhile.
+// isolation returns successive settings of isolate, with offline work in top/a and online work in top/b. The offline
+// work arrives, grows to its maximum, is narrowed by a surge, loses its core to a pinned pod and gets it back. Its
+// quota changes in between, and its pod is resized.
 func isolation(cores []cpuset.Set, top string, weight cgroup.Value) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	sides := func(offline ...int) []plan.Setting {
@@ -65,7 +65,7 @@ func isolation(cores []cpuset.Set, top string, weight cgroup.Value) [][]plan.Set
 		{quota(period), precede(a, weight)},
 		{quota(period / 2), precede(a, cgroup.Idle)},
 	}
-	if last < 2 { // two groups that exchange all of their cores cannot do so without touching
+	if last < 2 { // two groups cannot exchange all of their cores without sharing one
 		return all
 	}
 	var most []int
@@ -75,7 +75,7 @@ func isolation(cores []cpuset.Set, top string, weight cgroup.Value) [][]plan.Set
 	return append(all, append(sides(most...), quota(2*period)), append(sides(last), quota(period)), sides(last-1), sides(last))
 }
 
-// sides returns a look at the two groups that fails once they share a core after they did not.
+// sides returns a check of the two groups. It fails if they share a core after they were separate.
 func sides(t *testing.T, host *cgroup.Host, top string) func() {
 	t.Helper()
 	cores, apart := coresOf(t, host, top), false
@@ -99,9 +99,8 @@ func sides(t *testing.T, host *cgroup.Host, top string) func() {
 	}
 }
 
-// The process dies by SIGKILL between every two steps of the moves of isolate: no core has an
-// online and an offline group from when they were parted, also not when another process begins
-// anew, and a rollback puts back every list, quota and weight.
+// The process is killed between every two steps of the moves of isolate. Once the groups are separate, no core has both
+// online and offline work, even if another process starts again. A rollback restores every list, quota and weight.
 func TestCrashBetweenIsolateSteps(t *testing.T) {
 	l := newLive(t)
 	if n := len(coresOf(t, l.host, l.top.Path())); n < 2 {

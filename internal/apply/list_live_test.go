@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// cpus are the CPUs of the tests: two single ones, and all there are.
+// cpus contains the CPU lists of the tests: two single CPUs, and all CPUs.
 type cpus struct{ low, high, all plan.Value }
 
 func (l *live) cpus() cpus {
@@ -82,8 +82,8 @@ func (l *live) sameLists(before map[string]string) {
 	}
 }
 
-// spread are settings one after the other: both children apart, together, apart
-// the other way round, and the whole tree on one CPU.
+// spread returns successive settings: both children on different CPUs, together, on different CPUs in reverse, and the
+// whole tree on one CPU.
 func spread(top string, c cpus, mems plan.Value) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	return [][]plan.Setting{
@@ -130,8 +130,7 @@ func TestListsApplyAndRestore(t *testing.T) {
 	l.sameLists(before)
 }
 
-// The process dies by SIGKILL between every two steps, and a rollback by another
-// process puts back every list.
+// The process is killed between every two steps, and a rollback in another process restores every list.
 func TestCrashBetweenListSteps(t *testing.T) {
 	l := newLive(t)
 	must(t, l.top.SetMax(-1, period))
@@ -143,7 +142,7 @@ func TestCrashBetweenListSteps(t *testing.T) {
 	})
 }
 
-// What the kernel refuses, or takes and does not do, is an error that says why.
+// A list that the kernel refuses or ignores is an error that gives the reason.
 func TestListRefusals(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
@@ -174,7 +173,7 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// A pinned group does not get CPUs that another group could not be moved off.
+// A pinned group gets no CPUs that another group failed to leave.
 func TestNobodyIsMovedOnto(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
@@ -198,8 +197,8 @@ func mustParse(t *testing.T, v plan.Value) cpuset.Set {
 	return set
 }
 
-// What the runtime writes after Record is put back like what Berth writes, and so
-// is what it made a group with.
+// A value that the runtime writes after Record is restored like a value of Berth's. So is the value that the runtime
+// created a group with.
 func TestRecordAndAdopt(t *testing.T) {
 	l := newLive(t)
 	before := l.lists()
@@ -243,8 +242,8 @@ func knobIdentity(t *testing.T, host *cgroup.Host, target plan.Target) plan.Iden
 	return cgroupfile.Identity(id)
 }
 
-// The groups of one path differ between the hierarchies of v1, and so do their
-// identities: a list is not written to a group that was made again.
+// On v1, each hierarchy has its own group for a path, with its own identity. A list is not written to a group that was
+// created again.
 func TestListOfAnotherGroup(t *testing.T) {
 	l := newLive(t)
 	c := l.cpus()
@@ -259,7 +258,7 @@ func TestListOfAnotherGroup(t *testing.T) {
 	l.sameLists(before)
 }
 
-// fakeUnits is a systemd that writes the files of the groups it knows.
+// fakeUnits is a systemd that writes the files of the groups that it knows.
 type fakeUnits struct {
 	l     *live
 	units map[string]string // unit -> path
@@ -277,7 +276,7 @@ func (f *fakeUnits) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return nil
 }
 
-// A list of a unit goes through systemd, and so does the way back.
+// The list of a unit is written and restored through systemd.
 func TestUnits(t *testing.T) {
 	l := newLive(t)
 	must(t, l.a.Close())

@@ -100,7 +100,7 @@ func openJournal(t *testing.T, dir string) *journal.Journal {
 	return j
 }
 
-// files returns the content of every bandwidth file of the tree, byte by byte.
+// files returns the exact content of every bandwidth file of the tree.
 func (l *live) files() map[string]string {
 	l.t.Helper()
 	return readFiles(l.t, filepath.Join(l.mount, l.top.Path()))
@@ -147,7 +147,7 @@ func burstTo(g string, burst unit.Micros) plan.Setting {
 	}
 }
 
-// changes plans the settings from what stands now.
+// changes plans the settings from the present values.
 func changes(t *testing.T, host *cgroup.Host, settings ...plan.Setting) []plan.Change {
 	t.Helper()
 	observed := make(map[plan.Target]plan.Value)
@@ -244,8 +244,8 @@ func TestApplyAndRestore(t *testing.T) {
 	}
 }
 
-// A resize that the spec confirms is what a restoration leads to, both where
-// it stands and where Berth had already written over it.
+// After the spec confirms a resize, a restoration leads to the new value. That holds whether the value is still in
+// effect or Berth has already overwritten it.
 func TestRebase(t *testing.T) {
 	for name, stands := range map[string]bool{"it stands": true, "it was written over": false} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// weights are a low, a middle and the default weight of this host's version.
+// weights returns a low, a middle and the default weight of this host's cgroup version.
 func weights(t *testing.T, host *cgroup.Host) (low, middle, normal cgroup.Value) {
 	t.Helper()
 	hier, err := host.Hierarchy(cgroup.CPU)
@@ -29,7 +29,7 @@ func precede(group string, v cgroup.Value) plan.Setting {
 	}
 }
 
-// newWeighed has top at the default, a at a weight of its own, and b idle.
+// newWeighed returns a tree in which top has the default weight, a has its own weight, and b is idle.
 func newWeighed(t *testing.T) *live {
 	l := newLive(t)
 	_, middle, _ := weights(t, l.host)
@@ -38,8 +38,8 @@ func newWeighed(t *testing.T) *live {
 	return l
 }
 
-// precedences are settings one after the other: what was idle gets weights and what had weights
-// becomes idle, the default among them, and all of it the other way round.
+// precedences returns successive settings: idle groups get weights, groups with weights become idle, also with the
+// default weight, and then the reverse.
 func precedences(top string, low, middle, normal cgroup.Value) [][]plan.Setting {
 	a, b := top+"/a", top+"/b"
 	return [][]plan.Setting{
@@ -70,8 +70,8 @@ func TestPrecedenceApplyAndRestore(t *testing.T) {
 	l.same(before)
 }
 
-// Another writer that ends what is idle and sets a weight is left alone, and one whose weight the
-// kernel refuses changes nothing.
+// Another writer that ends idle and sets a weight is left alone. A writer whose weight the kernel refuses changes
+// nothing.
 func TestPrecedenceOfAnotherWriter(t *testing.T) {
 	l := newWeighed(t)
 	low, middle, _ := weights(t, l.host)
@@ -86,12 +86,12 @@ func TestPrecedenceOfAnotherWriter(t *testing.T) {
 	restored(t, a, "already")
 }
 
-// setTwice is a writer that ends idle and then sets a weight.
+// setTwice acts as a writer that ends idle and then sets a weight.
 func setTwice(g *scratch.Group, v cgroup.Value) error {
 	return errors.Join(g.SetPrecedence(v), g.SetPrecedence(v))
 }
 
-// A knob that this kernel lacks is refused and nothing is written.
+// A knob that this kernel lacks is refused, and nothing is written.
 func TestIdentityWithoutAlibaba(t *testing.T) {
 	l := newLive(t)
 	dir, err := l.a.Handle().Dir(cgroup.CPU)
@@ -109,8 +109,8 @@ func TestIdentityWithoutAlibaba(t *testing.T) {
 	l.same(before)
 }
 
-// The process dies by SIGKILL between every two steps, among them between the two writes from
-// idle to a weight; a rollback by another process puts back every byte.
+// The process is killed between every two steps, also between the two writes from idle to a weight. A rollback in
+// another process restores every byte.
 func TestCrashBetweenPrecedenceSteps(t *testing.T) {
 	l := newWeighed(t)
 	l.crashes("precedence", 50, l.files)

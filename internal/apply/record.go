@@ -47,8 +47,8 @@ func (a *Applier) Claim(changes []plan.Change) error {
 	return a.alone(fresh...)
 }
 
-// alone forgets targets that were just recorded, and of which nothing is written yet, if another part of Berth now has
-// an entry for one of them.
+// alone forgets targets that were just recorded, before they are written, if another part of Berth now has an entry for
+// one of them.
 func (a *Applier) alone(fresh ...plan.Target) error {
 	if a.held == nil {
 		return nil
@@ -86,7 +86,7 @@ func (a *Applier) GiveBack(t plan.Target) {
 
 // Adopt journals values that are already in effect in groups that were created with them, as the container runtime does
 // on request. Change.From is the value that the group would have had otherwise, and becomes the original. Adopt leaves
-// out a change if the group is now another one, if its value is not in effect or equals Change.From, or if the target
+// out a change if another group now has the name, if its value is not in effect or equals Change.From, or if the target
 // has an entry. It returns the number of adopted changes. The error is ErrJournal; nothing is adopted then.
 func (a *Applier) Adopt(changes []plan.Change) (int, error) {
 	call := a.open()

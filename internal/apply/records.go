@@ -7,9 +7,8 @@ import (
 )
 
 // settleRecords removes Berth's values from the records of other programs. It runs after the targets are restored and
-// before their entries are forgotten, so that a later Restore does what a crash left undone. It returns the targets
-// that are gone and whose value may still be on record: an object that is created next under such a name needs the
-// entry.
+// before their entries are forgotten, so that a later Restore does what a crash left undone. open is true for a target
+// that is gone and whose value may still be on record. An object that is created next under its name needs the entry.
 func (a *Applier) settleRecords(call *call, list []Restored) (open map[plan.Target]bool) {
 	open = map[plan.Target]bool{}
 	for i, r := range list {

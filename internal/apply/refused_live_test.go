@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
-// Another writer's burst stands through every write of a quota, also on the kernels
-// that divide it; and a quota below it is refused by all, and changes nothing.
+// Another writer's burst survives every write of a quota, also on the kernels that divide it. Every kernel refuses a
+// quota below the burst, which changes nothing.
 func TestSomebodysBurst(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -35,7 +35,7 @@ func TestSomebodysBurst(t *testing.T) {
 	l.same(before)
 }
 
-// The kernel's EINVAL becomes a sentence about what is in the way.
+// The error explains what caused the kernel's EINVAL.
 func TestRefusedWayBack(t *testing.T) {
 	t.Run("somebody's burst", func(t *testing.T) {
 		l := newLive(t)
@@ -71,8 +71,8 @@ func TestRefusedWayBack(t *testing.T) {
 	})
 }
 
-// ratiosCount says whether the kernel compares the limits of a group with
-// those above and below it, which cgroup v1 does and v2 does not.
+// ratiosCount reports whether the kernel compares the limits of a group with the limits above and below it. cgroup v1
+// does so and v2 does not.
 func (l *live) ratiosCount() bool {
 	l.t.Helper()
 	hierarchy, err := l.host.Hierarchy(cgroup.CPU)

@@ -74,7 +74,7 @@ func (a *Applier) Restore(match func(journal.Entry) bool, dryRun bool) []Restore
 	open := a.settleRecords(call, list)
 	for i := range list {
 		if list[i].Outcome == OutcomeAlready {
-			call.giveBack(list[i].Entry.Target) // a crash may have come before that
+			call.giveBack(list[i].Entry.Target) // a crash may have come between the write and this step
 		}
 		if !open[list[i].Entry.Target] {
 			a.forget(&list[i])
@@ -237,7 +237,8 @@ func (a *Applier) putBack(call *call, changes []plan.Change, list []Restored) {
 	}
 }
 
-// putBackOne makes one change of the way back: to the original, or halfway there.
+// putBackOne writes one change of a restoration: the original, a part of it, or the intermediate value of a list that
+// moves.
 func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Result) Restored {
 	if err := a.unmet(c, failed); err != nil {
 		return r.failed(err)
@@ -251,7 +252,7 @@ func (a *Applier) putBackOne(call *call, r Restored, c plan.Change, failed []Res
 		if c.Owner == plan.OwnerPlace || c.Owner == plan.OwnerIsolate {
 			c.Owner = plan.OwnerPool // the part is not exclusive to any group
 		}
-		if err := a.journal.Intend(c); err != nil { // the next check would treat it as another writer's
+		if err := a.journal.Intend(c); err != nil { // unrecorded, the part would look like another writer's value
 			return r.failed(fmt.Errorf("%w: %w", ErrJournal, err))
 		}
 	} else {

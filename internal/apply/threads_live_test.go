@@ -22,7 +22,7 @@ import (
 
 const threadsChild = "BERTH_TEST_THREADS"
 
-// TestThreadsChild is a process that waits to be killed.
+// TestThreadsChild is a child process that waits to be killed.
 func TestThreadsChild(*testing.T) {
 	if os.Getenv(threadsChild) != "" {
 		time.Sleep(time.Hour)
@@ -36,19 +36,19 @@ type pinnedThreads struct {
 	tid    int
 	target plan.Target
 	all    cpuset.Set
-	// asked is what the thread asked for, away a set that has nothing of it.
+	// asked is the affinity that the thread asked for, and away is a set without any of its CPUs.
 	asked, away cpuset.Set
-	// forgets has every write of the group's CPUs reset the affinity, as Linux does
-	// before 6.2; a newer kernel is left to itself without it.
+	// forgets makes every write of the group's CPUs reset the affinity, as Linux before 6.2 does. If it is false, the
+	// test does not change the behavior of a newer kernel.
 	forgets bool
-	// between is what the thread had after each write, before it got its own back.
+	// between has the thread's affinities after each write, before the repair.
 	between []cpuset.Set
 }
 
 func newPinnedThreads(t *testing.T, forgets bool) *pinnedThreads {
 	t.Helper()
 	p := &pinnedThreads{live: newLive(t), forgets: forgets}
-	cpus := p.cpus() // skips where there is but one
+	cpus := p.cpus() // skips if there is only one
 	p.all, _, _ = cgroup.Value(cpus.all).List()
 	p.asked, _, _ = cgroup.Value(cpus.low).List()
 	p.away, _, _ = cgroup.Value(cpus.high).List()
@@ -62,7 +62,7 @@ func newPinnedThreads(t *testing.T, forgets bool) *pinnedThreads {
 	return p
 }
 
-// applier returns one that the kernel of the case works for.
+// applier returns an Applier whose kernel behaves as the case requires.
 func (p *pinnedThreads) applier(j *journal.Journal) *apply.Applier {
 	return apply.New(cgroupfile.Kinds(p.host, nil), j, apply.Options{Step: func(s apply.Step, t plan.Target) {
 		if t == p.target && (s == apply.StepWritten || s == apply.StepRestored) {
@@ -74,7 +74,7 @@ func (p *pinnedThreads) applier(j *journal.Journal) *apply.Applier {
 	}})
 }
 
-// pinTo asks for CPUs of the thread's group.
+// pinTo returns a setting for the CPUs of the thread's group.
 func (p *pinnedThreads) pinTo(set cpuset.Set) plan.Setting {
 	return pin(p.a.Path(), plan.Value(cgroup.ListValue(set)))
 }
@@ -95,7 +95,7 @@ func (p *pinnedThreads) has(want cpuset.Set) {
 	}
 }
 
-// journaled is what the journal has for the thread. The runtime of the child has others.
+// journaled returns the journal's CPUs for the thread. The journal also has the threads of the child's runtime.
 func (p *pinnedThreads) journaled(j *journal.Journal) string {
 	entry, _ := j.Entry(p.target)
 	for _, thread := range entry.Threads {
@@ -112,8 +112,7 @@ func eachKernel(t *testing.T, test func(t *testing.T, p *pinnedThreads)) {
 	t.Run("forgets", func(t *testing.T) { test(t, newPinnedThreads(t, true)) })
 }
 
-// A thread keeps the affinity that it asked for as far as its group has it, and has all of
-// it again in the end.
+// A thread retains the requested affinity as far as its group has the CPUs, and in the end has all of it again.
 func TestAffinityOutlivesNarrowing(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
 		a := p.applier(openJournal(t, t.TempDir()))
@@ -133,8 +132,8 @@ func TestAffinityOutlivesNarrowing(t *testing.T) {
 	})
 }
 
-// A group whose CPUs go to and fro costs a thread nothing: after each write it has what it asked for,
-// as far as the group has it. Between that write and the repair it runs on CPUs of its group alone.
+// Repeated moves of a group's CPUs cost a thread nothing. After each write it has the requested affinity, as far as the
+// group has it. Between the write and the repair it runs only on CPUs of its group.
 func TestAffinityThroughMoves(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
 		a := p.applier(openJournal(t, t.TempDir()))
@@ -155,15 +154,14 @@ func TestAffinityThroughMoves(t *testing.T) {
 	})
 }
 
-// A thread that asked for more CPUs than its group had is not narrowed to what was visible,
-// on a kernel that keeps what it asked for. What the kernel makes of the same changes without
-// Berth says whether it does.
+// A thread may ask for more CPUs than its group has. On a kernel that remembers the request, Berth must not narrow the
+// thread to the visible CPUs. The same changes without Berth show whether the kernel remembers.
 func TestAffinityBeyondTheGroup(t *testing.T) {
 	p := newPinnedThreads(t, false)
 	others := p.all.Difference(p.asked).Difference(p.away)
 	middle, ok := others.Min()
 	if !ok {
-		return // needs three CPUs: TestJudge has the decision
+		return // needs three CPUs: TestJudge tests the decision
 	}
 	visible := cpuset.Set{}.Add(middle)
 	first, second, beyond := p.asked.Union(visible), p.away.Union(visible), p.away.Union(visible)
@@ -189,7 +187,7 @@ func TestAffinityBeyondTheGroup(t *testing.T) {
 	p.has(visible)
 }
 
-// A thread that never asked for CPUs has what its group has.
+// A thread that never asked for CPUs has the CPUs of its group.
 func TestNoAffinityIsInvented(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
 		j := openJournal(t, t.TempDir())
@@ -204,8 +202,7 @@ func TestNoAffinityIsInvented(t *testing.T) {
 	})
 }
 
-// The container runtime, or systemd, may write the list, and an agent may die before it
-// sees that.
+// The container runtime or systemd may write the list, and an agent may die before it notices.
 func TestAffinityAfterCrash(t *testing.T) {
 	eachKernel(t, func(t *testing.T, p *pinnedThreads) {
 		dir := t.TempDir()
@@ -220,14 +217,14 @@ func TestAffinityAfterCrash(t *testing.T) {
 		must(t, j.Close())
 
 		j = openJournal(t, dir)
-		must(t, p.a.SetCPUs(p.all)) // another writer puts the list back
+		must(t, p.a.SetCPUs(p.all)) // another writer restores the list
 		p.reset()
 		restored(t, p.applier(j), "already")
 		p.has(p.asked)
 	})
 }
 
-// What a thread asked for is in the journal before its group is written.
+// The affinity that a thread asked for is in the journal before its group is written.
 func TestAffinityIsJournaledFirst(t *testing.T) {
 	p := newPinnedThreads(t, false)
 	j := openJournal(t, t.TempDir())
@@ -250,7 +247,7 @@ func TestAffinityIsJournaledFirst(t *testing.T) {
 
 const blindChild = "BERTH_TEST_BLIND"
 
-// TestBlindChild narrows a group from a pid namespace that its threads are not in.
+// TestBlindChild is a child process that narrows a group from a pid namespace without the group's threads.
 func TestBlindChild(t *testing.T) {
 	group := os.Getenv(blindChild)
 	if group == "" {
@@ -267,7 +264,7 @@ func TestBlindChild(t *testing.T) {
 	restored(t, a, "restored")
 }
 
-// An agent that cannot see the threads of a group says so.
+// An agent that cannot see the threads of a group reports that.
 func TestBlindAgentSaysSo(t *testing.T) {
 	p := newPinnedThreads(t, false)
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBlindChild$", "-test.v")

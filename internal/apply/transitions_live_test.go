@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// drawPolicy draws a state of the tree that the kernel accepts as a whole:
-// quotas below the parent's and bursts below the quotas.
+// drawPolicy draws a state of the tree that the kernel accepts as a whole: quotas below the parent's and bursts below
+// the quotas.
 func drawPolicy(r *rand.Rand, top string) []plan.Setting {
 	var settings []plan.Setting
 	above := unit.NoLimit
@@ -39,16 +39,14 @@ func drawPolicy(r *rand.Rand, top string) []plan.Setting {
 }
 
 const (
-	// transitions are made where the machine is fast enough, which every real one
-	// is; an emulated one makes leastTransitions and what it can in patience, both
-	// divided by the stride.
+	// transitions is the number of policies on a machine that is fast enough, as every real one is. An emulated machine
+	// makes at least leastTransitions, and as many as it can within patience. The stride divides both.
 	transitions      = 10_000
 	leastTransitions = 1_000
 	patience         = 20 * time.Second
 )
 
-// Ten thousand random policies, one after the other: the kernel takes every
-// single write, and in the end every byte goes back.
+// The kernel accepts every single write of ten thousand successive random policies. In the end every byte is restored.
 func TestRandomTransitions(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -80,21 +78,20 @@ func TestRandomTransitions(t *testing.T) {
 	l.same(before)
 }
 
-// Ten thousand times the quota moves while another program, as the kubelet does, resizes the group and
-// writes a burst of its own: the kernel takes every write of both, and the burst is what that program
-// wrote.
+// The quota moves ten thousand times while another program, as the kubelet does, resizes the group and writes its own
+// burst. The kernel accepts every write of both, and the burst stays that program's.
 func TestTransitionsBesideForeignBurst(t *testing.T) {
 	l := newLive(t)
 	r := rand.New(rand.NewPCG(1, 1))
 	a := apply.New(cgroupfile.Kinds(l.host, nil), openJournal(t, t.TempDir()), apply.Options{})
 	part, err := job.Stride()
 	must(t, err)
-	must(t, l.top.SetMax(unit.NoLimit, period)) // it bounds its children on cgroup v1
+	must(t, l.top.SetMax(unit.NoLimit, period)) // it limits its children on cgroup v1
 	group, limit, burst, writes := l.a, period, unit.Micros(0), 0
 	must(t, group.SetBurst(burst))
 	must(t, group.SetMax(limit, period))
 	for made, start := 0, time.Now(); made < transitions && (made < leastTransitions/part || time.Since(start) < patience/time.Duration(part)); made++ {
-		if r.IntN(4) == 0 { // in the order that the kernel takes: what is larger first
+		if r.IntN(4) == 0 { // in the order that the kernel accepts: the larger value first
 			before := limit
 			limit = unit.Micros(1+r.IntN(8)) * period / 4
 			burst = unit.Micros(r.Int64N(int64(limit) + 1))
@@ -120,8 +117,7 @@ func TestTransitionsBesideForeignBurst(t *testing.T) {
 	}
 }
 
-// observe reads what stands through the handles that are open already, and
-// sets in the settings which groups they are for.
+// observe reads the present values through open handles, and adds the identities of the groups to the settings.
 func (l *live) observe(settings []plan.Setting) map[plan.Target]plan.Value {
 	l.t.Helper()
 	handles := map[string]*cgroup.Group{}

@@ -25,8 +25,8 @@ type AbuseOptions struct {
 	Modes   []load.Mode
 }
 
-// The rhythm of the on/off abuser: with the quota at three times the limit its
-// mean demand is 1.5 × the limit, in stretches that let some credit grow back.
+// The rhythm of the on/off abuser: with the quota at three times the limit its mean demand is 1.5 × the limit, in
+// stretches that let some credit grow back.
 const (
 	abuserOn  = 4 * time.Second
 	abuserOff = 4 * time.Second

@@ -25,8 +25,7 @@ type Burst struct {
 // DefaultBurst returns the burst of a user who only sets the policy.
 func DefaultBurst() Burst { return Burst{Policy: "auto", QuotaPercent: 300, PeriodSeconds: 60} }
 
-// DefaultThreshold is the agent's default sharePoolThresholdPercent: above
-// that use of the machine, quotas rise less.
+// DefaultThreshold is the agent's default sharePoolThresholdPercent: above that use of the machine, quotas rise less.
 const DefaultThreshold = 50
 
 // AgentWorkload is one group that the agent manages.
@@ -99,8 +98,7 @@ func (w AgentWorkload) manifest() ([]byte, error) {
 	return content, nil
 }
 
-// StartAgent writes the files into a new temporary directory and starts the
-// agent on them.
+// StartAgent writes the files into a new temporary directory and starts the agent on them.
 func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
 	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", filesPrefix, os.Getpid()))
 	if err != nil {

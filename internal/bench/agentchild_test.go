@@ -11,8 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// TestAgentFilesAreWhatTheAgentReads loads what the benchmarks write with the
-// agent's own reader.
+// TestAgentFilesAreWhatTheAgentReads loads the benchmarks' files with the agent's own reader.
 func TestAgentFilesAreWhatTheAgentReads(t *testing.T) {
 	dir := t.TempDir()
 	file, err := WriteAgentFiles(dir, 70, []AgentWorkload{{
@@ -44,7 +43,7 @@ func TestAgentFilesAreWhatTheAgentReads(t *testing.T) {
 func TestSweepFilesKeepsThoseOfTheLiving(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	// No process can have the first id: it is beyond the kernel's largest.
+	// No process can have the first ID: it exceeds the kernel's maximum.
 	dead, alive := "berth-agent-4194305-1", fmt.Sprintf("berth-agent-%d-1", os.Getpid())
 	for _, name := range []string{dead, alive, "berth-agent-x"} {
 		if err := os.MkdirAll(filepath.Join(temporary, name, "state"), 0o700); err != nil {

@@ -31,8 +31,7 @@ type AgentCost struct {
 type AgentReport struct {
 	Machine Machine     `json:"machine"`
 	Costs   []AgentCost `json:"costs"`
-	// MicrosPerGroupSecond is the slope of the CPU time between the smallest
-	// and the largest number of groups.
+	// MicrosPerGroupSecond is the slope of the CPU time between the smallest and the largest number of groups.
 	MicrosPerGroupSecond float64 `json:"cpuMicrosPerGroupPerSecond"`
 	Goals                []Goal  `json:"goals"`
 }

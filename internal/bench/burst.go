@@ -44,7 +44,7 @@ type BurstOptions struct {
 }
 
 const (
-	// settle lets a group's quota refill and the machine become quiet before an arm is measured.
+	// settle is the pause before an arm is measured, in which a group's quota refills and the machine becomes quiet.
 	settle = 300 * time.Millisecond
 )
 

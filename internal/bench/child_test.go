@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// TestChildThatEnded is seen as such before anything waits for it, with what it said
-// last, and stopping it says the same.
+// TestChildThatEnded: an ended child is detected before anything waits for it, and the error has its last output. Stop
+// returns the same error.
 func TestChildThatEnded(t *testing.T) {
 	child, err := bench.StartChild("load nonsense", "load", "nonsense")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestChildThatEnded(t *testing.T) {
 	}
 }
 
-// TestChildInOrder says its address, lives, and ends without an error.
+// TestChildInOrder: a child prints its address, stays alive, and ends without an error.
 func TestChildInOrder(t *testing.T) {
 	for name, end := range map[string]func(*bench.Child) error{"stop": (*bench.Child).Stop, "kill": (*bench.Child).Kill} {
 		child, err := bench.StartChild("load serve", "load", "serve")

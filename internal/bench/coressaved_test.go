@@ -15,7 +15,7 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// TestSmallest holds the search against a walk through all limits.
+// TestSmallest compares the search with a walk through all limits.
 func TestSmallest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		machine := unit.CPUs(rapid.IntRange(1, 256).Draw(t, "machine"))
@@ -44,8 +44,8 @@ func TestSmallest(t *testing.T) {
 	})
 }
 
-// servers are arms whose p99 is that of no limit from one limit on: 1.2 CPUs with the limit only,
-// and with Berth at any that their use of 0.3 does not exceed.
+// servers simulates arms. The p99 of the arm with only a quota equals the unlimited p99 from a limit of 1.2 CPUs on.
+// The p99 with Berth equals it at any limit that the use of 0.3 CPUs does not exceed.
 func servers(_ context.Context, a Arm) (Outcome, error) {
 	slow := 40 * time.Millisecond
 	if a.Name == QuotaOnly && a.Limit < 1.2 {
@@ -77,7 +77,7 @@ func TestCoresSaved(t *testing.T) {
 	}
 }
 
-// Where two arms without a limit differ there is no verdict.
+// If two unlimited arms differ, there is no verdict.
 func TestCoresSavedOnNoisyMachine(t *testing.T) {
 	o := savedOptions()
 	o.Run = func(ctx context.Context, a Arm) (Outcome, error) {
@@ -96,7 +96,7 @@ func TestCoresSavedOnNoisyMachine(t *testing.T) {
 	}
 }
 
-// TestCoresSavedFails says why where an arm cannot be judged or run.
+// TestCoresSavedFails: the error gives the reason if an arm cannot be judged or run.
 func TestCoresSavedFails(t *testing.T) {
 	o := savedOptions()
 	o.Pattern.Batch = 1

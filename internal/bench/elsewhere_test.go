@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// TestArmsElsewhere has arms run by the caller: each once a repetition, in an order that
-// rotates, all with the same arrivals, and the report is theirs.
+// TestArmsElsewhere: the caller runs each arm once per repetition, in a rotating order and with the same arrivals. The
+// report contains the caller's outcomes.
 func TestArmsElsewhere(t *testing.T) {
 	arms := []string{Unlimited, QuotaOnly, Berth, Unlimited2}
 	out := t.TempDir()

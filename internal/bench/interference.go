@@ -132,8 +132,7 @@ func (o InterferenceOptions) setup() InterferenceSetup {
 	}
 }
 
-// measure runs all arms once. The order rotates with the repetition, and all arms have the same
-// arrivals.
+// measure runs all arms once. The order rotates with the repetition, and all arms have the same arrivals.
 func (o InterferenceOptions) measure(ctx context.Context, repetition int, names []string, b boundary) (interfered, error) {
 	pattern := o.Pattern
 	pattern.Seed += uint64(repetition)

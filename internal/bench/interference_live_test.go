@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// allowed is what this thread may run on.
+// allowed returns the CPUs that this thread may use.
 func allowed(t *testing.T) string {
 	t.Helper()
 	status, err := os.ReadFile("/proc/thread-self/status")
@@ -27,9 +27,8 @@ func allowed(t *testing.T) string {
 	return list
 }
 
-// TestInterference runs every arm once on the real kernel: all requests are made, hogs use CPUs
-// where there are hogs, and this program is free of the arms' cores at the end. place checks that
-// nothing is left.
+// TestInterference runs every arm once on the real kernel. All requests are made, hogs use CPUs in the arms with hogs,
+// and this program is not restricted to the arms' cores at the end. place checks that nothing is left.
 func TestInterference(t *testing.T) {
 	where := place(t)
 	root, err := hostfs.Open("/")
@@ -78,7 +77,7 @@ func TestInterference(t *testing.T) {
 	}
 }
 
-// A program that gets no CPU ends all the same, and that it was killed is no error.
+// A program that gets no CPU still ends, and its kill is not an error.
 func TestStarvedProgramEnds(t *testing.T) {
 	stage, err := bench.OpenStage(place(t), "starved", unit.NoLimit, "burn", "--threads", "1")
 	if err != nil {

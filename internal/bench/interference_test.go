@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// interference is a report whose figures are known: each arm's slow requests are slower than those
-// of the server alone by its factor.
+// interference returns a report with known figures: each arm's slow requests are slower than the server's alone by the
+// arm's factor.
 func interference(n int, factors map[string]float64) *InterferenceReport {
 	const ms = time.Millisecond
 	r := &InterferenceReport{
@@ -76,7 +76,7 @@ func TestJudgeInterference(t *testing.T) {
 	}
 }
 
-// On 16 CPUs the arm with a reserve has goals of its own.
+// On 16 CPUs the arm with a reserve has its own goals.
 func TestJudgeReserve(t *testing.T) {
 	for factor, want := range map[float64]string{1: "met met met", 1.1: "missed met met", 1.2: "missed missed met"} {
 		r := interference(12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: factor})
@@ -88,7 +88,7 @@ func TestJudgeReserve(t *testing.T) {
 	}
 }
 
-// Where one core is left there is no boundary: the two arms are missing, and the report says why.
+// With a single core there is no boundary. The two arms that need it are missing, and the report gives the reason.
 func TestInterferenceWithoutBoundary(t *testing.T) {
 	if slices.Contains(InterferenceArms(false, false), OwnCores) || slices.Contains(InterferenceArms(false, false), AloneOnCores) {
 		t.Error(InterferenceArms(false, false))

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// boundary is where the law puts the boundary for the load of this run. It stays there: the latency here does not show
-// what moves are worth.
+// boundary is how the law of package isolate divides the cores for the load of this run. It does not move during the
+// run: the latencies here do not show what moves are worth.
 type boundary struct {
 	isolate.Decision
 	scheduler

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// What counts as together: a hog on another thread of the core on which the server runs, also one
-// that ran before the first record, and nothing else.
+// Time together counts while a hog runs on another thread of the server's core, even if the hog started before the
+// first record. Nothing else counts.
 func TestTogether(t *testing.T) {
 	const server, hog, other = 7, 8, 9
 	core := func(cpus ...int) (c topology.Core) {
@@ -49,7 +49,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// How long threads waited is summed up, and not known where the kernel does not say it.
+// The waiting times of threads are summed. The sum is unknown if the kernel does not report them.
 func TestWaited(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

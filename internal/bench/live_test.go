@@ -22,8 +22,7 @@ import (
 
 var _ = flag.Bool("update", false, "rewrite the golden files")
 
-// TestMain lets the test binary be the program that stages start as
-// /proc/self/exe.
+// TestMain lets the test binary act as the program that stages start as /proc/self/exe.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"load", "agent"}, os.Args[1]) {
 		streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
@@ -32,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// place is the root of the real hierarchies. Nothing of this test may be left
-// there, or in the temporary directory, when it ends.
+// place returns the root of the real hierarchies. At the end of the test, nothing of it may be left there or in the
+// temporary directory.
 func place(t *testing.T) bench.Place {
 	t.Helper()
 	if testing.Short() {
@@ -105,8 +104,7 @@ func arrivals(t *testing.T, d time.Duration) []time.Duration {
 	return list
 }
 
-// TestArms runs every arm on the real kernel and checks that it did what its
-// name says, and that nothing of it is left.
+// TestArms runs every arm on the real kernel. It checks that the arm did what its name says and left nothing.
 func TestArms(t *testing.T) {
 	for _, name := range append(bench.AllArmNames(), bench.Peer) {
 		t.Run(name, func(t *testing.T) {
@@ -142,8 +140,7 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// TestInterruptedArmLeavesNothing ends the context while requests are under
-// way; place checks what is left.
+// TestInterruptedArmLeavesNothing ends the context while requests are running. place checks that nothing is left.
 func TestInterruptedArmLeavesNothing(t *testing.T) {
 	where := place(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -154,11 +151,9 @@ func TestInterruptedArmLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestEmulationRaisesThrottledGroup drives the emulated loop with a group
-// that is throttled all the time. The limit still has to start and warm a
-// server on the slowest virtual machine within the time a stage gives it: 20 s
-// are 5 CPU-seconds. The requests take 2.4, all at once: about six periods of
-// the loop.
+// TestEmulationRaisesThrottledGroup runs the emulated loop with a group that is always throttled. The limit must start
+// and warm a server on the slowest virtual machine within the stage's time: 20 s are 5 CPU-seconds. The requests need
+// 2.4, all at once, which is about six periods of the loop.
 func TestEmulationRaisesThrottledGroup(t *testing.T) {
 	where := place(t)
 	got, err := bench.Arm{Place: where, Name: bench.Koordinator, Limit: 0.25, Work: 40 * time.Millisecond, Arrivals: make([]time.Duration, 60)}.Run(t.Context())

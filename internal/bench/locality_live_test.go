@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// TestLocality runs every arm once where there are two NUMA nodes, on a little memory. Elsewhere
-// it finds that they are missing. place checks that nothing is left.
+// TestLocality runs every arm once on a little memory if there are two NUMA nodes. Otherwise it must report that they
+// are missing. place checks that nothing is left.
 func TestLocality(t *testing.T) {
 	where := place(t)
 	root, err := hostfs.Open("/")

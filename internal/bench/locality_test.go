@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/locality"
 )
 
-// TestRedisRun reads what redis-benchmark of Debian 12 printed.
+// TestRedisRun parses the output of redis-benchmark of Debian 12.
 func TestRedisRun(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/redis-benchmark.txt")
@@ -32,7 +32,7 @@ func TestRedisRun(t *testing.T) {
 	}
 }
 
-// TestRedisRatios compares each arm with mixed, one key with one key.
+// TestRedisRatios compares each arm with mixed, and runs with one key only with each other.
 func TestRedisRatios(t *testing.T) {
 	t.Parallel()
 	var r RedisReport
@@ -63,7 +63,7 @@ func TestRedisRatios(t *testing.T) {
 	}
 }
 
-// TestRedisLongest makes no ratio of a latency that is at least as long as redis-benchmark counts.
+// TestRedisLongest: there is no ratio for a latency at or above the longest that redis-benchmark counts.
 func TestRedisLongest(t *testing.T) {
 	t.Parallel()
 	var r RedisReport
@@ -129,7 +129,7 @@ func TestJudgeLocality(t *testing.T) {
 	}
 }
 
-// TestVictimOnEmulatedNodes is judged on real nodes only.
+// TestVictimOnEmulatedNodes: the victim is judged only on real nodes.
 func TestVictimOnEmulatedNodes(t *testing.T) {
 	t.Parallel()
 	var samples []load.Sample
@@ -145,7 +145,7 @@ func TestVictimOnEmulatedNodes(t *testing.T) {
 	}
 }
 
-// TestWindows sorts requests by when they were due.
+// TestWindows: requests are assigned to windows by the time at which they were due.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "requests.csv")

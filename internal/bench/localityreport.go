@@ -17,8 +17,8 @@ type LocalityReport struct {
 	Setup   LocalitySetup     `json:"setup"`
 	Trials  []LocalityTrial   `json:"trials"`
 	Limited []LocalityLimited `json:"limited"`
-	// Windows are the requests of the victim before, during and after the passes under a
-	// limit, and Ratios compare them.
+	// Windows are the requests of the victim before, during and after the passes under a limit, and Ratios compare
+	// them.
 	Windows []ArmSummary `json:"windows"`
 	Ratios  []RatioLine  `json:"ratios"`
 	// OfBare is the speed of the passes divided by that of bare loops with the same calls. MovingOfBare leaves out the

@@ -10,9 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// Describe collects what a report says about the machine: the kernel release
-// (/proc/sys/kernel/osrelease), its online CPUs (/sys/devices/system/cpu/online)
-// and the layout of its cgroups, unless host is nil.
+// Describe collects what a report says about the machine: the kernel release (/proc/sys/kernel/osrelease), its online
+// CPUs (/sys/devices/system/cpu/online) and the layout of its cgroups, unless host is nil.
 func Describe(root *hostfs.Root, host *cgroup.Host, version string) (Machine, error) {
 	release, err := root.ReadFile("proc/sys/kernel/osrelease")
 	if err != nil {

@@ -23,7 +23,7 @@ type PeerOptions struct {
 // PeerControl is a running peer.
 type PeerControl struct{ child *Child }
 
-// Start starts the peer and lets it settle; group is the server's group. It fails if the peer ends before that.
+// Start starts the peer and waits for Settle; group is the server's group. It fails if the peer ends in that time.
 func (o PeerOptions) Start(ctx context.Context, group string) (*PeerControl, error) {
 	args := make([]string, len(o.Command))
 	for i, arg := range o.Command {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// server is this test as a program that listens at an address until it is stopped.
+// server returns the command of this test binary as a program that listens at an address until it is stopped.
 func server(t *testing.T) (command []string, address string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -25,7 +25,7 @@ func server(t *testing.T) (command []string, address string) {
 	return []string{"/proc/self/exe", "load", "serve", "--address", address}, address
 }
 
-// listens says whether a program does at the address.
+// listens reports whether a program listens at the address.
 func listens(address string) bool {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -46,7 +46,7 @@ func awaitPeer(t *testing.T, address string) {
 	}
 }
 
-// TestPeer runs until it is stopped.
+// TestPeer: a peer runs until it is stopped.
 func TestPeer(t *testing.T) {
 	command, address := server(t)
 	peer, err := bench.PeerOptions{Command: command, Settle: time.Millisecond}.Start(t.Context(), "group")
@@ -66,7 +66,7 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestPeerFails: one that ends while it settles is no arm, and no shell reads its words.
+// TestPeerFails: a peer that ends during its settling time is an error, and no shell interprets its arguments.
 func TestPeerFails(t *testing.T) {
 	ended := bench.PeerOptions{Command: []string{"/proc/self/exe", "load", "$HOME;" + bench.PeerGroup}, Settle: time.Hour}
 	if _, err := ended.Start(t.Context(), "a/b"); !errors.Is(err, bench.ErrChild) || !strings.Contains(err.Error(), "$HOME;a/b") {
@@ -77,7 +77,7 @@ func TestPeerFails(t *testing.T) {
 	}
 }
 
-// TestPeerInterrupted: it is gone once its context has ended, also while it settles.
+// TestPeerInterrupted: a peer ends with its context, also during its settling time.
 func TestPeerInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	command, address := server(t)

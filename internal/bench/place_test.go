@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// tiny is a machine that small traces fill.
+// tiny returns a machine that small traces fill.
 func tiny() PlaceMachine {
 	s := shape{2, 1, 2, 4, 2}
 	return PlaceMachine{Name: s.name(), Topology: s.topology()}
@@ -31,8 +31,7 @@ func TestGeneratedMachines(t *testing.T) {
 		if diff := cmp.Diff([]int{want.cpus, want.nodes, want.l3s, want.cores, want.sockets}, got); diff != "" {
 			t.Errorf("machine %d (-want +got):\n%s", i, diff)
 		}
-		// What the scheduler would read of it is the same machine: its parts
-		// are disjoint and complete.
+		// The scheduler would read the same machine from its spec: its parts are disjoint and complete.
 		if _, err := topology.FromSpec(m.Spec()); err != nil {
 			t.Errorf("machine %d: %v", i, err)
 		}
@@ -64,15 +63,14 @@ func TestTraceIsTheSameForASeed(t *testing.T) {
 	if arrivals != 500 || len(a) != 1000 {
 		t.Errorf("%d arrivals of %d events", arrivals, len(a))
 	}
-	// The offered load is the mean size × arrivals a lifetime.
+	// The offered load is the mean size × arrivals per lifetime.
 	offered := float64(cpus) / a[len(a)-1].at
 	if offered < 0.5*64 || offered > 1.5*64 {
 		t.Errorf("%.1f CPUs offered to 64", offered)
 	}
 }
 
-// TestArmsMeetTheSameArrivals: a picker sees exactly the arrivals, and what
-// others hold; and it is caught when it cheats.
+// TestArmsMeetTheSameArrivals: a picker sees exactly the arrivals and the held CPUs. A picker that cheats is detected.
 func TestArmsMeetTheSameArrivals(t *testing.T) {
 	m := tiny().Topology
 	events := newTrace(1, 32, 200)
@@ -144,7 +142,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestRunPlace runs a tiny benchmark for real.
+// TestRunPlace runs a tiny benchmark completely.
 func TestRunPlace(t *testing.T) {
 	out := t.TempDir()
 	r, err := RunPlace(t.Context(), PlaceOptions{
@@ -187,7 +185,7 @@ func TestRunPlace(t *testing.T) {
 	}
 }
 
-// placeReport is a report whose figures are known.
+// placeReport returns a report with known figures.
 func placeReport() *PlaceReport {
 	us := func(f float64) *float64 { return &f }
 	counts := func(admitted, numa, l3, shared int) []PlaceCounts {
@@ -231,7 +229,7 @@ func TestPlaceTable(t *testing.T) {
 func TestPlaceGoals(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*PlaceReport)
-		goal   string // Part of its text.
+		goal   string // a part of its text
 		want   Verdict
 	}{
 		"fast enough":                  {func(*PlaceReport) {}, "up to 64", Met},
@@ -273,15 +271,14 @@ func TestPlaceGoals(t *testing.T) {
 	}
 }
 
-// slowBurst adds a kind of its own that is too slow.
+// slowBurst adds a request kind that is too slow.
 func slowBurst(r *PlaceReport) {
 	slow := 60.0
 	r.Latency = append(r.Latency, LatencyLine{State: stateDepartures, Request: "static-burst", CPUs: 8, Calls: 5000, P50: &slow, P99: &slow, P99CPU: &slow})
 }
 
-// TestKindsOfRequests runs each kind of request that is timed in a half full
-// machine of the size they are made for: those that can be met are met nearly
-// always, the others never.
+// TestKindsOfRequests runs each timed kind of request on half full machines of the intended size. Feasible kinds always
+// succeed, and the others never do.
 func TestKindsOfRequests(t *testing.T) {
 	machines := GeneratedMachines()
 	large := machines[len(machines)-1].Topology
@@ -320,7 +317,7 @@ func TestKindsOfRequests(t *testing.T) {
 	}
 }
 
-// admitted sets the pods that an arm admitted in each trace.
+// admitted sets the number of pods that an arm admitted in each trace.
 func admitted(arm int, pods ...int) func(*PlaceReport) {
 	return func(r *PlaceReport) {
 		for i, n := range pods {
@@ -329,7 +326,7 @@ func admitted(arm int, pods ...int) func(*PlaceReport) {
 	}
 }
 
-// shared sets the cores that an arm shared in every trace.
+// shared sets the number of cores that an arm shared in every trace.
 func shared(arm, cores int) func(*PlaceReport) {
 	return func(r *PlaceReport) {
 		for i := range r.Arms[arm].Counts {

@@ -14,8 +14,8 @@ import (
 // ErrPick reports that an arm returned CPUs that are not free or a wrong number of CPUs.
 var ErrPick = errors.New("wrong CPUs")
 
-// The promises that arms are compared within: an arm that may refuse a pod to
-// keep its promise is compared to Berth under the same promise.
+// The promises that arms are compared within: an arm that may refuse a pod to keep its promise is compared to Berth
+// under the same promise.
 const (
 	promiseNone   = "best effort"
 	promiseWhole  = "whole cores only"

@@ -52,8 +52,7 @@ func (m placeMetric) mean(a PlaceArm) float64 {
 	return sum.Part / sum.Whole
 }
 
-// comparePlaces compares each peer with Berth on the same machine under the
-// same promise.
+// comparePlaces compares each peer with Berth on the same machine under the same promise.
 func comparePlaces(arms []PlaceArm) []PlaceRatio {
 	kinds := map[string]placeArm{}
 	for _, a := range placeArms() {

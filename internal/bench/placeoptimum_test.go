@@ -10,21 +10,20 @@ import (
 	"testing"
 )
 
-// A little machine is one so small that the best allocator of all can be worked out: of those
-// that admit every pod for which there are CPUs enough, know how often pods of each size
-// come and how long they stay on average, do not know when one ends, and move none.
+// littleMachine is a machine so small that the best allocator can be computed. It is the best of the allocators that
+// admit every pod for which there are enough CPUs, and that move none. They know the arrival rate and the mean lifetime
+// of each size, but not when a pod ends.
 //
-// Arrivals are Poisson and lifetimes exponential with mean 1, as in the traces. So what such an
-// allocator does is a Markov decision process, of which the states are all ways in which pods can lie.
-// No rule that looks at the past as well, or draws lots, is better than the best one of these.
+// As in the traces, arrivals are Poisson and lifetimes exponential with mean 1. The behavior of such an allocator is
+// therefore a Markov decision process whose states are all possible positions of pods. No rule that also uses the past
+// or chance is better than the best allocator of this process.
 type littleMachine struct {
 	domains, cores, threads int // domains, cores of each, threads of each
 	sizes                   []podSize
 	load                    float64 // offered, in machines
 }
 
-// lying is where the threads of one pod are: four bits for each core, those of a domain
-// beside each other.
+// lying is the position of a pod's threads, with four bits per core. The cores of a domain are adjacent.
 type lying uint64
 
 const coreBits, coreMask = 4, 15
@@ -42,7 +41,7 @@ func (m *littleMachine) all() int { return m.domains * m.cores }
 
 func (m *littleMachine) cpus() int { return m.all() * m.threads }
 
-// inOne says whether a pod is in one domain.
+// inOne reports whether a pod is in one domain.
 func (m *littleMachine) inOne(l lying) bool {
 	bits := coreBits * m.cores
 	for d := range m.domains {
@@ -53,7 +52,7 @@ func (m *littleMachine) inOne(l lying) bool {
 	return false
 }
 
-// shared is how many of a pod's cores have threads of another one.
+// shared returns how many of a pod's cores have threads of another pod.
 func (m *littleMachine) shared(others []lying, l lying) (n int) {
 	for c := range m.all() {
 		if l.on(c) > 0 && slices.ContainsFunc(others, func(o lying) bool { return o.on(c) > 0 }) {
@@ -63,9 +62,8 @@ func (m *littleMachine) shared(others []lying, l lying) (n int) {
 	return n
 }
 
-// canonical numbers cores and domains by what is on them, since one is like the other, and
-// sorts the pods. States that differ only in numbers mostly become one; where they do
-// not, there are more states, and their values are the same.
+// canonical renumbers equivalent cores and domains by their content, and sorts the pods. States that differ only in
+// numbers mostly become one state. Remaining duplicates have the same value.
 func (m *littleMachine) canonical(pods []lying) []lying {
 	type place struct {
 		core int
@@ -119,7 +117,7 @@ func mixed(threads, size uint64, inOne bool) uint64 {
 	return x ^ x>>32
 }
 
-// ways are all in which a pod of n CPUs can lie on what is free of each core.
+// ways calls each with every position of a pod of n CPUs on the free threads of the cores.
 func (m *littleMachine) ways(free []int, n int, each func(lying)) {
 	var walk func(core, left int, l lying)
 	walk = func(core, left int, l lying) {
@@ -137,20 +135,19 @@ func (m *littleMachine) ways(free []int, n int, each func(lying)) {
 	walk(0, n, 0)
 }
 
-// choice is one way to place a pod: what it is worth, and the state after it.
+// choice is one way to place a pod: its worth and the state after it.
 type choice struct {
 	next        int32
 	one, shared int8
 }
 
-// littleState has for each size the choices, none where there are too few CPUs, and the states after
-// each pod's end.
+// littleState has the choices for each size, none if there are too few CPUs, and the states after each pod's end.
 type littleState struct {
 	choices [][]choice
 	ends    []int32
 }
 
-// states are all that some allocator can come to, the empty machine first.
+// states returns all states that some allocator can reach, the empty machine first.
 func (m *littleMachine) states() []littleState {
 	index := map[string]int32{}
 	var pods [][]lying
@@ -201,7 +198,7 @@ func (m *littleMachine) states() []littleState {
 	return states
 }
 
-// arrivals is how many pods come in a mean lifetime, and the share of each size.
+// arrivals returns the number of pods per mean lifetime, and the share of each size.
 func (m *littleMachine) arrivals() (rate float64, share []float64) {
 	total, mean := 0, 0.0
 	for _, s := range m.sizes {
@@ -214,17 +211,16 @@ func (m *littleMachine) arrivals() (rate float64, share []float64) {
 	return m.load * float64(m.cpus()) / (mean / float64(total)), share
 }
 
-// steps is how many steps of the process a mean lifetime has: what comes and what ends, of as
-// many pods as there are CPUs. A step in which a pod ends that is not there changes nothing.
+// steps returns the number of steps of the process per mean lifetime. A step is an arrival, or the end of one of as
+// many pods as there are CPUs. The end of a missing pod changes nothing.
 func (m *littleMachine) steps() float64 {
 	rate, _ := m.arrivals()
 	return rate + float64(m.cpus())
 }
 
-// gain is the largest worth a step that any allocator can have in the long run, to within two
-// bounds: the least and the largest growth of the value of a state in one step of value
-// iteration, between which it lies after each. They are no farther apart than within a pod
-// that comes.
+// gain returns bounds of the largest long-term worth per step of any allocator. After each step of value iteration, it
+// lies between the smallest and the largest growth of a state's value. The bounds differ by less than within per
+// arriving pod.
 func (m *littleMachine) gain(states []littleState, within float64, worth func(choice) float64) (low, high float64) {
 	rate, share := m.arrivals()
 	total := m.steps()
@@ -256,7 +252,7 @@ func (m *littleMachine) gain(states []littleState, within float64, worth func(ch
 	}
 }
 
-// trace draws events as the process has them.
+// trace draws events with the distribution of the process.
 func (m *littleMachine) trace(seed uint64, events int) []traceEvent {
 	random := rand.New(rand.NewPCG(seed, 4))
 	rate, _ := m.arrivals()
@@ -276,11 +272,12 @@ func (m *littleMachine) trace(seed uint64, events int) []traceEvent {
 	return list
 }
 
-// share of the pods admitted that an arm has in one domain, and the cores it shares a pod.
+// share returns the share of admitted pods that an arm has in one domain, its shared cores per pod, and the admitted
+// pods per mean lifetime.
 func (m *littleMachine) share(t testing.TB, arm string, events []traceEvent) (one, shared, admitted float64) {
 	t.Helper()
 	cores := *m
-	if m.cores == 1 { // one unit for the process; for the arms, which know cores, of two threads each
+	if m.cores == 1 { // the process sees single units, but the arms know cores of two threads
 		cores.cores, cores.threads = m.threads/2, 2
 	}
 	topo := shape{1, 1, cores.domains, cores.cores, cores.threads}.topology()
@@ -294,16 +291,16 @@ func (m *littleMachine) share(t testing.TB, arm string, events []traceEvent) (on
 	return float64(c.OneL3) / n, float64(c.SharedCores) / n, n / events[len(events)-1].at
 }
 
-// most returns the largest share of the pods admitted that can be in one domain, and with a
-// price on shared cores the largest share less that price for each core a pod.
+// most returns the largest possible share of admitted pods in one domain. With a price on shared cores, it subtracts
+// that price for each shared core per pod.
 func (m *littleMachine) most(states []littleState, price float64) float64 {
 	admitted, _ := m.gain(states, 1e-6, func(choice) float64 { return 1 })
 	_, high := m.gain(states, 1e-4, func(c choice) float64 { return float64(c.one) - price*float64(c.shared) })
 	return high / admitted
 }
 
-// No arm that admits what fits has more pods in one domain than the best allocator there can be,
-// Berth is within a hundredth of it, and the process admits as many pods as a trace does.
+// No arm that admits every fitting pod has more pods in one domain than the best allocator. Berth is within a hundredth
+// of it. The process admits as many pods as a trace.
 func TestNoAllocatorBeatsTheOptimum(t *testing.T) {
 	m := littleMachines()[0]
 	states, events := m.states(), m.trace(1, 60_000)
@@ -326,8 +323,8 @@ func TestNoAllocatorBeatsTheOptimum(t *testing.T) {
 	}
 }
 
-// littleMachines have mostly small pods, and some that fit into no domain, as the traces
-// have. The last is the first with cores of two threads, so that shared cores count as well.
+// littleMachines returns machines with mostly small pods and some that fit into no domain, as in the traces. The last
+// one is the first with cores of two threads, so that shared cores matter too.
 func littleMachines() []littleMachine {
 	many := []podSize{{1, 30}, {2, 30}, {3, 20}, {4, 15}, {6, 5}}
 	some := []podSize{{1, 40}, {2, 35}, {3, 12}, {4, 10}, {6, 3}}
@@ -337,10 +334,9 @@ func littleMachines() []littleMachine {
 	}
 }
 
-// BenchmarkOptimum reports, in percent of the pods admitted, how many the best allocator
-// can have in one domain, and Berth and the kubelet have that aligns to domains; and for a
-// machine with cores the most in one domain where no more cores are shared than by
-// the peer that shares least.
+// BenchmarkOptimum reports the percentage of admitted pods in one domain, for the best allocator, Berth, and the
+// kubelet with alignment to domains. For a machine with cores it also reports the best percentage without more shared
+// cores than the peer that shares least.
 func BenchmarkOptimum(b *testing.B) {
 	const events = 400_000
 	for _, m := range littleMachines() {

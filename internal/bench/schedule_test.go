@@ -34,7 +34,7 @@ func TestFindPrograms(t *testing.T) {
 	}
 }
 
-// schedule runs a shell script in the place of benchschedule.
+// schedule runs a shell script instead of benchschedule.
 func schedule(ctx context.Context, t *testing.T, o ScheduleOptions, script string) (*ScheduleReport, error) {
 	t.Helper()
 	o.Programs.Measure = filepath.Join(t.TempDir(), "benchschedule")
@@ -44,8 +44,7 @@ func schedule(ctx context.Context, t *testing.T, o ScheduleOptions, script strin
 	return RunSchedule(ctx, o)
 }
 
-// TestScheduleReport: options go in, progress and the report come out as they
-// were written.
+// TestScheduleReport: benchschedule receives the options, and its progress and report are returned unchanged.
 func TestScheduleReport(t *testing.T) {
 	var progress []string
 	r, err := schedule(t.Context(), t, ScheduleOptions{Pods: 77, Progress: func(s string) { progress = append(progress, s) }},
@@ -72,7 +71,7 @@ END
 	}
 }
 
-// TestScheduleInterrupted: benchschedule is asked to end, and reports what it has.
+// TestScheduleInterrupted: an interrupt asks benchschedule to end, and it reports what it has.
 func TestScheduleInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

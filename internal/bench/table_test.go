@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// golden compares got with testdata/name; go test -update rewrites it.
+// golden compares got with testdata/name. go test -update rewrites the file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -33,7 +33,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// samples makes n samples over d with a tail of a hundredth at slow.
+// samples returns n samples over d. Every fiftieth sample is slow.
 func samples(n int, d, fast, slow time.Duration) []load.Sample {
 	list := make([]load.Sample, n)
 	for i := range list {
@@ -45,7 +45,7 @@ func samples(n int, d, fast, slow time.Duration) []load.Sample {
 	return list
 }
 
-// synthetic is a report of two repetitions whose figures are known.
+// synthetic returns a report of two repetitions with known figures.
 func synthetic(n int, d time.Duration) *Report {
 	const ms = time.Millisecond
 	repetition := Repetition{}
@@ -181,7 +181,7 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// TestFewerArms compares and judges only arms that were measured.
+// TestFewerArms: only measured arms are compared and judged.
 func TestFewerArms(t *testing.T) {
 	arms := []string{Unlimited, QuotaOnly, Berth, Unlimited2}
 	r := synthetic(10_000, time.Minute)
@@ -213,8 +213,8 @@ func TestFewerArms(t *testing.T) {
 	}
 }
 
-// TestOneBadRepetition: the machine disturbs the arm with Berth in one repetition of seven. It counts,
-// and the verdict is that of the others.
+// TestOneBadRepetition: the machine disturbs the arm with Berth in one of seven repetitions. That repetition counts,
+// but the verdict is that of the other six.
 func TestOneBadRepetition(t *testing.T) {
 	const ms = time.Millisecond
 	var repetitions []Repetition
@@ -242,7 +242,7 @@ func TestOneBadRepetition(t *testing.T) {
 	}
 }
 
-// TestGoRuntime: the most of threads and GOMAXPROCS, and all changes over the time of all loads.
+// TestGoRuntime: the summary has the maximum of threads and GOMAXPROCS, and all changes over the time of all loads.
 func TestGoRuntime(t *testing.T) {
 	repetition := func(p load.Procs) Repetition {
 		return Repetition{GoDefault: Outcome{Elapsed: time.Minute, Procs: p}}

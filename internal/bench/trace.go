@@ -13,16 +13,14 @@ import (
 // podSize is a number of CPUs, and how many of 100 pods request it.
 type podSize struct{ cpus, weight int }
 
-// podSizes is the mix of the trace: mostly small, some odd, few large. Its
-// mean is about five CPUs.
+// podSizes is the mix of the trace: mostly small, some odd, few large. Its mean is about five CPUs.
 func podSizes() []podSize {
 	return []podSize{{1, 18}, {2, 22}, {3, 8}, {4, 20}, {5, 4}, {6, 5}, {8, 12}, {12, 3}, {16, 5}, {24, 1}, {32, 2}}
 }
 
 const (
-	// The offered load swings between these multiples of the machine's CPUs,
-	// so that the trace meets a machine with room, a full one and the way
-	// between them.
+	// The offered load swings between these multiples of the machine's CPUs, so that the trace meets a machine with
+	// room, a full one and the way between them.
 	leastLoad, mostLoad = 0.7, 1.3
 	// swing is the length of one swing, in mean lifetimes.
 	swing = 20.0
@@ -83,8 +81,7 @@ type PlaceCounts struct {
 	// NUMANodes and L3s sum the nodes and domains of all admitted pods.
 	NUMANodes int `json:"numaNodes"`
 	L3s       int `json:"l3s"`
-	// SharedCores sums, over admitted pods, the cores of which another pod
-	// held a thread when the pod was placed.
+	// SharedCores sums, over admitted pods, the cores of which another pod held a thread when the pod was placed.
 	SharedCores int `json:"sharedCores"`
 }
 

@@ -23,10 +23,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// wanted are the tokens of all trees.
+// wanted returns the tokens of all trees.
 func wanted() []string { return []string{"nohz_full=1-3", "rcu_nocbs=1-3", "skew_tick=1"} }
 
-// host is a recorded machine. An environment block of grub has its full length.
+// host returns a recorded machine. A GRUB environment block has its full length.
 func host(t *testing.T, name string) fstest.MapFS {
 	t.Helper()
 	archive, err := txtar.ParseFile(name)
@@ -43,7 +43,7 @@ func host(t *testing.T, name string) fstest.MapFS {
 	return tree
 }
 
-// carried is the tree after a plan.
+// carried returns the tree after a plan.
 func carried(tree fstest.MapFS, p bootargs.Plan) fstest.MapFS {
 	next := maps.Clone(tree)
 	for _, f := range p.Files {
@@ -52,7 +52,7 @@ func carried(tree fstest.MapFS, p bootargs.Plan) fstest.MapFS {
 	return next
 }
 
-// describe is a plan as the golden files have it.
+// describe formats a plan for the golden files.
 func describe(p bootargs.Plan, err error) string {
 	if err != nil {
 		return fmt.Sprintf("error: %v\n", err)
@@ -77,8 +77,8 @@ func describe(p bootargs.Plan, err error) string {
 	return b.String()
 }
 
-// TestPlans holds the plan of each machine to its golden file. A plan that was carried out
-// leaves nothing to do, and is taken back to the byte.
+// TestPlans compares the plan of each machine with its golden file. A second plan after an applied plan must change
+// nothing, and the undo must restore every byte.
 func TestPlans(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(names) < 9 {
@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestAnotherOrderIsNoChange: the tokens are a set.
+// TestAnotherOrderIsNoChange checks that the order of the tokens does not matter.
 func TestAnotherOrderIsNoChange(t *testing.T) {
 	for _, name := range []string{"rhel-bls", "debian-grub", "extlinux"} {
 		tree := host(t, "testdata/"+name+".txtar")
@@ -135,7 +135,7 @@ func TestAnotherOrderIsNoChange(t *testing.T) {
 	}
 }
 
-// TestUndoByToken: what others changed meanwhile stays.
+// TestUndoByToken checks that the undo preserves changes that other programs made after the plan.
 func TestUndoByToken(t *testing.T) {
 	const entry = "boot/loader/entries/4a6b-5.14.0-362.el9.x86_64.conf"
 	p, err := bootargs.Make(host(t, "testdata/rhel-bls.txtar"), wanted())
@@ -169,8 +169,8 @@ func TestUndoByToken(t *testing.T) {
 	}
 }
 
-// TestGRUBsLastLineCounts: a part of the administrator's may put away what was assigned
-// before it, as those of machine images do.
+// TestGRUBsLastLineCounts checks that a file of the administrator may discard an earlier assignment, as files of
+// machine images do.
 func TestGRUBsLastLineCounts(t *testing.T) {
 	tree := host(t, "testdata/debian-grub.txtar")
 	delete(tree, "etc/default/grub.d/10-console.cfg")
@@ -185,7 +185,7 @@ func TestGRUBsLastLineCounts(t *testing.T) {
 	}
 }
 
-// TestBadTokens: what a loader's script would read as something else is refused.
+// TestBadTokens checks that tokens which a loader's script would misread are refused.
 func TestBadTokens(t *testing.T) {
 	for _, bad := range [][]string{{""}, {"a b"}, {"a=$b"}, {`a="b"`}, {"a;b"}, {"=a"}, {"--"}, {"a\n"}, {"a=1", "a=2"}, {"a-b=1", "a_b=1"}, {"ä"}} {
 		if _, err := bootargs.Make(fstest.MapFS{}, bad); !errors.Is(err, bootargs.ErrToken) {
@@ -197,7 +197,7 @@ func TestBadTokens(t *testing.T) {
 	}
 }
 
-// denied is a tree of which a directory cannot be read.
+// denied is a tree with an unreadable directory.
 type denied struct{ fs.FS }
 
 func (d denied) Open(name string) (fs.File, error) {
@@ -207,7 +207,7 @@ func (d denied) Open(name string) (fs.File, error) {
 	return d.FS.Open(name)
 }
 
-// TestWhatCannotBeReadIsNoLoader: without the right to look nothing is said of the machine.
+// TestWhatCannotBeReadIsNoLoader checks that without the right to read, nothing is claimed about the machine.
 func TestWhatCannotBeReadIsNoLoader(t *testing.T) {
 	tree := denied{host(t, "testdata/rhel-bls.txtar")}
 	if _, err := bootargs.Make(tree, wanted()); !errors.Is(err, fs.ErrPermission) {
@@ -215,8 +215,8 @@ func TestWhatCannotBeReadIsNoLoader(t *testing.T) {
 	}
 }
 
-// TestEntriesKeepTheirTokens: whatever the line, the tokens stand once after the change, and
-// after the undo by token those from before stand, and no others.
+// TestEntriesKeepTheirTokens checks that every token occurs once after a change of any line. After the undo by token,
+// exactly the previous tokens must be there.
 func TestEntriesKeepTheirTokens(t *testing.T) {
 	token := rapid.SampledFrom([]string{"ro", "quiet", "nohz_full=1-3", "nohz-full=2", "nohz_full=4", "console=tty0", "console=ttyS0", `x="a b"`, "$v", "-x"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -282,7 +282,7 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// FuzzEnv: a block that is read is written as it was.
+// FuzzEnv checks that a block is written as it was read.
 func FuzzEnv(f *testing.F) {
 	f.Add("saved_entry=0\n")
 	f.Add("# a comment\n#\nkernelopts=ro quiet \n")
@@ -302,8 +302,8 @@ func FuzzEnv(f *testing.F) {
 	})
 }
 
-// FuzzFiles: no text of a file breaks a plan; what was carried out stands, and is taken back
-// to the byte.
+// FuzzFiles checks that no text of a file breaks a plan. An applied plan must be complete, and its undo must restore
+// every byte.
 func FuzzFiles(f *testing.F) {
 	f.Add("title a\noptions ro quiet\n")
 	f.Add("options\r\n")
@@ -339,7 +339,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// TestWhyNoTrial: what keeps a loader from booting an entry once is known before anything is written.
+// TestWhyNoTrial checks that the reason why a loader cannot boot an entry once is known before anything is written.
 func TestWhyNoTrial(t *testing.T) {
 	full := "# GRUB Environment Block\nx="
 	full += strings.Repeat("y", 1024-len(full)-10) + "\n"
@@ -372,8 +372,8 @@ func TestWhyNoTrial(t *testing.T) {
 	}
 }
 
-// TestWhereGRUBWrites: of the mounts at a directory the topmost counts, and of its device what the
-// kernel says it is, not its name.
+// TestWhereGRUBWrites checks that the topmost of several mounts at a directory is used, and that the kernel's data
+// determines the type of its device, not its name.
 func TestWhereGRUBWrites(t *testing.T) {
 	const root = "22 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n"
 	for name, test := range map[string]struct{ mounts, sys, want string }{
@@ -399,8 +399,8 @@ func TestWhereGRUBWrites(t *testing.T) {
 	}
 }
 
-// TestTrialOfTheEntryThatRuns: systemd-boot names the entry that it booted, and what others have in
-// custom.cfg stays.
+// TestTrialOfTheEntryThatRuns checks that the trial uses the entry that systemd-boot booted, and preserves other
+// content of custom.cfg.
 func TestTrialOfTheEntryThatRuns(t *testing.T) {
 	tree := host(t, "testdata/systemd-boot.txtar")
 	tree["efi/loader/entries/fallback.conf"] = &fstest.MapFile{Data: []byte("linux /vmlinuz-linux-6.7.4-arch1-1\noptions fallback\n")}
@@ -426,7 +426,8 @@ func TestTrialOfTheEntryThatRuns(t *testing.T) {
 	}
 }
 
-// TestInForce: of an argument the kernel has what it says of its CPUs, and of two the last.
+// TestInForce checks that the kernel's own statement about its CPUs determines an argument's effect, and that the last
+// of two arguments applies.
 func TestInForce(t *testing.T) {
 	for _, test := range []struct {
 		cmdline, token, have string

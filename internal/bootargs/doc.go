@@ -12,10 +12,10 @@
 //	systemd-boot  the options of each entry, and /etc/kernel/cmdline
 //	extlinux      the append line of each label
 //
-// Entries for rescue do not change. Three cases are ErrByHand with the tokens. A unified kernel image contains its
-// arguments. ostree and an unknown loader write their files themselves. With two loaders it is not known which one
-// boots.
+// Entries for rescue do not change. Some cases are ErrByHand, with the remedy in the text. A unified kernel image
+// contains its arguments. ostree and an unknown loader write their files themselves. With two loaders it is not known
+// which of them boots.
 //
-// Undo restores all bytes while the file is as it was left. Otherwise it removes the tokens that were added, and
+// Undo restores all bytes if nobody has changed the file since. Otherwise it removes the tokens that were added, and
 // restores the replaced tokens unless the file has another token of their name.
 package bootargs

@@ -36,7 +36,7 @@ const (
 	FormPlain Form = "plain"
 	// FormTrial is the file of the entry that boots once: it is removed as a whole, even if another program changed it.
 	FormTrial Form = "trial"
-	// FormPart is a file of the administrator's with that entry at its end.
+	// FormPart is a file of the administrator's, with the entry that boots once at its end.
 	FormPart Form = "part"
 )
 
@@ -52,8 +52,8 @@ func (f Form) lists() form {
 	return plain
 }
 
-// Changed returns the change of another program's file that gives it the tokens. The change is computed again from the
-// earlier text for the undo.
+// Changed returns the change of another program's file that gives it the tokens. An undo calls Changed again with the
+// earlier text.
 func Changed(name, text string, f Form, want []string) File {
 	file := File{Name: name, Before: text, Form: f, Want: want, Changes: map[string]Change{}}
 	if f == FormEntry && len(entry(split(text))) == 0 && len(want) > 0 { // the entry gets a line
@@ -82,9 +82,9 @@ func (f File) isOpen() bool {
 	return open
 }
 
-// Undo reverts the change in now, the file's present text; there is false if no file is left. A file that is as it was
-// left gets its earlier bytes. In any other file Undo removes the added tokens, and restores the replaced tokens. A
-// file of our own that another program changed stays as it is now.
+// Undo reverts the change in now, the file's present text; there is false if no file is left. A file whose text is
+// still After gets its earlier bytes. In any other file Undo removes the added tokens, and restores the replaced
+// tokens. A file of our own that another program changed stays as it is now.
 func (f File) Undo(now string) (text string, there bool) {
 	switch {
 	case now == f.After:

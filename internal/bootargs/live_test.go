@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// TestLiveInForce: of each argument that the running kernel was booted with, it has what it says itself.
-// TestBootArguments of test/kernel boots one with isolcpus=, and with a nohz_full= that it ignores.
+// TestLiveInForce checks, for each argument of the running kernel, that the kernel's own statement is used.
+// TestBootArguments of test/kernel boots a kernel with isolcpus=, and with a nohz_full= that it ignores.
 func TestLiveInForce(t *testing.T) {
 	root := os.DirFS("/")
 	cmdline, err := os.ReadFile("/proc/cmdline")
@@ -39,7 +39,7 @@ func TestLiveInForce(t *testing.T) {
 	}
 }
 
-// isolated: the scheduler begins no program on these CPUs.
+// isolated checks that the scheduler starts no program on these CPUs.
 func isolated(t *testing.T, list string) {
 	t.Helper()
 	cpus, err := cpuset.Parse(list)

@@ -105,7 +105,7 @@ func (t *tree) booted() string {
 
 // menuEntry is one entry of GRUB's menu for a kernel of this system.
 type menuEntry struct {
-	// head is the parts of the first line before and after title and id.
+	// head is two parts of the first line: the text between the title and the id, and the text after the id.
 	head  []string
 	lines []string
 }

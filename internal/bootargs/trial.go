@@ -48,8 +48,8 @@ func (t *tree) trial(l Loader, want []string) Trial {
 	return way
 }
 
-// way returns how the loader accepts an entry for one boot. GRUB has to remove the word from its block before it boots,
-// and writes to plain partitions only.
+// way returns how the loader accepts an entry for one boot. GRUB has to remove next_entry from its environment block
+// before it boots, and can write to plain partitions only.
 func (t *tree) way(l Loader) Trial {
 	switch l {
 	case GRUB:

@@ -36,8 +36,9 @@ type Host struct {
 // Bounds are what the quotas of groups above leave to the groups below. A quota that moves must not reduce the limits
 // of other groups, nor the quota of a group outside its path. So the quota of a group first covers the limits right
 // below it, where the quota of a group in between counts as a limit. The bursting groups right below divide the
-// remainder by their limits, and may all rise at once. A group in between has its quota, less the amount by which these
-// limits exceed the quota above them. It divides that among the groups in it: they always have their limits.
+// remainder by their limits, and may all rise at once. If the claims exceed the quota above, a group in between gets
+// its quota less the excess, but never less than the limits of the workloads in it. It divides that amount among the
+// groups in it by the same rule.
 type Bounds struct {
 	host    Host
 	members map[string]Member
@@ -103,7 +104,8 @@ func (b *Bounds) once(path string, read func(path string) unit.CPUs) unit.CPUs {
 // pods.
 const deepest = 4
 
-// findOthers adds as members the groups with a quota below limited groups that are no workload's and above no workload.
+// findOthers adds the groups below limited groups that have a quota, and that neither belong to a workload nor contain
+// one, as members.
 func (b *Bounds) findOthers(limited []string) {
 	above := map[string]bool{} // above a workload
 	for path := range b.members {
@@ -189,8 +191,8 @@ func (b *Bounds) isBelowQuota(path string) bool {
 }
 
 // Of returns the least that any group above leaves to a member, and the name of that group; +Inf if no group above has
-// a quota. A member always has its limit, as far as the quotas above allow. If its limit or a quota is not known, its
-// limit counts as 0.
+// a quota. A member always has its limit, as far as the quotas above allow. If the member's limit, or a quota above it,
+// is not known, the result is 0.
 func (b *Bounds) Of(member string) (least unit.CPUs, where string) {
 	least = unit.CPUs(math.Inf(1))
 	from := "" // the last group with a quota or limit on the way down: all groups below it divide least
@@ -237,7 +239,7 @@ func (b *Bounds) left(has unit.CPUs, above, path string) unit.CPUs {
 // workloads and limits.
 const capPause = 10 * time.Second
 
-// rise is a cap higher than the present one, with the group that leaves the least of it.
+// rise is a cap higher than the present cap, with the group above that leaves the least.
 type rise struct {
 	headroom.Rise
 

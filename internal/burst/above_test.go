@@ -15,16 +15,17 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// node is a tree of groups: quotas of those that are no workload's, limits of those that are, of which all burst but one.
+// node is a tree of groups: quotas of groups that are no workloads, and limits of workloads. All workloads burst except
+// still.
 type node struct {
 	quotas, limits map[string]unit.CPUs
 	still          string
-	// asked counts how often the workloads that do not burst were asked for, read how often a quota was, and found how
-	// often that of a group that is no workload's.
+	// asked counts requests for the workloads that do not burst, read counts reads of a quota, and found counts reads
+	// of a quota of a group that is no workload.
 	asked, read, found int
 }
 
-// members are the workloads that burst, or the others.
+// members returns the workloads that burst, or the others.
 func (n *node) members(bursting bool) (all []burst.Member) {
 	for _, path := range slices.Sorted(maps.Keys(n.limits)) {
 		if (path != n.still) == bursting {
@@ -43,7 +44,7 @@ func (n *node) bounds() *burst.Bounds {
 	return burst.BoundsOf(host, n.members(true), func() []burst.Member { n.asked++; return n.members(false) })
 }
 
-// children are the groups right below one.
+// children returns the groups directly below a group.
 func (n *node) children(above string) []string {
 	all := map[string]bool{}
 	for _, known := range []map[string]unit.CPUs{n.quotas, n.limits} {
@@ -109,8 +110,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Where all that burst rise to their bounds at once, everybody has its limit that had it when they stood at theirs: each
-// workload and each group with a quota, of each group above it.
+// TestBoundsLeaveOthersTheirLimits lets all bursting workloads rise to their bounds at once. Every workload and every
+// group with a quota that could use its limit before must still be able to, below each group above it.
 func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.IntRange(1, 16)
@@ -155,7 +156,7 @@ func TestBoundsLeaveOthersTheirLimits(t *testing.T) {
 	})
 }
 
-// everybody is who has a limit, with that, and nobody.
+// everybody returns all workloads and groups with their limits, and the empty path.
 func (n *node) everybody() map[string]unit.CPUs {
 	all := map[string]unit.CPUs{"": 0}
 	maps.Copy(all, n.quotas)
@@ -163,7 +164,8 @@ func (n *node) everybody() map[string]unit.CPUs {
 	return all
 }
 
-// below is what all groups below one have together, where a workload has as much as of says, and one of them its limit.
+// below returns the sum of the CPUs of all groups below a group, where a workload has what of returns, and one of them
+// has its limit.
 func (n *node) below(path, one string, own unit.CPUs, of func(burst.Member) unit.CPUs) (sum unit.CPUs) {
 	for _, child := range n.children(path) {
 		var has unit.CPUs
@@ -187,7 +189,7 @@ func (n *node) below(path, one string, own unit.CPUs, of func(burst.Member) unit
 	return sum
 }
 
-// leastAbove is the limit of a workload, as far as the quotas above allow it.
+// leastAbove returns the limit of a workload, as far as the quotas above permit it.
 func (n *node) leastAbove(m burst.Member) unit.CPUs {
 	least := m.Limit
 	for path, quota := range n.quotas {
@@ -198,7 +200,8 @@ func (n *node) leastAbove(m burst.Member) unit.CPUs {
 	return least
 }
 
-// Where no group above has a quota nothing else is asked for, and no group is read twice.
+// TestBoundsReadLittle checks that nothing else is requested if no group above has a quota, and that no group is read
+// twice.
 func TestBoundsReadLittle(t *testing.T) {
 	n := node{limits: map[string]unit.CPUs{"s/t/a": 1, "s/t/b": 1, "s/c": 1}, still: "s/c"}
 	if n.bounds(); n.asked != 0 || n.read != 2 {
@@ -206,7 +209,8 @@ func TestBoundsReadLittle(t *testing.T) {
 	}
 }
 
-// What is below a limit is not looked at: neither below a workload's, nor below a group's that nobody follows.
+// TestBoundsStopAtLimits checks that groups below a limit are not examined: neither below a workload, nor below a group
+// that nobody follows.
 func TestBoundsStopAtLimits(t *testing.T) {
 	n := node{
 		quotas: map[string]unit.CPUs{"s": 8, "s/a/in": 1, "s/a/in/deep": 1, "s/b/in": 1, "s/c/in": 1, "s/t/in": 1, "s/d": 1, "s/d/in": 1},
@@ -216,13 +220,13 @@ func TestBoundsStopAtLimits(t *testing.T) {
 	if n.found != 3 { // s/c/in, s/t/in and s/d
 		t.Errorf("read %d quotas of groups that were found, want 3", n.found)
 	}
-	if got, _ := b.Of("s/a"); got != 2 { // 8 without 6, divided by s/a and s/t/e
+	if got, _ := b.Of("s/a"); got != 2 { // 8 minus 6, divided between s/a and s/t/e
 		t.Errorf("leaves %v, want 2", got)
 	}
 }
 
-// What a group above leaves counts at once where it is less, and only after a while where it is more: workloads that
-// come and go beside a group do not have its quota written each time.
+// TestCapFallsAtOnceAndRisesLate checks that a lower remainder of a group above takes effect at once, and a higher one
+// only after a while. Otherwise every workload that starts or ends beside a group would cause a write of its quota.
 func TestCapFallsAtOnceAndRisesLate(t *testing.T) {
 	g := container("app", 100000)
 	g.Facts.Cap, g.Facts.Ceiling = 0, 1.5
@@ -242,11 +246,11 @@ func TestCapFallsAtOnceAndRisesLate(t *testing.T) {
 		{3, 0.75, 0.75, true},
 		{4, 0, 0.75, true},
 		{11, 0, 0.75, true},
-		{12, 0, 1.25, false}, // the least of the ten seconds
+		{12, 0, 1.25, false}, // the minimum of the ten seconds
 		{13, 0, 1.25, false},
 		{14, 1, 1, false},
 		{23, 0, 1, false},
-		{24, 1, 1, false}, // starts anew
+		{24, 1, 1, false}, // restarts
 		{25, 0, 1, false},
 		{34, 0, 1, false},
 		{35, 0, 2, false},
@@ -258,7 +262,7 @@ func TestCapFallsAtOnceAndRisesLate(t *testing.T) {
 	}
 }
 
-// A group whose limit is not known for a moment claims what it had.
+// TestClaimIsKept checks that a group whose limit is unknown for a moment still claims its last limit.
 func TestClaimIsKept(t *testing.T) {
 	g := container("app", 100000)
 	g.Claim()

@@ -10,10 +10,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// seconds is CPU time.
+// seconds returns CPU time.
 func seconds(n float64) unit.CPUTime { return unit.CPUSeconds(n).Time() }
 
-// used returns a pool of 8 CPUs that were used to this share.
+// used returns a pool of 8 CPUs with this share of use.
 func used(share, threshold float64) *headroom.Pool {
 	p := &headroom.Pool{Threshold: threshold, CPUs: 8}
 	p.Sample(time.Second, 0, 0)
@@ -48,7 +48,8 @@ func TestPoolDivides(t *testing.T) {
 	}
 }
 
-// What the node has left is kept for nobody who is never raised, and for nobody beyond what is above leaves it.
+// TestDivideKeepsNothingForThoseThatAreNeverRaised checks that the node's remaining CPU time is not reserved for groups
+// that are never raised, nor beyond what the groups above permit.
 func TestDivideKeepsNothingForThoseThatAreNeverRaised(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *burst.Group)
@@ -70,8 +71,8 @@ func TestDivideKeepsNothingForThoseThatAreNeverRaised(t *testing.T) {
 	}
 }
 
-// TestPoolRemembers: eight neighbours burst beside a group on two CPUs that are used to 45 % in the
-// mean, and to more than the threshold in each burst. No quota moves more than once in 20 s.
+// TestPoolRemembers runs eight bursting neighbors beside a group on two CPUs, with a mean use of 45 %, and above the
+// threshold in each burst. No quota may move more than once in 20 s.
 func TestPoolRemembers(t *testing.T) {
 	const length = 10 * time.Minute
 	p := &headroom.Pool{Threshold: 0.5, CPUs: 2}

@@ -40,8 +40,8 @@ type Group struct {
 	quiet time.Duration
 }
 
-// Reset starts the state of another group with its first facts. The owner's policy and specification stay, and so does
-// an announced resize.
+// Reset forgets the state of the earlier cgroup, and starts again with the first facts of a new cgroup. The owner's
+// policy and specification stay, and so does an announced resize.
 func (g *Group) Reset(f credit.Facts) {
 	g.Facts, g.guard, g.peak, g.claim, g.rise, g.ForeignBurst = f, headroom.Guard{}, peak{}, 0, rise{}, false
 }
@@ -148,7 +148,7 @@ func (g *Group) saves() unit.CPUs {
 	return unit.Rate(g.KernelBurst(), g.Facts.Period)
 }
 
-// Saves reports whether the group saves in the kernel's own burst.
+// Saves reports whether the policy gives the group a kernel burst, in which the kernel saves unused quota.
 func (g *Group) Saves() bool { return g.saves() > 0 }
 
 // Why explains the decided quota.
@@ -180,7 +180,7 @@ func (g *Group) Limited(p *headroom.Pool) string {
 	}
 }
 
-// PaysFor returns a warning that names the others whose use is on the account, "" for none.
+// PaysFor returns a warning that names the other containers whose use is charged to the account, "" for none.
 func (g *Group) PaysFor() string {
 	if g.payees == "" {
 		return ""
@@ -188,5 +188,5 @@ func (g *Group) PaysFor() string {
 	return "in its pod runs without a limit, and is charged to this account: " + g.payees
 }
 
-// PaysAlone records that the account is only the group's.
+// PaysAlone records that no other container is charged to the account.
 func (g *Group) PaysAlone() { g.payees = "" }

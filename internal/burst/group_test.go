@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// A raised group that is quiet is looked at twice as late each time, up to MaxLook; one
-// at its limit, or at work, once a period.
+// TestCadence checks the intervals of samples. For a raised, quiet group the interval doubles each time, up to MaxLook;
+// a group at its limit or at work is sampled once per period.
 func TestCadence(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestCadence(t *testing.T) {
 	} {
 		g := container("app", c.standing)
 		g.Facts.Period, g.Facts.LimitQuota = c.period, c.period/2
-		g.Policy.PeriodSeconds = -1 // credit shortens nothing
+		g.Policy.PeriodSeconds = -1 // the credit shortens nothing
 		g.Open()
 		for i, want := range c.want {
 			g.Decide(unit.CPUTime(c.used))
@@ -59,8 +59,8 @@ func TestMayBeThrottled(t *testing.T) {
 	}
 }
 
-// The highest use within a period, not the mean, and none that was read over less than a
-// period. Every reader gets it, for a minute.
+// TestPeak checks that the peak is the highest use within a period rather than the mean, without readings over less
+// than a period. Every reader gets the peak for a minute.
 func TestPeak(t *testing.T) {
 	g := container("app", 50000)
 	g.Begin(time.Second, unit.CPUTime(time.Hour))
@@ -88,14 +88,14 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestEstimate: a group that bursts to 1.5 CPUs for a tenth of the time needs a limit of 1.5 without
-// burst. With it, a third of that is enough, or a little more than the mean, or what one raise must
+// TestEstimate checks the limit that a group needs. Without a burst, a group that uses 1.5 CPUs for a tenth of the time
+// needs a limit of 1.5. With a burst it needs a third of that, or slightly more than the mean, or what one raise must
 // reserve.
 func TestEstimate(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		what   string
-		busy   time.Duration // of each second, at 1.5 CPUs
+		busy   time.Duration // in each second, at 1.5 CPUs
 		change func(*burst.Group)
 		want   *burst.Estimate
 	}{
@@ -146,7 +146,7 @@ func TestKernelBurstShrinksForASmallerSpec(t *testing.T) {
 	}
 }
 
-// An announced resize takes quota and burst to where the owner can write, and ends with
+// TestYield checks that an announced resize lowers quota and burst to values where the owner can write. It ends with
 // the new limit or after YieldFor.
 func TestYield(t *testing.T) {
 	for _, end := range []string{"the new limit stands", "it never comes"} {
@@ -204,7 +204,8 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// While a specification names another limit the group has its own limit and no more.
+// TestGroupIsHeldWhileItsSpecDiffers checks that a group has only its own limit while its specification names another
+// limit.
 func TestGroupIsHeldWhileItsSpecDiffers(t *testing.T) {
 	g := container("app", 150000)
 	g.Resizing = true

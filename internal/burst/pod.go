@@ -49,12 +49,13 @@ func (g *Group) Below(own unit.CPUs, quota unit.Micros) Extra {
 }
 
 // Pod is the group of a pod, whose quota the kubelet computed from the limits of its containers. It would throttle a
-// raised container, so that Berth raises it too: to its original plus, for every raised container, twice the
-// container's ceiling less its limit. That depends only on the present state, so that nothing adds up over restarts.
+// raised container, so Berth raises the pod's quota too. The raised quota is the original quota plus, for every raised
+// container, twice the container's ceiling less its limit. This sum depends only on the present state, so nothing adds
+// up over restarts.
 //
-// Once the ceiling would be enough for the containers' mean use. But the periods of parent and child start at different
-// moments. A container that runs at the end of one of its periods and at the start of the next uses two quotas in one
-// period of the pod. The pod's mean use is bounded by its containers.
+// A single ceiling, not twice the ceiling, would be enough for the containers' mean use. But the periods of parent and
+// child start at different moments. A container that runs at the end of one of its periods and at the start of the next
+// uses two quotas in one period of the pod. The pod's mean use is bounded by its containers.
 //
 // The pod's burst is the sum of its containers' bursts: the pod saves what they save, and would otherwise throttle what
 // they saved. The burst is at most the pod's own quota. A container that saved a whole quota, and whose period begins
@@ -92,10 +93,10 @@ func (p *Pod) Raised() bool {
 // a container has no limit: that container would use the difference.
 func (p *Pod) keeps(g *Group) bool { return g.resize.keeps && p.unlimited == "" }
 
-// Saves reports whether a container of the pod saves in the kernel's own burst.
+// Saves reports whether the policy gives a container of the pod a kernel burst.
 func (p *Pod) Saves() bool { return p.saves() > 0 }
 
-// saves returns what the containers save together, as a rate.
+// saves returns the sum of the containers' kernel bursts, as a rate.
 func (p *Pod) saves() unit.CPUs {
 	var sum unit.CPUs
 	for _, g := range p.Groups {

@@ -12,15 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// container is a group of a pod: half a CPU, up to three times that, which stands at a
-// quota.
+// container returns a group of a pod with half a CPU, up to three times that, and the given current quota.
 func container(name string, standing unit.Micros) *burst.Group {
 	g := &burst.Group{Name: name, Policy: credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 20}}
 	g.Reset(credit.Facts{LimitQuota: 50000, Period: 100000, Standing: standing, CPUs: 8, Cap: unit.CPUs(math.Inf(1))})
 	return g
 }
 
-// saver is a container that saves in the kernel's own burst only.
+// saver returns a container that saves only in the kernel's own burst.
 func saver(name string) *burst.Group {
 	g := container(name, 50000)
 	g.Policy = credit.Policy{Kernel: true, KernelPercent: 1000, QuotaPercent: 300}
@@ -69,7 +68,7 @@ func TestOwnWithExtra(t *testing.T) {
 		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Quota: 2.5, Burst: 0.5}, 349998, 50000},
 		{burst.Own{Quota: 10000, Period: 10000}, burst.Extra{Quota: 2.5, Burst: 0.5}, 34998, 5000},
 		{burst.Own{Quota: 100000, Burst: 70000, Period: 100000}, burst.Extra{Burst: 0.5}, 100000, 70000}, // it had more
-		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Burst: 3}, 100000, 100000},                // the kernel takes no more
+		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Burst: 3}, 100000, 100000},                // at most
 		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Quota: -1, Burst: -1}, 100000, 0},
 	} {
 		if quota, burst := c.own.With(c.extra); quota != c.quota || burst != c.burst {
@@ -78,7 +77,7 @@ func TestOwnWithExtra(t *testing.T) {
 	}
 }
 
-// A copy of the limit stands where the group stands.
+// TestBelowFollowsTheGroup checks that a copy of the limit follows the group's quota.
 func TestBelowFollowsTheGroup(t *testing.T) {
 	g := container("app", 150000)
 	for _, c := range []struct {
@@ -87,9 +86,9 @@ func TestBelowFollowsTheGroup(t *testing.T) {
 		want         unit.CPUs
 	}{
 		{0.5, 50000, 150000, 1},
-		{0.51, 50000, 150000, 0.99}, // what systemd rounded
+		{0.51, 50000, 150000, 0.99}, // the value that systemd rounded
 		{0.5, 50000, 50000, 0},
-		{0.5, 0, 150000, 0}, // not known
+		{0.5, 0, 150000, 0}, // unknown
 	} {
 		g.Facts.LimitQuota = c.limit
 		if got := g.Below(c.own, c.quota); got.Quota-c.want > 1e-9 || c.want-got.Quota > 1e-9 || got.Workload != "app" {
@@ -98,8 +97,8 @@ func TestBelowFollowsTheGroup(t *testing.T) {
 	}
 }
 
-// What containers without a limit use beyond what the pod's limit leaves is charged in
-// proportion to the limits.
+// TestPodChargesWhatIsBesideIt checks that CPU time which containers without a limit use beyond the remainder of the
+// pod's limit is charged in proportion to the limits.
 func TestPodChargesWhatIsBesideIt(t *testing.T) {
 	for _, c := range []struct {
 		what       string
@@ -130,8 +129,8 @@ func TestPodChargesWhatIsBesideIt(t *testing.T) {
 	}
 }
 
-// When the last container without a limit has ended, what was charged stays charged, and
-// the time until the next one comes is no time in which something was spare.
+// TestPodWithoutAnyBesideIt checks that charged time stays charged after the last container without a limit has ended.
+// The time until the next such container must not count as spare.
 func TestPodWithoutAnyBesideIt(t *testing.T) {
 	g := container("app", 50000)
 	p := burst.Pod{Groups: []*burst.Group{g}, Limit: 1}

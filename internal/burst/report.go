@@ -52,8 +52,8 @@ type Status struct {
 	QuotaMoves bool `json:"quotaMoves,omitempty"`
 	// Limited is why the quota cannot rise to the policy's ceiling, "" if it can.
 	Limited string `json:"limited,omitempty"`
-	// CapGroup is the ancestor that, after the limits of other groups below it, leaves the least, if any ancestor
-	// binds.
+	// CapGroup is the ancestor that leaves the least after the limits of the other groups below it, "" if no ancestor
+	// has a quota.
 	CapGroup string `json:"capGroup,omitempty"`
 	// Throttled and Periods are the group's own. AncestorThrottled is summed over the path above, since an ancestor's
 	// quota throttles the group as well.

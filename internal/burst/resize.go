@@ -7,14 +7,16 @@ import "time"
 const YieldFor = 5 * time.Second
 
 // resize keeps a container of a pod at its limit while its owner is about to write another limit. On cgroup v1 the
-// kernel refuses the pod a quota below that of a container in it, and everywhere a quota below the burst.
+// kernel refuses a pod's quota below the quota of a container in it. On both versions it refuses a quota below the
+// burst.
 type resize struct {
 	// until is the end of an announced resize.
 	until time.Duration
 	// noBurst is true while the group has no kernel burst for an announced resize. held is true while its ceiling is
 	// its limit, for a resize that is announced or only in the specification.
 	noBurst, held bool
-	// keeps is true while the pod's group stays as high as for the raised group, at most until above.
+	// keeps is true while the pod's group still has the quota that it had for the raised container, at most until
+	// above.
 	keeps bool
 	above time.Duration
 }

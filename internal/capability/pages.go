@@ -4,7 +4,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the write moves it all at once.
+// slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the write moves all of it at
+// once.
 const slack = 64 << 20
 
 // Pages are the pages of a group that localize moves.

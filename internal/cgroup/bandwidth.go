@@ -106,7 +106,7 @@ func (g *Group) Read(k Knob) (Value, error) {
 // Encode returns the one write that sets k to v: directory, file and content. A burst is written without its period,
 // and so is a quota on v1, where the period has its own file. Encode then scales v to the period in force, or returns
 // ErrPeriod if the ratio is not a power of two. A precedence may need two writes, one after the other: v is set when
-// Read returns it. The directory belongs to the group.
+// Read returns it. The directory belongs to the group: the caller must not close it.
 func (g *Group) Encode(k Knob, v Value) (dir *hostfs.Dir, file, content string, err error) {
 	switch {
 	case k.isList():

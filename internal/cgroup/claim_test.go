@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 )
 
-// A claim excludes every other handle's claim, and nothing else.
+// A claim excludes claims of every other handle, and nothing else.
 func (l *live) claim() { claims(l.T, l.host, l.name) }
 
 func TestClaimOfPlainDirectory(t *testing.T) {

@@ -46,8 +46,8 @@ const (
 // The errors are those of Has, except for a controller that is not enabled.
 func (g *Group) EffectiveCPUs() (cpuset.Set, error) { return g.Effective(KnobCPUs) }
 
-// EffectiveMems returns the memory nodes that the group's processes get pages from, found as EffectiveCPUs finds CPUs.
-// A machine without NUMA has only node 0.
+// EffectiveMems returns the memory nodes that the group's processes get pages from, determined as EffectiveCPUs
+// determines the CPUs. A machine without NUMA has only node 0.
 func (g *Group) EffectiveMems() (cpuset.Set, error) { return g.Effective(KnobMems) }
 
 // Effective is EffectiveCPUs for KnobCPUs and EffectiveMems for KnobMems. If the group's own file has the answer, the

@@ -3,7 +3,7 @@ package cgroup
 import "github.com/berth-project/berth/internal/unit"
 
 // systemdStep is the step in which a runtime gives systemd a quota: 10 ms of CPU time in each second, one percent of a
-// CPU. Runtimes round up so that the groups below fit.
+// CPU. Runtimes round up so that the quotas of the groups below fit.
 const systemdStep unit.Micros = 10_000
 
 // second is the period in which systemd expresses a quota.

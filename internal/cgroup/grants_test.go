@@ -24,7 +24,7 @@ func TestGrants(t *testing.T) {
 		{0.5, "51000 100000", false}, // a multiple of 10m is never rounded
 		{1.0 / 3, "33333 100000", true},
 		{1.0 / 3, "34000 100000", true},
-		{0.005, "1000 100000", true}, // the kernel takes no less, the kubelet writes no less
+		{0.005, "1000 100000", true}, // the minimum of the kernel and of the kubelet
 		{0.005, "500 100000", true},
 		{0.005, "2000 100000", false},
 		{0.5, "max 100000", false},

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// bounds holds LowestQuota and HighestQuota against what the kernel takes.
+// bounds compares LowestQuota and HighestQuota with the range that the kernel accepts.
 func (l *live) bounds() {
 	const period = unit.Micros(100_000)
 	g := l.group.Handle()
@@ -30,7 +30,7 @@ func (l *live) bounds() {
 	l.must(l.group.SetMax(30_000, period))
 	l.must(l.group.SetMax(80_000, period))
 
-	middle, err := l.group.Sub("middle") // without a limit of its own
+	middle, err := l.group.Sub("middle") // without a limit
 	l.must(err)
 	leaf, err := middle.Sub("leaf")
 	l.must(err)

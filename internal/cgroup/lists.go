@@ -189,8 +189,8 @@ func (g *Group) Unlimited(k Knob) Value {
 	return ListValue(set)
 }
 
-// KeepsPages reports whether pages stay where they are when the memory nodes of a group change. That is so on v1 while
-// cpuset.memory_migrate is 0, the default.
+// KeepsPages reports whether pages stay where they are when the memory nodes of a group change. This is true on v1
+// while cpuset.memory_migrate is 0, the default. It is false on v2.
 func KeepsPages(g *Group) bool {
 	dir, err := g.Dir(CPUSet)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// TestLiveLists holds what the kernel is relied on for where CPUs and memory
-// nodes are set. Half of it differs between v1 and v2.
+// TestLiveLists checks the kernel behavior on which Berth relies when it sets CPUs and memory nodes. Half of it differs
+// between v1 and v2.
 func TestLiveLists(t *testing.T) {
 	cases := []struct {
 		name string
@@ -56,7 +56,7 @@ func TestLiveLists(t *testing.T) {
 	}
 }
 
-// put writes a value as Encode says.
+// put writes a value in the form that Encode returns.
 func put(g *scratch.Group, k cgroup.Knob, v cgroup.Value) error {
 	dir, file, content, err := g.Handle().Encode(k, v)
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *live) sub(name string) *scratch.Group {
 	return g
 }
 
-// inEffect checks a value against what the kernel does.
+// inEffect compares the result of InEffect with the kernel's effective CPUs.
 func (l *live) inEffect(g *scratch.Group, v cgroup.Value, want cpuset.Set, ok bool) {
 	l.Helper()
 	got, is, err := g.Handle().InEffect(cgroup.KnobCPUs, v)
@@ -89,7 +89,7 @@ func (l *live) inEffect(g *scratch.Group, v cgroup.Value, want cpuset.Set, ok bo
 	}
 }
 
-// two returns two different CPUs, and all of the group.
+// two returns two different CPUs, and all CPUs of the group.
 func (l *live) two() (first, second, all cpuset.Set) {
 	l.Helper()
 	all, err := l.group.Handle().EffectiveCPUs()
@@ -135,8 +135,8 @@ func (l *live) listReadsBack() {
 	}
 }
 
-// On v1 a child is a subset of its parent. On v2 it may name any CPU, and runs on
-// all of its parent's where it has none in common.
+// On v1 a child is a subset of its parent. On v2 it may name any CPU, and runs on all of its parent's CPUs if they have
+// none in common.
 func (l *live) childLeaves() {
 	first, second, _ := l.two()
 	sub := l.sub("sub")
@@ -193,8 +193,8 @@ func (l *live) emptyList() {
 	l.want("an empty cpuset", err, cgroup.ErrUnset)
 }
 
-// emptyBusyList is for v2, which does not take a list away from processes either.
-// Naming all CPUs there can be has the same effect.
+// emptyBusyList checks that v2 does not accept an empty list for a group with processes either. A list of all possible
+// CPUs has the same effect.
 func (l *live) emptyBusyList() {
 	first, _, all := l.two()
 	mems, err := l.group.Handle().EffectiveMems()
@@ -227,7 +227,7 @@ func (l *live) absentCPUs() {
 	}
 }
 
-// ownMachine skips where another program works on the machine.
+// ownMachine skips the test on a machine that other programs use.
 func (l *live) ownMachine() {
 	l.Helper()
 	line, err := os.ReadFile("/proc/cmdline")
@@ -242,8 +242,8 @@ func (l *live) setOnline(cpu int, online string) {
 	l.must(os.WriteFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu), []byte(online), 0))
 }
 
-// A CPU that goes offline is gone from a cpuset of v1 for good, while v2 keeps
-// the list and takes the CPU up again.
+// A CPU that goes offline disappears permanently from a cpuset of v1. On v2 the list stays, and the CPU returns when it
+// is online.
 func (l *live) hotplug() {
 	l.ownMachine()
 	_, second, all := l.two()
@@ -289,12 +289,12 @@ func (l *live) hotplug() {
 	})
 }
 
-// touchEnv makes the test binary a process that fills memory and waits.
+// touchEnv makes the test binary a process that allocates memory and waits.
 const touchEnv = "BERTH_TEST_TOUCH"
 
 const touched = 64 << 20
 
-// touch fills memory once its input ends, and waits to be killed.
+// touch fills memory once its input ends, and then waits until it is killed.
 func touch() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	memory := make([]byte, touched)
@@ -306,8 +306,7 @@ func touch() {
 	fmt.Println(memory[0])
 }
 
-// A change of the memory nodes moves pages on v2, and on v1 where memory_migrate
-// is on.
+// A change of the memory nodes moves pages on v2, and on v1 if memory_migrate is on.
 func (l *live) pagesFollow() {
 	mems, err := l.group.Handle().EffectiveMems()
 	l.must(err)
@@ -340,7 +339,7 @@ func (l *live) pagesFollow() {
 	l.eventually("the pages are on the new node", func() bool { return on(high) >= touched && on(low) < touched/2 })
 }
 
-// touching starts a process that has touched its memory in the group.
+// touching starts a process in the group that has touched its memory.
 func (l *live) touching() int {
 	l.Helper()
 	exe, err := os.Executable()
@@ -355,7 +354,7 @@ func (l *live) touching() int {
 	l.must(cmd.Start())
 	l.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	l.must(l.group.Attach(cmd.Process.Pid))
-	l.must(in.Close()) // it waits for that
+	l.must(in.Close()) // it waits for the end of its input
 	buf := make([]byte, 8)
 	if _, err := out.Read(buf); err != nil {
 		l.Fatal(err)

@@ -52,11 +52,10 @@ func TestSameLists(t *testing.T) {
 	}
 }
 
-// lists is all there is to know of a group's CPUs and memory nodes.
+// lists contains everything known about a group's CPUs and memory nodes.
 type lists struct{ CPUs, Mems, EffectiveCPUs, EffectiveMems, Unpinned string }
 
-// A host of plain files, which keeps whatever is written: each group with what
-// the kernel would show for it.
+// TestListFiles reads lists on a host of plain files, in which the kernel's values stay as the test wrote them.
 func TestListFiles(t *testing.T) {
 	v1, v1dir := plain(t, map[string]string{
 		"proc/self/mountinfo": "31 23 0:28 / /cpu rw - cgroup cgroup rw,cpu\n32 23 0:29 / /cpuset rw - cgroup cgroup rw,cpuset\n",
@@ -155,7 +154,7 @@ func readLists(g *cgroup.Group) lists {
 	return lists{text(cpus, cerr), text(mems, merr), text(ecpus.String(), ecerr), text(emems.String(), emerr), text(unpinned, uerr)}
 }
 
-// plain makes a host of plain files.
+// plain returns a host of plain files.
 func plain(t *testing.T, files map[string]string) (*cgroup.Host, string) {
 	t.Helper()
 	host, err := open(t, files["proc/self/mountinfo"])
@@ -172,13 +171,13 @@ func plain(t *testing.T, files map[string]string) (*cgroup.Host, string) {
 			t.Fatal(err)
 		}
 	}
-	if host, err = cgroup.Open(host.Root()); err != nil { // v2 says in a file which controllers it has
+	if host, err = cgroup.Open(host.Root()); err != nil { // v2 lists its controllers in a file
 		t.Fatal(err)
 	}
 	return host, dir
 }
 
-// Of a list the CPUs of valid partitions beside the group are spared, and nobody else's.
+// TestSpare checks that a list spares the CPUs of valid partitions beside the group, and no other CPUs.
 func TestSpare(t *testing.T) {
 	files := map[string]string{"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"}
 	for path, g := range map[string]struct{ list, exclusive, kind string }{
@@ -211,14 +210,14 @@ func TestSpare(t *testing.T) {
 	}{
 		{"db", "0-15", "0-2,4,6-8,10-15"},
 		{"db", "0-2", "0-2"},
-		{"db", "3,5", "0-1"}, // all of it: what stands
+		{"db", "3,5", "0-1"}, // all CPUs: the list stays unchanged
 		{"db", cgroup.Inherit, cgroup.Inherit},
 		{"db", "x", "x"},
 		{"rt", "3", "3"},
 		{"slice/job", "0-15", "0-6,8-15"},
 		{"slice/deep", "0-15", "0-15"},
 		{"", "0-15", "0-15"},
-		{"blind/db", "0-15", "0-1"}, // a partition beside it cannot be read: what stands
+		{"blind/db", "0-15", "0-1"}, // a partition beside it cannot be read: the list stays unchanged
 	} {
 		g, err := host.Group(c.group)
 		if err != nil {

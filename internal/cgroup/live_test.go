@@ -49,8 +49,7 @@ func burn() {
 	}
 }
 
-// live is one case against the kernel that runs the tests, with a group of
-// its own.
+// live is one case against the running kernel, with its own group.
 type live struct {
 	*testing.T
 	host    *cgroup.Host
@@ -59,8 +58,8 @@ type live struct {
 	name    string
 }
 
-// TestLive holds what the kernel is relied on for. The same table runs on v1
-// and v2: natively on what the host has, and in the VMs on both.
+// TestLive checks the kernel behavior on which Berth relies. The same table runs on v1 and v2: natively on the host's
+// version, and in the VMs on both.
 func TestLive(t *testing.T) {
 	cases := []struct {
 		name string
@@ -143,7 +142,7 @@ func (l *live) must(err error) {
 	}
 }
 
-// want fails the case unless err is the class.
+// want fails the case unless err is of the class.
 func (l *live) want(what string, err, class error) {
 	l.Helper()
 	if !errors.Is(err, class) {
@@ -169,7 +168,7 @@ func (l *live) spin(g *scratch.Group) int {
 	return cmd.Process.Pid
 }
 
-// eventually waits for what a busy machine may take long for.
+// eventually waits for a condition that may take long on a busy machine.
 func (l *live) eventually(what string, done func() bool) {
 	l.Helper()
 	l.must(patience.Until(l.Context(), 10*time.Millisecond, func() string {
@@ -281,7 +280,7 @@ func (l *live) polling() {
 	}
 }
 
-// memory holds memory.numa_stat against what a process has touched.
+// memory compares memory.numa_stat with the memory that a process has touched.
 func (l *live) memory() {
 	if _, err := l.host.Hierarchy(cgroup.MemoryController); errors.Is(err, cgroup.ErrNoHierarchy) {
 		l.Skip("no memory controller on this host; the virtual machines of test/kernel have it")
@@ -312,7 +311,7 @@ func (l *live) memory() {
 	})
 	sub, err := l.group.Sub("sub")
 	l.must(err)
-	// Tasks that have ended are in the group, and in no list, until the kernel has released them.
+	// Tasks that have ended stay in the group, and appear in no list, until the kernel has released them.
 	l.eventually("the memory controller for the group below", func() bool { return sub.WithMemory() == nil })
 	gone, err := sub.Handle().Memory()
 	l.must(err)
@@ -456,8 +455,7 @@ func (l *live) doubled() {
 	}
 }
 
-// partial makes a group that only one hierarchy has (v1), or one without
-// controllers (v2).
+// partial makes a group that exists in only one hierarchy (v1), or has no controllers (v2).
 func (l *live) partial() {
 	cpu, err := l.host.Hierarchy(cgroup.CPU)
 	l.must(err)
@@ -496,8 +494,7 @@ func (l *live) partial() {
 	}
 }
 
-// rewrite holds the fact that a quota written again is handed out again at
-// once: the reason why a standing value is never rewritten.
+// rewrite checks that writing a quota grants it again at once, which is why Berth never rewrites an unchanged quota.
 func (l *live) rewrite() {
 	l.must(l.group.SetMax(1000, 1_000_000))
 	l.spin(l.group)
@@ -508,7 +505,7 @@ func (l *live) rewrite() {
 	})
 	before, err := l.group.Handle().Usage()
 	l.must(err)
-	const much = unit.CPUTime(30 * time.Millisecond) // the quota grants that in 30 s
+	const much = unit.CPUTime(30 * time.Millisecond) // the quota grants that much in 30 s
 	for range 1000 {
 		l.must(l.group.SetMax(1000, 1_000_000))
 		time.Sleep(5 * time.Millisecond)

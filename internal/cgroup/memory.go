@@ -38,9 +38,9 @@ type Memory struct {
 	byNode  MemoryByNode
 }
 
-// Memory opens the memory files of the group. The caller closes the handle, which does not depend on the group's. The
-// error is ErrNoHierarchy on a host without the memory controller and ErrNoGroup where its hierarchy lacks the group.
-// It is ErrNoController where a v2 group lacks the controller.
+// Memory opens the memory files of the group. The caller closes the handle, which stays usable after the group is
+// closed. The error is ErrNoHierarchy on a host without the memory controller and ErrNoGroup where its hierarchy lacks
+// the group. It is ErrNoController where a v2 group lacks the controller.
 func (g *Group) Memory() (*Memory, error) {
 	m := &Memory{group: g, kept: map[string]*hostfs.File{}, buf: make([]byte, bufferSize)}
 	hier, err := g.host.Hierarchy(MemoryController)

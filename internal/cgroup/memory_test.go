@@ -21,7 +21,7 @@ const (
 	v2Mount     = "34 23 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 )
 
-// v1Stat is memory.numa_stat as Linux 6.18 prints it, its second node added.
+// v1Stat is memory.numa_stat as Linux 6.18 prints it, with a second node added.
 const v1Stat = `total=6335 N0=6335 N1=0
 file=1125 N0=1125 N1=0
 anon=374 N0=374 N1=0
@@ -32,7 +32,7 @@ hierarchical_anon=681027 N0=681020 N1=7
 hierarchical_unevictable=4839 N0=4838 N1=1
 `
 
-// v2Stat has the lines that Linux prints on v2, in its order.
+// v2Stat has the lines that Linux prints on v2, in the same order.
 const v2Stat = `anon N0=1000000 N1=20480
 file N0=3000000 N1=8192
 kernel_stack N0=65536 N1=0
@@ -219,8 +219,8 @@ func TestMemoryErrors(t *testing.T) {
 	}
 }
 
-// TestMemoryIsOptional: a host where only memory has a hierarchy is none of
-// Berth's, and one more hierarchy changes nothing of the others.
+// TestMemoryIsOptional checks that Berth does not use a host with only a memory hierarchy, and that an additional
+// memory hierarchy changes nothing for the other controllers.
 func TestMemoryIsOptional(t *testing.T) {
 	if _, err := open(t, memoryMount+hugeMount); !errors.Is(err, cgroup.ErrNoHierarchy) {
 		t.Errorf("Open = %v, want %v", err, cgroup.ErrNoHierarchy)

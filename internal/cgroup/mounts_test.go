@@ -2,8 +2,8 @@ package cgroup_test
 
 import "testing"
 
-// TestInitramfsHidesNothing reads the mounts of a machine that still runs
-// from its initramfs: the root mount is its own parent there.
+// TestInitramfsHidesNothing reads the mounts of a machine that still runs from its initramfs, where the root mount is
+// its own parent.
 func TestInitramfsHidesNothing(t *testing.T) {
 	const mounts = `1 1 0:2 / / rw - rootfs none rw
 22 1 0:21 / /sys rw - sysfs none rw

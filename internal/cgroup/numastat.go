@@ -43,8 +43,8 @@ func (b *MemoryByNode) addV1(data []byte, pageSize int64) bool {
 	})
 }
 
-// addV2 adds the lines "TYPE N0=BYTES N1=BYTES ..." of memory.numa_stat. Shared
-// pages are part of file there.
+// addV2 adds the lines "TYPE N0=BYTES N1=BYTES ..." of memory.numa_stat. The kernel counts shared pages (shmem) in file
+// too, so addV2 subtracts them from File.
 func (b *MemoryByNode) addV2(data []byte) bool {
 	return eachLine(data, func(name, fields []byte) bool {
 		switch string(name) {

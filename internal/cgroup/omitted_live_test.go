@@ -18,8 +18,8 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// blindEnv makes the test binary a process that says of the groups in its arguments whether they have processes, on the
-// host below this directory. waitEnv makes it one that waits for the end of its input.
+// blindEnv makes the test binary a process that reports whether the groups in its arguments have processes, on the host
+// below this directory. waitEnv makes it a process that waits for the end of its input.
 const (
 	blindEnv = "BERTH_TEST_BLIND"
 	waitEnv  = "BERTH_TEST_WAIT"
@@ -43,7 +43,8 @@ func lookBlind() {
 	os.Exit(0)
 }
 
-// occupied is what the groups of a host have, seen from a pid namespace of its own: "true", "false", or "error".
+// occupied returns whether groups of a host have processes, as seen from a separate pid namespace: "true", "false", or
+// "error".
 func occupied(t *testing.T, root string, groups ...string) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], groups...)
@@ -66,7 +67,8 @@ func occupied(t *testing.T, root string, groups ...string) map[string]string {
 	return found
 }
 
-// hold starts a process in the group that waits to be ended, and in that of the controller pids where this has one.
+// hold starts a process that waits to be ended. It moves the process into the group, and into the group's counterpart
+// in the hierarchy of the pids controller if that exists.
 func (l *live) hold(g *scratch.Group) (end func()) {
 	l.Helper()
 	cmd := exec.CommandContext(l.Context(), os.Args[0])
@@ -89,7 +91,7 @@ func (l *live) hold(g *scratch.Group) (end func()) {
 	}
 }
 
-// counting is the directory of a group in the v1 hierarchy of the controller pids, if it is of its own.
+// counting returns the directory of a group in the v1 hierarchy of the pids controller, if that hierarchy is separate.
 func (l *live) counting(group string) string {
 	hier, err := l.host.Hierarchy(cgroup.PIDs)
 	if err != nil || hier.Version != 1 {
@@ -103,7 +105,8 @@ func (l *live) counting(group string) string {
 	return hier.Mount + "/" + group
 }
 
-// omitted looks from a pid namespace in which no process of the group has an id. v2 lists these as 0, v1 leaves them out.
+// omitted reads groups from a pid namespace in which no process of the group has an id. v2 lists such processes as 0,
+// v1 omits them.
 func (l *live) omitted() {
 	sub, err := l.group.Sub("sub")
 	l.must(err)
@@ -120,7 +123,7 @@ func (l *live) omitted() {
 		check("v1, not counted by pids", "true", "true")
 		for _, made := range []string{dir, l.counting(below)} {
 			l.must(os.Mkdir(made, 0o755))
-			l.Cleanup(func() { _ = os.Remove(made) }) // one is removed before
+			l.Cleanup(func() { _ = os.Remove(made) }) // one is removed earlier
 		}
 		uncounted = false
 	}
@@ -148,7 +151,7 @@ func wait() {
 	os.Exit(0)
 }
 
-// TestOmitted: what the hierarchies of a host say to a reader that does not see all threads.
+// TestOmitted checks how the hierarchies of a host appear to a reader that does not see all threads.
 func TestOmitted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make a pid namespace; runs in the VM: make test")

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// idle holds what the knob of precedence relies on: an idle group forgets its weight, takes none,
-// and has the default one when it is idle no more.
+// idle checks the kernel behavior on which the precedence knob relies. An idle group forgets its weight, accepts none,
+// and has the default weight when it stops being idle.
 func (l *live) idle() {
 	support, err := l.host.Probe(cgroup.KnobPrecedence)
 	l.must(err)

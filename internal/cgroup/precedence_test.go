@@ -18,7 +18,7 @@ const (
 	mountsV2 = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 )
 
-// treeV1 and treeV2 are hosts with one group of these files.
+// treeV1 and treeV2 return hosts with one group of these files.
 func treeV1(files map[string]string) map[string]string {
 	all := map[string]string{"proc/self/mountinfo": mountsV1}
 	for name, text := range files {
@@ -75,7 +75,7 @@ func TestSamePrecedence(t *testing.T) {
 		{cgroup.Idle, "weight 1", false},
 		{"weight 100", "weight 100", true},
 		{"weight 100", "shares 100", false},
-		{"shares 1", "shares 2", true}, // the kernel cuts it
+		{"shares 1", "shares 2", true}, // the kernel raises it to its minimum
 		{"shares 262144", "shares 900000", true},
 		{"shares 2", "shares 3", false},
 		{"shares x", "shares 2", false},
@@ -89,7 +89,7 @@ func TestSamePrecedence(t *testing.T) {
 	}
 }
 
-// Which file a precedence is read from, and which write comes next.
+// TestPrecedence checks from which file a precedence is read, and which write comes next.
 func TestPrecedence(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -125,7 +125,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// Group Identity is known of a made-up tree only: no kernel that Berth is tested on has it.
+// TestIdentity checks Group Identity on invented files only, because no kernel that Berth is tested on has it.
 func TestIdentity(t *testing.T) {
 	g, err := written(t, treeV1(map[string]string{"cpu.shares": "512\n", "cpu.bvt_warp_ns": "-1\n"})).Group("a")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/hostwrite"
 )
 
-// A process is in one group; those above have it below them.
+// TestOwnProcs checks that a process belongs to one group, and appears below the groups above it.
 func TestOwnProcs(t *testing.T) {
 	host := written(t, map[string]string{
 		"proc/self/mountinfo":                             "26 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
@@ -47,8 +47,8 @@ func TestOwnProcs(t *testing.T) {
 	}
 }
 
-// The threads of a group are its own and those of all groups below it, those without an id here
-// too, on either version.
+// TestThreads checks that the threads of a group are its own and those of all groups below it, including threads
+// without an id here, on either version.
 func TestThreads(t *testing.T) {
 	for name, c := range map[string]struct{ mounts, file string }{
 		"v2": {"26 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "cgroup.threads"},
@@ -78,7 +78,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A threaded group has no processes of its own: the kernel refuses to list them.
+// A threaded group has no processes of its own, and the kernel refuses to list them.
 func (l *live) threaded() {
 	sub, err := l.group.Sub("sub")
 	l.must(err)

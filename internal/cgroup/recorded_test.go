@@ -30,7 +30,7 @@ func recorded(t *testing.T, name string) (*cgroup.Host, string) {
 	return opened(t, dir), dir
 }
 
-// written opens a host that has these files.
+// written opens a host with these files.
 func written(t testing.TB, files map[string]string) *cgroup.Host {
 	t.Helper()
 	dir := t.TempDir()
@@ -159,7 +159,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// reading is all that can be read from one group, as text.
+// reading is everything that can be read from one group, as text.
 type reading struct{ Bandwidth, Throttling, Usage, CPUs, Procs string }
 
 func TestReadings(t *testing.T) {
@@ -199,7 +199,7 @@ func TestReadings(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer g.Close()
-			for range 2 { // the second time from the files kept open
+			for range 2 { // the second time from the open files
 				if diff := cmp.Diff(c.want, readAll(g)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
@@ -219,7 +219,7 @@ func readAll(g *cgroup.Group) reading {
 	}
 }
 
-// text is the value, or the class of the error.
+// text returns the value, or the class of the error.
 func text(value any, err error) string {
 	for _, class := range []error{cgroup.ErrNoController, cgroup.ErrNoKnob, cgroup.ErrMalformed, cgroup.ErrNoGroup, cgroup.ErrUnset} {
 		if errors.Is(err, class) {
@@ -255,7 +255,7 @@ func TestGroupErrors(t *testing.T) {
 			t.Errorf("Group(%q) = %v, %v, want %v", path, g, err, want)
 		}
 	}
-	// A group whose name leads elsewhere by a symbolic link is not followed out.
+	// A group whose name is a symbolic link to another place is not followed.
 	if err := os.Symlink("/etc", filepath.Join(dir, "sys/fs/cgroup/cpu,cpuacct/evil")); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A group that is opened for some controllers is not looked for elsewhere.
+// TestGroupOfSomeControllers checks that a group opened for some controllers is not searched in other hierarchies.
 func TestGroupOfSomeControllers(t *testing.T) {
 	host, _ := recorded(t, "v1")
 	g, err := host.Group("redis", cgroup.CPU)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// statLine is /proc/PID/stat of a process with that name and start time.
+// statLine returns /proc/PID/stat of a process with that name and start time.
 func statLine(name string, start uint64) string {
 	return fmt.Sprintf("77 (%s) S 1 77 77 0 -1 4194560 1189 0 0 0 3 4 0 0 20 0 1 0 %d 9121792 1024 18446744073709551615 0 0 0 0\n", name, start)
 }
@@ -44,7 +44,7 @@ func FuzzStart(f *testing.F) {
 		if got, err := parseStart(text); err != nil && (got != 0 || !errors.Is(err, ErrMalformed)) {
 			t.Errorf("%d, %v", got, err)
 		}
-		// Whatever a process calls itself, the field is found.
+		// The field is found for any process name.
 		if got, err := parseStart(statLine(text, 345)); err != nil || got != 345 {
 			t.Errorf("name %q: %d, %v", text, got, err)
 		}
@@ -80,8 +80,8 @@ func TestProcessStart(t *testing.T) {
 	}
 }
 
-// TestProcessStartLive holds that the running kernel's field is the one meant:
-// it stays, and the parent's is not later.
+// TestProcessStartLive checks that the running kernel has the start time in this field: it does not change, and the
+// parent's is not later.
 func TestProcessStartLive(t *testing.T) {
 	root, err := hostfs.Open("/")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestProcessStartLive(t *testing.T) {
 	if err != nil || again != own {
 		t.Errorf("first %d, then %d, %v", own, again, err)
 	}
-	if ppid := os.Getppid(); ppid > 0 { // 0 is a parent of another pid namespace
+	if ppid := os.Getppid(); ppid > 0 { // 0 is a parent in another pid namespace
 		if parent, err := host.ProcessStart(ppid); err != nil || parent > own {
 			t.Errorf("parent %d started at %d, %v, this process at %d", ppid, parent, err, own)
 		}

@@ -63,9 +63,8 @@ func (g *Group) usageV1() (unit.CPUTime, error) {
 	return unit.CPUTime(n), nil
 }
 
-// Throttling returns the bandwidth counters, from cpu.stat. Once the file is
-// open it allocates nothing. The errors are those of Has, and ErrNoKnob for a
-// group without bandwidth control.
+// Throttling returns the bandwidth counters, from cpu.stat. Once the file is open it allocates nothing. The errors are
+// those of Has, and ErrNoKnob for a group without bandwidth control.
 func (g *Group) Throttling() (Throttling, error) {
 	data, err := g.read(CPU, statFile)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 func TestUnitPath(t *testing.T) {
 	host, _ := recorded(t, "systemd")
 	for unit, want := range map[string]string{
-		"web.service":         "system.slice/web.service", // it made a group of its own name
+		"web.service":         "system.slice/web.service", // it made a group with its own name
 		"both.service":        "system.slice/both.service",
 		"cpu.service":         "system.slice/_cpu.service",
 		"pg@16-main.service":  "system.slice/system-pg.slice/pg@16-main.service",
 		"a-b@1.service":       `system.slice/system-a\x2db.slice/a-b@1.service`,
-		"db.service":          "shop.slice/db.service", // a service and a user have groups of that name
+		"db.service":          "shop.slice/db.service", // a service and a user have groups with that name
 		"front.service":       "shop.slice/shop-front.slice/shop-front-eu.slice/front.service",
 		"mem.service":         "_memory.slice/memory-x.slice/mem.service",
 		"init.scope":          "init.scope",
@@ -63,8 +63,8 @@ func TestUnitPath(t *testing.T) {
 	}
 }
 
-// TestUnitPathFollowsNoLink has links in a circle, which no kernel has, and of
-// two strays only one left.
+// TestUnitPathFollowsNoLink checks groups with cyclic links, which no kernel has, and a name of which only one stray
+// copy is left.
 func TestUnitPathFollowsNoLink(t *testing.T) {
 	host, dir := recorded(t, "systemd")
 	top := filepath.Join(dir, "sys/fs/cgroup")

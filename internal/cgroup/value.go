@@ -75,8 +75,7 @@ func (k Knob) WithoutController() Value {
 // NoQuota is cpu.max without a quota, for any period.
 const NoQuota Value = "max"
 
-// MaxValue returns the value of KnobMax for a quota in every period. A
-// negative quota is "max".
+// MaxValue returns the value of KnobMax for a quota in every period. A negative quota is "max".
 func MaxValue(quota, period unit.Micros) Value {
 	if quota < 0 {
 		return Value("max " + format(period))
@@ -84,16 +83,15 @@ func MaxValue(quota, period unit.Micros) Value {
 	return Value(format(quota) + " " + format(period))
 }
 
-// BurstValue returns the value of KnobBurst for a burst under the given
-// period.
+// BurstValue returns the value of KnobBurst for a burst under the given period.
 func BurstValue(burst, period unit.Micros) Value {
 	return Value(format(burst) + " " + format(period))
 }
 
 func format(m unit.Micros) string { return strconv.FormatInt(int64(m), 10) }
 
-// Pair returns the two numbers of v: quota (unit.NoLimit for "max") or burst,
-// and the period, which is at least 1. The error is ErrMalformed.
+// Pair returns the two numbers of v: quota (unit.NoLimit for "max") or burst, and the period, which is at least 1. The
+// error is ErrMalformed.
 func (v Value) Pair() (n, period unit.Micros, err error) {
 	first, second, ok := strings.Cut(string(v), " ")
 	if !ok {
@@ -132,10 +130,10 @@ func parseMicros(text string) (unit.Micros, error) {
 	return unit.Micros(n), nil
 }
 
-// Same reports whether a and b mean the same setting of k. Equal values do. Two bandwidth values also do if both
-// numbers of one are the numbers of the other times the same power of two. The kernel itself scales a period that its
-// timer cannot follow ("period too short, scaling up"), so the difference is no drift. Without a quota, and for a burst
-// of 0, only the periods differ by that factor.
+// Same reports whether a and b mean the same setting of k. Equal values mean the same setting. Two bandwidth values do
+// too if both numbers differ by the same factor, a power of two. The kernel itself scales a period that its timer
+// cannot follow ("period too short, scaling up"), so the difference is no drift. Without a quota, and for a burst of 0,
+// only the periods have to differ by such a factor.
 //
 // Lists are the same when they name the same CPUs or nodes. Shares of v1 are the same when the kernel limits them to
 // the same number. Malformed values are the same only when equal.

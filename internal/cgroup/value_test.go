@@ -90,8 +90,8 @@ func TestScaleTo(t *testing.T) {
 	}
 }
 
-// TestDoublingIsTheSame is what Same promises for every value the kernel can
-// hold and every number of doublings.
+// TestDoublingIsTheSame checks Same for every value that the kernel can have and every number of doublings of period
+// and quota.
 func TestDoublingIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		quota := rapid.Int64Range(-1, 1<<40).Draw(t, "quota")

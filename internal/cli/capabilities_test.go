@@ -19,8 +19,8 @@ import (
 	"github.com/berth-project/berth/test/newcomer"
 )
 
-// TestNewCapability brings a capability along that no file of this package names: an
-// agent reported it, and its owner changed a value.
+// TestNewCapability uses a capability that no file of this package names. An agent reported it and its owner changed a
+// value, and every command must handle it.
 func TestNewCapability(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -64,7 +64,7 @@ func TestNewCapability(t *testing.T) {
 	}
 }
 
-// reportNewcomer adds what the newcomer says to the recorded checkpoint, as an agent does.
+// reportNewcomer adds the newcomer's report to the recorded checkpoint, as an agent does.
 func (h host) reportNewcomer() {
 	h.t.Helper()
 	cp, err := checkpoint.Load(filepath.Join(h.dir, "state"))
@@ -86,7 +86,7 @@ func (h host) reportNewcomer() {
 	h.write("state/checkpoint.json", string(data))
 }
 
-// change journals that the newcomer changed the quota of a group, and changes it.
+// change records in the journal that the newcomer changed the quota of a group, and changes it.
 func (h host) change() {
 	h.t.Helper()
 	h.write("sys/fs/cgroup/app/cgroup.controllers", "cpu\n")
@@ -123,7 +123,7 @@ func (h host) change() {
 	}
 }
 
-// withNewcomer runs a command of a program that can do what the newcomer does.
+// withNewcomer runs a command of a program that includes the newcomer's capability.
 func (h host) withNewcomer(args ...string) (string, error) {
 	h.t.Helper()
 	var out, problems bytes.Buffer
@@ -136,8 +136,7 @@ func (h host) withNewcomer(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestUnreadableReport says that a report which is none of its capability is an error, and
-// names the capability.
+// TestUnreadableReport: a report that its capability cannot parse is an error that names the capability.
 func TestUnreadableReport(t *testing.T) {
 	t.Parallel()
 	for name, checkpoint := range map[string]string{

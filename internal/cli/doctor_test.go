@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// TestDoctorIsInterrupted ends the wait for the second sample.
+// TestDoctorIsInterrupted: an interrupt ends the wait for the second sample.
 func TestDoctorIsInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var out, errs bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// JSON has no escapes that only a page needs, also within what encodes itself; what it says stays
+// JSON output has no escapes that only HTML needs, also inside values with their own encoder. The decoded text stays
 // the same.
 func TestJSONWithoutPageEscapes(t *testing.T) {
 	const text = `a > b & c < d \ \u003e \\u003e "q"`

@@ -35,7 +35,7 @@ var (
 	ErrUsage = errors.New("bad usage")
 	// ErrUnsupported is a kernel, node or privilege that a command needs but does not have.
 	ErrUnsupported = errors.New("not supported here")
-	// ErrDiffers is a host whose values differ from what Berth left, or that a live agent holds.
+	// ErrDiffers is a host whose values differ from what Berth left, or a host that a live agent manages.
 	ErrDiffers = errors.New("the host differs")
 	// ErrHeld is a resource that another workload has exclusively.
 	ErrHeld = errors.New("held by another workload")

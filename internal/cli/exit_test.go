@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRunItAsRoot: whom the kernel refuses a file is sent to root, unless that is who it refused: sysfs
-// lets no user make a file.
+// TestRunItAsRoot: after a permission error, an ordinary user is told to use root, but root is not. No user can create
+// a file in sysfs.
 func TestRunItAsRoot(t *testing.T) {
 	_, _, errs := berthRun(t, "doctor", "--interval", "100ms", "--bundle", "/sys/kernel/bundle.txtar")
 	if !strings.Contains(errs, "permission denied") || strings.Contains(errs, "(run it as root)") != (os.Geteuid() != 0) {

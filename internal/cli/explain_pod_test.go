@@ -109,8 +109,7 @@ status: {phase: Running}
 
 const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
 
-// api serves the lists that explain asks for; nil leases are forbidden, and so are the paths. It
-// watches as an API server does in whose cluster nothing happens.
+// api serves the lists that explain reads. Nil leases and the given paths are forbidden. Its watches report no events.
 func api(t *testing.T, leases *coordinationv1.LeaseList, forbidden ...string) (kubeconfig string) {
 	t.Helper()
 	objects, err := simulate.Read([]string{"-"}, strings.NewReader(explainedCluster))
@@ -149,7 +148,7 @@ func api(t *testing.T, leases *coordinationv1.LeaseList, forbidden ...string) (k
 	})
 }
 
-// served is an API server that answers like this.
+// served returns a kubeconfig for an API server with the given handler.
 func served(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -163,7 +162,7 @@ func served(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
 	return kubeconfig
 }
 
-// TestNotKubeconfig: of a file that is none the file is named, and no type of Go.
+// TestNotKubeconfig: the error for an invalid kubeconfig names the file and no Go type.
 func TestNotKubeconfig(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwd")
 	if err := os.WriteFile(name, []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o600); err != nil {
@@ -227,16 +226,15 @@ func explained(t *testing.T, kubeconfig string, args ...string) (int, string) {
 	return code, out.String()
 }
 
-// renewed is the Lease of the one node's agent.
+// renewed returns the Lease of the only node's agent.
 func renewed(at time.Time) *coordinationv1.LeaseList {
 	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
 	return &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, Items: []coordinationv1.Lease{lease}}
 }
 
-// TestExplainAgents: a node whose agent is silent takes no pinned pod, and
-// a user who may not read Leases reads that this is not known. A slow machine makes the stale
-// Lease older by seconds.
+// TestExplainAgents: a node with a silent agent accepts no pinned pod. A user who may not read Leases is told that the
+// liveness is unknown. On a slow machine the stale Lease may be some seconds older.
 func TestExplainAgents(t *testing.T) {
 	for name, test := range map[string]struct {
 		leases *coordinationv1.LeaseList

@@ -35,7 +35,8 @@ func TestProgramLines(t *testing.T) {
 	}
 }
 
-// Processes of a recorded host are unknown, and those of a workload whose quota stays are not asked for.
+// The processes of a recorded host are unknown. Explain does not look for the processes of a workload whose quota does
+// not move.
 func TestProgramsOfARecording(t *testing.T) {
 	g := &globals{Root: t.TempDir()}
 	if found := g.programs(t.Context(), explanation{views: []capability.WorkloadView{{}, {Moves: true}}}); found == nil || found.Answer != program.Unknown || found.Why != errNotRunning.Error() {

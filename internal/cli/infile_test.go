@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// recordedGroups opens a host of the tests of cgroup.
+// recordedGroups opens a recorded host of package cgroup's tests.
 func recordedGroups(t *testing.T, name string) *cgroup.Host {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("..", "cgroup", "testdata", name+".txtar"))
@@ -45,8 +45,8 @@ func recordedGroups(t *testing.T, name string) *cgroup.Host {
 	return host
 }
 
-// TestDriftNamesTheFile: what another writer changed is named by its file, with the texts that this
-// takes, on both versions of control groups.
+// TestDriftNamesTheFile: a drift is reported with the file that another program wrote and with values in that file's
+// format, on both cgroup versions.
 func TestDriftNamesTheFile(t *testing.T) {
 	for name, test := range map[string]struct {
 		host              string

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// TestInterrupted: commands end at once with exit code 1 while they wait for
-// standard input, which no process closes, and in the middle of a large cluster.
+// TestInterrupted: an interrupted command ends at once with exit code 1. That applies to a wait for standard input that
+// nobody closes, and to the simulation of a large cluster.
 func TestInterrupted(t *testing.T) {
 	silent, open := io.Pipe()
 	t.Cleanup(func() { _ = open.Close() })
@@ -32,14 +32,14 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// silentFile is a named pipe that a program has open and never writes to.
+// silentFile returns a named pipe that a program holds open and never writes to.
 func silentFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "silent")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	writer, err := os.OpenFile(name, os.O_RDWR, 0) // opened for both it waits for no reader
+	writer, err := os.OpenFile(name, os.O_RDWR, 0) // opened for both it does not wait for a reader
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func interrupted(t *testing.T, args []string, in io.Reader) {
 	}
 }
 
-// large is a cluster that takes many seconds.
+// large returns a cluster whose simulation lasts many seconds.
 func large(nodes, pods int) string {
 	var b strings.Builder
 	for i := range nodes {

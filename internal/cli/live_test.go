@@ -23,7 +23,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// quay is a real group with a workload file, for the program as users run it.
+// quay is a real group with a workload file, for tests that run the program as users do.
 type quay struct {
 	t     *testing.T
 	host  *cgroup.Host
@@ -90,7 +90,7 @@ func (q *quay) setMax(quota int) {
 	}
 }
 
-// command is the program with the arguments and the group's agent file.
+// command returns a command that runs the program with the arguments and the group's agent file.
 func (q *quay) command(args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
@@ -101,7 +101,7 @@ func (q *quay) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs the program to its end and returns its output and exit code.
+// run runs the program and returns its output and exit code.
 func (q *quay) run(args ...string) (output string, code int) {
 	q.t.Helper()
 	out, err := q.command(args...).CombinedOutput()
@@ -115,7 +115,7 @@ func (q *quay) run(args ...string) (output string, code int) {
 	return string(out), code
 }
 
-// agent starts the agent and waits until the quota stands at its ceiling.
+// agent starts the agent and waits until the quota is at its ceiling.
 func (q *quay) agent() *exec.Cmd {
 	q.t.Helper()
 	cmd := q.command("agent")
@@ -152,7 +152,7 @@ func (q *quay) eventually(want string) {
 	})
 }
 
-// until waits until look says nothing any more.
+// until waits until look returns an empty string.
 func (q *quay) until(look func() string) {
 	q.t.Helper()
 	if err := patience.Until(context.WithoutCancel(q.t.Context()), 50*time.Millisecond, look); err != nil {
@@ -213,8 +213,8 @@ func TestLiveKilledAgentIsRolledBack(t *testing.T) {
 	q.want(out, code, 0, "nothing to put back")
 }
 
-// A slip in the agent's file keeps nothing from going back: not by hand, and not when an agent that refuses
-// the file is the next one. Beside an agent that runs neither does anything.
+// A mistake in the agent's file must not prevent a rollback, neither by a user nor by the next agent that refuses the
+// file. While an agent runs, neither changes anything.
 func TestLiveRefusedFilePutsBack(t *testing.T) {
 	q := newQuay(t, "slip")
 	before := q.bandwidth()
@@ -261,7 +261,7 @@ func TestLiveRollbackLeavesOthersValues(t *testing.T) {
 	}
 }
 
-// Without a terminal top prints one plain frame, or what the agent shows.
+// Without a terminal, top prints one plain frame or the agent's JSON.
 func TestLiveTop(t *testing.T) {
 	q := newQuay(t, "top")
 	out, code := q.run("top")
@@ -285,7 +285,7 @@ func TestLiveTop(t *testing.T) {
 // TestChild is a process of a workload.
 func TestChild(t *testing.T) { child.Serve(t, func(string) error { return nil }) }
 
-// Processes that follow the quota are named, while it is one that moves.
+// Explain names processes that follow the quota, but only while the quota moves.
 func TestLiveExplainNamesPrograms(t *testing.T) {
 	q := newQuay(t, "programs")
 	q.agent()
@@ -298,7 +298,7 @@ func TestLiveExplainNamesPrograms(t *testing.T) {
 	q.want(out, code, 0, `"answer": "follow"`, fmt.Sprintf(`"pid": %d`, running.Process.Pid))
 	q.policy("cpuBurstOnly")
 	q.eventually("50000/100000 burst 50000")
-	q.until(func() string { // A view may be a moment old.
+	q.until(func() string { // The view may lag.
 		out, code = q.run("explain", "w")
 		if q.want(out, code, 0); strings.Contains(out, "  programs  ") {
 			return "programs are named that follow a quota that stays"

@@ -164,7 +164,7 @@ func (o *memoryHost) report() (memoryReport, error) {
 	return r, nil
 }
 
-// unused returns, by node, how much more memory its bound workloads may use by their limits.
+// unused returns, for each node, how much more memory the workloads that are bound to the node may use by their limits.
 func (o *memoryHost) unused() locality.Bytes {
 	var all []capability.Container
 	for _, t := range o.targets {

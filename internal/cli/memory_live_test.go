@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// TestPassByHand has a mover walk a real process whose pages are local, because all nodes
-// are: nothing is to be done, and nothing is found. A pass that is interrupted ends at once.
+// TestPassByHand makes a mover walk a real process whose pages are local, because every node counts as local. The pass
+// moves nothing and finds no foreign page. An interrupted pass ends at once.
 func TestPassByHand(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes a control group: needs root; the VM runs it: make verify-kernels")

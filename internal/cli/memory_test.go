@@ -22,7 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/table"
 )
 
-// zoneinfo has the lines of /proc/zoneinfo that room depends on.
+// zoneinfo has the lines of /proc/zoneinfo that the free room depends on.
 const zoneinfo = `Node 0, zone   Normal
   pages free     1000
         min      1024
@@ -37,8 +37,8 @@ Node 1, zone   Normal
         protection: (0, 0, 0)
 `
 
-// twoNodes returns a recorded machine of two NUMA nodes, four CPUs each, with the groups
-// of two workloads: app runs on node 0 with pages on both, wide on all CPUs.
+// twoNodes returns a recorded machine of two NUMA nodes with four CPUs each, and the groups of two workloads. app runs
+// on node 0 with pages on both nodes, and wide runs on all CPUs.
 func twoNodes(t *testing.T) host {
 	t.Helper()
 	h := newHost(t)
@@ -114,7 +114,7 @@ func TestMemoryShow(t *testing.T) {
 	}
 }
 
-// stopAfter ends a context once so many times something was written.
+// stopAfter calls stop after the given number of writes.
 type stopAfter struct {
 	text bytes.Buffer
 	left int
@@ -128,13 +128,13 @@ func (w *stopAfter) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestMemoryWatch: Ctrl-C is how it ends well.
+// TestMemoryWatch: Ctrl-C ends the watch with exit code 0.
 func TestMemoryWatch(t *testing.T) {
 	t.Parallel()
 	h := twoNodes(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	out := stopAfter{left: 3, stop: stop} // a table, the line between, a table
+	out := stopAfter{left: 3, stop: stop} // a table, the separator, a table
 	var problems bytes.Buffer
 	args := []string{"memory", "show", "app", "--watch", "--root", h.dir, "--config", filepath.Join(h.dir, "agent.yaml")}
 	if code := Run(ctx, args, Streams{Out: &out, Err: &problems}, "test"); code != exitDone {
@@ -145,7 +145,7 @@ func TestMemoryWatch(t *testing.T) {
 	}
 }
 
-// TestMemoryWatchNotes: a note is said once, not with each table.
+// TestMemoryWatchNotes: a note is printed once, not with each table.
 func TestMemoryWatchNotes(t *testing.T) {
 	t.Parallel()
 	h := twoNodes(t)
@@ -162,7 +162,7 @@ func TestMemoryWatchNotes(t *testing.T) {
 	}
 }
 
-// TestMemoryShowWithoutGroups: nodes are shown also where all workloads wait for their groups.
+// TestMemoryShowWithoutGroups: the nodes are shown even if all workloads wait for their groups.
 func TestMemoryShowWithoutGroups(t *testing.T) {
 	t.Parallel()
 	h := twoNodes(t)
@@ -181,7 +181,7 @@ func TestMemoryShowWithoutGroups(t *testing.T) {
 	}
 }
 
-// TestHealthWithoutAgent: what is missing is named in words, not by a URL.
+// TestHealthWithoutAgent: the error names what is missing in words, not by a URL.
 func TestHealthWithoutAgent(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -195,7 +195,7 @@ func TestHealthWithoutAgent(t *testing.T) {
 	}
 }
 
-// TestMemoryExitCodes holds the classes of failure to the codes that scripts rely on.
+// TestMemoryExitCodes: scripts rely on the exit code of each class of failure.
 func TestMemoryExitCodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -273,7 +273,7 @@ func TestMigrateTarget(t *testing.T) {
 	}
 }
 
-// TestMigrateLeavesTheAgentAlone: a group in which the agent moves pages is its own.
+// TestMigrateLeavesTheAgentAlone: migrate refuses a group in which the agent is moving pages.
 func TestMigrateLeavesTheAgentAlone(t *testing.T) {
 	t.Parallel()
 	phase := func(p string) capability.Sections {
@@ -293,7 +293,7 @@ func TestMigrateLeavesTheAgentAlone(t *testing.T) {
 	}
 }
 
-// TestRoomOfBoundGroups: what the limits of bound groups may still take is no room.
+// TestRoomOfBoundGroups: memory that bound groups may still use under their limits is not free room.
 func TestRoomOfBoundGroups(t *testing.T) {
 	t.Parallel()
 	o := twoNodes(t).reading()

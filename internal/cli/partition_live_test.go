@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// beside is a group that is a partition, or will be one, beside others.
+// beside is a group that is or becomes a partition, beside other groups.
 type beside struct {
 	q    *quay
 	g    *scratch.Group
@@ -37,7 +37,7 @@ func (q *quay) newGroup(name string, cpus cpuset.Set) *scratch.Group {
 	return g
 }
 
-// hasNoPartitions checks that the kernel has no file for them, as in cgroup v1.
+// hasNoPartitions checks that the kernel has no partition file, as in cgroup v1.
 func (q *quay) hasNoPartitions(hier cgroup.Hierarchy) {
 	q.t.Helper()
 	name := filepath.Join("/", hier.Mount, q.group.Path(), string(cgroup.KnobPartition))
@@ -75,9 +75,9 @@ func (b *beside) stands(when string) {
 	}
 }
 
-// TestLiveRollbackBesideAPartition: an agent that was killed left its lists beside an administrator's
-// partition. berth rollback puts back what can be had, and the partition stands: one that was there
-// before takes nothing from an original, one that was made meanwhile has a part of it until it ends.
+// TestLiveRollbackBesideAPartition: a killed agent left its CPU lists beside an administrator's partition. berth
+// rollback restores the available CPUs and the partition stays valid. A partition from before the agent takes nothing
+// from an original. A later partition holds a part of the original until the partition ends.
 func TestLiveRollbackBesideAPartition(t *testing.T) {
 	for name, before := range map[string]bool{"made before": true, "made meanwhile": false} {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,7 @@ func texts[S ~string](names []S) []string {
 	return all
 }
 
-// place reads the flags and the machine, and asks as the scheduler does.
+// place reads the flags and the machine, and chooses CPUs as the scheduler does.
 func (f *placeFlags) place(cmd *cobra.Command, g *globals) (*placedCPUs, error) {
 	if !cmd.Flags().Changed("cpus") {
 		return nil, usageError(fmt.Errorf("--cpus: missing: allowed: 1 to %d", cpuset.Max))

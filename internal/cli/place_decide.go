@@ -51,7 +51,7 @@ func (f *placeFlags) request() (placing, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// choose asks for a place. If a preferred bound on NUMA nodes or domains cannot be met, it drops the bound. The
+// choose returns the chosen CPUs. If a preferred bound on NUMA nodes or domains cannot be met, it drops the bound. The
 // allocator already tries the fewest nodes and domains first.
 func (f *placeFlags) choose(p placing) (*placedCPUs, error) {
 	placed, refused := f.decide(p)
@@ -99,7 +99,7 @@ func (f *placeFlags) lesser(p placing) []lesser {
 	}
 }
 
-// decide asks as the scheduler does, for a node on which only --taken is in use.
+// decide decides as the scheduler does, for a node on which only the CPUs of --taken are in use.
 func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	ask := placement.AskOf(p.pinning)
 	ask.Request.EfficiencyCores = f.efficiency

@@ -17,7 +17,7 @@ func kubectl(t *testing.T, args ...string) (int, string) {
 	return code, out.String()
 }
 
-// TestPluginAsksTheCluster: status and topology are about nodes, not about the host.
+// TestPluginAsksTheCluster: as kubectl's plugin, status and topology describe nodes, not the host.
 func TestPluginAsksTheCluster(t *testing.T) {
 	kubeconfig := api(t, renewed(time.Now()))
 	for _, test := range []struct {
@@ -42,7 +42,7 @@ func TestPluginAsksTheCluster(t *testing.T) {
 	}
 }
 
-// TestPodNamesComplete: the shell completes the pods of the namespace, and nodes.
+// TestPodNamesComplete: the shell completes nodes and the pods of the namespace.
 func TestPodNamesComplete(t *testing.T) {
 	kubeconfig := api(t, renewed(time.Now()))
 	for _, test := range []struct {

@@ -84,8 +84,8 @@ spec:
   containers: [{name: app, resources: {requests: {cpu: 6}, limits: {cpu: 6}}}]
 `
 
-// moving is an API server of that cluster, with an agent that answers moves. It answers its first
-// writes, which it does, as codes say.
+// moving serves that cluster, with an agent that answers moves. The server carries out its first writes but answers
+// them with the given codes.
 func moving(t *testing.T, renewed time.Time, agent func(p *v1.Pod, m v1alpha1.Move), codes ...int) (kubeconfig string) {
 	t.Helper()
 	objects, err := simulate.Read([]string{"-"}, strings.NewReader(fragmented))
@@ -151,7 +151,7 @@ func moving(t *testing.T, renewed time.Time, agent func(p *v1.Pod, m v1alpha1.Mo
 	return kubeconfig
 }
 
-// repackRights are those of the roles that ship for who may repack, as rightFor names them.
+// repackRights returns the rights of the shipped repack roles, in the format of rightFor.
 func repackRights(t *testing.T) []string {
 	t.Helper()
 	file, err := os.ReadFile("../../deploy/repack.yaml")
@@ -173,7 +173,7 @@ func repackRights(t *testing.T) []string {
 	return rights
 }
 
-// rightFor names the right that a request needs. That of a pod has to be one in all namespaces.
+// rightFor returns the right that a request needs. The right to pods must apply in all namespaces.
 func rightFor(r *http.Request) string {
 	path, isPod := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/default/pods/")
 	_, isLease := strings.CutPrefix(r.URL.Path, leasesPath)
@@ -190,7 +190,7 @@ func rightFor(r *http.Request) string {
 	return r.Method
 }
 
-// answerMove takes a move that is written, and has the agent answer it at the next look.
+// answerMove stores a written move, and the agent answers it at the next read.
 func answerMove(t *testing.T, r *http.Request, p *v1.Pod, agent func(p *v1.Pod, m v1alpha1.Move)) {
 	if r.Method == http.MethodPatch {
 		var patch struct {
@@ -212,8 +212,8 @@ func answerMove(t *testing.T, r *http.Request, p *v1.Pod, agent func(p *v1.Pod, 
 	}
 }
 
-// TestRepack: the plan for the pod that waits is carried out, and each way in which that ends
-// has its words and its exit code.
+// TestRepack: repack carries out the plan for the waiting pod. Each way in which a move can end has its own message and
+// exit code.
 func TestRepack(t *testing.T) {
 	moves := func(p *v1.Pod, m v1alpha1.Move) {
 		p.Annotations[v1alpha1.AnnotationPlacement] = strings.Replace(p.Annotations[v1alpha1.AnnotationPlacement], m.From, m.To, 1)

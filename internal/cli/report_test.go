@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 )
 
-// reportBoot is the boot of the recorded checkpoint.
+// reportBoot is the boot ID of the recorded checkpoint.
 const reportBoot = "11111111-2222-3333-4444-555555555555"
 
 // host is a recorded host with the state of an agent.
@@ -23,8 +23,8 @@ type host struct {
 	dir string
 }
 
-// newHost returns a host of control groups v2 with one group, and a state directory with
-// the recorded checkpoint of an agent that knew no capabilities.
+// newHost returns a cgroup v2 host with one group, and a state directory with a recorded checkpoint. Its agent knew no
+// capabilities.
 func newHost(t *testing.T) host {
 	t.Helper()
 	h := host{t, t.TempDir()}
@@ -51,7 +51,7 @@ func (h host) write(name, content string) {
 	}
 }
 
-// live opens the journal, as a running agent holds it.
+// live opens the journal and holds it as a running agent does.
 func (h host) live() *journal.Journal {
 	h.t.Helper()
 	j, err := journal.Open(filepath.Join(h.dir, "state"), reportBoot, driver.Values())
@@ -70,12 +70,12 @@ func (h host) run(args ...string) string {
 	if code := Run(h.t.Context(), args, Streams{Out: &out, Err: &problems}, "test"); code != 0 {
 		h.t.Fatalf("exit code %d: %s", code, problems.String())
 	}
-	// The process that holds the journal is this test.
+	// This test holds the journal, so its pid is replaced.
 	return regexp.MustCompile(`(pid"?:? )\d+`).ReplaceAllString(out.String(), "${1}4711")
 }
 
-// TestReportsStayAsTheyAre compares what the commands make of a recorded checkpoint with
-// what they made of it when they knew burst and place by name.
+// TestReportsStayAsTheyAre compares the reports of a recorded checkpoint with golden files. They come from the time
+// when the commands knew burst and place by name.
 func TestReportsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

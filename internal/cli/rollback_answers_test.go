@@ -20,8 +20,8 @@ import (
 	"github.com/berth-project/berth/internal/statedir"
 )
 
-// TestAnswersOf: a rollback reads what an agent of this boot wrote down before it answered, also where the
-// last line is half there.
+// TestAnswersOf: a rollback reads the answers that an agent of this boot saved before it gave them, even if the last
+// line is incomplete.
 func TestAnswersOf(t *testing.T) {
 	dir := t.TempDir()
 	cpus, mems := cpuset.Set{}.Add(2).Add(3), cpuset.Set{}.Add(0)
@@ -52,7 +52,7 @@ func TestAnswersOf(t *testing.T) {
 	}
 }
 
-// TestRollbackOfAnswers: the output names what systemd had on record, and a quota that is lost.
+// TestRollbackOfAnswers: the output names the values that systemd had on record, and a quota that is lost.
 func TestRollbackOfAnswers(t *testing.T) {
 	const group = "kubepods.slice/cri-containerd-a.scope"
 	entry := journal.Entry{Target: cgroupfile.Target(group, cgroup.KnobCPUs), Original: plan.Value(cgroup.Inherit), Workload: "uid"}

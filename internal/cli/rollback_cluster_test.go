@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// restoring is an API server whose berth-config says state: restore, with an agent that reports a
-// reason and one that is gone.
+// restoring serves a berth-config with state: restore, one agent that reports the given reason, and one node without an
+// agent.
 func restoring(t *testing.T, reason string) (kubeconfig string) {
 	t.Helper()
 	answers := map[string]string{
@@ -31,7 +31,7 @@ func restoring(t *testing.T, reason string) (kubeconfig string) {
 	})
 }
 
-// TestRollbackUnanswered: without an answer there is no table, not even its heading.
+// TestRollbackUnanswered: without an answer of the API server, rollback prints no table and no heading.
 func TestRollbackUnanswered(t *testing.T) {
 	broken := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
 	code, out := kubectl(t, "rollback", "--timeout", "1s", "--kubeconfig", broken)
@@ -40,8 +40,8 @@ func TestRollbackUnanswered(t *testing.T) {
 	}
 }
 
-// TestRollbackByAgents: the plugin of kubectl means the cluster, berth on a host means that with
-// --cluster; either says which nodes have no agent, and which are not through.
+// TestRollbackByAgents: the kubectl plugin rolls back the cluster, and berth on a host does so with --cluster. Both
+// name the nodes without an agent and the nodes that have not finished.
 func TestRollbackByAgents(t *testing.T) {
 	done, late := restoring(t, "Restored"), restoring(t, "Restoring")
 	onHost := func(args ...string) (int, string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestWidened: beside pinned groups a line says what the group has now, and what its original is. One that
-// the kernel refused makes the rollback fail.
+// TestWidened: for a group beside pinned groups, a line shows its present value and its original. A write that the
+// kernel refused makes the rollback fail.
 func TestWidened(t *testing.T) {
 	target := func(group string) plan.Target { return cgroupfile.Target(group, cgroup.KnobCPUs) }
 	entries := []journal.Entry{
@@ -46,7 +46,8 @@ func TestWidened(t *testing.T) {
 	}
 }
 
-// What went back in part at first and whole at the end is a success; what stays in part is none, and is noted.
+// A value that was first restored in part and then as a whole is a success. A value that stays in part is not, and a
+// note names it.
 func TestRollbackInPart(t *testing.T) {
 	part := restored{Group: "user.slice", Knob: "cpuset.cpus", Original: "0-15", Outcome: string(apply.OutcomePartly)}
 	back := part
@@ -66,7 +67,7 @@ func TestRollbackInPart(t *testing.T) {
 	}
 }
 
-// A rollback after which the profile stays on record is no success, though each value is back.
+// A rollback whose profile stays on record is not a success, even if every value is restored.
 func TestRollbackThatLeavesTheRecord(t *testing.T) {
 	left := tuner.Applied{}
 	left.Profile.Name = "database"
@@ -81,8 +82,8 @@ func TestRollbackThatLeavesTheRecord(t *testing.T) {
 	}
 }
 
-// TestByHand: an undo that another writer stopped is exit code 4, and the message says what to do by
-// hand: to write a file, or to give threads what they had.
+// TestByHand: an undo that another writer stopped has exit code 4. The message says what a user has to do: write a
+// file, or give threads their former policy.
 func TestByHand(t *testing.T) {
 	for says, r := range map[string]apply.Restored{
 		`is "7", which Berth did not write; its original is "1"`: {

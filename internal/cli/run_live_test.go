@@ -24,10 +24,10 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// reportFlag makes the program "berthed" of this test binary do something else than to report.
+// reportFlag makes the program "berthed" of this test binary do something other than report.
 const reportFlag = "BERTH_TEST_BERTHED"
 
-// reported is what a command sees of itself.
+// reported is what a command observes about itself.
 type reported struct {
 	PID              int
 	CPUs             cpuset.Set
@@ -37,8 +37,8 @@ type reported struct {
 	IgnoresInterrupt bool
 }
 
-// berthed is the command that tests have berth run start: it prints what it got, or ends as
-// it was asked to. Asked to ignore interrupts, it becomes the program berth itself.
+// berthed is the command that berth run starts in the tests. It prints its settings, or ends as requested. If it should
+// ignore interrupts, it executes the program berth instead.
 func berthed() {
 	switch how, value, _ := strings.Cut(os.Getenv(reportFlag), " "); how {
 	case "exit":
@@ -87,7 +87,7 @@ func ownReport() reported {
 	return r
 }
 
-// runs runs berth run with the flags, and its own binary as the command.
+// runs returns a command that runs berth run with the flags, and its own binary as the inner command.
 func runs(t *testing.T, how string, flags ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -104,7 +104,7 @@ func runs(t *testing.T, how string, flags ...string) *exec.Cmd {
 	return cmd
 }
 
-// sees is what the command saw of itself.
+// sees runs the command and returns what it observed about itself.
 func sees(t *testing.T, flags ...string) reported {
 	t.Helper()
 	cmd := runs(t, "", flags...)
@@ -137,7 +137,7 @@ func liveMachine(t *testing.T) *topology.Topology {
 	return machine
 }
 
-// TestLiveRun: the command reads back what it was given, and has the rest as it was.
+// TestLiveRun: the command has the values of the flags, and its other values are unchanged.
 func TestLiveRun(t *testing.T) {
 	machine := liveMachine(t)
 	plain := ownReport()
@@ -161,7 +161,7 @@ func TestLiveRun(t *testing.T) {
 	}
 }
 
-// TestLiveRunMemory: each node with memory, and the CPUs of it.
+// TestLiveRunMemory: the command can bind to each node with memory, and gets CPUs of that node.
 func TestLiveRunMemory(t *testing.T) {
 	machine := liveMachine(t)
 	for _, node := range machine.Nodes {
@@ -176,7 +176,7 @@ func TestLiveRunMemory(t *testing.T) {
 	}
 }
 
-// TestLiveRunSlice: a kernel that has slices of single threads shows its default.
+// TestLiveRunSlice: a kernel with slices per thread sets the slice; an older kernel refuses the flag.
 func TestLiveRunSlice(t *testing.T) {
 	if ownReport().Slice > 0 {
 		if r := sees(t, "--slice", "7ms", "--policy", "batch"); r.Slice != 7*time.Millisecond || r.Policy != unix.SCHED_BATCH {
@@ -191,9 +191,8 @@ func TestLiveRunSlice(t *testing.T) {
 	}
 }
 
-// TestLiveRunInherits: what the flags do not name stays as this process got it. --cpus N chooses
-// among the CPUs that it was started with, --cpus LIST takes others, and a slice outlives a
-// change of the policy.
+// TestLiveRunInherits: a value without a flag is inherited. --cpus N chooses among the inherited CPUs, --cpus LIST may
+// use others, and a slice survives a change of the policy.
 func TestLiveRunInherits(t *testing.T) {
 	liveMachine(t)
 	whole := ownReport()
@@ -232,15 +231,15 @@ func TestLiveRunInherits(t *testing.T) {
 	}
 }
 
-// inThread works on a thread of its own, which ends with it.
+// inThread runs work on its own thread, which ends afterwards.
 func inThread(t *testing.T, work func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: no other goroutine has the thread after it
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == os.Getpid() {
-			defer runtime.UnlockOSThread() // the first thread does not end before the process
+			defer runtime.UnlockOSThread() // the first thread cannot end before the process
 			inThread(t, work)
 			return
 		}
@@ -256,8 +255,7 @@ func exitCodeOf(err error) int {
 	return 0
 }
 
-// TestLiveRunEnds: exit codes and signals are the command's own, and an interrupt that was
-// ignored stays ignored.
+// TestLiveRunEnds: exit codes and signals of the command are passed on, and an ignored interrupt stays ignored.
 func TestLiveRunEnds(t *testing.T) {
 	for _, code := range []int{0, 1, 4, 77} {
 		cmd := runs(t, fmt.Sprint("exit ", code), "--policy", "other")
@@ -287,8 +285,7 @@ func TestLiveRunEnds(t *testing.T) {
 	}
 }
 
-// TestLiveRunsSideBySide: a second command gets other CPUs than the first, as long as there
-// are some.
+// TestLiveRunsSideBySide: a second command gets different CPUs from the first, as long as there are enough.
 func TestLiveRunsSideBySide(t *testing.T) {
 	machine := liveMachine(t)
 	if machine.Online.Size() < 2 {

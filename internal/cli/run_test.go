@@ -34,7 +34,7 @@ func recordedMachine(t *testing.T, name string) *topology.Topology {
 	return machine
 }
 
-// TestRunChooses: two sockets, two threads a core. Node 0 has CPUs 0-7,16-23.
+// TestRunChooses uses two sockets with two threads per core. Node 0 has CPUs 0-7,16-23.
 func TestRunChooses(t *testing.T) {
 	machine := recordedMachine(t, "vm-2s2n-smt")
 	near := cpusOfNodes(list(t, "1"), machine)
@@ -49,7 +49,7 @@ func TestRunChooses(t *testing.T) {
 		around surroundings
 		n      int
 		mems   string
-		in     cpuset.Set // the answer is in it
+		in     cpuset.Set // contains the answer
 		shares bool
 		fails  bool
 	}{
@@ -89,7 +89,7 @@ func TestRunChooses(t *testing.T) {
 	}
 }
 
-// Isolated CPUs are only had by their numbers.
+// Isolated CPUs are chosen only by their numbers.
 func TestRunLeavesIsolatedCPUs(t *testing.T) {
 	machine := *recordedMachine(t, "vm-2s2n-smt")
 	first, _ := machine.Online.Min()
@@ -106,7 +106,7 @@ func TestRunLeavesIsolatedCPUs(t *testing.T) {
 	}
 }
 
-// Named CPUs must be in the group, and no workload's own.
+// Named CPUs must be in the group and must not belong to a workload.
 func TestRunAllows(t *testing.T) {
 	around := surroundings{group: list(t, "0-5"), held: []holding{{"db", list(t, "4-5")}}}
 	for cpus, code := range map[string]int{"0-3": exitDone, "3-4": exitDiffers, "0,6": exitUsage} {
@@ -119,7 +119,7 @@ func TestRunAllows(t *testing.T) {
 	}
 }
 
-// Only applied lists of pinned workloads are exclusive, and not that of the own group.
+// Only the applied lists of pinned workloads are exclusive, except the list of the command's own group.
 func TestRunHoldings(t *testing.T) {
 	rows := []applied{
 		{Workload: "db", Owner: "place", Knob: string(cgroup.KnobCPUs), State: "applied", Current: "4-5"},
@@ -137,7 +137,7 @@ func TestRunHoldings(t *testing.T) {
 	}
 }
 
-// TestRunReadsTheMachine: what the machine does not have is bad input.
+// TestRunReadsTheMachine: CPUs that the machine does not have are a usage error.
 func TestRunReadsTheMachine(t *testing.T) {
 	machine := recordedMachine(t, "memory-only-node")
 	if _, n, err := readCPUs("1", machine); n != 1 || err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// TestMain lets the test binary be the program: scripts run it as "berth", and an apply starts
-// it again to keep the deadline. As "berthed" it is the command of berth run.
+// TestMain lets the test binary act as the program: scripts run it as "berth", and an apply starts it again to keep the
+// deadline. As "berthed" it is the command of berth run.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "tune" && os.Args[2] == "deadline" {
 		berth()
@@ -33,14 +33,14 @@ func berth() {
 	os.Exit(code)
 }
 
-// plugin is the program as kubectl starts it.
+// plugin runs the program as kubectl starts it.
 func plugin() {
 	p := cli.Program{Name: filepath.Base(os.Args[0]), Version: "test", Commit: "0123abc"}
 	os.Exit(cli.RunAs(context.Background(), p, os.Args[1:], //nolint:forbidigo // this is a main, not a test
 		cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }
 
-// TestScripts runs what users type, one story a file, with its exit codes.
+// TestScripts runs the commands that users type, one scenario per file, and checks their exit codes.
 func TestScripts(t *testing.T) {
 	machines, err := filepath.Abs("../../testdata/machines")
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 )
 
-// TestFirstConfig: the file that install-systemd makes is one that the agent takes, and one that is
-// there stays.
+// TestFirstConfig: the agent accepts the file that install-systemd writes, and an existing file is not replaced.
 func TestFirstConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth", "agent.yaml")
 	if err := writeFirstConfig(path); err != nil {
@@ -34,7 +33,7 @@ func TestFirstConfig(t *testing.T) {
 	}
 }
 
-// TestServiceDryRun: what a dry run prints is what would be done, then the unit.
+// TestServiceDryRun: a dry run prints the steps that it would do, and then the unit.
 func TestServiceDryRun(t *testing.T) {
 	var out bytes.Buffer
 	report := serviceReport{Unit: "/u", DryRun: true, Steps: []string{"write /u", "start it"}, Text: "[Unit]\n"}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestThreads wants the agent to use no more CPUs on a large node than on a small one.
+// TestThreads: the agent must not use more CPUs on a large node than on a small one.
 func TestThreads(t *testing.T) {
 	before := runtime.GOMAXPROCS(20)
 	defer runtime.GOMAXPROCS(before)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// TestTopOfCluster: without a terminal it is one frame of nodes and waiting pods, by either program.
+// TestTopOfCluster: without a terminal, both programs print one frame of nodes and waiting pods.
 func TestTopOfCluster(t *testing.T) {
 	kubeconfig := api(t, renewed(time.Now()))
 	host := func(t *testing.T, args ...string) (int, string) {
@@ -51,7 +51,7 @@ func TestTopOfCluster(t *testing.T) {
 	}
 }
 
-// TestTopLacksRights: a list that is refused is named; without Leases the rest is shown.
+// TestTopLacksRights: the error names a list that was refused. Without Leases, everything else is shown.
 func TestTopLacksRights(t *testing.T) {
 	code, out := kubectl(t, "top", "--kubeconfig", api(t, nil))
 	if code != 0 || !strings.Contains(out, "\nproblem: not known whether Berth's agents run: ") || !strings.Contains(out, "node-a") {

@@ -66,8 +66,7 @@ func TestTopologyOutput(t *testing.T) {
 	}
 }
 
-// TestTopologyDocument holds JSON and YAML to one another and to the golden
-// files of the discovery.
+// TestTopologyDocument compares JSON and YAML with each other and with the golden files of the discovery.
 func TestTopologyDocument(t *testing.T) {
 	names, err := filepath.Glob(machinesDir + "*.txtar")
 	if err != nil || len(names) == 0 {
@@ -93,7 +92,7 @@ func TestTopologyDocument(t *testing.T) {
 	}
 }
 
-// TestTopologyKeys pins the keys that scripts read.
+// TestTopologyKeys: scripts read these keys, so they must not change.
 func TestTopologyKeys(t *testing.T) {
 	_, out, _ := berthRun(t, "topology", "--root", machinesDir+"no-package.txtar", "-o", "json")
 	var document map[string]json.RawMessage
@@ -155,7 +154,7 @@ func TestTopologyCaptureKeepsFiles(t *testing.T) {
 	}
 }
 
-// TestTopologyReadsATree unpacks a recording: the tree is the same machine.
+// TestTopologyReadsATree: an unpacked recording describes the same machine as the archive.
 func TestTopologyReadsATree(t *testing.T) {
 	dir := t.TempDir()
 	recording, err := topology.ParseRecording([]byte(content(t, machinesDir+"masks-only.txtar")))

@@ -198,8 +198,8 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 	return found, err
 }
 
-// once starts one keeper for all runs, so that both kinds of runs have it. It waits for the end of this process without
-// reading the clock. A keeper started for each run with the profile would burden only those runs.
+// once starts one keeper for all runs, so that both kinds of runs have it. The keeper waits for the end of this process
+// without reading the clock. A keeper started for each run with the profile would burden only those runs.
 func once(keep func(tuner.Applied) error) func(tuner.Applied) error {
 	kept := false
 	return func(a tuner.Applied) error {
@@ -255,8 +255,8 @@ func (j *tuneJob) recordBench(name string, o switchback.Options) (*os.File, erro
 	return file, nil
 }
 
-// mostEnd is how long after its time limit a comparison may take to end. After that its keeper raises its priority and
-// continues it.
+// mostEnd is how long after its time limit a comparison may take to end. After that the keeper raises the priority of
+// this process, and continues it if it is stopped.
 const mostEnd = time.Minute
 
 // switched switches a profile on and off, until a moment of the monotonic clock.

@@ -20,13 +20,13 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// benchHost is a host with a profile p that sets the slice to 3 ms, and the command berthed of
-// this test binary.
+// benchHost returns a host with a profile p that sets the slice to 3 ms, and the arguments that measure the command
+// berthed of this test binary.
 func benchHost(t *testing.T) (dir, slice string, args []string) {
 	t.Helper()
 	dir = bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
-	write(t, dir, "proc/stat", "cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\n") // no steal, whatever this machine has
+	write(t, dir, "proc/stat", "cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\n") // no steal time on any machine
 	write(t, dir, "proc/vmstat", "numa_local 5\nnuma_other 5\n")
 	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms}}\n")
 	exe, err := os.Executable()
@@ -41,13 +41,13 @@ func benchHost(t *testing.T) (dir, slice string, args []string) {
 	return dir, slice, []string{"tune", "bench", filepath.Join(dir, "p.yaml"), "--root", dir, "--pause", "0s", "--", command}
 }
 
-// with puts flags before the command.
+// with inserts flags before the command.
 func with(args []string, flags ...string) []string {
 	return slices.Insert(slices.Clone(args), slices.Index(args, "--"), flags...)
 }
 
-// TestTuneBenchContract: the keys of the JSON are those that scripts rely on, a profile that is
-// worse is not kept, one that is better is, and the host is as before in between.
+// TestTuneBenchContract: scripts rely on the keys of the JSON. Bench keeps a better profile but not a worse one, and
+// the host is unchanged in between.
 func TestTuneBenchContract(t *testing.T) {
 	dir, slice, args := benchHost(t)
 	t.Setenv(reportFlag, "print "+slice)
@@ -95,7 +95,7 @@ func TestTuneBenchContract(t *testing.T) {
 	}
 }
 
-// TestTuneBenchRefuses what it cannot measure, before the first run and without a trace.
+// TestTuneBenchRefuses: bench refuses a comparison that it cannot measure, before the first run and without a trace.
 func TestTuneBenchRefuses(t *testing.T) {
 	dir, slice, args := benchHost(t)
 	t.Setenv(reportFlag, "exit 3")
@@ -134,9 +134,8 @@ func TestTuneBenchRefuses(t *testing.T) {
 	}
 }
 
-// TestTuneBenchLeavesNothing: whatever ends it while the command runs with the profile, the
-// value is as before: Ctrl-C at once, SIGKILL by the process that keeps the deadline, with no
-// command run.
+// TestTuneBenchLeavesNothing: if the comparison ends during a run with the profile, the value is restored. Ctrl-C
+// restores it at once. After a SIGKILL the keeper of the deadline restores it without any further command.
 func TestTuneBenchLeavesNothing(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -172,9 +171,9 @@ func TestTuneBenchLeavesNothing(t *testing.T) {
 	}
 }
 
-// runsWith starts a comparison whose command hangs, until it hangs in a run with the profile.
-// The coin may say without first: such a comparison is ended and begun anew.
-// It returns what is said on standard error as well.
+// runsWith starts a comparison whose command hangs, and waits until it hangs in a run with the profile. If the random
+// order begins without the profile, runsWith ends the comparison and starts another. It also returns the text of
+// standard error.
 func runsWith(t *testing.T, args []string, mark, slice string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	for range 50 {

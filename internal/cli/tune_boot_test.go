@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestTuneBootOutput compares with golden files what the commands print on a machine of each boot
-// loader, through the boot on trial; and the files then are as before.
+// TestTuneBootOutput compares the output of the commands with golden files on a machine of each boot loader, through
+// the boot on trial. Afterwards the files are as before.
 func TestTuneBootOutput(t *testing.T) {
 	again := []string{"plan p", "apply p", "verify", "commit", "boot", "list", "verify", "commit", "verify", "rollback"}
 	for name, steps := range map[string][]string{
@@ -62,7 +62,7 @@ func TestTuneBootOutput(t *testing.T) {
 	}
 }
 
-// profiled has the file of a profile in place of its name.
+// profiled replaces the name of a profile by its file.
 func profiled(dir, step string) []string {
 	args := strings.Fields(step)
 	if len(args) > 1 {
@@ -71,7 +71,7 @@ func profiled(dir, step string) []string {
 	return args
 }
 
-// bootHost is a host with the boot loader of a machine of package bootargs.
+// bootHost returns a host with the boot loader of a machine from package bootargs.
 func bootHost(t *testing.T, name string) string {
 	t.Helper()
 	dir := bigHost(t, 4)
@@ -92,7 +92,7 @@ func bootHost(t *testing.T, name string) string {
 	return dir
 }
 
-// onDisk is the content of every file below a directory that neither a boot nor Berth's own state
+// onDisk returns the content of every file below a directory, except the files that a boot or Berth's own state
 // changes.
 func onDisk(t *testing.T, dir string) map[string]string {
 	t.Helper()

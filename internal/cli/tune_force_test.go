@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestWhatEndedACommittedProfile: a list names a boot only where one ended the profile.
+// TestWhatEndedACommittedProfile: the list blames a boot only if a boot ended the profile.
 func TestWhatEndedACommittedProfile(t *testing.T) {
 	for want, f := range map[string]inForce{
 		"committed before the last boot, which ended it: berth tune apply --committed":                                   {},

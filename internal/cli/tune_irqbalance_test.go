@@ -22,14 +22,13 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// What the tests hand the balancer: the tree that it works in, and the program.
+// Variables that the tests pass to the balancer: its tree and its program.
 const (
 	balancerDir     = "BERTH_TEST_BALANCER_DIR"
 	balancerProgram = "BERTH_TEST_BALANCER_PROGRAM"
 )
 
-// balancer becomes irqbalance, in a mount name space of its own in which the interrupts and the
-// directory of its socket are those of a tree.
+// balancer executes irqbalance in its own mount namespace. Its interrupts and its socket directory come from a tree.
 func balancer() {
 	dir := os.Getenv(balancerDir)
 	err := errors.Join(
@@ -46,8 +45,8 @@ func balancer() {
 	os.Exit(1)
 }
 
-// unpackBalancer downloads Debian's package into a directory and unpacks the program there. The
-// package is not installed: it would start the service. A mirror that does not answer ends it.
+// unpackBalancer downloads Debian's package and unpacks the program into a directory. Installing the package would
+// start the service. A mirror that does not answer fails the download.
 func unpackBalancer(ctx context.Context, into string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -106,7 +105,7 @@ func balances(t *testing.T, dir string) {
 	write(t, dir, fmt.Sprintf("proc/%d/comm", cmd.Process.Pid), "irqbalance\n")
 }
 
-// ban has an irqbalance leave interrupts alone, as irqbalance-ui does.
+// ban makes an irqbalance leave interrupts alone, as irqbalance-ui does.
 func ban(t *testing.T, socket, list string) {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
@@ -118,12 +117,11 @@ func ban(t *testing.T, socket, list string) {
 	if _, _, err := conn.WriteMsgUnix([]byte("settings ban irqs "+list), own, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.Copy(io.Discard, conn) // until it has read
+	_, _ = io.Copy(io.Discard, conn) // until it has read the message
 }
 
-// TestTuneBansWithIrqbalance: a profile that sets interrupts has a running irqbalance leave these
-// alone, besides what was banned before; a rollback gives the list back, and one that was started
-// anew has nothing to give back.
+// TestTuneBansWithIrqbalance: a profile that sets interrupts bans them in a running irqbalance, in addition to earlier
+// bans. A rollback restores the list. A restarted irqbalance has no list to restore.
 func TestTuneBansWithIrqbalance(t *testing.T) {
 	dir := bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
@@ -162,7 +160,7 @@ func TestTuneBansWithIrqbalance(t *testing.T) {
 		}
 		return out
 	}
-	for range 2 { // the second apply finds that all stands
+	for range 2 { // the second apply finds everything in effect
 		if out := run("apply", filepath.Join(dir, "p.yaml")); !strings.Contains(out, "ban of irqbalance") {
 			t.Error(out)
 		}

@@ -7,8 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestOneKeeperOfAComparison: a comparison starts one keeper for all of its runs, and another one only where that
-// could not be started.
+// TestOneKeeperOfAComparison: a comparison starts one keeper for all of its runs, and retries only if the start failed.
 func TestOneKeeperOfAComparison(t *testing.T) {
 	started := 0
 	keep := once(func(tuner.Applied) error {

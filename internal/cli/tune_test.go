@@ -28,7 +28,7 @@ import (
 
 const kernelsDir = "../../testdata/kernels/"
 
-// TestTuneOutput compares what the commands print with golden files.
+// TestTuneOutput compares the output of the commands with golden files.
 func TestTuneOutput(t *testing.T) {
 	for name, args := range map[string][]string{
 		"list.txt":                  {"list", "--root", kernelsDir + "6.12.txtar"},
@@ -54,7 +54,7 @@ func TestTuneOutput(t *testing.T) {
 	}
 }
 
-// golden compares an output with a file.
+// golden compares an output with a golden file.
 func golden(t *testing.T, name, out string) {
 	t.Helper()
 	file := filepath.Join("testdata/tune", name)
@@ -68,7 +68,7 @@ func golden(t *testing.T, name, out string) {
 	}
 }
 
-// TestTuneTablesFitTheScreen prints every built-in profile on every recorded kernel.
+// TestTuneTablesFitTheScreen: every built-in profile fits the screen on every recorded kernel.
 func TestTuneTablesFitTheScreen(t *testing.T) {
 	kernels, err := filepath.Glob(kernelsDir + "*.txtar")
 	if err != nil || len(kernels) == 0 {
@@ -94,7 +94,7 @@ type terminal struct{ bytes.Buffer }
 
 func (*terminal) Columns() int { return 80 }
 
-// TestTuneFitsATerminal prints plans and imports on 80 columns, and one of them as a golden file.
+// TestTuneFitsATerminal: plans and imports fit 80 columns. One of them is also compared with a golden file.
 func TestTuneFitsATerminal(t *testing.T) {
 	kernels, err := filepath.Glob(kernelsDir + "*.txtar")
 	if err != nil || len(kernels) == 0 {
@@ -121,7 +121,7 @@ func TestTuneFitsATerminal(t *testing.T) {
 	}
 }
 
-// TestTuneContract: the keys of the JSON are those that scripts rely on.
+// TestTuneContract: scripts rely on the keys of the JSON.
 func TestTuneContract(t *testing.T) {
 	keys := func(list any) []string {
 		rows, _ := list.([]any)
@@ -156,7 +156,7 @@ func TestTuneContract(t *testing.T) {
 	}
 }
 
-// TestTuneWritesNothing looks at every file of a host below a directory, before and after.
+// TestTuneWritesNothing: list, plan and import change no file of the host.
 func TestTuneWritesNothing(t *testing.T) {
 	dir := bigHost(t, 8)
 	before := digest(t, dir)
@@ -170,7 +170,7 @@ func TestTuneWritesNothing(t *testing.T) {
 	}
 }
 
-// TestPlanNamesTheHolder: what the agent has on record is not settable, also where it is optional, and the apply
+// TestPlanNamesTheHolder: a setting that the agent has on record is not settable, even if it is optional. The apply
 // refuses it with the same words.
 func TestPlanNamesTheHolder(t *testing.T) {
 	const boot, file, words = "11111111-2222-3333-4444-555555555555", "/proc/sys/kernel/numa_balancing", `the agent holds it, for workload "redis"`
@@ -213,7 +213,7 @@ spec: {settings: {numa.balancing: {value: off, optional: true}, thp.enabled: nev
 	}
 }
 
-// TestTuneImportsTextOnly: another file is refused, in one sentence.
+// TestTuneImportsTextOnly: a file that is binary or too large is refused in one sentence.
 func TestTuneImportsTextOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "core")
 	want := "berth: bad usage: import " + file + ": allowed: a text of at most 1048576 bytes\n"
@@ -244,7 +244,7 @@ func digest(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestTuneCompletesProfiles: the shell completes names of profiles, an own one too.
+// TestTuneCompletesProfiles: the shell completes the names of built-in profiles and of the user's own.
 func TestTuneCompletesProfiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "etc/berth/profiles/mine.yaml", "# own")
@@ -267,8 +267,8 @@ func write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// bigHost is a host of two NUMA nodes with two threads a core, frequency control, and an
-// interrupt and a network queue for each CPU, as files.
+// bigHost writes the files of a host with two NUMA nodes, two threads per core and frequency control. Each CPU has an
+// interrupt and a network queue.
 func bigHost(t testing.TB, cpus int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -314,8 +314,8 @@ func bigHost(t testing.TB, cpus int) string {
 	return dir
 }
 
-// BenchmarkTunePlan is one plan of every built-in kind of knob at 512 CPUs, and of a unit with 1,000
-// threads, from the files of a directory; the goal is 200 ms. On a busy machine its CPU time counts.
+// BenchmarkTunePlan plans every built-in kind of knob at 512 CPUs, and a unit with 1,000 threads, from the files of a
+// directory. The goal is 200 ms. On a busy machine its CPU time is what to compare.
 func BenchmarkTunePlan(b *testing.B) {
 	dir := bigHost(b, 512)
 	group := "sys/fs/cgroup/system.slice/db.service/"
@@ -342,7 +342,7 @@ spec: {inherit: dpdk, units: [{unit: db.service, cpus: fast, policy: "fifo:40"}]
 	}
 }
 
-// cpuTime is that of this process.
+// cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

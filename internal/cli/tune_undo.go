@@ -297,7 +297,7 @@ func newTuneDeadlineCommand(g *globals) *cobra.Command {
 }
 
 // settle undoes a profile whose deadline passed without a keeper, and finishes a killed rollback. It runs before every
-// command on the host itself, blocks none, and reads one file if nothing is due.
+// command on the host itself and blocks none. If nothing is due, it only reads some files.
 func (g *globals) settle(cmd *cobra.Command) {
 	if g.Root != "/" || os.Geteuid() != 0 || !settles(cmd) {
 		return

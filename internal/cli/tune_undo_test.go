@@ -18,9 +18,8 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestNextCommandUndoes: whatever root runs after the deadline undoes what nobody committed,
-// by the state directory of the agent's file. What was applied in another boot is no
-// business of it.
+// TestNextCommandUndoes: after the deadline, any command of root undoes an uncommitted profile in the state directory
+// of the agent's file. A profile of another boot is left alone.
 func TestNextCommandUndoes(t *testing.T) {
 	here := strings.TrimSpace(content(t, "/proc/sys/kernel/random/boot_id"))
 	for boot, stays := range map[string]bool{here: os.Geteuid() != 0, "another": true} {
@@ -41,8 +40,8 @@ func TestNextCommandUndoes(t *testing.T) {
 	}
 }
 
-// TestUnitLeavesAProfileToItsKeeper: what the agent's unit runs when an agent has ended may not write all that a
-// profile has set. It undoes none: half of an undo would be refused there.
+// TestUnitLeavesAProfileToItsKeeper: the agent's unit runs a rollback when an agent has ended. That rollback cannot
+// write everything that a profile sets, so it must not start a partial undo.
 func TestUnitLeavesAProfileToItsKeeper(t *testing.T) {
 	here := strings.TrimSpace(content(t, "/proc/sys/kernel/random/boot_id"))
 	dir := t.TempDir()
@@ -60,8 +59,8 @@ func TestUnitLeavesAProfileToItsKeeper(t *testing.T) {
 	}
 }
 
-// TestTuneApplyContract: the keys of the JSON are those that scripts rely on; and what was
-// committed before a boot is applied again after it.
+// TestTuneApplyContract: scripts rely on the keys of the JSON. A profile that was committed before a boot is applied
+// again after it.
 func TestTuneApplyContract(t *testing.T) {
 	dir := bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
@@ -102,8 +101,8 @@ func TestTuneApplyContract(t *testing.T) {
 	}
 }
 
-// TestTuneDeadline: with no command run after it, an apply is undone by the process that it
-// started; with the agent's file where it is by default, and where it was named.
+// TestTuneDeadline: the process that an apply starts undoes it without any further command. The agent's file is the
+// default one or a named one.
 func TestTuneDeadline(t *testing.T) {
 	for name, config := range map[string]bool{"default": false, "named": true} {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +128,7 @@ func TestTuneDeadline(t *testing.T) {
 	}
 }
 
-// TestRefusalsLeaveNoState: a command that is refused, or that only reads, makes no state
-// directory.
+// TestRefusalsLeaveNoState: a command that is refused, or that only reads, creates no state directory.
 func TestRefusalsLeaveNoState(t *testing.T) {
 	dir := bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
@@ -163,7 +161,7 @@ func TestRefusalsLeaveNoState(t *testing.T) {
 	}
 }
 
-// TestVerifyWithoutTheJournal: the record says what the host is to have. Of a journal that cannot be read a note tells.
+// TestVerifyWithoutTheJournal: verify compares the host with the record. A note reports a journal that cannot be read.
 func TestVerifyWithoutTheJournal(t *testing.T) {
 	dir := bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
@@ -172,7 +170,7 @@ func TestVerifyWithoutTheJournal(t *testing.T) {
 		t.Fatal(errs)
 	}
 	file := filepath.Join(dir, "var/lib/berth/tune/journal")
-	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil { // a directory reads as no file does
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil { // a directory cannot be read as a file
 		t.Fatal(err)
 	}
 	for now, want := range map[string]int{"2800000\n": 0, "3000000\n": 4} {

@@ -27,12 +27,12 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// node is what an agent shows of a host on which nothing happens.
+// node returns what an agent serves for a host without any events.
 func node() http.Handler {
 	return web.NewNode(func() (*view.View, error) { return view.Of(view.Facts{At: time.Now()}), nil }, quiet()).Handler()
 }
 
-// agentFile writes an agent's file with an address.
+// agentFile writes an agent's file with a listen address.
 func agentFile(t *testing.T, dir, listen string) string {
 	t.Helper()
 	name := filepath.Join(dir, "agent.yaml")
@@ -42,7 +42,8 @@ func agentFile(t *testing.T, dir, listen string) string {
 	return name
 }
 
-// A browser brings no token to an agent of a cluster, whether that answers or not.
+// A browser cannot send a token to an agent of a cluster, so berth web prints no link, whether the agent answers or
+// not.
 func TestWebLinkInCluster(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "agent.yaml")
 	if err := os.WriteFile(name, []byte("stateDir: state\nlisten: 127.0.0.1:1\ncluster: {enabled: true}\n"), 0o600); err != nil {
@@ -55,7 +56,7 @@ func TestWebLinkInCluster(t *testing.T) {
 	}
 }
 
-// berth web prints the link to a page that is there, and why an agent serves none.
+// berth web prints the link to a page that exists, and otherwise the agent's reason.
 func TestWebLink(t *testing.T) {
 	const closed = "no such page"
 	for name, test := range map[string]struct {
@@ -79,7 +80,7 @@ func TestWebLink(t *testing.T) {
 	}
 }
 
-// What berth status --watch records until it is interrupted, berth web --replay shows.
+// berth web --replay shows what berth status --watch recorded until it was interrupted.
 func TestRecordAndReplay(t *testing.T) {
 	dir := t.TempDir()
 	held, err := journal.Open(filepath.Join(dir, "state"), "boot", driver.Values())
@@ -118,7 +119,7 @@ func TestRecordAndReplay(t *testing.T) {
 	})
 }
 
-// With a kubeconfig, berth web shows the cluster until it is interrupted; a right that is missing is named.
+// With a kubeconfig, berth web shows the cluster until it is interrupted. The error names a missing right.
 func TestWebOfCluster(t *testing.T) {
 	run(t, []string{"web", "--kubeconfig", api(t, renewed(time.Now()))}, 1, func(link string) {
 		for path, want := range map[string]string{"": `src="cluster.js"`, "api/v1/view": `"name":"node-a","cpus":8,"freeCPUs":4,"l3":2,"freeL3":1`, "nodes/node-a/": `src="main.js"`} {
@@ -133,7 +134,7 @@ func TestWebOfCluster(t *testing.T) {
 	}
 }
 
-// get returns what a link leads to.
+// get returns the content that a link leads to.
 func get(t *testing.T, link string) (string, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, link, http.NoBody)
@@ -150,8 +151,8 @@ func get(t *testing.T, link string) (string, error) {
 	return string(text), err
 }
 
-// run runs a command until it has printed some lines, each of which may be looked at, and
-// interrupts it: its exit code is 0 then.
+// run runs a command until it has printed count lines, passes each line to look, and interrupts it. The exit code must
+// then be 0.
 func run(t *testing.T, args []string, count int, look ...func(string)) []string {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// widest is how many columns a line of output may take.
+// widest is the number of columns that a line of output may have.
 const widest = 120
 
-// TestTablesFitTheScreen prints every recorded machine in every form for people.
+// TestTablesFitTheScreen: every recorded machine fits the screen in every format for people.
 func TestTablesFitTheScreen(t *testing.T) {
 	machines, err := filepath.Glob(machinesDir + "*.txtar")
 	if err != nil || len(machines) == 0 {
@@ -34,7 +34,7 @@ func TestTablesFitTheScreen(t *testing.T) {
 	}
 }
 
-// TestPictureFitsTheScreen draws cores of eight threads.
+// TestPictureFitsTheScreen: a picture of cores with eight threads fits the screen.
 func TestPictureFitsTheScreen(t *testing.T) {
 	var cores []string
 	for first := 0; first < 512; first += 8 {
@@ -53,7 +53,7 @@ func TestPictureFitsTheScreen(t *testing.T) {
 	fits(t, args, out)
 }
 
-// fits holds every line of an output to the width of a screen, prose aside.
+// fits checks that every line of an output fits the screen, except prose.
 func fits(t *testing.T, args []string, out string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -64,8 +64,8 @@ func fits(t *testing.T, args []string, out string) {
 	}
 }
 
-// TestDistancesOfManyNodes: beyond eight nodes the tree groups them by distance,
-// and the JSON keeps every one.
+// TestDistancesOfManyNodes: with more than eight nodes the tree groups them by distance, and the JSON contains every
+// distance.
 func TestDistancesOfManyNodes(t *testing.T) {
 	_, out, _ := berthRun(t, "topology", "--root", machinesDir+"nodes-64.txtar")
 	for _, want := range []string{"distances 10 to 0, 21 to 1-63\n", "distances 10 to 9, 21 to 0-8,10-63\n"} {

@@ -106,7 +106,8 @@ func (c *Client) pods(now, awaySince time.Time) ([]*Pod, Source) {
 	return v.pods(now)
 }
 
-// settled is how long the kubelet may still list a pod after its loss, in a request that was in flight.
+// settled is how long the kubelet may still list a pod after the API server removed it, in a request that was in
+// flight.
 const settled = 5 * time.Second
 
 // prune forgets the pods that the kubelet no longer lists, and the pods that came back. The caller holds mu.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// BenchmarkChange is one change of one of 250 pods, from the watch to the snapshot.
+// BenchmarkChange measures one change of one of 250 pods, from the watch to the snapshot.
 func BenchmarkChange(b *testing.B) {
 	c, err := New(Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Node: "n", Identity: "i"})
 	if err != nil {

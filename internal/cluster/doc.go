@@ -23,9 +23,9 @@
 // and renewed by another agent writes nothing and reports that.
 //
 // client-go's recorders are not used: with 500 events and no API server, tools/record took 1.9 MiB and tools/events 8.6
-// MiB of resident memory. Both also drop an event after twelve tries. Its leaderelection takes only 0.4 MiB but is not
-// used either: it renews a Lease to release it, so the scheduler continues to bind pods to a node without an agent. An
-// elector that missed its deadline also ends.
+// MiB of resident memory. Both also drop an event after twelve tries. client-go's leaderelection takes only 0.4 MiB but
+// is not used either: it renews a Lease to release it, so the scheduler continues to bind pods to a node without an
+// agent. An elector that missed its deadline also ends.
 //
 // # Who looks
 //

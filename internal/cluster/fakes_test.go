@@ -13,8 +13,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestMain leaves out the pause that Kubernetes' libraries make after an error since the last one, which is
-// a global of the process: in a test with a clock of its own that was decades ago, or will be.
+// TestMain disables the pause of Kubernetes' libraries between two errors. The time of the last error is a global of
+// the process, and in a test with a fake clock it is decades away.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // That is what it is for.
 	os.Exit(m.Run())
@@ -25,7 +25,7 @@ type kubeletWith []v1.Pod
 
 func (k kubeletWith) Pods(context.Context) ([]v1.Pod, error) { return k, nil }
 
-// start runs f beside the test, until the test ends.
+// start runs f concurrently until the test ends.
 func start(t *testing.T, f func(context.Context)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -40,7 +40,7 @@ func start(t *testing.T, f func(context.Context)) (stop func()) {
 	}
 }
 
-// failing lets requests of a client fail as answer says, nil for as ever.
+// failing makes requests of a client fail with the error of answer, nil for success.
 func failing(client *fake.Clientset, verb, resource string, answer func() error) {
 	client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtimeObject, error) {
 		err := answer()
@@ -48,7 +48,7 @@ func failing(client *fake.Clientset, verb, resource string, answer func() error)
 	})
 }
 
-// requests counts those of one verb and resource.
+// requests counts the requests of one verb and resource.
 func requests(client *fake.Clientset, verb, resource string) int {
 	count := 0
 	for _, action := range client.Actions() {

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// TestPodOf has what is kept of a pod.
+// TestPodOf checks which fields of a pod are kept.
 func TestPodOf(t *testing.T) {
 	const owner = `ownerReferences: [{apiVersion: v1, kind: Node, name: node-1, uid: x, controller: true}]`
 	for _, test := range []struct {
@@ -49,7 +49,7 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
-// TestPodKeeps says which annotations stay, and which changes are none.
+// TestPodKeeps checks which annotations are kept, and which changes of a pod have no effect.
 func TestPodKeeps(t *testing.T) {
 	bound := metav1.Unix(1000, 0)
 	class := "kata"
@@ -80,8 +80,8 @@ func TestPodKeeps(t *testing.T) {
 	}
 }
 
-// TestWithoutAPIServer starts where nothing answers but the kubelet, and ends. The ConfigMaps are
-// those that are remembered.
+// TestWithoutAPIServer starts a client when only the kubelet answers, and ends it. The ConfigMaps are the remembered
+// ones.
 func TestWithoutAPIServer(t *testing.T) {
 	maps := strategy.Maps{strategy.BerthConfig: {strategy.KeyState: strategy.StateRestore}}
 	c, err := New(Options{
@@ -105,7 +105,7 @@ func TestWithoutAPIServer(t *testing.T) {
 		t.Errorf("ConfigMaps %v, read: %t", s.ConfigMaps, s.ConfigMapsRead)
 	}
 	c.Event(Event{Reason: "r"})
-	time.Sleep(300 * time.Millisecond) // So that some retries are under way.
+	time.Sleep(300 * time.Millisecond) // So that some retries are in progress.
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

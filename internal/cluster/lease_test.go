@@ -27,7 +27,7 @@ func leaseOf(holder string) *coordinationv1.Lease {
 	}
 }
 
-// holder returns who holds the Lease.
+// holder returns the holder of the Lease.
 func holder(t *testing.T, client leaseClient) string {
 	t.Helper()
 	lease, err := client.Get(t.Context(), "n", metav1.GetOptions{})
@@ -37,8 +37,8 @@ func holder(t *testing.T, client leaseClient) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaseOfTheDead is taken over, but not before it ran out by this host's clock:
-// the other host's may be years off.
+// TestLeaseOfTheDead checks that the Lease of a dead agent is acquired, but not before it has expired by this host's
+// clock, because the other host's clock may be years off.
 func TestLeaseOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := leaseOf("dead")
@@ -57,7 +57,8 @@ func TestLeaseOfTheDead(t *testing.T) {
 	})
 }
 
-// TestLeaseOfTheLiving is never taken, and is taken at once when it is given back.
+// TestLeaseOfTheLiving checks that the Lease of a running agent is never acquired by another agent, and is acquired at
+// once when it is released.
 func TestLeaseOfTheLiving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset().CoordinationV1().Leases("berth-system")
@@ -65,7 +66,7 @@ func TestLeaseOfTheLiving(t *testing.T) {
 		stop := start(t, first.run)
 		time.Sleep(time.Second)
 		defer start(t, second.run)()
-		time.Sleep(10*time.Minute + 100*time.Millisecond) // the second one looks at whole seconds
+		time.Sleep(10*time.Minute + 100*time.Millisecond) // the second agent checks at whole seconds
 		if !first.current().Held || second.current().Held || second.current().Other != "first" {
 			t.Errorf("first %+v, second %+v", first.current(), second.current())
 		}
@@ -85,8 +86,8 @@ func TestLeaseOfTheLiving(t *testing.T) {
 	})
 }
 
-// TestLeaseCostsFewWrites: the renewals of 10,000 agents are at most 170 writes a second, and
-// each comes in time for the scheduler though the one before it failed.
+// TestLeaseCostsFewWrites checks that 10,000 agents renew with at most 170 writes per second. Each renewal must reach
+// the scheduler in time even if the previous renewal failed.
 func TestLeaseCostsFewWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset()
@@ -107,7 +108,7 @@ func TestLeaseCostsFewWrites(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAClockSetBack is renewed in time: an hour that the clock of the node loses does not count.
+// TestLeaseOfAClockSetBack checks that the Lease is renewed in time when the node's clock is set back by an hour.
 func TestLeaseOfAClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset()
@@ -129,8 +130,8 @@ func TestLeaseOfAClockSetBack(t *testing.T) {
 	})
 }
 
-// TestLeaseGivenBack by another of the same name, as a crashed agent's that came back beside it, is taken
-// again at the next look, not at the next renewal.
+// TestLeaseGivenBack checks a Lease that another agent with the same identity released, such as a crashed agent that
+// came back. The running agent must acquire it again at its next check, not at the next renewal.
 func TestLeaseGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset().CoordinationV1().Leases("berth-system")
@@ -150,7 +151,7 @@ func TestLeaseGivenBack(t *testing.T) {
 	})
 }
 
-// TestLeaseTaken says that an agent whose Lease was taken stops being the one.
+// TestLeaseTaken checks that an agent whose Lease another agent acquired stops being the node's agent.
 func TestLeaseTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset()
@@ -176,8 +177,8 @@ func TestLeaseTaken(t *testing.T) {
 	})
 }
 
-// TestLeaseWhileAway: no event says that the agent is not the one while the API
-// server is away, and the link hears of it within seconds.
+// TestLeaseWhileAway checks that there is no event about a lost Lease while the API server is down, and that the link
+// learns of the outage within seconds.
 func TestLeaseWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset()

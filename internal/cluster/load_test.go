@@ -25,13 +25,13 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// counted is an API server with one empty node, which counts what it is asked.
+// counted is an API server with one empty node, which counts its requests.
 type counted struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
 	version int
 	asked   map[string]int
-	// away is why nothing is answered, nil where it is.
+	// away is the error of every request, nil while the server answers.
 	away error
 }
 
@@ -84,10 +84,10 @@ func (c *counted) answer(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusOK, listOf(kind, c.version))
 }
 
-// write keeps an object under its own name.
+// write stores an object under its name.
 func (c *counted) write(r *http.Request, body []byte) (*http.Response, error) {
 	object := map[string]any{}
-	if decoded, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil { // one of Kubernetes, as protobuf
+	if decoded, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil { // protobuf
 		decoded.GetObjectKind().SetGroupVersionKind(*kind)
 		if body, err = json.Marshal(decoded); err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ func (c *counted) write(r *http.Request, body []byte) (*http.Response, error) {
 	return answer(http.StatusOK, object)
 }
 
-// follow answers with events that never come, until the time is over that the client gave.
+// follow answers a watch without events until the client's timeout.
 func (c *counted) follow(r *http.Request, seconds string, initial bool) (*http.Response, error) {
 	limit, err := strconv.Atoi(seconds)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *counted) follow(r *http.Request, seconds string, initial bool) (*http.R
 	return response(http.StatusOK, reader), nil
 }
 
-// kindOf is that of the objects of a resource.
+// kindOf returns the kind of a resource's objects.
 func kindOf(resource string) string {
 	return map[string]string{"pods": "Pod", "nodes": "Node", "configmaps": "ConfigMap"}[resource]
 }
@@ -166,7 +166,7 @@ func response(code int, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 }
 
-// take returns what was asked, and forgets it.
+// take returns the counted requests, and resets the counts.
 func (c *counted) take() (asked map[string]int, writes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *counted) take() (asked map[string]int, writes int) {
 	return asked, writes
 }
 
-// running is an agent's side of a cluster that runs until it is stopped, at a server that counts.
+// running returns a client of the cluster that runs until stop is called, and its counting server.
 func running(t *testing.T) (server *counted, c *Client, stop func()) {
 	t.Helper()
 	server = &counted{objects: map[string]map[string]any{}, asked: map[string]int{}}
@@ -190,8 +190,8 @@ func running(t *testing.T) (server *counted, c *Client, stop func()) {
 	return server, c, start(t, func(ctx context.Context) { _ = c.Run(ctx) })
 }
 
-// TestRequestsOfIdleAgent counts all that an agent with nothing to do asks of an API server, which
-// its loop tells the same every second: of 10,000 such agents it gets at most 170 writes a second.
+// TestRequestsOfIdleAgent counts all requests of an idle agent whose loop publishes the same state every second. 10,000
+// such agents must cause at most 170 writes per second.
 func TestRequestsOfIdleAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c, stop := running(t)
@@ -223,8 +223,8 @@ func TestRequestsOfIdleAgent(t *testing.T) {
 	})
 }
 
-// TestAwayIsNoticed though no timer runs while the API server answers: by the Lease where watches
-// stay open.
+// TestAwayIsNoticed checks that an outage is noticed through the Lease when watches stay open, although no timer runs
+// while the API server answers.
 func TestAwayIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c, stop := running(t)

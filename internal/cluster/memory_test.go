@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What is kept over a restart is what was known, but for the version of a reading.
+// TestMemoryIsKept checks that a restart preserves everything that was known, except the version of a reading.
 func TestMemoryIsKept(t *testing.T) {
 	always, class := v1.ContainerRestartPolicyAlways, "kata"
 	container := func(name string) v1.Container {

@@ -12,7 +12,7 @@ type view struct {
 	// api is the API server's last list, and listed whether there ever was one.
 	api    []*Pod
 	listed bool
-	// awaySince is when it stopped answering; zero while it answers.
+	// awaySince is when the API server stopped answering; zero while it answers.
 	awaySince time.Time
 	// gone are the UIDs of pods that the API server has removed.
 	gone map[string]time.Time

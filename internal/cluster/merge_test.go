@@ -9,11 +9,11 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// TestMerge has what the two sources say, and what is believed.
+// TestMerge checks which pods the client reports, given the lists of its two sources.
 func TestMerge(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	// A pod is written "uid" or "uid@version", "uid/mirror" for a mirror of uid, and
-	// "uid#" for a static pod of the kubelet's.
+	// The format is "uid" or "uid@version", "uid/mirror" for a mirror of uid, and "uid#" for a static pod of the
+	// kubelet.
 	list := func(from Source, text string) []*Pod {
 		var all []*Pod
 		for word := range strings.FieldsSeq(text) {

@@ -38,8 +38,8 @@ func annotatorOf(client *fake.Clientset, held func() bool) *annotator {
 	}
 }
 
-// TestAnnotationRetries: the last value counts, it is written once the API server
-// takes it, and not for a pod that is gone.
+// TestAnnotationRetries checks that the last value is written once the API server accepts it, and not for a deleted
+// pod.
 func TestAnnotationRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}})
@@ -79,12 +79,12 @@ func TestAnnotationRetries(t *testing.T) {
 	})
 }
 
-// TestMoveStandsUntilPlaced: what is written of a pod first is its placement, however often that
-// fails, and then its move: a scheduler never counts the old placement without the move.
+// TestMoveStandsUntilPlaced checks the order of writes: first a pod's placement, however often that fails, and then its
+// move. Otherwise a scheduler would use the old placement without the move.
 func TestMoveStandsUntilPlaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pods []runtimeObject
-		for i := range 16 { // maps have no order: one pod might come out right by chance
+		for i := range 16 { // map iteration is random: one pod might be right by chance
 			pods = append(pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i)), Annotations: map[string]string{
 				v1alpha1.AnnotationPlacement: "old", v1alpha1.AnnotationMove: "stands",
 			}}})
@@ -132,8 +132,8 @@ func TestMoveStandsUntilPlaced(t *testing.T) {
 	})
 }
 
-// TestAnnotationForm is what the admission policy and the API server's check of the
-// UID rely on.
+// TestAnnotationForm checks the form of the patch, on which the admission policy and the API server's check of the UID
+// rely.
 func TestAnnotationForm(t *testing.T) {
 	client := fake.NewClientset(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}})
 	text := "{}"
@@ -146,7 +146,7 @@ func TestAnnotationForm(t *testing.T) {
 	}
 }
 
-// TestNotTheAgentOfTheNode writes nothing until it is.
+// TestNotTheAgentOfTheNode checks that an agent without the node's Lease writes nothing until it has the Lease.
 func TestNotTheAgentOfTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -173,7 +173,7 @@ func posterOf(client *fake.Clientset) *poster {
 	return t
 }
 
-// TestEventCounted says that the same event is one, with a count.
+// TestEventCounted checks that repeated events become one event with a count.
 func TestEventCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -201,7 +201,8 @@ func TestEventCounted(t *testing.T) {
 	})
 }
 
-// TestEventOfATopic says that it is one whatever its numbers are, and that its text does not get old.
+// TestEventOfATopic checks that events of a topic become one event despite different numbers in their texts, and that
+// the event shows the latest text.
 func TestEventOfATopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -231,7 +232,8 @@ func TestEventOfATopic(t *testing.T) {
 	})
 }
 
-// TestEventOfATopicWaitsOnce leaves room for others while the API server is away.
+// TestEventOfATopicWaitsOnce checks that events of a topic leave room in the queue for other events while the API
+// server is down.
 func TestEventOfATopicWaitsOnce(t *testing.T) {
 	poster := posterOf(fake.NewClientset())
 	e := Event{On: Object{"shop", "web", "u"}, Reason: "CPUBurstLimited", Topic: "web/app guard"}
@@ -245,7 +247,8 @@ func TestEventOfATopicWaitsOnce(t *testing.T) {
 	}
 }
 
-// TestEventsWhileAway wait, as many as are worth it, and nothing else is lost.
+// TestEventsWhileAway checks that events wait while the API server is down, up to a limit, and that nothing else is
+// lost.
 func TestEventsWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
@@ -275,7 +278,7 @@ func TestEventsWhileAway(t *testing.T) {
 	})
 }
 
-// TestEventFits keeps the API server's bounds.
+// TestEventFits checks that events respect the API server's length limits.
 func TestEventFits(t *testing.T) {
 	long := make([]byte, 253)
 	for i := range long {
@@ -306,7 +309,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestEventsOfOnePod are limited for each reason, and those of the node together.
+// TestEventsOfOnePod checks that events of a pod are limited per reason, and the node's events in total.
 func TestEventsOfOnePod(t *testing.T) {
 	poster, now := posterOf(fake.NewClientset()), time.Unix(0, 0)
 	allowed := map[string]int{}
@@ -318,7 +321,7 @@ func TestEventsOfOnePod(t *testing.T) {
 		}
 		now = now.Add(6 * time.Second)
 	}
-	// Five at once, and nine in the ten minutes.
+	// Five at once, and nine within ten minutes.
 	if diff := cmp.Diff(map[string]int{"CPUPinned": 14, "CPUBurstLimited": 14}, allowed); diff != "" {
 		t.Error(diff)
 	}

@@ -16,7 +16,7 @@ import (
 
 var errAway = errors.New("away")
 
-// TestReview asks whose a token is, and for all that is said of the user whether it may.
+// TestReview checks that a review asks whose token it is, and whether that user, with all its attributes, has access.
 func TestReview(t *testing.T) {
 	ends := "h." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1900000000}`)) + ".s"
 	viewer := authentication.TokenReviewStatus{Authenticated: true, User: authentication.UserInfo{
@@ -36,7 +36,7 @@ func TestReview(t *testing.T) {
 		"token that ends": {ends, viewer, status{Allowed: true}, Review{User: "viewer", Allowed: true, Until: time.Unix(1900000000, 0)}, nil},
 		"other kind":      {"a.b.c", viewer, status{Allowed: true}, Review{User: "viewer", Allowed: true}, nil},
 		"unknown":         {ends, authentication.TokenReviewStatus{Error: "expired"}, status{Allowed: true}, Review{}, nil},
-		// An API server says the same, in a text of its own, of a token that it does not know.
+		// An API server answers in the same way, with another text, for an unknown token.
 		"authenticator failed": {"opaque", authentication.TokenReviewStatus{Error: failed}, status{Allowed: true}, Review{}, nil},
 
 		"authorizer failed":          {"opaque", viewer, status{EvaluationError: failed}, Review{}, errUndecided},

@@ -40,7 +40,7 @@ func (s Source) String() string {
 type Snapshot struct {
 	// Generation grows with every change; 0 means that nothing is known.
 	Generation uint64
-	// Pods are the pods of this node, each UID once, in order of UIDs. They include ended pods while these are known.
+	// Pods are the pods of this node, each UID once, in order of UIDs. They include ended pods that are still known.
 	Pods []*Pod
 	// PodsFrom is where Pods was read. While it is Nowhere, Pods is meaningless: there may be pods.
 	PodsFrom Source

@@ -147,8 +147,8 @@ type lister struct {
 	client any
 }
 
-// retriedBlindly reports whether the Reflector would sleep after err even if its context ends. After other errors it
-// restarts at once.
+// retriedBlindly reports whether the Reflector would sleep after err even if its context ends. After other errors, the
+// end of the context ends the pause.
 func retriedBlindly(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }

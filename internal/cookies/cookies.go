@@ -166,7 +166,7 @@ func (c *Offline) Touched() []string {
 
 // look continues the sweep and skips groups that cannot be checked: one thread whose cookie may not be read
 // (ptrace_may_access in sched_core_share_pid, kernel/sched/core_sched.c) must not cost the other groups the cookie. It
-// returns a reason if no group can be checked, except if a group has too many threads: others may still get the
+// returns a reason if no group can be checked, except if a group has too many threads: other groups may still get the
 // cookie.
 func (c *Offline) look(host looks) (reason string) {
 	for {

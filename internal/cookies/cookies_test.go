@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/isolate"
 )
 
-// While offline work has cores of its own there is no need, which is no problem.
+// TestCookieNeedless checks that no cookie is needed while offline work has its own cores, and that this is no problem.
 func TestCookieNeedless(t *testing.T) {
 	t.Parallel()
 	c := New(nil)

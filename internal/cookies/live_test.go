@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// passes is how many there are in the storm. In one of joinEvery another process joins it.
+	// passes is the number of passes in the storm. In one of joinEvery passes another process joins it.
 	passes, joinEvery = 12, 4
-	// brief is how long most threads of the storm live, and lasting how long every sixteenth does.
+	// brief is the lifetime of most threads of the storm, lasting that of every sixteenth.
 	brief, lasting = time.Millisecond, 300 * time.Millisecond
 )
 
-// TestChild is a process that makes a storm of threads and processes, where it is told to.
+// TestChild is a process that starts a storm of threads and processes on request.
 func TestChild(t *testing.T) {
 	child.Serve(t, func(what string) error {
 		if what == "storm" {
@@ -43,8 +43,7 @@ func TestChild(t *testing.T) {
 	})
 }
 
-// threads makes threads that end soon. The Go runtime ends the thread of a goroutine that is locked
-// to it.
+// threads starts short-lived threads. The Go runtime ends the thread of a goroutine that is locked to it.
 func threads() {
 	for n := 0; ; n++ {
 		ended := make(chan struct{})
@@ -59,7 +58,7 @@ func threads() {
 	}
 }
 
-// forks makes processes that end soon.
+// forks starts short-lived processes.
 func forks(t *testing.T) {
 	for t.Context().Err() == nil {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^$")
@@ -77,7 +76,7 @@ type storm struct {
 	applier         *apply.Applier
 	cookies         Offline
 	now             time.Duration
-	// gap is for how long a thread of offline work had no cookie, at least.
+	// gap is a lower bound of the time for which a thread of offline work had no cookie.
 	gap time.Duration
 }
 
@@ -127,12 +126,12 @@ func (s *storm) group(name string) *scratch.Group {
 // raging starts a process that forks fast and has no cookie.
 func (s *storm) raging() *child.Child {
 	s.Helper()
-	c := child.Start(s.T, func(int) error { return nil }) // it joins its group when it rages
+	c := child.Start(s.T, func(int) error { return nil }) // it joins its group once it rages
 	c.Tell("storm")
 	return c
 }
 
-// lacking returns the threads of offline work that have no cookie, and how many have it.
+// lacking returns the threads of offline work without a cookie, and the number of threads that have it.
 func (s *storm) lacking() (lack []isolate.Joiner, have int) {
 	s.Helper()
 	now, err := cookie.Look(s.host, s.offline.Handle(), s.cookies.held.ID())
@@ -142,8 +141,8 @@ func (s *storm) lacking() (lack []isolate.Joiner, have int) {
 	return c.joiners(now.Lack), len(now.Have)
 }
 
-// pass is one of the agent: it looks, writes where threads have no cookie, and looks again there.
-// Meanwhile a process joins, if there is one.
+// pass is a pass of the agent: it lists threads, writes the cookie where threads lack it, and lists them again. In the
+// meantime the process joins, if any.
 func (s *storm) pass(joins *child.Child) {
 	s.Helper()
 	joined := make(chan error, 1)
@@ -167,7 +166,7 @@ func (s *storm) pass(joins *child.Child) {
 	}
 }
 
-// write gives all threads the cookie, unless the storm is faster for once.
+// write gives the cookie to all threads, unless the storm is faster.
 func (s *storm) write(setting plan.Setting) {
 	s.Helper()
 	stands := s.applier.Read([]plan.Target{setting.Target})[0]
@@ -181,7 +180,7 @@ func (s *storm) write(setting plan.Setting) {
 	must(s.T, r.Err)
 }
 
-// apart says that no thread of online work has a cookie.
+// apart checks that no thread of online work has a cookie.
 func (s *storm) apart() {
 	s.Helper()
 	tids, _, err := s.host.ThreadIDs(s.online.Handle())
@@ -193,9 +192,10 @@ func (s *storm) apart() {
 	}
 }
 
-// Offline work forks fast while one process after another joins it, some in the middle of a pass: what is
-// there before a pass has the cookie after it, online work that forks as fast never has, the gap is
-// no shorter than what was seen, and in the end none has a cookie. A kernel without them says so.
+// TestLiveCookieInAForkStorm lets offline work fork fast while processes join it one after another, some in the middle
+// of a pass. Threads from before a pass must have the cookie after it, and online work that forks as fast must never
+// have it. The reported gap must be no shorter than the observed one, and in the end no thread may have a cookie. A
+// kernel without core scheduling must be reported.
 func TestLiveCookieInAForkStorm(t *testing.T) {
 	s := newStorm(t)
 	if support, note := kernel.CoreScheduling(); support != kernel.Supported {
@@ -235,7 +235,7 @@ func TestLiveCookieInAForkStorm(t *testing.T) {
 	}
 }
 
-// without returns the threads of offline work that have no cookie, and sees how long one of them runs so.
+// without returns the threads of offline work without a cookie, and measures how long one of them runs in that state.
 func (s *storm) without() []isolate.Joiner {
 	s.Helper()
 	first, _ := s.lacking()

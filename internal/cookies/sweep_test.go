@@ -12,14 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/driver/cookie"
 )
 
-// crowd is a host with threads in groups. Odd ones have the cookie.
+// crowd is a host with threads in groups. Odd threads have the cookie.
 type crowd struct {
 	threads map[string][]int
-	asked   []int // which threads were looked at, in this order
+	asked   []int // the examined threads, in order
 	found   []string
 	err     error
-	at      string // where the error is, "" for everywhere
-	blind   int    // a thread that cannot be looked at, 0 for none
+	at      string // the group of the error, "" for all
+	blind   int    // a thread that cannot be examined, 0 for none
 }
 
 func (h *crowd) list(group string) ([]int, error) {
@@ -48,7 +48,7 @@ func (h *crowd) seen(group string, now cookie.Threads) {
 	h.found = append(h.found, fmt.Sprintf("%s %d %d", group, len(now.Have), len(now.Lack)))
 }
 
-// from returns n ids from the first one on.
+// from returns n consecutive ids.
 func from(first, n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -57,8 +57,8 @@ func from(first, n int) []int {
 	return all
 }
 
-// A step looks at no more threads than its budget, a large group takes several, and none of its
-// threads is looked at twice.
+// TestSweepKeepsItsBudget checks that a step examines no more threads than its budget. A large group needs several
+// steps, and none of its threads is examined twice.
 func TestSweepKeepsItsBudget(t *testing.T) {
 	t.Parallel()
 	const most = 16
@@ -83,7 +83,8 @@ func TestSweepKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// What is left of a budget is returned: a group counts as one thread more.
+// TestSweepReturnsTheRest checks that the remaining budget is returned. A group costs one thread in addition to its
+// own.
 func TestSweepReturnsTheRest(t *testing.T) {
 	t.Parallel()
 	h := &crowd{threads: map[string][]int{"a": from(1, 3)}}
@@ -93,8 +94,8 @@ func TestSweepReturnsTheRest(t *testing.T) {
 	}
 }
 
-// TestSweepChargesWhatFails: a group whose threads cannot be listed, or looked at to the end, costs the budget what it
-// took.
+// TestSweepChargesWhatFails checks that a group whose threads cannot be listed, or not all examined, costs the budget
+// what it used.
 func TestSweepChargesWhatFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,8 +118,8 @@ func TestSweepChargesWhatFails(t *testing.T) {
 	}
 }
 
-// Groups that come while a large one is looked at have their turn before it goes on, where it stopped;
-// groups that went have none.
+// TestSweepTakesNewGroupsFirst checks that groups which appear during the steps of a large group are examined before it
+// continues where it stopped. Groups that disappeared are not examined.
 func TestSweepTakesNewGroupsFirst(t *testing.T) {
 	t.Parallel()
 	h := &crowd{threads: map[string][]int{"large": from(100, 40), "new": from(1, 2), "b": from(200, 2)}}
@@ -139,7 +140,8 @@ func TestSweepTakesNewGroupsFirst(t *testing.T) {
 	}
 }
 
-// Threads that left a large group until its last step do not lack a cookie: their ids may be others'.
+// TestSweepForgetsWhoLeft checks that threads which left a large group before its last step do not count as lacking a
+// cookie, because their ids may be reused.
 func TestSweepForgetsWhoLeft(t *testing.T) {
 	t.Parallel()
 	h := &crowd{threads: map[string][]int{"large": from(100, 20)}}
@@ -152,7 +154,7 @@ func TestSweepForgetsWhoLeft(t *testing.T) {
 	}
 }
 
-// An error leaves the group to the next step.
+// TestSweepStopsAtAnError checks that an error leaves the group to the next step.
 func TestSweepStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	h := &crowd{threads: map[string][]int{"a": from(1, 2)}, err: errors.New("no threads")}
@@ -166,8 +168,8 @@ func TestSweepStopsAtAnError(t *testing.T) {
 	}
 }
 
-// TestStartsAreWithinABudget: when threads were started is asked of no more than a round has time for, of all groups
-// together. The others lack the cookie as well.
+// TestStartsAreWithinABudget checks that a round asks for the start times of only a limited number of threads, over all
+// groups. The other threads still count as lacking the cookie.
 func TestStartsAreWithinABudget(t *testing.T) {
 	t.Parallel()
 	c := New(nil)
@@ -196,8 +198,8 @@ func (h listed) Group(string, ...cgroup.Controller) (*cgroup.Group, error) {
 
 func (h listed) ThreadIDs(*cgroup.Group) (tids []int, foreign int, err error) { return h.tids, 0, nil }
 
-// TestTooManyThreadsAreNotSwept: a group of more threads than the driver gives a cookie is listed, and no thread of it
-// is looked at. It is named, and ends nobody's cookie.
+// TestTooManyThreadsAreNotSwept checks a group with more threads than the driver gives a cookie to. It is listed, but
+// none of its threads is examined. It is reported, and does not end the cookie of other groups.
 func TestTooManyThreadsAreNotSwept(t *testing.T) {
 	t.Parallel()
 	c := New(listed{from(1<<30, cookie.Most+1)}) // no thread has such an id
@@ -215,7 +217,8 @@ func TestTooManyThreadsAreNotSwept(t *testing.T) {
 	}
 }
 
-// A group that cannot be looked at costs the others no cookie, and is named.
+// TestOneUnseenGroup checks that a group which cannot be examined is reported, and that the other groups keep their
+// cookies.
 func TestOneUnseenGroup(t *testing.T) {
 	t.Parallel()
 	c := New(nil)

@@ -1,17 +1,16 @@
-// Package coresched reads core scheduling cookies, and gives them to threads of this process:
-// PR_SCHED_CORE of prctl(2), Linux 5.14 with CONFIG_SCHED_CORE, on machines with sibling threads.
+// Package coresched reads core scheduling cookies and gives them to threads of this process: PR_SCHED_CORE of prctl(2),
+// Linux 5.14 with CONFIG_SCHED_CORE, on machines with SMT siblings.
 //
-// Two threads run on the two halves of one core only if they have the same cookie, and having
-// none counts as one. exec keeps a cookie and fork hands it down. So a cookie that all offline
-// threads have, and no other ones, keeps them off every core on which an online thread runs.
+// Two threads run on the siblings of one core at the same time only if they have the same cookie, or both have none. A
+// cookie is inherited across exec and fork. So a cookie that all offline threads have, and no other threads, keeps them
+// off every core on which an online thread runs.
 //
-// A cookie cannot be named to the kernel: a thread gives away the one that it has itself. So
-// whoever is to get a cookie gets it from a thread of this process that took it before (With),
-// and a cookie stays the same one for as long as a thread has it (Hold). Both threads belong to
-// Berth, and end with what they are for. The cookies of others are given by package hostwrite.
+// A process cannot name a cookie to the kernel: a thread can only give away its own cookie. So a target thread gets a
+// cookie from a thread of this process that took it before (With). A cookie remains the same as long as a thread has it
+// (Hold). Both threads belong to Berth, and end when they are no longer needed. Package hostwrite gives cookies to
+// threads of other processes.
 //
-// What the kernel shows of a cookie is a hash of its address: equal for threads that have the
-// same one, different from boot to boot.
+// The kernel shows a hash of the cookie's address: equal for threads with the same cookie, different from boot to boot.
 package coresched
 
 import (
@@ -26,13 +25,13 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// Cookie is what the kernel shows of a cookie, 0 for none.
+// Cookie is the hash that the kernel shows of a cookie, 0 for none.
 type Cookie uint64
 
 // String returns the cookie in hexadecimal digits.
 func (c Cookie) String() string { return strconv.FormatUint(uint64(c), 16) }
 
-// Parse reads what String returned. The error is ErrNotACookie.
+// Parse reads the text that String returned. The error is ErrNotACookie.
 func Parse(text string) (Cookie, error) {
 	n, err := strconv.ParseUint(text, 16, 64)
 	if err != nil || n == 0 || Cookie(n).String() != text {
@@ -46,21 +45,19 @@ var (
 	ErrNotACookie = errors.New("no core scheduling cookie")
 	// ErrNoSource says that no thread of this process has the cookie.
 	ErrNoSource = errors.New("no thread of this process has the core scheduling cookie")
-	// ErrNotPermitted says that the kernel does not let this process look at a thread of
-	// another one.
+	// ErrNotPermitted says that the kernel does not let this process access threads of other processes.
 	ErrNotPermitted = errors.New("core scheduling of other processes needs CAP_SYS_PTRACE")
-	// ErrNoSiblings says that no core has two threads: no cookie is in force, and none can be changed.
+	// ErrNoSiblings says that no core has two threads: no cookie is in effect, and none can be changed.
 	ErrNoSiblings = errors.New("no core has two threads")
-	// ErrGone says that there is no such thread any more.
+	// ErrGone says that the thread no longer exists.
 	ErrGone = errors.New("thread is gone")
 )
 
-// Of returns the cookie of a thread, 0 for the calling one. The error is ErrGone,
-// ErrNotPermitted, ErrNoSiblings, or another answer of the kernel: EINVAL where core scheduling is not
-// built in.
+// Of returns the cookie of a thread; tid 0 is the calling thread. The error is ErrGone, ErrNotPermitted, ErrNoSiblings,
+// or another error of the kernel: EINVAL where core scheduling is not built in.
 func Of(tid int) (Cookie, error) {
 	var id uint64
-	// A pointer as a number (unix.Prctl) goes stale when the stack grows before the system call.
+	// A pointer passed as a number (unix.Prctl) becomes invalid if the stack grows before the system call.
 	err := unix.PrctlArg5Ptr(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, uintptr(tid), unix.PR_SCHED_CORE_SCOPE_THREAD, unsafe.Pointer(&id))
 	if err != nil {
 		return 0, fmt.Errorf("core scheduling cookie of thread %d: %w", tid, Classify(err))
@@ -68,7 +65,7 @@ func Of(tid int) (Cookie, error) {
 	return Cookie(id), nil
 }
 
-// Classify adds what an answer of the kernel means.
+// Classify adds the meaning of a kernel error.
 func Classify(err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -89,7 +86,7 @@ func create() error {
 	return nil
 }
 
-// take gives the calling thread the cookie that another one has, also none.
+// take gives the calling thread the cookie of another thread, or none if that thread has none.
 func take(tid int) error {
 	err := unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_SHARE_FROM, uintptr(tid), unix.PR_SCHED_CORE_SCOPE_THREAD, 0)
 	if err != nil {
@@ -98,13 +95,13 @@ func take(tid int) error {
 	return nil
 }
 
-// Held is a cookie that a thread of this process has, and keeps for others.
+// Held is a cookie that a thread of this process holds for other threads.
 type Held struct {
 	id          Cookie
 	done, ended chan struct{}
 }
 
-// Hold makes a cookie. Until Close a thread of this process has it.
+// Hold creates a cookie. A thread of this process has it until Close.
 func Hold() (*Held, error) {
 	h := &Held{done: make(chan struct{}), ended: make(chan struct{})}
 	made := make(chan error)
@@ -130,15 +127,14 @@ func Hold() (*Held, error) {
 // ID returns the cookie.
 func (h *Held) ID() Cookie { return h.id }
 
-// Close has the thread end that has the cookie, which takes it a moment. Others that have it keep
-// it.
+// Close ends the thread that has the cookie, and waits until it has ended. Other threads retain the cookie.
 func (h *Held) Close() {
 	close(h.done)
 	<-h.ended
 }
 
-// With runs f on a thread of this process that has a cookie, 0 for none. It takes it from
-// another one. The error is ErrNoSource, that of f, or the kernel's.
+// With runs f on a thread of this process that has the cookie c, 0 for none. The thread takes the cookie from another
+// thread. The error is ErrNoSource, the error of f, or the kernel's.
 func With(c Cookie, f func() error) error {
 	own, err := ownThreads()
 	if err != nil {
@@ -148,7 +144,7 @@ func With(c Cookie, f func() error) error {
 	return err
 }
 
-// with has the calling thread take a cookie, and then runs f.
+// with gives the calling thread the cookie c, and then runs f.
 func with(c Cookie, sources []int, f func() error) error {
 	has, err := Of(0)
 	if err != nil {
@@ -162,7 +158,7 @@ func with(c Cookie, sources []int, f func() error) error {
 			continue
 		}
 		if take(tid) == nil {
-			has, err = Of(0) // another program may have given that thread another one
+			has, err = Of(0) // another program may have changed that thread's cookie
 		}
 		if err != nil {
 			return err

@@ -97,8 +97,7 @@ func (s Set) Difference(t Set) Set {
 	return s
 }
 
-// IsSubsetOf reports whether every CPU of s is in t. The empty set is a subset
-// of every set.
+// IsSubsetOf reports whether every CPU of s is in t. The empty set is a subset of every set.
 func (s Set) IsSubsetOf(t Set) bool {
 	for i := range s.bits {
 		if s.bits[i]&^t.bits[i] != 0 {

@@ -12,16 +12,16 @@ import (
 func TestApart(t *testing.T) {
 	for _, c := range []struct{ own, quota, period, want unit.Micros }{
 		{50000, 300000, 100000, 299998},
-		{50000, 299998, 100000, 299998}, // what it said before
+		{50000, 299998, 100000, 299998}, // the former answer
 		{50000, 300001, 100000, 299998},
 		{50000, 299999, 100000, 299998},
-		{50000, 300002, 100000, 300002}, // no limit's
+		{50000, 300002, 100000, 300002}, // not a limit's
 		{100000, 600000, 200000, 599998},
 		{2500, 15000, 5000, 14998},
 		{2500, 15004, 5000, 15003},
-		{99999, 100000, 100000, 100000}, // it would be below its own
-		{99998, 100000, 100000, 100000}, // it would be its own
-		{2000, 12000, 4000, 12000},      // a limit's quota is every four microseconds
+		{99999, 100000, 100000, 100000}, // it would be below its own quota
+		{99998, 100000, 100000, 100000}, // it would equal its own quota
+		{2000, 12000, 4000, 12000},      // with this period, a limit's quota is a multiple of 4 µs
 		{1000, 6000, 1000, 6000},
 	} {
 		if got := credit.Apart(c.own, c.quota, c.period); got != c.want {
@@ -30,8 +30,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// No thousandth of a CPU, as the kubelet and systemd round it, is a raised quota; and that is
-// never more than was asked for, hardly less, and the same when it is asked again.
+// A raised quota must not be a multiple of 1/1000 CPU, because the kubelet and systemd round limits to that. The result
+// is never more than the request, at most slightly less, and stable if it is computed again.
 func TestApartIsNoLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := unit.Micros(rapid.OneOf(

@@ -33,10 +33,9 @@ func TestBesideIsChargedOnce(t *testing.T) {
 	}
 }
 
-// inPod has the simulated group be a pod, whose own limit is that of the one container
-// that bursts in it. That one is idle: all that is used a group without a limit uses.
-// The law moves the container's quota, and the pod's with it. known says whether the law
-// is told what the other group can use, and not only what it has used.
+// inPod turns the simulated group into a pod whose own limit is the limit of its one bursting container. The container
+// is idle, and a group without a limit makes all use. The law moves both quotas. known says whether the law also learns
+// what the other group can use, and not only its past use.
 func inPod(p credit.Policy, known bool) law {
 	standing := unit.Micros(0)
 	return func(_ credit.Policy, l credit.Ledger, f credit.Facts, cadence time.Duration) (credit.Ledger, credit.Decision) {
@@ -60,9 +59,8 @@ func inPod(p credit.Policy, known bool) law {
 	}
 }
 
-// boundOfPod is what the law promises about a pod with a group without a limit, in
-// CPU-nanoseconds: R covers the pod's group too, and nothing but the CPUs holds the
-// group while a look is late.
+// boundOfPod returns the law's promise for a pod with a group without a limit, in CPU-nanoseconds. R also covers the
+// pod's group, and only the CPUs limit the unlimited group while a look is late.
 func (s *sim) boundOfPod() float64 {
 	lateness := s.lateness[0]
 	if s.forgiven {
@@ -74,8 +72,7 @@ func (s *sim) boundOfPod() float64 {
 	return max(c, r)*1e9 + (n-float64(s.facts.Limit()))*float64(lateness) + n*float64(s.facts.Tick)
 }
 
-// TestBoundOfPod: over every window a pod in which a group without a limit runs uses no
-// more above its limit than the account pays.
+// TestBoundOfPod: over every window, the excess of a pod with an unlimited group stays within its account.
 func TestBoundOfPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
@@ -94,8 +91,8 @@ func TestBoundOfPod(t *testing.T) {
 	})
 }
 
-// TestBesideIsExposed: to charge what such a group used is not enough. It uses the CPUs
-// of the node from one look to the next, and the account has to have that.
+// TestBesideIsExposed: it is not enough to charge the past use of an unlimited group. The group can use all CPUs of the
+// node until the next look, and the account must cover that.
 func TestBesideIsExposed(t *testing.T) {
 	worst := func(known bool) float64 {
 		worst := -1e18

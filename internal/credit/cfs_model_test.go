@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// The model is held against what the kernel was seen to do.
+// modelGroup returns a group for comparing the model with the observed behavior of the kernel.
 
 func modelGroup(quota, period int64) *sim {
 	f := facts{CPUs: 2, Slice: 5000, Tick: 4 * time.Millisecond}
@@ -17,8 +17,7 @@ func modelGroup(quota, period int64) *sim {
 	return newSim(credit.Policy{}, f, rand.New(rand.NewPCG(7, 7)))
 }
 
-// TestModelHoldsTheQuota: without writes the quota is the mean, exactly in the
-// long run, and busy periods are throttled.
+// TestModelHoldsTheQuota: without writes, the long-term mean equals the quota, and busy periods are throttled.
 func TestModelHoldsTheQuota(t *testing.T) {
 	s := modelGroup(50_000, 100_000)
 	s.run(time.Minute, always(2))
@@ -30,9 +29,8 @@ func TestModelHoldsTheQuota(t *testing.T) {
 	}
 }
 
-// TestModelWriteRefills: writing the same quota over and over is worth a quota
-// each time (on the real kernel 10 ms every 10 ms instead of 100 ms gave 62 % of
-// a CPU on a busy machine).
+// TestModelWriteRefills: each write of the same quota grants another quota. On the real kernel, writing 10 ms every 10
+// ms instead of 100 ms gave 62 % of a CPU on a busy machine.
 func TestModelWriteRefills(t *testing.T) {
 	s := modelGroup(10_000, 100_000)
 	for range 1000 {
@@ -44,7 +42,7 @@ func TestModelWriteRefills(t *testing.T) {
 	}
 }
 
-// TestModelBurst: what a period leaves unused is there for a later one, once.
+// TestModelBurst: a later period can use what an idle period left, once.
 func TestModelBurst(t *testing.T) {
 	s := modelGroup(50_000, 100_000)
 	s.burst = 50_000_000

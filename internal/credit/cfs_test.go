@@ -7,20 +7,20 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// cfs is a model of one group under the kernel's CFS bandwidth control, in
-// steps of h nanoseconds. It knows what the law has to survive:
+// cfs models one group under the kernel's CFS bandwidth control, in steps of h nanoseconds. It has the behavior that
+// the law must survive:
 //
-//   - the pool is refilled by a quota every period, up to quota plus burst, by
-//     a timer whose phase nobody chose;
-//   - a CPU takes a slice from the pool, keeps what it does not use across
-//     periods, and gives back all but a millisecond when it goes idle;
-//   - use is accounted only at ticks and when a CPU goes idle (now and then in
-//     between), so that a CPU runs past its quota by up to a tick, and owes it;
-//   - what is owed is paid from the next refills before the CPU runs again;
-//   - a write of the quota refills the pool at once, forgives all that is owed
-//     and unthrottles, whether it raises or lowers;
-//   - from Linux 6.18 on a throttled thread goes on until it returns to user space
-//     (throttle_cfs_rq_work), and what it uses until then is owed as well.
+//   - a timer with a random phase refills the pool by a quota every period, up to
+//     quota plus burst;
+//   - a CPU takes a slice from the pool, keeps its unused part across periods, and
+//     returns all but a millisecond when it goes idle;
+//   - use is accounted at ticks, when a CPU goes idle, and sometimes in between, so
+//     a CPU exceeds its quota by up to a tick and owes that;
+//   - the next refills pay the debt before the CPU runs again;
+//   - a write of the quota refills the pool at once, forgives all debts and
+//     unthrottles, whether it raises or lowers;
+//   - from Linux 6.18 on a throttled thread continues until it returns to user space
+//     (throttle_cfs_rq_work), and owes what it uses until then as well.
 type cfs struct {
 	h, period, slice, tick int64
 	quota, burst, pool     int64
@@ -28,18 +28,18 @@ type cfs struct {
 
 	cpus []cpu
 	rng  *rand.Rand
-	// stay is the longest that the threads of a CPU go on in kernel mode, 0 before Linux 6.18.
+	// stay is the longest time that a CPU's threads continue in kernel mode, 0 before Linux 6.18.
 	stay int64
-	// early is the chance that a running CPU is accounted before its tick.
+	// early is the probability that a running CPU is accounted before its tick.
 	early float64
 
 	periods, throttled int  // as cpu.stat counts them
-	hit                bool // something was throttled in this period
+	hit                bool // a CPU was throttled in this period
 }
 
 // cpu is the group's run queue on one CPU.
 type cpu struct {
-	local     int64 // runtime at hand; owed when negative
+	local     int64 // available runtime; a debt if negative
 	ran       int64 // not accounted yet
 	tickAt    int64
 	throttled bool
@@ -47,7 +47,7 @@ type cpu struct {
 	inKernel  int64 // until its threads return to user space
 }
 
-// keep is what a CPU that goes idle does not give back (min_cfs_rq_runtime).
+// keep is the runtime that a CPU does not return when it goes idle (min_cfs_rq_runtime).
 const keep = int64(time.Millisecond)
 
 func newCFS(h time.Duration, f facts, rng *rand.Rand) *cfs {
@@ -77,7 +77,7 @@ func (c *cfs) write(quota unit.Micros) {
 
 func (c *cfs) refill() { c.pool = min(c.pool+c.quota, c.quota+c.burst) }
 
-// step runs the group for h; want says which CPUs have work.
+// step runs the group for h. want says which CPUs have work.
 func (c *cfs) step(want []bool) {
 	c.now += c.h
 	for i := range c.cpus {
@@ -98,9 +98,9 @@ func (c *cfs) step(want []bool) {
 	}
 }
 
-// run lets one CPU work or idle for a step.
+// run makes one CPU work or idle for a step.
 func (c *cfs) run(p *cpu, want bool) {
-	if want && !p.busy { // enqueued: an empty CPU looks for runtime
+	if want && !p.busy { // enqueued: a CPU without runtime asks the pool
 		p.busy = true
 		if p.local <= 0 {
 			c.charge(p)
@@ -131,14 +131,14 @@ func (c *cfs) run(p *cpu, want bool) {
 	}
 }
 
-// account moves what the CPU ran to the counter.
+// account adds the CPU's runtime to the usage counter.
 func (c *cfs) account(p *cpu) {
 	c.usage += p.ran
 	p.local -= p.ran
 	p.ran = 0
 }
 
-// charge accounts, and takes a slice or throttles when nothing is left.
+// charge accounts the use, and takes a slice or throttles the CPU if no runtime is left.
 func (c *cfs) charge(p *cpu) {
 	c.account(p)
 	if !p.busy || p.throttled || p.local > 0 {
@@ -152,7 +152,7 @@ func (c *cfs) charge(p *cpu) {
 	}
 }
 
-// distribute pays what throttled CPUs owe, as far as the pool goes.
+// distribute pays the debts of throttled CPUs as far as the pool suffices.
 func (c *cfs) distribute() {
 	first := c.rng.IntN(len(c.cpus))
 	for i := range c.cpus {

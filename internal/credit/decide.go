@@ -89,14 +89,14 @@ func (f Facts) refusal(p Policy) Reason {
 	return Unset
 }
 
-// stand returns the credit at which the quota of an exposure may remain in effect.
+// stand returns the least credit with which a quota that has the exposure x may remain in effect.
 func (f Facts) stand(x exposure) unit.CPUSeconds {
 	return f.reserve() + x.within(MinLook) - f.Limit().Over(MinLook)
 }
 
-// Reach returns the highest rate that a group can reach with this policy, regardless of the node guard. It is the
-// limit for a group that is never raised: something else refuses that, or its full credit does not pay for the
-// smallest raise.
+// Reach returns the highest rate that a group can reach with this policy, regardless of the node guard. It is the limit
+// for a group that is never raised, because of a reason other than credit, or because its full credit does not pay for
+// the smallest raise.
 func Reach(p Policy, f Facts) unit.CPUs {
 	f.Ceiling = unit.CPUs(math.Inf(1))
 	limit, capacity := f.Limit(), p.Capacity(f.Limit())

@@ -16,7 +16,7 @@ import (
 
 var inf = unit.CPUs(math.Inf(1))
 
-// usual is a policy as most groups have it, and a group of 2 of 8 CPUs.
+// usual returns a common policy and a group with 2 of 8 CPUs.
 func usual() (credit.Policy, facts) {
 	return credit.Policy{Quota: true, Kernel: true, QuotaPercent: 300, KernelPercent: 1000, PeriodSeconds: 60}, facts{
 		LimitQuota: 200_000, Period: 100_000, Standing: 200_000, CPUs: 8,
@@ -30,9 +30,8 @@ func TestDecide(t *testing.T) {
 		Write  bool
 		Reason credit.Reason
 	}
-	// Here C = 240, e = 0.072, R = 0.4 + e = 0.472, E(50 ms) = 0.3 + 1.2 + e =
-	// 1.572, so that a raised quota needs 1.572 + 0.472 - 0.1 = 1.944 and
-	// raising it again 24 more.
+	// Here C = 240, e = 0.072, R = 0.4 + e = 0.472, and E(50 ms) = 0.3 + 1.2 + e = 1.572. A raised quota therefore
+	// needs 1.572 + 0.472 - 0.1 = 1.944, and raising it again needs 24 more.
 	for _, c := range []struct {
 		name   string
 		change func(p *credit.Policy, f *facts, l *credit.Ledger)
@@ -98,7 +97,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A look at which the limit is not known costs no credit: what was used is charged at the next one.
+// A look without a known limit costs no credit. The next look charges the use.
 func TestUnknownLimitCutsNothing(t *testing.T) {
 	p, f := usual()
 	l := credit.Open(p, f, false)
@@ -118,8 +117,8 @@ func TestUnknownLimitCutsNothing(t *testing.T) {
 	}
 }
 
-// TestNextLook: as asked for, within 50 ms and a second, and before the credit
-// could run into the reserve.
+// TestNextLook: the next look comes after the requested cadence, within 50 ms and a second, but before the credit could
+// fall into the reserve.
 func TestNextLook(t *testing.T) {
 	for _, c := range []struct {
 		credit          unit.CPUSeconds
@@ -128,7 +127,7 @@ func TestNextLook(t *testing.T) {
 		{240, 100 * time.Millisecond, 100 * time.Millisecond},
 		{240, 0, credit.MinLook},
 		{240, time.Hour, credit.MaxLook},
-		// 1.744 are needed for a look at once, and every second 4 more.
+		// A look at once needs 1.744, and every second later needs 4 more.
 		{3.744, time.Hour, 500 * time.Millisecond},
 		{1.945, time.Hour, 50250 * time.Microsecond},
 		{0, time.Hour, credit.MaxLook},
@@ -143,7 +142,7 @@ func TestNextLook(t *testing.T) {
 	}
 }
 
-// TestNumbers: what explain prints is what the package comment says.
+// TestNumbers: the numbers that explain prints match the package comment.
 func TestNumbers(t *testing.T) {
 	p, f := usual()
 	f.Burst = p.KernelBurst(f.LimitQuota)
@@ -176,8 +175,7 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// TestKernelBurst: never above the limit's quota, so that no order of writes
-// meets EINVAL.
+// TestKernelBurst: the burst never exceeds the limit's quota, so no order of writes meets EINVAL.
 func TestKernelBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := credit.Policy{Kernel: rapid.Bool().Draw(t, "kernel"), KernelPercent: rapid.IntRange(-5, 20_000).Draw(t, "percent")}
@@ -192,8 +190,8 @@ func TestKernelBurst(t *testing.T) {
 	})
 }
 
-// TestTargetRange: within the ceiling, the cap and the guard, never below the
-// limit, and never more than the kernel takes together with the burst.
+// TestTargetRange: the target respects the ceiling, the cap and the guard, and is not below the limit. Together with
+// the burst it is within the kernel's maximum.
 func TestTargetRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
@@ -212,7 +210,7 @@ func TestTargetRange(t *testing.T) {
 	})
 }
 
-// TestCredit holds the account against exact fractions.
+// TestCredit compares the account with exact fractions.
 func TestCredit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
@@ -298,8 +296,7 @@ func TestLedgerAtTheEdges(t *testing.T) {
 	}
 }
 
-// TestSilence: an agent that was away for an hour makes no debts, at the limit or
-// above it.
+// TestSilence: an agent that was away for an hour finds no debt, with the quota at the limit or above it.
 func TestSilence(t *testing.T) {
 	p, f := usual()
 	for _, standing := range []unit.Micros{200_000, 599_998} {
@@ -311,7 +308,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: a look costs no garbage.
+// TestNoAllocation: a look allocates nothing.
 func TestNoAllocation(t *testing.T) {
 	p, f := usual()
 	l := credit.Open(p, f, false)

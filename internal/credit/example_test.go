@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// How long may a container with a limit of two CPUs run above it? Its policy
-// pays for 60 seconds at three times the limit; this load keeps six CPUs busy.
+// How long may a container with a limit of two CPUs run above its limit? The policy pays for 60 seconds at three times
+// the limit, and the load keeps six CPUs busy.
 func ExampleDecide() {
 	policy := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 60}
 	facts := credit.Facts{

@@ -70,8 +70,8 @@ func drawLateness(t *rapid.T, rng *rand.Rand) func() time.Duration {
 	}
 }
 
-// guarded is the law below a ceiling of the node guard that moves at this part of the looks, and so
-// more often than the guard moves it.
+// guarded is the law under a node guard's ceiling, which moves at the given share of the looks. That is more often than
+// the real guard moves it.
 func guarded(moves float64, rng *rand.Rand) law {
 	part := 1.0
 	return func(p credit.Policy, l credit.Ledger, f credit.Facts, cadence time.Duration) (credit.Ledger, credit.Decision) {
@@ -85,9 +85,8 @@ func guarded(moves float64, rng *rand.Rand) law {
 	}
 }
 
-// TestBound: over every window, use exceeds the limit by no more than the law
-// promises, whatever the group does, however late the looks are and wherever the node
-// guard has the ceiling; and the quota never stands below the limit or the burst.
+// TestBound: over every window, use exceeds the limit by no more than the law promises. That holds for any load, any
+// lateness of the looks and any ceiling of the node guard. The quota is never below the limit or the burst.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
@@ -110,7 +109,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// worstStrike returns by how many CPU-seconds the striker gets over the bound.
+// worstStrike returns by how many CPU-seconds the striker exceeds the bound.
 func worstStrike(decide law, n, percent, seconds int, late time.Duration) float64 {
 	worst := -1e18
 	for seed := range uint64(12) {
@@ -125,9 +124,8 @@ func worstStrike(decide law, n, percent, seconds int, late time.Duration) float6
 	return worst / 1e9
 }
 
-// TestStriker: a group that knows the law and the kernel stays within the bound,
-// and gets over it as soon as one part of the law is missing. So the parts are
-// needed, and the model can tell.
+// TestStriker: a group that knows the law and the kernel stays within the bound. It exceeds the bound as soon as one
+// part of the law is missing. So each part is needed, and the model can detect its absence.
 func TestStriker(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -150,9 +148,9 @@ func TestStriker(t *testing.T) {
 	}
 }
 
-// TestKernelMode: threads that go on in kernel mode while they are throttled get X over the bound
-// under the limit alone, and twice that where the quota moves: before the quota is lowered, and after.
-// The kernel remembers what they owe until the next write, and the account does from then on.
+// TestKernelMode: throttled threads that continue in kernel mode exceed the bound by X with the limit alone. If the
+// quota moves, they exceed it by twice that: before the quota is lowered, and afterwards. The kernel remembers their
+// debt until the next write, and the account from then on.
 func TestKernelMode(t *testing.T) {
 	over := func(p credit.Policy, decide law, work func(*rand.Rand) demand) float64 {
 		worst := -1e18
@@ -179,9 +177,9 @@ func TestKernelMode(t *testing.T) {
 	}
 }
 
-// secondReading is the law, held at each look against the same law written down plainly. The two add
-// up in another order, and so differ in the last bits. Where the law compares what is equal but for
-// these, each may decide either way: for the limit or for the target, and nothing else.
+// secondReading compares the law at each look with a plain implementation. The two add in a different order, so their
+// last bits differ. If the law compares values that are equal up to these bits, each may choose the limit or the
+// target, but nothing else.
 func secondReading(t rapid.TB) law {
 	near := func(a, b unit.CPUSeconds) bool { return a-b <= 1e-9 && b-a <= 1e-9 }
 	return func(p credit.Policy, l credit.Ledger, f credit.Facts, cadence time.Duration) (credit.Ledger, credit.Decision) {
@@ -190,7 +188,7 @@ func secondReading(t rapid.TB) law {
 		if !near(got.Credit, want.Credit) {
 			t.Fatalf("credit %v, want %v", got.Credit, want.Credit)
 		}
-		// d.Needed is what the decision asks for from now on, which is not what this look asked for.
+		// d.Needed is the credit that the decision requires from now on, not the credit that this look required.
 		stand := plain.Needed
 		raise := stand + d.Capacity/10
 		asked := stand
@@ -201,7 +199,7 @@ func secondReading(t rapid.TB) law {
 		if d.Quota != plain.Quota && (!even || d.Quota != f.LimitQuota && d.Quota != d.Target) {
 			t.Fatalf("quota %d (%v), want %d; credit %v", d.Quota, d.Reason, plain.Quota, got.Credit)
 		}
-		// The law cuts the time to whole nanoseconds, the plain one to whole milliseconds.
+		// The law truncates the time to nanoseconds, and the plain implementation to milliseconds.
 		if off := d.Next - plain.Next; d.Quota == plain.Quota && d.Reason.Raised() &&
 			(off < -time.Microsecond || off > 2*time.Millisecond) {
 			t.Fatalf("next look in %v, want %v", d.Next, plain.Next)
@@ -210,7 +208,7 @@ func secondReading(t rapid.TB) law {
 	}
 }
 
-// TestSecondReading holds the law against the same law written down plainly.
+// TestSecondReading compares the law with its plain implementation for random groups.
 func TestSecondReading(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
@@ -222,7 +220,7 @@ func TestSecondReading(t *testing.T) {
 	})
 }
 
-// TestSecondReadingEven does so where the law compares what is equal, which draws seldom find.
+// TestSecondReadingEven compares them for equal values, which random draws seldom produce.
 func TestSecondReadingEven(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
@@ -232,7 +230,7 @@ func TestSecondReadingEven(t *testing.T) {
 		tick                     time.Duration
 		work                     demand
 	}{
-		// L = 0.5, R = 0.03703, E(50 ms) = 0.06797: to stand needs 0.08, which is left at 0.65 s.
+		// L = 0.5, R = 0.03703, E(50 ms) = 0.06797: to stay raised needs 0.08, which is left at 0.65 s.
 		{"credit to stand", 122, 3, 1, 2000, 1000, 1000, 7, 4 * time.Millisecond, whileRaised(1)},
 		{"credit to be raised again", 122, 0, 1, 5000, 6250, 3000, 6, 10 * time.Millisecond, onOff(6, 100*time.Millisecond, 400*time.Millisecond)},
 		{"a full account to be raised", 110, 50, 1, 10_000, 20_000, 1000, 3, 10 * time.Millisecond, idle()},
@@ -250,9 +248,9 @@ func TestSecondReadingEven(t *testing.T) {
 	}
 }
 
-// TestAbusers: who wants half as much again as its limit, or more, gets its limit
-// and no more than a hundredth above it over a minute, once the credit is gone, and what its
-// threads go on for in kernel mode; and it cannot make the law write all the time.
+// TestAbusers: a group demands at least one and a half times its limit. Once its credit is gone, it gets at most a
+// hundredth above its limit over a minute, plus the kernel-mode time of its throttled threads. It also cannot make the
+// law write all the time.
 func TestAbusers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(1, 4).Draw(t, "k")
@@ -280,7 +278,7 @@ func TestAbusers(t *testing.T) {
 			t.Errorf("mean %.4f of a limit of %.4f and %.4f once in kernel mode", mean, limit, once)
 		}
 		allowed := 2
-		if kind != "always on" { // up and down each time a tenth of C has come in
+		if kind != "always on" { // up and down each time the account gains a tenth of C
 			allowed += int(2 * 60 / (0.1 * float64(p.Capacity(f.Limit())) / limit))
 		}
 		if writes := s.writes - before; writes > allowed {
@@ -289,8 +287,8 @@ func TestAbusers(t *testing.T) {
 	})
 }
 
-// TestForgottenDebt shows what a debt is for: where it is forgotten, and any
-// credit is enough for the quota to stand, the writes themselves feed the abuser.
+// TestForgottenDebt shows why the account needs debts. If a debt is forgotten and any credit suffices to stay raised,
+// the writes themselves feed the abuser.
 func TestForgottenDebt(t *testing.T) {
 	f := facts{Period: 100_000, LimitQuota: 50_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
 	p := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 10}
@@ -310,8 +308,8 @@ func TestForgottenDebt(t *testing.T) {
 	}
 }
 
-// TestCalm: a group whose mean is below its limit is never throttled while its
-// credit lasts, and nothing is written after the first look.
+// TestCalm: a group with a mean below its limit is never throttled while its credit lasts, and nothing is written after
+// the first look.
 func TestCalm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(1, 4).Draw(t, "k")

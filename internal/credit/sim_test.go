@@ -15,10 +15,10 @@ type facts = credit.Facts
 // law is the control law under test, or a wrong one that the model must catch.
 type law func(credit.Policy, credit.Ledger, credit.Facts, time.Duration) (credit.Ledger, credit.Decision)
 
-// demand says which CPUs have work in the coming step.
+// demand sets which CPUs have work in the coming step.
 type demand func(s *sim, want []bool)
 
-// sim is a group in the model, under a law whose looks come late.
+// sim is a group in the model, under a law whose looks are late.
 type sim struct {
 	*cfs
 	policy  credit.Policy
@@ -27,23 +27,22 @@ type sim struct {
 	ledger  credit.Ledger
 	last    credit.Decision
 	cadence time.Duration
-	// late returns how much later than due the next look comes.
+	// late returns the delay of the next look.
 	late      func() time.Duration
-	sinceLook int64 // since the latest look, 0 in the step after it
+	sinceLook int64 // since the last look, 0 in the step after it
 
 	due, lookAt int64
 	want        []bool
 	writes      int
-	lateness    []time.Duration // of each look, descending: the two largest
-	forgiven    bool            // a silence used more than the capacity
+	lateness    []time.Duration // the two largest delays, descending
+	forgiven    bool            // the use during a silence exceeded the capacity
 	goneAt      int64           // when credit first ran out
 	goneUsage   int64
 	lowest      unit.Micros
 	excess      excess
 }
 
-// excess is the most that use exceeded the limit over any window so far, in
-// CPU-nanoseconds.
+// excess is the maximum of use above the limit over any window so far, in CPU-nanoseconds.
 type excess struct{ floor, most float64 }
 
 func (e *excess) add(balance float64) {
@@ -79,7 +78,7 @@ func (s *sim) run(d time.Duration, work demand) {
 		s.sinceLook += s.h
 		s.excess.add(float64(s.usage) - limit*float64(s.now))
 	}
-	if s.now > s.due { // a look that is still to come is late all the same
+	if s.now > s.due { // a look that has not happened yet is late too
 		s.record(time.Duration(s.now - s.due))
 	}
 }
@@ -107,7 +106,7 @@ func (s *sim) look() {
 	s.lookAt = s.due + int64(s.late())
 }
 
-// record keeps the two largest latenesses.
+// record remembers the two largest delays.
 func (s *sim) record(d time.Duration) {
 	if d > s.lateness[0] {
 		s.lateness[0], s.lateness[1] = d, s.lateness[0]
@@ -118,7 +117,7 @@ func (s *sim) record(d time.Duration) {
 
 func (s *sim) raised() bool { return s.quota > ns(s.facts.LimitQuota) }
 
-// bound returns what the law promises about excess, in CPU-nanoseconds.
+// bound returns the excess that the law promises, in CPU-nanoseconds.
 func (s *sim) bound() float64 {
 	lateness := s.lateness[0]
 	if s.forgiven {
@@ -132,11 +131,10 @@ func (s *sim) bound() float64 {
 	return max(c, r)*1e9 + max(rate-limit, 0)*float64(lateness) + n*float64(s.facts.Tick) + 2*s.inKernelMode()
 }
 
-// inKernelMode returns X, what the threads of all CPUs can use in kernel mode at once while they
-// are throttled.
+// inKernelMode returns X, what the throttled threads of all CPUs can use in kernel mode at once.
 func (s *sim) inKernelMode() float64 { return float64(s.facts.CPUs) * float64(s.stay) }
 
-// Demands.
+// always returns a demand of k CPUs at all times.
 
 func always(k int) demand {
 	return func(_ *sim, want []bool) {
@@ -157,7 +155,7 @@ func onOff(k int, on, off time.Duration) demand {
 	}
 }
 
-// whileRaised works only while the quota stands above the limit.
+// whileRaised returns a demand only while the quota is above the limit.
 func whileRaised(k int) demand {
 	return func(s *sim, want []bool) {
 		for i := range want {
@@ -166,8 +164,8 @@ func whileRaised(k int) demand {
 	}
 }
 
-// beforeLook works only in the last part of the time between two looks, so that
-// what came in meanwhile is lost on nobody.
+// beforeLook returns a demand only in the last part of the time between two looks, so that no credit is lost in
+// between.
 func beforeLook(k int, part float64) demand {
 	return func(s *sim, want []bool) {
 		gap := s.lookAt - s.now + s.sinceLook
@@ -178,8 +176,7 @@ func beforeLook(k int, part float64) demand {
 	}
 }
 
-// miser saves until the credit is nearly full, then spends until it has been
-// lowered for a while, then saves again.
+// miser saves until the credit is nearly full, spends until the quota has been lowered for a while, and saves again.
 func miser(k int, after time.Duration) demand {
 	spending, until := true, int64(0)
 	return func(s *sim, want []bool) {
@@ -198,17 +195,15 @@ func miser(k int, after time.Duration) demand {
 	}
 }
 
-// credit returns what the account would say now, between two looks.
+// credit returns the account's present credit, between two looks.
 func (s *sim) credit() float64 {
 	since := time.Duration(s.now) - s.ledger.At
 	return float64(s.ledger.Credit+s.facts.Limit().Over(since)) - float64(s.usage-int64(s.ledger.Usage))/1e9
 }
 
-// striker knows the law and the kernel. It saves until the credit is full, lets
-// a look pass idle, uses what it can just before the next, spends down to what
-// the law needs for the quota to stand, hovers there until the pool is full
-// right after a look, and then takes everything at once on all CPUs, through
-// the lowering.
+// striker knows the law and the kernel. It saves until the credit is full, idles through a look, and uses what it can
+// just before the next. It then spends down to the credit that the quota needs to stay raised. It hovers there until
+// the pool is full right after a look, and then uses all CPUs at once, through the lowering.
 func striker(margin float64, rest time.Duration) demand {
 	phase, until := 0, int64(0)
 	return func(s *sim, want []bool) {
@@ -219,14 +214,14 @@ func striker(margin float64, rest time.Duration) demand {
 			if s.raised() && just && s.credit() >= full*0.98 {
 				phase = 1
 			}
-		case 1: // the look at full credit has been: idle, then all before the next
+		case 1: // after the look at full credit: idle, then everything before the next look
 			if gap := s.lookAt - s.now; gap <= s.sinceLook/8 {
 				busy = len(want)
 			}
 			if just {
 				phase = 2
 			}
-		case 2: // spend, but leave the quota standing
+		case 2: // spend, but leave the quota raised
 			if over > 0 {
 				busy = len(want)
 			}

@@ -8,13 +8,13 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// variant is the law written down a second time, plainly and slowly, with parts
-// that can be left out. The model must catch each part that is missing.
+// variant is a plain, slow second implementation of the law, with parts that can be left out. The model must detect
+// each missing part.
 type variant struct {
-	cutAfter  bool // the credit is cut to its capacity after the use went out
+	cutAfter  bool // the credit is cut to its capacity after the use is subtracted
 	lookOnly  bool // the exposure ends exactly when the look is due
-	noReserve bool // nothing is kept back for the write that lowers
-	clamped   bool // a debt is forgotten, and any credit is enough to stand
+	noReserve bool // nothing is reserved for the write that lowers
+	clamped   bool // a debt is forgotten, and any credit suffices to stay raised
 }
 
 func (v variant) credit(p credit.Policy, l credit.Ledger, f credit.Facts) float64 {
@@ -49,7 +49,7 @@ func (v variant) exposure(f credit.Facts, quota unit.Micros, d time.Duration) fl
 	if v.lookOnly {
 		return min(n*d.Seconds(), q*(2+math.Floor(d.Seconds()/p))+f.Burst.Seconds()) + v.spill(f)
 	}
-	if quota+4 >= unit.Micros(f.CPUs)*f.Period { // in whole numbers: 0.3/0.1 is less than 3
+	if quota+4 >= unit.Micros(f.CPUs)*f.Period { // integers: 0.3/0.1 is less than 3
 		return n*d.Seconds() + v.spill(f)
 	}
 	return q*(2+d.Seconds()/p) + f.Burst.Seconds() + v.spill(f)

@@ -14,9 +14,9 @@ import (
 // streamAgain is the pause between the end of the event stream and the next request for it.
 const streamAgain = time.Second
 
-// Follow lists at once, again after each change that the runtime reports, and at the latest after every. It passes each
-// listing, or the error, to seen, until ctx ends. Changes during a list cause one more list. If the runtime sends no
-// events, Follow only uses every. One goroutine calls seen. The error is nil.
+// Follow lists at once, after each change that the runtime reports, and at the latest when the interval every has
+// passed. It passes each listing, or the error, to seen, until ctx ends. Changes during a list cause one more list. If
+// the runtime sends no events, Follow lists only at that interval. One goroutine calls seen. The error is nil.
 func (c *Client) Follow(ctx context.Context, every time.Duration, seen func(Listing, error)) error {
 	changed := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)

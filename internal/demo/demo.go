@@ -39,7 +39,7 @@ const (
 // arms returns the arms in the order of the table.
 func arms() []string { return []string{unlimited, limited, managed} }
 
-// settle lets a group's quota refill before a slice.
+// settle is the pause before a slice, in which a group's quota refills.
 const settle = 200 * time.Millisecond
 
 // ErrNotRestored reports that a file does not read as before.

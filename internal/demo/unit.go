@@ -22,8 +22,8 @@ const unitTimeout = 10 * time.Second
 var errUnit = errors.New("systemd refused the transient unit")
 
 // scope is a transient scope that systemd delegated to this program. A scope lives as long as a process is in it, so a
-// holder process is. The holder is in its own leaf group, because cgroup v2 allows no processes in a group that enables
-// controllers for its children. This file cannot be exercised on a host without systemd; keep it small.
+// holder process stays in it. The holder is in its own leaf group, because cgroup v2 allows no processes in a group
+// that enables controllers for its children. This file cannot be exercised on a host without systemd; keep it small.
 type scope struct {
 	holder *bench.Child
 	leaf   *scratch.Group
@@ -95,8 +95,7 @@ func delegate(ctx context.Context, name string, pid int) error {
 	}
 }
 
-// stop ends the holder and removes its leaf; systemd removes the scope when
-// its last process is gone.
+// stop ends the holder and removes its leaf; systemd removes the scope when its last process is gone.
 func (u *scope) stop() error {
 	var errs []error
 	if u.holder != nil {

@@ -28,7 +28,7 @@ type About struct {
 	Title string `json:"title"`
 	// Symptom is what people notice.
 	Symptom string `json:"symptom"`
-	// Severity is the usual severity; in a case a check may raise or lower it.
+	// Severity is the usual severity. A check may raise or lower it for a particular finding.
 	Severity Severity `json:"severity"`
 	// Formula and Threshold are the rule; Source is the origin of the threshold. (H) marks a threshold of Berth's own.
 	Formula   string `json:"formula"`

@@ -13,10 +13,10 @@ import (
 	"github.com/berth-project/berth/internal/doctor"
 )
 
-// fault is a made-up machine with something wrong, or nearly.
+// fault is an invented machine with a fault, or nearly one.
 type fault struct {
 	code string
-	want doctor.Severity // "" where the check must find nothing
+	want doctor.Severity // "" if the check must find nothing
 	what string
 	make func(host)
 }
@@ -32,7 +32,7 @@ func TestHealthyHost(t *testing.T) {
 	}
 }
 
-// TestChecks has every check find a fault, and find none in a case that is nearly one.
+// TestChecks checks that every check finds its fault, and finds none in a case that is nearly a fault.
 func TestChecks(t *testing.T) {
 	red, green := map[string]bool{}, map[string]bool{}
 	base := healthy(t)
@@ -186,7 +186,7 @@ func memoryFaults() []fault {
 	}
 }
 
-// oneNode takes node 1 away.
+// oneNode removes node 1.
 func oneNode(h host, flags string) {
 	for _, files := range []map[string]string{h.before, h.now} {
 		maps.DeleteFunc(files, func(name, _ string) bool { return strings.Contains(name, "/node1/") })
@@ -294,7 +294,7 @@ func knobFaults() []fault {
 	}
 }
 
-// TestOneSample skips what needs two, and nothing else.
+// TestOneSample checks that a single sample skips exactly the checks that need two.
 func TestOneSample(t *testing.T) {
 	report := doctor.Examine(nil, sample(t, healthy(t).now))
 	skipped := map[string]string{}
@@ -313,7 +313,7 @@ func TestOneSample(t *testing.T) {
 	}
 }
 
-// full has n threads that want to run all the time, on CPUs of which a share is idle.
+// full adds n threads that always want to run, on CPUs of which a share is idle.
 func full(h host, n int, idle float64) {
 	run := float64(interval) * cpus * (1 - idle) / float64(n)
 	for i := range n {
@@ -323,7 +323,7 @@ func full(h host, n int, idle float64) {
 	h.busy(each(1-idle), each(0), each(0))
 }
 
-// TestHiddenIsNotImpossible: a check beside a finding that hides it was possible.
+// TestHiddenIsNotImpossible checks that a check which a finding hides counts as possible.
 func TestHiddenIsNotImpossible(t *testing.T) {
 	h := healthy(t)
 	full(h, 12, 0)
@@ -337,7 +337,7 @@ func TestHiddenIsNotImpossible(t *testing.T) {
 	}
 }
 
-// TestNoDebugfs names the one cause that the mounts show.
+// TestNoDebugfs checks that the reason names the only cause that the mounts show.
 func TestNoDebugfs(t *testing.T) {
 	const cgroups = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 	for mounts, want := range map[string]string{
@@ -357,7 +357,7 @@ func TestNoDebugfs(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeRead names the file and the reason.
+// TestWhatCannotBeRead checks that a skipped check names the file and the reason.
 func TestWhatCannotBeRead(t *testing.T) {
 	h := healthy(t)
 	for _, files := range []map[string]string{h.before, h.now} {
@@ -383,7 +383,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestBundle has a bundle give the same report, and hold no secret.
+// TestBundle checks that a bundle gives the same report and contains no secret.
 func TestBundle(t *testing.T) {
 	h := healthy(t)
 	h.group("1-3", "1", "isolated")
@@ -415,7 +415,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestCatalogue holds the texts of the checks to their form.
+// TestCatalogue checks the form of the checks' texts.
 func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range doctor.Checks() {

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// SampleOf is a sample of files that were never on a disk.
+// SampleOf returns a sample of files in memory.
 func SampleOf(files map[string]string) (*Sample, error) {
 	tree := fstest.MapFS{}
 	for name, text := range files {

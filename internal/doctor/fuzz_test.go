@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzFiles gives every parser and every check any text: none fails, and none finds
-// shares that are not numbers.
+// FuzzFiles gives arbitrary text to every parser and every check. None may fail, and none may compute a share that is
+// not a number.
 func FuzzFiles(f *testing.F) {
 	f.Add("cpu 1 2 3 4 5 6 7 8\ncpu0 1 2 3 4 5 6 7 8\nprocs_running 3\n", "7 (a) b) R 1 2 3\n", "cpu.stat")
 	f.Add("     CPU0 CPU1\n24: 1 2 x\nLOC: 9 9\n", "1 (x) D"+strings.Repeat(" 5", 49), "schedstat")

@@ -20,22 +20,22 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// faulty is a machine of the tests' own, on which all of the host can be wrong.
+// faulty is a machine that belongs to the tests, so that they can change the whole host.
 type faulty struct {
 	root    *hostfs.Root
 	groups  *cgroup.Host
 	machine *topology.Topology
 }
 
-// liveFault makes the host wrong until the test ends. It returns a part of the file that shows it, and what
-// Berth would say that it set.
+// liveFault causes a fault on the host until the test ends. It returns a part of the path of the file that shows the
+// fault, and the settings that Berth would claim.
 type liveFault struct {
 	code    string
-	unified bool // only cgroup v2 has it
+	unified bool // only on cgroup v2
 	cause   func(*testing.T, faulty) (file string, managed []doctor.Managed)
 }
 
-// liveFaults are real ones of a real kernel: nothing of what doctor reads is made up.
+// liveFaults are real faults of a real kernel: doctor reads no invented file.
 var liveFaults = []liveFault{
 	{"base-slice", false, setting("fair.slice", "200000")},
 	{"migration-cost", false, setting("fair.migrationCost", "8000000")},
@@ -69,7 +69,7 @@ var liveFaults = []liveFault{
 		return "/numastat", nil
 	}},
 	{"numa-full", false, func(t *testing.T, _ faulty) (string, []doctor.Managed) {
-		overwrite(t, "/proc/sys/vm/min_free_kbytes", "4096") // else the kernel may keep more free than is full
+		overwrite(t, "/proc/sys/vm/min_free_kbytes", "4096") // otherwise the kernel may keep more free than is full
 		start(t, "full", nil)
 		return "/node1/meminfo", nil
 	}},
@@ -94,11 +94,11 @@ var liveFaults = []liveFault{
 		return g.Path(), nil
 	}},
 	{"partition-invalid", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
-		return h.partition(t, "root", h.machine.Online).Path(), nil // none is left for the others
+		return h.partition(t, "root", h.machine.Online).Path(), nil // no CPU is left for other tasks
 	}},
 	{"isolation-leak", true, func(t *testing.T, h faulty) (string, []doctor.Managed) {
 		g := h.partition(t, "isolated", h.lastCore())
-		for range 3 { // on two CPUs, between which nothing balances
+		for range 3 { // on two CPUs that are not balanced
 			start(t, "free hog", g)
 		}
 		return "/proc/", nil
@@ -110,7 +110,7 @@ var liveFaults = []liveFault{
 	}},
 }
 
-// setting writes a knob of the catalogue.
+// setting writes a knob of the catalog.
 func setting(name, value string) func(*testing.T, faulty) (string, []doctor.Managed) {
 	return func(t *testing.T, h faulty) (string, []doctor.Managed) {
 		k, _ := knob.Lookup(name)
@@ -120,15 +120,15 @@ func setting(name, value string) func(*testing.T, faulty) (string, []doctor.Mana
 	}
 }
 
-// running runs a process that is the fault.
+// running starts a process that is the fault.
 func running(name string) func(*testing.T, faulty) (string, []doctor.Managed) {
 	return func(t *testing.T, _ faulty) (string, []doctor.Managed) {
 		return fmt.Sprintf("/proc/%d/", start(t, name, nil)), nil
 	}
 }
 
-// TestLiveFaults: the right code comes first for all real faults but one at most, and there is none before
-// and after.
+// TestLiveFaults checks that the right code comes first for all real faults but at most one, and that there is no
+// finding before and after.
 func TestLiveFaults(t *testing.T) {
 	if !ours() {
 		t.Skip("changes the whole host; runs in the VM: make verify-kernels")
@@ -162,13 +162,13 @@ func TestLiveFaults(t *testing.T) {
 	h.healthy(t)
 }
 
-// ours says whether this is a machine of the tests' own.
+// ours reports whether this machine belongs to the tests.
 func ours() bool {
 	line, err := os.ReadFile("/proc/cmdline")
 	return err == nil && job.Param(string(line), job.LayoutParam) != ""
 }
 
-// healthy wants no fault to be found.
+// healthy fails the test if doctor finds a fault.
 func (h faulty) healthy(t *testing.T) {
 	t.Helper()
 	for _, f := range watch(t, h.root, time.Second).Findings {
@@ -178,8 +178,8 @@ func (h faulty) healthy(t *testing.T) {
 	}
 }
 
-// first says whether this code is the first that is found, with a value of this file. It looks longer each
-// time: an emulated machine does little in a second, beside what it takes to look.
+// first reports whether this code is the first finding, with a value of this file. It samples longer each time, because
+// an emulated machine does little in a second beside the sampling itself.
 func (h faulty) first(t *testing.T, code, file string, managed []doctor.Managed) bool {
 	t.Helper()
 	for d := 200 * time.Millisecond; d < 10*time.Second; d *= 4 {
@@ -193,7 +193,7 @@ func (h faulty) first(t *testing.T, code, file string, managed []doctor.Managed)
 	return false
 }
 
-// group makes one for a fault.
+// group makes a group for a fault.
 func (h faulty) group(t *testing.T) *scratch.Group {
 	t.Helper()
 	g, err := scratch.New(h.groups, "", scratch.Name("test-fault"))
@@ -221,8 +221,8 @@ func (h faulty) partition(t *testing.T, kind string, cpus cpuset.Set) *scratch.G
 
 func (h faulty) lastCore() cpuset.Set { return h.machine.Cores[len(h.machine.Cores)-1].CPUs }
 
-// interrupting has a CPU of a set serve the interrupts of a serial port, to which it writes until the test
-// ends. It returns the directory of the interrupt.
+// interrupting makes a CPU of a set handle the interrupts of a serial port, to which it writes until the test ends. It
+// returns the directory of the interrupt.
 func interrupting(t *testing.T, cpus cpuset.Set) string {
 	t.Helper()
 	port, err := os.OpenFile("/dev/ttyS0", os.O_WRONLY|unix.O_NOCTTY, 0)
@@ -261,7 +261,7 @@ func interrupting(t *testing.T, cpus cpuset.Set) string {
 	return dir
 }
 
-// loopback brings the interface up on which a machine talks to itself.
+// loopback brings the loopback interface up.
 func loopback(t *testing.T) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -279,7 +279,7 @@ func loopback(t *testing.T) {
 	}
 }
 
-// overwrite writes a file of the kernel, and what it had when the test ends.
+// overwrite writes a file of the kernel, and restores it when the test ends.
 func overwrite(t *testing.T, file, text string) {
 	t.Helper()
 	before, err := os.ReadFile(file)

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// host is a made-up machine at two moments, five seconds apart: two nodes of two cores
-// with two threads each, nearly idle and healthy.
+// host is an invented machine at two moments, five seconds apart: two nodes of two cores with two threads each, nearly
+// idle and healthy.
 type host struct{ before, now map[string]string }
 
 const (
@@ -29,10 +29,10 @@ const (
 // both sets a file at both moments.
 func (h host) both(name, text string) { h.before[name], h.now[name] = text, text }
 
-// change sets a file at each moment.
+// change sets the content of a file at each moment.
 func (h host) change(name, before, now string) { h.before[name], h.now[name] = before, now }
 
-// task is a thread of the made-up machine.
+// task is a thread of the invented machine.
 type task struct {
 	pid                  int
 	comm                 string
@@ -47,7 +47,7 @@ type task struct {
 
 const kernelThread, bound = 0x00200000, 0x04000000
 
-// runs adds a thread, or replaces it.
+// runs adds or replaces a thread.
 func (h host) runs(t task) {
 	dir := fmt.Sprintf("proc/%d/task/%d/", t.pid, t.pid)
 	state := t.state
@@ -80,12 +80,12 @@ func (h host) runs(t task) {
 	}
 }
 
-// cpuLine is a line of /proc/stat: seconds of user, idle, irq and steal time.
+// cpuLine returns a line of /proc/stat with seconds of user, idle, irq and steal time.
 func cpuLine(name string, user, idle, irq, steal float64) string {
 	return fmt.Sprintf("%s %.0f 0 0 %.0f 0 0 %.0f %.0f 0 0\n", name, 1000+user*100, 1000+idle*100, irq*100, steal*100)
 }
 
-// busy sets what each CPU did, in shares of the interval.
+// busy sets the activity of each CPU, in shares of the interval.
 func (h host) busy(user, irq, steal [cpus]float64) {
 	var before, now, lines strings.Builder
 	var all [4]float64
@@ -104,7 +104,7 @@ func (h host) busy(user, irq, steal [cpus]float64) {
 	h.change("proc/stat", cpuLine("cpu", 0, 0, 0, 0)+before.String()+tail, now.String()+tail)
 }
 
-// counts is a table such as /proc/interrupts; a row is the name, the numbers and a text.
+// counts returns a table such as /proc/interrupts; a row is the name, the numbers and a text.
 func counts(rows ...string) string {
 	head := "     "
 	for cpu := range cpus {
@@ -113,7 +113,7 @@ func counts(rows ...string) string {
 	return head + "\n" + strings.Join(rows, "\n") + "\n"
 }
 
-// row is a line of counts, with n on one CPU.
+// row returns a line of counts, with n on one CPU.
 func row(name string, cpu, n int, what string) string {
 	for i := range cpus {
 		if i == cpu {
@@ -137,7 +137,7 @@ func only(cpu int, share float64) (all [cpus]float64) {
 	return all
 }
 
-// healthy returns the machine with nothing wrong.
+// healthy returns the machine without faults.
 func healthy(t *testing.T) host {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/machines/vm-2s2n-smt.txtar")
@@ -211,7 +211,7 @@ func (h host) group(cpus, mems, partition string) {
 	h.both(groupDir+"cgroup.events", "populated 1\nfrozen 0\n")
 }
 
-// sample writes files to a directory and reads them as a host.
+// sample writes files to a directory and samples it as a host.
 func sample(t *testing.T, files map[string]string) *doctor.Sample {
 	t.Helper()
 	dir := t.TempDir()
@@ -241,7 +241,7 @@ func open(t *testing.T, dir string) *hostfs.Root {
 	return root
 }
 
-// examine looks at both moments.
+// examine compares both moments.
 func (h host) examine(t *testing.T) doctor.Report {
 	t.Helper()
 	before, errBefore := doctor.SampleOf(h.before)
@@ -252,7 +252,7 @@ func (h host) examine(t *testing.T) doctor.Report {
 	return doctor.Examine(before, now)
 }
 
-// codes are the findings of a report, with their severity.
+// codes returns the findings of a report, with their severity.
 func codes(r doctor.Report) map[string]doctor.Severity {
 	all := map[string]doctor.Severity{}
 	for _, f := range r.Findings {
@@ -275,5 +275,5 @@ func unpacked(t *testing.T, bundle []byte) *hostfs.Root {
 	return open(t, dir)
 }
 
-// clone is a copy that can be changed.
+// clone returns a copy that a test can change.
 func (h host) clone() host { return host{maps.Clone(h.before), maps.Clone(h.now)} }

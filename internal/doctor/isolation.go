@@ -46,7 +46,7 @@ func isolationLeak(v *view) outcome {
 }
 
 // foreign reports whether a thread that runs on an isolated CPU could run elsewhere. A worker of an unbound workqueue
-// could, although it is bound too: to its queue.
+// could, although its thread is marked as bound: the workqueue decides about its CPUs.
 func (v *view) foreign(t change) bool {
 	if t.kernel {
 		return !t.bound || strings.HasPrefix(t.comm, "kworker/u")
@@ -144,8 +144,8 @@ func irqOnIsolated(v *view) outcome {
 	return outcome{evidence: found}
 }
 
-// irqbalanceBlind finds isolated CPUs to which irqbalance may move interrupts. It reads the boot arguments, or its own
-// list instead, but not partitions.
+// irqbalanceBlind finds isolated CPUs to which irqbalance may move interrupts. irqbalance reads the boot arguments, or
+// its own list instead, but not partitions.
 func irqbalanceBlind(v *view) outcome {
 	at := slices.IndexFunc(v.threads, func(t change) bool { return !t.kernel && t.comm == "irqbalance" })
 	if at < 0 {

@@ -21,13 +21,13 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// faultEnv makes the test binary a process that is the fault of this name.
+// faultEnv makes the test binary the process that causes the fault of this name.
 const faultEnv = "BERTH_TEST_FAULT"
 
-// stuck is how many threads wait, more than run on a busy host.
+// stuck is the number of waiting threads, which is more than the running threads of a busy host.
 const stuck = 48
 
-// lifetime ends every fault, also when the test dies.
+// lifetime ends every fault, even if the test dies.
 const lifetime = 8 * time.Second
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	case "fifo":
 		begin(pin(0), unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 1, Priority: 40}, 0))
 		burn(4 * lifetime)
-	case "crowd": // as long as the test lives, which samples slowly on a machine that is all busy
+	case "crowd": // as long as the test, which samples slowly on a busy machine
 		begin(syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19))
 		parent := os.Getppid()
 		for range crowd() {
@@ -86,10 +86,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// crowd is how many threads want to run, two for each CPU and one more.
+// crowd returns a number of running threads: two for each CPU and one more.
 func crowd() int { return 2*runtime.NumCPU() + 1 }
 
-// begin tells the test that the fault is there.
+// begin tells the test that the fault exists.
 func begin(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
@@ -112,14 +112,14 @@ func burn(d time.Duration) {
 	}
 }
 
-// allocateOn has this thread take memory of one NUMA node only.
+// allocateOn makes this thread allocate memory on one NUMA node only.
 func allocateOn(node int) error {
 	var mask unix.CPUSet
 	mask.Set(node)
 	return unix.SetMemPolicy(unix.MPOL_BIND, &mask)
 }
 
-// touch takes pages.
+// touch allocates and touches pages.
 func touch(bytes int) ([]byte, error) {
 	region, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	for at := 0; at < len(region); at += os.Getpagesize() {
@@ -128,7 +128,7 @@ func touch(bytes int) ([]byte, error) {
 	return region, err
 }
 
-// usable is which part of a node's memory is free, or page cache.
+// usable returns the part of a node's memory that is free or page cache.
 func usable(node int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/node/node%d/meminfo", node))
 	if err != nil {
@@ -148,7 +148,7 @@ func usable(node int) float64 {
 	return free / all
 }
 
-// flood sends packets to many sockets of this host at once, which is work of its software interrupts.
+// flood sends packets to many sockets of this host at once, which causes software interrupts.
 func flood() {
 	const copies, port = 64, 9
 	to := &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 255, 255, 255}}
@@ -168,8 +168,8 @@ func flood() {
 	}
 }
 
-// wait holds its thread in uninterruptible sleep: a parent waits for a child made with
-// CLONE_VFORK like this until that ends. The child only sleeps.
+// wait keeps its thread in uninterruptible sleep: after CLONE_VFORK a parent waits in that state until the child ends.
+// The child only sleeps.
 func wait() {
 	runtime.LockOSThread()
 	if pid, _, _ := syscall.RawSyscall6(syscall.SYS_CLONE, syscall.CLONE_VFORK|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0); pid == 0 {
@@ -189,7 +189,7 @@ func start(t *testing.T, fault string, group *scratch.Group) (pid int) {
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), faultEnv+"="+fault,
-		// A raw system call keeps its share of GOMAXPROCS, and no collector can stop it.
+		// A raw system call keeps its share of GOMAXPROCS, and the garbage collector cannot stop it.
 		fmt.Sprint("GOMAXPROCS=", max(2*stuck, crowd())), "GOGC=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	out, err := cmd.StdoutPipe()
@@ -229,9 +229,9 @@ func watch(t *testing.T, root *hostfs.Root, d time.Duration, managed ...doctor.M
 	return doctor.Examine(before, now)
 }
 
-// shows fails unless the report has the finding, with a value of this file, or with more
-// values than it shows: others may use the host too. That it comes first on a host with
-// no other fault is what TestLiveFaults proves.
+// shows fails the test unless the report has the finding, with a value of this file. A finding with more values than it
+// shows also passes, because other programs may use the host too. TestLiveFaults checks that the finding comes first on
+// a host without other faults.
 func shows(t *testing.T, r doctor.Report, code, file string) {
 	t.Helper()
 	for i, f := range r.Findings {
@@ -245,7 +245,7 @@ func shows(t *testing.T, r doctor.Report, code, file string) {
 	t.Errorf("no %s of %s: %+v, not checked %+v", code, file, r.Findings, r.Skipped)
 }
 
-// TestLive looks at this host as it is, then at faults that the test makes on it.
+// TestLive examines this host unchanged, and then with faults that the test causes on it.
 func TestLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds on the real kernel: make test runs it")
@@ -274,7 +274,7 @@ func TestLive(t *testing.T) {
 		}
 	})
 	if ours() {
-		return // TestLiveFaults makes them there, and wants each to come first
+		return // TestLiveFaults causes them there, and requires each to come first
 	}
 	t.Run("knob-drift", func(t *testing.T) {
 		const file = "/proc/sys/kernel/sched_rr_timeslice_ms"
@@ -322,8 +322,8 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// confined pins three processes to one CPU. Whether another CPU is idle meanwhile is up
-// to whoever else uses this host, so the test asks the kernel on its own.
+// confined pins three processes to one CPU. Whether another CPU is idle at that time depends on other users of this
+// host, so the test reads the kernel's idle time itself.
 func confined(t *testing.T, root *hostfs.Root) {
 	for range 3 {
 		start(t, "hog", nil)
@@ -339,8 +339,8 @@ func confined(t *testing.T, root *hostfs.Root) {
 	}
 }
 
-// overloaded has more threads run than there are CPUs. Whether they get all CPUs is up to the host,
-// so the test asks the kernel on its own, and looks again while some CPU was idle.
+// overloaded runs more threads than there are CPUs. Whether they use all CPUs depends on the host, so the test reads
+// the kernel's ticks itself, and repeats the check if some CPU was idle.
 func overloaded(t *testing.T, root *hostfs.Root) {
 	start(t, "crowd", nil)
 	var shares []float64
@@ -368,7 +368,7 @@ func overloaded(t *testing.T, root *hostfs.Root) {
 	t.Fatalf("%d threads do not fill the CPUs, which were idle for %.3f of the time", crowd(), shares)
 }
 
-// ticks are those in which a CPU was idle, and all of them.
+// ticks returns the ticks in which a CPU was idle, and all ticks.
 func ticks(t *testing.T) (idle, all float64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")
@@ -376,7 +376,7 @@ func ticks(t *testing.T) (idle, all float64) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	for i, field := range strings.Fields(first)[1:9] { // the guest's are among the user's
+	for i, field := range strings.Fields(first)[1:9] { // guest ticks are included in user ticks
 		n, err := strconv.ParseFloat(field, 64)
 		if err != nil {
 			t.Fatal(err)
@@ -388,7 +388,7 @@ func ticks(t *testing.T) (idle, all float64) {
 	return idle, all
 }
 
-// idle is how many seconds all CPUs but the first have been idle.
+// idle returns how many seconds all CPUs but the first have been idle.
 func idle(t *testing.T) (sum float64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")

@@ -143,8 +143,8 @@ func (v *view) idle(set cpuset.Set) float64 {
 	return sum
 }
 
-// throttled finds groups that their quota stops in many periods. For how long is not comparable between kernels: since
-// Linux 6.18 a thread that continues in kernel mode is counted late.
+// throttled finds groups that their quota stops in many periods. It does not use the throttled time, which is not
+// comparable between kernels: since Linux 6.18 a thread that continues in kernel mode is counted late.
 func throttled(v *view) outcome {
 	type held struct {
 		ratio    float64

@@ -89,7 +89,7 @@ func (w *Watch) Run(ctx context.Context) error {
 }
 
 // Decide implements capability.Decider: it requests a comparison when one is due, and reports the result of the last
-// comparison. It desires nothing.
+// comparison. It returns no desired settings.
 func (w *Watch) Decide(n *capability.Node) capability.Decision {
 	if *n.Config.Cluster.Enabled {
 		return capability.Decision{}

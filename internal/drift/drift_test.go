@@ -33,7 +33,7 @@ type host struct {
 	root  *hostfs.Root
 	watch *drift.Watch
 	node  capability.Node
-	// groups are those of units, on a running host.
+	// groups are the groups of units, on a running host.
 	groups *cgroup.Host
 	step   func(string)
 }
@@ -65,14 +65,14 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// start begins a capability as an agent does that starts.
+// start starts a capability like an agent that starts.
 func (h *host) start(boot string) {
 	h.t.Helper()
 	h.watch = drift.New(drift.Options{Root: h.root, Boot: boot})
 	h.run()
 }
 
-// run has the capability look beside the test.
+// run makes the capability compare concurrently with the test.
 func (h *host) run() {
 	watch := h.watch
 	go func() { _ = watch.Run(h.t.Context()) }()
@@ -91,7 +91,7 @@ func governor(cpu int) string {
 
 func (h *host) set(cpu int, text string) { h.t.Helper(); h.write(governor(cpu), text) }
 
-// tuner opens the state of profiles as a command does.
+// tuner opens the state of profiles like a command.
 func (h *host) tuner(work func(*tuner.Tuner)) {
 	h.t.Helper()
 	u, err := tuner.Open(tuner.Host{
@@ -117,7 +117,7 @@ func (h *host) apply(confirm time.Duration) {
 	h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(h.t, err) })
 }
 
-// minute has the next comparison made, and returns the events of it.
+// minute makes the next comparison happen, and returns its events.
 func (h *host) minute() []capability.Event {
 	h.t.Helper()
 	h.node.Now += time.Minute
@@ -126,7 +126,7 @@ func (h *host) minute() []capability.Event {
 	return append(events, h.watch.Decide(&h.node).Events...)
 }
 
-// want compares how many events came, what each says, and the metric, -1 for none.
+// want compares the number of events, the text of each, and the metric, -1 for none.
 func (h *host) want(events []capability.Event, n, drifted int, says ...string) {
 	h.t.Helper()
 	if len(events) != n {
@@ -148,8 +148,8 @@ func (h *host) want(events []capability.Event, n, drifted int, says ...string) {
 
 const none = -1
 
-// TestDrift: what another program changes is reported once, with what it is, and again when it
-// is changed again; nothing is written.
+// TestDrift checks that a change by another program is reported once, with its description, and again after another
+// change. Nothing is written.
 func TestDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -175,12 +175,13 @@ func TestDrift(t *testing.T) {
 		if text, err := h.root.ReadFile(governor(4)); err != nil || string(text) != "schedutil\n" {
 			t.Errorf("the value is %q, %v", text, err)
 		}
-		h.tuner(func(u *tuner.Tuner) { u.Rollback() }) // one value is another program's: the undo is not over
+		h.tuner(func(u *tuner.Tuner) { u.Rollback() }) // one value is another program's: the rollback is incomplete
 		h.want(h.minute(), 0, none)
 	})
 }
 
-// TestPoolThatIsShrunk: fewer huge pages than were wanted are drift once they are fewer than the kernel gave.
+// TestPoolThatIsShrunk checks that a pool with fewer huge pages than desired is drift only once it has fewer than the
+// kernel provided.
 func TestPoolThatIsShrunk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pool = "/proc/sys/vm/nr_hugepages"
@@ -192,7 +193,7 @@ func TestPoolThatIsShrunk(t *testing.T) {
 		o.Profile.Name = "pages"
 		h.step = func(step string) {
 			if strings.HasPrefix(step, string(apply.StepWritten)) {
-				h.write(pool, "312") // for which there is memory
+				h.write(pool, "312") // there is memory for that many
 			}
 		}
 		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
@@ -204,7 +205,7 @@ func TestPoolThatIsShrunk(t *testing.T) {
 	})
 }
 
-// TestHotplug: a CPU that comes or goes is looked at after two seconds, not after a minute.
+// TestHotplug checks that a CPU which goes online or offline causes a comparison after two seconds, not after a minute.
 func TestHotplug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -224,8 +225,8 @@ func TestHotplug(t *testing.T) {
 	})
 }
 
-// TestRestart: an agent that starts again reports nothing that the one before reported, and
-// after a boot it says that the profile ended.
+// TestRestart checks that a restarted agent does not repeat the reports of its predecessor, and reports after a reboot
+// that the profile ended.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -244,7 +245,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// outcome is what a checkpoint has of it.
+// outcome returns the capability's part of a checkpoint.
 func (h *host) outcome() capability.Sections {
 	h.t.Helper()
 	text, err := json.Marshal(h.watch.Outcome(time.Time{}).Node)
@@ -258,7 +259,7 @@ func (h *host) outcome() capability.Sections {
 	return sections
 }
 
-// says compares what status prints.
+// says compares the output of status.
 func (h *host) says(part string) {
 	h.t.Helper()
 	reader := h.watch.Describe().Reader
@@ -271,7 +272,7 @@ func (h *host) says(part string) {
 	}
 }
 
-// TestUnreadableRecord is a problem of status, and no drift.
+// TestUnreadableRecord checks that an unreadable record is a problem in status, and no drift.
 func TestUnreadableRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -285,7 +286,7 @@ func TestUnreadableRecord(t *testing.T) {
 	})
 }
 
-// TestCluster: a pod sees other values than the host, and compares nothing.
+// TestCluster checks that an agent in a pod, which sees other values than the host, compares nothing.
 func TestCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -296,8 +297,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// TestOverdueProfileIsGuarded: a profile whose deadline passed, and that nobody undid, gets another
-// keeper, once an hour: what others changed is left to the user.
+// TestOverdueProfileIsGuarded checks that a profile whose deadline passed without an undo gets another keeper, once an
+// hour. Values that others changed are left to the user.
 func TestOverdueProfileIsGuarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -338,7 +339,7 @@ func TestOverdueProfileIsGuarded(t *testing.T) {
 	})
 }
 
-// TestKilledRollbackIsFinished: the agent has a keeper finish a rollback that was killed once something was back, and
+// TestKilledRollbackIsFinished checks that the agent makes a keeper finish a rollback that was killed halfway, and
 // writes nothing itself.
 func TestKilledRollbackIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestHeldByTheRecord: where the journal of profiles cannot be read, the record of what is applied says which lists
-// a profile has: none without a record, or where a boot ended it. A record that cannot be read either keeps all back.
+// TestHeldByTheRecord checks that the record of the applied profile shows which lists the profile has if the journal of
+// profiles cannot be read. Without a record, or after a reboot ended it, the profile has none. An unreadable record
+// holds everything back.
 func TestHeldByTheRecord(t *testing.T) {
 	mine, another := cgroupfile.Target("db.service", cgroup.KnobCPUs), cgroupfile.Target("web.service", cgroup.KnobCPUs)
 	record := func(boot string, phase tuner.Phase) string {
@@ -29,7 +30,7 @@ func TestHeldByTheRecord(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		record        string
-		held, unknown bool // of the one that the profile names
+		held, unknown bool // of the unit that the profile names
 	}{
 		"committed":       {record("boot", tuner.Committed), true, false},
 		"being undone":    {record("boot", tuner.Undoing), true, false},
@@ -40,7 +41,7 @@ func TestHeldByTheRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			state := t.TempDir()
 			file := filepath.Join(state, tuner.Subdir, "journal")
-			must(t, os.MkdirAll(file, 0o700)) // a directory reads as no file does
+			must(t, os.MkdirAll(file, 0o700)) // a directory cannot be read as a file
 			if test.record != "" {
 				must(t, os.WriteFile(filepath.Join(state, tuner.Subdir, "applied"), []byte(test.record), 0o600))
 			}
@@ -63,8 +64,8 @@ func TestHeldByTheRecord(t *testing.T) {
 	}
 }
 
-// TestHeldAfterABoot: while a boot is young, what was committed in an earlier one has its lists, all that its apply may
-// write and nothing else, since berth-tune sets it again after the agent has started.
+// TestHeldAfterABoot checks the first minutes of a boot. A profile committed in an earlier boot keeps its lists,
+// exactly those that its apply may write, because berth-tune applies it again after the agent has started.
 func TestHeldAfterABoot(t *testing.T) {
 	const young, late = 10*time.Minute - time.Second, 10 * time.Minute
 	list := func(unit string) plan.Target { return cgroupfile.Target(unit, cgroup.KnobCPUs) }
@@ -124,7 +125,7 @@ func TestHeldAfterABoot(t *testing.T) {
 	}
 }
 
-// TestHeldSeesAnUndo: a rollback that has begun gives the lists free that it puts back.
+// TestHeldSeesAnUndo checks that a rollback in progress releases the lists that it restores.
 func TestHeldSeesAnUndo(t *testing.T) {
 	state := t.TempDir()
 	file := filepath.Join(state, tuner.Subdir, "applied")
@@ -143,7 +144,7 @@ func TestHeldSeesAnUndo(t *testing.T) {
 	}
 }
 
-// TestHeldFollowsTheRecord: a rollback within the first minutes gives the lists free, a commit takes them.
+// TestHeldFollowsTheRecord checks that, in the first minutes, a rollback releases the lists and a commit claims them.
 func TestHeldFollowsTheRecord(t *testing.T) {
 	state := t.TempDir()
 	file := filepath.Join(state, tuner.Subdir, "applied")

@@ -24,14 +24,13 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestChild serves.
+// TestChild serves a child process.
 func TestChild(t *testing.T) {
 	child.Serve(t, func(string) error { return nil })
 }
 
-// TestLiveRepeated: a unit of a committed profile that is started anew has its policy again when the
-// agent compares, which says so; that is no drift. Of cgroup v1, where no unit is planned, nothing can
-// be compared.
+// TestLiveRepeated checks that a restarted unit of a committed profile gets its policy again when the agent compares,
+// which the agent reports; that is no drift. On cgroup v1, where no unit is planned, nothing can be compared.
 func TestLiveRepeated(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("real cgroups need root; runs in the VM: make test")
@@ -88,7 +87,7 @@ func TestLiveRepeated(t *testing.T) {
 		t.Error(err)
 	}
 	end()
-	<-ended // the look after that one has the state directory, if it has begun
+	<-ended // the next check uses the state directory, if it has begun
 	h.tuner(func(u *tuner.Tuner) { u.Rollback() })
 	if s, err := kernel.ThreadScheduled(pid); err != nil || s.Class != kernel.Other {
 		t.Errorf("rolled back: %+v, %v", s, err)

@@ -34,7 +34,7 @@ func (r Rule) check() error {
 	return nil
 }
 
-// Pair has the measurements of two adjacent blocks, both above 0. If a fraction or a count may be 0, 0.5 is added to
+// Pair has the measurements of two adjacent blocks, both above 0. A caller whose fraction or count may be 0 adds 0.5 to
 // both.
 type Pair struct {
 	With    float64 `json:"with"`
@@ -57,8 +57,8 @@ const (
 type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Pairs   int     `json:"pairs"`
-	// Ratio is with over without: the median of the means of all two pairs. Low and High are the ends of the interval;
-	// both are 0 while too few pairs bound it.
+	// Ratio is with over without: the exponential of the median of the means of every two logarithms (see centre). Low
+	// and High are the ends of the interval; both are 0 while too few pairs bound it.
 	Ratio float64 `json:"ratio"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
@@ -188,7 +188,7 @@ func interval(d []float64, limit float64) (low, high float64) {
 	middle := centre(d)
 	width := slices.Max(d) - slices.Min(d) + 1e-9
 	end := func(direction float64) float64 {
-		far := middle + direction*2*width // here all signs are equal and all bets are full
+		far := middle + direction*2*width // here all differences are on one side of theta
 		if inside(far) {
 			return direction * math.Inf(1)
 		}
@@ -215,7 +215,8 @@ func interval(d []float64, limit float64) (low, high float64) {
 	return end(-1), end(1)
 }
 
-// centre returns the median of the means of all two differences (Hodges and Lehmann).
+// centre returns the median of the means of every two differences, each difference also paired with itself (Hodges and
+// Lehmann).
 func centre(d []float64) float64 {
 	var means []float64
 	for i := range d {

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// Paths of what is listed.
+// The paths of the lists.
 const (
 	listPath       = "/api/v1/nodes"
 	podsPath       = "/api/v1/pods"
@@ -36,15 +36,16 @@ type server struct {
 	*httptest.Server
 
 	mu sync.Mutex
-	// lists are bodies of answers by path, refused the statuses of others by verb and path.
+	// lists maps paths to answers. refused maps requests, by verb and path, to the statuses with which the server
+	// refuses them.
 	lists   map[string]string
 	refused map[string]int
 	asked   []string
-	// events are lines for watches of a path.
+	// events are the lines of watches by path.
 	events map[string]chan string
 }
 
-// serve starts a server of one node, without a pod.
+// serve starts a server with one node and no pod.
 func serve(t *testing.T) *server {
 	t.Helper()
 	lease := fmt.Sprintf(`{"metadata":{"name":"node-a"},"spec":{"renewTime":%q}}`, time.Now().Format(metav1.RFC3339Micro))
@@ -101,7 +102,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse has a request answered with a status, 0 for well.
+// refuse makes the server answer a request with a status, 0 for success.
 func (s *server) refuse(request string, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func follow(t *testing.T, s *server) (*Cluster, error) {
 	return c, err
 }
 
-// until looks at a cluster again and again until it is as said.
+// until polls a cluster until as returns true.
 func until(t *testing.T, c *Cluster, as func(*view.Cluster) bool) *view.Cluster {
 	t.Helper()
 	var v *view.Cluster
@@ -133,7 +134,7 @@ func until(t *testing.T, c *Cluster, as func(*view.Cluster) bool) *view.Cluster 
 	return v
 }
 
-// TestFollow: each kind is listed once, and what is watched is shown.
+// TestFollow checks that each kind is listed once, and that watched changes are shown.
 func TestFollow(t *testing.T) {
 	s := serve(t)
 	c, err := follow(t, s)
@@ -175,7 +176,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// send has watches of a path hear of an object.
+// send sends an object to the watches of a path.
 func (s *server) send(t *testing.T, path, kind string, object any) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"type": kind, "object": object})
@@ -185,8 +186,8 @@ func (s *server) send(t *testing.T, path, kind string, object any) {
 	s.events[path] <- string(text)
 }
 
-// TestFollowLacksRights: who may not list is told which right is missing. Who may not watch is shown
-// lists, and told so; without Leases the rest is shown.
+// TestFollowLacksRights checks that a user who may not list learns which right is missing. A user who may not watch
+// sees lists and a notice; without Leases everything else is shown.
 func TestFollowLacksRights(t *testing.T) {
 	for _, path := range []string{listPath, podsPath, topologiesPath} {
 		s := serve(t)
@@ -216,7 +217,7 @@ func TestFollowLacksRights(t *testing.T) {
 	until(t, c, func(v *view.Cluster) bool { return len(v.Problems) == 1 })
 }
 
-// TestFollowNoServer: a server that is not there is named, at once.
+// TestFollowNoServer checks that an unreachable server is named at once.
 func TestFollowNoServer(t *testing.T) {
 	s := serve(t)
 	s.Close()

@@ -69,8 +69,8 @@ func (d dialer) way(to *url.URL) (httpstream.Dialer, error) {
 	return portforward.NewFallbackDialerForStreaming(socket, plain, noSocket), nil
 }
 
-// noSocket reports whether the WebSocket itself failed. Without a WebSocket a missing right is missing too, and the
-// first answer names the right to ask for.
+// noSocket reports whether the WebSocket itself failed. If a right is missing, a connection without a WebSocket would
+// fail too, and the first answer names the missing right.
 func noSocket(err error) bool {
 	var failed *httpstream.UpgradeFailureError
 	return errors.As(err, &failed) && !apierrors.IsForbidden(failed.Cause) || httpstream.IsHTTPSProxyError(err)

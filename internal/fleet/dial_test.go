@@ -17,13 +17,13 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// TestMain fails when a test leaves a goroutine behind: every one is joined.
+// TestMain fails if a test leaves a goroutine behind, because every goroutine must be joined.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"User \"a\" cannot get resource \"pods/portforward\""}`
 
-// answering is an API server that refuses a WebSocket with a status and an answer. Without one it
-// serves a port that sends a text, or a failure. It keeps the methods of requests.
+// answering starts an API server that refuses a WebSocket with a status and an answer. Without a WebSocket it serves a
+// port that sends a text, or a failure. It records the methods of requests.
 func answering(t *testing.T, status int, answer, text, failure string) (d dialer, methods chan string) {
 	t.Helper()
 	methods = make(chan string, 2)
@@ -65,7 +65,8 @@ func answering(t *testing.T, status int, answer, text, failure string) (d dialer
 	return d, methods
 }
 
-// Where no WebSocket gets through, a connection has none; what the agent's node says is an error.
+// TestNoWebSocket checks that a connection works without a WebSocket if none gets through, and that a failure on the
+// agent's node is an error.
 func TestNoWebSocket(t *testing.T) {
 	long := strings.Repeat("text", 1<<14)
 	for name, test := range map[string]struct {
@@ -96,7 +97,8 @@ func TestNoWebSocket(t *testing.T) {
 	}
 }
 
-// A missing right is named by the API server's words, and is not asked for in another way.
+// TestForbidden checks that a missing right is reported in the API server's words, and that there is no second attempt
+// by another protocol.
 func TestForbidden(t *testing.T) {
 	d, methods := answering(t, http.StatusForbidden, forbidden, "", "")
 	_, err := d.dial("agent", "9100")

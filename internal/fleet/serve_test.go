@@ -26,7 +26,7 @@ const (
 	tokenPath   = "/api/v1/namespaces/berth-system/serviceaccounts/berth-viewer/token"
 )
 
-// hostile is an agent whose node is in someone's hands. It keeps the paths that it was asked for.
+// hostile starts an agent on a compromised node. It records the requested paths.
 func hostile(t *testing.T, asked chan<- string) *httptest.Server {
 	t.Helper()
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func hostile(t *testing.T, asked chan<- string) *httptest.Server {
 	return agent
 }
 
-// forward has the server forward a port to an agent.
+// forward makes the server forward a port to an agent.
 func (s *server) forward(t *testing.T, agent *httptest.Server) {
 	t.Helper()
 	s.mu.Lock()
@@ -58,7 +58,7 @@ func (s *server) forward(t *testing.T, agent *httptest.Server) {
 			s.ServeHTTP(w, r)
 			return
 		}
-		// The end of the test cuts a session off that has just begun.
+		// The end of the test interrupts a session that has just begun.
 		if err := pass(w, r, agent.Listener.Addr().String()); err != nil && t.Context().Err() == nil {
 			t.Error(err)
 		}
@@ -105,8 +105,8 @@ func pass(w http.ResponseWriter, r *http.Request, address string) error {
 	return nil
 }
 
-// What the agent of a node kept of a workload comes over the port-forward, with the token, whatever
-// the name of the workload is.
+// TestPast checks that the agent's history of a workload comes over the port-forward, with the token, whatever the name
+// of the workload.
 func TestPast(t *testing.T) {
 	s := serve(t)
 	asked := make(chan string, 1)
@@ -133,7 +133,7 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// TestServe: the page of a node is this program's, and takes data of the agent and nothing else.
+// TestServe checks that the page of a node is this program's own, and uses only data of the agent.
 func TestServe(t *testing.T) {
 	s := serve(t)
 	asked := make(chan string, 8)
@@ -206,8 +206,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// early is a hostile agent that answers before its answer: with a status of which a proxy passes on
-// the headers, and with one that makes the connection its own.
+// early starts a hostile agent that sends something before its answer: a status whose headers a proxy forwards, and a
+// status that takes over the connection.
 func early(t *testing.T) *httptest.Server {
 	t.Helper()
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -229,8 +229,8 @@ func early(t *testing.T) *httptest.Server {
 	return agent
 }
 
-// TestServeOnlyAnswers: an agent cannot put headers before its answer, nor by that take those of
-// the guard away.
+// TestServeOnlyAnswers checks that an agent cannot put headers before its answer, and cannot thereby remove those of
+// the guard.
 func TestServeOnlyAnswers(t *testing.T) {
 	s := serve(t)
 	s.forward(t, early(t))
@@ -242,7 +242,7 @@ func TestServeOnlyAnswers(t *testing.T) {
 	transport := page.transport()
 	for name, handler := range map[string]http.Handler{
 		"cluster": onlyData(page, transport),
-		// The guard of an answer holds where the transport would let it through too.
+		// The guard of an answer also works if the transport lets it through.
 		"other transport": onlyData(page, plain{transport}),
 		"node":            page.proxy(transport),
 	} {
@@ -278,7 +278,7 @@ func TestServeOnlyAnswers(t *testing.T) {
 	transport.CloseIdleConnections()
 }
 
-// plain is the way to an agent as net/http has it.
+// plain is a transport to an agent without the checks of Berth's transport.
 type plain struct{ way *authorized }
 
 // RoundTrip implements http.RoundTripper.
@@ -291,7 +291,7 @@ func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.way.Transport.RoundTrip(r)
 }
 
-// TestServeLacksRights: what a user may not do on the way to an agent is named where its page asks.
+// TestServeLacksRights checks that the answer to the page names the right that a user lacks on the way to an agent.
 func TestServeLacksRights(t *testing.T) {
 	for _, path := range []string{agentsPath, tokenPath} {
 		s := serve(t)
@@ -310,7 +310,7 @@ func TestServeLacksRights(t *testing.T) {
 	}
 }
 
-// TestViewOfNode: top asks the agent for one view.
+// TestViewOfNode checks that top requests one view from the agent.
 func TestViewOfNode(t *testing.T) {
 	s := serve(t)
 	s.forward(t, hostile(t, make(chan string, 1)))

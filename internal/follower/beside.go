@@ -6,31 +6,31 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Neighbour is a container that does not burst, in the pod of those that do.
+// Neighbour is a container that does not burst, in a pod with bursting containers.
 type Neighbour interface {
-	// Name is the workload's, for messages.
+	// Name is the workload's name, for messages.
 	Name() string
-	// Unlimited says that it has no limit.
+	// Unlimited reports whether the container has no limit.
 	Unlimited() bool
-	// Usage reads what it used. One that ended has lost its group meanwhile, while its pod is
-	// still looked at.
+	// Usage returns the CPU time that the container used. A container that ended has lost its group, while its pod may
+	// still be checked.
 	Usage() (unit.CPUTime, error)
 }
 
-// beside are the containers without a limit in a pod that has one, as kubectl debug
-// starts them. Nothing but the pod's quota holds them, and that rises with the
-// containers that burst. What the pod has besides the limits of those belongs to siblings
-// that have a limit and do not burst, so that the use of these counts as well.
+// beside has the containers that do not burst, in a pod with a limit that also has a container without one, as kubectl
+// debug starts it. Only the pod's quota limits that container, and the pod's quota rises with the bursting containers.
+// What the pod's limit leaves beyond the limits of the bursting containers belongs to siblings that have a limit and do
+// not burst. Their use is therefore charged as well.
 type beside struct{ all []charged }
 
-// charged is one of them, with the use that was charged of it.
+// charged is one of these containers, with the use that was already charged.
 type charged struct {
 	Neighbour
 	use unit.CPUTime
 }
 
-// take replaces the containers. What a new one used before it was seen is charged,
-// unless the pod was not looked at before either (first).
+// take replaces the containers, and reports whether one of them is new. The use of a new container before it was seen
+// is charged, unless the pod is new as well (first).
 func (b *beside) take(others []Neighbour, first bool) (changed bool) {
 	before := make(map[Neighbour]unit.CPUTime, len(b.all))
 	for _, c := range b.all {
@@ -43,28 +43,28 @@ func (b *beside) take(others []Neighbour, first bool) (changed bool) {
 		unlimited = unlimited || n.Unlimited()
 		changed = changed || !known
 		if first && !known {
-			use, _ = n.Usage() // one that ended: the next look at it says so
+			use, _ = n.Usage() // it may have ended: the next check reports it
 		}
 		b.all = append(b.all, charged{n, use})
 	}
-	if !unlimited { // each of them is held by its own limit
+	if !unlimited { // each container is limited by its own limit
 		b.all, changed = nil, false
 	}
 	return changed
 }
 
-// used returns what the containers used since it was last asked.
+// used returns what the containers used since the last call.
 func (b *beside) used() unit.CPUTime {
 	var sum unit.CPUTime
 	for i := range b.all {
 		c := &b.all[i]
 		usage, err := c.Usage()
 		if err != nil {
-			continue // it ended: the next look at it says so
+			continue // it ended: the next check reports it
 		}
 		used := usage.Since(c.use)
 		if used < 0 {
-			used = usage // another group
+			used = usage // the container has another group
 		}
 		sum += used
 		c.use = usage
@@ -72,7 +72,7 @@ func (b *beside) used() unit.CPUTime {
 	return sum
 }
 
-// names are those of the containers without a limit, for messages.
+// names returns the names of the containers without a limit, for messages.
 func (b *beside) names() string {
 	var names []string
 	for _, c := range b.all {

@@ -1,7 +1,7 @@
-// Package follower has the groups that limit a container besides its own: the group of its pod above it, and the
-// runtime's copies of its limit below it. Each would throttle what the container's group allows, so it follows that.
-// What the law asks of one is burst's to say; package quota knows when one is looked at.
+// Package follower has the groups that limit a container in addition to its own group: the group of its pod above it,
+// and the runtime's copies of its limit below it. Each of them would throttle what the container's group allows, and
+// therefore follows that group. Package burst computes the values; package quota decides when to check a follower.
 //
-// Files: follower.go is one such group, and what of it limits; pod.go is that of a pod; beside.go is what runs in a pod
-// beside the containers that burst, and is charged to them.
+// Files: follower.go has one such group and its limits; pod.go has the group of a pod; beside.go has the containers of
+// a pod that do not burst, whose use is charged to the bursting containers.
 package follower

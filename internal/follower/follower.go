@@ -14,15 +14,15 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Limits are what limits a group, and what is known of it. The zero value is no group.
+// Limits has the limits of a group, and what is known of it. The zero value is no group.
 type Limits struct {
 	Group *cgroup.Group
 	ID    hostfs.ID
-	// Burst of a follower is nil where the kernel has no such file.
+	// Burst is nil for a follower where the kernel has no such file.
 	Max, Burst *reconcile.Quota
 }
 
-// Setting is a knob of a group as burst moves it, without a value.
+// Setting returns the setting of a knob that burst moves, without a value.
 func (l *Limits) Setting(k cgroup.Knob, workload string) plan.Setting {
 	return plan.Setting{
 		Target: cgroupfile.Target(l.Group.Path(), k), ID: cgroupfile.Identity(l.ID),
@@ -30,12 +30,12 @@ func (l *Limits) Setting(k cgroup.Knob, workload string) plan.Setting {
 	}
 }
 
-// Is says whether an entry of the journal is about the group.
+// Is reports whether an entry of the journal is about the group.
 func (l *Limits) Is(e journal.Entry) bool {
 	return l.Max != nil && l.Max.Is(e) || l.Burst != nil && l.Burst.Is(e)
 }
 
-// LeftBurst says why the burst is left to another writer, "" where it is not.
+// LeftBurst returns why the burst is left to another writer, "" if it is not.
 func (l *Limits) LeftBurst() string {
 	if l.Burst == nil {
 		return ""
@@ -43,26 +43,28 @@ func (l *Limits) LeftBurst() string {
 	return l.Burst.Left()
 }
 
-// Follower is a group that limits a container besides the container's own: the group of its pod above it, or the
-// runtime's copy of the limit below it. It would throttle what the container's group allows, so it follows that.
+// Follower is a group that limits a container in addition to the container's own group: the group of its pod above it,
+// or the runtime's copy of the limit below it. It would throttle what the container's group allows, and therefore
+// follows that group.
 type Follower struct {
 	Limits
 	writer *reconcile.Quotas
 }
 
-// owned says that the kubelet and the runtime write the quota at a resize: a value that
-// is neither Berth's nor the original is the new original.
+// owned says that the kubelet and the runtime write the quota at a resize: a value that is neither Berth's nor the
+// original is the new original.
 func owned() plan.Writers { return plan.Writers{Owned: true} }
 
-// meant says that neither of them writes a burst: another writer's is left to it at once.
+// meant says that neither the kubelet nor the runtime writes a burst: Berth leaves another writer's burst alone at
+// once.
 func meant() plan.Writers { return plan.Writers{Meant: true, Chosen: true} }
 
-// Open opens a group and reads what stands there; nil where there is nothing to
-// follow with: the group is gone, has no quota, or its quota is another owner's.
+// Open opens a group and reads its current values. It returns nil if the group cannot follow: the group is gone, has no
+// quota, or its quota belongs to another owner.
 func Open(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.Duration) *Follower {
 	group, err := host.Group(path)
 	if err != nil {
-		return nil // removed meanwhile
+		return nil // removed in the meantime
 	}
 	f := &Follower{Limits{Group: group}, writer}
 	if !f.CanFollow(now) {
@@ -72,11 +74,11 @@ func Open(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.Dur
 	return f
 }
 
-// Close lets go of the group. What it has stays as it is.
+// Close closes the group and leaves its values as they are.
 func (f *Follower) Close() { _ = f.Group.Close() } // read only: nothing can be lost
 
-// CanFollow reads what stands, and says whether the group can follow. One that followed does so while what stands
-// cannot be read.
+// CanFollow reads the current values, and reports whether the group can follow. A group that followed before still can
+// if a read fails, unless the group or its controller is gone.
 func (f *Follower) CanFollow(now time.Duration) bool {
 	b, err := f.Group.Bandwidth()
 	if err != nil {
@@ -104,10 +106,10 @@ func (f *Follower) CanFollow(now time.Duration) bool {
 	return true
 }
 
-// Own is the limit that the group has without Berth, as a rate.
+// Own returns the group's original limit, as a rate.
 func (f *Follower) Own() unit.CPUs { return f.Max.Original().Rate() }
 
-// Moves returns what the group shall have so that it lets e through.
+// Moves returns the values that the group must have so that it lets e through.
 func (f *Follower) Moves(e burst.Extra) []reconcile.Move {
 	own, period, err := f.Max.Original().Pair()
 	if err != nil {
@@ -122,7 +124,7 @@ func (f *Follower) Moves(e burst.Extra) []reconcile.Move {
 	if e.Quota > 0 {
 		all[0].Why = e.Why
 	}
-	if f.Burst != nil && f.LeftBurst() == "" && followed.Burst == 0 { // else another program saves there
+	if f.Burst != nil && f.LeftBurst() == "" && followed.Burst == 0 { // otherwise another program uses the burst
 		all = append(all, reconcile.Move{
 			Quota: f.Burst, Value: cgroup.BurstValue(saved, period), Workload: e.Workload,
 			Why: "it saves what is saved by the container that it limits",

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Pod is the group of a pod whose quota the kubelet made from the limits of
-// the containers in it: burst.Pod says what it must have.
+// Pod is the group of a pod, whose quota the kubelet computed from the limits of the pod's containers. burst.Pod
+// computes the values that it must have.
 type Pod struct {
 	*Follower
 	law    burst.Pod
@@ -26,14 +26,14 @@ func OpenPod(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.
 	return &Pod{Follower: f}
 }
 
-// Gather takes over the containers of the pod: those that burst, and the others. Cpus is how many are online. More says
-// that others came: they can use more until the next look at those that burst than it was decided for.
+// Gather replaces the containers of the pod: bursting ones and others. cpus is the number of online CPUs. more reports
+// new others: until the next check of the bursting containers, they can use more than the last decision assumed.
 func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighbour, cpus int) (more bool) {
 	first := len(p.law.Groups) == 0
 	p.law.Groups = bursting
 	more = p.beside.take(others, first)
 	p.law.SetUnlimited(now, p.beside.names())
-	if p.law.Raised() || p.law.Saves() { // what no container asks for is put back
+	if p.law.Raised() || p.law.Saves() { // restore what no container needs any more
 		p.writer.Set(now, p.Wanted(nil, 0)...)
 	}
 	p.law.Limit = p.Own()
@@ -45,21 +45,20 @@ func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighb
 	return more
 }
 
-// Wanted returns what the pod must have once the quota of changing, if any, is
-// this much in its period.
+// Wanted returns the values that the pod must have once changing, if any, has this quota in its period.
 func (p *Pod) Wanted(changing *burst.Group, quota unit.Micros) []reconcile.Move {
 	return p.Moves(p.law.Extra(changing, quota))
 }
 
-// Charge charges what the containers beside those that burst used up to now.
+// Charge charges what the containers that do not burst used up to now.
 func (p *Pod) Charge(now time.Duration) {
 	if p.law.Unlimited() {
 		p.law.Charge(now, p.beside.used())
 	}
 }
 
-// Raised says whether the containers still ask for what stands in the pod's quota.
+// Raised reports whether the containers still need the pod's raised quota.
 func (p *Pod) Raised() bool { return p.law.Raised() }
 
-// Saves says whether they still ask for what stands in its burst.
+// Saves reports whether the containers still need the pod's burst.
 func (p *Pod) Saves() bool { return p.law.Saves() }

@@ -188,8 +188,8 @@ func (f *Refit) try(ways *[]way, scope, had cpuset.Set, want alloc.Want) {
 	}
 }
 
-// fillBeside is fill for when that would use the last whole core of the shared pool: it leaves the last possible core
-// free.
+// fillBeside replaces fill where fill would use the last whole core of the shared pool: it leaves the last possible
+// core free.
 func (f *Refit) fillBeside(all *cpuset.Set, scope, had cpuset.Set, want alloc.Want) bool {
 	cores := f.Node.Machine.Topology().Cores
 	for i := range slices.Backward(cores) {

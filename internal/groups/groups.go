@@ -1,6 +1,6 @@
-// Package groups reads what a decision about CPUs has to know of the groups of this host:
-// which CPUs they have, and which they would have without Berth. What the group says of
-// itself counts for the first, what the journal says of this very group for the second.
+// Package groups reads what a decision about CPUs needs to know of this host's groups: which CPUs they have, and which
+// CPUs they would have without Berth. The group's own files answer the first question, the journal's entry for this
+// very group the second.
 package groups
 
 import (
@@ -17,28 +17,27 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Groups are the groups of one host. It reads, and holds those that it read last: an answer to
-// the runtime asks for the same ones several times, and all ask for those above. It belongs to
-// one goroutine at a time.
+// Groups reads the groups of one host. It leaves the last groups open: an answer to the runtime reads the same groups
+// several times, and the groups above them each time. Groups is for one goroutine at a time.
 type Groups struct {
 	Host    *cgroup.Host
 	Journal *journal.Journal
-	// held are open, the one that was read last at the end.
+	// held has the open groups, the group that was read last at the end.
 	held []*cgroup.Group
 }
 
-// mostHeld is how many groups are held.
+// mostHeld is how many groups stay open.
 const mostHeld = 8
 
-// read calls a function with a group, opened where its CPUs are. One that is elsewhere only may
-// have all CPUs; with one hierarchy there is no elsewhere.
+// read calls do with the group at path, opened in the hierarchy of its CPUs. A group that exists only in another
+// hierarchy may have all CPUs; with one hierarchy there is no other.
 func (g *Groups) read(path string, do func(*cgroup.Group) error) error {
 	if group := g.hold(path); group != nil {
 		err := do(group)
 		if err == nil {
 			return nil
 		}
-		// It keeps files open, and they are others once a controller was taken away and given back.
+		// The group's open files become invalid once a controller was disabled and enabled again.
 		g.letGo(len(g.held) - 1)
 	}
 	group, err := g.Host.Group(path, cgroup.CPUSet)
@@ -58,7 +57,7 @@ func (g *Groups) read(path string, do func(*cgroup.Group) error) error {
 	return do(group)
 }
 
-// hold returns a group that is held and still there, nil for none.
+// hold returns an open group that still exists, nil for none.
 func (g *Groups) hold(path string) *cgroup.Group {
 	at := slices.IndexFunc(g.held, func(h *cgroup.Group) bool { return h.Path() == path })
 	if at < 0 {
@@ -73,20 +72,18 @@ func (g *Groups) hold(path string) *cgroup.Group {
 	return group
 }
 
-// letGo holds a group no longer.
+// letGo closes the open group at an index.
 func (g *Groups) letGo(at int) {
-	_ = g.held[at].Close() // only read through
+	_ = g.held[at].Close() // the group was only read
 	g.held = slices.Delete(g.held, at, at+1)
 }
 
-// EffectiveCPUs are those that the group's processes may run on, none where that is
-// not known.
+// EffectiveCPUs returns the CPUs that the group's processes may run on, none if they are not known.
 func (g *Groups) EffectiveCPUs(path string) cpuset.Set {
 	return g.effective(path, (*cgroup.Group).EffectiveCPUs)
 }
 
-// EffectiveMems are the memory nodes that the group's processes may use, none where that is
-// not known.
+// EffectiveMems returns the memory nodes that the group's processes may use, none if they are not known.
 func (g *Groups) EffectiveMems(path string) cpuset.Set {
 	return g.effective(path, (*cgroup.Group).EffectiveMems)
 }
@@ -97,14 +94,14 @@ func (g *Groups) effective(path string, read func(*cgroup.Group) (cpuset.Set, er
 		return err
 	})
 	if err != nil {
-		return cpuset.Set{} // gone, or not there yet
+		return cpuset.Set{} // gone, or not made yet
 	}
 	return set
 }
 
-// Journaled says for whom the journal has the CPUs of this very group, "" for nobody, and which ones it
-// was given: none where nothing was to be written yet. The journal is ahead of the write: exclusive
-// CPUs that still stand although others were to be written are the group's own until they are gone.
+// Journaled returns the owner that the journal has for the CPUs of this very group, "" for none, and the CPUs that the
+// group was given. There are none if nothing was to be written yet. The journal is ahead of the write: exclusive CPUs
+// still belong to the group while they are in effect, although a new list is about to be written.
 func (g *Groups) Journaled(path string) (owner plan.Owner, given cpuset.Set) {
 	e, ok := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	if !ok {
@@ -116,21 +113,21 @@ func (g *Groups) Journaled(path string) (owner plan.Owner, given cpuset.Set) {
 		return "", cpuset.Set{}
 	case e.Owner == plan.OwnerPlace && e.Owned && cgroup.Same(cgroup.KnobCPUs, stands, cgroup.Value(e.Previous)) && !g.isAnothers(e, listed(e.Previous)):
 		return e.Owner, listed(e.Previous)
-	case e.Owner == plan.OwnerPlace && e.IsOriginal(cgroupfile.Values(), e.Intent): // it goes back to what is nobody's own
+	case e.Owner == plan.OwnerPlace && e.IsOriginal(cgroupfile.Values(), e.Intent): // it is about to get back its original, which is not exclusive
 		return e.Owner, cpuset.Set{}
 	}
 	return e.Owner, listed(e.Intent)
 }
 
-// isAnothers says that some of the CPUs that a group had were given to another one since: its list stands
-// because a program wrote it again.
+// isAnothers reports whether some of the group's former CPUs were given to another group since: the former list is in
+// effect because a program wrote it again.
 func (g *Groups) isAnothers(of journal.Entry, cpus cpuset.Set) bool {
 	return len(g.Journal.Select(func(e journal.Entry) bool {
 		return e.Target.Knob == of.Target.Knob && e.Target.Object != of.Target.Object && e.Owner == plan.OwnerPlace && listed(e.Intent).Intersects(cpus)
 	})) > 0
 }
 
-// listed is the list that a value is, empty for none.
+// listed returns the CPUs of a list, empty for none.
 func listed(v plan.Value) cpuset.Set {
 	set, _, err := cgroup.Value(v).List()
 	if err != nil {
@@ -139,9 +136,9 @@ func listed(v plan.Value) cpuset.Set {
 	return set
 }
 
-// OriginalCPUs are those that the group would have without Berth: the list that the
-// journal or the group has, else that of the next group above which has one. A group
-// without any may have every CPU of the machine, also those that are offline.
+// OriginalCPUs returns the CPUs that the group would have without Berth: its own list in the journal or in its file, or
+// else the list of the nearest group above that has one. A group without any list may have every CPU of the machine,
+// including offline CPUs.
 func (g *Groups) OriginalCPUs(path string) cpuset.Set {
 	for {
 		list, err := g.originalList(path)
@@ -155,15 +152,14 @@ func (g *Groups) OriginalCPUs(path string) cpuset.Set {
 	}
 }
 
-// HasProcesses says whether a process is in the group or below it, also where that cannot be read of a
-// group that is there.
+// HasProcesses reports whether a process is in the group or below it. It is also true if an existing group cannot be
+// read.
 func (g *Groups) HasProcesses(path string) bool {
 	some, err := cgroup.HasProcesses(g.Host, path)
 	return some || err != nil
 }
 
-// OriginalLimit is the limit of the group's own without Berth, 0 for none or where that is not
-// known.
+// OriginalLimit returns the group's own limit without Berth, 0 for none or if it is not known.
 func (g *Groups) OriginalLimit(path string) unit.CPUs {
 	group, err := g.Host.Group(path, cgroup.CPU)
 	if err != nil {
@@ -180,7 +176,7 @@ func (g *Groups) OriginalLimit(path string) unit.CPUs {
 	return limit.Rate()
 }
 
-// originalList is the list of a group's own without Berth, cgroup.Inherit for none.
+// originalList returns the group's own list without Berth, cgroup.Inherit for none.
 func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
 	err = g.read(path, func(group *cgroup.Group) error {
 		if path == "" {
@@ -193,7 +189,7 @@ func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
 		if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs)); known && isOf(e, group, list) {
 			list = cgroup.Value(e.Original)
 		}
-		if cgroup.IsUnlimited(group, cgroup.KnobCPUs, list) { // what a group with processes has where it was to inherit again
+		if cgroup.IsUnlimited(group, cgroup.KnobCPUs, list) { // a group with processes gets all CPUs where it was to inherit again
 			list = cgroup.Inherit
 		}
 		return nil
@@ -201,14 +197,14 @@ func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
 	return list, err
 }
 
-// isOf says whether the group, which has this value, is the one that an entry speaks of, also
-// where systemd has made a service's group again with Berth's list.
+// isOf reports whether an entry is about the group, which has the value v. It is also true if systemd made a service's
+// group again with Berth's list.
 func isOf(e journal.Entry, group *cgroup.Group, v cgroup.Value) bool {
 	id, err := group.ID(cgroupfile.Knob(e.Target).Controller())
 	return err == nil && e.IsOf(cgroupfile.Values(), cgroupfile.Identity(id), plan.Value(v))
 }
 
-// stands returns the list of the group of an entry, and whether that is the group which the entry is about.
+// stands returns the current list of the group at the entry's path, and whether the entry is about that group.
 func (g *Groups) stands(e journal.Entry) (list cgroup.Value, same bool) {
 	err := g.read(e.Target.Object, func(group *cgroup.Group) (err error) {
 		if list, err = group.Read(cgroup.KnobCPUs); err != nil {

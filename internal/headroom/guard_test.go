@@ -21,7 +21,7 @@ func drawDemands(t *rapid.T) []headroom.Demand {
 	return rapid.SliceOfN(one, 0, 12).Draw(t, "demands")
 }
 
-// poured is an oracle: the level of the water found by halving.
+// poured is an oracle: it finds the water level by bisection.
 func poured(headroom float64, demands []headroom.Demand) []float64 {
 	at := func(level float64) ([]float64, float64) {
 		out, sum := make([]float64, len(demands)), 0.0
@@ -86,9 +86,9 @@ func TestShareWithoutMean(t *testing.T) {
 	}
 }
 
-// TestGuardSteps: the ceiling stays within its range and moves by at least a fifth of the
-// headroom. It falls at most once in ten seconds, unless it goes to the limit, which it does at
-// once, and rises to what the share was all through the time that the guard remembers.
+// TestGuardSteps checks that the ceiling stays within its range and moves by at least a fifth of the headroom. It falls
+// at most once in ten seconds, except to the limit, where it falls at once. It rises to the minimum of the share over
+// the time that the guard remembers.
 func TestGuardSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := headroom.Demand{Limit: 2, Ceiling: unit.CPUs(rapid.Float64Range(2, 20).Draw(t, "ceiling"))}
@@ -125,13 +125,13 @@ func TestGuardSteps(t *testing.T) {
 	})
 }
 
-// grant is what a share was at a moment.
+// grant is a share at a moment.
 type grant struct {
 	at    time.Duration
 	share unit.CPUs
 }
 
-// leastSince is the least share since a moment.
+// leastSince returns the minimum share since a moment.
 func leastSince(history []grant, from time.Duration) unit.CPUs {
 	least := unit.CPUs(math.Inf(1))
 	for _, h := range history {
@@ -142,8 +142,8 @@ func leastSince(history []grant, from time.Duration) unit.CPUs {
 	return least
 }
 
-// TestGuardMovesRarely: whatever the share does, the ceiling moves no more than once in 20 s over
-// any window, and a few times more.
+// TestGuardMovesRarely checks that for any share the ceiling moves no more than once in 20 s over any window, plus a
+// few times.
 func TestGuardMovesRarely(t *testing.T) {
 	const once, every = 6, 20 * time.Second
 	rapid.Check(t, func(t *rapid.T) {
@@ -154,7 +154,7 @@ func TestGuardMovesRarely(t *testing.T) {
 		var moves []time.Duration
 		last := d.Limit
 		for now := time.Duration(0); now < 20*time.Minute; now += time.Second {
-			share := d.Ceiling // falls by a fifth and a little at a time, then stands high
+			share := d.Ceiling // falls by slightly more than a fifth at a time, then stays high
 			if at := now % (period + falls); at < falls {
 				share -= unit.CPUs(0.41 * math.Ceil(at.Seconds()/10))
 			}
@@ -173,7 +173,7 @@ func TestGuardMovesRarely(t *testing.T) {
 	})
 }
 
-// TestGuardRises: a share that stays high is granted once the guard remembers no lower one.
+// TestGuardRises checks that a share which stays high is granted once the guard remembers no lower share.
 func TestGuardRises(t *testing.T) {
 	d := headroom.Demand{Limit: 1, Ceiling: 3}
 	g, _ := headroom.Guard{}.Next(0, d, 3)
@@ -199,7 +199,7 @@ func TestGuardStartsAnew(t *testing.T) {
 	}
 }
 
-// TestMean holds the ring against a mean over all samples.
+// TestMean compares the ring with a mean over all samples.
 func TestMean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type sample struct {
@@ -229,7 +229,7 @@ func TestMean(t *testing.T) {
 				sum += s.v * (s.at - from).Seconds()
 			}
 		}
-		// Where the window begins inside of joined samples, their mean counts.
+		// If the window begins inside joined samples, their mean is used.
 		slack := 1e-9
 		if shortest < 157 {
 			slack = 1.0 / 64

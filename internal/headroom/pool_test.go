@@ -9,10 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// seconds is CPU time.
+// seconds returns CPU time.
 func seconds(n float64) unit.CPUTime { return unit.CPUSeconds(n).Time() }
 
-// The use of a pool leaves out what its own groups did not use, and is never negative.
+// TestPoolSample checks that the use of a pool omits what its own groups did not use, and is never negative.
 func TestPoolSample(t *testing.T) {
 	p := headroom.Pool{Threshold: 0.5, CPUs: 4}
 	if !p.Unknown() || !math.IsNaN(p.Use()) {
@@ -28,7 +28,7 @@ func TestPoolSample(t *testing.T) {
 		want        float64
 	}{
 		{11 * time.Second, 1003, 1, 0.5},
-		{12 * time.Second, 1004, 3, 0.25}, // more apart than was used counts as nothing
+		{12 * time.Second, 1004, 3, 0.25}, // more apart than used counts as zero
 		{12 * time.Second, 1009, 0, 0.25}, // no time has passed
 	} {
 		p.Sample(c.at, seconds(c.busy), seconds(c.apart))
@@ -38,9 +38,9 @@ func TestPoolSample(t *testing.T) {
 	}
 }
 
-// Rounds that follow each other within half a second count as one sample: the kernel counts use
-// of the machine in ticks and that of groups exactly, and within less the difference is noise,
-// of which the part below nothing is cut off.
+// TestPoolSampleOfShortRounds checks that rounds within half a second count as one sample. The kernel counts the use of
+// the machine in ticks and that of groups exactly. Over a shorter time the difference is noise, of which negative
+// values would be cut off.
 func TestPoolSampleOfShortRounds(t *testing.T) {
 	p := headroom.Pool{Threshold: 0.5, CPUs: 4}
 	const online, offline = 0.1, 2.0 // CPUs

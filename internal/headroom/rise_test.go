@@ -9,7 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// TestRise: the least counts, since the first; what is not known counts as the first and stays.
+// TestRise checks that the minimum since the first value is used, and that an unknown value counts as the first and
+// stays.
 func TestRise(t *testing.T) {
 	t.Parallel()
 	var r headroom.Rise

@@ -154,8 +154,8 @@ func setAside(path string, good int64) error {
 	return nil
 }
 
-// each reads the minutes of a file, up to its recorded size, with where each ends. An end within a block is
-// io.ErrUnexpectedEOF, other invalid text ErrDamaged.
+// each reads the minutes of a file, up to its recorded size, and passes the offset at which each ends. An end within a
+// block is io.ErrUnexpectedEOF, other invalid text ErrDamaged.
 func (a *archive) each(f file, do func(m *minute, end int64) error) error {
 	in, err := os.Open(filepath.Join(a.dir, f.name))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// kept is a History with a directory, and what it logs.
+// kept returns a History with a directory, and its log.
 func kept(dir string, l Limits) (*History, *strings.Builder) {
 	var log strings.Builder
 	h := New(Options{Dir: dir, Limits: l, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -30,14 +30,14 @@ func kept(dir string, l Limits) (*History, *strings.Builder) {
 
 var roomy = Limits{Retention: 24 * time.Hour, Bytes: 64 << 20}
 
-// spend adds seconds of two workloads, from one on until another.
+// spend adds the seconds from..until-1 of two workloads.
 func spend(h *History, from, until int) {
 	for second := from; second < until; second++ {
 		h.Add(start.Add(time.Duration(second)*time.Second), many(2, second))
 	}
 }
 
-// names are those of the files of a directory.
+// names returns the names of the files of a directory.
 func names(t interface{ Fatal(...any) }, dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func names(t interface{ Fatal(...any) }, dir string) []string {
 	return all
 }
 
-// seconds are those since the start of which something is known.
+// seconds returns the seconds since the start for which there are samples.
 func seconds(t interface{ Fatal(...any) }, h *History, back int) []int {
 	p, found, err := h.Of("shop/web-0/app", back, 1)
 	if err != nil || !found {
@@ -65,7 +65,7 @@ func seconds(t interface{ Fatal(...any) }, h *History, back int) []int {
 	return all
 }
 
-// count are the numbers from one on until another.
+// count returns the numbers from..until-1.
 func count(from, until int) (all []int) {
 	for n := from; n < until; n++ {
 		all = append(all, n)
@@ -73,7 +73,8 @@ func count(from, until int) (all []int) {
 	return all
 }
 
-// A History that is opened anew has what the one before had, up to the last second, and goes on.
+// TestHistorySurvivesARestart checks that a reopened History has all samples of its predecessor, up to the last second,
+// and continues.
 func TestHistorySurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	h, _ := kept(dir, roomy)
@@ -92,7 +93,7 @@ func TestHistorySurvivesARestart(t *testing.T) {
 	if got := seconds(t, h, 250); !slices.Equal(got, append(count(80, 100), count(130, 330)...)) {
 		t.Errorf("of the last seconds: %v", got)
 	}
-	spend(h, 330, 2000) // more than there is in memory
+	spend(h, 330, 2000) // more than fits in memory
 	if got := seconds(t, h, Kept); !slices.Equal(got, count(1100, 2000)) || log.Len() > 0 {
 		t.Errorf("at last: %v; %s", got, log)
 	}
@@ -101,8 +102,8 @@ func TestHistorySurvivesARestart(t *testing.T) {
 	}
 }
 
-// Where more samples are asked for than are shown, they are joined: counts summed up, of use and
-// credit the mean, of the rest the last.
+// TestSamplesAreJoined checks that samples are joined if more are requested than are shown: counts are added, use and
+// credit are averaged, and of other values the last is used.
 func TestSamplesAreJoined(t *testing.T) {
 	dir := t.TempDir()
 	h, _ := kept(dir, roomy)
@@ -135,7 +136,7 @@ func TestSamplesAreJoined(t *testing.T) {
 	}
 }
 
-// When the clock is set back, the last samples are those that came last.
+// TestClockSetBack checks that the last samples are those that were added last, even when the clock is set back.
 func TestClockSetBack(t *testing.T) {
 	h, log := kept(t.TempDir(), roomy)
 	spend(h, 10_000, 10_200)
@@ -149,7 +150,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// Files are bounded in time and bytes; the oldest go.
+// TestArchiveIsBounded checks that files are bounded in time and bytes, and that the oldest files are removed.
 func TestArchiveIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		limits      Limits
@@ -191,8 +192,8 @@ func TestArchiveIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever is wrong in a file, what is before it stays, and so does what is in other files; what was
-// cut when an agent was killed is no damage.
+// TestDamagedFiles checks that everything before a fault in a file survives, and so do the other files. A file
+// truncated by the death of an agent does not count as damaged.
 func TestDamagedFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "history-*") //nolint:usetesting // rapid has no TempDir
@@ -241,7 +242,8 @@ func TestDamagedFiles(t *testing.T) {
 	})
 }
 
-// A file that is damaged under an open History is set aside at the next look at it.
+// TestDamageIsFoundWhenRead checks that a file which is damaged under an open History is set aside when it is read
+// next.
 func TestDamageIsFoundWhenRead(t *testing.T) {
 	dir := t.TempDir()
 	h, _ := kept(dir, roomy)
@@ -269,8 +271,8 @@ func TestDamageIsFoundWhenRead(t *testing.T) {
 	}
 }
 
-// While the disk is full nothing is written, which is said once; memory goes on, and the disk does
-// again when there is room.
+// TestFullDisk checks that a full disk stops writing, and that this is logged once. The history in memory continues,
+// and the disk is used again when there is room.
 func TestFullDisk(t *testing.T) {
 	dir := disk.Small(t)
 	h, log := kept(dir, roomy)
@@ -303,7 +305,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Where there can be no directory, memory alone is used.
+// TestNoDirectory checks that only memory is used if the directory cannot be created.
 func TestNoDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
@@ -340,9 +342,9 @@ func BenchmarkReadDay(b *testing.B) {
 	}
 }
 
-// BenchmarkHours keeps two hours of 5,000 busy series, a sample a second, and says what one sample
-// costs of this thread's CPU time, on disk too, and what memory the history has then: of the heap, and of
-// the process with the heap that is not collected yet.
+// BenchmarkHours keeps two hours of 5,000 busy series, one sample per second. It reports the CPU time of this thread
+// per sample, also with a disk, and the memory of the history: of the heap, and of the process including uncollected
+// heap.
 func BenchmarkHours(b *testing.B) {
 	const workloads, hours = 5000 / measures, 2
 	runtime.LockOSThread()
@@ -384,7 +386,7 @@ func BenchmarkHours(b *testing.B) {
 	b.ReportMetric(stored/hours, "MiB-disk/hour")
 }
 
-// Any text is a block or damaged, and a block is written as it was read.
+// FuzzBlock checks that any text is a block or damaged, and that a block is written as it was read.
 func FuzzBlock(f *testing.F) {
 	h := New(Options{})
 	spend(h, 0, 59)

@@ -71,7 +71,7 @@ func zigzag(d int64) uint64 { return uint64(d<<1) ^ uint64(d>>63) } //nolint:gos
 // unzigzag is the inverse of zigzag.
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) } //nolint:gosec // the bits count
 
-// readColumn appends so many samples of a column to out, and returns the text after the column.
+// readColumn appends the given number of samples of a column to out, and returns the text after the column.
 func readColumn(text []byte, samples int, out []int64) (values []int64, rest []byte, err error) {
 	c := column{text: text}
 	for left := samples; left > 0; {
@@ -90,7 +90,7 @@ func readColumn(text []byte, samples int, out []int64) (values []int64, rest []b
 	return out, c.text, nil
 }
 
-// read reads a sign from the beginning of the text, and returns for how many samples it stands.
+// read reads a sign from the beginning of the text, and returns how many samples it encodes.
 func (c *column) read() (again uint64, err error) {
 	sign, err := readNumber(&c.text)
 	if err != nil {

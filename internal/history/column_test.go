@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A column is read as it was written, whatever follows it.
+// TestColumn checks that a column is read as it was written, whatever follows it.
 func TestColumn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spells := rapid.SliceOf(rapid.Custom(func(t *rapid.T) []int64 {
@@ -28,7 +28,7 @@ func TestColumn(t *testing.T) {
 	})
 }
 
-// What is out of range is cut.
+// TestColumnIsCut checks that values out of range are clamped.
 func TestColumnIsCut(t *testing.T) {
 	var c column
 	c.add(farthest + 1)
@@ -38,7 +38,7 @@ func TestColumnIsCut(t *testing.T) {
 	}
 }
 
-// Any text is a column of so many samples, or damaged.
+// FuzzColumn checks that any text is a column with the given number of samples, or damaged.
 func FuzzColumn(f *testing.F) {
 	f.Add([]byte{0, 60}, 60)
 	f.Add([]byte{1, 2, 0, 200}, 9)

@@ -8,7 +8,7 @@ import (
 const mostShown = Kept
 
 // fold joins samples of one workload, and of the node, into fewer samples. It sums counts, averages use and credit, and
-// takes the last limit, quota and capacity.
+// uses the last limit, quota and capacity.
 type fold struct {
 	name string
 	// from and until bound the times of the samples, both exclusive. step is the length of a joined sample; 0 joins

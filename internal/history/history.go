@@ -104,7 +104,7 @@ func (h *History) Longest() int {
 	return max(Kept, int(h.opts.Retention.Seconds()))
 }
 
-// Recent returns the throttling of all workloads in at most so many of the last samples.
+// Recent returns the throttling of all workloads in the last samples, at most most of them.
 func (h *History) Recent(most int) (Past, error) { return h.ring.recent(most) }
 
 // Of returns the samples of a workload in the last seconds, and whether any is known. It joins the samples of each

@@ -9,7 +9,7 @@ import (
 // node is the name of the node in the list of workloads.
 const node = ""
 
-// recent returns the throttling of all workloads in at most so many of the last samples.
+// recent returns the throttling of all workloads in the last samples, at most most of them.
 func (r *ring) recent(most int) (Past, error) {
 	all, skip := r.last(most)
 	names := map[string]bool{}

@@ -12,10 +12,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// TestMain fails when a test leaves a goroutine behind: every one is joined.
+// TestMain fails if a test leaves a goroutine behind, because every goroutine must be joined.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// meter is a capability whose workload uses a CPU.
+// meter is a capability whose workload uses CPU time.
 type meter struct {
 	capability.Capability
 	clock time.Duration
@@ -25,11 +25,11 @@ func (m *meter) Record(add func(capability.Moment)) {
 	add(capability.Moment{Quota: capability.Quota{Workload: "a"}, Used: unit.CPUTime(m.clock), At: m.clock})
 }
 
-// other is a capability that knows no moments.
+// other is a capability without moments.
 type other struct{ capability.Capability }
 
-// A sample a second is taken, however often the loop turns; while none is taken the loop does not
-// wait, and what is lost is counted.
+// TestRecorder checks that one sample per second is taken, however often the loop runs. While sampling is stuck, the
+// loop does not wait, and lost samples are counted.
 func TestRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{})

@@ -48,7 +48,7 @@ type track struct {
 	samples, seen int
 }
 
-// newRing returns an empty ring of at most so many bytes.
+// newRing returns an empty ring of at most this many bytes.
 func newRing(bytes int) *ring {
 	return &ring{bytes: bytes, tracks: map[string]*track{}}
 }

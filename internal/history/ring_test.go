@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// naive keeps each sample of each workload as it came.
+// naive stores each sample of each workload unchanged.
 type naive struct {
 	times   []int64
 	samples []map[string][measures]float64
@@ -27,13 +27,13 @@ type naive struct {
 	seen    map[string]int
 }
 
-// add takes what ring.Add takes.
+// add has the parameters of ring.add.
 func (n *naive) add(at time.Time, all []capability.Moment) {
 	now := map[string][measures]float64{}
 	for _, m := range all {
 		s := [measures]float64{m.Limit, m.Now, math.NaN(), m.Credit, m.Capacity, math.NaN(), math.NaN(), math.NaN()}
 		b, known := n.before[m.Workload]
-		if known = known && len(n.times)/samples-n.seen[m.Workload]/samples < 2; known { // else it was forgotten
+		if known = known && len(n.times)/samples-n.seen[m.Workload]/samples < 2; known { // otherwise it was forgotten
 			if m.Used >= b.Used && m.At > b.At {
 				s[used] = float64(m.Used-b.Used) / float64(m.At-b.At)
 			}
@@ -46,7 +46,7 @@ func (n *naive) add(at time.Time, all []capability.Moment) {
 	n.times, n.samples = append(n.times, at.UnixMilli()), append(n.samples, now)
 }
 
-// of are the last samples of a measure.
+// of returns the last samples of a measure.
 func (n *naive) of(name string, measure, most int) Column {
 	all := Column{}
 	for _, s := range n.samples[max(0, len(n.samples)-most):] {
@@ -59,13 +59,13 @@ func (n *naive) of(name string, measure, most int) Column {
 	return all
 }
 
-// workload draws the moments of one workload for a while.
+// workload generates the moments of one workload.
 type workload struct {
 	moment                          capability.Moment
 	used, ran, throttled, above, up int
 }
 
-// draw makes a workload do something else.
+// draw changes the behavior of a workload.
 func (w *workload) draw(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "anew") == 0 {
 		w.moment.Used, w.moment.Periods, w.moment.Throttled, w.moment.Above = 0, 0, 0, 0
@@ -77,7 +77,7 @@ func (w *workload) draw(t *rapid.T) {
 	w.up = rapid.SampledFrom([]int{0, 0, 1, 1000}).Draw(t, "up")
 }
 
-// next goes on by a second.
+// next advances by a second.
 func (w *workload) next(second int) capability.Moment {
 	m := &w.moment
 	m.At = time.Hour + time.Duration(second)*time.Second
@@ -87,7 +87,7 @@ func (w *workload) next(second int) capability.Moment {
 	return *m
 }
 
-// A ring has what a list of all samples has, of the last ones.
+// TestRingIsTheEndOfAList checks that a ring has the same content as the end of a list of all samples.
 func TestRingIsTheEndOfAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, n := newRing(mostBytes), &naive{before: map[string]capability.Moment{}, seen: map[string]int{}}
@@ -116,7 +116,7 @@ func TestRingIsTheEndOfAList(t *testing.T) {
 	})
 }
 
-// compare holds a ring to the list.
+// compare compares a ring with the list.
 func compare(t *rapid.T, r *ring, n *naive, most int) {
 	recent, err := r.recent(most)
 	if err != nil {
@@ -145,7 +145,8 @@ func compare(t *rapid.T, r *ring, n *naive, most int) {
 	}
 }
 
-// roundedIf compares what the list has as it was with what the ring has in thousandths: either of two that are as near.
+// roundedIf compares exact values of the list with the ring's thousandths; a value between two of them may be rounded
+// either way.
 func roundedIf(is bool) cmp.Option {
 	if !is {
 		return cmp.Options{}
@@ -161,7 +162,7 @@ func same(t *rapid.T, what string, want, got any, more ...cmp.Option) {
 	}
 }
 
-// many are the moments of workloads whose numbers all change with each second, and of the node.
+// many returns the moments of the node and of workloads whose values all change every second.
 func many(workloads, second int) []capability.Moment {
 	all := []capability.Moment{{Used: unit.CPUTime(second) * 1e9, At: time.Duration(1+second) * time.Second}}
 	for i := range workloads {
@@ -178,8 +179,8 @@ func many(workloads, second int) []capability.Moment {
 	return all
 }
 
-// A ring of as many busy series as there may be has a quarter of an hour, in the bytes that the
-// documentation says. The newest workloads beyond are refused, until others have gone.
+// TestRingIsBounded checks that a ring with the maximum number of busy series covers a quarter of an hour, within the
+// documented number of bytes. Additional workloads are refused until others have disappeared.
 func TestRingIsBounded(t *testing.T) {
 	const most = mostSeries/measures - 1
 	r := newRing(mostBytes)
@@ -208,7 +209,8 @@ func TestRingIsBounded(t *testing.T) {
 	}
 }
 
-// Where samples are too many bytes, the oldest go early, and those that stay are whole.
+// TestRingOfFewBytes checks that the oldest samples are dropped early if the samples need too many bytes, and that the
+// remaining samples are complete.
 func TestRingOfFewBytes(t *testing.T) {
 	const bytes = 50_000
 	r := newRing(bytes)
@@ -230,7 +232,7 @@ func TestRingOfFewBytes(t *testing.T) {
 	}
 }
 
-// What is not known is null, and a column of zeros is left out.
+// TestPastAsJSON checks that unknown values are null, and that a column of zeros is omitted.
 func TestPastAsJSON(t *testing.T) {
 	h := New(Options{})
 	for second := range 2 {
@@ -259,7 +261,7 @@ func TestPastAsJSON(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd takes a sample of as many busy series as there may be.
+// BenchmarkAdd adds a sample of the maximum number of busy series.
 func BenchmarkAdd(b *testing.B) {
 	r := newRing(mostBytes)
 	all := make([][]capability.Moment, Kept)
@@ -273,7 +275,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads what a page asks for.
+// BenchmarkRead reads what a page requests.
 func BenchmarkRead(b *testing.B) {
 	r := newRing(mostBytes)
 	for second := range Kept {
@@ -295,14 +297,14 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// Who asks over HTTP reads the numbers as they were, what is not known included.
+// TestColumnJSON checks that a client over HTTP reads the same numbers, including unknown values.
 func TestColumnJSON(t *testing.T) {
 	want := Past{Format: Format, Times: []int64{1, 2}, Node: Column{math.NaN(), 1.25}, Workloads: []Workload{{Name: "a", Limit: Column{-1, 2}, Used: Column{0, 0}}}}
 	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Workloads[0].Used = nil // zeros are left out
+	want.Workloads[0].Used = nil // zeros are omitted
 	var got Past
 	if err := json.Unmarshal(text, &got); err != nil || !cmp.Equal(want, got, cmpopts.EquateNaNs()) {
 		t.Errorf("%v: %s", err, cmp.Diff(want, got, cmpopts.EquateNaNs()))

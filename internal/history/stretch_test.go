@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// between are the seconds since the start that Between hands over, with the use of a workload.
+// between returns the seconds since the start for which Between passes the use of a workload.
 func between(t *testing.T, h *History, from, until int) (all []int) {
 	t.Helper()
 	at := func(second int) int64 { return start.Add(time.Duration(second) * time.Second).UnixMilli() }
@@ -32,8 +32,8 @@ func between(t *testing.T, h *History, from, until int) (all []int) {
 	return all
 }
 
-// What is on disk and what is in memory come as one, each sample once, also after a restart; a
-// Stretch has all of its minute.
+// TestBetween checks that samples on disk and in memory are combined, each sample once, also after a restart. A Stretch
+// has its complete minute.
 func TestBetween(t *testing.T) {
 	dir := t.TempDir()
 	h, _ := kept(dir, roomy)
@@ -66,7 +66,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// An error of who reads ends it; damage on the disk does not, and is set aside.
+// TestBetweenEnds checks that an error of the reader ends Between. Damage on the disk does not; the damaged file is set
+// aside.
 func TestBetweenEnds(t *testing.T) {
 	dir := t.TempDir()
 	h, _ := kept(dir, roomy)

@@ -78,7 +78,7 @@ func (d *Dir) Root() (*os.Root, error) { return rootAt(d.dir) }
 // Alive returns nil while the path still leads to the open directory. It returns ErrGone after the directory was
 // removed, also if a new directory has the same name.
 func (d *Dir) Alive() error {
-	var st unix.Stat_t // may describe any file: only this directory has its identity
+	var st unix.Stat_t // the path may lead to any file by now: the identity decides
 	err := unix.Fstatat(int(d.root.dir.Fd()), d.name, &st, 0)
 	runtime.KeepAlive(d.root)
 	switch {
@@ -115,7 +115,7 @@ func (d *Dir) Stat(name string) (ID, fs.FileMode, error) {
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) { return readDir(d.dir, ".", d.Path()) }
 
 // HasSubdirs reports whether the directory may have subdirectories, by its link count: cgroup file systems count two,
-// plus one for each subdirectory. On a file system that does not count them it is true.
+// plus one for each subdirectory. On a file system that does not count subdirectories, HasSubdirs returns true.
 func (d *Dir) HasSubdirs() (bool, error) {
 	info, err := d.dir.Stat()
 	if err != nil {

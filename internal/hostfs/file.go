@@ -26,7 +26,7 @@ type File struct {
 func (f *File) Path() string { return f.path }
 
 // Read reads the file from its start into buf and returns the filled part. It allocates nothing. The error is
-// ErrTooLarge if not at least one byte of buf stays unused, and ErrGone for a file of a removed cgroup.
+// ErrTooLarge if the content fills all of buf, and ErrGone for a file of a removed cgroup.
 func (f *File) Read(buf []byte) ([]byte, error) {
 	n, err := retry(func() (int, error) { return unix.Pread(f.fd, buf, 0) })
 	runtime.KeepAlive(f.file)

@@ -80,8 +80,8 @@ type Boundary struct {
 	exists      bool
 }
 
-// Look records what each CPU did since boot, by its number, at a monotonic time above 0. It comes before the decision
-// of that moment.
+// Look records what each CPU did since boot, by its number, at a monotonic time above 0. The caller calls it before
+// Decide for the same moment.
 func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) {
 	b.gauge.look(now, spent, b.online, 0)
 }

@@ -12,8 +12,8 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// Whatever happens to the machine, and whatever it is asked to do: whole movable cores, apart from
-// the online side, at least low and never all of them.
+// TestBoundaryUnderAnything makes decisions for random machines, loads and policies. The offline side must always
+// consist of whole movable cores apart from the online side, at least low and never all of them.
 func TestBoundaryUnderAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := twoDomains()
@@ -82,7 +82,7 @@ func TestReasons(t *testing.T) {
 	var b Boundary
 	spent := make([]unit.CPUSpent, 16)
 	now := time.Second
-	// look passes a second in which every CPU was busy for that part.
+	// look lets a second pass in which every CPU was busy for that part.
 	look := func(busy float64, n Node) Decision {
 		now += time.Second
 		for i := range spent {
@@ -110,7 +110,7 @@ func TestReasons(t *testing.T) {
 	if d := b.Decide(now, n); d.Offline.String() != "5-7,13-15" || d.Changed {
 		t.Errorf("%+v", d)
 	}
-	n.Movable = Movable(top, top.Online, cpuset.Set{}.Add(14)) // a pinned container takes a thread of core 6
+	n.Movable = Movable(top, top.Online, cpuset.Set{}.Add(14)) // a pinned container uses a thread of core 6
 	d := look(0.1, n)
 	expect(d, Waiting, 2)
 	if d.Offline.String() != "5,7,13,15" || d.Online.Contains(6) {
@@ -141,7 +141,7 @@ func TestNextLook(t *testing.T) {
 	}
 }
 
-// The use of the past 20 s counts, at its highest second, whatever the distance of the looks.
+// TestUse checks that the use is the maximum of the seconds within the past 20 s, whatever the interval of the samples.
 func TestUse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g gauge
@@ -165,7 +165,7 @@ func TestUse(t *testing.T) {
 			g.look(now, spent, online, 0)
 		}
 		got, known := g.law(now, Node{}).Use, len(g.means) > 0
-		var ends []time.Duration // of the seconds, one after another
+		var ends []time.Duration // end times of consecutive seconds
 		open := time.Second
 		for _, s := range all {
 			if s.until-open >= time.Second {
@@ -190,7 +190,8 @@ func TestUse(t *testing.T) {
 	})
 }
 
-// On a machine of 24 cores a step is two. Growth by one waits for half a minute without a move.
+// TestSmallGrowthWaits checks that growth by one core waits for half a minute without a move. On a machine of 24 cores
+// a step is two.
 func TestSmallGrowthWaits(t *testing.T) {
 	n := Node{Policy: Policy{Threshold: 100, Min: 50}, Movable: machine(24, 1, 8), Offline: true}
 	var b Boundary

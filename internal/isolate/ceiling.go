@@ -14,7 +14,8 @@ import (
 // ErrNoQuotaGroup is why offline work has no quota: no group has all of it and nothing else.
 var ErrNoQuotaGroup = errors.New("no group has all offline work and nothing else")
 
-// ErrUnknownGroup is the reason if processes run in a group beside the offline groups that no known offline work has.
+// ErrUnknownGroup means that processes run in a group beside the offline groups, and no known offline work owns that
+// group.
 var ErrUnknownGroup = errors.New("the online group")
 
 // Owns reports whether a group is the pod's, also if only the group's name shows that: the kubelet makes the group of
@@ -54,15 +55,15 @@ func QuotaGroup(offline, online []observed.Pod) (string, error) {
 func within(group, above string) bool { return strings.HasPrefix(group, above+"/") }
 
 // Ceiling follows the load as a Boundary does, but gives offline work a quota instead of cores. Offline work then runs
-// anywhere, so that the online use is all other use. It ignores surges within the second, since a quota applies for a
-// whole period. The zero value has no quota yet. It is for one goroutine.
+// anywhere, so the online use is all other use. It ignores surges within the second, since a quota applies for a whole
+// period. The zero value has no quota yet. It is for one goroutine.
 type Ceiling struct {
 	boundary Boundary
 	size     int
 }
 
 // Look records what each CPU did since boot, by its number, and the CPU time of offline work, at a monotonic time above
-// 0. It comes before the decision of that moment.
+// 0. The caller calls it before Decide for the same moment.
 func (c *Ceiling) Look(now time.Duration, spent []unit.CPUSpent, offline unit.CPUTime) {
 	c.boundary.gauge.look(now, spent, c.boundary.online, offline)
 	c.boundary.gauge.fresh = false

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// The one group right above all offline groups has the quota.
+// TestQuotaGroup checks that the quota goes to the one group directly above all offline groups.
 func TestQuotaGroup(t *testing.T) {
 	t.Parallel()
 	here := func(groups ...string) []observed.Pod {
@@ -48,8 +48,8 @@ func TestQuotaGroup(t *testing.T) {
 	}
 }
 
-// A ceiling starts at what is guaranteed, grows at the pace of a boundary, and falls at once when
-// online use rises; without offline work, or without two cores, there is none.
+// TestCeiling checks that a ceiling starts at the guarantee, grows at the pace of a boundary, and falls at once when
+// online use rises. Without offline work, or with fewer than two cores, there is no ceiling.
 func TestCeiling(t *testing.T) {
 	t.Parallel()
 	var movable []isolate.Core
@@ -64,7 +64,7 @@ func TestCeiling(t *testing.T) {
 			c.Look(now, spent, used)
 			cores, f, why = c.Decide(now, node)
 			now += time.Second
-			// Offline work uses what it may, and no CPU has idle time.
+			// Offline work uses all that it may, and no CPU is idle.
 			used += unit.CPUTime(cores) * unit.CPUTime(time.Second)
 			busy += online + float64(cores)
 			for cpu := range spent {

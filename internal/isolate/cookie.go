@@ -82,8 +82,8 @@ func (j *Joins) Round(now time.Duration, still func(group string) bool) {
 // See records the threads of a group that have no cookie, within a round.
 //
 // The kernel does not record when a thread joined. The thread joined after its start and after the previous check,
-// which did not find it. A group that is new in this round did not need the cookie in the last one. See uses the latest
-// of these times, so that no real gap is longer than the reported gap.
+// which did not find it. A group that is new in this round did not need the cookie in the previous round. See uses the
+// latest of these times, so that no real gap is longer than the reported gap.
 func (j *Joins) See(now time.Duration, group string, lacking []Joiner) {
 	g := j.groups[group]
 	if g == nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Who gets no cookie, and why.
+// TestSharing checks which groups get no cookie, and the reason.
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -29,8 +29,8 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// The gap of a thread begins when it could have joined at the latest, and ends with the look that
-// finds it no more.
+// TestJoins checks the gap of a thread: it begins at the latest time at which the thread can have joined the group, and
+// ends at the sample that no longer finds it.
 func TestJoins(t *testing.T) {
 	t.Parallel()
 	var j Joins
@@ -67,7 +67,8 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// A thread of which the start was not asked at one look is the same at the next one: its gap goes on.
+// TestJoinsWithoutStart checks that a thread whose start time is missing in one sample is the same thread in the next,
+// so its gap continues.
 func TestJoinsWithoutStart(t *testing.T) {
 	t.Parallel()
 	var j Joins

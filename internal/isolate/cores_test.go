@@ -23,8 +23,8 @@ func subset(t *rapid.T, of cpuset.Set, what string) cpuset.Set {
 	return some
 }
 
-// What may move on every recorded machine: whole cores, none of which has a thread that is taken
-// or out of reach.
+// TestMovableOfRecordedMachines checks, on every recorded machine, that the movable cores are exactly the whole cores
+// without a thread that is taken or not effective.
 func TestMovableOfRecordedMachines(t *testing.T) {
 	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestMovableOfRecordedMachines(t *testing.T) {
 	}
 }
 
-// wholeDomain says that every core that shares an L3, or without one a node, can move.
+// wholeDomain reports whether every core that shares an L3 (or a node, without an L3) is movable.
 func wholeDomain(top *topology.Topology, c Core, all cpuset.Set) bool {
 	for _, other := range top.Cores {
 		if domainOf(other) == c.Domain && !other.CPUs.IsSubsetOf(all) {
@@ -61,8 +61,8 @@ func wholeDomain(top *topology.Topology, c Core, all cpuset.Set) bool {
 	return true
 }
 
-// Offline work grows within its domains before it enters another one, enters whole ones first,
-// and gives back in reverse what it took.
+// TestGrowthOnRecordedMachines checks the order in which offline work gets cores: within its domains before another
+// domain, whole domains first, and returned in reverse order.
 func TestGrowthOnRecordedMachines(t *testing.T) {
 	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestGrowthOnRecordedMachines(t *testing.T) {
 	}
 }
 
-// checkStep looks at every other core that could have been taken.
+// checkStep compares the chosen core with every other core that could have been chosen.
 func checkStep(t *rapid.T, held, movable []Core, took Core) {
 	mine := func(c Core) bool { return slices.ContainsFunc(held, func(h Core) bool { return h.Domain == c.Domain }) }
 	for _, other := range movable {
@@ -105,7 +105,7 @@ func checkStep(t *rapid.T, held, movable []Core, took Core) {
 	}
 }
 
-// Cores that cannot move any more are lost, the others stay, in their order.
+// TestKeep checks that cores which are no longer movable are lost, and that the other cores stay in their order.
 func TestKeep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := twoDomains()
@@ -129,7 +129,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// twoDomains is a machine with two L3 domains of four cores, of two threads each.
+// twoDomains returns a machine with two L3 domains of four cores, with two threads each.
 func twoDomains() *topology.Topology {
 	top := &topology.Topology{}
 	for i := range 8 {

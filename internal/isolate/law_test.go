@@ -14,16 +14,15 @@ func anyPolicy(t *rapid.T) Policy {
 	return Policy{Threshold: rapid.IntRange(0, 100).Draw(t, "T"), Min: rapid.IntRange(0, 100).Draw(t, "m")}
 }
 
-// milli draws a use in whole thousandths, which is what the law counts in.
+// milli draws a use in whole thousandths, the unit of the law.
 func milli(t *rapid.T, n, per int) int {
 	return rapid.IntRange(0, 1000*n*per).Draw(t, "U in thousandths")
 }
 
-// ratio is a/b.
+// ratio returns a/b.
 func ratio(a, b int) *big.Rat { return big.NewRat(int64(a), int64(b)) }
 
-// oracle is the law as the words of the specification have it, in exact fractions: every integer
-// is tried, and none is computed.
+// oracle is the law of the specification in exact fractions. It tries every integer instead of computing the result.
 func oracle(p Policy, n, t, used int) (need, low, target int) {
 	use := ratio(used, 1000*t) // U/t
 	buffer := ratio(1, 2)
@@ -40,7 +39,7 @@ func oracle(p Policy, n, t, used int) (need, low, target int) {
 	}
 	low = min(low, n-1)
 	room := new(big.Rat).Sub(ratio(p.Threshold*n, 100), use)
-	target = -10 * n * t // the largest integer that is no more than room
+	target = -10 * n * t // the largest integer that is not more than room
 	for ratio(target+1, 1).Cmp(room) <= 0 {
 		target++
 	}

@@ -85,8 +85,8 @@ func (q QOS) Precedence(class v1alpha1.QoSClass, m Means) (value, refused string
 	return Idle, ""
 }
 
-// Undone returns the requests in addition to precedence that Berth does not apply, "" for none. policy is the node's
-// policy for separating classes.
+// Undone returns the requests, other than the precedence itself, that Berth does not apply, "" for none. policy is the
+// node's policy for separating classes.
 func (q QOS) Undone(class v1alpha1.QoSClass, policy string, resctrl map[string]any) string {
 	var all []string
 	if q.Enabled && q.Expel && class.Offline() && policy != v1alpha1.CPUPolicyCoreSched {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/isolate"
 )
 
-// The annotation counts before what the class gets, field by field; one mistake in it switches
-// precedence off for its pod.
+// TestQOSOf checks that the annotation takes precedence over the class's settings, field by field. One mistake in it
+// disables precedence for its pod.
 func TestQOSOf(t *testing.T) {
 	t.Parallel()
 	class := &v1alpha1.ClassCPUQOS{Enable: new(true), GroupIdentity: new(int64(-1)), CoreExpeller: new(true)}
@@ -67,7 +67,8 @@ func text(problems v1alpha1.FieldErrors) string {
 	return ""
 }
 
-// What yields is idle on a mainline kernel if it is offline; what goes first has no form there.
+// TestPrecedence checks that low-priority work is idle on a mainline kernel if it is offline. High priority has no
+// equivalent there.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	const noForm, online = "no form on this kernel", "only offline work can be idle"
@@ -107,7 +108,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// The kubelet's groups of a QoS class are never idle, whoever names them.
+// TestNotOwn checks that the kubelet's groups of a QoS class never become idle, whichever workload names them.
 func TestNotOwn(t *testing.T) {
 	t.Parallel()
 	const uid = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"

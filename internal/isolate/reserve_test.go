@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/test/recorded"
 )
 
-// siblings returns the cores by what a reserve is counted in: their L3, or their node where they have
-// none or are alone in theirs.
+// siblings groups the cores by the unit of a reserve: their L3, or their node if they have no L3 or are alone in it.
 func siblings(cores []Core) map[Domain][]Core {
 	all := map[Domain][]Core{}
 	for _, c := range cores {
@@ -28,8 +27,8 @@ func siblings(cores []Core) map[Domain][]Core {
 	return all
 }
 
-// fewest tries every set of cores of a domain that leaves one, and returns how many cores the smallest
-// has that has its share of the CPUs: all but one where no set has.
+// fewest tries every set of cores of a domain that leaves at least one core. It returns the size of the smallest set
+// with its share of the CPUs, or all cores but one if no set has it.
 func fewest(cores []Core, percent int) int {
 	best := len(cores) - 1
 	for some := range 1 << len(cores) {
@@ -46,8 +45,8 @@ func fewest(cores []Core, percent int) int {
 	return best
 }
 
-// checkReserve compares a reserve with what every set of cores could be. Where all cores of a domain
-// have as many threads it is a smallest one.
+// checkReserve compares a reserve with every possible set of cores. If all cores of a domain have the same number of
+// threads, the reserve must be a smallest set.
 func checkReserve(t *rapid.T, cores []Core, reserve cpuset.Set, percent int) {
 	if !reserve.IsSubsetOf(cpusOf(cores)) || len(cores) > 0 && cpusOf(cores).IsSubsetOf(reserve) {
 		t.Fatalf("reserve %s of %s", reserve, cpusOf(cores))
@@ -72,10 +71,10 @@ func checkReserve(t *rapid.T, cores []Core, reserve cpuset.Set, percent int) {
 	}
 }
 
-// On every recorded machine, whatever is reserved, pinned or offline: each L3 keeps its share in whole
-// cores, and no fewer would do; offline work always has a core; and the reserve is stable: where nothing
-// changed it is the same one, a core of it stays while the reserve needs as many, and a CPU that goes and
-// comes back moves nothing else.
+// TestReserveOfRecordedMachines checks reserves on every recorded machine, whatever is reserved, pinned or offline.
+// Each L3 keeps its share in whole cores, with no core more than necessary, and offline work always has a core. The
+// reserve is stable. Without changes it stays the same, a core stays in it while the reserve needs as many, and a CPU
+// that goes offline and returns moves no other core.
 func TestReserveOfRecordedMachines(t *testing.T) {
 	for name, top := range recorded.Machines(t) {
 		t.Run(name, func(t *testing.T) {
@@ -102,9 +101,9 @@ func TestReserveOfRecordedMachines(t *testing.T) {
 	}
 }
 
-// checkStable looks at a reserve before a core went, while it is away, and once it is back: other
-// domains are as they were, and in its own no core takes the place of one that is there. Of a domain of
-// two cores the other one then counts with those that are alone.
+// checkStable compares a reserve before a core disappears, while it is missing, and after its return. Other domains
+// must stay the same, and in its own domain no new core may replace one that is there. A domain of two cores is
+// excluded, because its remaining core then counts with the cores that are alone.
 func checkStable(t *rapid.T, cores []Core, gone Core, before, without, back cpuset.Set) {
 	all := siblings(cores)[gone.Domain]
 	if len(all) < 3 {
@@ -122,7 +121,7 @@ func checkStable(t *rapid.T, cores []Core, gone Core, before, without, back cpus
 	}
 }
 
-// The figures of the page: a tenth of an L3, in whole cores.
+// TestReserve checks the figures of the documentation: a tenth of an L3, in whole cores.
 func TestReserve(t *testing.T) {
 	for _, c := range []struct {
 		name                string

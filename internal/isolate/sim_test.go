@@ -15,8 +15,8 @@ import (
 // kernelTick is the resolution of /proc/stat.
 const kernelTick = 10 * time.Millisecond
 
-// sim is a machine with online work that wants so many CPUs at each moment, and offline work that
-// takes all it gets.
+// sim is a machine with online work that needs a given number of CPUs at each moment, and offline work that uses all it
+// gets.
 type sim struct {
 	t        *testing.T
 	cores    []Core
@@ -26,10 +26,10 @@ type sim struct {
 	boundary Boundary
 	now      time.Duration
 	exact    []spentExactly
-	// grain is how finely time goes.
+	// grain is the time step of the simulation.
 	grain    time.Duration
 	decision Decision
-	// history has every grain of time: what online work used, and how many cores offline work had.
+	// history records for every time step what online work used and how many cores offline work had.
 	history []moment
 	moves   []time.Duration
 	looks   []time.Duration
@@ -60,13 +60,13 @@ func newSim(t *testing.T, n, per int, demand func(time.Duration) float64) *sim {
 	s.steal = func(time.Duration) float64 { return 0 }
 	s.exact, s.grain = make([]spentExactly, n*per), kernelTick
 	random := rand.New(rand.NewPCG(3, 1))
-	for i := range s.exact { // the ticks of CPUs do not come together
+	for i := range s.exact { // the ticks of the CPUs are not synchronous
 		s.exact[i] = spentExactly{10 * random.Float64(), 10 * random.Float64(), 10 * random.Float64()}
 	}
 	return s
 }
 
-// read is /proc/stat: whole ticks.
+// read returns /proc/stat in whole ticks.
 func (s *sim) read() []unit.CPUSpent {
 	all := make([]unit.CPUSpent, len(s.exact))
 	whole := func(ms float64) unit.CPUTime {
@@ -78,7 +78,7 @@ func (s *sim) read() []unit.CPUSpent {
 	return all
 }
 
-// run goes on until a moment.
+// run runs the simulation until a moment.
 func (s *sim) run(until time.Duration) {
 	s.t.Helper()
 	if s.now == 0 {
@@ -96,7 +96,7 @@ func (s *sim) run(until time.Duration) {
 	}
 }
 
-// step is a grain of time: online work spreads evenly over what it has.
+// step simulates one time step: online work spreads evenly over its CPUs.
 func (s *sim) step() {
 	n, ms := s.decision.Online.Size(), float64(s.grain/time.Millisecond)
 	stolen := s.steal(s.now)
@@ -126,7 +126,7 @@ func (s *sim) look() {
 	s.check(before)
 }
 
-// check holds what is always so.
+// check checks properties of every decision.
 func (s *sim) check(before Decision) {
 	s.t.Helper()
 	d, n := s.decision, len(s.cores)
@@ -149,7 +149,7 @@ func (s *sim) check(before Decision) {
 	}
 }
 
-// noise is steady work: a mean, and around it what is independent from one 100 ms to the next.
+// noise returns steady work: a mean, with independent noise for each 100 ms.
 func noise(seed uint64, average, spread float64) func(time.Duration) float64 {
 	random := rand.New(rand.NewPCG(seed, 1))
 	values := make([]float64, 10_000)
@@ -159,8 +159,8 @@ func noise(seed uint64, average, spread float64) func(time.Duration) float64 {
 	return func(now time.Duration) float64 { return values[int(now/(100*time.Millisecond))%len(values)] }
 }
 
-// Under steady noise the boundary moves at most six times in any minute, after the first minutes
-// in which offline work grows into what is free.
+// TestSteadyNoise checks that the boundary moves at most six times per minute under steady noise, after the first
+// minutes in which offline work grows into free cores.
 func TestSteadyNoise(t *testing.T) {
 	for _, c := range []struct {
 		n, per     int
@@ -191,8 +191,8 @@ func TestSteadyNoise(t *testing.T) {
 	}
 }
 
-// Online work that suddenly takes all its cores gets some back within two looks, and all it needs
-// within few.
+// TestSurgeIsAnswered checks that online work which suddenly uses all its cores gets some back within two samples, and
+// all it needs within few.
 func TestSurgeIsAnswered(t *testing.T) {
 	for _, n := range []int{4, 8, 64, 128} {
 		for shift := range 4 {
@@ -232,8 +232,7 @@ func firstSince(moves []time.Duration, from time.Duration) time.Duration {
 	return 0
 }
 
-// oracleUse is the highest use of a second in the last 20 s, one second after another, by all that
-// happened.
+// oracleUse returns the highest use of a second in the last 20 s, for consecutive seconds, from the complete history.
 func (s *sim) oracleUse(at int) float64 {
 	of := int(time.Second / s.grain)
 	most := 0.0
@@ -247,8 +246,8 @@ func (s *sim) oracleUse(at int) float64 {
 	return most
 }
 
-// Offline work has at least four fifths of the time that the law would give it at each moment,
-// with the loads of a day in twenty minutes.
+// TestShareOfIdleTime checks that offline work gets at least four fifths of the time that the law gives it at each
+// moment. It compresses the load of a day into twenty minutes.
 func TestShareOfIdleTime(t *testing.T) {
 	for _, c := range []struct{ n, per int }{{4, 2}, {16, 2}, {64, 1}} {
 		cpus := float64(c.n * c.per)
@@ -272,7 +271,7 @@ func TestShareOfIdleTime(t *testing.T) {
 	}
 }
 
-// While the hypervisor takes time, offline work does not grow; it shrinks as ever.
+// TestSteal checks that offline work does not grow while the hypervisor takes time, and shrinks as usual.
 func TestSteal(t *testing.T) {
 	s := newSim(t, 8, 2, func(now time.Duration) float64 {
 		if now < 2*time.Minute || now > 4*time.Minute {

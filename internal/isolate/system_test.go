@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Pods count by the group above all of them, workloads by their own, and what is in another one's group
-// counts with that.
+// TestManaged checks which groups count as managed: pods by the group above all of them, workloads by their own group.
+// A workload inside another managed group counts with that group.
 func TestManaged(t *testing.T) {
 	for what, test := range map[string]struct {
 		work []observed.Pod
@@ -38,8 +38,8 @@ func TestManaged(t *testing.T) {
 	}
 }
 
-// What no managed group used is the system's, never less than nothing. It is not known before the
-// second look, nor where a group comes, goes or begins anew, nor after a reading that failed.
+// TestSystem checks that the system's use is what no managed group used, and never negative. It is unknown before the
+// second sample, when a group appears, disappears or restarts its counter, and after a failed reading.
 func TestSystem(t *testing.T) {
 	const s = unit.CPUTime(time.Second)
 	var y System

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// recorded is a change that another writer is about to make.
+// recorded returns a change that another writer is about to make.
 func recorded(group string, from, to plan.Value) plan.Change {
 	return plan.Change{
 		Setting: plan.Setting{
@@ -45,7 +45,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%d entries, want 3", n)
 	}
 
-	again := recorded("a", "0-7", "5") // the container was started anew
+	again := recorded("a", "0-7", "5") // the container was restarted
 	again.ID = "30:8"
 	must(t, j.Record([]plan.Change{again}, since))
 	reread(t, j)
@@ -59,7 +59,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// All of a batch counts, or nothing.
+// TestRecordRefused checks that a batch is recorded completely or not at all.
 func TestRecordRefused(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	must(t, j.Record([]plan.Change{recorded("a", "inherit", "0-1")}, time.Time{}))
@@ -100,8 +100,8 @@ func TestRecordRefused(t *testing.T) {
 	unchanged("a full disk")
 }
 
-// Whoever sets a target last owns it, also for those who read the file. Putting the
-// original back is no owner's setting.
+// TestOwnerChanges checks that the last writer of a target owns it, also after the file is read again. Restoring the
+// original is no owner's setting.
 func TestOwnerChanges(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	pool := recorded("a", "0-7", "0-1")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Who reads the journal of another part of Berth has what that one last wrote, by the place that is meant.
+// TestBeside checks that a reader of another Berth component's journal gets the last entry for a place, even if that
+// component names the place through another driver.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "tune")

@@ -53,8 +53,8 @@ type Thread struct {
 	// TID and Start identify the thread: its id, and its start time in clock ticks after boot.
 	TID   int    `json:"tid"`
 	Start uint64 `json:"start"`
-	// CPUs are the CPUs of its group that the thread asked for, and Without those CPUs of its group that it did not ask
-	// for. Both are in the kernel's format.
+	// CPUs are the CPUs of its group that the thread asked for. Without are the other CPUs of its group. Both are in
+	// the kernel's format.
 	CPUs    string `json:"cpus,omitempty"`
 	Without string `json:"without,omitempty"`
 	// Had is the thread's own value of the target, where threads of one group may differ.
@@ -80,9 +80,9 @@ func (e Entry) IsOurs(kinds plan.Kinds, v plan.Value) bool {
 	return e.Made == "" && kinds.Part(e.Target, v, e.Previous, e.Intent)
 }
 
-// IsOf reports whether the entry is about the object with this identity, which has the value v, or had it before a
-// change. That object is the one that was written, or a later object of the same name. A later object belongs to the
-// entry if it got a value of Berth's from the record of another program (plan.Kind.Recurs).
+// IsOf reports whether the entry belongs to the object with this identity. v is the object's value, or its value before
+// a change. The entry belongs to the object that Berth wrote. It also belongs to a later object of the same name that
+// got a value of Berth's from the record of another program (plan.Kind.Recurs).
 func (e Entry) IsOf(kinds plan.Kinds, id plan.Identity, v plan.Value) bool {
 	return e.ID == id || kinds.Recurs(e.Target) && e.IsOurs(kinds, v)
 }
@@ -149,7 +149,7 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 		} else {
 			e = e.intend(kinds, r)
 		}
-	case kindRebase: // Berth's own values stay known: one may be in effect, written over the new original before
+	case kindRebase: // Intent and Previous stay: Berth may have written one of them over the new original
 		e.Original = r.Value
 	case kindThreads:
 		e.Threads = r.Threads

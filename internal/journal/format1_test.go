@@ -15,9 +15,8 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// format1Recording is a journal that the last version with format 1 wrote: a unit's list, a
-// list of a group, a quota that was raised, raised again and rebased, a burst, and a
-// quota that was forgotten.
+// format1Recording is a journal that the last version with format 1 wrote. It has a unit's list, a group's list, a
+// quota that was raised, raised again and rebased, a burst, and a forgotten quota.
 const format1Recording = "testdata/format1/journal"
 
 func format1Content(t *testing.T) []byte {
@@ -27,7 +26,7 @@ func format1Content(t *testing.T) []byte {
 	return data
 }
 
-// format1Entries are what it says.
+// format1Entries returns the entries of the recording.
 func format1Entries() []Entry {
 	entry := func(driver plan.Driver, object, knob string, e Entry) Entry {
 		e.Target = plan.Target{Driver: driver, Object: object, Knob: knob}
@@ -59,7 +58,7 @@ func writeJournal(t *testing.T, dir string, data []byte) {
 	must(t, os.WriteFile(filepath.Join(dir, fileName), data, 0o600))
 }
 
-// A journal of format 1 is read, and rolled over when it is opened.
+// TestFormat1 checks that a journal of format 1 can be read, and is converted when it is opened.
 func TestFormat1(t *testing.T) {
 	dir := t.TempDir()
 	writeJournal(t, dir, format1Content(t))
@@ -86,7 +85,7 @@ func TestFormat1(t *testing.T) {
 	reread(t, j)
 }
 
-// Threads that format 1 kept with a group are those of its target.
+// TestFormat1Threads checks that threads which format 1 stored with a group belong to the entry of its target.
 func TestFormat1Threads(t *testing.T) {
 	threads := []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8"}}
 	line, err := encode(record{
@@ -104,8 +103,8 @@ func TestFormat1Threads(t *testing.T) {
 	reread(t, j)
 }
 
-// Cut off anywhere, a journal of format 1 says what its whole lines say, and Open
-// takes it.
+// TestFormat1Torn checks that a journal of format 1, truncated anywhere, has the content of its complete lines, and
+// that Open accepts it.
 func TestFormat1Torn(t *testing.T) {
 	data := format1Content(t)
 	last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
@@ -133,8 +132,8 @@ func TestFormat1Torn(t *testing.T) {
 	}
 }
 
-// Where there is no room to roll over, the way back goes on in the old file, whose
-// records are then of two formats.
+// TestFormat1OnAFullDisk checks a disk without room for the conversion. The rollback continues in the old file, which
+// then has records of two formats.
 func TestFormat1OnAFullDisk(t *testing.T) {
 	dir := disk.Small(t)
 	writeJournal(t, dir, format1Content(t))
@@ -155,7 +154,7 @@ func TestFormat1OnAFullDisk(t *testing.T) {
 	}
 }
 
-// No header of a version that is not known is read past.
+// TestUnknownVersions checks that a journal with an unknown version is not read.
 func TestUnknownVersions(t *testing.T) {
 	for _, v := range []int{-1, 0, version + 1} {
 		dir := t.TempDir()

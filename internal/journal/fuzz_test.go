@@ -8,11 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzReplay reads arbitrary files. Whatever comes out has to survive being
-// written and read again, and appending to a file never loses what it said.
+// FuzzReplay reads arbitrary files. The result must survive being written and read again, and appending to a file must
+// never lose its content.
 //
-// With payloads each line of the data gets a frame with the right checksum,
-// since no fuzzer guesses those.
+// With payloads, each line of the data gets a frame with the right checksum, because a fuzzer cannot guess checksums.
 func FuzzReplay(f *testing.F) {
 	header, _ := encode(headerRecord(boot))
 	original, _ := encode(originalRecord(entry("a", "100000 100000")))

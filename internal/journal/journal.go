@@ -187,8 +187,9 @@ func (j *Journal) Close() error {
 	return errors.Join(err, release(j.lock))
 }
 
-// book writes records, all or none, and applies them to the entries. Records of the way back use the space that is
-// reserved for it. Behind all other records, that space stays reserved for every entry.
+// book writes records, all or none, and applies them to the entries. A record of a way back (a restored original, a
+// forgotten entry) uses space that is reserved for it. book accepts any other record only if that space stays reserved
+// for every entry.
 func (j *Journal) book(records ...record) error {
 	if j.file == nil {
 		return ErrClosed
@@ -258,10 +259,10 @@ func reserveFor(t plan.Target) int64 {
 // growth is the number of bytes by which the file grows before Tidy rewrites it.
 const growth = 1 << 20
 
-// Tidy rewrites a file that has grown by more than 1 MiB, without its history. The rewrite waits for the disk several
-// times, so call Tidy when no change is under way: appending a record never rewrites the file. Until a rewrite is due,
-// Tidy only compares two numbers. After an error the old file stays in use, and the next attempt comes after as much
-// growth again. Errors: the file system's, and ErrClosed.
+// Tidy rewrites the file without its history once it has grown by more than 1 MiB. The rewrite waits for the disk
+// several times, so call Tidy when no change is under way: appending a record never rewrites the file. Until a rewrite
+// is due, Tidy only compares two numbers. After an error the old file stays in use, and the next attempt comes after as
+// much growth again. Errors: the file system's, and ErrClosed.
 func (j *Journal) Tidy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

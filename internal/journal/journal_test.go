@@ -54,7 +54,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// reread checks that the file says the same as the journal in memory.
+// reread checks that the file has the same content as the journal in memory.
 func reread(t *testing.T, j *Journal) {
 	t.Helper()
 	s, err := Load(j.dir, nil)
@@ -93,7 +93,7 @@ func TestLifeOfAnEntry(t *testing.T) {
 	must(t, j.Intend(change("a", "300000 100000", "200000 100000")))
 	want.Intent, want.Previous, want.Writes, want.Owned = "200000 100000", "300000 100000", 2, true
 	check()
-	// Another writer wrote 777; Berth asserts its own again. 777 is not Berth's.
+	// Another writer wrote 777, and Berth writes its own value again. 777 is not Berth's.
 	must(t, j.Intend(change("a", "77700 100000", "200000 100000")))
 	want.Intent, want.Previous, want.Writes = "200000 100000", "300000 100000", 3
 	check()
@@ -204,7 +204,7 @@ func TestOtherBoot(t *testing.T) {
 	}
 }
 
-// filled returns the bytes of a journal with a bit of everything in it.
+// filled returns the bytes of a journal with all kinds of records.
 func filled(t *testing.T) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -220,7 +220,8 @@ func filled(t *testing.T) []byte {
 	return data
 }
 
-// A journal cut off anywhere says what its whole lines say, and Open takes it.
+// TestTruncatedAnywhere checks that a journal truncated anywhere has the content of its complete lines, and that Open
+// accepts it.
 func TestTruncatedAnywhere(t *testing.T) {
 	data := filled(t)
 	for size := range len(data) {
@@ -253,7 +254,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 	}
 }
 
-// One wrong byte anywhere never passes unnoticed.
+// TestFlippedAnywhere checks that a single wrong byte anywhere is always noticed.
 func TestFlippedAnywhere(t *testing.T) {
 	data := filled(t)
 	for i := range data {
@@ -319,7 +320,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A complete line of garbage is no torn one where it is all there is.
+// TestNothingButGarbage checks that a complete line of garbage does not count as torn, even if it is the only line.
 func TestNothingButGarbage(t *testing.T) {
 	for content, torn := range map[string]bool{"garbage\n": false, "\n": false, "garbage": true} {
 		dir := t.TempDir()
@@ -341,7 +342,7 @@ func TestNothingButGarbage(t *testing.T) {
 			t.Errorf("%q: kept %q, %v", content, kept, err)
 		}
 	}
-	// The last of several lines may be one that reached the disk out of order.
+	// The last of several lines may have reached the disk out of order.
 	data := append(filled(t), "garbage\n"...)
 	s, err := replay("journal", data, nil)
 	must(t, err)
@@ -427,7 +428,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestOwned: the value before the last intent is its owner's own only where that owner had written it.
+// TestOwned checks that the value before the last intent counts as the owner's own only if that owner had written it.
 func TestOwned(t *testing.T) {
 	by := func(owner plan.Owner, from, to plan.Value) plan.Change {
 		c := change("a", from, to)
@@ -465,9 +466,9 @@ func TestOwned(t *testing.T) {
 	}
 }
 
-// TestMade: what the host made of an intent is known until the next one, also in a file that is read again and
-// in one that is rewritten; all on the way there is Berth's while it is not known. A Berth that knows nothing of
-// it reads an intent over a value on the way.
+// TestMade checks that the value which the host made of an intent is known until the next intent, also after the file
+// is read again or rewritten. While it is unknown, all values between the old and the desired one count as Berth's. A
+// Berth without that record type reads an intent for an intermediate value.
 func TestMade(t *testing.T) {
 	kinds := plan.Kinds{"cgroup": {Part: func(_ plan.Target, v, from, to plan.Value) bool {
 		return min(from, to) <= v && v <= max(from, to)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// bootArgs is a kind of target whose values outlive a boot.
+// bootArgs is a kind of target whose values survive a boot.
 func bootArgs() plan.Kinds { return plan.Kinds{"bootargs": {Lifetime: plan.Persistent}} }
 
 func bootArg(from, to plan.Value) plan.Change {
@@ -20,7 +20,7 @@ func bootArg(from, to plan.Value) plan.Change {
 	}}
 }
 
-// An entry lives as long as what it is about: this boot, or for good.
+// TestLifetimes checks that an entry lives as long as its target: for this boot, or permanently.
 func TestLifetimes(t *testing.T) {
 	for name, spoil := range map[string]string{"clean": "", "spoiled by the power loss": "garbage\n\x00\x00\x00\nmore\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLifetimes(t *testing.T) {
 			if here, dropped := s.Of("this-boot"); len(here) != 1 || here[0].Target != want.Target || dropped != 1 {
 				t.Errorf("of this boot: %v, %d dropped", here, dropped)
 			}
-			// It is known from the record, also to who does not know the kind.
+			// The record contains the lifetime, also for a reader that does not know the kind.
 			j, err = Open(dir, boot, nil)
 			must(t, err)
 			got, known := j.Entry(want.Target)
@@ -73,7 +73,8 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// A power loss does not undo a write that outlives it: its intent is on disk before.
+// TestPersistentIntentsAreSynced checks that the intent of a persistent write is on disk before the write, so that a
+// power loss does not lose it.
 func TestPersistentIntentsAreSynced(t *testing.T) {
 	j, err := Open(t.TempDir(), boot, bootArgs())
 	must(t, err)
@@ -100,7 +101,7 @@ func TestPersistentIntentsAreSynced(t *testing.T) {
 	}
 }
 
-// What is written by two ways has one entry.
+// TestOnePlaceOneEntry checks that a place which two drivers can write has one entry.
 func TestOnePlaceOneEntry(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	e := entry("a.scope", "0-3")
@@ -115,8 +116,9 @@ func TestOnePlaceOneEntry(t *testing.T) {
 	reread(t, j)
 }
 
-// An entry whose value another program gives to what is made next is about that from the
-// next write on. What has another value then is another thing, with an original of its own.
+// TestRecurringValues checks a target whose value another program applies to its successor. From the next write on, the
+// entry belongs to the successor. If the successor has another value then, it is a different thing with its own
+// original.
 func TestRecurringValues(t *testing.T) {
 	kinds := plan.Kinds{"unit": {Recurs: func(plan.Target) bool { return true }}}
 	at := func(id plan.Identity, from, to plan.Value) plan.Change {

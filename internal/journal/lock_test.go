@@ -12,8 +12,7 @@ import (
 // lockedBy names the directory that a child of the test locks.
 const lockedBy = "BERTH_TEST_LOCK"
 
-// TestMain turns the test binary into a process that holds the lock until its
-// standard input ends.
+// TestMain turns the test binary into a process that holds the lock until its standard input ends.
 func TestMain(m *testing.M) {
 	dir := os.Getenv(lockedBy)
 	if dir == "" {

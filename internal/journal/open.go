@@ -18,8 +18,8 @@ type Recovery struct {
 	Torn bool
 	// Dropped is the number of entries of another boot that were dropped.
 	Dropped int
-	// Damage is the damage that the writer read past, as a *DamageError: any damage with Salvage, damage to a journal
-	// of another boot with Open.
+	// Damage is damage despite which the writer continued, as a *DamageError. Salvage continues despite any damage,
+	// Open only despite damage to a journal of another boot.
 	Damage error
 	// Kept is the second name of the damaged file, "" when none was needed or possible. Where NoRoom prevented the
 	// replacement of the journal, the damaged file itself stays in use with its whole content. The next rewrite then

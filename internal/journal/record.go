@@ -67,7 +67,7 @@ func targetRecord(k kind, t plan.Target) record {
 	return record{Kind: k, Driver: t.Driver, Object: t.Object, Knob: t.Knob}
 }
 
-// intentRecord names an owner or an identity only when it changes the one of the entry.
+// intentRecord names an owner or an identity only if it differs from the entry's.
 func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value

@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 	disk.Fill(t, dir)
 
 	refused := 0
-	for range 1000 { // what is reserved in advance may take a few
+	for range 1000 { // the reserved space may accept a few
 		err := j.Intend(change("b", "100000 100000", "300000 100000"))
 		if err != nil && !errors.Is(err, unix.ENOSPC) {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 	reread(t, j)
 	must(t, j.Close())
 
-	// The next writer has no room to rewrite, and has the way back all the same.
+	// The next writer has no room to rewrite the file, but can still roll back.
 	j = mustOpen(t, dir)
 	if !errors.Is(j.Recovery().NoRoom, unix.ENOSPC) {
 		t.Errorf("recovery %+v", j.Recovery())
@@ -103,7 +103,7 @@ func TestFullDiskWithAnotherBoot(t *testing.T) {
 	}
 }
 
-// A write that stops half way leaves no half line behind.
+// TestShortWrite checks that an incomplete write leaves no partial line.
 func TestShortWrite(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
@@ -138,7 +138,7 @@ func TestShortWrite(t *testing.T) {
 	reread(t, j)
 }
 
-// A file system that cannot reserve is used without.
+// TestNoReservation checks that the journal works on a file system that cannot reserve space.
 func TestNoReservation(t *testing.T) {
 	j := mustOpen(t, t.TempDir())
 	asked := 0
@@ -152,7 +152,7 @@ func TestNoReservation(t *testing.T) {
 	reread(t, j)
 }
 
-// A rewrite that fails leaves the old file in use.
+// TestFailedRewrite checks that the old file stays in use after a failed rewrite.
 func TestFailedRewrite(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
@@ -172,8 +172,8 @@ func TestFailedRewrite(t *testing.T) {
 	reread(t, j)
 }
 
-// A damaged journal that a full disk keeps from being replaced loses nothing: it has no copy until there is room, and
-// then that holds all of it.
+// TestFullDiskWithDamage checks that a damaged journal loses nothing when a full disk prevents its replacement. There
+// is no copy until there is room, and then the copy contains everything.
 func TestFullDiskWithDamage(t *testing.T) {
 	for name, tail := range map[string]string{
 		"whole lines": "garbage\n\x00\x00\n", "a part of a line": "garbage\nmore\n{\"crc\":\"12", "all of a line but its end": "garbage\n",
@@ -231,8 +231,8 @@ func TestFullDiskWithDamage(t *testing.T) {
 	}
 }
 
-// TestSalvageLeavesAWholeFileAlone: who goes back while the disk does not answer asks it for nothing, and has the
-// space for the way back that was reserved before.
+// TestSalvageLeavesAWholeFileAlone checks that a rollback of an intact file needs nothing from an unresponsive disk,
+// and can use the space that was reserved for it before.
 func TestSalvageLeavesAWholeFileAlone(t *testing.T) {
 	dir := disk.Small(t)
 	j := mustOpen(t, dir)

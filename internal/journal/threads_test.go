@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// The threads of an entry are there after a crash and after a rewrite, and go with it.
+// TestThreads checks that the threads of an entry survive a crash and a rewrite, and disappear with the entry.
 func TestThreads(t *testing.T) {
 	dir := t.TempDir()
 	j := mustOpen(t, dir)
@@ -20,7 +20,7 @@ func TestThreads(t *testing.T) {
 	}
 	must(t, j.Begin(Entry{Target: target, Original: "0-7", Owner: "place"}))
 	must(t, j.KeepThreads(target, threads))
-	for range 2 { // the first opening reads the record, the second what the first wrote anew
+	for range 2 { // the first opening reads the record, the second what the first rewrote
 		snapshot, err := Load(dir, nil)
 		must(t, err)
 		if len(snapshot.Entries) != 1 || !cmp.Equal(snapshot.Entries[0].Threads, threads) || snapshot.Damage != nil {

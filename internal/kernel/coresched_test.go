@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What each answer of the kernel to the probe means.
+// TestCoreScheduling checks the meaning of each answer of the kernel to the probe.
 func TestCoreScheduling(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

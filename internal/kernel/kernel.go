@@ -3,7 +3,7 @@
 //
 // A feature is probed and never guessed from a version, because distributions move features between versions. A probe
 // has three outcomes: supported, unsupported, and unknown if the probe could not be carried out (no permission, out of
-// memory). Only the first two are remembered; an unknown feature is probed again.
+// memory). The caller remembers only the first two, and probes an unknown feature again.
 package kernel
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// host is a recorded host with one file, or none.
+// host returns a recorded host with one file, or none.
 func host(t *testing.T, name, content string) *hostfs.Root {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
-// TestSupport reads back what it writes; what it does not know is unknown.
+// TestSupport checks that the encoding can be read back, and that an unknown text means Unknown.
 func TestSupport(t *testing.T) {
 	for _, want := range []Support{Unknown, Supported, Unsupported} {
 		text, err := want.MarshalText()
@@ -171,8 +171,8 @@ func TestSupport(t *testing.T) {
 	}
 }
 
-// BenchmarkCPUsSpent256 is what a look at the load of a machine with 256 CPUs costs beside the
-// kernel's own part.
+// BenchmarkCPUsSpent256 measures the cost of reading the load of a machine with 256 CPUs, without the kernel's own
+// part.
 func BenchmarkCPUsSpent256(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("cpu  9 9 9 9 9 9 9 9 0 0\n")

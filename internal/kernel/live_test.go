@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// TestLive asks the kernel that runs the tests.
+// TestLive asks the running kernel.
 func TestLive(t *testing.T) {
 	root, err := hostfs.Open("/")
 	if err != nil {
@@ -48,7 +48,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// The slice of SCHED_RR is the one of the file in whole ticks, and the thread that asks for it is as it was.
+// TestRoundRobin checks that the slice of SCHED_RR is the file's value in whole ticks, and that the asking thread is
+// unchanged afterwards.
 func TestRoundRobin(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a real-time policy needs root; runs in the VM: make test")

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each call has a thread of its own, which is not the first one of the process, and which is gone
+// TestOnThread checks that each call has its own thread, which is not the first thread of the process and is gone
 // afterwards.
 func TestOnThread(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestOnThread(t *testing.T) {
 	}
 }
 
-// there says whether this process has a thread.
+// there reports whether this process has a thread.
 func there(tid int) bool {
 	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
 	return err == nil

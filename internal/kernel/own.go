@@ -17,7 +17,7 @@ import (
 // Class is the scheduling policy of a thread: one of the SCHED_ constants of sched(7).
 type Class uint32
 
-// The classes that a thread can have without a budget of its own.
+// The classes that need no CPU budget for the thread; SCHED_DEADLINE needs one.
 const (
 	Other Class = unix.SCHED_NORMAL
 	FIFO  Class = unix.SCHED_FIFO

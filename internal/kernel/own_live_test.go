@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// A thread has what it was given, and the process nothing of it.
+// TestOwnThread checks that a thread gets its settings, and that the process gets none of them.
 func TestOwnThread(t *testing.T) {
 	before, err := ThreadAffinity(os.Getpid())
 	if err != nil {
@@ -51,8 +51,8 @@ func TestOwnThread(t *testing.T) {
 	}
 }
 
-// tryMemory: a kernel with NUMA gives the nodes that the group has, and leaves others out
-// without a word, which is an error here.
+// tryMemory checks that a kernel with NUMA binds memory to nodes of the group. The kernel silently ignores other nodes,
+// which must be an error here.
 func tryMemory(t *testing.T, nodes cpuset.Set) {
 	if _, _, err := memoryPolicy(); errors.Is(err, unix.ENOSYS) {
 		if err := BindMemory(cpuset.Set{}.Add(0)); !errors.Is(err, ErrNotSupported) {
@@ -72,7 +72,8 @@ func tryMemory(t *testing.T, nodes cpuset.Set) {
 	}
 }
 
-// trySlices: a kernel that has slices of single threads says how long the default is.
+// trySlices sets a slice, which must succeed exactly on kernels that report a default slice, and must survive a change
+// of the scheduling class.
 func trySlices(t *testing.T) {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -99,8 +100,8 @@ func trySlices(t *testing.T) {
 	}
 }
 
-// Without CAP_SYS_NICE and without a limit of real-time priorities the error says what is
-// missing.
+// TestRealTimeNeedsRights checks that the error names the missing right, without CAP_SYS_NICE and with no limit for
+// real-time priorities.
 func TestRealTimeNeedsRights(t *testing.T) {
 	OnThread(func() {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -123,11 +124,11 @@ func TestRealTimeNeedsRights(t *testing.T) {
 	})
 }
 
-// childFlag makes this test binary the child of TestConfinedCPUs, which waits for the end of
-// its input.
+// childFlag makes this test binary the child of TestConfinedCPUs, which waits for the end of its input.
 const childFlag = "BERTH_TEST_CONFINED"
 
-// CPUs of narrow threads are those of other programs, not of this process.
+// TestConfinedCPUs checks that ConfinedCPUs returns the CPUs to which threads of other programs are confined, and
+// ignores this process.
 func TestConfinedCPUs(t *testing.T) {
 	if os.Getenv(childFlag) != "" {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -152,7 +153,7 @@ func TestConfinedCPUs(t *testing.T) {
 		if err := BindCPUs(cpuset.Set{}.Add(last)); err != nil {
 			t.Error(err)
 		}
-		if err := child.Start(); err != nil { // by this thread, whose CPUs it has
+		if err := child.Start(); err != nil { // by this thread, whose CPUs it inherits
 			t.Error(err)
 		}
 	})

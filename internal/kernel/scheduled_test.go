@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that does not run is waited for no longer than the bound, and asked nothing.
+// TestSleeperThatDoesNotRun checks that the wait for a thread which does not run ends at the bound, without a question
+// to the kernel.
 func TestSleeperThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +29,8 @@ func TestSleeperThatDoesNotRun(t *testing.T) {
 	})
 }
 
-// A thread that was asked and then does not run any more costs its answer no more than the bound.
+// TestSleeperThatDoesNotEnd checks that a thread which does not run again after its answer delays the answer no longer
+// than the bound.
 func TestSleeperThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,12 +47,12 @@ func TestSleeperThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A thread counts as asleep once the kernel says so.
+// TestSleeps checks that a thread counts as asleep only once the kernel says so.
 func TestSleeps(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {
-		states []string // the last one stays
+		states []string // the last state stays
 		fails  error
 		want   error
 	}{
@@ -78,7 +80,7 @@ func TestSleeps(t *testing.T) {
 	}
 }
 
-// The state of a thread is read from the kernel: this one runs.
+// TestThreadState reads the state of a thread from the kernel: this thread runs.
 func TestThreadState(t *testing.T) {
 	t.Parallel()
 	OnThread(func() {

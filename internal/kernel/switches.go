@@ -35,9 +35,9 @@ type ring struct {
 }
 
 // The layout of that memory and of a record (include/uapi/linux/perf_event.h): a page with the positions of head and
-// tail, then the ring. The size of the ring is a power of two: allRings for all CPUs together, and between leastRing
-// and mostRing for each CPU. A record is the header, the other process and thread, and the sampled fields: process,
-// thread, time, CPU.
+// tail, then the ring. The size of a ring is a power of two between leastRing and mostRing. All rings together have at
+// most allRings, unless leastRing for each CPU is more. A record is the header, the other process and thread, and the
+// sampled fields: process, thread, time, CPU.
 const (
 	headAt, tailAt = 1024, 1032
 	allRings       = 1 << 24

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// put writes a record that begins at a place in a ring, and returns where the next one begins.
+// put writes a record that begins at a place in a ring, and returns the place of the next record.
 func put(data []byte, at uint64, kind uint32, misc uint16, words ...uint32) uint64 {
 	size := uint16(header)
 	for range words {
@@ -32,13 +32,13 @@ func put(data []byte, at uint64, kind uint32, misc uint16, words ...uint32) uint
 	return at + uint64(len(record))
 }
 
-// One of the two records of a switch counts, also where it is parted by the end of the ring, and what
-// was lost is said. A record that cannot be ends the reading.
+// TestParseSwitches checks that one of the two records of a switch counts, even if the end of the ring splits it, and
+// that lost records are reported. An impossible record ends the reading.
 func TestParseSwitches(t *testing.T) {
 	data := make([]byte, 256)
 	const begin = 1000*256 + 160
 	at := put(data, begin, recordSwitch, switchedOut, 7, 7, 5, 5, 11, 0, 1, 0)
-	at = put(data, at, recordSwitch, 0, 5, 5, 7, 8, 12, 0, 1, 0) // parted
+	at = put(data, at, recordSwitch, 0, 5, 5, 7, 8, 12, 0, 1, 0) // split
 	at = put(data, at, recordLost, 0, 0, 0, 3, 0)
 	at = put(data, at, 99, 0, 0, 0)
 	at = put(data, at, recordSwitch, 0, 7, 8, 0, 0, 13, 0, 1, 0)
@@ -52,7 +52,8 @@ func TestParseSwitches(t *testing.T) {
 	}
 }
 
-// The kernel records that this process ran on each CPU, in order, and goes on after a reading.
+// TestLiveSwitches checks that the kernel records in order that this process ran on each CPU, and continues after a
+// reading.
 func TestLiveSwitches(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the context switches of all processes need root; runs in the VM: make test")

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread is known by its id and its start, and its affinity is never empty.
+// TestThread checks that a thread is identified by its id and start time, and that its affinity is never empty.
 func TestThread(t *testing.T) {
 	pid := os.Getpid()
 	cpus, err := ThreadAffinity(pid)
@@ -34,7 +34,7 @@ func TestThread(t *testing.T) {
 	}
 }
 
-// TestThreadEnds: of a process that has ended and was not waited for, the first thread ends.
+// TestThreadEnds checks that the first thread of an ended process that nobody has waited for counts as ending.
 func TestThreadEnds(t *testing.T) {
 	child, err := os.StartProcess("/proc/self/exe", []string{"child", "-test.run=^$"}, &os.ProcAttr{})
 	if err != nil {
@@ -57,8 +57,8 @@ func TestThreadEnds(t *testing.T) {
 	}
 }
 
-// TestThreadStat: the state of a thread is read where the kernel looks at that thread alone, of one that leads its
-// process, of another one, and of one that ended.
+// TestThreadStat checks that the state of a thread is read from a file for which the kernel examines only that thread:
+// a leader, another thread, and an ended thread.
 func TestThreadStat(t *testing.T) {
 	if got, want := ThreadStat("7"), "/proc/7/task/7/stat"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// coupled returns the other sysctl of a pair of which the kernel uses only one, "" for none: a write of one sysctl sets
-// the other to 0.
+// coupled returns the other sysctl of a pair, "" if file is in no pair. The kernel uses only one sysctl of a pair: a
+// write of one sets the other to 0.
 func coupled(file string) string {
 	for _, pair := range [][2]string{
 		{"vm/dirty_bytes", "vm/dirty_ratio"},

@@ -29,7 +29,7 @@ type Facts struct {
 	Sysctls map[string]SysctlLine
 	// HZ is the number of ticks per second, 0 if it is unknown.
 	HZ int
-	// RTGroups is true if each group of the CPU controller has a budget for real-time threads, which is none at first.
+	// RTGroups is true if each group of the CPU controller has a budget for real-time threads, which is 0 at first.
 	RTGroups bool
 	// RTRoot is the real-time budget of the root group, in microseconds per second. It is 0 if the root group has none
 	// or if it is unknown. The kernel refuses a lower limit for all groups.
@@ -163,8 +163,9 @@ func (f Facts) HasUnit(name string) bool {
 	return isInstance && f.Units[stem+"@"+path.Ext(rest)]
 }
 
-// sysctlLines reads sysctl.d as systemd-sysctl does. If files have the same name, the file in /etc takes effect. The
-// files are read in the order of their names, and /etc/sysctl.conf last. The last line for a key takes effect.
+// sysctlLines reads sysctl.d as systemd-sysctl does. A file in /etc replaces a file of the same name in /run or
+// /usr/lib, and a file in /run replaces one in /usr/lib. The files are read in the order of their names, and
+// /etc/sysctl.conf last. The last line for a key takes effect.
 func (h *Host) sysctlLines(f *Facts) {
 	files := map[string]string{}
 	for _, dir := range []string{"/usr/lib/sysctl.d/", "/run/sysctl.d/", "/etc/sysctl.d/"} {

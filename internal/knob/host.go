@@ -178,7 +178,7 @@ func (h *Host) in(file string) (fs.FS, string) {
 // local converts a path of the host to a path below the root of the tree.
 func local(file string) string { return strings.TrimPrefix(file, "/") }
 
-// stat returns the mode of a file, and whether the file exists. An error says that this is unknown.
+// stat returns the mode of a file, and whether the file exists. An error means that both are unknown.
 func (h *Host) stat(file string) (mode fs.FileMode, there bool, err error) {
 	const usual = 0o644
 	noted, is := h.modes[local(file)]

@@ -17,12 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write the generated kernels")
 
-// kernelsDir has one recorded tree for each kernel. Those of kernels() are generated here
-// from what these kernels were seen to have; the others were recorded.
+// kernelsDir contains one recorded tree per kernel. This file generates the trees of kernels(), from what these kernels
+// were seen to have; the other trees were recorded.
 const kernelsDir = "../../testdata/kernels/"
 
-// kernels are the trees by name: the settings of Debian's kernels on four CPUs and two NUMA
-// nodes, without frequency control, as in a virtual machine.
+// kernels returns the trees by name: the settings of Debian's kernels on four CPUs and two NUMA nodes, without
+// frequency control, as in a virtual machine.
 func kernels() map[string]map[string]string {
 	older := map[string]string{
 		"proc/sys/kernel/sched_latency_ns":            "18000000",
@@ -65,8 +65,7 @@ func kernels() map[string]map[string]string {
 	}
 }
 
-// kernelTree is a machine with the settings that all these kernels have, those of
-// debugfs/sched, and others.
+// kernelTree returns a machine with the settings of all these kernels, the given ones of debugfs/sched, and others.
 func kernelTree(release string, sched, others map[string]string) map[string]string {
 	tree := map[string]string{
 		"modes":                                      "",
@@ -117,7 +116,7 @@ func kernelTree(release string, sched, others map[string]string) map[string]stri
 	return tree
 }
 
-// TestGeneratedKernels holds the files to what generates them.
+// TestGeneratedKernels compares the files with what generates them.
 func TestGeneratedKernels(t *testing.T) {
 	for name, tree := range kernels() {
 		var text bytes.Buffer

@@ -75,8 +75,9 @@ const (
 	Slices
 	// Boot settings take effect at the next boot.
 	Boot
-	// RealTime is any other limit of real-time threads. It is applied last, and restored first if that tightens it. If
-	// real-time threads may use all CPU time, a disk or anything else that waits for a kernel thread may not answer.
+	// RealTime is any other limit of real-time threads. It is applied last. An undo restores it first if the former
+	// limit is tighter. If real-time threads may use all CPU time, a disk or anything else that waits for a kernel
+	// thread may not answer.
 	RealTime
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// TestTightens: which of two limits of real-time threads leaves more to all others, and which file the kernel takes
-// first on the way to it.
+// TestTightens checks which of two limits of real-time threads leaves more CPU time to other threads, and which file
+// the kernel accepts first on the way to it.
 func TestTightens(t *testing.T) {
 	const runtime, period = "/proc/sys/kernel/sched_rt_runtime_us", "/proc/sys/kernel/sched_rt_period_us"
 	for name, tt := range map[string]struct {

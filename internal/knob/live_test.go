@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// running is the running kernel.
+// running returns the files of the running kernel.
 func running(t *testing.T) *hostfs.Root {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -27,8 +27,8 @@ func running(t *testing.T) *hostfs.Root {
 	return root
 }
 
-// TestLiveProbe: what Probe calls settable the kernel lets root open for writing; what is
-// absent is not there; nothing is written.
+// TestLiveProbe checks Probe against the kernel: root can open settable files for writing, and absent files do not
+// exist. The test writes nothing.
 func TestLiveProbe(t *testing.T) {
 	host := knob.Open(running(t).FS())
 	settable := 0
@@ -63,7 +63,7 @@ func TestLiveProbe(t *testing.T) {
 	lockedDown(t, host)
 }
 
-// lockedDown: a locked kernel keeps root from the files of debugfs, and shows the slice elsewhere.
+// lockedDown checks that a locked-down kernel denies root the files of debugfs, and shows the slice elsewhere.
 func lockedDown(t *testing.T, host *knob.Host) {
 	t.Helper()
 	modes, err := os.ReadFile("/sys/kernel/security/lockdown")
@@ -79,7 +79,7 @@ func lockedDown(t *testing.T, host *knob.Host) {
 	}
 }
 
-// TestLiveRecord: the recording of the running kernel gives the answers that it gives itself.
+// TestLiveRecord checks that the recording of the running kernel gives the same answers as the kernel.
 func TestLiveRecord(t *testing.T) {
 	tree := running(t).FS()
 	recorded := fstest.MapFS{}

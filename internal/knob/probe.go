@@ -37,7 +37,8 @@ type Found struct {
 	// Fixed is true if no user can set the value, or restore it: the kernel has the file for reading only, or for
 	// writing only.
 	Fixed bool
-	// Dormant is true if its CPUs are offline. The kernel shows and accepts no value until one of them is online.
+	// Dormant is true if all CPUs of the file's frequency policy are offline. The kernel shows and accepts no value
+	// until one of these CPUs is online.
 	Dormant bool
 	// Loss states what a write of any value would change elsewhere that undo cannot restore. LossOf states it for one
 	// value.

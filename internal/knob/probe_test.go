@@ -21,7 +21,7 @@ func lookup(t *testing.T, name string) knob.Knob {
 	return k
 }
 
-// TestPlacesByKernel: the same knob is found where each kernel has it.
+// TestPlacesByKernel checks that a knob is found at its place on each kernel.
 func TestPlacesByKernel(t *testing.T) {
 	const sched = "/sys/kernel/debug/sched/"
 	type found struct {
@@ -65,8 +65,8 @@ func TestPlacesByKernel(t *testing.T) {
 	}
 }
 
-// TestInstances: one Found for each CPU, interrupt and queue of a device, in the order of
-// their numbers, each with support of its own.
+// TestInstances checks that there is one Found for each CPU, interrupt and queue of a device, in numerical order, each
+// with its own support.
 func TestInstances(t *testing.T) {
 	host := knob.Open(kernel(t, "6.12.txtar"))
 	for name, want := range map[string]string{
@@ -84,7 +84,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestHidden: what cannot be seen or written from here is distinguished from what is not there.
+// TestHidden checks that files which cannot be seen or written from here are distinguished from files that do not
+// exist.
 func TestHidden(t *testing.T) {
 	mounts := func(lines ...string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(strings.Join(lines, "\n"))} }
 	const (
@@ -128,7 +129,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// closed is a tree of which this user may not enter one directory.
+// closed is a tree with one directory that this user may not enter.
 type closed struct {
 	fstest.MapFS
 	dir string
@@ -141,7 +142,7 @@ func (c closed) Stat(name string) (fs.FileInfo, error) {
 	return c.MapFS.Stat(name)
 }
 
-// TestUnprivileged: a directory that is closed to this user hides what is in it.
+// TestUnprivileged checks that the content of a directory which this user may not enter counts as unknown.
 func TestUnprivileged(t *testing.T) {
 	tree := closed{fstest.MapFS{"proc/sys/kernel/x": {}, "sys/kernel/debug/sched/nr_migrate": {}}, "sys/kernel/debug"}
 	for name, want := range map[string]knob.Support{"fair.slice": knob.Unknown, "fair.nrMigrate": knob.Unknown, "numa.balancing": knob.Absent} {
@@ -158,7 +159,7 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// TestRecordedAgain: a recording of a tree gives the same answers as the tree.
+// TestRecordedAgain checks that a recording of a tree gives the same answers as the tree.
 func TestRecordedAgain(t *testing.T) {
 	trees := map[string]fs.FS{"a host": fstest.MapFS{
 		"proc/irq/7/smp_affinity_list":   {Data: []byte("0-3\n"), Mode: 0o444},
@@ -194,7 +195,7 @@ func (o offline) ReadFile(name string) ([]byte, error) {
 	return fs.ReadFile(o.FS, name)
 }
 
-// TestRecordKeepsLittle: what is no business of a recording stays out of it.
+// TestRecordKeepsLittle checks that a recording omits everything that no knob needs, because it may be secret.
 func TestRecordKeepsLittle(t *testing.T) {
 	tree := fstest.MapFS{
 		"proc/sys/kernel/osrelease":        {Data: []byte("6.1.0\n")},
@@ -214,8 +215,8 @@ func TestRecordKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestRTGroups: whether groups have a budget for real-time threads is up to the configuration, and the
-// boot argument has the last word.
+// TestRTGroups checks that the configuration determines whether groups have a budget for real-time threads, and that
+// the boot argument takes precedence.
 func TestRTGroups(t *testing.T) {
 	const built, off = "CONFIG_HZ=250\nCONFIG_RT_GROUP_SCHED=y\n", "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n"
 	for _, tc := range []struct {
@@ -237,7 +238,8 @@ func TestRTGroups(t *testing.T) {
 	}
 }
 
-// TestRTRoot: the root group's budget is in a file of cgroup v1; on cgroup v2 it is the one of the boot.
+// TestRTRoot checks that the root group's budget comes from a file on cgroup v1, and is the boot's default on cgroup
+// v2.
 func TestRTRoot(t *testing.T) {
 	const cpu = "sys/fs/cgroup/cpu/"
 	v1 := func(runtime, period string) map[string]string {
@@ -271,7 +273,7 @@ func TestRTRoot(t *testing.T) {
 	}
 }
 
-// TestElsewhere: where each kernel has the sysctls that moved.
+// TestElsewhere checks where each kernel has the sysctls that moved.
 func TestElsewhere(t *testing.T) {
 	for _, tt := range []struct{ kernel, sysctl, want string }{
 		{"6.1", "kernel.sched_latency_ns", "fair.latency (/sys/kernel/debug/sched/latency_ns)"},

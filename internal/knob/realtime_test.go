@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/knob"
 )
 
-// TestPhaseOfASysctl: whichever name a file goes by, it is written in the same part of an apply.
+// TestPhaseOfASysctl checks that a file is written in the same phase of an apply under each of its names.
 func TestPhaseOfASysctl(t *testing.T) {
 	for name, want := range map[string]knob.Phase{
 		"rt.runtime": knob.RealTime, "sysctl.kernel.sched_rt_runtime_us": knob.RealTime,

@@ -73,7 +73,7 @@ func (r *reads) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(r.fsys, name) //nolint:wrapcheck // a file system hands its errors on
 }
 
-// Stat records the mode of a file that is not writable, and a file that is hidden.
+// Stat records that a file exists, its mode if nobody may write it, and a refused access.
 func (r *reads) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(r.fsys, name)
 	if err != nil {

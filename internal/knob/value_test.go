@@ -62,8 +62,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestCatalogue: every knob says what a plan and the documentation need, and its advised
-// range is one that it takes.
+// TestCatalogue checks that every knob has the texts that a plan and the documentation need, and accepts its advised
+// range.
 func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range knob.Catalogue() {
@@ -111,7 +111,7 @@ func TestSysctlFile(t *testing.T) {
 	}
 }
 
-// TestSysctlLines: /etc hides /usr/lib, the later name and the later line count.
+// TestSysctlLines checks that /etc hides /usr/lib, and that the later file name and the later line take effect.
 func TestSysctlLines(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	facts := knob.Open(fstest.MapFS{
@@ -154,8 +154,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsOfV1: without the unified hierarchy the groups of units are those of the CPU controller,
-// and their threads are listed in another file.
+// TestUnitsOfV1 checks that, without the unified hierarchy, the groups of units are those of the CPU controller, and
+// their threads are in another file.
 func TestUnitsOfV1(t *testing.T) {
 	const group = "sys/fs/cgroup/cpu,cpuacct/system.slice/db.service"
 	host := knob.Open(fstest.MapFS{
@@ -177,7 +177,7 @@ func TestUnitsOfV1(t *testing.T) {
 	}
 }
 
-// FuzzParse: what a knob takes it takes again in its own form, and no value breaks a line.
+// FuzzParse checks that a knob accepts its own output for every accepted value, and that no value breaks a line.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"3ms", "0-3", "on", "-1", "4 4 1 7", "\x00", "9223372036854775807ns"} {
 		f.Add("fair.slice", text)

@@ -24,8 +24,7 @@ import (
 
 const token = "secret"
 
-// kubelet is a server with a certificate of httptest's authority, for 127.0.0.1 and
-// example.com.
+// kubelet starts a server with a certificate of httptest's authority, for 127.0.0.1 and example.com.
 func kubelet(t *testing.T, handler http.HandlerFunc) (Options, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -39,7 +38,7 @@ func kubelet(t *testing.T, handler http.HandlerFunc) (Options, *httptest.Server)
 		CertFiles: []string{filepath.Join(dir, "kubelet.crt")},
 	}
 	write(t, o.TokenFile, token+"\n")
-	// As in kubelet-server-current.pem, a key may be in the file, too.
+	// As in kubelet-server-current.pem, the file may also contain a key.
 	write(t, o.CertFiles[0], block("PRIVATE KEY", []byte("none of our business"))+block("CERTIFICATE", server.Certificate().Raw))
 	return o, server
 }
@@ -148,7 +147,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTrust shows a token to the kubelet and to no other server.
+// TestTrust checks that a token is sent to the kubelet and to no other server.
 func TestTrust(t *testing.T) {
 	asked := 0
 	o, server := kubelet(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -195,7 +194,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestRotation reads token and certificate anew.
+// TestRotation checks that token and certificate are read again after a rotation.
 func TestRotation(t *testing.T) {
 	var seen []string
 	o, server := kubelet(t, func(w http.ResponseWriter, r *http.Request) {
@@ -212,7 +211,7 @@ func TestRotation(t *testing.T) {
 	}
 	write(t, o.TokenFile, "newer")
 	write(t, o.CertFiles[0], block("CERTIFICATE", certificate(t).Raw))
-	if err := ask(); err != nil { // the connection is that of before
+	if err := ask(); err != nil { // the same connection as before
 		t.Fatal(err)
 	}
 	server.CloseClientConnections()
@@ -235,7 +234,7 @@ func as[E error](err error) bool {
 	return ok
 }
 
-// certificate returns one that is not httptest's.
+// certificate returns a certificate other than httptest's.
 func certificate(t *testing.T) *x509.Certificate {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)

@@ -32,8 +32,7 @@ type Config struct {
 	CPUManagerPolicy string
 	// MemoryManagerPolicy is None or Static.
 	MemoryManagerPolicy string
-	// TopologyManagerPolicy is none, best-effort, restricted or
-	// single-numa-node.
+	// TopologyManagerPolicy is none, best-effort, restricted or single-numa-node.
 	TopologyManagerPolicy string
 	// ReservedSystemCPUs is empty if none are reserved, or if that is unknown.
 	ReservedSystemCPUs cpuset.Set
@@ -181,8 +180,8 @@ func readState(name string, value any, policy *string) error {
 	return replaced
 }
 
-// read reads a file of the kubelet. The kubelet writes a new file and renames it, and a mount still refers to the old
-// one. So a file without a link was replaced: read returns its content with ErrReplaced.
+// read reads a file of the kubelet. The kubelet writes a new file and renames it, and a mount of the old file still
+// refers to the old file. So a file without a link was replaced: read returns its content with ErrReplaced.
 func read(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

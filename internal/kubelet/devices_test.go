@@ -48,7 +48,7 @@ func (l *lister) serve(t *testing.T, dir string) {
 	})
 }
 
-// at is what is in some NUMA nodes.
+// at returns the topology of something in some NUMA nodes.
 func at(nodes ...int64) *podresources.TopologyInfo {
 	info := &podresources.TopologyInfo{}
 	for _, id := range nodes {
@@ -57,8 +57,8 @@ func at(nodes ...int64) *podresources.TopologyInfo {
 	return info
 }
 
-// The devices that the kubelet may give out are counted by resource and NUMA node. What is
-// in no NUMA node, or in several, leaves its resource out.
+// TestDevices checks that the kubelet's allocatable devices are counted by resource and NUMA node. A device in no NUMA
+// node, or in several, excludes its resource.
 func TestDevices(t *testing.T) {
 	dir := t.TempDir()
 	source := Source{Dir: dir}

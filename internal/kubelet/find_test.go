@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// The kubelet is known by the files of its directory, or by an authority where the
+// TestFindKubelet checks that the kubelet is identified by the files of its directory, or by an authority if the
 // agent's file names one.
 func TestFindKubelet(t *testing.T) {
 	dir := t.TempDir()

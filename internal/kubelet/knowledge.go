@@ -30,8 +30,9 @@ type Knowledge struct {
 	// gone counts successive readings without a resource of Devices, emptied those without memory.
 	gone, emptied int
 	known         bool
-	// err is why the configuration is unknown. silentSince is when the kubelet's silence began; silent means that this
-	// is long ago. Until then err is the first error, and afterwards the error of that moment.
+	// err is why the configuration is unknown. silentSince is when the kubelet's silence began. silent is true once the
+	// silence has lasted for brief (see Take). Until then err is the first error, and from then on the error of that
+	// moment.
 	err         error
 	silentSince time.Duration
 	silent      bool

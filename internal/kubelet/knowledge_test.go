@@ -11,9 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/observed"
 )
 
-// A kubelet that never answered is silent for long from the second time that the bound has
-// passed; then the reason is that of the moment, and stays. One that answered once may be
-// away.
+// TestSilence checks a kubelet that never answered. The obstacle becomes lasting at the first reading once the silence
+// has lasted for the bound, with the error of that moment, which then stays. A kubelet that answered once may be down.
 func TestSilence(t *testing.T) {
 	const brief = time.Minute
 	errEarly, errLate, errLater := errors.New("early"), errors.New("late"), errors.New("later")
@@ -43,7 +42,7 @@ func TestSilence(t *testing.T) {
 	takes(9*brief, Reading{Config: Config{CPUManagerPolicy: "static"}}, true, observed.Obstacle{Reason: observed.KubeletCPUManager, Message: "cpuManagerPolicy is static: it sets the CPU sets of this node", Lasting: false})
 }
 
-// What a reading lacks stays as it was last known, also over a restart of the agent.
+// TestKnowledgeStays checks that what a reading lacks keeps its last known value, also over a restart of the agent.
 func TestKnowledgeStays(t *testing.T) {
 	var k Knowledge
 	reserved := cpuset.Set{}.Add(0).Add(1)
@@ -80,7 +79,7 @@ func TestKnowledgeStays(t *testing.T) {
 	}
 }
 
-// A replaced file ends the agent, but for a kubelet that replaces its state with every pod.
+// TestOutdated checks that a replaced file ends the agent, except for a kubelet that replaces its state with every pod.
 func TestOutdated(t *testing.T) {
 	for policy, want := range map[string]bool{"": true, "none": true, "static": false} {
 		k := Knowledge{Config: Config{CPUManagerPolicy: policy}}

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// What the memory manager gave is known by pod, NUMA nodes and size of pages, where it gives
-// some. A kubelet that does not say leaves it as it was.
+// TestMemory checks that memory which the memory manager assigned is known by pod, NUMA nodes and page size. If the
+// kubelet does not answer, the knowledge stays.
 func TestMemory(t *testing.T) {
 	const gi = 1 << 30
 	dir := t.TempDir()

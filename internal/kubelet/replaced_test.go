@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReplacedFile reads files that are open and have no name any more, as a file is in a
-// container once the host has another one in its place.
+// TestReplacedFile reads open files that no longer have a name, like a file in a container once the host has replaced
+// it.
 func TestReplacedFile(t *testing.T) {
 	dir := t.TempDir()
 	detached := func(text string) string {
@@ -37,8 +37,8 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestReplacedMemoryState: a memory manager that is Static has another state with every pod,
-// and nothing of it counts but the policy. One that was None has another policy by now.
+// TestReplacedMemoryState checks that a memory manager with the policy Static may replace its state with every pod,
+// because only the policy matters. A manager that had the policy None has another policy by then.
 func TestReplacedMemoryState(t *testing.T) {
 	for policy, replaced := range map[string]bool{"Static": false, "None": true} {
 		dir := t.TempDir()

@@ -31,8 +31,8 @@ func kubeletDir(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// Where the kubelet may not be asked, its files say what it does: with deploy/patch of
-// Kubernetes 1.31 both, with that of k3s and RKE2 the state alone.
+// TestKubeletFiles checks that the kubelet's files are used if the agent may not ask it. With deploy/patch for
+// Kubernetes 1.31 these are both files, with the patch for k3s and RKE2 only the state.
 func TestKubeletFiles(t *testing.T) {
 	for name, test := range map[string]struct {
 		files    map[string]string
@@ -56,7 +56,7 @@ func TestKubeletFiles(t *testing.T) {
 	}
 }
 
-// The configuration is read until the end, or until what was read is refused.
+// TestWatch checks that the configuration is read until the context ends, or until a reading is refused.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Source{Dir: kubeletDir(t, map[string]string{"cpu_manager_state": kubeletState})}
@@ -81,7 +81,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Where the kubelet cannot be asked, its files say what its memory manager runs with.
+// TestMemoryManagerOfFiles checks that the files show the current policy of the memory manager if the kubelet cannot be
+// asked.
 func TestMemoryManagerOfFiles(t *testing.T) {
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryManagerPolicy: None\n"
 	for name, c := range map[string]struct{ state, want string }{

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority signs serving certificates, as the signer of a cluster does.
+// authority signs serving certificates like the signer of a cluster.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -35,7 +35,7 @@ func newAuthority(t *testing.T) authority {
 	return a
 }
 
-// make signs a certificate, with its own key where there is no other.
+// make signs a certificate, with its own key if no other is given.
 func (a authority) make(template, parent *x509.Certificate, by ed25519.PrivateKey) (*x509.Certificate, ed25519.PrivateKey) {
 	a.t.Helper()
 	public, key, err := ed25519.GenerateKey(nil)
@@ -56,7 +56,7 @@ func (a authority) make(template, parent *x509.Certificate, by ed25519.PrivateKe
 	return cert, key
 }
 
-// serves has a kubelet serve with a certificate for these names.
+// serves starts a kubelet with a certificate for these names.
 func (a authority) serves(handler http.HandlerFunc, ip, name string, usage x509.ExtKeyUsage) (Options, *httptest.Server) {
 	a.t.Helper()
 	cert, key := a.make(&x509.Certificate{
@@ -75,7 +75,7 @@ func (a authority) serves(handler http.HandlerFunc, ip, name string, usage x509.
 	return o, server
 }
 
-// TestAuthority knows a kubelet by who signed for its node's name or address.
+// TestAuthority checks that a kubelet is identified by the authority that signed its node's name or address.
 func TestAuthority(t *testing.T) {
 	asked := 0
 	answer := func(w http.ResponseWriter, _ *http.Request) {
@@ -109,8 +109,8 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestCertificateComesLater follows a kubelet that serves with a certificate of its own
-// until the cluster has signed another one, and after that.
+// TestCertificateComesLater checks a kubelet that serves with a self-signed certificate until the cluster has signed
+// another one. The client must accept both.
 func TestCertificateComesLater(t *testing.T) {
 	o, server := kubelet(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"kind":"PodList"}`) })
 	current := filepath.Join(t.TempDir(), "kubelet-server-current.pem")

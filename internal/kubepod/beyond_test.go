@@ -19,7 +19,7 @@ func cpus(milli int64) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}
 }
 
-// drawContainer draws a container with a limit, and what its status says.
+// drawContainer draws a container with a limit, and its status.
 func drawContainer(t *rapid.T, name string) (v1.Container, v1.ContainerStatus) {
 	limit := rapid.SampledFrom([]int64{500, 1000, 2000, 4000}).Draw(t, "limit")
 	request := func(label string) v1.ResourceList {
@@ -61,8 +61,8 @@ func drawPod(t *rapid.T) *v1.Pod {
 	return p
 }
 
-// TestBeyond holds the need of a pod against what kube-scheduler would add up
-// if its pinned containers requested what they get.
+// TestBeyond compares the need of a pod with the sum that kube-scheduler would compute if its pinned containers
+// requested what they get.
 func TestBeyond(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPod(rt)
@@ -86,7 +86,7 @@ func TestBeyond(t *testing.T) {
 	})
 }
 
-// raise requests what containers get, wherever a request may stand.
+// raise sets the requests to what containers get, wherever a request may be.
 func raise(containers []v1.Container, statuses []v1.ContainerStatus, gets map[string]int64) {
 	for i := range containers {
 		n, found := gets[containers[i].Name]
@@ -105,7 +105,7 @@ func raise(containers []v1.Container, statuses []v1.ContainerStatus, gets map[st
 	}
 }
 
-// TestChanged says which pods may have been resized.
+// TestChanged checks which pods may have been resized.
 func TestChanged(t *testing.T) {
 	for text, want := range map[string]bool{
 		`metadata: {generation: 1}`: false,

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// The limits that count while the kubelet puts a resize off are those that the
-// containers run with; in every other case those of the spec.
+// TestHeldResize checks that the limits of the running containers apply while the kubelet defers a resize, and those of
+// the spec otherwise.
 func TestHeldResize(t *testing.T) {
 	const spec = `
 spec: {resources: {limits: {cpu: "8"}}, containers: [{name: app, resources: {limits: {cpu: "4"}}}]}
@@ -42,7 +42,7 @@ status:
 	}
 }
 
-// A status without limits, or with those of the spec, holds nothing.
+// TestNothingHeld checks that a status without limits, or with the spec's limits, has no effect.
 func TestNothingHeld(t *testing.T) {
 	for _, status := range []string{`{name: app}`, `{name: app, resources: {}}`, `{name: app, resources: {limits: {cpu: "4"}}}`} {
 		p := kubepod.Of(pod(t, `
@@ -55,8 +55,8 @@ status: {conditions: [{type: PodResizePending, reason: Deferred}], containerStat
 	}
 }
 
-// The kubelet writes to the groups of a pod while what runs differs from the spec, but for a
-// resize that it puts off.
+// TestResizing checks that the kubelet may write to the groups of a pod while the running state differs from the spec,
+// except for a deferred resize.
 func TestResizing(t *testing.T) {
 	running := func(resources string) string {
 		return `
@@ -95,14 +95,14 @@ status: {containerStatuses: [{name: app, state: {running: {}}, resources: {reque
 	}
 }
 
-// What the kubelet reports of a limit without a quota stays that of before the resize: which
-// specification it has seen says that it is through.
+// TestResizingWithoutQuota checks a limit without a quota, for which the kubelet keeps reporting the old value after a
+// resize. The observed generation shows that the resize is complete.
 func TestResizingWithoutQuota(t *testing.T) {
 	for name, test := range map[string]struct {
 		seen       int
 		conditions string
 		want       bool
-		sure       bool // enough to close the node
+		sure       bool // certain enough to close the node
 	}{
 		"not seen":                          {1, "", true, true},
 		"under way":                         {2, "{type: PodResizeInProgress}", true, true},
@@ -128,7 +128,8 @@ status: {observedGeneration: %d, conditions: [%s], containerStatuses: [{name: a,
 	}
 }
 
-// A limit is in force when the kubelet reports it for what runs, and has no resize to carry out.
+// TestLimitInForce checks that a limit is in effect when the kubelet reports it for the running container, and has no
+// resize to carry out.
 func TestLimitInForce(t *testing.T) {
 	const same, other = `{requests: {cpu: "1"}, limits: {cpu: "2"}}`, `{requests: {cpu: "1"}, limits: {cpu: "3"}}`
 	for _, test := range []struct {

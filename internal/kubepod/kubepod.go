@@ -153,8 +153,9 @@ func isHeld(p *v1.Pod) bool {
 }
 
 // resizing reports whether the kubelet carries out a resize of CPUs, or is about to, and whether that is only presumed.
-// The kubelet retries a failed resize. Its observed generation, if reported, decides. The limits that it reports come
-// from the quota: without a quota they are those from before the resize while the container runs.
+// The kubelet retries a failed resize. If the pod's status has an observed generation, that generation decides. The
+// limits in the status come from the quota. Without a quota they are the limits from before the resize while the
+// container runs.
 func resizing(p *v1.Pod) (is, presumed bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodResizeInProgress {

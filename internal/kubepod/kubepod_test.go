@@ -55,7 +55,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestScheduled has the cases in which the sum is not just the sum.
+// TestScheduled checks the cases in which the result is not simply the sum.
 func TestScheduled(t *testing.T) {
 	for _, test := range []struct {
 		name, spec string
@@ -76,7 +76,7 @@ func TestScheduled(t *testing.T) {
 	}
 }
 
-// Huge pages are counted by size, of a container, of the pod, and of all for the node.
+// TestHugePages checks that huge pages are counted by size: per container, per pod, and in total for the node.
 func TestHugePages(t *testing.T) {
 	const gi = 1 << 30
 	got := kubepod.Of(pod(t, `
@@ -102,7 +102,7 @@ spec:
 	}
 }
 
-// TestResize walks a pod through a resize of its request and limit from 2 to 4.
+// TestResize checks the steps of a resize of a pod's request and limit from 2 to 4.
 func TestResize(t *testing.T) {
 	const spec = `
 metadata: {generation: 2}
@@ -163,7 +163,7 @@ func TestSetDefaults(t *testing.T) {
 	}
 }
 
-// TestHuge says that no quantity overflows a sum.
+// TestHuge checks that no quantity overflows a sum.
 func TestHuge(t *testing.T) {
 	p := pod(t, `
 metadata: {annotations: {cpuset-scheduler: "true"}}

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// TestSystemPriority tells Kubernetes' own pods from those of users by both fields: a
-// static pod may have only one of them.
+// TestSystemPriority checks that Kubernetes' own pods are recognized by either field, because a static pod may have
+// only one of them.
 func TestSystemPriority(t *testing.T) {
 	for _, test := range []struct {
 		spec v1.PodSpec

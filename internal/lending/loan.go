@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Borrower is a container with static-burst: beside its reserved CPUs, it may run on CPUs of its domain that are
-// reserved for no pod. With a limit of the pod it is all containers together, as they share one set.
+// Borrower is a container with static-burst: in addition to its reserved CPUs, it may run on CPUs of its domain that
+// are reserved for no pod. If its pod has a limit, the Borrower is all containers together, since they share one set.
 type Borrower struct {
 	PodUID string
 	// Container and ContainerID are empty if the containers share one set.

@@ -77,8 +77,8 @@ type ranked struct {
 	repetition, block int
 }
 
-// pooled holds all samples of one arm, the slowest first: a weighted tail
-// quantile is then a short walk, and resampling never sorts.
+// pooled holds all samples of one arm, the slowest first: a weighted tail quantile is then a short walk, and resampling
+// never sorts.
 type pooled struct {
 	ranked []ranked
 	blocks int

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// Each kind of call costs a thread CPU time, and leaves nothing open.
+// TestCalls checks that each kind of call costs a thread CPU time, and leaves nothing open.
 func TestCalls(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// TestFiller makes requests at their times until it is stopped, and leaves them in a file.
+// TestFiller checks that a filler makes requests at their times until it is stopped, and writes them to a file.
 func TestFiller(t *testing.T) {
 	cpus, err := kernel.ThreadAffinity(0)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// arm is one arm of one repetition: batches of requests, whose latencies are drawn anew for each arm
-// and slowed down by the machine in a part of the time.
+// arm returns one arm of one repetition: batches of requests, whose latencies are drawn separately for each arm and
+// slowed down by the machine for a part of the time.
 func arm(random *rand.Rand, batches int, slower float64, disturbed func(batch int) float64) []Sample {
 	const batch = 50
 	var samples []Sample
@@ -27,8 +27,8 @@ func arm(random *rand.Rand, batches int, slower float64, disturbed func(batch in
 
 func quietly(int) float64 { return 1 }
 
-// TestPairedMedianHoldsTheTruth: whatever disturbs a minority of the stretches of an arm that is
-// this much slower, the estimate is near the truth. The quantile of all samples is not.
+// TestPairedMedianHoldsTheTruth checks that the estimate is near the truth whatever disturbs a minority of the
+// stretches of an arm. The quantile of all samples is not.
 func TestPairedMedianHoldsTheTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -50,7 +50,7 @@ func TestPairedMedianHoldsTheTruth(t *testing.T) {
 	})
 }
 
-// TestStretches are whole batches that support the quantile, with all samples in one of them.
+// TestStretches checks that stretches are whole batches that support the quantile, and together contain all samples.
 func TestStretches(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	reference := arm(random, 70, 1, quietly)
@@ -73,7 +73,7 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-// TestPairedMedianNeedsStretches: five have no 95 % interval.
+// TestPairedMedianNeedsStretches checks that five stretches have no 95 % interval.
 func TestPairedMedianNeedsStretches(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	pair := Pair{Arm: arm(random, 100, 1, quietly), Reference: arm(random, 100, 1, quietly)}

@@ -13,8 +13,7 @@ const (
 	MaxDuration = time.Hour
 )
 
-// Pattern describes bursty arrivals: batches of requests that arrive at the
-// same instant. The zero value is invalid.
+// Pattern describes bursty arrivals: batches of requests that arrive at the same instant. The zero value is invalid.
 type Pattern struct {
 	// Seed selects the random numbers; the same seed gives the same arrivals.
 	Seed uint64
@@ -22,8 +21,8 @@ type Pattern struct {
 	Rate float64
 	// Batch is the number of requests that arrive together, at least 1.
 	Batch int
-	// Regular spaces the batches evenly; otherwise the gaps between them are
-	// exponential (a Poisson process of batches) and the seed matters.
+	// Regular spaces the batches evenly; otherwise the gaps between them are exponential (a Poisson process of batches)
+	// and the seed matters.
 	Regular bool
 }
 

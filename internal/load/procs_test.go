@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestProcs: each change of GOMAXPROCS counts once, and a client reads how many there were.
+// TestProcs checks that each change of GOMAXPROCS counts once, and that a client reads the count.
 func TestProcs(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

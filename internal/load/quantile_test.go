@@ -31,8 +31,8 @@ func TestSupported(t *testing.T) {
 	}
 }
 
-// TestQuantileOracle compares with the definition: the smallest sample such
-// that at least a share q of all samples are not above it.
+// TestQuantileOracle compares Quantile with the definition: the smallest sample such that at least a share q of all
+// samples are not above it.
 func TestQuantileOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 200).Draw(t, "latencies")
@@ -80,8 +80,7 @@ func TestSortedCountsFailures(t *testing.T) {
 	}
 }
 
-// synthetic makes n samples a millisecond apart, all of the same latency but
-// for every tenth, which takes slow.
+// synthetic returns n samples a millisecond apart with the same latency, except every tenth, which takes slow.
 func synthetic(n int, fast, slow time.Duration) []Sample {
 	samples := make([]Sample, n)
 	for i := range samples {
@@ -132,7 +131,7 @@ func TestPairedRatioNeedsSupport(t *testing.T) {
 	}
 }
 
-// TestPooledQuantile ties the weighted tail walk to the plain quantile.
+// TestPooledQuantile compares the weighted tail walk with the plain quantile.
 func TestPooledQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 300).Draw(t, "latencies")

@@ -59,8 +59,8 @@ func TestRequestsAreServedAndRecorded(t *testing.T) {
 	}
 }
 
-// TestLatencyCountsFromTheIntendedTime holds the server up with the first
-// request: open loop means that the ones behind it carry the wait.
+// TestLatencyCountsFromTheIntendedTime delays the server at the first request. In an open loop the requests behind it
+// must include the wait.
 func TestLatencyCountsFromTheIntendedTime(t *testing.T) {
 	const stall = 200 * time.Millisecond
 	address := testServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(stall) }))

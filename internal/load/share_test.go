@@ -24,7 +24,7 @@ func TestPairedShares(t *testing.T) {
 	}{
 		"always the same factor has no width": {shares(2, 4, 6), shares(1, 2, 3), true, 2, 2},
 		"equal":                               {shares(2, 4), shares(2, 4), true, 1, 1},
-		// Effects ±0.6, their deviation 0.849, over the root of 2: 0.6; t is 12.706.
+		// Effects ±0.6 have the deviation 0.849; divided by the root of 2 that is 0.6; t is 12.706.
 		"sums, not a mean of ratios": {shares(1, 9), shares(2, 3), true, 2, 2 * math.Exp(-12.7062*0.6)},
 		"nothing in the arm":         {shares(0, 0), shares(1, 1), true, 0, 0},
 		"nothing in one pair":        {shares(0, 2), shares(1, 0), true, 2, 2 * math.Exp(-12.7062*2)},
@@ -47,9 +47,8 @@ func TestPairedShares(t *testing.T) {
 	}
 }
 
-// TestPairedSharesCover counts how often the interval of a few pairs contains
-// the ratio that they were drawn with. A bootstrap of three pairs would do so
-// three times in four.
+// TestPairedSharesCover counts how often the interval of a few pairs contains the ratio with which they were drawn. A
+// bootstrap of three pairs would contain it only three times in four.
 func TestPairedSharesCover(t *testing.T) {
 	const runs, truth = 4000, 1.05
 	random := rand.New(rand.NewPCG(1, 1))
@@ -58,7 +57,7 @@ func TestPairedSharesCover(t *testing.T) {
 		for range runs {
 			var arm, reference []load.Share
 			for range pairs {
-				slow := math.Exp(0.3 * random.NormFloat64()) // What both arms of a pair meet.
+				slow := math.Exp(0.3 * random.NormFloat64()) // Common to both arms of a pair.
 				arm = append(arm, load.Share{Part: truth, Whole: slow * math.Exp(0.05*random.NormFloat64())})
 				reference = append(reference, load.Share{Part: 1, Whole: slow * math.Exp(0.05*random.NormFloat64())})
 			}

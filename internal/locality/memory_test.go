@@ -53,8 +53,8 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// The ratio is 100 only where nothing is remote, and moving a page to a local node never
-// lowers it.
+// TestRatioNeverFlatters checks that the ratio is 100 only if nothing is remote, and that moving a page to a local node
+// never lowers it.
 func TestRatioNeverFlatters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

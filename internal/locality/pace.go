@@ -15,8 +15,8 @@ const (
 	pageSize = 4 << 10
 	aimed    = time.Second / CallsPerSecond // longest desired time of a call
 	planned  = 12                           // calls a second that use up the limit; the others find huge pages
-	// credit is the time that a pass may make up for, when it searched for pages or a call took longer. With the wait
-	// for one call it is less than a twentieth of ten seconds, for which the limit applies.
+	// credit is the time that a pass may make up for, when it searched for pages or a call took longer. Together with
+	// the wait for one call it is less than a twentieth of ten seconds, over which the limit is measured.
 	credit = 350 * time.Millisecond
 
 	slowed  = 0.05 // stalled share since the last sample above which the rate is halved
@@ -24,8 +24,8 @@ const (
 	costly  = 4    // times the best cost of a page, from which the rate is halved
 	// enoughCalls is how many calls must all be that costly: a single call may have lost its CPU.
 	enoughCalls = 4
-	aging       = 16 // one part of so many is added to the best cost, each sample
-	recovery    = 8  // one part of so many is added to the rate, each second
+	aging       = 16 // each sample adds 1/aging to the best cost
+	recovery    = 8  // each second adds 1/recovery to the rate
 	leastRate   = FewestPages * pageSize
 	pause       = 5 * time.Second
 	swapPause   = 30 * time.Second

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drive makes calls for so long, each page costing so much, and looks so long for the pages of
-// each second. It returns the pages moved, and the most calls in any second.
+// drive makes calls for length, with a cost per page and a look of the given duration for the pages of each second. It
+// returns the pages moved, and the maximum number of calls in a second.
 func drive(p *Pace, length, cost, look time.Duration, signs func(now time.Duration) Signs) (moved, calls int) {
 	var began []time.Duration
 	found := 0
@@ -52,8 +52,8 @@ func paused(p *Pace, now time.Duration) time.Duration {
 
 func quiet(time.Duration) Signs { return Signs{} }
 
-// A limit holds within a twentieth over ten seconds, with 20 calls a second at most, each of
-// 1,024 to 65,536 pages.
+// TestPaceKeepsTheLimit checks that a limit is met within a twentieth over ten seconds, with at most 20 calls per
+// second, each of 1,024 to 65,536 pages.
 func TestPaceKeepsTheLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -65,7 +65,7 @@ func TestPaceKeepsTheLimit(t *testing.T) {
 		if calls > CallsPerSecond+1 {
 			t.Fatalf("%d calls in a second", calls)
 		}
-		// What the machine, the looks and the least time between two calls allow.
+		// The limits of the machine, the looks and the minimum time between two calls.
 		ahead, list := float64(p.Ahead()), float64(p.Pages())
 		call := list * cost.Seconds()
 		turn := look.Seconds() + (math.Ceil(ahead/list)-1)*max(call, aimed.Seconds()) + call
@@ -76,7 +76,7 @@ func TestPaceKeepsTheLimit(t *testing.T) {
 	})
 }
 
-// Without a limit the pace waits for nothing, and a call takes a twentieth of a second.
+// TestPaceWithoutLimit checks that the pace never waits without a limit, and that a call takes a twentieth of a second.
 func TestPaceWithoutLimit(t *testing.T) {
 	t.Parallel()
 	var p Pace
@@ -136,7 +136,7 @@ func TestPaceSlowsDownWherePagesGetCostly(t *testing.T) {
 	}
 }
 
-// TestPaceForgetsTheBestCall: one call that was cheap does not slow down a pass for good.
+// TestPaceForgetsTheBestCall checks that one cheap call does not slow down a pass permanently.
 func TestPaceForgetsTheBestCall(t *testing.T) {
 	t.Parallel()
 	p := NewPace(256<<20, 0)
@@ -152,8 +152,8 @@ func TestPaceForgetsTheBestCall(t *testing.T) {
 	}
 }
 
-// Whatever the signs, the rate stays between the least and the limit, and calls between
-// their bounds.
+// TestPaceStaysInBounds checks that, for any signs, the rate stays between the minimum and the limit, and calls stay
+// within their bounds.
 func TestPaceStaysInBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

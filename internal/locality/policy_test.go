@@ -69,7 +69,8 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-// What is remembered of a policy stays short, whatever a user writes, and tells two apart.
+// TestTextIsShort checks that the remembered text of a policy stays short for any annotation, and differs for different
+// policies.
 func TestTextIsShort(t *testing.T) {
 	t.Parallel()
 	text := func(annotation string) string {
@@ -117,8 +118,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// Between two passes of a policy on the same nodes lies its interval, and without one there is
-// no second.
+// TestPassesKeepTheInterval checks that two passes of a policy on the same nodes are at least its interval apart, and
+// that without an interval there is no second pass.
 func TestPassesKeepTheInterval(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,9 +22,9 @@ type NodeMemory struct {
 }
 
 const (
-	spareShare = 50 // one part of so many of a node stays unused: 2 per cent
+	spareShare = 50 // 1/spareShare of a node stays unused: 2 per cent
 	spareLeast = 64 << 20
-	cacheShare = 2 // one part of so many of the cache that can be dropped makes room
+	cacheShare = 2 // 1/cacheShare of the cache that can be dropped counts as room
 )
 
 // Room returns how many bytes may move to the node, negative if the node has too few already. unused is the unused part
@@ -39,8 +39,8 @@ func (n NodeMemory) Room(unused int64) int64 {
 	return n.Free + clean/cacheShare - n.High - max(n.Total/spareShare, spareLeast) - unused
 }
 
-// Allows reports whether one call may use so many bytes now: at least the midpoint between Min and Low stays free.
-// There the kernel reclaims in the background, and no process has to.
+// Allows reports whether one call may use this many bytes now: at least the midpoint between Min and Low stays free. At
+// that level the kernel reclaims in the background, and no process has to reclaim.
 func (n NodeMemory) Allows(bytes int64) bool { return bytes <= n.Headroom() }
 
 // Headroom returns the most that Allows allows, in bytes. It can be negative.

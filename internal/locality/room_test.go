@@ -30,8 +30,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// What a call may take leaves the node at or above the middle of its watermarks, and never
-// below Min.
+// TestAllowsKeepsTheWatermarks checks that a permitted call leaves the node at or above the middle of its watermarks,
+// and never below Min.
 func TestAllowsKeepsTheWatermarks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// four are two sockets of two nodes each.
+// four returns two sockets of two nodes each.
 func four(t *testing.T) Nodes {
 	t.Helper()
 	return Nodes{
@@ -95,7 +95,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Pages go from remote nodes to local ones only, in their tier, and to no node without memory.
+// TestTargetsStayLocal checks that pages move only from remote nodes to local nodes, in their tier, and never to a node
+// without memory.
 func TestTargetsStayLocal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The texts of seed 004, word for word.
+// TestText checks the texts of seed 004, word for word.
 func TestText(t *testing.T) {
 	t.Parallel()
 	node := func(list string) (r Result) { r.To = set(t, list); return r }
@@ -82,7 +82,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// However long the lists are, the text fits and ends with the totals, which count all.
+// TestTextFits checks that the text fits for lists of any length and ends with the totals, which include everything.
 func TestTextFits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// restEvery is how often a group is looked at, and busyEvery while its CPUs settle or
-	// its pages move. settleFor is how long its CPUs have to stay the same.
+	// restEvery is how often a group is checked, and busyEvery how often while its CPUs changed recently or its pages
+	// move. settleFor is how long its CPUs have to stay the same.
 	restEvery = 10 * time.Second
 	busyEvery = time.Second
 	settleFor = 10 * time.Second
-	// countLag is how long after a pass the kernel may still count what it moved where that was: it
-	// adds up the counts of each CPU every two seconds (mm/memcontrol.c, FLUSH_TIME).
+	// countLag is how long after a pass the kernel may still count moved memory on its former node: it adds up the
+	// counts of each CPU every two seconds (mm/memcontrol.c, FLUSH_TIME).
 	countLag = 4 * time.Second
 )
 
-// errForeignMems says that the memory nodes of a group, which another program set, or Berth
-// for other CPUs, leave out the local ones.
+// errForeignMems says that the memory nodes of a group leave out the local nodes. Another program set them, or Berth
+// did for other CPUs.
 var errForeignMems = errors.New("cpuset.mems of the group has no local numa")
 
 // errAtTarget says that there is nothing to move.
@@ -37,7 +37,7 @@ var errNothing = errors.New("no process has pages elsewhere")
 
 // group is one group that opted in.
 type group struct {
-	// key is the container, or workload, through the life of its processes.
+	// key identifies the container, or the workload, through the life of its processes.
 	key    string
 	c      capability.Container
 	policy locality.Policy
@@ -46,30 +46,30 @@ type group struct {
 
 	files  *cgroup.Group // nil while it is not open
 	memory *cgroup.Memory
-	next   time.Duration // when it is looked at
+	next   time.Duration // when it is checked next
 	cpus   cpuset.Set
-	since  time.Duration // when the CPUs were first the same
-	local  cpuset.Set    // empty while it is not known, or for none
-	// at is where its memory is, once it was measured. problem is why that cannot be.
+	since  time.Duration // since when the CPUs are the same
+	local  cpuset.Set    // empty if unknown, or if there is none
+	// at is where its memory is, once it was measured. problem is why it cannot be measured.
 	at       locality.Memory
 	measured bool
 	problem  error
-	// counted is when the kernel counts all that the last pass moved, 0 once it was measured then.
+	// counted is when the kernel counts everything that the last pass moved, 0 once it was measured then.
 	counted time.Duration
-	// settled says that it was decided about since its CPUs were first the same.
+	// settled says that a decision was made since its CPUs last changed.
 	settled bool
 	// wide says that place does not narrow its memory nodes yet.
 	wide bool
 
 	pass *pass        // nil while none is under way
-	last mover.Report // of the pass that is under way, or was last
+	last mover.Report // of the current pass, or else of the last pass
 }
 
-// pass is one that is under way.
+// pass is a pass that is under way.
 type pass struct {
-	key           string // of its order; no other pass has it
+	key           string // of its order; unique
 	from, targets cpuset.Set
-	reached       bool // the target; it was canceled because of that
+	reached       bool // the target was reached, so the pass was canceled
 }
 
 func keyOf(c *capability.Container) string { return c.Name + "@" + c.ID }
@@ -91,7 +91,7 @@ func (g *group) open(host *cgroup.Host) (err error) {
 	return nil
 }
 
-// close closes the files: of a group that is gone, or that is asked about no more.
+// close closes the files of a group that is gone or did not opt in any more.
 func (g *group) close() {
 	if g.memory != nil {
 		_ = g.memory.Close() // it was only read
@@ -102,7 +102,7 @@ func (g *group) close() {
 	g.files, g.memory, g.measured = nil, nil, false
 }
 
-// measure reads on which CPUs the group runs and where its memory is.
+// measure reads on which CPUs the group runs and where its memory is. changed says that the CPUs changed.
 func (g *group) measure(host *cgroup.Host, now time.Duration) (changed bool, err error) {
 	if err := g.open(host); err != nil {
 		return false, err
@@ -156,15 +156,15 @@ func (s *Groups) look(g *group) {
 	}
 }
 
-// unmeasured takes that a group cannot be measured: it is gone, or the host lacks something,
-// of which the pod hears once.
+// unmeasured handles a group that cannot be measured: it is gone, or the host lacks a feature, which is reported to the
+// pod once.
 func (s *Groups) unmeasured(g *group, err error) {
 	s.cancel(g)
 	g.close()
 	g.since = 0
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		if g.c.Pod == "" {
-			g.past = locality.Past{} // a service that starts anew is another one
+			g.past = locality.Past{} // a service that starts again is another service
 		}
 		return
 	}
@@ -177,8 +177,8 @@ func (s *Groups) unmeasured(g *group, err error) {
 	}
 }
 
-// decide begins a pass if one is due, or says why there is none. Without a local node only an
-// annotation, or a pod with CPUs of its own, has it reported.
+// decide begins a pass if one is due, or reports why there is none. It reports a missing local node only for an
+// annotation, or for a pod with exclusive CPUs.
 func (s *Groups) decide(g *group) {
 	local, err := s.host.nodes.Local(g.cpus)
 	if !g.c.Bound {
@@ -210,7 +210,7 @@ func (s *Groups) begin(g *group) {
 	}
 	targets := g.local.Intersect(mems)
 	if targets.IsEmpty() && g.wide {
-		return // Berth is about to give it these nodes: the next look asks again
+		return // Berth is about to give it these nodes: the next check tries again
 	}
 	if targets.IsEmpty() {
 		s.end(g, locality.Result{Outcome: locality.Failed, Err: fmt.Errorf("%w: %s has numa: %s, local numa: %s", errForeignMems, g.c.Group, mems, g.local)})
@@ -227,7 +227,7 @@ func (s *Groups) begin(g *group) {
 	s.enter(g.pod, v1alpha1.MemoryLocalityInProgress)
 }
 
-// cancel ends the pass of a group, of which nothing is said: another one may begin.
+// cancel ends the pass of a group without a report: another pass may begin.
 func (s *Groups) cancel(g *group) {
 	if g.pass != nil {
 		s.opts.Mover.Cancel(g.pass.key)
@@ -235,12 +235,12 @@ func (s *Groups) cancel(g *group) {
 	}
 }
 
-// ended takes the last report of a pass.
+// ended handles the last report of a pass.
 func (s *Groups) ended(g *group, r mover.Report) {
 	p := g.pass
 	g.pass = nil
 	if errors.Is(r.Err, mover.ErrCanceled) && !p.reached {
-		return // the agent ends: the next one goes on
+		return // the agent stops: the next agent continues
 	}
 	result := locality.Result{Outcome: r.Outcome, Err: r.Err, From: p.from, To: p.targets}
 	if p.reached {
@@ -266,7 +266,7 @@ func (s *Groups) ended(g *group, r mover.Report) {
 	g.past.Well = r.Outcome != locality.Failed
 }
 
-// end takes how a pass ended.
+// end records how a pass ended.
 func (s *Groups) end(g *group, r locality.Result) {
 	r.Container = g.c.Container
 	if r.Container == "" {

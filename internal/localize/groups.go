@@ -17,26 +17,26 @@ import (
 	"github.com/berth-project/berth/internal/mover"
 )
 
-// Orders asks for passes, by key. One that is under way is not asked for twice.
+// Orders orders and cancels passes, by key. An order is ignored while a pass of its key is under way.
 type Orders interface {
 	Order(o mover.Order)
 	Cancel(key string)
 }
 
-// Reports say what became of orders. One that is done stays until it is forgotten.
+// Reports returns the results of orders. The report of a finished order remains until it is forgotten.
 type Reports interface {
 	Reports() []mover.Report
 	Forget(key string)
 }
 
-// Mover moves pages. Run works until the context ends, and then ends within one call.
+// Mover moves pages. Run works until the context ends, and then returns within one call.
 type Mover interface {
 	Orders
 	Reports
 	Run(ctx context.Context) error
 }
 
-// Options is what Groups need. Every field but Mover is required.
+// Options has the dependencies of Groups. Every field but Mover is required.
 type Options struct {
 	Root *hostfs.Root
 	Host *cgroup.Host
@@ -44,37 +44,36 @@ type Options struct {
 	Clock func() time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Mover is the one of package mover, unless it is given.
+	// Mover is a mover of package mover if it is nil.
 	Mover Mover
-	// Changed is called when what has to be remembered changed.
+	// Changed is called when the state that has to be remembered changed.
 	Changed func()
 }
 
-// Groups are the groups whose memory moves to their CPUs. It is for one goroutine at a time,
-// but for Run.
+// Groups has the groups whose memory moves to their CPUs. It is for one goroutine at a time, except for Run.
 type Groups struct {
 	opts Options
-	// now is the time of the round, began that of the first.
+	// now is the time of the round, began the time of the first round.
 	now, began time.Duration
-	// containers are those of the last round, off why none of them counts.
+	// containers are those of the last round, off is why no page of theirs may move.
 	containers []capability.Container
 	off        string
 	acks       bool  // ACK's koordlet moves pages here, and writes the annotations
-	rate       int64 // bytes a second of all together, 0: no limit
+	rate       int64 // bytes per second of all passes together, 0: unlimited
 	host       host
 	groups     map[string]*group // by path
 	order      []*group          // by name
 	pods       map[string]*pod   // by UID
 	saved      state             // of an earlier agent
 	decision   capability.Decision
-	orders     int // how many there were
-	// moved is what passes that ended did, under is the last report of each other one: one
-	// that was canceled, too, until the mover has ended it.
+	orders     int // how many orders there were
+	// moved is the sum of the passes that ended. under has the last report of each other pass, including a canceled
+	// pass until the mover has ended it.
 	moved totals
 	under map[string]mover.Report
 }
 
-// New returns Groups of which none is known. Without options they only describe themselves.
+// New returns Groups without any group. Without options it only describes itself.
 func New(o Options) *Groups {
 	if o.Mover == nil && o.Root != nil {
 		o.Mover = mover.New(mover.Options{Root: o.Root, Host: o.Host, Clock: o.Clock, Log: o.Log})
@@ -82,27 +81,27 @@ func New(o Options) *Groups {
 	return &Groups{opts: o, groups: map[string]*group{}, pods: map[string]*pod{}, moved: totals{bytes: map[way]int64{}}}
 }
 
-// Run has the mover work until the context ends.
+// Run runs the mover until the context ends.
 func (s *Groups) Run(ctx context.Context) error { return s.opts.Mover.Run(ctx) }
 
-// leastLooks is how many groups one round looks at, at least: the runtime waits meanwhile, so
-// that groups which came together are looked at one after the other.
+// leastLooks is how many groups one round may check in any case. The runtime waits during a round, so groups that came
+// together are checked in several rounds.
 const leastLooks = 8
 
-// due returns the groups that are looked at in this round: those that wait longest.
+// due returns the groups that this round checks: the groups that are overdue the longest.
 func (s *Groups) due() []*group {
 	due := slices.DeleteFunc(slices.Clone(s.order), func(g *group) bool { return s.now < g.next })
 	slices.SortStableFunc(due, func(a, b *group) int { return cmp.Compare(a.next, b.next) })
 	return due[:min(len(due), leastLooks+len(s.order)/int(restEvery/time.Second))]
 }
 
-// Decide implements capability.Decider. It desires no setting: pages are no files.
+// Decide implements capability.Decider. It desires no setting: pages are not files.
 func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	if s.began == 0 {
 		s.began = n.Now
 	}
 	s.now, s.decision = n.Now, capability.Decision{}
-	s.acks = strings.HasPrefix(n.Koordlet, "kube-system/") // that of Koordinator moves none
+	s.acks = strings.HasPrefix(n.Koordlet, "kube-system/") // Koordinator's own koordlet moves none
 	if off := s.offOf(n); off != s.off || !capability.SameList(s.containers, n.Containers) {
 		s.off, s.containers = off, n.Containers
 		s.adopt()
@@ -125,7 +124,7 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	return s.decision
 }
 
-// offOf says why no page is moved here, "" where pages are.
+// offOf returns why no page is moved on this host, "" if pages are moved.
 func (s *Groups) offOf(n *capability.Node) string {
 	switch {
 	case !*n.Config.Locality.Enabled:
@@ -136,7 +135,7 @@ func (s *Groups) offOf(n *capability.Node) string {
 	return ""
 }
 
-// adopt makes the groups those of the containers that opted in.
+// adopt replaces the groups by those of the containers that opted in.
 func (s *Groups) adopt() {
 	before := s.groups
 	s.groups, s.order = map[string]*group{}, nil
@@ -153,7 +152,7 @@ func (s *Groups) adopt() {
 		p := s.podOf(c.PodUID)
 		policy := s.policyOf(c, p)
 		if s.off != "" || !policy.BestEffort() {
-			delete(s.saved.Passes, keyOf(c)) // asked again, it is another one
+			delete(s.saved.Passes, keyOf(c)) // a later request is a new one
 			continue
 		}
 		g := before[c.Group]
@@ -173,13 +172,13 @@ func (s *Groups) adopt() {
 	s.adoptPods(here)
 }
 
-// adoptPods takes over which pods have a container that runs.
+// adoptPods records which pods have a running container.
 func (s *Groups) adoptPods(here map[string]bool) {
 	for uid, p := range s.pods {
 		if here[uid] {
 			p.seen = s.now
 		} else if p.results = nil; s.now-p.seen > keepFor {
-			delete(s.pods, uid) // until then its container may only wait to be started anew
+			delete(s.pods, uid) // until then its container may be about to restart
 		}
 		if len(p.groups) == 0 && here[uid] && !s.acks && p.Phase != "" && p.Phase != v1alpha1.MemoryLocalityClosed {
 			s.enter(p, v1alpha1.MemoryLocalityClosed)
@@ -187,7 +186,7 @@ func (s *Groups) adoptPods(here map[string]bool) {
 	}
 }
 
-// take takes over what is known of the container of a group. What is live counts at once.
+// take updates the container and the policy of a group. A change of the policy or of Bound takes effect at once.
 func (s *Groups) take(g *group, c *capability.Container, policy locality.Policy) {
 	if g.policy.Text != policy.Text {
 		s.cancel(g)
@@ -198,14 +197,14 @@ func (s *Groups) take(g *group, c *capability.Container, policy locality.Policy)
 	g.c, g.policy = *c, policy
 }
 
-// concerns says whether anything is asked for a container, or was.
+// concerns reports whether anything is, or was, requested for a container.
 func (s *Groups) concerns(c *capability.Container) bool {
 	_, asked := c.Annotations[v1alpha1.AnnotationMemoryLocality]
 	_, was := s.saved.Pods[c.PodUID]
 	return asked || was || c.QOS.MemoryLocality != nil || s.pods[c.PodUID] != nil
 }
 
-// policyOf returns what is asked for a container, and reports what is wrong with that once.
+// policyOf returns the policy of a container, and reports each problem with it once.
 func (s *Groups) policyOf(c *capability.Container, p *pod) locality.Policy {
 	policy, refused, unknown := locality.PolicyOf(c.Annotations, c.QOS.MemoryLocality, c.QOSSource)
 	text := ""
@@ -223,7 +222,7 @@ func (s *Groups) report(p *pod, reason, text string, warning bool) {
 	s.decision.Events = append(s.decision.Events, capability.Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
 }
 
-// takeReports takes what the mover reports.
+// takeReports reads the mover's reports.
 func (s *Groups) takeReports() {
 	s.under = map[string]mover.Report{}
 	for _, r := range s.opts.Mover.Reports() {

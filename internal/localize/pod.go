@@ -13,13 +13,13 @@ import (
 type pod struct {
 	uid    string
 	groups []*group
-	// results are those of its passes that ended since it was told of the last ones.
+	// results are the results of passes that ended since the last report to the pod.
 	results []locality.Result
-	ended   time.Duration // when the first of them did
+	ended   time.Duration // when the first of these passes ended
 	podState
-	// invalid is what was reported of its annotation.
+	// invalid is the problem of its annotation that was reported.
 	invalid string
-	// since is when it entered its phase, seen when a container of it ran.
+	// since is when it entered its phase, seen when a container of it last ran.
 	since time.Time
 	seen  time.Duration
 }
@@ -31,7 +31,7 @@ type podState struct {
 	Reported locality.Reported `json:"reported"`
 }
 
-// podOf returns the pod of a UID, as an earlier agent left it.
+// podOf returns the pod with a UID, in the state that an earlier agent left.
 func (s *Groups) podOf(uid string) *pod {
 	p := s.pods[uid]
 	if p == nil {
@@ -41,7 +41,7 @@ func (s *Groups) podOf(uid string) *pod {
 	return p
 }
 
-// enter has the pod enter a phase, which its annotation says.
+// enter moves the pod to a phase, and writes the phase to its annotation.
 func (s *Groups) enter(p *pod, phase v1alpha1.MemoryLocalityPhase) {
 	if p.Phase == phase && phase == v1alpha1.MemoryLocalityInProgress {
 		return
@@ -54,11 +54,11 @@ func (s *Groups) enter(p *pod, phase v1alpha1.MemoryLocalityPhase) {
 	s.opts.Changed()
 }
 
-// settleMost is how long results wait for the other containers of the pod to settle: one that
-// crashes again and again never does.
+// settleMost is how long results wait for decisions about the other containers of the pod: a container that crashes
+// again and again never gets one.
 const settleMost = time.Minute
 
-// conclude reports the passes of a pod once none is under way and the kernel counts what they moved.
+// conclude reports the passes of a pod once none is under way and the kernel has counted what they moved.
 func (s *Groups) conclude(p *pod) {
 	settled := true
 	for _, g := range p.groups {
@@ -80,7 +80,7 @@ func (s *Groups) conclude(p *pod) {
 func (s *Groups) summarise(p *pod) {
 	var all, remote int64
 	for _, g := range p.groups {
-		if !g.local.IsEmpty() { // without a local node none is remote
+		if !g.local.IsEmpty() { // without a local node no memory is remote
 			remote += g.at.Remote(g.local)
 		}
 		all += g.at.Movable.Sum()

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/locality"
 )
 
-// reader prints for people what localize reported.
+// reader prints the reports of localize for people.
 type reader struct{}
 
 // Node implements capability.Reader.
@@ -30,8 +30,7 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	return view, nil
 }
 
-// Reported returns what an agent reports of the memory of a workload, nil where it reports
-// nothing.
+// Reported returns what an agent reports about the memory of a workload, nil if it reports nothing.
 func Reported(row capability.Sections) (m *Memory, err error) {
 	err = row.Decode(name, &m)
 	return m, err
@@ -46,7 +45,7 @@ func (reader) Workload(r capability.Reported) (capability.WorkloadView, error) {
 	return capability.WorkloadView{Sections: capability.Sections{keyNode: m}, Lines: m.lines()}, nil
 }
 
-// lines are the explanation, one fact each.
+// lines returns the explanation, one fact per line.
 func (m *Memory) lines() []string {
 	lines := []string{fmt.Sprintf("memory    %d %% on local NUMA nodes %s, %d pages elsewhere; %s; by %s",
 		m.Ratio, cmp.Or(m.LocalNodes, "none"), m.RemotePages, cmp.Or(m.Phase, "no pass yet"), m.Policy)}

@@ -22,7 +22,7 @@ const (
 	keyPods   = "memoryPods"
 )
 
-// States of a workload, as those of burst.
+// States of a workload, with burst's names.
 const (
 	stateActive  capability.State = "Active"
 	statePending capability.State = "Pending"
@@ -34,19 +34,19 @@ type state struct {
 	Pods   map[string]podState
 }
 
-// Node is what is true of the node as a whole.
+// Node is the state of the node as a whole.
 type Node struct {
-	// Off is why no page is moved here, empty where pages are.
+	// Off is why no page is moved on this node, empty if pages are moved.
 	Off string `json:"off,omitempty"`
 	// Balancing says that the kernel moves pages as well.
 	Balancing bool `json:"numaBalancing,omitempty"`
 }
 
-// Memory is where the memory of a workload is, and what became of its last pass.
+// Memory is where the memory of a workload is, and how its last pass ended.
 type Memory struct {
 	LocalNodes string `json:"localNodes"`
 	Ratio      int    `json:"ratio"`
-	// RemotePages and Left are in base pages, the rest in bytes.
+	// RemotePages and Left are in base pages, all other amounts in bytes.
 	RemotePages int64                   `json:"remotePages"`
 	BytesByNode map[string]int64        `json:"bytesByNode"`
 	FileByNode  map[string]int64        `json:"fileBytesByNode,omitempty"`
@@ -118,7 +118,7 @@ func (s *Groups) Outcome(time.Time) capability.Outcome {
 	return out
 }
 
-// section is what is reported of a group.
+// section returns the report about a group.
 func (g *group) section() Memory {
 	m := Memory{
 		LocalNodes: g.local.String(), Ratio: locality.Full, BytesByNode: byNode(g.at.Movable), FileByNode: byNode(g.at.File),
@@ -142,8 +142,8 @@ func byNode(b locality.Bytes) map[string]int64 {
 	return all
 }
 
-// keepFor is how long what is known is kept of pods without a container that runs, and what an
-// earlier agent saved of those that were not reported yet.
+// keepFor is how long the state of pods without a running container is kept. It is also how long the state is kept that
+// an earlier agent saved of pods that were not reported yet.
 const keepFor = 10 * time.Minute
 
 // state returns what outlives the agent.
@@ -184,20 +184,20 @@ func (s *Groups) Recall(saved capability.Sections) error {
 	return err
 }
 
-// way is what a counter of moved bytes is about.
+// way has the labels of a counter of moved bytes.
 type way struct {
 	from, to int
 	size     string
 }
 
-// totals are over all passes that ended.
+// totals are the sums over all passes that ended.
 type totals struct {
 	bytes   map[way]int64
 	pauses  int
 	longest time.Duration
 }
 
-// add counts what a pass moved.
+// add adds what a pass moved.
 func (t *totals) add(r mover.Report) {
 	for _, m := range r.Moved {
 		t.bytes[way{m.From, m.To, "base"}] += m.Base

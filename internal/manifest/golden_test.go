@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden messages anew")
 
-// TestWorkloadMessages reads each case.yaml of testdata/workloads.txtar as the
-// only file of a directory, and compares the message to the user with case.want.
+// TestWorkloadMessages loads each case.yaml of testdata/workloads.txtar as the only file of a directory, and compares
+// the message to the user with case.want.
 func TestWorkloadMessages(t *testing.T) {
 	golden(t, "testdata/workloads.txtar", func(t *testing.T, name string, text []byte) string {
 		dir := t.TempDir()
@@ -78,7 +78,7 @@ func golden(t *testing.T, archive string, run func(t *testing.T, name string, te
 	}
 }
 
-// report renders everything a directory gave.
+// report formats the result of loading a directory.
 func report(loaded Workloads) string {
 	var b strings.Builder
 	for _, w := range loaded.Ready {

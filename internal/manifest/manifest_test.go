@@ -36,7 +36,7 @@ func TestLoadConfigPaths(t *testing.T) {
 	}
 }
 
-// The state directory of a file is known also where the file is refused, unless it names none.
+// TestStateDir checks that the state directory of a file is known even if the file is refused, unless it names none.
 func TestStateDir(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
@@ -147,8 +147,8 @@ func TestLoadWorkloadsConflictAcrossFiles(t *testing.T) {
 	}
 }
 
-// TestSlipsUnsettleNobody: a copy of a file, and a mistake in one, leave the workloads as they are
-// that counted before. Without these both wait.
+// TestSlipsUnsettleNobody checks that a copy of a file, or a mistake in a file, leaves the workloads that were in
+// effect before unchanged. Without earlier workloads, both wait.
 func TestSlipsUnsettleNobody(t *testing.T) {
 	second := strings.NewReplacer("redis", "other", "cgroup: a", "cgroup: b").Replace(good)
 	for name, test := range map[string]struct {
@@ -188,7 +188,8 @@ func TestSlipsUnsettleNobody(t *testing.T) {
 	}
 }
 
-// What an earlier process had stays its workload's, and nothing else of it counts.
+// TestHeldWorkloads checks that a group of an earlier process stays with its workload, and that nothing else of that
+// process matters.
 func TestHeldWorkloads(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
@@ -222,7 +223,7 @@ func TestLoadWorkloadsNoDirectory(t *testing.T) {
 	}
 }
 
-// TestConfigMapMount swaps what a ConfigMap mount swaps.
+// TestConfigMapMount swaps the symbolic links of a ConfigMap mount.
 func TestConfigMapMount(t *testing.T) {
 	dir := t.TempDir()
 	publish := func(generation, text string) {
@@ -250,8 +251,8 @@ func TestConfigMapMount(t *testing.T) {
 	}
 }
 
-// FuzzText says that no text panics, that what counts is free of conflicts,
-// and that no document is cut so that a part of it is passed over in silence.
+// FuzzText checks that no text causes a panic, that workloads in effect have no conflicts, and that no part of a
+// document is silently ignored.
 func FuzzText(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(good + "---\n" + good))
@@ -282,7 +283,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// mustBeOne lets the parser itself say whether more follows a document.
+// mustBeOne asks the parser itself whether anything follows a document.
 func mustBeOne(t *testing.T, d document) {
 	t.Helper()
 	if _, err := d.toJSON(); err != nil {

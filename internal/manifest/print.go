@@ -7,9 +7,9 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// PrintConfig returns the agent's file with every field at its default and a comment on each; parts are those of the
-// capabilities, as lines of YAML. Reading it returns exactly the defaults; workloadDir, which has none, is the usual
-// directory.
+// PrintConfig returns the agent's file with every field at its default and a comment on each; parts are the sections of
+// the capabilities, as lines of YAML. LoadConfig reads exactly the defaults from it; workloadDir, which has no default,
+// is the usual directory.
 func PrintConfig(parts ...string) string {
 	return fmt.Sprintf(configText,
 		v1alpha1.DefaultStateDir, v1alpha1.DefaultListen,

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 )
 
-// TestProfileLines: a problem names the line of its field, or of what is around it.
+// TestProfileLines checks that a problem names the line of its field, or of the enclosing field.
 func TestProfileLines(t *testing.T) {
 	const head = "# about\n---\napiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec:\n"
 	for name, tt := range map[string]struct{ text, want string }{
@@ -53,7 +53,7 @@ func TestLoadProfile(t *testing.T) {
 	}
 }
 
-// FuzzParseProfile: no text makes the reader of lines fail or hang.
+// FuzzParseProfile checks that no text makes the line reader fail or hang.
 func FuzzParseProfile(f *testing.F) {
 	f.Add("spec: {settings: {a: {value: 1}}}\n")
 	f.Add("a: &a [*a]\n")

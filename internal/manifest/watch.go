@@ -28,8 +28,7 @@ func TakeFingerprint(config, dir string) Fingerprint {
 	return Fingerprint(s.hash.Sum(nil))
 }
 
-// state computes a Fingerprint. An agent checks hundreds of files every second, so that state stores nothing for each
-// file.
+// state computes a Fingerprint. An agent checks hundreds of files every second, so state stores nothing for each file.
 type state struct {
 	hash hash.Hash
 	line []byte

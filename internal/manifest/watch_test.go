@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// TestWatcher plays one story: each step changes something, or nothing, and
-// says what the looks after it report.
+// TestWatcher plays one story. Each step changes something or nothing, and lists what the following checks must report.
 func TestWatcher(t *testing.T) {
 	root := t.TempDir()
 	config, dir := filepath.Join(root, "agent.yaml"), filepath.Join(root, "workloads")
@@ -49,8 +48,8 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// TestWatcherWaitsForRest says that a file is not read while it is written,
-// but that one that never rests is read in the end.
+// TestWatcherWaitsForRest checks that a file is not read while it is being written, and that a file which changes
+// continuously is read eventually.
 func TestWatcherWaitsForRest(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWatcher("", dir)

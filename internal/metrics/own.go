@@ -124,7 +124,7 @@ func (w *Work) Failed() { w.errors.WithLabelValues().Inc() }
 // Drifted counts a value that was left to another writer.
 func (w *Work) Drifted() { w.drift.WithLabelValues().Inc() }
 
-// Late records the delay of a look after its due time.
+// Late records how late an observation of a group came.
 func (w *Work) Late(by time.Duration) { w.lateness.WithLabelValues().Observe(by.Seconds()) }
 
 // Reported counts an event.

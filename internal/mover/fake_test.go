@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// fake is a kernel in memory: nodes, and processes with pages on them. It renders the files
-// that the mover reads, and moves pages by the rules of mm/migrate.c.
+// fake is an in-memory kernel with nodes and processes. It renders the files that the mover reads, and moves pages by
+// the rules of mm/migrate.c.
 type fake struct {
 	mu        sync.Mutex
 	nodes     []*node
@@ -25,56 +25,56 @@ type fake struct {
 	swapOut   int64
 	swapFree  int64 // KiB
 	stalled   time.Duration
-	cost      time.Duration // of one page, on the clock of the test
-	look      time.Duration // of one page that is only looked at
+	cost      time.Duration // of one page, on the test's clock
+	look      time.Duration // of one page whose node is only read
 	moves     []move
 	calls     []call
-	splits    int // huge pages that the kernel would have split for want of a block
+	splits    int // huge pages that the kernel would have split for lack of a free block
 	opened    int // files
 	hung      int // calls for a process whose memory map is locked
 	// opening is called before each file is opened, without the lock.
 	opening func(name string)
-	ownMems string            // nodes that the program itself may use, all if empty
+	ownMems string            // nodes that the program itself may use; empty for all
 	starved bool              // no call finds memory
-	files   map[string]string // others that the kernel has
+	files   map[string]string // other files of the kernel
 	noNice  bool              // the program lacks CAP_SYS_NICE
-	blind   bool              // it does not see all processes
-	// before is called before each call that moves, without the lock.
+	blind   bool              // the program does not see all processes
+	// before is called before each call that moves pages, without the lock.
 	before func(n int)
-	// refuse, if set, is what each call and each file about a process answers.
+	// refuse, if set, is the error of each call and each file that concerns a process.
 	refuse error
 }
 
-// move is how many base pages a call moved, and when it began.
+// move is the number of base pages that a call moved, and the time at which the call began.
 type move struct {
 	at    time.Time
 	pages int64
 }
 
-// call is what one call was asked for.
+// call is the arguments of one call.
 type call struct {
 	pid, node, n int
-	stray        int // pages that were not to be in the list: absent, or there already
+	stray        int // pages that do not belong in the list: absent, or already there
 }
 
 type node struct {
 	total, free, inactive, minimum, low, high int64 // pages
 	blocks                                    int64
 	pool                                      int64
-	lowest                                    int64 // that a call left free, 0 for none
+	lowest                                    int64 // free pages after a call, at the lowest; 0 for none
 }
 
 type process struct {
 	start    uint64
-	zombie   bool // the leader
-	ended    bool // while its files were open
-	ending   bool // and has no mounts any more
+	zombie   bool // the leader is a zombie
+	ended    bool // ended while its files were open
+	ending   bool // is ending and has no mounts any more
 	threads  []int
 	vmPin    int
 	mappings []*mapping
 	mems     func(node int) bool
-	outside  bool // of the group
-	// locked, if set, is closed when the lock of its memory map is free.
+	outside  bool // outside of the group
+	// locked, if set, is closed when the lock of the process's memory map is free.
 	locked chan struct{}
 }
 
@@ -87,16 +87,16 @@ type mapping struct {
 	swapped      map[uint64]bool
 }
 
-// folio is one page, or a huge one.
+// folio is a base page or a huge page.
 type folio struct {
 	node   int
 	pages  int64
 	pool   bool
 	file   bool // page cache or shared memory
 	shared bool
-	held   bool // can be isolated and not be moved
+	held   bool // can be isolated but not moved
 	stuck  bool // cannot be isolated
-	zero   bool // the page of zeroes
+	zero   bool // the zero page
 }
 
 func newFake(nodes int) *fake {
@@ -109,7 +109,7 @@ func newFake(nodes int) *fake {
 	return f
 }
 
-// add adds a process with one anonymous mapping of so many base pages on a node.
+// add adds a process with one anonymous mapping of the given number of base pages on a node.
 func (f *fake) add(pid, pagesOf, on int) *process {
 	p := &process{start: uint64(pid) * 7, threads: []int{pid}}
 	p.mappings = append(p.mappings, anonymous(0x7f0000000000, pagesOf, on))
@@ -125,10 +125,10 @@ func anonymous(start uint64, n, on int) *mapping {
 	return m
 }
 
-// poolInode is that of mappings of a pool.
+// poolInode is the inode of mappings of a huge page pool.
 const poolInode = 9
 
-// huge is a mapping of huge pages.
+// huge returns a mapping of huge pages.
 func huge(start uint64, n, on int, pool bool) *mapping {
 	m := anonymous(start, 0, on)
 	m.end = start + uint64(n)*pages.HugeSize
@@ -287,7 +287,7 @@ func (f *fake) about(tid int, file string) ([]byte, error) {
 	return []byte(text.String()), nil
 }
 
-// Open opens the files that are read in part.
+// Open opens the files that the mover reads in part.
 func (f *fake) Open(name string) (fs.File, error) {
 	if f.opened++; f.opening != nil {
 		f.opening(name)
@@ -342,7 +342,7 @@ type file struct {
 	p    *process
 	f    *fake
 	tids []int
-	// locks says that reading it takes the lock of the memory map.
+	// locks is true if a read of the file takes the lock of the memory map.
 	locks bool
 }
 
@@ -420,7 +420,7 @@ func (m *mapping) entry(address uint64) uint64 {
 	return e
 }
 
-// MovePages does what the system call does.
+// MovePages acts as the system call does.
 func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	if nodes != nil && f.before != nil {
 		f.before(len(f.calls))
@@ -442,7 +442,7 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 	}
 	if p.locked != nil {
 		f.hung++
-		return 0, syscall.EINTR // the call itself would not return
+		return 0, syscall.EINTR // the real call would not return
 	}
 	if nodes == nil {
 		defer f.pass(time.Duration(len(addresses)) * f.look)
@@ -470,7 +470,7 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 	return n, err
 }
 
-// pass has time pass, without the lock.
+// pass advances the time without the lock.
 func (f *fake) pass(d time.Duration) {
 	if d > 0 {
 		f.mu.Unlock()
@@ -488,7 +488,7 @@ func (p *process) at(address uint64) *folio {
 	return nil
 }
 
-// migration is one call, as do_pages_move carries it out.
+// migration is one call, carried out as in do_pages_move.
 type migration struct {
 	f        *fake
 	p        *process
@@ -529,7 +529,7 @@ func (m *migration) run(addresses []uint64, flags int) (int, error) {
 	return m.flush(len(addresses))
 }
 
-// flush migrates what is queued, for the pages up to an index. A failure leaves the statuses.
+// flush migrates the queued pages up to an index. A failure does not write the statuses.
 func (m *migration) flush(end int) (int, error) {
 	if len(m.queue) == 0 {
 		return 0, nil

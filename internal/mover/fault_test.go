@@ -21,7 +21,7 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// bubble runs a test with time of its own.
+// bubble runs a test in a synctest bubble, which has its own clock.
 func bubble(t *testing.T, run func(t *testing.T, f *fake, o mover.Order)) {
 	t.Helper()
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestProcessExitsMidway(t *testing.T) {
 	})
 }
 
-// TestIDIsReused has another process take an id between two calls: none of its pages moves
-// by a list that was made for the first one.
+// TestIDIsReused: another process takes over a process ID between two calls. The mover must move none of its pages with
+// a list that it made for the first process.
 func TestIDIsReused(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 3000, 1)
@@ -70,7 +70,7 @@ func TestIDIsReused(t *testing.T) {
 			calls = n
 		}
 		r := run(t, f, o)
-		// The one call under way cannot know; the process is new in the next round then.
+		// The one call under way cannot know; in the next round the process counts as new.
 		if calls != 1 || len(r.Exited) != 1 || f.on(1)[1] != 0 || r.Outcome != locality.Completed {
 			t.Errorf("%v: %+v", f.on(1), r)
 		}
@@ -109,8 +109,8 @@ func TestManyProcessesAndMappings(t *testing.T) {
 	})
 }
 
-// TestWaitsForReclaim takes what is free down to the watermarks: the pass waits five seconds
-// for the kernel, goes on if that frees memory in time, and fails if not.
+// TestWaitsForReclaim: the target's free memory ends at the watermarks. The pass waits five seconds for the kernel to
+// reclaim memory. It continues if that succeeds in time, and fails otherwise.
 func TestWaitsForReclaim(t *testing.T) {
 	for name, after := range map[string]time.Duration{"in time": 3 * time.Second, "too late": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestWaitsForReclaim(t *testing.T) {
 	}
 }
 
-// TestReclaimsNothingThatCouldBeSwapped: where the host can swap, a pass has the kernel reclaim
-// nothing, whatever cache there is, and waits for nothing.
+// TestReclaimsNothingThatCouldBeSwapped: on a host with swap, a pass never makes the kernel reclaim, however much cache
+// there is, and does not wait.
 func TestReclaimsNothingThatCouldBeSwapped(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 5000, 1)
@@ -197,7 +197,7 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// TestCancel ends within one call, whatever the pass waits for.
+// TestCancel: a canceled pass ends within one call, in any kind of wait.
 func TestCancel(t *testing.T) {
 	for name, cancel := range map[string]func(*mover.Mover, context.CancelFunc){
 		"the order": func(m *mover.Mover, _ context.CancelFunc) { m.Cancel("a"); m.Cancel("a") },
@@ -245,7 +245,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelWhileWalking cancels a pass that looks at a terabyte without a page to move.
+// TestCancelWhileWalking: a pass can be canceled while it walks a terabyte without a page to move.
 func TestCancelWhileWalking(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		p := f.add(1, 10, 1)
@@ -263,7 +263,7 @@ func TestCancelWhileWalking(t *testing.T) {
 	})
 }
 
-// TestTurns has two orders share the host: none waits for the other's end.
+// TestTurns: two orders share the host in turns, and neither waits for the end of the other.
 func TestTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		for pid := 1; pid <= 4; pid++ {
@@ -284,7 +284,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// world is a random host: nodes, processes with pages of all kinds, and faults.
+// world returns a random host with nodes, processes with pages of all kinds, and faults.
 func world(t *rapid.T) *fake {
 	f := newFake(rapid.IntRange(2, 4).Draw(t, "nodes"))
 	for _, n := range f.nodes {
@@ -316,7 +316,7 @@ func world(t *rapid.T) *fake {
 	return f
 }
 
-// spoil makes some pages of a mapping such that they cannot move, or are elsewhere.
+// spoil makes some pages of a mapping immovable or puts them on another node.
 func spoil(t *rapid.T, m *mapping, on func(string) int) {
 	for range rapid.IntRange(0, 20).Draw(t, "spoilt") {
 		at := m.start + uint64(rapid.IntRange(0, int((m.end-m.start)/pages.Size)-1).Draw(t, "at"))*pages.Size
@@ -348,8 +348,8 @@ func spoil(t *rapid.T, m *mapping, on func(string) int) {
 	}
 }
 
-// remote counts the base pages of all processes that are in swap or on nodes that are not
-// local, and those of them that could move if there is room.
+// remote counts the base pages of all processes in swap or on nodes that are not local. movable counts the pages of
+// these that could move if there were room.
 func (f *fake) remote(local cpuset.Set) (all, movable int64) {
 	for _, p := range f.processes {
 		for _, m := range p.mappings {
@@ -368,9 +368,9 @@ func (f *fake) remote(local cpuset.Set) (all, movable int64) {
 	return all, movable
 }
 
-// Whatever the host: what was found is all that was remote, and was moved or left for a
-// reason; a pass that ends well leaves nothing movable behind unless it says so; no page
-// leaves a local node, no huge page is split, and no call goes below the watermarks.
+// On any host, the found pages are all remote pages, and each is moved or left for a reason. A pass that succeeds
+// reports every movable page that it leaves. No page leaves a local node, no huge page is split, and no call goes below
+// the watermarks.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -403,7 +403,7 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
-// sum counts the base pages on nodes.
+// sum counts the base pages on the given nodes.
 func (f *fake) sum(on cpuset.Set) int64 {
 	var all int64
 	for _, p := range f.processes {
@@ -428,7 +428,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	}
 }
 
-// TestPagesThatStay has pages that the kernel never moves: they cost a bounded number of calls.
+// TestPagesThatStay: pages that the kernel never moves cost a bounded number of calls.
 func TestPagesThatStay(t *testing.T) {
 	const all = 65_536
 	for name, tt := range map[string]struct {
@@ -465,8 +465,8 @@ func TestPagesThatStay(t *testing.T) {
 	}
 }
 
-// TestPinnedGuest has a guest whose memory a device holds beside memory of its own: each mapping costs one
-// call, whatever its size, and what is not held moves.
+// TestPinnedGuest: a guest has memory that a device pins, beside other memory. Each pinned mapping costs one call,
+// regardless of its size, and the other memory moves.
 func TestPinnedGuest(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		p := f.add(1, 0, 1)
@@ -479,17 +479,17 @@ func TestPinnedGuest(t *testing.T) {
 		p.mappings = append(p.mappings, own)
 		o.Rate = 256 << 20
 		r := run(t, f, o)
-		const most = 3 + 1<<14/mostOfACall + 2 // the last mapping's, and what a call has of two mappings
+		const most = 3 + 1<<14/mostOfACall + 2 // the calls for the last mapping, and calls with pages of two mappings
 		if r.Bytes() != 1<<14*pages.Size || r.Left[locality.LeftPinned] != 3<<17 || r.Calls > most {
 			t.Errorf("%d calls, at most %d: %+v", r.Calls, most, r)
 		}
 	})
 }
 
-// mostOfACall is how many pages a call takes at the rate of the shipped configuration.
+// mostOfACall is the number of pages in a call at the rate of the shipped configuration.
 const mostOfACall = 256 << 20 / pages.Size / 12
 
-// hold has the kernel move none of the pages, or only each so many.
+// hold makes every page whose number is a multiple of each immovable.
 func hold(p *process, each int) {
 	for _, m := range p.mappings {
 		for a, g := range m.folios {
@@ -498,7 +498,7 @@ func hold(p *process, each int) {
 	}
 }
 
-// TestPoolOfAFullNode moves pages of a pool to a node whose memory nearly all is its pool.
+// TestPoolOfAFullNode: pages of a pool can move to a node whose memory is nearly all in its pool.
 func TestPoolOfAFullNode(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		t.Run(fmt.Sprint(dry), func(t *testing.T) {
@@ -516,8 +516,8 @@ func TestPoolOfAFullNode(t *testing.T) {
 	}
 }
 
-// TestPoolThatIsShared: processes that map the same GiB of a pool share its page tables, and
-// then the kernel counts one mapping for all of them.
+// TestPoolThatIsShared: processes that map the same GiB of a pool share its page tables, so the kernel counts one
+// mapping for all of them.
 func TestPoolThatIsShared(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.nodes[0].pool = 1000
@@ -530,7 +530,8 @@ func TestPoolThatIsShared(t *testing.T) {
 	})
 }
 
-// TestOwnMems: the kernel takes the memory in the name of this program.
+// TestOwnMems: the kernel charges the memory nodes of this program, so a pass fails if the program may not use the
+// target.
 func TestOwnMems(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 10, 1)
@@ -551,7 +552,7 @@ func TestNoMemoryInSpiteOfRoom(t *testing.T) {
 	})
 }
 
-// TestTargets has a local node to which no page may go: its own pages stay there.
+// TestTargets: no page may move to a local node that is not a target, and the pages already there stay.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -568,7 +569,7 @@ func TestTargets(t *testing.T) {
 	})
 }
 
-// TestFileFails: what was found before a look fails is in no report.
+// TestFileFails: if a read fails, the report omits what the pass found before.
 func TestFileFails(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		p := f.add(1, 10, 1)
@@ -588,8 +589,8 @@ func TestFileFails(t *testing.T) {
 	})
 }
 
-// TestNodeGoesOffline takes the target's memory away between two calls, before the mover looks
-// at the node again and after: the pass fails and says why.
+// TestNodeGoesOffline: the target's memory disappears between two calls, before or after the mover reads the node
+// again. The pass fails and reports the reason.
 func TestNodeGoesOffline(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		t.Run(fmt.Sprint(seen), func(t *testing.T) {
@@ -618,8 +619,7 @@ func TestNodeGoesOffline(t *testing.T) {
 	}
 }
 
-// TestPoolOfAnotherName: the pages of a file of a pool that no process mounted show in numa_maps
-// only.
+// TestPoolOfAnotherName: pages of a pool file that no process has mounted appear only in numa_maps.
 func TestPoolOfAnotherName(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.nodes[0].pool = 10
@@ -636,7 +636,7 @@ func TestPoolOfAnotherName(t *testing.T) {
 	})
 }
 
-// TestEndsWhileRead: the files of a process that ended are empty.
+// TestEndsWhileRead: the files of an ended process are empty, which is not a failure.
 func TestEndsWhileRead(t *testing.T) {
 	for _, file := range []string{"maps", "pagemap"} {
 		t.Run(file, func(t *testing.T) {
@@ -673,7 +673,7 @@ func TestOnlySwap(t *testing.T) {
 	})
 }
 
-// TestPauseOfOne has one group pause: the other one moves meanwhile.
+// TestPauseOfOne: while one group pauses, the other group moves.
 func TestPauseOfOne(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 50_000, 1)
@@ -701,7 +701,7 @@ func TestPauseOfOne(t *testing.T) {
 	})
 }
 
-// TestBlocksRunOut has others take the free blocks while huge pages move.
+// TestBlocksRunOut: other programs take the free blocks while huge pages move. No huge page may be split.
 func TestBlocksRunOut(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 0, 1).mappings = []*mapping{huge(0x7f8000000000, 100, 1, false)}
@@ -717,12 +717,13 @@ func TestBlocksRunOut(t *testing.T) {
 	})
 }
 
-// TestRealTime: where the call to move pages may never end, none is made, whoever asks.
+// TestRealTime: if real-time threads could starve the call that moves pages forever, the mover makes no call for any
+// order.
 func TestRealTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		release      string
 		runtime      string
-		servers      []string // Budgets of the fair servers of CPUs 0 and 1.
+		servers      []string // budgets of the fair servers of CPUs 0 and 1
 		dry, refused bool
 		says         string
 	}{

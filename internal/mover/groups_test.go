@@ -18,7 +18,7 @@ import (
 
 const unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 
-// hostOf is a host with these files.
+// hostOf returns a host with the given files.
 func hostOf(t *testing.T, files map[string]string) *cgroup.Host {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,8 +40,8 @@ func hostOf(t *testing.T, files map[string]string) *cgroup.Host {
 	return host
 }
 
-// TestStalled reads how long a group waited for memory: by the group on cgroup v2, by the host on
-// v1, and not at all where the kernel does not count it.
+// TestStalled: the time that a group waited for memory is read per group on cgroup v2, and per host on v1. It is zero
+// where the kernel does not count it.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	const text = "some avg10=1.53 avg60=0.87 avg300=0.73 total=1234567\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
@@ -63,7 +63,7 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestClaimOf: which memory nodes a group has is known, too, where its limit is not.
+// TestClaimOf: the memory nodes of a group are known even if its limit is not.
 func TestClaimOf(t *testing.T) {
 	t.Parallel()
 	var none cpuset.Set
@@ -90,8 +90,8 @@ func TestClaimOf(t *testing.T) {
 	}
 }
 
-// TestUnseenProcesses: of a process in an unrelated pid namespace the kernel lists 0. A
-// group of such is not one with nothing to move.
+// TestUnseenProcesses: the kernel lists a process in an unrelated pid namespace as 0. A group of such processes must
+// not look like a group with nothing to move.
 func TestUnseenProcesses(t *testing.T) {
 	t.Parallel()
 	host := hostOf(t, map[string]string{

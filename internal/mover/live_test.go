@@ -28,12 +28,12 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// stage is a mover on the running kernel, and a group for a loader.
+// stage is a mover on the running kernel, with a group for a loader.
 type stage struct {
 	testing.TB
 	kernel pages.Kernel
 	twin   *twin
-	// calling is called before each call that moves pages, with these, if it is set.
+	// calling, if set, is called with the pages of each call that moves pages, before the call.
 	calling func(list []uint64)
 	mover   *mover.Mover
 	dir     string // of the group
@@ -105,7 +105,7 @@ type followed struct {
 	stage *stage
 }
 
-// MovePages says how many pages are to move, if they are, and makes the call.
+// MovePages passes the pages to the stage's calling function if they are to move, and makes the call.
 func (f followed) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	if nodes != nil && f.stage.calling != nil {
 		f.stage.calling(addresses)
@@ -113,7 +113,7 @@ func (f followed) MovePages(pid int, addresses []uint64, nodes, status []int32, 
 	return f.Kernel.MovePages(pid, addresses, nodes, status, flags)
 }
 
-// moveAlone carries out an order in a process of its own.
+// moveAlone carries out an order in its own process.
 func moveAlone(spec string) error {
 	s := &stage{}
 	if _, err := s.open(); err != nil {
@@ -133,7 +133,7 @@ func (s *stage) remove() {
 		if err = os.Remove(s.dir); err == nil {
 			return
 		}
-		procs, _ := os.ReadFile(s.dir + "/cgroup.procs") // Nothing there: the next try says why.
+		procs, _ := os.ReadFile(s.dir + "/cgroup.procs") // Nothing there: the next attempt reports the reason.
 		for pid := range strings.Lines(string(procs)) {
 			if n, err := strconv.Atoi(strings.TrimSpace(pid)); err == nil {
 				if p, err := os.FindProcess(n); err == nil {
@@ -182,7 +182,7 @@ func (s *stage) done() mover.Report {
 	}
 }
 
-// on counts the base pages of a region by node; those that are nowhere at -1.
+// on counts the base pages of a region by node. Pages on no node are counted at -1.
 func (s *stage) on(l *loaded) map[int]int {
 	s.Helper()
 	p, err := pages.Open(s.kernel, l.pid)
@@ -200,7 +200,7 @@ func (s *stage) on(l *loaded) map[int]int {
 	return count
 }
 
-// TestLiveNothingToMove walks a process whose memory all is local, and makes no call.
+// TestLiveNothingToMove: a pass over a process with only local memory makes no call.
 func TestLiveNothingToMove(t *testing.T) {
 	s := newStage(t)
 	for id := range s.nodes {
@@ -215,7 +215,7 @@ func TestLiveNothingToMove(t *testing.T) {
 	}
 }
 
-// TestLiveExit walks a group whose process ends: that is no failure.
+// TestLiveExit: a pass over a group whose process ends is not a failure.
 func TestLiveExit(t *testing.T) {
 	s := newStage(t)
 	s.loader("base", 1, 100).stdin.Close()
@@ -226,7 +226,7 @@ func TestLiveExit(t *testing.T) {
 	}
 }
 
-// TestLiveMoves loads memory of each kind on both nodes, and moves it to the first.
+// TestLiveMoves loads memory of each kind on both nodes and moves it to the first node.
 func TestLiveMoves(t *testing.T) {
 	const mib = 16
 	const all = mib << 20 / pages.Size
@@ -269,8 +269,8 @@ func TestLiveMoves(t *testing.T) {
 				t.Errorf("pages %v, then %v\n%+v\n%s", before, after, r, l.line(t))
 			}
 			for why, n := range tt.left {
-				// What else the process has is left for the same reason: the runtime's heap, by
-				// chance in huge pages, and of a forked process twice.
+				// Other memory of the process is left for the same reason: the heap of the runtime, possibly in huge
+				// pages. A forked process counts twice.
 				if r.Left[why] < n || r.Left[why] > n+n/2+600 {
 					t.Errorf("left %s: %d, want about %d", why, r.Left[why], n)
 				}
@@ -314,7 +314,7 @@ func counter(t testing.TB, name string) int {
 	return n
 }
 
-// hugeKiB is how much of the process is huge pages that the kernel made.
+// hugeKiB returns how much memory of the process is in transparent huge pages.
 func (l *loaded) hugeKiB(t testing.TB) int {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", l.pid))
@@ -329,7 +329,7 @@ func (l *loaded) hugeKiB(t testing.TB) int {
 	return n
 }
 
-// TestLiveExitsMidway kills the process while its pages move.
+// TestLiveExitsMidway: a process is killed while its pages move. The pass completes and reports the exit.
 func TestLiveExitsMidway(t *testing.T) {
 	s := twoNodes(t)
 	l := s.loader("base", 64, 0)
@@ -345,7 +345,7 @@ func TestLiveExitsMidway(t *testing.T) {
 	}
 }
 
-// moving waits until so many calls were made.
+// moving waits until the mover has made the given number of calls.
 func (s *stage) moving(calls int) mover.Report {
 	s.Helper()
 	for {
@@ -360,7 +360,7 @@ func (s *stage) moving(calls int) mover.Report {
 	}
 }
 
-// TestLiveCancel ends a pass within one call, and a second pass moves the rest.
+// TestLiveCancel: a canceled pass ends within one call, and a second pass moves the remaining pages.
 func TestLiveCancel(t *testing.T) {
 	s := twoNodes(t)
 	l := s.loader("base", 64, 0)
@@ -377,8 +377,8 @@ func TestLiveCancel(t *testing.T) {
 	}
 }
 
-// TestLiveGrows has a process load more on the other node while its pages move: a second
-// pass moves what the first one did not see.
+// TestLiveGrows: a process loads more memory on the other node while its pages move. A second pass moves the pages that
+// the first pass did not see.
 func TestLiveGrows(t *testing.T) {
 	s := twoNodes(t)
 	l := s.loader("base", 32, 0)
@@ -395,7 +395,7 @@ func TestLiveGrows(t *testing.T) {
 	}
 }
 
-// TestLiveBystander moves the pages of one group, and not those of a process beside it.
+// TestLiveBystander: a pass over one group moves no page of a process outside of it.
 func TestLiveBystander(t *testing.T) {
 	s := twoNodes(t)
 	other := loader(t, "-", "base", 16, 50)
@@ -407,8 +407,8 @@ func TestLiveBystander(t *testing.T) {
 	}
 }
 
-// TestLiveShared has another process map the memory of one: it moves if that is of the group
-// too, and otherwise nothing changes for the other process.
+// TestLiveShared: another process maps the memory of the first. The memory moves if both are in the group. Otherwise
+// nothing changes for the other process.
 func TestLiveShared(t *testing.T) {
 	const mib = 8
 	const all = mib << 20 / pages.Size
@@ -442,8 +442,7 @@ func TestLiveShared(t *testing.T) {
 	})
 }
 
-// TestLiveKilled kills a mover with its pages on the way: each page is somewhere, and the
-// next mover moves the rest.
+// TestLiveKilled: a mover is killed while pages move. No page is lost, and the next mover moves the remaining pages.
 func TestLiveKilled(t *testing.T) {
 	s := twoNodes(t)
 	l := s.loader("base", 32, 0)
@@ -469,8 +468,8 @@ func TestLiveKilled(t *testing.T) {
 	}
 }
 
-// TestLiveFullNode moves to a node that is nearly full: the pass ends for want of room, above
-// the watermarks, and nothing is swapped out or killed for it.
+// TestLiveFullNode: a pass to a nearly full node ends for lack of room above the watermarks. The kernel swaps out and
+// kills nothing for it.
 func TestLiveFullNode(t *testing.T) {
 	s := smallNodes(t)
 	swapOn(t)
@@ -500,13 +499,13 @@ func TestLiveFullNode(t *testing.T) {
 	t.Logf("%v, room %d MiB: %+v", s.on(l), after.Room(0)>>20, r)
 }
 
-// swapOn swaps to a disk in memory, where the kernel has one.
+// swapOn enables swap on a RAM disk if the kernel has one.
 func swapOn(t *testing.T) {
 	t.Helper()
 	const name, blocks = "/dev/ram0", 128 << 20 / pages.Size
 	disk, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return // The distribution's kernel: nothing can be swapped out there.
+		return // The distribution's kernel cannot swap out here.
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -536,9 +535,8 @@ func swapOn(t *testing.T) {
 	})
 }
 
-// BenchmarkPass compares passes with bare loops that make the same calls on the same pages: what
-// it does but for finding the pages, and all of it. Bare calls bring the pages back each time, and
-// the order changes with each round.
+// BenchmarkPass compares passes with bare loops that make the same calls on the same pages. It measures a pass without
+// the search for pages, and the whole pass. Bare calls move the pages back, and the order alternates.
 func BenchmarkPass(b *testing.B) {
 	const mib = 256
 	for _, percent := range []int{0, 43} {
@@ -571,7 +569,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// bare makes calls for lists of pages, and returns how long they took.
+// bare makes calls for lists of pages and returns their duration.
 func (s *stage) bare(l *loaded, lists [][]uint64, node int32) (took time.Duration) {
 	s.Helper()
 	const moveOwn = 2
@@ -586,7 +584,7 @@ func (s *stage) bare(l *loaded, lists [][]uint64, node int32) (took time.Duratio
 	return took
 }
 
-// BenchmarkRate moves for ten seconds under a limit.
+// BenchmarkRate moves pages for ten seconds under a rate limit.
 func BenchmarkRate(b *testing.B) {
 	const mib, limit = 100, 10 << 20
 	for b.Loop() {
@@ -598,12 +596,12 @@ func BenchmarkRate(b *testing.B) {
 			b.Errorf("%+v", r)
 		}
 		b.Logf("%.3f of the limit: %+v", r.Rate/limit, r)
-		_ = l.cmd.Process.Kill() // It is killed at the end, too.
+		_ = l.cmd.Process.Kill() // The end of the test kills it too.
 	}
 }
 
-// BenchmarkWalk walks memory that all is local, or all remote without a way to a local node,
-// and is measured in CPU time of this process for each GiB.
+// BenchmarkWalk walks memory that is all local, or all remote without a local node. It measures this process's CPU time
+// per GiB.
 func BenchmarkWalk(b *testing.B) {
 	const mib = 512
 	for _, name := range []string{"local", "remote"} {
@@ -627,8 +625,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-// twin is the running kernel with a second node, if that is asked for, that looks like the
-// first one.
+// twin is the running kernel. If on is set, it has a second node that looks like the first.
 type twin struct {
 	pages.Kernel
 	on bool
@@ -645,8 +642,8 @@ func (k *twin) ReadFile(name string) ([]byte, error) {
 	return bytes.ReplaceAll(data, []byte("Node 0,"), []byte("Node 1,")), err
 }
 
-// BenchmarkDryRun walks memory that all is remote and lists it, and is measured as
-// BenchmarkWalk: what a pass does besides its calls.
+// BenchmarkDryRun walks and lists memory that is all remote. Like BenchmarkWalk, it measures the work of a pass without
+// its calls.
 func BenchmarkDryRun(b *testing.B) {
 	const mib = 512
 	s := newStage(b)
@@ -663,7 +660,7 @@ func BenchmarkDryRun(b *testing.B) {
 	b.ReportMetric((used(b)-before).Seconds()*1e3/float64(b.N)/(mib/1024.0), "ms-CPU/GiB")
 }
 
-// BenchmarkScan looks which of all processes of the host have the memory of one mapped.
+// BenchmarkScan measures the search for all processes of the host that map the memory of one process.
 func BenchmarkScan(b *testing.B) {
 	s := newStage(b)
 	pid := s.loader("memfd", 1, 100).pid
@@ -682,7 +679,7 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(len(all)), "processes")
 }
 
-// used is the CPU time of this process.
+// used returns the CPU time of this process.
 func used(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage

@@ -20,9 +20,8 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// loaderEnv makes the test binary a process that loads memory and waits, moverEnv one that
-// carries out an order for a group until it is killed. joinEnv is the file that a loader of
-// the kind join maps.
+// loaderEnv makes the test binary load memory and wait. moverEnv makes it carry out an order for a group until it is
+// killed. joinEnv is the file that a loader of the kind join maps.
 const (
 	loaderEnv = "BERTH_TEST_LOAD"
 	moverEnv  = "BERTH_TEST_MOVE"
@@ -54,7 +53,7 @@ type loaded struct {
 	size   uint64
 }
 
-// addresses are those of the pages of the region.
+// addresses returns the addresses of the region's pages.
 func (l *loaded) addresses() (all []uint64) {
 	for a := l.start; a < l.start+l.size; a += pages.Size {
 		all = append(all, a)
@@ -62,8 +61,7 @@ func (l *loaded) addresses() (all []uint64) {
 	return all
 }
 
-// loader starts a process that loads so many MiB of a kind, percent of the pages on node 0
-// and the others on node 1.
+// loader starts a process that loads mib MiB of a kind. percent of the pages are on node 0 and the others on node 1.
 func loader(t testing.TB, group, kind string, mib, percent int, env ...string) *loaded {
 	t.Helper()
 	self, err := os.Executable()
@@ -85,7 +83,7 @@ func loader(t testing.TB, group, kind string, mib, percent int, env ...string) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // It may have been killed before.
+		_ = cmd.Process.Kill() // It may already be dead.
 		_ = cmd.Wait()
 	})
 	l := &loaded{cmd: cmd, stdin: in, stdout: bufio.NewReader(out), pid: cmd.Process.Pid}
@@ -93,7 +91,7 @@ func loader(t testing.TB, group, kind string, mib, percent int, env ...string) *
 	return l
 }
 
-// join starts a process of a group that maps the memory of this one, a memfd, as well.
+// join starts a process of a group that also maps the memfd of this process.
 func (l *loaded) join(t testing.TB, group string, mib int) *loaded {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", l.pid))
@@ -109,7 +107,7 @@ func (l *loaded) join(t testing.TB, group string, mib int) *loaded {
 	return nil
 }
 
-// answer reads where the region is.
+// answer reads the address of the region.
 func (l *loaded) answer(t testing.TB) {
 	t.Helper()
 	line, err := l.stdout.ReadString('\n')
@@ -121,7 +119,7 @@ func (l *loaded) answer(t testing.TB) {
 	}
 }
 
-// again has the process load as much once more.
+// again makes the process load the same amount once more.
 func (l *loaded) again(t testing.TB) {
 	t.Helper()
 	if _, err := io.WriteString(l.stdin, "again\n"); err != nil {
@@ -130,8 +128,7 @@ func (l *loaded) again(t testing.TB) {
 	l.answer(t)
 }
 
-// load is the loader: it enters its group, loads, says where, and loads again whenever it is
-// asked to.
+// load is the loader process. It enters its group, loads memory, reports the address, and loads again on each request.
 func load(spec string) error {
 	runtime.LockOSThread()
 	var kind, group string
@@ -227,8 +224,8 @@ func mapped(kind string, size int) ([]byte, error) {
 	return region, nil
 }
 
-// touch writes to every page while a memory policy of the thread says on which node it is
-// made. The policy is gone afterwards: the mapping has none of its own.
+// touch writes to every page under a memory policy of the thread that chooses the node. Afterwards it resets the
+// policy, so the mapping has none of its own.
 func touch(region []byte, kind string, percent int) error {
 	step := 4 << 10
 	if kind == "thp" || kind == "hugetlb" {
@@ -252,7 +249,7 @@ func touch(region []byte, kind string, percent int) error {
 	return unix.SetMemPolicy(none, nil)
 }
 
-// twist does what is special about a kind.
+// twist applies the special treatment of a kind.
 func twist(region []byte, kind string) error {
 	switch kind {
 	case "mlocked":
@@ -281,7 +278,7 @@ func twist(region []byte, kind string) error {
 	return nil
 }
 
-// bindTo has a region of this process made on one node only.
+// bindTo binds the pages of a region of this process to one node.
 func bindTo(region []byte, node int) error {
 	const policy = 2 // MPOL_BIND
 	mask := uint64(1) << node
@@ -293,8 +290,8 @@ func bindTo(region []byte, node int) error {
 	return nil
 }
 
-// isAgain waits until numa_maps says of the region what it said before, and returns what it says in
-// the end: a page that the kernel moves at that moment, to have larger free blocks, is missing there.
+// isAgain waits until numa_maps reports the same text for the region as before, and returns the last text. A page that
+// the kernel is compacting at that moment is missing there.
 func (l *loaded) isAgain(t testing.TB, before string) (now string) {
 	t.Helper()
 	const looks, apart = 250, 20 * time.Millisecond
@@ -307,8 +304,8 @@ func (l *loaded) isAgain(t testing.TB, before string) (now string) {
 	return now
 }
 
-// line returns what numa_maps says of the region: where its pages are, and not which of the kernel's
-// lists they are on at the moment (active=).
+// line returns the text of numa_maps for the region. It omits active=, which tells the kernel's LRU list of the pages
+// and not their node.
 func (l *loaded) line(t testing.TB) string {
 	t.Helper()
 	lists := regexp.MustCompile(` active=\d+`)

@@ -19,10 +19,11 @@ const (
 	headRetries = 4
 	// blockPages is the number of base pages in a transparent huge page.
 	blockPages = pages.HugeSize / pages.Size
-	// headsAhead is by how many times the blocks of the sent heads may exceed the pages of a call. Where huge pages are
-	// rare, most heads are single pages. The pace waits afterwards for heads that are huge.
+	// headsAhead bounds the heads that are sent together: their blocks may have this many times the pages of a call.
+	// Where huge pages are rare, most heads are single pages. The pace waits afterwards for heads that are huge.
 	headsAhead = 8
-	// margin is one part of so many of the free blocks, which others may use in the meantime.
+	// margin is the fraction 1/margin of the free blocks that stays for other programs, which may use them in the
+	// meantime.
 	margin = 8
 	// reclaim is how long move waits, once for a list, if a call finds no memory although there is room.
 	reclaim = time.Second

@@ -24,7 +24,7 @@ func local(t interface{ Fatal(...any) }, list string) cpuset.Set {
 	return s
 }
 
-// order is one for node 0 of the nodes of a fake.
+// order returns an order for node 0 of a fake.
 func order(t interface{ Fatal(...any) }, f *fake) mover.Order {
 	o := mover.Order{Key: "a", Group: "g", Local: local(t, "0")}
 	for i := range f.nodes {
@@ -33,7 +33,7 @@ func order(t interface{ Fatal(...any) }, f *fake) mover.Order {
 	return o
 }
 
-// start runs a mover for the length of the test.
+// start runs a mover until the test ends.
 func start(t *testing.T, f *fake) *mover.Mover {
 	t.Helper()
 	began := time.Now()
@@ -52,7 +52,7 @@ func start(t *testing.T, f *fake) *mover.Mover {
 	return m
 }
 
-// run carries out one order to its end, and checks what is true of every report.
+// run carries out one order and checks what must be true of every report.
 func run(t *testing.T, f *fake, o mover.Order) mover.Report {
 	t.Helper()
 	m := start(t, f)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// TestNodes reads two nodes of memory that the kernel puts into tiers, and one without.
+// TestNodes reads two memory nodes with a tier and one without.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

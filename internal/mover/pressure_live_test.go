@@ -22,42 +22,40 @@ import (
 )
 
 const (
-	// allRuns are made in each of six machines of `make verify-kernels`, which is more than 1,000, and
-	// someRuns where not all repetitions are wanted.
+	// allRuns is the number of runs in each of the six machines of `make verify-kernels`, more than 1,000 together.
+	// someRuns applies with a reduced number of repetitions.
 	allRuns, someRuns = 170, 15
-	// movedMiB is how much the pass is to move, hogMiB how much the hog takes, and cacheMiB how
-	// much page cache there is to reclaim. Half of it outweighs the least that stays unused.
+	// movedMiB is what the pass moves, hogMiB is the most that the hog uses, and cacheMiB is the reclaimable page
+	// cache. Half of the cache is more than the minimum that stays unused.
 	movedMiB, hogMiB, cacheMiB = 24, 16, 240
-	// uncounted is how wrong the kernel's counters may be: each CPU has a part of its own.
+	// uncounted is the error of the kernel's counters, a part of which is per CPU.
 	uncounted = 3 << 20
 )
 
-// pressure is a pass to a node that is nearly full, beside a hog that takes and gives back memory
-// there.
+// pressure is a pass to a nearly full node, beside a hog that allocates and frees memory there.
 type pressure struct {
 	*stage
 	zones     pages.Zones
-	disks     []*os.File // whose cache there is
+	disks     []*os.File // whose pages are in the page cache
 	moved     *loaded
 	bystander *loaded
 	untouched string // numa_maps of the bystander
-	ballast   []byte // memory of this process on the node, and how much of it is used
+	ballast   []byte // memory of this process on the node, of which weight bytes are used
 	weight    int
 
 	mu    sync.Mutex
 	hog   []byte
 	held  int
-	took  int // how often the hog took memory
+	took  int // how often the hog allocated
 	calls int // of the pass
-	// lowest and tightest are the fewest bytes that were free above the middle of the watermarks,
-	// and that were room, as if the hog had none.
+	// lowest and tightest are minima over the calls, as if the hog had no memory: free bytes above the middle of the
+	// watermarks, and bytes of room.
 	lowest, tightest int64
 }
 
-// TestLivePressure moves pages to a node where the hog leaves the room that the law asks for, or a
-// little more or less, again and again. The hog itself stays above the watermarks: below them
-// whatever happens is due to the mover. It moves no page of another process, has nothing swapped
-// out or killed, and leaves as much free as its law says.
+// TestLivePressure moves pages to a node where the hog leaves about the room that the law requires. The hog stays above
+// the watermarks, so only the mover can go below them. The mover moves no page of another process, causes no swap-out
+// or kill, and leaves as much free memory as its law says.
 func TestLivePressure(t *testing.T) {
 	p := newPressure(t)
 	stride, err := job.Stride()
@@ -87,10 +85,10 @@ func newPressure(t *testing.T) *pressure {
 	t.Helper()
 	p := &pressure{stage: smallNodes(t)}
 	swapOn(t)
-	// Watermarks so far apart that what is above one of them and below the next can be measured.
+	// The watermarks are far apart, so that levels between them can be measured.
 	setting(t, "/proc/sys/vm/min_free_kbytes", 32<<10)
 	setting(t, "/proc/sys/vm/watermark_scale_factor", 200)
-	// Short lists for each CPU: what is in them is not free.
+	// Short per-CPU lists: their pages do not count as free.
 	setting(t, "/proc/sys/vm/percpu_pagelist_high_fraction", 1<<20)
 	zones, err := pages.ReadZones(p.kernel)
 	if err != nil {
@@ -98,7 +96,7 @@ func newPressure(t *testing.T) *pressure {
 	}
 	p.zones = zones[0]
 	p.disks = disks(t)
-	p.bystander = loader(t, "-", "mlocked", 16, 50) // What has it swapped out is the filling of the node.
+	p.bystander = loader(t, "-", "mlocked", 16, 50) // The filling of the node may swap out its pages.
 	p.untouched = p.bystander.line(t)
 	p.moved = p.loader("base", movedMiB, 0)
 	free := p.free()
@@ -108,7 +106,7 @@ func newPressure(t *testing.T) *pressure {
 	return p
 }
 
-// run makes one pass, with as much free and as much cache at its start as random says.
+// run makes one pass, with random amounts of free memory and cache at its start.
 func (p *pressure) run(random *rand.Rand) mover.Report {
 	p.Helper()
 	began := time.Now()
@@ -129,7 +127,7 @@ func (p *pressure) run(random *rand.Rand) mover.Report {
 	if now := p.bystander.isAgain(p, p.untouched); now != p.untouched {
 		p.Errorf("pages of another process: %s, then %s", p.untouched, now)
 	}
-	// What the kernel swaps out while no page is moved is due to the filling of the node and the hog.
+	// While no page moves, a swap-out is caused by the filling of the node and the hog.
 	if now := counter(p, "pswpout "); now != swapped && r.Calls > 0 {
 		p.Errorf("%d pages were swapped out", now-swapped)
 	}
@@ -145,9 +143,8 @@ func (p *pressure) run(random *rand.Rand) mover.Report {
 	return r
 }
 
-// draw says how much cache there is at the start of a run, and how much is free. One time in
-// three there is room without any cache, and one time there is enough room with next to nothing
-// free, so that the kernel has to reclaim.
+// draw chooses the amounts of cache and of free memory at the start of a run. In one of three cases there is room
+// without any cache. In another there is enough room but almost no free memory, so the kernel must reclaim.
 func (p *pressure) draw(random *rand.Rand) (cached, free int) {
 	const most = (movedMiB + hogMiB) << 20
 	low, spare := int(p.zones.Low), int(p.zones.High)+64<<20
@@ -165,8 +162,8 @@ func (p *pressure) draw(random *rand.Rand) (cached, free int) {
 	return max(0, 2*(spare+room-free)), free
 }
 
-// fill has so much free on the node, and so much cache: new one, since what the kernel reclaimed
-// and is read again counts as in use.
+// fill sets the amounts of free memory and of cache on the node. The cache is new, because pages that the kernel
+// reclaimed and reads again count as in use.
 func (p *pressure) fill(cached, free int) {
 	p.Helper()
 	for _, d := range p.disks {
@@ -178,8 +175,8 @@ func (p *pressure) fill(cached, free int) {
 	p.cache(cached)
 }
 
-// settle waits until the kernel has reclaimed what the filling asked for: what it swaps out then
-// is none of the pass's doing.
+// settle waits until the kernel has finished the reclaim that the filling caused, so that later swap-outs belong to the
+// pass.
 func (p *pressure) settle() {
 	p.Helper()
 	const looks, apart = 200, 50 * time.Millisecond
@@ -193,7 +190,7 @@ func (p *pressure) settle() {
 	p.Fatalf("the kernel reclaims for longer than %v", looks*apart)
 }
 
-// weigh takes so much more, or gives it back.
+// weigh allocates more bytes of the ballast, or frees them if more is negative.
 func (p *pressure) weigh(more int) {
 	p.Helper()
 	const block = 2 << 20
@@ -209,15 +206,15 @@ func (p *pressure) weigh(more int) {
 	p.weight = to
 }
 
-// cache has so much of the disks in the cache of the node.
+// cache reads the given number of bytes of the disks into the cache of the node.
 func (p *pressure) cache(bytes int) {
 	p.Helper()
-	runtime.LockOSThread() // A memory policy is a thread's.
+	runtime.LockOSThread() // A memory policy belongs to a thread.
 	defer runtime.UnlockOSThread()
 	var mask unix.CPUSet
 	mask.Set(0)
 	err := unix.SetMemPolicy(unix.MPOL_BIND, &mask)
-	const ahead = 128 << 10 // is what the kernel reads at once.
+	const ahead = 128 << 10 // what the kernel reads ahead at once
 	left := int64(bytes)
 	for _, d := range p.disks {
 		fd, end := int(d.Fd()), min(left, cacheMiB<<20/2)
@@ -231,7 +228,7 @@ func (p *pressure) cache(bytes int) {
 	}
 }
 
-// hogs takes memory and gives it back until it is to stop.
+// hogs allocates and frees memory until stop is closed.
 func (p *pressure) hogs(random *rand.Rand, stop <-chan struct{}) {
 	for {
 		select {
@@ -244,7 +241,7 @@ func (p *pressure) hogs(random *rand.Rand, stop <-chan struct{}) {
 	}
 }
 
-// hogStep takes so many bytes, if so many are free above the watermarks, or gives them back.
+// hogStep allocates the given number of bytes if they are free above the watermarks, or frees them.
 func (p *pressure) hogStep(more int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,7 +264,7 @@ func (p *pressure) hogStep(more int) {
 	p.took++
 }
 
-// look takes in what a call for these pages will leave free.
+// look records what a call for these pages will leave free.
 func (p *pressure) look(list []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,8 +272,8 @@ func (p *pressure) look(list []uint64) {
 	p.seen(p.free(), int64(len(list))*pages.Size)
 }
 
-// seen takes in what the calls of the pass leave free, and what of it is room by the law. The
-// hog's memory counts as free.
+// seen records how much memory the calls of the pass leave free, and how much of that is room by the law. The hog's
+// memory counts as free.
 func (p *pressure) seen(now pages.NodeMemory, taken int64) {
 	if p.calls > 0 {
 		now.Free += int64(p.held) + p.listed() - taken
@@ -285,7 +282,7 @@ func (p *pressure) seen(now pages.NodeMemory, taken int64) {
 	}
 }
 
-// listed is what the kernel keeps free for each CPU, and does not count as free.
+// listed returns the bytes in the kernel's per-CPU lists, which do not count as free.
 func (p *pressure) listed() (bytes int64) {
 	data, err := p.kernel.ReadFile("proc/zoneinfo")
 	if err != nil {
@@ -312,7 +309,7 @@ func (p *pressure) free() pages.NodeMemory {
 	return m
 }
 
-// smallNodes is twoNodes where the nodes are small enough to be filled.
+// smallNodes returns twoNodes if the nodes are small enough to be filled.
 func smallNodes(t *testing.T) *stage {
 	t.Helper()
 	s := twoNodes(t)
@@ -326,7 +323,7 @@ func smallNodes(t *testing.T) *stage {
 	return s
 }
 
-// setting writes a setting of the kernel until the test ends.
+// setting changes a kernel setting until the test ends.
 func setting(t *testing.T, name string, value int) {
 	t.Helper()
 	before, err := os.ReadFile(name)
@@ -343,7 +340,7 @@ func setting(t *testing.T, name string, value int) {
 	})
 }
 
-// mapped0 maps memory that is made on the first node when it is touched.
+// mapped0 maps memory that is allocated on the first node when it is touched.
 func mapped0(t *testing.T, size, advice int) []byte {
 	t.Helper()
 	const block = 2 << 20
@@ -363,8 +360,8 @@ func mapped0(t *testing.T, size, advice int) []byte {
 	return region
 }
 
-// disks opens the disk in memory and a partition of all of it: each has cache of its own. A part
-// that was never written takes no memory.
+// disks opens the RAM disk and a partition of all of it, each with its own cache. Sectors that were never written use
+// no memory.
 func disks(t *testing.T) []*os.File {
 	t.Helper()
 	const name, first = "/dev/ram0", 1 << 20
@@ -403,7 +400,7 @@ type partition struct {
 	_             [64 + 64]byte
 }
 
-// do makes or deletes it.
+// do creates or deletes the partition.
 func (p *partition) do(disk *os.File, op int32) error {
 	arg := struct { // struct blkpg_ioctl_arg
 		op, flags, size int32

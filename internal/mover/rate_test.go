@@ -10,9 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// TestRateIsKept has passes of ten seconds, on a kernel that is slow to say where pages are: a
-// pass as a whole, and any ten seconds of it, keep the limit within a twentieth, whatever part
-// of the memory has to move.
+// TestRateIsKept makes passes of ten seconds on a kernel that is slow to report where pages are. A whole pass and any
+// ten seconds of it stay within 5% of the limit, for any share of memory that moves.
 func TestRateIsKept(t *testing.T) {
 	t.Parallel()
 	const seconds, limit, parts = 10, 16 << 20, 2
@@ -35,7 +34,7 @@ func TestRateIsKept(t *testing.T) {
 	}
 }
 
-// spread gives a process mappings of so many pages, of which some are on node 1.
+// spread gives a process mappings of n pages each, with remote percent of them on node 1.
 func spread(p *process, n, parts, remote int) {
 	p.mappings = nil
 	for part := range parts {
@@ -49,7 +48,7 @@ func spread(p *process, n, parts, remote int) {
 	}
 }
 
-// kept compares a pass with its limit, in bytes a second.
+// kept compares a pass with its limit in bytes per second.
 func kept(t *testing.T, f *fake, r mover.Report, limit float64) {
 	t.Helper()
 	took := (r.Ended - r.Started).Seconds()
@@ -70,7 +69,7 @@ func kept(t *testing.T, f *fake, r mover.Report, limit float64) {
 	}
 }
 
-// TestTimes: a pass without a limit spends its time on finding pages and on its calls.
+// TestTimes: a pass without a limit spends all its time on the search for pages and on its calls.
 func TestTimes(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.cost, f.look = 2*time.Microsecond, time.Microsecond

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// scanLasts is how long a pass uses one reading of the maps of all processes; in that time others may map the memory.
-// scanShare is the largest part of its time that a pass spends on scans: one of so many.
+// scanLasts is how long a pass uses one reading of the maps of all processes; in that time others may map the memory. A
+// pass spends at most 1/scanShare of its time on scans.
 const (
 	scanLasts = 10 * time.Second
 	scanShare = 50

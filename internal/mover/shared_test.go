@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// share has a process map the memory that the last mapping of another one has.
+// share makes a process map the memory of another process's last mapping.
 func (f *fake) share(from, to *process) *mapping {
 	m := *from.mappings[len(from.mappings)-1]
 	to.mappings = append(to.mappings, &m)
@@ -21,7 +21,7 @@ func (f *fake) share(from, to *process) *mapping {
 	return &m
 }
 
-// memfd gives a process shared memory.
+// memfd gives a process a mapping of shared memory.
 func (p *process) memfd(n, on int) *mapping {
 	m := anonymous(0x7fb000000000, n, on)
 	m.rights, m.path, m.inode = "rw-s", "/memfd:x (deleted)", 42
@@ -32,8 +32,7 @@ func (p *process) memfd(n, on int) *mapping {
 	return m
 }
 
-// TestSharedMemory: shared memory that several processes have mapped moves if all of them are
-// of the group, and stays in every other case.
+// TestSharedMemory: shared memory of several processes moves if all of them are in the group. Otherwise it stays.
 func TestSharedMemory(t *testing.T) {
 	t.Parallel()
 	const own, both = 10, 3000
@@ -115,7 +114,7 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// TestNoScan: a group without shared memory of several processes costs no look at other ones.
+// TestNoScan: without shared memory of several processes, a pass does not read processes outside of the group.
 func TestNoScan(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		f.add(1, 10, 1).memfd(100, 1)
@@ -131,7 +130,7 @@ func TestNoScan(t *testing.T) {
 	})
 }
 
-// TestSharedMemoryIsLookedAtAgain: a long pass sees an outsider that comes later.
+// TestSharedMemoryIsLookedAtAgain: a long pass notices an outside process that maps the memory later.
 func TestSharedMemoryIsLookedAtAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		first, second := f.add(1, 1, 0), f.add(2, 1, 0)
@@ -156,7 +155,7 @@ func TestSharedMemoryIsLookedAtAgain(t *testing.T) {
 	})
 }
 
-// TestNewMember: a process that joins the group while the others are read is none of these.
+// TestNewMember: a process that joins the group during the scan does not count as an outside process.
 func TestNewMember(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		first, second := f.add(1, 1, 0), f.add(2, 1, 0)
@@ -175,7 +174,7 @@ func TestNewMember(t *testing.T) {
 	})
 }
 
-// TestUnreadable: where one process cannot be read nothing is known of who maps what.
+// TestUnreadable: if one process cannot be read, it is unknown who maps the shared memory, so the memory stays.
 func TestUnreadable(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, o mover.Order) {
 		first, second := f.add(1, 1, 0), f.add(2, 1, 0)

@@ -28,7 +28,7 @@ func (f *fake) lock(p *process) (release func()) {
 	}
 }
 
-// within runs a mover that gives up on processes. The returned function ends it.
+// within runs a mover that gives up on unresponsive processes. The returned function ends it.
 func within(t *testing.T, f *fake) (m *mover.Mover, end func()) {
 	t.Helper()
 	began := time.Now()
@@ -47,13 +47,13 @@ func within(t *testing.T, f *fake) (m *mover.Mover, end func()) {
 	}
 }
 
-// TestProcessDoesNotAnswer: the pages of a process whose memory map is locked stay, and no call is made for it. Those of
-// the others move. A fork that takes four seconds is waited for.
+// TestProcessDoesNotAnswer: the pages of a process with a locked memory map stay, and the mover makes no call for it.
+// The pages of other processes move. The mover waits for a fork of four seconds.
 func TestProcessDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		midway bool          // it is locked once its pages were found
-		frees  time.Duration // when it answers, 0 for never
+		midway bool          // locked after its pages were found
+		frees  time.Duration // when it answers; 0 for never
 		moved  int64
 		left   locality.Left
 	}{
@@ -78,7 +78,7 @@ func TestProcessDoesNotAnswer(t *testing.T) {
 					}
 				}
 				if c.midway {
-					asked := 0 // before the call that moves, the third time: the first time it is read, then asked for nodes
+					asked := 0 // openings of pagemap; the third precedes the call that moves
 					f.opening = func(name string) {
 						if name == "proc/2/pagemap" {
 							if asked++; asked == 3 {
@@ -112,7 +112,7 @@ func TestProcessDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestFourDoNotAnswer: the fourth process that does not answer ends the pass, within seconds, and the next pass at once.
+// TestFourDoNotAnswer: the fourth unresponsive process ends the pass within seconds, and ends the next pass at once.
 func TestFourDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestFourDoNotAnswer(t *testing.T) {
 	})
 }
 
-// TestMoverEndsWhileAProcessIsLocked: the end of the agent waits for no more than the question under way.
+// TestMoverEndsWhileAProcessIsLocked: the end of the agent waits only for the question under way.
 func TestMoverEndsWhileAProcessIsLocked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestMoverEndsWhileAProcessIsLocked(t *testing.T) {
 	})
 }
 
-// TestSharedWithAProcessThatDoesNotAnswer: a process of others that does not answer may have shared memory mapped, which
-// stays. A member may have, and the memory moves.
+// TestSharedWithAProcessThatDoesNotAnswer: an unresponsive process may have mapped shared memory. The memory stays if
+// that process is outside of the group, and moves if it is a member.
 func TestSharedWithAProcessThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for _, outside := range []bool{false, true} {

@@ -14,8 +14,8 @@ import (
 // mostRounds bounds how often the processes of a group are listed: a fork storm adds new ones each time.
 const mostRounds = 32
 
-// lookShare is the cost of examining memory that does not move: one part of so many of its size counts against the
-// order's turn.
+// lookShare is the cost of examining memory that does not move: 1/lookShare of its size counts against the order's
+// turn.
 const lookShare = 4
 
 // page is one page that should leave its node. It is small: lists have up to 65,536 pages.
@@ -92,7 +92,7 @@ func (w *walk) hold(lists ...[]page) {
 	}
 }
 
-// spare appends to held the pages of a list that are in such mappings, and returns the other pages as rest.
+// spare appends to held the pages of a list that are in the mappings of hold, and returns the other pages as rest.
 func (w *walk) spare(held, list []page) (all, rest []page) {
 	if len(w.held) == 0 {
 		return held, list
@@ -132,7 +132,7 @@ func (p *pass) collect(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// enter begins the next process that was not walked yet. Without one the walk is over.
+// enter begins the next process that was not walked yet. It returns false if there is none: the walk is over.
 func (p *pass) enter() (bool, error) {
 	w := &p.walk
 	for {
@@ -147,7 +147,7 @@ func (p *pass) enter() (bool, error) {
 			continue
 		}
 		if err != nil {
-			w.done[w.pid] = 0 // no process of that id is opened again until one can be
+			w.done[w.pid] = 0 // the next list walks the id again only if its process can be opened
 			return true, err
 		}
 		w.done[w.pid], w.process = process.Start, process

@@ -5,8 +5,8 @@
 // of its queue, in kernel/cgroup/cpuset.c. Before a patch of September 2025 a program that attaches a process to a
 // cpuset in that time waits with the lock of all control groups. On both versions the write rebinds memory policies,
 // and widening does not restore them. A write also rebinds policies for nodes whose position changes: from 1 to 0-1 a
-// policy for node 1 becomes one for node 0. Linux does not check the room for the pages, and never returns if a
-// real-time thread starves a CPU. It does all of that once for each thread, even if no page has to move.
+// policy for node 1 becomes one for node 0. Linux does not check the room for the pages, and the write never returns if
+// a real-time thread starves a CPU. The kernel repeats all this work for each thread, even if no page has to move.
 //
 // So the package first examines the group: its memory by the memory controller, then the lines of numa_maps of every
 // process in it. The group may be narrowed under these conditions:
@@ -17,8 +17,9 @@
 //   - The call ends, within about a second.
 //
 // A value that cannot be read forbids narrowing: a group that stays wide loses nothing, since its CPUs are local. For a
-// group that gets more nodes only the time matters, and policies where nodes change position. There an unreadable value
-// forbids nothing, since the group's CPUs may be far from its nodes.
+// group that only gets more nodes, the time matters, and so do policies if nodes change position. If no node changes
+// position, processes that cannot be inspected forbid nothing, since the group's CPUs may be far from its present
+// nodes.
 //
 // Checks run beside the caller, one at a time, at a quarter of one CPU. Their results are valid for five seconds. A
 // group that may not be narrowed is checked again after a minute, then after twice as long each time, up to an hour.

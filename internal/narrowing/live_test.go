@@ -25,8 +25,7 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// loadEnv makes the test binary a process that has so many MiB on node 1, a memory policy, and so many threads
-// more than it needs.
+// loadEnv makes the test binary a process with so many MiB on node 1, a memory policy, and so many additional threads.
 const loadEnv = "BERTH_TEST_LOAD"
 
 func TestMain(m *testing.M) {
@@ -68,7 +67,7 @@ func load(spec string) error {
 	if err != nil {
 		return err
 	}
-	if err := place(region, useBind, 1<<1); err != nil { // of the mapping: a thread would hand its own on
+	if err := place(region, useBind, 1<<1); err != nil { // of the mapping: new threads inherit a thread's
 		return err
 	}
 	for i := 0; i < len(region); i += pages.Size {
@@ -90,7 +89,7 @@ func load(spec string) error {
 	return err
 }
 
-// place gives a region a policy of its own, or none.
+// place sets or removes the memory policy of a region.
 func place(region []byte, policy int, nodes uint64) error {
 	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(region))), uintptr(len(region)),
 		uintptr(policy), uintptr(unsafe.Pointer(&nodes)), 64, 0)
@@ -107,7 +106,7 @@ type stage struct {
 	looks *Looks
 	group *scratch.Group
 	pid   int
-	mems  string // the file
+	mems  string // the file cpuset.mems
 	v2    bool
 }
 
@@ -171,7 +170,7 @@ func (s *stage) narrow(mems string) {
 	}
 }
 
-// maps is what numa_maps says of all threads of the process.
+// maps returns numa_maps of all threads of the process.
 func (s *stage) maps() string {
 	s.Helper()
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/numa_maps", s.pid))
@@ -189,7 +188,7 @@ func (s *stage) maps() string {
 	return all.String()
 }
 
-// elsewhere is how many pages the largest mapping of the process has on node 1.
+// elsewhere returns how many pages the largest mapping of the process has on node 1.
 func (s *stage) elsewhere() (most int) {
 	s.Helper()
 	for _, found := range regexp.MustCompile(` N1=(\d+)`).FindAllStringSubmatch(s.maps(), -1) {
@@ -202,7 +201,7 @@ func (s *stage) elsewhere() (most int) {
 	return most
 }
 
-// What the kernel says of real processes is in the way of narrowing, or is not.
+// TestLiveWhatIsInTheWay checks with real processes which states of memory prevent narrowing.
 func TestLiveWhatIsInTheWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		mib, policy int
@@ -225,8 +224,8 @@ func TestLiveWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// TestLiveThreads: threads of real processes count where the group would lose a node, unless pages stay. What the
-// writes cost, also those that no look allows, is logged: it is by the machine.
+// TestLiveThreads checks that threads of real processes limit narrowing if the group would lose a node, unless pages
+// stay. It logs the cost of the writes, including those that no check allows, because the cost depends on the machine.
 func TestLiveThreads(t *testing.T) {
 	for threads, loses := range map[int]error{50: nil, 800: ErrTooLong} {
 		t.Run(strconv.Itoa(threads), func(t *testing.T) {
@@ -250,12 +249,12 @@ func TestLiveThreads(t *testing.T) {
 	}
 }
 
-// The claims of doc.go about the kernel: on cgroup v2 the write moves what is elsewhere before it ends,
-// on both versions it rebinds a policy, widening does not give that back, and widening rebinds, too.
+// TestLiveNarrowing checks the claims of doc.go about the kernel. On cgroup v2 the write moves remote pages before it
+// returns. On both versions it rebinds a memory policy, widening does not restore that, and widening rebinds, too.
 func TestLiveNarrowing(t *testing.T) {
 	t.Run("moves", func(t *testing.T) {
 		s := newStage(t, 16, useDefault, 0)
-		const most = 4000 // of 4,096 pages: it has some others
+		const most = 4000 // of 4,096 pages: it also has other pages
 		if s.elsewhere() < most {
 			t.Fatalf("16 MiB are not on node 1:\n%s", s.maps())
 		}

@@ -36,8 +36,8 @@ const (
 	// the safe side, and not measured.
 	perMapping       = 50 * time.Nanosecond
 	ordinaryMappings = 1000
-	// longestForRoom is Longest for a group that gets more nodes and has no room on its own. Otherwise the kernel would
-	// kill it for lack of memory that other nodes have.
+	// longestForRoom replaces Longest for a group that gets more nodes and has no room on its present nodes. Without
+	// more nodes the kernel would kill the group for lack of memory that other nodes have.
 	longestForRoom = 5 * time.Second
 	// perPage is the cost of a page if a node is lost: queue_pages_range (mm/mempolicy.c) walks all page tables.
 	perPage = 10 * time.Nanosecond
@@ -51,8 +51,8 @@ var (
 	ErrElsewhere = errors.New("of its memory are on other nodes")
 	// ErrPolicy means that a process chose the nodes of its memory: the write would change the choice for good.
 	ErrPolicy = errors.New("a memory policy would be rebound for good")
-	// ErrRelative means that a process numbers the nodes of its memory among those of its group. This policy also keeps
-	// the group from getting more nodes: see pages.Policy.
+	// ErrRelative means that a process chose the nodes of its memory by their position among the nodes of its group.
+	// This policy also keeps the group from getting more nodes: see pages.Policy.
 	ErrRelative = errors.New("a memory policy has MPOL_F_RELATIVE_NODES, which some kernels fail to rebind")
 	// ErrPinned means that memory is pinned for a device: the kernel would try each page in vain.
 	ErrPinned = errors.New("memory is pinned for a device")
@@ -420,7 +420,7 @@ func (l *look) claims(of, all cpuset.Set) (known []locality.Claim, unknown error
 	return known, unknown
 }
 
-// pause waits, and returns an error if the context ended, also for no time, when both channels are ready.
+// pause waits for d. It returns an error if the context ended, even if d is 0 and both channels are ready.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

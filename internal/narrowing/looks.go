@@ -63,8 +63,8 @@ type Looks struct {
 	containers []capability.Container // running containers
 }
 
-// question asks whether the memory nodes of a group may become these nodes. A group may have two questions: it may not
-// be narrowed to the nodes of its CPUs, and is to get those in addition to its present nodes.
+// question asks whether the memory nodes of a group may become these nodes. A group may have two questions: whether it
+// may be narrowed to the nodes of its CPUs, and whether it may get these nodes in addition to its present nodes.
 type question struct {
 	group string
 	to    cpuset.Set

@@ -29,14 +29,14 @@ type machine struct {
 
 	mu     sync.Mutex
 	pids   []int
-	tasks  int // threads, those of no process besides
+	tasks  int // threads, including those without a process
 	memory locality.Memory
 	unused int64 // of a group that the table does not name
 	claims map[string]locality.Claim
 	nodes  cpuset.Set
 	looked int   // how often the processes were listed
-	refuse error // what listing them answers
-	// listing is called before they are listed.
+	refuse error // the error of listing them
+	// listing is called before the processes are listed.
 	listing func()
 }
 
@@ -56,7 +56,7 @@ func newMachine() *machine {
 
 func (m *machine) write(name, text string) { m.MapFS[name] = &fstest.MapFile{Data: []byte(text)} }
 
-// add adds a process with these lines of numa_maps, each of a mapping of 1 MiB.
+// add adds a process with these lines of numa_maps, each for a mapping of 1 MiB.
 func (m *machine) add(pid int, lines ...string) {
 	stat := fmt.Sprintf("%d (db) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 %d 1", pid, pid*7)
 	var all, policies strings.Builder
@@ -93,7 +93,7 @@ func (m *machine) Processes(string) ([]int, error) {
 
 func (m *machine) threads(string) (int, error) { return m.tasks, nil }
 
-// run has a process run so many threads.
+// run makes a process run so many threads.
 func (m *machine) run(pid, threads int) {
 	m.tasks += threads
 	for i := range threads - 1 {
@@ -132,10 +132,10 @@ func node(ids ...int) (set cpuset.Set) {
 	return set
 }
 
-// pagesOf are so many MiB as numa_maps counts them.
+// pagesOf returns so many MiB in the format of numa_maps.
 func pagesOf(mib, on int) string { return fmt.Sprintf("anon=1 N%d=%d kernelpagesize_kB=4", on, mib<<8) }
 
-// Each thing that the write would do besides narrowing is in its way, and nothing else is.
+// TestWhatIsInTheWay checks that each additional effect of the write prevents narrowing, and that nothing else does.
 func TestWhatIsInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -201,7 +201,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// running are containers that run in groups of these names, with CPUs of their own.
+// running returns containers that run in groups of these names, with exclusive CPUs.
 func running(groups ...string) (all []capability.Container) {
 	for _, group := range groups {
 		all = append(all, capability.Container{Group: group, Bound: true})
@@ -209,8 +209,9 @@ func running(groups ...string) (all []capability.Container) {
 	return all
 }
 
-// What others may still take that are bound to a node is no room there: with 4 GiB free, of which the kernel and
-// Berth keep 170 MiB, a group that may take 3 GiB is not bound to a node of which another one may take 2.
+// TestRoomForOthers checks that memory which other bound groups may still use does not count as room on their node. In
+// the example 4 GiB are free, of which the kernel and Berth keep 170 MiB. A group that may use 3 GiB is then not bound
+// to a node of which another group may use 2.
 func TestRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -242,8 +243,8 @@ func TestRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestUnknownClaim: what one group may take cannot be read. That is in the way of another one only where it could leave
-// that one too little.
+// TestUnknownClaim checks a group whose claim on memory cannot be read. It prevents the binding of another group only
+// where that group could leave it too little memory.
 func TestUnknownClaim(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -284,8 +285,8 @@ func TestUnknownClaim(t *testing.T) {
 	}
 }
 
-// Of two groups that do not fit on a node together, one is allowed to have it: at the second look the first group
-// may not have been narrowed yet.
+// TestRoomForOneOfTwo checks that only one of two groups that do not fit on a node together may have it. At the second
+// check the first group may not have been narrowed yet.
 func TestRoomForOneOfTwo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +312,7 @@ func TestRoomForOneOfTwo(t *testing.T) {
 	})
 }
 
-// asker asks Looks that run on a fake clock.
+// asker returns running Looks with a fake clock.
 func asker(t *testing.T, m *machine) *Looks {
 	t.Helper()
 	began := time.Now()
@@ -328,7 +329,8 @@ func asker(t *testing.T, m *machine) *Looks {
 	return l
 }
 
-// What a look found counts for five seconds; then it is looked again, before anything is narrowed.
+// TestMayCountsForAWhile checks that a result is valid for five seconds. After that a new check must happen before
+// anything is narrowed.
 func TestMayCountsForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -361,8 +363,8 @@ func TestMayCountsForAWhile(t *testing.T) {
 	})
 }
 
-// TestTwoQuestionsOfAGroup: a group that may not be narrowed to the nodes of its CPUs is to get these beside its own, so
-// that both are asked in turn. Each has its answer, and its look.
+// TestTwoQuestionsOfAGroup checks a group that cannot be narrowed to the nodes of its CPUs. The agent then asks about
+// adding these nodes to the group's own, so both questions alternate. Each must have its own answer and its own check.
 func TestTwoQuestionsOfAGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -384,8 +386,8 @@ func TestTwoQuestionsOfAGroup(t *testing.T) {
 	})
 }
 
-// Who can wait is answered without anybody who runs the looks, as at the end of an agent, and no longer than that
-// one waits.
+// TestWithin checks that a caller who can wait gets an answer although no goroutine runs the checks, as at the end of
+// an agent. The caller must not wait longer than its context.
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
@@ -421,13 +423,13 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// A group that keeps all nodes that it has may get others whatever would keep it from losing some: no page moves. A
-// policy would be rebound all the same.
+// TestWidening checks that a group which keeps all its nodes may get others despite obstacles to losing a node, because
+// no page moves. A memory policy is still an obstacle, because the kernel would rebind it.
 func TestWidening(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		make  func(m *machine)
-		other bool // a group with node 1 may not have node 0 only
+		other bool // a group with node 1 cannot have node 0 only
 	}{
 		"much memory":     {func(m *machine) { m.memory.Movable = locality.Bytes{1: 1 << 30} }, true},
 		"pinned":          {func(m *machine) { m.write("proc/9/status", "VmPin:\t8 kB\n") }, true},
@@ -454,11 +456,11 @@ func TestWidening(t *testing.T) {
 	}
 }
 
-// mapped are so many mappings.
+// mapped returns so many mappings.
 func mapped(n int) []string { return slices.Repeat([]string{"default"}, n) }
 
-// TestThreadsTakeTheirTime: for each thread the kernel waits for all CPUs and goes through the mappings of its process,
-// and where a node is lost it walks the memory, too. A second of that is the most.
+// TestThreadsTakeTheirTime checks the limit of a second for a write. For each thread the kernel waits for all CPUs and
+// visits the mappings of its process, and if a node is lost it also walks the memory.
 func TestThreadsTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	much := "default " + pagesOf(4096, 0)
@@ -512,7 +514,7 @@ func TestThreadsTakeTheirTime(t *testing.T) {
 	}
 }
 
-// slowly is a machine on which it takes a while to read the policy of a thread.
+// slowly is a machine on which it takes a while to read the memory policy of a thread.
 type slowly struct{ *machine }
 
 func (s slowly) Open(name string) (fs.File, error) {
@@ -522,8 +524,8 @@ func (s slowly) Open(name string) (fs.File, error) {
 	return s.machine.Open(name)
 }
 
-// TestRestsAfterEachThread: while the kernel counts the pages of the first mapping the process can map nothing, so that
-// a look takes a quarter of its time.
+// TestRestsAfterEachThread checks that a check works only a quarter of the time. While the kernel counts the pages of
+// the first mapping, the process cannot map anything.
 func TestRestsAfterEachThread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -545,7 +547,8 @@ func TestRestsAfterEachThread(t *testing.T) {
 	})
 }
 
-// TestThreadsWherePagesStay: on cgroup v1 the kernel looks at no thread's memory unless cpuset.memory_migrate says so.
+// TestThreadsWherePagesStay checks that threads do not count on cgroup v1 unless cpuset.memory_migrate is set, because
+// the kernel then does not walk their memory.
 func TestThreadsWherePagesStay(t *testing.T) {
 	t.Parallel()
 	for migrate, want := range map[string]int{"0\n": 0, "1\n": 3} {
@@ -576,8 +579,8 @@ func TestThreadsWherePagesStay(t *testing.T) {
 	}
 }
 
-// TestRelativePolicies: some kernels divide by zero where they rebind a policy with MPOL_F_RELATIVE_NODES, so that it keeps
-// a group from getting more nodes as well, of a mapping or a thread.
+// TestRelativePolicies checks memory policies with MPOL_F_RELATIVE_NODES, of a mapping or a thread. Some kernels divide
+// by zero when they rebind such a policy, so it also prevents a group from getting more nodes.
 func TestRelativePolicies(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]cpuset.Set{"more nodes": node(0, 1, 2), "others beside": node(1, 2), "fewer": node(0)} {
@@ -611,8 +614,8 @@ func TestRelativePolicies(t *testing.T) {
 	}
 }
 
-// A group that may not be narrowed is looked at after 1, 2, 4 minutes and so on, up to an hour,
-// however often it is asked about, and not at all once nobody asks.
+// TestLooksThin checks that a group which cannot be narrowed is checked again after 1, 2, 4 minutes and so on, up to an
+// hour. More frequent questions do not matter, and without questions the checks stop.
 func TestLooksThin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -660,7 +663,7 @@ func TestLooksThin(t *testing.T) {
 	})
 }
 
-// The end of the agent does not wait for a look.
+// TestRunEnds checks that the end of the agent does not wait for a running check.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -670,7 +673,7 @@ func TestRunEnds(t *testing.T) {
 			m.add(1000+pid, "default")
 		}
 		l := New(Options{Kernel: m, Groups: m, Threads: m.threads, Clock: func() time.Duration {
-			calls++ // each look at a process takes an hour
+			calls++ // each check of a process takes an hour
 			return time.Since(began) + time.Duration(calls)*time.Hour
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -688,7 +691,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// Nil Looks hold nothing back.
+// TestNobodyLooks checks that nil Looks permit everything.
 func TestNobodyLooks(t *testing.T) {
 	t.Parallel()
 	var l *Looks

@@ -20,7 +20,7 @@ type locked struct {
 
 	pid    int
 	free   chan struct{}
-	refuse map[string]error // what opening these files answers
+	refuse map[string]error // the errors of opening these files
 
 	mu     sync.Mutex
 	opened []string
@@ -39,8 +39,9 @@ func (l *locked) Open(name string) (fs.File, error) {
 	return l.machine.Open(name)
 }
 
-// TestLookAtAProcessThatDoesNotAnswer: a group in which the memory map of a process is locked keeps its memory nodes, and
-// gets no others, also where a look may not see the other processes: the write would wait for the lock for good.
+// TestLookAtAProcessThatDoesNotAnswer checks a group with a process whose memory map is locked. The group keeps its
+// memory nodes and gets no others, even if the check cannot read the other processes, because the write would wait
+// forever for the lock.
 func TestLookAtAProcessThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(l *locked){
@@ -83,7 +84,7 @@ func TestLookAtAProcessThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestRunEndsWhileAProcessIsLocked: the end of the agent does not wait for the process.
+// TestRunEndsWhileAProcessIsLocked checks that the end of the agent does not wait for the locked process.
 func TestRunEndsWhileAProcessIsLocked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (p *Plugin) answer(ctx context.Context) error {
 func (p *Plugin) handle(ctx context.Context, c *call) {
 	given := c.ctx.Err() != nil
 	if given && (c.event.Kind == Create || c.event.Kind == Update) {
-		return // the runtime continued without an answer, or was refused
+		return // the runtime has continued without an answer, or got an error
 	}
 	within := c.ctx
 	if given {

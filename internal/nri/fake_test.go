@@ -23,11 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// long is how long a test waits for an answer that has to come, and the limit of handlers that must
-// not be late.
+// long is how long a test waits for an expected answer, and the limit of handlers that must not be late.
 const long = 5 * time.Minute
 
-// runtimeEnd is the runtime's end of one connection.
+// runtimeEnd is the runtime's end of a connection.
 type runtimeEnd struct {
 	mux        multiplex.Mux
 	server     *ttrpc.Server
@@ -53,7 +52,7 @@ func (r *runtimeEnd) close() {
 	r.served.Wait()
 }
 
-// accept takes one connection of a plugin and waits for its registration.
+// accept accepts one connection of a plugin and waits for its registration.
 func accept(t *testing.T, l net.Listener) *runtimeEnd {
 	t.Helper()
 	conn, err := l.Accept()
@@ -102,8 +101,7 @@ func (r *runtimeEnd) greet(t *testing.T) api.EventMask {
 	return api.EventMask(answer.GetEvents())
 }
 
-// script is a Handler of a test. It keeps the events, and fails the test when
-// it is called twice at a time.
+// script is a Handler of a test. It records the events, and fails the test if it is called concurrently.
 type script struct {
 	t      *testing.T
 	answer func(context.Context, Event) (Reply, error)
@@ -153,7 +151,7 @@ func (s *script) last(k Kind) (Event, bool) {
 	return Event{}, false
 }
 
-// waits is an Observer that keeps what it takes.
+// waits is an Observer that records its values.
 type waits struct {
 	mu     sync.Mutex
 	values []float64
@@ -171,14 +169,14 @@ func (w *waits) all() []float64 {
 	return slices.Clone(w.values)
 }
 
-// paths is a Groups without a host.
+// paths resolves groups without a host.
 type paths struct{}
 
 func (paths) RuntimeGroup(cgroupsPath string, _ int) (string, error) {
 	return cgroup.RuntimePath(cgroupsPath)
 }
 
-// bed is a Plugin that runs, and the socket that it connects to.
+// bed is a running Plugin with the socket that it connects to.
 type bed struct {
 	plugin   *Plugin
 	handler  *script
@@ -186,7 +184,7 @@ type bed struct {
 	socket   string
 }
 
-// run starts a Plugin with a socket of its own.
+// run starts a Plugin with its own socket.
 func run(t *testing.T, answer func(context.Context, Event) (Reply, error), change ...func(*Options)) *bed {
 	t.Helper()
 	b := &bed{handler: &script{t: t, answer: answer}, socket: filepath.Join(t.TempDir(), "nri.sock")}
@@ -227,7 +225,7 @@ func (b *bed) listen(t *testing.T) {
 	t.Cleanup(func() { l.Close() })
 }
 
-// eventually waits for what has to become true.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	err := patience.Until(t.Context(), 2*time.Millisecond, func() string {

@@ -187,7 +187,7 @@ func TestCreate(t *testing.T) {
 	if _, err = create(); err == nil || !strings.Contains(err.Error(), refusal.Error()) {
 		t.Errorf("refusal: %v", err)
 	}
-	refusal = context.DeadlineExceeded // the runtime would take that for a plugin that is too slow
+	refusal = context.DeadlineExceeded // the runtime would treat that as a plugin that is too slow
 	if _, err = create(); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("a handler's timeout: %v", err)
 	}
@@ -218,8 +218,7 @@ func TestUpdateAndStop(t *testing.T) {
 	}
 }
 
-// late is the limit of handlers that hang on purpose. One that does not is far from it, also where
-// the machine has much to do.
+// late is the limit of handlers that hang on purpose. Other handlers stay far below it, even on a busy machine.
 const late = 500 * time.Millisecond
 
 func TestSlowHandler(t *testing.T) {
@@ -239,7 +238,7 @@ func TestSlowHandler(t *testing.T) {
 	if err != nil || answer.GetAdjust() != nil {
 		t.Errorf("slow, optional: %v, %v", answer, err)
 	}
-	// The handler still hangs: what comes now waits behind it.
+	// The handler still hangs: the next request waits behind it.
 	pinned := &api.Container{Id: "c2", Name: "pinned"}
 	if _, err = r.plugin.CreateContainer(t.Context(), &api.CreateContainerRequest{Pod: somePod, Container: pinned}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("slow, needed: %v", err)
@@ -325,7 +324,7 @@ func TestReconnect(t *testing.T) {
 	accept(t, b.listener).close() // gone between registration and configuration
 	r := accept(t, b.listener)
 	r.greet(t)
-	b.listener.Close() // the runtime ends, and takes its socket with it
+	b.listener.Close() // the runtime ends, and its socket disappears
 	r.close()
 	eventually(t, "the end to be seen", func() bool { s := b.plugin.Status(); return s.State == Away && errors.Is(s.Err, os.ErrNotExist) })
 	b.listen(t)

@@ -77,7 +77,7 @@ func (r Reply) adjustment() *api.ContainerAdjustment {
 	return &api.ContainerAdjustment{Linux: &api.LinuxContainerAdjustment{Resources: resources}}
 }
 
-// updates returns the changes of other containers. If one fails, the runtime must still make the others.
+// updates returns the changes of other containers. If a change fails, the runtime must still make the other changes.
 func (r Reply) updates() []*api.ContainerUpdate {
 	var list []*api.ContainerUpdate
 	for _, change := range r.Updates {

@@ -1,8 +1,8 @@
-// Package orphans decides what goes back of what an agent moves, where no agent moves it any more: raised
-// quotas, and the boundary between online and offline work. It is pure.
+// Package orphans decides which of the values that an agent moves are restored once no agent moves them any more:
+// raised quotas, and the boundary between online and offline work. It is pure.
 //
-// Exclusive CPUs stay while they are somebody's, and so does what keeps others off them: what is put back
-// beside them never has one.
+// Exclusive CPUs remain while a group owns them, and so do the lists that keep other groups off them: no restored or
+// widened list has an exclusive CPU.
 package orphans
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Movers returns the owners of what an agent moves, in the order in which it goes back.
+// Movers returns the owners of the values that an agent moves, in the order of their restoration.
 func Movers() []plan.Owner { return []plan.Owner{plan.OwnerBurst, plan.OwnerIsolate} }
 
-// Of returns what to do about the entries of one owner: which go back to their originals, and the changes
-// of those that cannot yet, in no order.
+// Of returns what to do about the entries of one owner. restore selects the entries that get back their originals;
+// widen has the changes of entries that cannot be restored yet, in no order.
 //
-// The groups that shrank for offline work have the owner pool, and widen with it: else they would have
-// less than before for nothing. Beside pinned groups the boundary falls, and both sides have together
-// what each had.
+// Groups whose lists shrank for offline work have the owner pool. They widen together with offline work: otherwise they
+// would have fewer CPUs than before for nothing. While groups are pinned only the boundary is removed: both sides get
+// the CPUs that the two had together.
 //
-// Stands is what stands at their targets as far as that is Berth's own (apply.Stands). It may be older than
-// the intent: systemd is asked for a value after that is journaled.
+// stands has the current values of targets, as far as they are Berth's own (apply.Stands). A current value may be older
+// than the intent: Berth journals a value before it asks systemd for it.
 func Of(entries []journal.Entry, owner plan.Owner, stands map[plan.Target]plan.Value) (restore func(journal.Entry) bool, widen []plan.Change) {
 	divided := owner == plan.OwnerIsolate && slices.ContainsFunc(entries, of(plan.OwnerIsolate))
 	if divided && slices.ContainsFunc(entries, of(plan.OwnerPlace)) {
@@ -41,7 +41,7 @@ func of(owner plan.Owner) func(journal.Entry) bool {
 	return func(e journal.Entry) bool { return e.Owner == owner }
 }
 
-// beside says it of offline work beside pinned groups.
+// beside is Of for offline work while groups are pinned.
 func beside(entries []journal.Entry, stands map[plan.Target]plan.Value) (restore func(journal.Entry) bool, widen []plan.Change) {
 	var both, exclusive cpuset.Set
 	boundary, listed := false, map[plan.Target]bool{}
@@ -56,7 +56,7 @@ func beside(entries []journal.Entry, stands map[plan.Target]plan.Value) (restore
 			boundary = boundary || e.Owner == plan.OwnerIsolate
 		}
 	}
-	both = both.Difference(exclusive) // An agent may have died before a list left out what it pinned.
+	both = both.Difference(exclusive) // an agent may have died before it removed pinned CPUs from another list
 	for _, e := range entries {
 		from := standing(e, stands)
 		has, _ := listOf(e, from)
@@ -70,7 +70,7 @@ func beside(entries []journal.Entry, stands map[plan.Target]plan.Value) (restore
 	return func(e journal.Entry) bool { return e.Owner == plan.OwnerIsolate && !listed[e.Target] }, widen
 }
 
-// standing is what stands of an entry, and its intent where that is not known: who writes compares.
+// standing returns the current value of an entry, or its intent if that is not known: the writer compares.
 func standing(e journal.Entry, stands map[plan.Target]plan.Value) plan.Value {
 	if v, is := stands[e.Target]; is {
 		return v
@@ -78,8 +78,8 @@ func standing(e journal.Entry, stands map[plan.Target]plan.Value) plan.Value {
 	return e.Intent
 }
 
-// listsOf returns the CPUs that a group has or is to have. What a pinned group had of another owner is not
-// its own.
+// listsOf returns the CPUs that a group has or is about to get. The list that a pinned group had from another owner is
+// not its own.
 func listsOf(e journal.Entry, stands map[plan.Target]plan.Value) (cpus cpuset.Set, is bool) {
 	cpus, is = listOf(e, e.Intent)
 	if has, stood := listOf(e, standing(e, stands)); stood && (e.Owner != plan.OwnerPlace || e.Owned) {
@@ -88,7 +88,7 @@ func listsOf(e journal.Entry, stands map[plan.Target]plan.Value) (cpus cpuset.Se
 	return cpus, is
 }
 
-// listOf returns the CPUs of a value that a group may have.
+// listOf returns the CPUs of a value, and reports whether it is a list of CPUs.
 func listOf(e journal.Entry, v plan.Value) (cpus cpuset.Set, is bool) {
 	if cgroupfile.Knob(e.Target) != cgroup.KnobCPUs {
 		return cpuset.Set{}, false
@@ -97,7 +97,7 @@ func listOf(e journal.Entry, v plan.Value) (cpus cpuset.Set, is bool) {
 	return cpus, err == nil && !inherits
 }
 
-// original returns what the group had of these CPUs before Berth.
+// original returns which of these CPUs the group had before Berth.
 func original(e journal.Entry, cpus cpuset.Set) cpuset.Set {
 	had, inherits, err := cgroup.Value(e.Original).List()
 	if inherits {

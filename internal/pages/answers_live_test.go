@@ -11,10 +11,10 @@ import (
 	"github.com/berth-project/berth/internal/pages"
 )
 
-// answersChild has TestAnswersChild wait.
+// answersChild makes TestAnswersChild wait.
 const answersChild = "BERTH_TEST_ANSWERS_CHILD"
 
-// TestAnswersChild is a process that lives until nobody can write to it any more; without its variable it does nothing.
+// TestAnswersChild is a process that lives until its standard input ends. Without its variable it does nothing.
 func TestAnswersChild(t *testing.T) {
 	if os.Getenv(answersChild) == "" {
 		return
@@ -24,8 +24,8 @@ func TestAnswersChild(t *testing.T) {
 	}
 }
 
-// TestAnswersLive asks the running kernel: a process that lives answers, as do its files, and one that ended is said
-// to have.
+// TestAnswersLive asks the running kernel: a living process and its files answer, and an ended process is reported as
+// such.
 func TestAnswersLive(t *testing.T) {
 	t.Parallel()
 	root, err := hostfs.Open("/")
@@ -34,7 +34,7 @@ func TestAnswersLive(t *testing.T) {
 	}
 	defer root.Close()
 	k := pages.Live(root)
-	// A machine that has other things to do may not answer within the time, and does some time.
+	// A busy machine may not answer within the time, and answers later.
 	answer := func(pids ...int) (err error) {
 		for err = pages.ErrStuck; errors.Is(err, pages.ErrStuck) && t.Context().Err() == nil; {
 			err = pages.AllAnswer(k, pids)

@@ -24,7 +24,7 @@ type Kernel interface {
 	// Open opens a file or directory. Files also implement io.ReaderAt.
 	Open(name string) (fs.File, error)
 	// MovePages is move_pages(2). Without nodes, it returns the node of each page in status. A positive result is the
-	// number of pages that did not move, and leaves statuses unchanged.
+	// number of pages that did not move; the kernel may then leave their statuses unwritten.
 	MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error)
 }
 

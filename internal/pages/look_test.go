@@ -24,7 +24,8 @@ func (e entries) ReadAt(buf []byte, _ int64) (int, error) {
 	return len(buf), io.EOF
 }
 
-// TestGuardsAreNoSwap: a guard region (Linux 6.13) has the bit of swap, and is no page.
+// TestGuardsAreNoSwap checks that a guard region (Linux 6.13), which has the swap bit, does not count as a swapped
+// page.
 func TestGuardsAreNoSwap(t *testing.T) {
 	t.Parallel()
 	k := &one{file: entries{all: []uint64{swapped, swapped | guard}}, move: func([]uint64, []int32, []int32) (int, error) { return 0, nil }}
@@ -34,7 +35,7 @@ func TestGuardsAreNoSwap(t *testing.T) {
 	}
 }
 
-// TestErrorsByCall: what an error number says depends on who says it.
+// TestErrorsByCall checks that the meaning of an error number depends on the call that returned it.
 func TestErrorsByCall(t *testing.T) {
 	t.Parallel()
 	p := &Process{PID: 1, Start: 7, begun: 7, tid: 1, kernel: &one{start: 7}}
@@ -53,7 +54,7 @@ func TestErrorsByCall(t *testing.T) {
 	}
 }
 
-// TestReservedIsNotTooLarge reads policies behind address space that is only reserved.
+// TestReservedIsNotTooLarge reads policies of mappings behind address space that is only reserved.
 func TestReservedIsNotTooLarge(t *testing.T) {
 	t.Parallel()
 	file := &records{all: []string{"100000 default\n", "200000 default\n", "900000000000 bind:1\n"}}

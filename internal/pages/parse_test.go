@@ -185,7 +185,7 @@ func TestParseNodes(t *testing.T) {
 	}
 }
 
-// FuzzParsers feeds all parsers: none of them panics, and what they accept makes sense.
+// FuzzParsers gives arbitrary text to all parsers. None may panic, and accepted values must be plausible.
 func FuzzParsers(f *testing.F) {
 	for _, text := range []string{
 		mapsText, mountsText, zonesText, nodeText, buddyText, "7f00 bind:0 anon=1 kernelpagesize_kB=4\n", "VmPin:\t1 kB\n",

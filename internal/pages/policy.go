@@ -182,9 +182,10 @@ type Threads struct {
 	Assumed bool
 }
 
-// Threads returns the threads of the process, for its mappings. It calls rest after each thread whose policy it read:
-// the kernel counts the pages of the first mapping each time, such as the heap of a Java program. If rest returns an
-// error, the result is valid for the threads read so far.
+// Threads returns the threads of the process, for its mappings. It calls rest after each thread whose policy it read,
+// so that the caller can pause. For each thread the kernel counts the pages of the first mapping, such as the heap of a
+// Java program, and the process can map nothing in the meantime. If rest returns an error, the result is valid for the
+// threads read so far.
 func (p *Process) Threads(mappings []Mapping, rest func() error) (all Threads, err error) {
 	tids, err := numbers(p.kernel, fmt.Sprintf("proc/%d/task", p.PID))
 	if err != nil {
@@ -219,7 +220,7 @@ func (p *Process) ofThread(tid int) (policy Policy, err error) {
 	defer f.Close()
 	line, err := (&lines{from: f, size: policyRead}).next()
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ESRCH) {
-		return policy, nil // It ended, or has no memory.
+		return policy, nil // The thread ended, or has no memory.
 	}
 	if err != nil {
 		return policy, fmt.Errorf("policy of thread %d: %w", tid, p.classified(err))
@@ -250,8 +251,8 @@ type Blocks struct {
 	until uint64 // the mappings from here on were not read
 }
 
-// In reports whether the mapping that begins at an address may have such pages. It is true for a mapping that was not
-// read.
+// In reports whether the mapping that begins at an address may have transparent huge pages. It is true for a mapping
+// that was not read.
 func (b *Blocks) In(start uint64) bool { return start >= b.until || b.huge[start] }
 
 // Blocks reads smaps one mapping at a time, up to the first mapping that is too large to be read. It is as slow as

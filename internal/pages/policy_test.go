@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// records is a kernel file as fs/seq_file.c renders it: a read gets what is left of the
-// last record, and then at least one more, as long as they are shorter than what is wanted.
+// records is a kernel file as fs/seq_file.c renders it. A read gets the remainder of the last record and then at least
+// one more record, while they are shorter than the requested size.
 type records struct {
 	fs.File
 	all     []string
 	next    int
 	pending string
-	most    int // records that one read rendered
+	most    int // number of records that one read rendered
 }
 
 func (r *records) Read(buf []byte) (int, error) {
@@ -60,8 +60,8 @@ func (k *one) MovePages(_ int, addresses []uint64, nodes, status []int32, _ int)
 	return k.move(addresses, nodes, status)
 }
 
-// TestPoliciesHoldOneMapping reads policies of many mappings: no read has the kernel render
-// two, and none renders one that is too large.
+// TestPoliciesHoldOneMapping reads the policies of many mappings. No read may make the kernel render two mappings, or a
+// mapping that is too large.
 func TestPoliciesHoldOneMapping(t *testing.T) {
 	t.Parallel()
 	file := &records{}
@@ -83,7 +83,7 @@ func TestPoliciesHoldOneMapping(t *testing.T) {
 	}
 	for i, m := range mappings {
 		if i%2 == 1 {
-			continue // A walk asks for those only that have something to move.
+			continue // A walk asks only for mappings with something to move.
 		}
 		got, err := q.At(m.Start)
 		if err != nil {
@@ -130,7 +130,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestMoveAsksAgain holds that statuses count only where the kernel wrote them.
+// TestMoveAsksAgain checks that statuses are used only where the kernel wrote them.
 func TestMoveAsksAgain(t *testing.T) {
 	t.Parallel()
 	k := &one{start: 7}
@@ -140,7 +140,7 @@ func TestMoveAsksAgain(t *testing.T) {
 	k.move = func(addresses []uint64, nodes, status []int32) (int, error) {
 		if nodes != nil {
 			status[0], status[1] = -int32(syscall.EACCES), -int32(syscall.ENOENT)
-			return 2, nil // of the other three, and does not say which
+			return 2, nil // of the other three, without saying which
 		}
 		asked = len(addresses)
 		copy(status, []int32{0, 1, -int32(syscall.ENOENT)})
@@ -154,7 +154,7 @@ func TestMoveAsksAgain(t *testing.T) {
 		t.Errorf("%v, asked for %d", fates, asked)
 	}
 	k.move = func([]uint64, []int32, []int32) (int, error) {
-		k.start = 8 // The id is another process's now.
+		k.start = 8 // The id now belongs to another process.
 		return 0, nil
 	}
 	if err := v.Move(p, list, 0, false, fates); err == nil || fates[2] != Gone {

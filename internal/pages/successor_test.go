@@ -9,14 +9,14 @@ import (
 	"testing/fstest"
 )
 
-// dying is a kernel with process 9, whose leader and first threads end right when their file is opened.
+// dying is a kernel with process 9, whose leader and first threads end when their file is opened.
 type dying struct {
 	Kernel
 	threads int
 	ended   map[int]bool
-	// answer is what a file of a thread that has ended is, by the name of the file; nil is an empty one.
+	// answer is the result of opening a file of an ended thread, by the name of the file; nil is an empty file.
 	answer map[string]error
-	ends   string // the file that ends its thread
+	ends   string // the file whose opening ends its thread
 }
 
 func (d *dying) ReadFile(name string) ([]byte, error) {
@@ -57,7 +57,8 @@ func (d *dying) Open(name string) (fs.File, error) {
 	return tree.Open(name)
 }
 
-// TestSuccessors: the threads of a process end one after the other while its mappings are read.
+// TestSuccessors reads the mappings of a process while its threads end one after the other. A remaining thread must be
+// used instead.
 func TestSuccessors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

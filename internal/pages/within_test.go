@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// host is a kernel of processes, whose maps may be locked.
+// host is a kernel with processes whose memory maps may be locked.
 type host struct {
 	mu     sync.Mutex
-	locked map[int]chan struct{} // by process; closed when the lock is free
+	locked map[int]chan struct{} // by process; closed when the lock is released
 	starts map[int]uint64
-	refuse map[string]error // what opening a file answers
-	empty  bool             // files have nothing in them
+	refuse map[string]error // the error of opening a file
+	empty  bool             // files are empty
 	asked  []string         // files that were opened
-	opens  bool             // opening waits for the lock, and not only reading
+	opens  bool             // opening waits for the lock, not only reading
 	closed int
 	moved  int
 }
@@ -98,7 +98,7 @@ func (h *host) MovePages(int, []uint64, []int32, []int32, int) (int, error) {
 	return 0, nil
 }
 
-// count returns how many files were opened, and closed.
+// count returns how many files were opened and closed.
 func (h *host) count() (asked, closed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +131,8 @@ func (o *opened) Close() error {
 	return nil
 }
 
-// TestAnswersWithin: whoever has rights or not, and whatever the process has, a question is answered, within a second.
+// TestAnswersWithin checks that a question is answered within a second, whatever the rights of the caller and the state
+// of the process.
 func TestAnswersWithin(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -173,8 +174,8 @@ func TestAnswersWithin(t *testing.T) {
 	}
 }
 
-// TestProcessThatDoesNotAnswer: one call waits for it, nobody asks it meanwhile, and once the call came back it is
-// asked again.
+// TestProcessThatDoesNotAnswer checks that only one call waits for a stuck process. Nobody asks it in the meantime, and
+// once the call has returned it is asked again.
 func TestProcessThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for _, opens := range []bool{false, true} {
@@ -221,8 +222,8 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestReadThatIsLeft: a read that is given up writes nothing to the memory of its caller, and its file is closed once,
-// by the goroutine that waits.
+// TestReadThatIsLeft checks that an abandoned read writes nothing to its caller's memory. The waiting goroutine closes
+// its file exactly once.
 func TestReadThatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]time.Duration{"maps": moveWithin, "pagemap": moveWithin, "numa_maps": lineWithin, "smaps": lineWithin} {
@@ -255,7 +256,7 @@ func TestReadThatIsLeft(t *testing.T) {
 	}
 }
 
-// TestReadThatIsAnswered hands on what was read.
+// TestReadThatIsAnswered checks that a completed read passes its data on.
 func TestReadThatIsAnswered(t *testing.T) {
 	t.Parallel()
 	h := newHost(9)
@@ -279,7 +280,7 @@ func TestReadThatIsAnswered(t *testing.T) {
 	}
 }
 
-// TestManyDoNotAnswer: at most 64 goroutines wait, and beyond no process is asked.
+// TestManyDoNotAnswer checks that at most 64 goroutines wait, and that no process is asked beyond that.
 func TestManyDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -310,7 +311,7 @@ func TestManyDoNotAnswer(t *testing.T) {
 	})
 }
 
-// TestIDOfAnother: a process that has the id of one that does not answer is asked.
+// TestIDOfAnother checks that a new process with the id of a stuck process is asked.
 func TestIDOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -336,7 +337,7 @@ func TestIDOfAnother(t *testing.T) {
 	})
 }
 
-// pieces is a file that counts how it is read.
+// pieces is a file that counts its reads.
 type pieces struct {
 	fs.File
 	text  string
@@ -355,8 +356,8 @@ func (p *pieces) Read(buf []byte) (int, error) {
 
 func (*pieces) Close() error { return nil }
 
-// TestLineAtOnce: a line is one question, in reads of the size that the caller asked for, and what comes after the
-// last one is told once all bytes were.
+// TestLineAtOnce checks that a line is one question, in reads of the size that the caller requested. The end or error
+// after the last line is returned once all bytes have been.
 func TestLineAtOnce(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3*longestLine)

@@ -17,7 +17,7 @@ const (
 	Empty
 	// Taken is a CPU that another workload has.
 	Taken
-	// Off is reserved, isolated, or an efficiency core that no request allows.
+	// Off is a CPU that is reserved or isolated, or belongs to an efficiency core that no request allows.
 	Off
 	// Free is an available CPU.
 	Free

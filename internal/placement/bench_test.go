@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// half returns the largest node there is, half full.
+// half returns a half full node of 512 CPUs.
 func half(t testing.TB) (placement.Node, placement.Occupancy) {
 	n := shape{nodes: 8, l3: 4, cores: 8, threads: 2, memory: 64 * gi, huge: 32, gpus: 1}.node(t)
 	var o placement.Occupancy
@@ -34,8 +34,8 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
-	// With all that a NUMA node can have: one that does, and two to choose that have it
-	// together.
+	// With every resource that a NUMA node can have. In the first case one node has them all; in the second, two nodes
+	// have them together.
 	for _, test := range []struct {
 		name string
 		gpus int64
@@ -66,8 +66,8 @@ func BenchmarkHeldBy(b *testing.B) {
 	}
 }
 
-// TestSizes are the promises about memory: what a placed container costs, and
-// a node on which nothing is pinned.
+// TestSizes checks the memory promises for a placed container and for a node without pinned pods, and that refusals
+// allocate nothing.
 func TestSizes(t *testing.T) {
 	if got := placement.HeldSize(); got > 256 {
 		t.Errorf("a placed container takes %d bytes, more than 256", got)

@@ -15,9 +15,9 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// TestEmptyNodeKeepsItsPromises says that the core which stays with the shared
-// pool has no neighbour: a node without pods refuses nothing, and gives up
-// no exclusivity, that some set of CPUs which leaves a core would grant.
+// TestEmptyNodeKeepsItsPromises: the core that stays with the shared pool needs no neighbor. A node without pods
+// refuses no request that some set of CPUs leaving a whole core could satisfy. It also gives up no exclusivity that
+// such a set would grant.
 func TestEmptyNodeKeepsItsPromises(t *testing.T) {
 	var shapes []shape
 	for _, s := range []shape{
@@ -57,8 +57,7 @@ func TestEmptyNodeKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// leavesACore tries all sets of CPUs for one that keeps the policies of a
-// request on an empty machine and leaves a whole core.
+// leavesACore reports whether any set of CPUs on an empty machine satisfies the request and leaves a whole core.
 func leavesACore(t *topology.Topology, r *alloc.Request, e alloc.Exclusive) bool {
 	online := slices.Collect(t.Online.All())
 	for sub := range 1 << len(online) {

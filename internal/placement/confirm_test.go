@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// TestConfirm: one NUMA node of four cores of two threads, n+4 the sibling of n,
-// then a second one.
+// TestConfirm uses two NUMA nodes of four cores of two threads, where n+8 is the sibling of n.
 func TestConfirm(t *testing.T) {
 	const spec, numa = "scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"
 	tests := []struct {
@@ -71,7 +70,7 @@ func encoded(d *placement.Decision, a *placement.Ask) string {
 	return p.Encode()
 }
 
-// TestConfirmEach: each container keeps what it has, whatever Decide would do.
+// TestConfirmEach: each container keeps its CPUs, even if Decide would choose others.
 func TestConfirmEach(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 4, threads: 2, memory: 64 * gi}.node(t)
 	p := pinning(t, []workload.Container{app("a", 2), app("b", 1)})

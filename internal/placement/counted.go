@@ -11,9 +11,9 @@ import (
 
 // Counted is HeldAs for callers that give CPUs to other pods: what a pod holds, and what it will hold after a resize
 // that is under way. The node chooses the CPUs of a resize and the annotation follows. While a container has fewer CPUs
-// than its limit, the missing ones count as unknown. The limit is the larger of the requested one and the one in effect
-// that the empty machine could satisfy. A container that should have fewer CPUs holds those of the annotation until it
-// follows. A resize that the kubelet found infeasible does not count.
+// than its limit, the missing CPUs count as unknown. The limit here is the larger of the requested limit and the limit
+// in effect, or the smaller if the empty machine could not satisfy the larger. A container that should have fewer CPUs
+// holds those of the annotation until it follows. A resize that the kubelet found infeasible does not count.
 //
 // While a move of the pod is requested, its old and new CPUs count, whether or not the pod is movable: its owner may
 // change that at any time, even after the node has begun.
@@ -25,9 +25,9 @@ func Counted(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) He
 	return held
 }
 
-// move counts the additional CPUs of a move as unknown: anybody may have written which. The node gives none away during
-// the move, so no pod gets them. A move that does not begin or end with the pod's CPUs is ignored, as the node refuses
-// it.
+// move counts the additional CPUs of a move as unknown: anybody may have written the annotation that names them. The
+// node gives none away during the move, so no pod gets them. A move that does not begin or end with the pod's CPUs is
+// ignored, as the node refuses it.
 func (h *Held) move(m *alloc.Machine, asked *workload.Move) {
 	both := asked.From.Union(asked.To)
 	if !both.IsSubsetOf(m.Pinnable()) || asked.From.Size() != asked.To.Size() || !asked.Between(h.holding.CPUs) {

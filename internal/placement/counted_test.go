@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// While a pod is resized the larger of what it has and what it asks for counts, and the node
-// is left alone while it chooses.
+// During a resize, the larger of a pod's present and requested CPUs counts, and no other pod gets CPUs while the node
+// chooses.
 func TestCounted(t *testing.T) {
 	m := shape{nodes: 2, l3: 1, cores: 4, threads: 2, memory: 16 * gi, reserved: "0,8"}.machine(t)
 	resized := func(limit, held int64, resizing bool, terms ...string) workload.Pinning {
@@ -97,7 +97,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// pinningPod is a pod that asks for CPUs, with one container that requests half a CPU.
+// pinningPod returns a pod that asks for CPUs, with one container that requests half a CPU.
 func pinningPod(t *testing.T, limit int64, terms ...string) workload.Pod {
 	t.Helper()
 	p := workload.Pod{

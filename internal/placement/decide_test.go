@@ -98,8 +98,8 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-// TestRoom is the rule for a pod that never heard of CPU sets: go-demo, with
-// request 1 and limit 4, hides 3 CPUs from whoever adds up requests.
+// TestRoom checks the accounting rule for ordinary pods. go-demo has request 1 and limit 4, so it hides 3 CPUs from the
+// sum of requests.
 func TestRoom(t *testing.T) {
 	n := shape{nodes: 1, l3: 1, cores: 8, threads: 1, reserved: "7"}.node(t)
 	demo := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 4000, CPURequest: 1000}}})
@@ -133,7 +133,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestSharedPool says that the last core stays, and is the one that costs least.
+// TestSharedPool: the last core stays in the shared pool, and it is the core that costs least.
 func TestSharedPool(t *testing.T) {
 	n := shape{nodes: 1, l3: 1, cores: 4, threads: 2}.node(t)
 	var o placement.Occupancy
@@ -148,7 +148,7 @@ func TestSharedPool(t *testing.T) {
 	}
 }
 
-// TestNarrowed fills the memory of one NUMA node, then of the other.
+// TestNarrowed fills the memory of one NUMA node and then of the other.
 func TestNarrowed(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
 	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 4 * gi}}})
@@ -163,7 +163,7 @@ func TestNarrowed(t *testing.T) {
 	}
 }
 
-// TestDecisionIsItsOwn says that a decision outlives the next use of its Scratch.
+// TestDecisionIsItsOwn: a decision stays valid after the next use of its Scratch.
 func TestDecisionIsItsOwn(t *testing.T) {
 	n := shape{nodes: 2, l3: 2, cores: 4, threads: 2}.node(t)
 	var s alloc.Scratch
@@ -185,8 +185,7 @@ func TestDecisionIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestNarrowedTogether has two containers that fit into a NUMA node's memory
-// one by one, but not together.
+// TestNarrowedTogether: two containers fit into a NUMA node's memory one by one, but not together.
 func TestNarrowedTogether(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
 	c := workload.Container{Resources: workload.Resources{CPULimit: 2000, CPURequest: 2000, MemoryRequest: 5 * gi}}
@@ -200,7 +199,7 @@ func TestNarrowedTogether(t *testing.T) {
 	}
 }
 
-// TestClone says that a trial on a copy leaves the original alone.
+// TestClone: a trial on a copy leaves the original unchanged.
 func TestClone(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
 	p := pinning(t, []workload.Container{{Name: "app", Resources: workload.Resources{CPULimit: 1000, CPURequest: 1000, MemoryRequest: 4 * gi}}})
@@ -214,8 +213,7 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestNodePolicyCounts says that a node's policy counts for pods that say
-// nothing themselves.
+// TestNodePolicyCounts: a node's policy applies to pods without their own policy.
 func TestNodePolicyCounts(t *testing.T) {
 	n := shape{nodes: 2, l3: 2, cores: 4, threads: 1}.node(t)
 	var o placement.Occupancy
@@ -238,8 +236,7 @@ func TestNodePolicyCounts(t *testing.T) {
 	}
 }
 
-// TestStrategyOrder says whose strategy counts: the pod's, else the node's, else
-// the scheduler's.
+// TestStrategyOrder: the pod's strategy takes precedence over the node's, and the node's over the scheduler's.
 func TestStrategyOrder(t *testing.T) {
 	n := shape{nodes: 2, l3: 2, cores: 4, threads: 1}.node(t)
 	var o placement.Occupancy
@@ -271,8 +268,8 @@ func TestStrategyOrder(t *testing.T) {
 	}
 }
 
-// TestRecordedMachines fills each recorded machine with pods of 3 CPUs: what is
-// written can be read and is believed, to the last pod.
+// TestRecordedMachines fills each recorded machine with pods of 3 CPUs. Every annotation must be readable and valid, up
+// to the last pod.
 func TestRecordedMachines(t *testing.T) {
 	for name, top := range recorded.Machines(t) {
 		m, err := alloc.Compile(top)
@@ -305,8 +302,8 @@ func fill(t *testing.T, m *alloc.Machine) {
 	}
 }
 
-// TestInitContainersCover says that CPUs of init containers, and of the pod as a
-// whole, are not counted on top of those held: only one of them runs at a time.
+// TestInitContainersCover: requests of init containers and of the pod as a whole do not count in addition to the held
+// CPUs. Only one of them is in use at a time.
 func TestInitContainersCover(t *testing.T) {
 	n := shape{nodes: 1, l3: 1, cores: 16, threads: 2}.node(t)
 	for name, p := range map[string]workload.Pod{
@@ -324,7 +321,7 @@ func TestInitContainersCover(t *testing.T) {
 	}
 }
 
-// TestHidden says what a pod gets that it could have requested.
+// TestHidden checks how many of its CPUs a pod gets beyond its request.
 func TestHidden(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod  workload.Pinning

@@ -13,7 +13,7 @@ const gpu = "example.com/gpu"
 // twoWithGPUs has four GPUs in each of two NUMA nodes.
 var twoWithGPUs = shape{nodes: 2, l3: 1, cores: 16, threads: 1, gpus: 4}
 
-// gpuPod asks for GPUs, and for a device that is in no NUMA node.
+// gpuPod returns a pod that asks for GPUs and for a device without a NUMA node.
 func gpuPod(t testing.TB, cpus, gpus int64, annotations ...string) workload.Pinning {
 	t.Helper()
 	p := pinning(t, []workload.Container{app("app", cpus)}, annotations...)
@@ -21,7 +21,7 @@ func gpuPod(t testing.TB, cpus, gpus int64, annotations ...string) workload.Pinn
 	return p
 }
 
-// put decides a pod and adds it to the node.
+// put places a pod and adds it to the node.
 func put(t *testing.T, n *placement.Node, o *placement.Occupancy, p workload.Pinning) placement.Decision {
 	t.Helper()
 	ask := placement.AskOf(p)
@@ -38,9 +38,8 @@ func put(t *testing.T, n *placement.Node, o *placement.Occupancy, p workload.Pin
 	return d
 }
 
-// CPUs are beside the devices that are left: after two GPUs of NUMA node 0 a pod of three
-// goes to node 1, although node 0 is fuller, and the CPUs that pods without GPUs leave
-// decide where these are equal.
+// CPUs are chosen beside free devices. After two GPUs of NUMA node 0 are taken, a pod with three GPUs goes to node 1,
+// although node 0 is fuller. If the nodes have equally many devices, the free CPUs decide.
 func TestCPUsBesideDevices(t *testing.T) {
 	n, o := twoWithGPUs.node(t), placement.Occupancy{}
 	for _, step := range []struct {
@@ -61,8 +60,8 @@ func TestCPUsBesideDevices(t *testing.T) {
 	}
 }
 
-// A pod with the GPUs of both NUMA nodes has CPUs in both, evenly, though one would hold
-// all CPUs; one that requires a single NUMA node is squeezed, and says so.
+// A pod with the GPUs of both NUMA nodes gets CPUs in both, evenly, although one node could hold all of them. A pod
+// that requires a single NUMA node gets CPUs in one, and its decision reports the far device.
 func TestCPUsWhereverTheDevicesAre(t *testing.T) {
 	const spec = "scheduling.koordinator.sh/numa-topology-spec"
 	for _, test := range []struct {
@@ -87,8 +86,8 @@ func TestCPUsWhereverTheDevicesAre(t *testing.T) {
 	}
 }
 
-// Devices of a pod that has no CPUs of its own may be in any NUMA node, and those of one
-// with CPUs in both are in both.
+// The devices of a pod without its own CPUs may be in any NUMA node. The devices of a pod with CPUs in both nodes are
+// in both.
 func TestDevicesOfOtherPods(t *testing.T) {
 	n, o := twoWithGPUs.node(t), placement.Occupancy{}
 	n.RequestedDevices[1] = 4
@@ -105,8 +104,8 @@ func TestDevicesOfOtherPods(t *testing.T) {
 	}
 }
 
-// Where its devices are near counts before how few NUMA nodes its CPUs are in, also
-// between nodes of the cluster, and pods with other devices are other pods.
+// Near devices take precedence over few NUMA nodes, also between nodes of the cluster. Pods with different devices have
+// different shapes.
 func TestDevicesInScoreAndShape(t *testing.T) {
 	near, o := twoWithGPUs.node(t), placement.Occupancy{}
 	squeezed, busy := near, placement.Occupancy{}

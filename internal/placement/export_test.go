@@ -2,6 +2,5 @@ package placement
 
 import "reflect"
 
-// HeldSize is the memory of one pod with one container that is bound to NUMA
-// nodes, in bytes.
+// HeldSize returns the bytes of one pod with one container that is bound to NUMA nodes.
 func HeldSize() uintptr { return reflect.TypeFor[Held]().Size() + reflect.TypeFor[bound]().Size() }

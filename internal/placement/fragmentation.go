@@ -14,7 +14,7 @@ type Fragmentation struct {
 	// domain.
 	LargestInNUMANode int `json:"largestInNUMANode"`
 	LargestInL3       int `json:"largestInL3"`
-	// FreeCores, FreeL3 and FreeNUMANodes count those that are wholly free.
+	// FreeCores, FreeL3 and FreeNUMANodes count the wholly free cores, L3 domains and NUMA nodes.
 	FreeCores     int `json:"freeCores"`
 	FreeL3        int `json:"freeL3"`
 	FreeNUMANodes int `json:"freeNUMANodes"`

@@ -11,7 +11,7 @@ import (
 )
 
 func TestFragmentation(t *testing.T) {
-	// Two NUMA nodes of two L3 domains each, two cores of two threads a domain.
+	// Two NUMA nodes of two L3 domains each, with two cores of two threads per domain.
 	machine := describedMachine(t, `{"cores": [{"cpus": "0-1"}, {"cpus": "2-3"}, {"cpus": "4-5"}, {"cpus": "6-7"},
 		{"cpus": "8-9"}, {"cpus": "10-11"}, {"cpus": "12-13"}, {"cpus": "14-15"}],
 		"numaNodes": [{"id": 0, "cpus": "0-7"}, {"id": 1, "cpus": "8-15"}],

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Givable returns the most of the free CPUs that leave a whole core to the shared pool: the core with the fewest of
-// them stays, of equal cores the last.
+// Givable returns the largest part of the free CPUs that leaves a whole core to the shared pool. The core with the
+// fewest free CPUs stays; among equal cores, the last.
 func Givable(m *alloc.Machine, free, shared cpuset.Set) cpuset.Set {
 	var most cpuset.Set
 	for _, core := range slices.Backward(m.Topology().Cores) {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// hugeTree is a host of two NUMA nodes with four CPUs and 10 GiB each, of which node 0
-// has 5 GiB in huge pages of two sizes.
+// hugeTree returns a host of two NUMA nodes with four CPUs and 10 GiB each. Node 0 has 5 GiB in huge pages of two
+// sizes.
 func hugeTree() fstest.MapFS {
 	const cpus, nodes = "sys/devices/system/cpu/", "sys/devices/system/node/"
 	tree := fstest.MapFS{cpus + "online": {Data: []byte("0-7\n")}, nodes + "online": {Data: []byte("0-1\n")}}
@@ -33,8 +33,8 @@ func hugeTree() fstest.MapFS {
 	return tree
 }
 
-// Huge pages are set aside: what is bound to a NUMA node has to fit beside them. A pod
-// that asks for some is bound to a node that has as many of that size.
+// Huge pages are reserved memory, so other memory that is bound to a NUMA node must fit beside them. A pod that asks
+// for huge pages is bound to a node with enough pages of that size.
 func TestMemoryBesideHugePages(t *testing.T) {
 	top, err := topology.Discover(hugeTree())
 	if err != nil {
@@ -73,8 +73,8 @@ func TestMemoryBesideHugePages(t *testing.T) {
 	}
 }
 
-// Memory that is requested and not bound counts in each node with its share.
-// What is bound elsewhere does not, and what is bound here counts once.
+// Requested but unbound memory counts with its share on each node. Memory that is bound elsewhere does not count, and
+// memory that is bound here counts once.
 func TestMemoryBesideRequests(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 10 * gi}.node(t)
 	bound := func(cpus, bytes int64) workload.Pinning {
@@ -116,7 +116,7 @@ func TestMemoryBesideRequests(t *testing.T) {
 		got := d.Annotation(&ask, hash).Containers["app"]
 		want := test.mems
 		if want == "0" && !set(t, got.CPUs).IsSubsetOf(set(t, "0-7")) {
-			want = "1" // the same of the other node
+			want = "1" // the same on the other node
 		}
 		if got.Mems != want {
 			t.Errorf("%s: CPUs %s, mems %s, want %s", test.name, got.CPUs, got.Mems, want)
@@ -124,9 +124,8 @@ func TestMemoryBesideRequests(t *testing.T) {
 	}
 }
 
-// A pod of 50 GiB is bound to NUMA node 0, and NUMA node 1 is empty: one of 20 GiB gets
-// CPUs and memory there, although NUMA node 0 is fuller. What no node can hold stays
-// beside the pod, and may use all nodes. A NUMA node without CPUs is no local one.
+// NUMA node 0 has a bound pod of 50 GiB and node 1 is empty. A pod of 20 GiB gets CPUs and memory on node 1, although
+// node 0 is fuller. A pod that no node can hold may use all nodes. A NUMA node without CPUs is not a local node.
 func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 64 * gi}.node(t)
 	var o placement.Occupancy
@@ -157,8 +156,7 @@ func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
 	}
 }
 
-// hugePod is a pod of one container with so many CPUs, 1 GiB of memory, and huge pages of
-// 1 GiB.
+// hugePod returns a pod of one container with the given CPUs, 1 GiB of memory, and huge pages of 1 GiB.
 func hugePod(t testing.TB, cpus, bytes int64) workload.Pinning {
 	t.Helper()
 	c := app("app", cpus)
@@ -169,9 +167,9 @@ func hugePod(t testing.TB, cpus, bytes int64) workload.Pinning {
 	return p
 }
 
-// Two pods of 50 and 40 GiB of huge pages do not fit into one NUMA node of 64: each is
-// bound to one of its own, with its CPUs. What is left of neither suffices for a third of
-// 30, and where the agent does not say which nodes have them no pod is bound.
+// Two pods of 50 and 40 GiB of huge pages do not fit into one NUMA node of 64. Each is bound to a different node, with
+// its CPUs. Neither node has room for a third pod of 30 GiB. If the agent does not report the nodes of the huge pages,
+// no pod is bound.
 func TestHugePagesArePromisedOnce(t *testing.T) {
 	s := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 80 * gi, huge: 64}
 	n := s.node(t)
@@ -205,8 +203,8 @@ func TestHugePagesArePromisedOnce(t *testing.T) {
 	}
 }
 
-// Huge pages that pods request without being bound may be anywhere: they count in every
-// NUMA node, and once those pods are bound only in theirs.
+// Huge pages of unbound pods may be on any node, so they count on every NUMA node. Once those pods are bound, they
+// count only on their own node.
 func TestHugePagesBesideRequests(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 80 * gi, huge: 64}.node(t)
 	n.RequestedHuge.Put(gi, 40*gi)
@@ -236,10 +234,9 @@ func TestHugePagesBesideRequests(t *testing.T) {
 	}
 }
 
-// A binder counts what is bound before: 60 GiB to a NUMA node of 100, then 100 to this and
-// another. That is not too much at Bind either, which asks later and knows no order, be the
-// two containers of one pod, or pods of which one is decided while the other is on its way.
-// What fits in no order is too much.
+// A binder counts earlier pods: 60 GiB on one NUMA node of 100, then 100 GiB on this and another node. Bind checks
+// later and knows no order, and must accept both. They may be two containers of one pod, or two pods. Only a set that
+// fits in no order is too much.
 func TestOverboundNeedsNoOrder(t *testing.T) {
 	m := shape{nodes: 4, l3: 1, cores: 8, threads: 1, memory: 200 * gi, huge: 100}.machine(t)
 	held := func(gib int64, cpus, mems string) *placement.Held {
@@ -260,8 +257,8 @@ func TestOverboundNeedsNoOrder(t *testing.T) {
 	}
 }
 
-// What the kubelet gave of NUMA nodes counts there, once, and its requests nowhere else: a pod
-// goes beside the rest. What is of no known node, or of all, is not there.
+// Memory that the kubelet assigned to NUMA nodes counts there, once, and the requests behind it count nowhere else. A
+// pod is placed beside it. Memory of unknown nodes or of all nodes is ignored.
 func TestMemoryBesideKubelets(t *testing.T) {
 	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 80 * gi, huge: 16}.node(t)
 	n.RequestedMemory = 40 * gi

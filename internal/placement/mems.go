@@ -117,8 +117,9 @@ type binder struct {
 	own []bound
 }
 
-// bind returns the nodes that a container is bound to, or 0 if it may use all memory. That is so if its memory has no
-// limit or request, if it has CPUs in all nodes that have memory, or if it is not known to fit.
+// bind returns the nodes that a container is bound to, or 0 if it may use all memory. A container may use all memory if
+// its memory has no limit or request, or is not known to fit. It may also do so if it has CPUs in all nodes that have
+// memory.
 func (b *binder) bind(wanted need, nodes nodeMask) nodeMask {
 	all := memoryNodes(b.node.Machine.Topology())
 	nodes &= all

@@ -40,10 +40,10 @@ type Claims []alloc.Amount
 // Surplus returns how much CPU, in thousandths, may still be requested on the node. It is negative if too much was
 // given out.
 //
-// The rule applies to every pod, because nothing else in a cluster knows it. A pinned container counts with the larger
-// of its CPUs (siblings left empty included) and its request. The sum of these and of all other requests must not
-// exceed the node's allocatable, nor the CPUs that run containers: online, not reserved and not isolated. For example,
-// a pinned pod with request 1 and limit 4 has 4 CPUs for itself, of which a sum of requests shows 1.
+// The rule applies to every pod, because no other component of a cluster enforces it. A pinned container counts with
+// the larger of its CPUs (siblings left empty included) and its request. The sum of these and of all other requests
+// must not exceed the node's allocatable, nor the CPUs that run containers: online, not reserved and not isolated. For
+// example, a pinned pod with request 1 and limit 4 has 4 CPUs for itself, of which a sum of requests shows 1.
 func (n Node) Surplus(o *Occupancy) int64 {
 	return n.limit() - n.RequestedMilli - o.ExtraMilli
 }

@@ -17,7 +17,8 @@ type Occupancy struct {
 	// ExtraMilli is by how much the CPUs given out exceed the requests of their containers, in thousandths: the part
 	// that the sum of requests does not show.
 	ExtraMilli int64
-	// Unknown is how many more CPUs are promised without it being known which: CPUs other than Overlaps, too.
+	// Unknown is how many more CPUs are promised to pods, although it is not known which. Each CPU in Overlaps adds
+	// one: one of its two pods will get another CPU.
 	Unknown int
 	// Resizing says that the node is choosing CPUs for a pod now.
 	Resizing bool

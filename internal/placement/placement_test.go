@@ -20,15 +20,15 @@ const (
 	hash = "0123456789abcdef"
 )
 
-// shape is a regular machine: NUMA nodes of L3 domains of cores of threads,
-// one socket a NUMA node, CPUs numbered thread by thread as x86 does it.
+// shape is a regular machine: NUMA nodes of L3 domains of cores of threads, with one socket per NUMA node. The CPUs are
+// numbered thread by thread, as on x86.
 type shape struct {
 	nodes, l3, cores, threads int
-	memory                    int64 // of a NUMA node
-	huge                      int64 // pages of 1 GiB of a NUMA node
-	gpus                      int64 // of a NUMA node
+	memory                    int64 // per NUMA node
+	huge                      int64 // pages of 1 GiB per NUMA node
+	gpus                      int64 // per NUMA node
 	reserved, isolated        string
-	slow                      int // the first cores are efficiency cores
+	slow                      int // number of efficiency cores, which come first
 }
 
 func (s shape) topology(t testing.TB) *topology.Topology {
@@ -85,7 +85,7 @@ func (s shape) machine(t testing.TB) *alloc.Machine {
 	return m
 }
 
-// node returns a node of this shape that allocates all its CPUs.
+// node returns a node of this shape whose CPUs are all allocatable.
 func (s shape) node(t testing.TB) placement.Node {
 	m := s.machine(t)
 	return placement.Node{Machine: m, AllocatableMilli: int64(m.Topology().Online.Size()) * 1000}
@@ -100,13 +100,12 @@ func set(t testing.TB, list string) cpuset.Set {
 	return s
 }
 
-// app is a container of n CPUs that requests them all.
+// app returns a container of n CPUs that requests all of them.
 func app(name string, n int64) workload.Container {
 	return workload.Container{Name: name, Resources: workload.Resources{CPULimit: n * 1000, CPURequest: n * 1000}}
 }
 
-// pinning returns what a pod with these containers and further annotations
-// (key, value, ...) asks for.
+// pinning returns the request of a pod with these containers and additional annotations (key, value, ...).
 func pinning(t testing.TB, containers []workload.Container, annotations ...string) workload.Pinning {
 	t.Helper()
 	p := workload.Pod{Annotations: map[string]string{"cpuset-scheduler": "true"}, Containers: containers}
@@ -128,7 +127,7 @@ func one(t testing.TB, n int64, annotations ...string) workload.Pinning {
 	return pinning(t, []workload.Container{app("app", n)}, annotations...)
 }
 
-// decide places p on the node and fails the test where it is refused.
+// decide places p on the node and fails the test if p is refused.
 func decide(t testing.TB, n placement.Node, o *placement.Occupancy, p workload.Pinning) (placement.Decision, placement.Ask) {
 	t.Helper()
 	a := placement.AskOf(p)
@@ -156,7 +155,7 @@ func give(o *placement.Occupancy, m *alloc.Machine, p workload.Pinning, annotati
 	return h
 }
 
-// written returns the annotation of one container on these CPUs.
+// written returns the annotation for one container on these CPUs.
 func written(cpus, mems string) string {
 	return v1alpha1.Placement{V: 1, Topology: hash, Containers: map[string]v1alpha1.ContainerPlacement{
 		"app": {CPUs: cpus, Mems: mems, Policy: v1alpha1.PlacementExclusive},

@@ -16,18 +16,18 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// same compares occupancies with all that they hide.
+// same compares occupancies, including their unexported fields.
 var same = cmp.Comparer(func(a, b placement.Occupancy) bool {
 	return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b)
 })
 
-// bound is a pod on the node, with what was written for it.
+// bound is a pod on the node with its annotation.
 type bound struct {
 	pod        workload.Pinning
 	annotation string
 }
 
-// drawPod returns a pod that asks for CPUs in any of the ways there are.
+// drawPod returns a pod with a random request for CPUs.
 func drawPod(t *rapid.T, outer testing.TB) workload.Pinning {
 	var containers []workload.Container
 	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
@@ -77,10 +77,9 @@ func occupancy(m *alloc.Machine, pods []bound) placement.Occupancy {
 	return o
 }
 
-// TestLife lets pods come and go and says of every step what must hold: a
-// decision is always the same, what is written is what was decided, no CPU is
-// given twice, the accounting rule holds, the shared pool keeps a core, and an
-// occupancy depends on who is there and on nothing else.
+// TestLife adds and removes random pods and checks the invariants after every step. A decision is deterministic, the
+// annotation says what was decided, and no CPU is given out twice. The accounting rule is kept, and the shared pool has
+// a core. An occupancy depends only on the present pods.
 func TestLife(t *testing.T) {
 	shapes := []shape{
 		{nodes: 2, l3: 2, cores: 2, threads: 2, memory: 12 * gi, huge: 4, gpus: 2, reserved: "0"},
@@ -145,8 +144,7 @@ func checkRefusal(t *rapid.T, r placement.Refusal) {
 	}
 }
 
-// checkNode counts what the pods of a node have, with none of the code that is
-// tested but the reading of CPU lists.
+// checkNode counts the CPUs of a node's pods. Except for the parser of CPU lists, it uses none of the tested code.
 func checkNode(t *rapid.T, n placement.Node, pods []bound) {
 	o := occupancy(n.Machine, pods)
 	if !o.Overlaps.IsEmpty() || o.Unknown != 0 || n.Surplus(&o) < 0 {
@@ -182,8 +180,8 @@ func checkNode(t *rapid.T, n placement.Node, pods []bound) {
 	}
 }
 
-// checkMemory adds up, for every set of NUMA nodes, what is bound inside of it: no byte
-// of the set is promised twice, in pages of 1 GiB and in others.
+// checkMemory adds up what is bound within every set of NUMA nodes. No byte of a set may be promised twice, neither in
+// pages of 1 GiB nor in others.
 func checkMemory(t *rapid.T, n placement.Node, pods []bound) {
 	top := n.Machine.Topology()
 	for within := 1; within < 1<<len(top.Nodes); within++ {
@@ -213,8 +211,7 @@ func checkMemory(t *rapid.T, n placement.Node, pods []bound) {
 	}
 }
 
-// inside says whether a list of memory nodes binds to some of all, and those are within a
-// set.
+// inside reports whether a list of memory nodes is a real restriction and lies within a set.
 func inside(mems string, within, all int) bool {
 	nodes, err := cpuset.Parse(mems)
 	if err != nil || nodes.Size() == all {
@@ -228,9 +225,9 @@ func inside(mems string, within, all int) bool {
 	return true
 }
 
-// TestDecidedIsNotOverbound says that Bind refuses nothing that Decide allowed, beside
-// whatever others hold, as long as nothing else came: for a pod alone, and for those before
-// it that are still on their way. The CPUs are any, as Confirm takes them.
+// TestDecidedIsNotOverbound: Bind accepts everything that Decide allowed, beside any other pods, if nothing else came
+// in between. That holds for a single pod and for earlier pods that are still being bound. As in Confirm, the CPUs are
+// arbitrary.
 func TestDecidedIsNotOverbound(t *testing.T) {
 	n := shape{nodes: 3, l3: 1, cores: 6, threads: 1, memory: 12 * gi, huge: 2}.node(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -274,9 +271,8 @@ func TestDecidedIsNotOverbound(t *testing.T) {
 	})
 }
 
-// TestOccupancyOfAnything says that occupancies of pods without a placement, with
-// annotations that anybody wrote, do not depend on the order either, and that
-// nothing is believed that the machine does not have.
+// TestOccupancyOfAnything: an occupancy does not depend on the order of its pods, even with missing or forged
+// annotations. CPUs and nodes that the machine does not have are ignored.
 func TestOccupancyOfAnything(t *testing.T) {
 	m := shape{nodes: 2, l3: 1, cores: 4, threads: 2, memory: 8 * gi, reserved: "0,8"}.machine(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -301,7 +297,7 @@ func TestOccupancyOfAnything(t *testing.T) {
 	})
 }
 
-// TestShape says that names do not matter and everything else does.
+// TestShape: the shape ignores names and nothing else.
 func TestShape(t *testing.T) {
 	base := func() []workload.Container { return []workload.Container{app("a", 4), app("b", 2)} }
 	shapeOf := func(p workload.Pinning) string {

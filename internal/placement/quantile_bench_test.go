@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// nearPod is a pod with memory in proportion to its CPUs, and huge pages and devices.
+// nearPod returns a pod with huge pages, devices, and memory in proportion to its CPUs.
 func nearPod(t testing.TB, cpus, hugeGiB, gpus int64, annotations ...string) workload.Pinning {
 	c := app("app", cpus)
 	c.MemoryLimit, c.MemoryRequest = cpus*gi/2, cpus*gi/2
@@ -28,12 +28,12 @@ func nearPod(t testing.TB, cpus, hugeGiB, gpus int64, annotations ...string) wor
 	return p
 }
 
-// nearNode is the largest node there is, with memory, huge pages and devices.
+// nearNode returns a node of 512 CPUs with memory, huge pages and devices.
 func nearNode(t testing.TB) placement.Node {
 	return shape{nodes: 8, l3: 4, cores: 8, threads: 2, memory: 64 * gi, huge: 32, gpus: 8}.node(t)
 }
 
-// scattered has any half of its CPUs held, by pods of 16 with memory and a device.
+// scattered returns a node of which pods of 16 CPUs hold a random half of the CPUs. Each pod has memory and a device.
 func scattered(t testing.TB, r *rand.Rand) (placement.Node, placement.Occupancy) {
 	n := nearNode(t)
 	var o placement.Occupancy
@@ -53,8 +53,8 @@ func scattered(t testing.TB, r *rand.Rand) (placement.Node, placement.Occupancy)
 	return n, o
 }
 
-// departed is filled by pods with memory, of which some have huge pages and devices, and
-// half of which have left.
+// departed returns a node that was filled with pods, half of which have left. All pods have memory, and some have huge
+// pages and devices.
 func departed(t testing.TB, r *rand.Rand) (placement.Node, placement.Occupancy) {
 	n := nearNode(t)
 	var s alloc.Scratch
@@ -98,9 +98,8 @@ func departed(t testing.TB, r *rand.Rand) (placement.Node, placement.Occupancy) 
 	}
 }
 
-// BenchmarkDecideQuantiles reports the quantiles of decisions with memory, huge pages and
-// devices over 200 half full states of 512 CPUs, in us: of the fastest of seven calls each,
-// so that neither cold caches nor other programs count.
+// BenchmarkDecideQuantiles reports quantiles of decisions with memory, huge pages and devices, in us. It uses 200 half
+// full states of 512 CPUs. The fastest of seven calls counts, to exclude cold caches and other programs.
 func BenchmarkDecideQuantiles(b *testing.B) {
 	const states = 200
 	alone := []string{resourceSpec, `{"requiredCPUExclusivePolicy":"PCPULevel"}`}
@@ -124,7 +123,7 @@ func BenchmarkDecideQuantiles(b *testing.B) {
 	}
 }
 
-// quantiles are the states that decisions are timed in.
+// quantiles contains the states for which decisions are timed.
 type quantiles struct {
 	nodes []placement.Node
 	taken []placement.Occupancy

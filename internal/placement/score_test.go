@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// TestScoreOrder says that the packed number orders as the vectors do.
+// TestScoreOrder: the packed score orders decisions as their vectors do.
 func TestScoreOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bind := rapid.SampledFrom([]alloc.Bind{alloc.FullPCPUs, alloc.SpreadByPCPUs}).Draw(t, "bind")
@@ -24,7 +24,7 @@ func TestScoreOrder(t *testing.T) {
 			}}}
 		}
 		a, b := draw("a"), draw("b")
-		if rapid.Bool().Draw(t, "near") { // differ in the last terms only
+		if rapid.Bool().Draw(t, "near") { // differ only in the last terms
 			late := b.Answer.Vector
 			b.Answer.Vector = a.Answer.Vector
 			b.Answer.Vector.FreeNUMA, b.Answer.Vector.FreeSocket = late.FreeNUMA, late.FreeSocket
@@ -37,7 +37,7 @@ func TestScoreOrder(t *testing.T) {
 	})
 }
 
-// TestScoreWithoutSockets says that a machine which shows no socket has one.
+// TestScoreWithoutSockets: a machine that shows no socket counts as one socket.
 func TestScoreWithoutSockets(t *testing.T) {
 	none := placement.Decision{Answer: alloc.Answer{Vector: alloc.Vector{NUMANodes: 1}}}
 	one := placement.Decision{Answer: alloc.Answer{Vector: alloc.Vector{NUMANodes: 1, Sockets: 1}}}
@@ -54,7 +54,7 @@ func TestScoreSaturates(t *testing.T) {
 	}
 }
 
-// near is one unit of the last term of locality: an L3 domain, say, or a NUMA node.
+// near is one unit of the last term of locality, for example an L3 domain or a NUMA node.
 const near = 1 << 33
 
 func TestNormalize(t *testing.T) {
@@ -103,9 +103,9 @@ func TestNormalizeKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestPackingIsWorthLessThanSpread is arithmetic of scores, without a scheduler: to the plugin's own score,
-// weight 10, it adds what PodTopologySpread, weight 2, gives a node at the most. Of two nodes that suit
-// the pod equally well the fuller one loses then. One L3 domain more does not.
+// TestPackingIsWorthLessThanSpread adds the plugin's score, weight 10, and the most that PodTopologySpread, weight 2,
+// gives a node, without a scheduler. If two nodes suit the pod equally well, the fuller node loses. One L3 domain more
+// does not outweigh locality.
 func TestPackingIsWorthLessThanSpread(t *testing.T) {
 	decision := func(l3s, freeL3 int) *placement.Decision {
 		return &placement.Decision{Answer: alloc.Answer{Vector: alloc.Vector{NUMANodes: 1, Sockets: 1, L3s: l3s, FreeL3: freeL3, FreeNUMA: 2 * freeL3}}}

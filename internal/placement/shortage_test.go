@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// A refusal is one of fragmentation where the number of free CPUs would do, and says then
-// how many are missing where the pod needs them.
+// A refusal is a fragmentation if the number of free CPUs would suffice. It then says how many CPUs are missing where
+// the pod needs them.
 func TestShortage(t *testing.T) {
 	numa := func(policy string) []string {
 		return []string{"scheduling.koordinator.sh/numa-topology-spec", `{"numaTopologyPolicy":"` + policy + `"}`}

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 )
 
-// TestWords: each refusal has a word of its own, so that metrics tell them apart.
+// TestWords: each refusal has its own word, so that metrics can distinguish them.
 func TestWords(t *testing.T) {
 	seen := map[string]Refusal{}
 	check := func(r Refusal) {

@@ -12,22 +12,20 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// sharing is a node with pinned groups, those that borrow besides, and groups of the shared pool,
-// flat or each in one of a pod: what is reserved for a group is no other's, what it borrows is
-// the pool's, too.
+// sharing is a node with pinned groups, borrowing groups, and groups of the shared pool, flat or each inside a pod's
+// group. CPUs reserved for a group belong to no other group; CPUs that it borrows also belong to the pool.
 type sharing struct {
 	names []string
 	owner map[string]Owner
-	// reserved holds what a group has to itself, at the start and in the end.
+	// from and to are the CPUs that each group has exclusively, at the start and at the end.
 	from, to map[string]cpuset.Set
 	lists
 }
 
 const sharedCPUs = 10
 
-// drawSharing draws two such states and the changes between them. A group that borrows has some of
-// the pool besides what is reserved for it, which stays, grows or shrinks, or is moved as a whole
-// where moves says so.
+// drawSharing draws two such states and the changes between them. A borrowing group has some CPUs of the pool in
+// addition to its reserved CPUs. The reserved part stays, grows or shrinks, or moves as a whole if moves is set.
 func drawSharing(t *rapid.T, moves bool) sharing {
 	s := sharing{owner: map[string]Owner{}, from: map[string]cpuset.Set{}, to: map[string]cpuset.Set{}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "pinned") {
@@ -57,8 +55,8 @@ func (s *sharing) add(name string, owner Owner) {
 	s.owner[name] = owner
 }
 
-// drawState draws what each group has, and puts what is reserved into reserved. With keep each has
-// at least one of the CPUs that were reserved for it.
+// drawState draws the CPUs of each group, and adds the reserved part to reserved. With keep, each group has at least
+// one of its previously reserved CPUs.
 func (s *sharing) drawState(t *rapid.T, label string, reserved, keep map[string]cpuset.Set) cpus {
 	h := cpus{}
 	ids := make([]int, sharedCPUs)
@@ -95,8 +93,8 @@ func (s *sharing) drawState(t *rapid.T, label string, reserved, keep map[string]
 	return h
 }
 
-// broken says which CPU a group has that is reserved for another one: for as long as that holds it
-// in both states, or from the write that gives it to the other one on.
+// broken reports a group that has a CPU which is reserved for another group: throughout, if that group has the CPU in
+// both states, or from the write that assigns it.
 func (s *sharing) broken(now cpus, given map[string]cpuset.Set) string {
 	for a, own := range given {
 		for _, b := range s.names {
@@ -108,11 +106,11 @@ func (s *sharing) broken(now cpus, given map[string]cpuset.Set) string {
 	return ""
 }
 
-// steps makes the changes in their order, without those that fails says, and looks at each state.
+// steps makes the changes in order, except those that fails selects, and checks each state.
 func (s *sharing) steps(t *rapid.T, fails func(Change) bool) cpus {
 	now := cpus{}
 	maps.Copy(now, s.start)
-	given := map[string]cpuset.Set{} // what is a group's own and may be no other's
+	given := map[string]cpuset.Set{} // CPUs that belong to a group exclusively
 	for name, cpus := range s.from {
 		given[name] = cpus.Intersect(s.to[name])
 	}
@@ -141,7 +139,7 @@ func (s *sharing) steps(t *rapid.T, fails func(Change) bool) cpus {
 	return now
 }
 
-// jumpsInRing says that groups exchange all of their CPUs, which no order does without touching.
+// jumpsInRing reports whether groups exchange all of their CPUs, which no order can do without an overlap.
 func (s *sharing) jumpsInRing() bool {
 	for _, name := range s.names {
 		if !s.start[name].Intersects(s.end[name]) {
@@ -151,8 +149,8 @@ func (s *sharing) jumpsInRing() bool {
 	return false
 }
 
-// TestOrderOfBorrowedLists: a CPU is given away after its borrowers and the shared pool left it,
-// and comes to them after whoever it was reserved for left, write by write.
+// TestOrderOfBorrowedLists checks the order after each write. A CPU is reserved for a group only after its borrowers
+// and the shared pool have left it, and goes to them only after its former owner has left.
 func TestOrderOfBorrowedLists(t *testing.T) {
 	for name, moves := range map[string]bool{"reserved parts stay": false, "all moves": true} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -170,8 +168,8 @@ func TestOrderOfBorrowedLists(t *testing.T) {
 	}
 }
 
-// TestNeedsOfBorrowedLists: leaving out a change that failed and whatever needs it never has two
-// groups on what is reserved for one of them.
+// TestNeedsOfBorrowedLists checks that omitting a failed change, and the changes that need it, never leaves two groups
+// on CPUs that are reserved for one of them.
 func TestNeedsOfBorrowedLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t, true)
@@ -190,13 +188,14 @@ func TestNeedsOfBorrowedLists(t *testing.T) {
 	})
 }
 
-// A borrower that goes to another core holds no group up that shares neither.
+// TestBorrowingHoldsNothingUp checks that a borrower which moves to another core does not delay a group that uses
+// neither core.
 func TestBorrowingHoldsNothingUp(t *testing.T) {
 	moved := listed(OwnerPlace, "a", "0-2", "0-1,3")
 	for _, c := range []Change{
 		listed(OwnerPlace, "b", "8", "8-9"),
 		listed(OwnerPool, "c", "2-7", "2-8"),
-		listed(OwnerPlace, "d", "10", "3,10"), // borrows what the other comes to, which both may have
+		listed(OwnerPlace, "d", "10", "3,10"), // borrows what the other group moves to, which both may have
 	} {
 		if Needs(kinds(), c, moved) {
 			t.Errorf("%s is said to need %s", c, moved)

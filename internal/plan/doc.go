@@ -34,8 +34,8 @@
 //     with its parent's runs, silently, on all that the parent has.
 //   - A pinned group (OwnerPlace) never shares a CPU with another group, and an offline group (OwnerIsolate) never
 //     shares a CPU with an online group. This holds even between two writes: one group releases a CPU before another
-//     group gets it. A CPU that a pinned group borrows also belongs to another group, and is ordered alike. A list does
-//     not say which of its CPUs are reserved, and waiting for a borrower that leaves costs nothing.
+//     group gets it. A CPU that a pinned group borrows also belongs to another group. Order treats it like a reserved
+//     CPU, because a list does not say which of its CPUs are reserved. Waiting until a borrower leaves costs nothing.
 //
 // Narrowing goes first, from the leaves up; widening goes last, from the root down; a list that moves does both, one
 // after the other. That satisfies the two rules for any number of groups. Only a list that moves to a disjoint list

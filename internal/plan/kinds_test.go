@@ -4,8 +4,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 )
 
-// files is a kind like that of the files of control groups: what the tests say of the
-// order of their writes is what the kernel does with them.
+// files is a kind like the files of control groups: the write order in these tests matches the kernel's rules.
 const files Driver = "files"
 
 func kinds() Kinds {

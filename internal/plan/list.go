@@ -15,7 +15,7 @@ type step struct {
 	from, to Form
 }
 
-// spot is where an order rule finds the value of another target.
+// spot is the position of a value in a hierarchy. The order rules use it to find the value of another target.
 type spot struct{ tree, path string }
 
 func (s step) spot() spot { return spot{s.to.Tree, s.to.Path} }
@@ -53,22 +53,22 @@ func (s step) phase() phase {
 		return quotasWiden
 	case s.to.Set.IsSubsetOf(s.from.Set) && !s.to.Inherits:
 		return listsNarrow
-	case s.to.Set.IsSubsetOf(s.from.Set), s.from.Set.IsSubsetOf(s.to.Set): // inherits after those above narrowed
+	case s.to.Set.IsSubsetOf(s.from.Set), s.from.Set.IsSubsetOf(s.to.Set): // inherits after the groups above narrowed
 		return listsWiden
 	}
 	return listsMove
 }
 
 // jumps reports whether a list goes to its new value without first giving up what it loses. A list of CPUs jumps when
-// it shares nothing with the new list, as no list may be empty. Memory nodes always jump: with each write of them the
-// kernel moves all pages that are elsewhere. An intermediate write would move pages to nodes where they do not stay.
+// it shares nothing with the new list, as no list may be empty. Memory nodes always jump: at each write the kernel
+// moves all pages that are on other nodes. An intermediate write would move pages to nodes where they do not stay.
 func (s step) jumps() bool {
 	return s.phase() == listsMove && (!s.to.Exclusive || !s.from.Set.Intersects(s.to.Set))
 }
 
 // shifts reports whether one write of memory nodes would move the pages on all of them, also on nodes that stay. If the
-// new list has as many nodes as the old one, the kernel keeps their order. From 1-2 to 0-1, pages on 1 go to 0, and
-// pages on 2 go to 1 (mm/mempolicy.c, do_migrate_pages).
+// new list has as many nodes as the old one, the kernel moves pages by a node's position in the list. From 1-2 to 0-1,
+// pages on 1 go to 0, and pages on 2 go to 1 (mm/mempolicy.c, do_migrate_pages).
 func (s step) shifts() bool {
 	return s.jumps() && !s.to.Exclusive && s.from.Set.Intersects(s.to.Set) && s.from.Set.Size() == s.to.Set.Size()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// listed is a change of a group's CPUs.
+// listed returns a change of a group's CPUs.
 func listed(owner Owner, group string, from, to Value) Change {
 	c := move(group, cgroup.KnobCPUs, from, to)
 	c.Owner = owner
@@ -115,11 +115,11 @@ func TestOrderOfLists(t *testing.T) {
 	}
 }
 
-// cpus is a model of cpusets: path -> the list, empty for one that inherits.
+// cpus is a model of cpusets: path -> list, empty for an inherited list.
 type cpus map[string]cpuset.Set
 
-// effective is what a group runs on, as v2 says it; v1 has no other lists than
-// those for which that is the list itself.
+// effective returns the CPUs that a group runs on according to v2. On v1 the effective list always equals the list
+// itself.
 func (h cpus) effective(group string) cpuset.Set {
 	set := everything()
 	for _, name := range append(ancestorsOf(group), group) {
@@ -141,8 +141,7 @@ func ancestorsOf(group string) []string {
 	return above
 }
 
-// leaves returns the group whose list names what its parent does not have, which
-// v1 refuses and v2 ignores.
+// leaves reports a group whose list has CPUs that its parent does not have, which v1 refuses and v2 ignores.
 func (h cpus) leaves() string {
 	for name, set := range h {
 		above := ancestorsOf(name)
@@ -153,8 +152,8 @@ func (h cpus) leaves() string {
 	return ""
 }
 
-// lost returns the group whose list has nothing in common with its parent's any
-// more, though it shall have one: v2 lets it run on all of those.
+// lost reports a group whose list no longer has a CPU in common with its parent's, although both have lists at the end:
+// v2 lets it run on all CPUs of the parent.
 func (h cpus) lost(end cpus) string {
 	for name, set := range h {
 		above := ancestorsOf(name)
@@ -183,7 +182,7 @@ func (h cpus) write(t *rapid.T, c Change) {
 	h[c.Object] = set
 }
 
-// lists is a host that goes from one legal state to another.
+// lists is a host that changes from one legal state to another.
 type lists struct {
 	names      []string
 	owner      map[string]Owner // by top group
@@ -193,9 +192,8 @@ type lists struct {
 
 func top(group string) string { name, _, _ := strings.Cut(group, "/"); return name }
 
-// drawLists draws trees, some of them pinned, whose CPUs are no other tree's, and some offline,
-// which have no CPU together with online ones.
-// At the start that may not be so yet.
+// drawLists draws trees. CPUs of a pinned tree belong to no other tree, and offline trees share no CPU with online
+// trees. At the start this may not be true yet.
 func drawLists(t *rapid.T, inherit bool) lists {
 	l := lists{names: drawTree(t), owner: map[string]Owner{}}
 	for _, name := range l.names {
@@ -236,7 +234,7 @@ func (l lists) draw(t *rapid.T, label string, inherit, pinned bool) cpus {
 			h[name] = room
 			continue
 		default:
-			continue // below, when it is known what is left
+			continue // later, when the remaining CPUs are known
 		}
 		h[name] = drawSubset(t, label+" of "+name, room, inherit)
 	}
@@ -256,7 +254,7 @@ func (l lists) draw(t *rapid.T, label string, inherit, pinned bool) cpus {
 			h[name] = drawSubset(t, label+" of "+name, room, inherit && !pinned)
 		}
 	}
-	for _, name := range l.names { // groups below the ones that came last
+	for _, name := range l.names { // groups below the previous groups
 		above := ancestorsOf(name)
 		switch {
 		case len(above) == 0:
@@ -281,7 +279,7 @@ func drawSubset(t *rapid.T, label string, of cpuset.Set, inherit bool) cpuset.Se
 	return set
 }
 
-// exchange reports whether trees of groups that jump wait for each other in a ring.
+// exchange reports whether trees of groups that move completely wait for each other in a ring.
 func (l lists) exchange() bool {
 	taken, released := map[string]cpuset.Set{}, map[string]cpuset.Set{}
 	jumping := map[string]bool{}
@@ -314,7 +312,7 @@ func (l lists) exchange() bool {
 	return false
 }
 
-// touches says whose CPUs the group got with the last write, "" for no group's.
+// touches returns the group whose CPUs another group got with the last write, "" for none.
 func (l lists) touches(now cpus, before cpuset.Set, group string) string {
 	taken := now.effective(group).Difference(before)
 	for _, name := range l.names {
@@ -328,8 +326,7 @@ func (l lists) touches(now cpus, before cpuset.Set, group string) string {
 	return ""
 }
 
-// check makes the changes one by one, leaving out those that fail returns, and
-// looks at the model after each.
+// check makes the changes one by one, except those for which fails returns true, and checks the model after each.
 func (l lists) check(t *rapid.T, v1 bool, fails func(Change) bool) cpus {
 	now := cpus{}
 	maps.Copy(now, l.start)
@@ -370,7 +367,7 @@ func TestOrderOfListsKeepsEveryStepLegal(t *testing.T) {
 	}
 }
 
-// Leaving out a change that failed and whatever needs it keeps the rest legal.
+// TestNeedsOfLists checks that omitting a failed change, and the changes that need it, leaves a legal state.
 func TestNeedsOfLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLists(t, false)
@@ -399,12 +396,12 @@ func TestOrderOfListsIsTotal(t *testing.T) {
 	})
 }
 
-// Where nothing is tied, a failure holds nothing up.
+// TestNeedsOfListsNotMore checks that a failed change does not delay unrelated changes.
 func TestNeedsOfListsNotMore(t *testing.T) {
 	failed := listed(OwnerPool, "a", "0-3", "0-1")
 	for _, c := range []Change{
 		listed(OwnerPlace, "b", "0-3", "2-3"),         // takes nothing
-		listed(OwnerPlace, "b", "4", "4-5"),           // takes nothing of it
+		listed(OwnerPlace, "b", "4", "4-5"),           // takes none of its CPUs
 		listed(OwnerPool, "b", "0", "0,2"),            // neither is pinned
 		move("b", cgroup.KnobMems, "0", "2-3"),        // nodes are not exclusive
 		move("a", cgroup.KnobMax, "1 1000", "2 1000"), // another knob

@@ -30,7 +30,7 @@ func Order(kinds Kinds, changes []Change) []Change {
 }
 
 // Needs reports whether later has to wait for earlier. Before earlier, the kernel may refuse later, or two groups would
-// share CPUs that one of them is to have to itself. A caller that could not make earlier leaves out later as well. The
+// share CPUs that one of them must have exclusively. A caller that could not make earlier leaves out later as well. The
 // rules between groups are those of cgroup v1, which are stricter.
 func Needs(kinds Kinds, later, earlier Change) bool {
 	return tie(stepOf(kinds, later), stepOf(kinds, earlier)) != free
@@ -56,7 +56,7 @@ func needsQuota(later, earlier step) bool {
 	return false
 }
 
-// phase is the part of the order that a step belongs to.
+// phase is the part of the order to which a step belongs.
 type phase int
 
 const (

@@ -73,13 +73,13 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// group is what the model knows of one cgroup; quota below 0 is no limit.
+// group is the model's state of one cgroup; a negative quota means no limit.
 type group struct{ quota, period, burst unit.Micros }
 
 // host is a model of the kernel's rules: path -> group.
 type host map[string]group
 
-// broken returns the rule that the host breaks, "" when the kernel takes it.
+// broken returns the rule that the host breaks, "" if the kernel accepts the state.
 func (h host) broken() string {
 	for name, g := range h {
 		if g.quota >= 0 && g.burst > g.quota {
@@ -97,7 +97,7 @@ func (h host) broken() string {
 	return ""
 }
 
-// write makes one change as the kernel would, at the period in force if it can.
+// write makes one change as the kernel would, at the current period if possible.
 func (h host) write(t *rapid.T, c Change) {
 	g := h[c.Object]
 	n, period, err := cgroup.ScaleTo(cgroup.Value(c.Value), g.period).Pair()
@@ -218,7 +218,7 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// Leaving out a change that failed and whatever needs it keeps the rest legal.
+// TestNeeds checks that omitting a failed change, and the changes that need it, leaves a legal state.
 func TestNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, _, changes := drawPlan(t, []unit.Micros{10_000, 15_000})
@@ -237,7 +237,7 @@ func TestNeeds(t *testing.T) {
 	})
 }
 
-// Where nothing is tied, a failure holds nothing up.
+// TestNeedsNotMore checks that a failed change does not delay unrelated changes.
 func TestNeedsNotMore(t *testing.T) {
 	a := move("a", cgroup.KnobMax, "100 1000", "300 1000")
 	for _, c := range []Change{

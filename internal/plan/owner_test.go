@@ -48,8 +48,8 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// A value without rules of order goes with those that have some, and
-// waits for none.
+// TestPlainValues checks that a value without order rules can be mixed with values that have some, and waits for none
+// of them.
 func TestPlainValues(t *testing.T) {
 	plain := Change{Setting: Setting{Target: Target{Driver: "file", Object: "/proc/sys/vm", Knob: "stat_interval"}, Value: "2"}, From: "1"}
 	quota := move("a", cgroup.KnobMax, "100 1000", "300 1000")

@@ -59,7 +59,8 @@ func (t Target) String() string { return t.Object + " " + t.Knob }
 type Setting struct {
 	Target
 	// ID is the identity of the object, as the driver reports it. It is required: a group that was deleted and created
-	// again has the old name and another identity. Apply returns ErrGone for another identity, and for the empty one.
+	// again has the old name and another identity. Apply returns ErrGone for another identity, and for the empty
+	// identity.
 	ID Identity
 	// Value is the desired value.
 	Value Value

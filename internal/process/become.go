@@ -17,7 +17,7 @@ func Find(name string) (string, error) {
 }
 
 // Become replaces this process by a program (execve(2)). The process id and the permissions and limits of the calling
-// thread stay. It returns only on failure.
+// thread stay. Become returns only on failure.
 func Become(file string, args, env []string) error {
 	return fmt.Errorf("execute %s: %w", file, syscall.Exec(file, args, env))
 }

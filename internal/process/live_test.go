@@ -19,14 +19,14 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// detachFlag says what a child does: "detach" another one, or be that one. detachDir is where it leaves
-// its process id, and in the end that it got there.
+// detachFlag is the action of a child: "detach" another child, or be that child. detachDir is the directory for its
+// process id, and for its completion in the end.
 const (
 	detachFlag = "BERTH_TEST_PROCESS_DETACH"
 	detachDir  = "BERTH_TEST_PROCESS_DIR"
 )
 
-// allocations are enough for many rounds of garbage collection.
+// allocations cause many rounds of garbage collection.
 const allocations = 2_000
 
 // TestDetachChild is a child.
@@ -44,7 +44,7 @@ func TestDetachChild(t *testing.T) {
 	}
 }
 
-// allocate has several threads allocate, and wait for the garbage collector.
+// allocate makes several threads allocate, and wait for the garbage collector.
 func allocate(dir string) error {
 	err := os.WriteFile(filepath.Join(dir, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600)
 	runtime.GOMAXPROCS(4)
@@ -67,8 +67,8 @@ func allocate(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "done"), fmt.Append(nil, attr.Policy, attr.Priority), 0o600)
 }
 
-// A detached process that has one CPU only gets on: its threads, all of the highest priority, take turns
-// even where one waits for another without a system call.
+// TestLiveDetachedThreadsTakeTurns checks that a detached process with only one CPU makes progress. Its threads, all of
+// the highest priority, must take turns even if one waits for another without a system call.
 func TestLiveDetachedThreadsTakeTurns(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("real-time policies need root; runs in the VM: make test")
@@ -104,7 +104,7 @@ func onOneCPU(cmd *exec.Cmd) (out []byte, err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		var may, one unix.CPUSet
 		if err = unix.SchedGetaffinity(0, &may); err != nil {
 			return
@@ -122,11 +122,12 @@ func onOneCPU(cmd *exec.Cmd) (out []byte, err error) {
 	return out, err
 }
 
-// mayRealTime says whether this process may have the policy: the kernel gives some groups no time for one.
+// mayRealTime reports whether this process may have a real-time policy, because the kernel gives some groups no time
+// for it.
 func mayRealTime() bool {
 	ended := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the policy ends with the thread
+		runtime.LockOSThread() // never unlocked: the policy ends with the thread
 		ended <- unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: process.RoundRobin, Priority: process.Highest}, 0)
 	}()
 	return <-ended == nil

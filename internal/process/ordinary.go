@@ -28,5 +28,5 @@ func exposeToOOM(pid int) {
 	if err != nil || !bytes.HasPrefix(text, []byte("-")) {
 		return
 	}
-	_ = os.WriteFile(fmt.Sprintf(file, strconv.Itoa(pid)), []byte("0"), 0) // it may have ended
+	_ = os.WriteFile(fmt.Sprintf(file, strconv.Itoa(pid)), []byte("0"), 0) // best effort: the process may have ended
 }

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// preferredFlag has TestPreferredChild do its work.
+	// preferredFlag makes TestPreferredChild do its work.
 	preferredFlag = "BERTH_TEST_PROCESS_PREFERRED"
-	// ordinaryFlag is the argument that has TestOrdinaryChild do its work: a program gets no variable.
+	// ordinaryFlag is the argument that makes TestOrdinaryChild do its work, because a program inherits no variable.
 	ordinaryFlag = "berth-test-ordinary"
-	// preferred is a nice value that goes before the default one.
+	// preferred is a nice value with a higher priority than the default.
 	preferred = -5
 )
 
-// TestLiveRunIsOrdinary: a program that a process runs which goes before all others and is never killed for memory, as
-// what keeps the deadline of a host profile is, goes before nobody.
+// TestLiveRunIsOrdinary checks that a program runs with ordinary priority, even if its parent has a higher priority and
+// is never killed for memory. The process that keeps a host profile's deadline is such a parent.
 func TestLiveRunIsOrdinary(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a higher priority needs root; runs in the VM: make test")
@@ -39,12 +39,12 @@ func TestLiveRunIsOrdinary(t *testing.T) {
 	}
 }
 
-// onPreferredThread runs a command by a thread that goes before others, which the process has from it.
+// onPreferredThread runs a command from a thread with a higher priority, which the process inherits.
 func onPreferredThread(cmd *exec.Cmd, realTime bool) (out []byte, err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: preferred}
 		if realTime {
 			attr.Policy, attr.Priority = process.RoundRobin, process.Highest
@@ -57,7 +57,7 @@ func onPreferredThread(cmd *exec.Cmd, realTime bool) (out []byte, err error) {
 	return out, err
 }
 
-// TestPreferredChild goes before others, is never killed for memory, and runs a program.
+// TestPreferredChild has a higher priority, is never killed for memory, and runs a program.
 func TestPreferredChild(t *testing.T) {
 	realTime := os.Getenv(preferredFlag)
 	if realTime == "" {
@@ -69,7 +69,7 @@ func TestPreferredChild(t *testing.T) {
 	if attr, err := unix.SchedGetAttr(0, 0); err != nil || attr.Policy == process.RoundRobin != (realTime == "true") || realTime != "true" && attr.Nice != preferred {
 		t.Fatalf("%+v, %v", attr, err)
 	}
-	for range 3 { // the threads of this process may have come to be ordinary
+	for range 3 { // the threads of this process may have become ordinary
 		if err := process.Run(t.Context(), os.Args[0], "-test.run=^TestOrdinaryChild$", ordinaryFlag); err != nil {
 			t.Error(err)
 		}
@@ -79,7 +79,7 @@ func TestPreferredChild(t *testing.T) {
 	}
 }
 
-// everyThread says which thread of this process is not as it should be.
+// everyThread reports a thread of this process for which ok returns false.
 func everyThread(ok func(*unix.SchedAttr) bool) error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	for _, task := range tasks {
@@ -108,7 +108,7 @@ func TestOrdinaryChild(t *testing.T) {
 	if err := everyThread(func(attr *unix.SchedAttr) bool { return attr.Policy == unix.SCHED_NORMAL && attr.Nice == 0 }); err != nil {
 		t.Error(err)
 	}
-	// Who started this process writes that right after.
+	// The parent of this process writes that right afterwards.
 	for range 1000 {
 		if score, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || !strings.HasPrefix(string(score), "-") {
 			return

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// TestRun: a program gets a fixed environment and no shell, its failure says what it printed, and it
+// TestRun checks that a program gets a fixed environment and no shell, that its error contains its output, and that it
 // ends with its context.
 func TestRun(t *testing.T) {
 	t.Setenv("BERTH_TEST_RUN", "inherited")

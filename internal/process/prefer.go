@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefer gives each thread of a process that has the ordinary policy the policy of a detached process. The thread then
-// keeps running when real-time threads of other programs would starve it. A thread or process that has ended is no
-// error.
+// Prefer changes the policy of a process's threads from the ordinary policy to that of a detached process. These
+// threads then keep running when real-time threads of other programs would starve them. Prefer skips threads with
+// another policy. A thread or process that has ended is no error.
 func Prefer(pid int) error {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// childFlag says what a child of these tests does: leave another one in its process group, or one
-// in a session of its own, which keeps its output open until its input ends.
+// childFlag is the action of a child of these tests: leave another child in its process group, or one in a separate
+// session, which keeps its output open until its input ends.
 const childFlag = "BERTH_TEST_PROCESS_CHILD"
 
 // TestChild is a child.
@@ -41,7 +41,7 @@ func TestChild(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// started is a child that has left another one, and whose input is open until the test ends.
+// started returns a child that has left another one, and whose input is open until the test ends.
 func started(t *testing.T, does string) *process.Process {
 	t.Helper()
 	input, keep, err := os.Pipe()
@@ -72,8 +72,8 @@ func started(t *testing.T, does string) *process.Process {
 	return p
 }
 
-// TestClearEndsInTime: what left the process group and holds the output is not waited for when the
-// context ends, and the error says why.
+// TestClearEndsInTime checks that Clear does not wait beyond its context for a process that left the process group and
+// keeps the output open, and that the error contains the reason.
 func TestClearEndsInTime(t *testing.T) {
 	over := errors.New("the time is over")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 500*time.Millisecond, over)
@@ -83,7 +83,7 @@ func TestClearEndsInTime(t *testing.T) {
 	}
 }
 
-// TestClear: the process group is gone, also what the process left in it.
+// TestClear checks that the whole process group is gone, including processes that the child left in it.
 func TestClear(t *testing.T) {
 	if err := process.Adopt(); err != nil {
 		t.Fatal(err)

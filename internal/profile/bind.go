@@ -35,7 +35,7 @@ type Setting struct {
 	Optional bool
 }
 
-// Unit is the desired state of a unit. A field without a desired value is empty.
+// Unit is the desired state of a systemd unit. A field without a desired value is empty.
 type Unit struct {
 	Name       string
 	CPUs, Mems cpuset.Set

@@ -1,11 +1,11 @@
 // Package profile interprets a host profile: the desired values of its knobs, the CPUs of its sets, and what is
 // doubtful about it.
 //
-// A profile inherits from one parent, which may inherit again. Maps merge, with the nearer entry first, and lists are
-// replaced. Check checks one document, and knows the catalogue of package knob. Bind binds a whole profile to a
-// machine: the named sets become CPUs, and every value that names a set becomes a CPU list. A demand that the machine
-// cannot meet, such as a CPU that it does not have, is an error of Bind. Lint finds what the machine can do but the
-// author most likely did not intend.
+// A profile inherits from one parent, which may inherit again. Maps merge, and the entry of the nearer profile wins.
+// Lists are replaced as a whole. Check checks one document, and knows the catalogue of package knob. Bind binds a whole
+// profile to a machine: the named sets become CPUs, and every value that names a set becomes a CPU list. A demand that
+// the machine cannot meet, such as a CPU that it does not have, is an error of Bind. Lint finds what the machine can do
+// but the author most likely did not intend.
 //
 // # Sets
 //

@@ -107,7 +107,7 @@ func (l *linter) housekeeping() {
 	}
 }
 
-// nics finds partitions that are on other nodes than the network devices.
+// nics finds isolated partitions without a CPU on the NUMA node of a network device.
 func (l *linter) nics() {
 	if len(l.facts.NICs) == 0 {
 		return
@@ -234,8 +234,9 @@ func Harmful(s Setting) bool {
 	return k.Harm != "" && (n > k.SafeHigh || n < 0 || s.Value.Text == "unlimited")
 }
 
-// Meaning returns the catalogue's knob for a setting, and the value in that knob's scale. It also knows sysctls that
-// are or were such a knob. The knob has no name if there is none.
+// Meaning returns the catalogue's knob for a setting, and the value in that knob's scale. It also finds the knob of a
+// sysctl that is another or an earlier place of a knob. If the catalogue has no knob for the setting, the returned knob
+// has no name.
 func Meaning(s Setting) (knob.Knob, int64) {
 	key, is := strings.CutPrefix(s.Knob.Name, knob.Prefix)
 	if !is {

@@ -16,37 +16,37 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// maxProgram is how much of a program is read, in bytes, over all reads. What Go writes about a
-// program stands at the beginning of its data, or close to it.
+// maxProgram is how many bytes of a program are read, over all reads. Go's build information is at the beginning of a
+// program's data, or close to it.
 const maxProgram = 32 << 20
 
 // followsSince is the first version of Go whose GOMAXPROCS follows the quota.
 const followsSince = "go1.25"
 
-// atStart is the module that programs of earlier versions set GOMAXPROCS with, when they start:
-// from then on Go leaves it alone.
+// atStart is the module with which programs of earlier versions set GOMAXPROCS at their start: from then on Go leaves
+// it alone.
 const atStart = "go.uber.org/automaxprocs"
 
-// build is with what a program was built. The zero value is one that Go did not build.
+// build is how a program was built. The zero value is a program that Go did not build.
 type build struct {
 	version string
 	follows bool
 	err     error
 }
 
-// buildOf reads a program of another owner.
+// buildOf reads how a program was built. The program belongs to another user.
 func buildOf(file io.ReaderAt) build {
 	info, err := read(newSegments(file))
 	switch {
 	case errors.Is(err, errLarge), errors.Is(err, errParser), isIO(err):
 		return build{err: err}
-	case err != nil: // no program of Go, or not even one of the kernel
+	case err != nil: // no Go program, or no program at all
 		return build{}
 	}
 	return build{version: strings.Map(printed, info.GoVersion), follows: follows(info)}
 }
 
-// isIO says that the file could not be read, whatever is in it.
+// isIO reports whether the file could not be read, independent of its content.
 func isIO(err error) bool {
 	_, is := errors.AsType[*os.PathError](err)
 	return is
@@ -54,8 +54,8 @@ func isIO(err error) bool {
 
 var errParser = errors.New("the program cannot be read")
 
-// read is buildinfo.Read. The packages that it reads programs with promise nothing for files that
-// were made to break them.
+// read is buildinfo.Read without its panics. The packages with which buildinfo reads programs promise nothing for
+// malicious files.
 func read(file *segments) (info *buildinfo.BuildInfo, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -64,14 +64,14 @@ func read(file *segments) (info *buildinfo.BuildInfo, err error) {
 	}()
 	info, err = buildinfo.Read(file)
 	if err != nil && file.err != nil {
-		err = file.err // buildinfo has one name for all that it cannot read
+		err = file.err // buildinfo has one error for everything that it cannot read
 	}
 	return info, err
 }
 
-// follows says whether GOMAXPROCS follows the quota in a program that leaves it alone.
+// follows reports whether GOMAXPROCS follows the quota in a program that does not set it.
 func follows(info *buildinfo.BuildInfo) bool {
-	// A toolchain's own name may have more behind it, as in "go1.25.1 X:nocoverageredesign".
+	// The version of a toolchain may have a suffix, as in "go1.25.1 X:nocoverageredesign".
 	if is, _, _ := strings.Cut(info.GoVersion, " "); version.Compare(is, followsSince) < 0 && !strings.HasPrefix(is, "devel") {
 		return false
 	}
@@ -88,8 +88,8 @@ func follows(info *buildinfo.BuildInfo) bool {
 	return !slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == atStart })
 }
 
-// segments is a program as the kernel loads it, without its sections, of which no more than so
-// much is read. A section may say that it is compressed, and what it is unpacked to has no bound.
+// segments is a program as the kernel loads it, without its sections, and with a bound on how much is read. A section
+// may be compressed, and its uncompressed size has no bound.
 type segments struct {
 	file io.ReaderAt
 	left int
@@ -98,8 +98,8 @@ type segments struct {
 	err    error
 }
 
-// sections are where an ELF header says where the sections are, and how many, by its class: 32
-// bit and 64 bit (elf(5): e_shoff, and e_shnum with e_shstrndx). Without these it has none.
+// sections returns where an ELF header has the position and the number of sections (elf(5): e_shoff, and e_shnum with
+// e_shstrndx). class is 1 for 32 bit, 2 for 64 bit. A program with zeros there has no sections.
 func sections(class byte) [2][2]int64 {
 	if class == 1 {
 		return [2][2]int64{{0x20, 0x24}, {0x30, 0x34}}
@@ -135,7 +135,7 @@ func (s *segments) ReadAt(to []byte, at int64) (int, error) {
 	return n, err //nolint:wrapcheck // io.EOF has to stay itself
 }
 
-// printed makes a question mark of what moves a cursor: processes choose their names.
+// printed replaces a character that may move a cursor with a question mark: processes choose their names.
 func printed(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return '?'

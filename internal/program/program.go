@@ -19,8 +19,7 @@ import (
 // Answer says whether processes size themselves by the quota.
 type Answer string
 
-// The three answers. Unknown is that of a group of which no process is known to follow and some
-// could not be looked at.
+// The three answers. Unknown means that no process is known to follow and some processes could not be read.
 const (
 	Follow  Answer = "follow"
 	None    Answer = "none"
@@ -30,7 +29,7 @@ const (
 // Runtime is what makes a process follow the quota.
 type Runtime string
 
-// Go changes GOMAXPROCS as the quota moves, Java what availableProcessors returns.
+// Go changes GOMAXPROCS as the quota moves, Java the result of availableProcessors.
 const (
 	Go   Runtime = "go"
 	Java Runtime = "java"
@@ -42,24 +41,25 @@ type Process struct {
 	// Name is what the process calls itself, without control characters.
 	Name    string  `json:"name"`
 	Runtime Runtime `json:"runtime"`
-	// Version is that of Go, empty for Java.
+	// Version is the version of Go, empty for Java.
 	Version string `json:"version,omitempty"`
 }
 
-// Found is what the processes of a group run. Its JSON is a stable contract.
+// Found says what the processes of a group run. Its JSON is a stable contract.
 type Found struct {
 	Answer Answer `json:"answer"`
-	// Processes are those that follow, by pid, at most mostNamed.
+	// Processes has the processes that follow, by pid, at most mostNamed.
 	Processes []Process `json:"processes,omitempty"`
-	// Following counts all of these, Looked all that were looked at, Unseen those that were not.
+	// Following counts all processes that follow, Looked all processes that were read, and Unseen all processes that
+	// were not.
 	Following int `json:"following"`
 	Looked    int `json:"looked"`
 	Unseen    int `json:"unseen"`
-	// Why is why some were not looked at, the first reason.
+	// Why is the first reason why processes were not read.
 	Why string `json:"why,omitempty"`
 }
 
-// Limits of one question. A group may have 10,000 processes.
+// Limits of one call. A group may have 10,000 processes.
 const (
 	mostProcesses = 256
 	mostNamed     = 8
@@ -73,9 +73,8 @@ var (
 	errLarge   = errors.New("larger than what is read of it")
 )
 
-// Of says what the processes of a group run, and of all groups below it. When ctx ends, it is
-// unknown: a file system of the group's own may never answer, and what waits for it then ends
-// with this program, not before.
+// Of returns what the processes of a group run, and of all groups below it. The answer is Unknown when ctx ends: a file
+// system of the group's own may never answer. The goroutine that waits for it then ends with this program, not before.
 func Of(ctx context.Context, root *hostfs.Root, host *cgroup.Host, path string) (Found, error) {
 	type answer struct {
 		found Found
@@ -122,12 +121,12 @@ func look(ctx context.Context, root *hostfs.Root, host *cgroup.Host, path string
 	return l.answer(), nil
 }
 
-// looker looks at the processes of one group.
+// looker reads the processes of one group.
 type looker struct {
 	root  *hostfs.Root
 	group *cgroup.Group
 	found Found
-	// known are the programs that were read: the workers of a server run the same one.
+	// known has the programs that were read: the workers of a server run the same program.
 	known map[hostfs.ID]build
 }
 
@@ -150,8 +149,8 @@ func (l *looker) unseen(n int, why error) {
 	}
 }
 
-// look looks at one process. What it holds is one process for as long as it is held; that this is
-// the group's is asked once it is, as a pid may be another's by then.
+// look reads one process. An open directory in /proc always belongs to the same process. The kernel may have reused the
+// pid before the directory was opened, so that look checks the group's processes after that.
 func (l *looker) look(pid int) {
 	dir, err := l.root.Dir(fmt.Sprintf("proc/%d", pid))
 	if gone(err) {
@@ -181,10 +180,10 @@ func (l *looker) look(pid int) {
 	}
 }
 
-// gone says that there is no such process any more, or that it runs no program: it ends.
+// gone reports whether the process no longer exists, or is ending and runs no program.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
-// process says what a held process runs, and whether that follows the quota.
+// process returns what an open process runs, and whether it follows the quota.
 func (l *looker) process(pid int, dir *hostfs.Dir) (p Process, follows bool, err error) {
 	comm, err := dir.ReadFile("comm")
 	if err != nil {
@@ -221,7 +220,7 @@ func (l *looker) process(pid int, dir *hostfs.Dir) (p Process, follows bool, err
 	return p, b.follows, nil
 }
 
-// mapsJava says whether a process has the library of a Java virtual machine mapped.
+// mapsJava reports whether a process has the library of a Java virtual machine mapped.
 func mapsJava(dir *hostfs.Dir) (bool, error) {
 	maps, err := dir.Open("maps", 0)
 	if err != nil {

@@ -62,7 +62,7 @@ func (f form) time(name string, otherwise time.Time) (time.Time, error) {
 	return time.Time{}, f.refused(name, "seconds since 1970, or a time as 2026-11-23T12:00:00Z")
 }
 
-// time returns a parameter, in seconds since 1970 or by RFC 3339, or otherwise if it is absent.
+// duration returns a parameter in seconds or in the form 1m30s, of at least 1 ms, and otherwise if it is absent.
 func (f form) duration(name string, otherwise time.Duration) (time.Duration, error) {
 	text := f.Get(name)
 	if text == "" {
@@ -78,7 +78,7 @@ func (f form) duration(name string, otherwise time.Duration) (time.Duration, err
 	return 0, f.refused(name, "seconds of at least 0.001, or a duration as 1m30s")
 }
 
-// duration returns a parameter above 0, in seconds or as 1m30s, or otherwise if it is absent.
+// span returns the parameters start and end, each with its default. It refuses an end before the start.
 func (f form) span(start, end time.Time) (from, until time.Time, err error) {
 	if from, err = f.time("start", start); err != nil {
 		return from, until, err

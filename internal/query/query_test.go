@@ -30,11 +30,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is when the history of the tests begins.
+// start is the beginning of the tests' history.
 const start = 1_795_435_200
 
-// moment is one of a workload that uses half a CPU of its limit of 2, runs in 10 periods a second, is
-// throttled in 2 of them, and has 60 s of credit, 1 s less each second.
+// moment returns a moment of a workload, which uses half a CPU of its limit of 2. It runs in 10 periods per second and
+// is throttled in 2 of them. It has 60 s of credit, 1 s less each second.
 func moment(name string, second int) capability.Moment {
 	s := uint64(second) //nolint:gosec // it is small
 	return capability.Moment{
@@ -43,7 +43,7 @@ func moment(name string, second int) capability.Moment {
 	}
 }
 
-// ofNode is the node's moment: it uses 3 CPUs.
+// ofNode returns the node's moment: it uses 3 CPUs.
 func ofNode(second int) capability.Moment {
 	nan := math.NaN()
 	return capability.Moment{
@@ -52,8 +52,8 @@ func ofNode(second int) capability.Moment {
 	}
 }
 
-// kept is a History of so many seconds: of the node, of shop/web-0/app, which has no limit in its
-// last 20 s, and of redis, which is there from second 40 to 60 only.
+// kept returns a History of so many seconds: of the node, of shop/web-0/app, which has no limit in its last 20 s, and
+// of redis, which exists only from second 40 to 60.
 func kept(seconds int) *history.History {
 	h := history.New(history.Options{})
 	for second := range seconds {
@@ -72,7 +72,7 @@ func kept(seconds int) *history.History {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// ask asks for a path with parameters, and returns the status and the body.
+// ask requests a path with parameters, and returns the status and the body.
 func ask(t *testing.T, h http.Handler, path string, parameters ...string) (int, string) {
 	t.Helper()
 	values := url.Values{}
@@ -84,10 +84,10 @@ func ask(t *testing.T, h http.Handler, path string, parameters ...string) (int, 
 	return answer.Code, answer.Body.String()
 }
 
-// at is a moment of the tests as a parameter.
+// at returns a moment of the tests as a parameter.
 func at(second int) string { return strconv.Itoa(start + second) }
 
-// instant is what a query comes to at a second, as labels and values.
+// instant returns the result of a query at a second, as labels and values.
 func instant(t *testing.T, h http.Handler, second int, text string) string {
 	t.Helper()
 	code, body := ask(t, h, "/api/v1/query", "query", text, "time", at(second))
@@ -120,7 +120,7 @@ func instant(t *testing.T, h http.Handler, second int, text string) string {
 	return strings.Join(all, "; ")
 }
 
-// What was kept is what Prometheus' own language says of it.
+// TestQuery checks that queries in Prometheus' language return the recorded values.
 func TestQuery(t *testing.T) {
 	h := New(kept(300), quiet()).Handler()
 	for text, want := range map[string]struct {
@@ -133,7 +133,7 @@ func TestQuery(t *testing.T) {
 		`berth_node_used_cpus`:                                         {100, `berth_node_used_cpus  3`},
 		`sum(berth_cpu_used_cpus)`:                                     {50, `1`},
 		`berth_burst_credit_cpu_seconds`:                               {59, `berth_burst_credit_cpu_seconds redis 1; berth_burst_credit_cpu_seconds shop/web-0/app 1`},
-		`count(berth_cpu_quota_cpus)`:                                  {60, `1`}, // redis has gone this second
+		`count(berth_cpu_quota_cpus)`:                                  {60, `1`}, // redis ended in this second
 		`count(berth_cpu_quota_cpus) + 0`:                              {39, `1`},
 		`count(berth_cpu_quota_cpus) + 00`:                             {40, `2`},
 		`berth_cpu_quota_cpus{workload=~"re.*"}`:                       {45, `berth_cpu_quota_cpus redis 4`},
@@ -146,7 +146,7 @@ func TestQuery(t *testing.T) {
 		`berth_cpu_limit_cpus offset 4m`:                                 {299, `berth_cpu_limit_cpus redis 2; berth_cpu_limit_cpus shop/web-0/app 2`},
 		`topk(1, berth_cpu_used_cpus) and on() berth_node_used_cpus > 2`: {200, `berth_cpu_used_cpus shop/web-0/app 0.5`},
 		`berth_gone`:                     {100, ``},
-		`berth_cpu_limit_cpus + (0 * 1)`: {-1, ``}, // before all
+		`berth_cpu_limit_cpus + (0 * 1)`: {-1, ``}, // before everything
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got := instant(t, h, want.second, text); got != want.result {
@@ -156,7 +156,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// matrix is the answer to a range.
+// matrix is the answer to a range query.
 type matrix struct {
 	Data struct {
 		Result []struct {
@@ -166,7 +166,7 @@ type matrix struct {
 	}
 }
 
-// A range has a value for each step while a series is there, and none before and after.
+// TestRange checks that a range has a value for each step while a series exists, and none before and after.
 func TestRange(t *testing.T) {
 	h := New(kept(300), quiet()).Handler()
 	code, body := ask(t, h, "/api/v1/query_range", "query", "berth_burst_credit_cpu_seconds", "start", at(0), "end", at(100), "step", "10")
@@ -186,13 +186,13 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// day is a past of whole minutes of many workloads, as a disk has it.
+// day is a past of whole minutes of many workloads, like one on disk.
 type day struct {
 	minutes, workloads int
 	block              func()
 }
 
-// Between implements Past: each minute is a History of its own.
+// Between implements Past: each minute is a separate History.
 func (d *day) Between(from, until int64, do func(history.Stretch) error) error {
 	if d.block != nil {
 		d.block()
@@ -217,8 +217,8 @@ func (d *day) Between(from, until int64, do func(history.Stretch) error) error {
 	return nil
 }
 
-// A range with more samples than a query may read has coarser ones, whose rates and means are the
-// same; one for which these were too coarse is refused, and says what is allowed.
+// TestCoarserSamples checks a range with more samples than a query may read. It gets coarser samples, whose rates and
+// means are the same. A query for which they are too coarse is refused with the permitted values.
 func TestCoarserSamples(t *testing.T) {
 	s := New(kept(900), quiet())
 	exact := s.Handler()
@@ -250,13 +250,13 @@ func TestCoarserSamples(t *testing.T) {
 	if code != http.StatusUnprocessableEntity || !strings.Contains(body, "2 series over 14m50s have 894 samples even with one in 2s, allowed: 200 of 200") {
 		t.Errorf("%d %s", code, body)
 	}
-	// The selectors of one query share what it may read.
+	// The selectors of one query share its limit of samples.
 	if code, body = ask(t, coarse, "/api/v1/query", "query", strings.ReplaceAll(`x + x + x`, "x", "count_over_time(berth_node_used_cpus[3m])"), "time", at(800)); code != http.StatusUnprocessableEntity || !strings.Contains(body, "of 200 left") {
 		t.Errorf("%d %s", code, body)
 	}
 }
 
-// Queries of death end at once, or at the limit of their time, and say why.
+// TestQueriesOfDeath checks that extremely expensive queries end at once, or at their time limit, with the reason.
 func TestQueriesOfDeath(t *testing.T) {
 	h := New(kept(900), quiet()).Handler()
 	for name, test := range map[string]struct {
@@ -279,7 +279,7 @@ func TestQueriesOfDeath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, body := ask(t, h, "/api/v1/query_range", "query", test.query, "start", test.start, "end", test.end, "step", test.step)
-			if test.want == "" { // it may as well have an answer, and has one of some kind
+			if test.want == "" { // it may also have an answer
 				if code == http.StatusInternalServerError {
 					t.Errorf("%d %.300s", code, body)
 				}
@@ -292,7 +292,7 @@ func TestQueriesOfDeath(t *testing.T) {
 	}
 }
 
-// The engine has as many samples at a time as a query may have.
+// TestSamplesAtATime checks that the engine has the same limit of samples as a query.
 func TestSamplesAtATime(t *testing.T) {
 	h := New(kept(300), quiet()).Handler()
 	var parts []string
@@ -305,7 +305,7 @@ func TestSamplesAtATime(t *testing.T) {
 	}
 }
 
-// A query that takes too long ends, and so does one whose client went.
+// TestTimeLimit checks that a query which takes too long ends, and so does a query whose client left.
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(&day{minutes: 2, workloads: 1, block: func() { time.Sleep(time.Second) }}, quiet()).Handler()
@@ -323,7 +323,8 @@ func TestTimeLimit(t *testing.T) {
 	})
 }
 
-// Only so many are answered at a time; who waits for long is told to come again.
+// TestTurns checks that only so many queries are answered at a time, and that a client which waits too long is told to
+// retry.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -353,7 +354,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// What a dashboard asks for before it queries: names of labels, values, series, metrics.
+// TestBrowse checks the requests of a dashboard before its queries: names of labels, values, series, metrics.
 func TestBrowse(t *testing.T) {
 	h := New(kept(300), quiet()).Handler()
 	var names []string
@@ -395,7 +396,7 @@ func TestBrowse(t *testing.T) {
 	}
 }
 
-// What cannot be asked for is named with what can.
+// TestBadRequests checks that an error about a parameter names the permitted values.
 func TestBadRequests(t *testing.T) {
 	h := New(kept(60), quiet()).Handler()
 	for name, test := range map[string]struct {
@@ -440,7 +441,7 @@ func (damaged) Between(int64, int64, func(history.Stretch) error) error {
 	return errors.New("a bad sector")
 }
 
-// A history that cannot be read is an error of its own.
+// TestDamagedHistory checks that an unreadable history is reported as a separate error.
 func TestDamagedHistory(t *testing.T) {
 	h := New(damaged{}, quiet()).Handler()
 	for _, path := range []string{"/api/v1/query", "/api/v1/labels", "/api/v1/label/workload/values"} {
@@ -450,7 +451,7 @@ func TestDamagedHistory(t *testing.T) {
 	}
 }
 
-// Other sites and names get nothing, as at the address of the page.
+// TestGuarded checks that other sites and names get no answer, as at the page's address.
 func TestGuarded(t *testing.T) {
 	h := window.Guard(nil, New(kept(60), quiet()).Handler())
 	for name, test := range map[string]struct {
@@ -475,7 +476,8 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
-// Prometheus' own client understands the answers. It asks by POST, and by GET once that is refused.
+// TestClient checks that Prometheus' own client understands the answers. It asks by POST, and by GET once that is
+// refused.
 func TestClient(t *testing.T) {
 	server := httptest.NewServer(window.Guard(nil, New(kept(300), quiet()).Handler()))
 	defer server.Close()
@@ -510,8 +512,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// BenchmarkDay measures the rate of one counter of a hundred workloads over a day on disk, in the
-// steps of a dashboard.
+// BenchmarkDay measures the rate of one counter of a hundred workloads over a day on disk, in the steps of a dashboard.
 func BenchmarkDay(b *testing.B) {
 	const seconds, workloads = 86_400, 100
 	past := history.New(history.Options{Dir: b.TempDir(), Limits: history.Limits{Retention: 48 * time.Hour, Bytes: 1 << 30}, Log: quiet()})

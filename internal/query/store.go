@@ -185,8 +185,8 @@ func byName(curves []*curve) []*curve {
 	return all
 }
 
-// resolution returns the step for so many curves, and how many samples they have at most. The step is as fine as the
-// limit allows, but each window, or each moment, must have some samples.
+// resolution returns the step for this many curves, and the most samples that they have together. The step is as fine
+// as the limit allows, but each window, or each moment, must have some samples.
 func (q *querier) resolution(curves int, span time.Duration, hints *storage.SelectHints) (time.Duration, int64, error) {
 	window, step := time.Duration(hints.Range)*time.Millisecond, time.Duration(hints.Step)*time.Millisecond
 	fine, coarse := finest, lookback

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
-// TestTakeBack: an agent that reaches no systemd puts the files back, and forgets them. A rollback that
-// reaches it goes by the answers, so that no daemon-reload brings them again.
+// TestTakeBack: an agent without a connection to systemd restores only the files and forgets the originals. A rollback
+// that reaches systemd uses the saved answers, so that no daemon-reload brings the values back.
 func TestTakeBack(t *testing.T) {
 	own, older := cpuset.Set{}.Add(2).Add(3), cpuset.Set{}.Add(1).Add(2).Add(3)
 	answered := map[string]Answered{"a": {Pod: "uid", CPUs: []cpuset.Set{older, own}, NoQuota: true}}
@@ -20,11 +20,11 @@ func TestTakeBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers  map[string]Answered
 		reloaded bool                  // before the rollback
-		has      []byte                // on record, nil for the last answer
-		list     string                // what stands before the rollback, "" for what the agent left
-		restored map[apply.Outcome]int // what became of the values
+		has      []byte                // on record; nil for the last answer
+		list     string                // the list before the rollback; "" for the agent's
+		restored map[apply.Outcome]int // outcomes of the values
 		lost     []string
-		want     [2]string // list in effect and quota, after a reload
+		want     [2]string // effective list and quota after a reload
 	}{
 		"at once":                  {answers: answered, restored: map[apply.Outcome]int{apply.OutcomeAlready: 2}, want: [2]string{"0-3", "42000 100000"}},
 		"an older answer":          {answers: answered, has: []byte{0b1110}, restored: map[apply.Outcome]int{apply.OutcomeAlready: 2}, want: [2]string{"0-3", "42000 100000"}},
@@ -83,7 +83,7 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
-// TestTakeBackWithoutSystemd: what systemd does not say is an error, and nothing is journaled for it.
+// TestTakeBackWithoutSystemd: if systemd does not answer, TakeBack returns an error and journals nothing.
 func TestTakeBackWithoutSystemd(t *testing.T) {
 	r, host, j := newReloader(t)
 	_ = apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{Step: r.kernel}).Restore(nil, false)
@@ -96,7 +96,7 @@ func TestTakeBackWithoutSystemd(t *testing.T) {
 	}
 }
 
-// TestTakeBackLeavesTheJournals: of what the journal has still, its own restoration decides.
+// TestTakeBackLeavesTheJournals: TakeBack leaves a target with a journal entry to the restoration of the journal.
 func TestTakeBackLeavesTheJournals(t *testing.T) {
 	r, host, j := newReloader(t)
 	s := NewSystemd()

@@ -23,9 +23,8 @@ func (l *live) mems(want cpuset.Set) {
 	}
 }
 
-// A pass does not wait for memory nodes: the group is pending until the kernel has taken them, and
-// stays so while something is in the way. No failure is reported, and the original comes back, by a way
-// that no pass waits for either.
+// A pass does not wait for memory nodes. The group is pending until the kernel has accepted them, or while an obstacle
+// exists, and no failure is reported. The original is restored without a wait in a pass too.
 func TestMemsAreWrittenBesideThePass(t *testing.T) {
 	l := newLive(t)
 	if l.allMems.Size() < 2 {
@@ -44,7 +43,7 @@ func TestMemsAreWrittenBesideThePass(t *testing.T) {
 	first, _ := l.allMems.Min()
 	one := cpuset.Set{}.Add(first)
 	l.reconciler.Want(reconcile.Of(reconcile.Group{Group: l.c.Path(), CPUs: l.high, Mems: one, Pinned: true, Workload: "ns/pod"}))
-	// is makes a pass and says how the group stands.
+	// is makes a pass and checks the state of the group.
 	is := func(want reconcile.State, why string) {
 		t.Helper()
 		r := l.try(time.Second)
@@ -69,7 +68,7 @@ func TestMemsAreWrittenBesideThePass(t *testing.T) {
 		t.Errorf("the journal has %+v, %v", e, known)
 	}
 
-	l.start() // an agent that dies is followed by one that finds all as it is
+	l.start() // an agent after a crash finds everything as it is
 	l.reconciler.Want(reconcile.Of(reconcile.Group{Group: l.c.Path(), CPUs: l.high, Mems: one, Pinned: true, Workload: "ns/pod"}))
 	is(reconcile.StateApplied, "")
 	l.reconciler.Want(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 )
 
-// slowUnits is a systemd that takes its time for each unit.
+// slowUnits is a systemd that needs the given time for each unit.
 type slowUnits struct {
 	*unitHost
 
@@ -23,8 +23,8 @@ func (u slowUnits) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return u.unitHost.SetList(unit, k, v)
 }
 
-// TestAskingBesidePasses: passes go on each second however long systemd takes; each unit is asked for
-// once, and its answer counts in a pass that began after it.
+// TestAskingBesidePasses: passes continue every second however slow systemd is. Each unit is asked for once, and its
+// answer takes effect in a pass that began after it.
 func TestAskingBesidePasses(t *testing.T) {
 	for _, takes := range []time.Duration{0, 40 * time.Millisecond, time.Second, 1500 * time.Millisecond, 7 * time.Second} {
 		t.Run(takes.String(), func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestAskingBesidePasses(t *testing.T) {
 	}
 }
 
-// TestAskingOverAChange: what is desired changes while systemd takes its time over what was desired before.
-// Then it is asked for that, and nothing that it wrote late is another program's.
+// TestAskingOverAChange: the desired value changes while systemd still works on the previous one. Systemd is then asked
+// for the new value, and its late write does not count as another program's.
 func TestAskingOverAChange(t *testing.T) {
 	for name, then := range map[string][]Group{
 		"another list":   {{Group: "a.scope", CPUs: set("1")}},

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// nestedHost is a host of plain files, of cgroup v1, where all below a workload's group gets its CPUs.
+// nestedHost is a cgroup v1 host of plain files. All groups below a workload's group get its CPUs.
 type nestedHost struct {
 	t          *testing.T
 	dir        string
@@ -51,7 +51,7 @@ func newNestedHost(t *testing.T, groups ...string) *nestedHost {
 	return h
 }
 
-// group makes a group, whose CPUs in effect are those in its list.
+// group makes a group whose effective CPUs are always the CPUs in its list.
 func (h *nestedHost) group(name string) {
 	h.t.Helper()
 	dir := "sys/fs/cgroup/cpuset/" + name + "/"
@@ -69,12 +69,12 @@ func (h *nestedHost) write(name, content string) {
 	}
 }
 
-// list has a group with another list.
+// list writes another list to a group.
 func (h *nestedHost) list(group, list string) {
 	h.write("sys/fs/cgroup/cpuset/"+group+"/cpuset.cpus", list+"\n")
 }
 
-// lists are those that stand.
+// lists returns the current lists of groups.
 func (h *nestedHost) lists(groups ...string) string {
 	h.t.Helper()
 	var all []string
@@ -88,7 +88,7 @@ func (h *nestedHost) lists(groups ...string) string {
 	return strings.Join(all, " ")
 }
 
-// wants has a list desired of the group pod, with all below it, and one of another group. It makes the pass after that.
+// wants sets the desired list of the group pod with all groups below it, and of the group other, and makes a pass.
 func (h *nestedHost) wants(pod, other string) {
 	h.t.Helper()
 	h.reconciler.Want([]plan.Desired{h.desired("pod", pod, true), h.desired("other", other, false)})
@@ -107,8 +107,8 @@ func (*nestedHost) desired(group, list string, below bool) plan.Desired {
 	}}
 }
 
-// TestOtherWriterBelow: another program's list of a group below a workload's is written over once a minute, and then left
-// to it, also while what is desired of other groups changes all the time.
+// TestOtherWriterBelow: another program's list on a group below a workload's is overwritten once a minute and then left
+// to that program. That holds even if the desired lists of other groups change all the time.
 func TestOtherWriterBelow(t *testing.T) {
 	h := newNestedHost(t, "pod", "pod/c", "pod/c/inner", "other")
 	h.wants("0-2", "3")
@@ -132,7 +132,7 @@ func TestOtherWriterBelow(t *testing.T) {
 	}
 }
 
-// TestGroupsBelowComeAndGo: what is kept of groups below follows what is desired above them.
+// TestGroupsBelowComeAndGo: the state of groups below follows the desired setting of the group above.
 func TestGroupsBelowComeAndGo(t *testing.T) {
 	h := newNestedHost(t, "pod", "pod/c", "other")
 	h.wants("0-2", "3")

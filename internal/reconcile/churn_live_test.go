@@ -16,18 +16,18 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// churn is a host on which containers come, go, and get and lose exclusive CPUs.
+// churn is a host on which containers come, go, and gain and lose exclusive CPUs.
 type churn struct {
 	*live
 	random *rand.Rand
 	groups map[string]*scratch.Group
-	// own are the CPUs of pinned containers, running what each group runs on.
+	// own has the CPUs of pinned containers, and running has the effective CPUs of each group.
 	own, running map[string]cpuset.Set
 	made         int
 }
 
-// TestChurn does at random what a node does, and looks after every single write
-// whether a group got a CPU that is another one's.
+// TestChurn makes random changes of a node. After every single write it checks that no group got a CPU of another
+// group.
 func TestChurn(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -73,7 +73,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// restart is an agent that dies and comes back.
+// restart replaces the agent, as after a crash.
 func (c *churn) restart() {
 	c.start()
 	must(c.T, c.reconciler.Close())
@@ -110,16 +110,15 @@ func (c *churn) leave() {
 	delete(c.running, name)
 }
 
-// meddle is another writer, at most once in a while.
+// meddle acts as another writer, rarely enough to be overwritten.
 func (c *churn) meddle() {
 	c.now += 2 * time.Minute
 	must(c.T, c.groups[c.some()].SetCPUs(c.all))
 	c.look("")
 }
 
-// change gives a container CPUs that no other has exclusively, or takes some or all of
-// them away, as the arbiter does: no container exchanges what it has. A CPU is left for the
-// others.
+// change gives a container free exclusive CPUs, or removes some or all of them, as the arbiter does. No container
+// exchanges its CPUs. One CPU is left for the shared pool.
 func (c *churn) change() {
 	name := c.some()
 	had, pinned := c.own[name]
@@ -165,7 +164,7 @@ func (c *churn) desired() []reconcile.Group {
 	return desired
 }
 
-// watch sees every write.
+// watch observes every write.
 func (c *churn) watch(s apply.Step, target plan.Target) {
 	if s != apply.StepWritten && s != apply.StepRestored || cgroupfile.Knob(target) != cgroup.KnobCPUs {
 		return
@@ -186,7 +185,7 @@ func (c *churn) watch(s apply.Step, target plan.Target) {
 	}
 }
 
-// look reads what a group runs on, or all groups.
+// look reads the effective CPUs of a group, or of all groups.
 func (c *churn) look(name string) cpuset.Set {
 	for n, g := range c.groups {
 		if n != name && name != "" {

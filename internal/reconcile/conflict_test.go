@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// What another writer of a target does, and what Berth may do then: at is when Berth
-// looks, stands what it finds.
+// Each case lists what another writer does to a target and whether Berth may then write. at is the time of Berth's
+// check, and stands is the value that it finds.
 func TestConflict(t *testing.T) {
 	type look struct {
 		at     time.Duration
@@ -81,7 +81,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// A value that is the desired one again ends the conflict, but not the minute.
+// When the value is the desired one again, the conflict ends, but the minute still applies.
 func TestConflictReturned(t *testing.T) {
 	var c Conflict
 	if !c.MayWrite(0, "1", false) || c.MayWrite(time.Second, "1", false) {

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Group is what a test desires of one group.
+// Group is what a test desires for one group.
 type Group struct {
 	Group                        string
 	CPUs, Mems                   cpuset.Set
@@ -17,8 +17,8 @@ type Group struct {
 	Workload, Why                string
 }
 
-// Of returns the settings that groups amount to: exclusive CPUs, or those of the shared
-// pool. Of a group that is to be unlimited and nothing else the kubelet knows the limit.
+// Of returns the settings for groups, with exclusive CPUs or CPUs of the shared pool. If a group only has to be
+// unlimited, the kubelet knows its limit.
 func Of(groups ...Group) []plan.Desired {
 	var all []plan.Desired
 	for _, g := range groups {

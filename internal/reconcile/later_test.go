@@ -19,8 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// unitHost is a host of plain files, of cgroup v2, whose groups are units of a systemd
-// that is asked later.
+// unitHost is a cgroup v2 host of plain files, whose groups are units of a systemd that is asked between passes.
 type unitHost struct {
 	t          *testing.T
 	dir        string
@@ -30,7 +29,7 @@ type unitHost struct {
 	calls      []string
 	at         map[string]string // the path of a unit that is not at the top
 	fails      error
-	deaf       bool // systemd says yes and does nothing
+	deaf       bool // systemd reports success and does nothing
 	unknown    error
 }
 
@@ -52,7 +51,7 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 	return h
 }
 
-// open starts an agent on the host, with a way to its systemd.
+// open starts an agent on the host with a connection to systemd.
 func (h *unitHost) open(units cgroupfile.Units) {
 	t := h.t
 	t.Helper()
@@ -69,7 +68,7 @@ func (h *unitHost) open(units cgroupfile.Units) {
 		t.Fatal(err)
 	}
 	h.later = NewLater(units)
-	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent has it
+	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent does
 	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: host, Journal: j, Applier: a, Systemd: true})
 	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
 }
@@ -82,7 +81,7 @@ func (h *unitHost) write(name, content string) {
 	}
 }
 
-// SetList is what systemd and the kernel do.
+// SetList acts as systemd and the kernel do.
 func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	h.calls = append(h.calls, unit+" "+string(v))
 	if h.fails != nil || h.deaf {
@@ -98,10 +97,10 @@ func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	return nil
 }
 
-// MayRecord says that all units have properties.
+// MayRecord reports that every unit has properties.
 func (h *unitHost) MayRecord(group string, _ cgroup.Knob) bool { return UnitOf(group) != "" }
 
-// Property is for an agent that ends, as SetProperty is.
+// Property answers a question that an agent asks when it ends, as SetProperty does.
 func (h *unitHost) Property(group string, _ cgroup.Knob) (cgroup.Value, bool, error) {
 	h.calls = append(h.calls, "property of "+group)
 	return cgroup.Inherit, true, h.unknown
@@ -111,7 +110,7 @@ func (h *unitHost) SetProperty(string, cgroup.Knob, cgroup.Value) error {
 	return errors.New("not Berth's")
 }
 
-// pass makes a pass, in which systemd is not asked, and asks then.
+// pass makes a pass, in which systemd must not be asked, and then asks systemd.
 func (h *unitHost) pass() Report {
 	h.t.Helper()
 	before := len(h.calls)
@@ -135,7 +134,7 @@ func (h *unitHost) asked(want ...string) {
 	h.calls = nil
 }
 
-// states are those of the last report.
+// states returns the states of a report.
 func states(r Report) string {
 	var all []string
 	for _, g := range r.Groups {
@@ -144,14 +143,14 @@ func states(r Report) string {
 	return strings.Join(all, " ")
 }
 
-// has sets what a unit was made with.
+// has sets the list that a unit was created with.
 func (h *unitHost) has(unit, list string) {
 	h.t.Helper()
 	h.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", list+"\n")
 	h.write("sys/fs/cgroup/"+unit+"/cpuset.cpus.effective", list+"\n")
 }
 
-// originals are what the journal would put back.
+// originals returns the values that the journal would restore.
 func (h *unitHost) originals() string {
 	var all []string
 	for _, e := range h.reconciler.opts.Journal.Entries() {
@@ -160,7 +159,7 @@ func (h *unitHost) originals() string {
 	return strings.Join(all, ", ")
 }
 
-// settles makes passes until nothing is asked any more.
+// settles makes passes until nothing more is asked.
 func (h *unitHost) settles() Report {
 	h.t.Helper()
 	var r Report
@@ -176,8 +175,8 @@ func set(list string) cpuset.Set {
 	return s
 }
 
-// No group gets CPUs before others have left them, also when systemd is asked between passes; and
-// all is given back.
+// No group gets CPUs before other groups have left them, even though systemd is asked between passes. In the end
+// everything is restored.
 func TestUnitsBetweenPasses(t *testing.T) {
 	h := newUnitHost(t, "p.scope", "x.scope")
 	h.reconciler.Want(Of([]Group{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3")}}...))
@@ -204,8 +203,8 @@ func TestUnitsBetweenPasses(t *testing.T) {
 	h.asked()
 }
 
-// A unit that went back to all CPUs by name has no list on record: systemd is asked, before it gets one again, and is
-// to forget that one then.
+// A unit whose file names all CPUs may have no list on record. Systemd is asked before the unit gets a list, and has to
+// forget that list later.
 func TestUnitWithAllByName(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
 	h.write("sys/devices/system/cpu/possible", "0-3\n")
@@ -230,7 +229,7 @@ func TestUnitWithAllByName(t *testing.T) {
 	}
 }
 
-// A systemd that does not say what it has on record is a failure of each unit that is asked about, reported once.
+// If systemd does not answer what it has on record, each unit that is asked about fails and is reported once.
 func TestQuestionsThatFail(t *testing.T) {
 	h := newUnitHost(t, "p.scope", "x.scope")
 	h.write("sys/devices/system/cpu/possible", "0-3\n")
@@ -239,7 +238,7 @@ func TestQuestionsThatFail(t *testing.T) {
 	h.unknown = errors.New("no")
 	h.reconciler.Want(Of([]Group{{Group: "p.scope", CPUs: set("0-1"), Pinned: true}, {Group: "x.scope", CPUs: set("2-3"), Pinned: true}}...))
 	reported, asked := 0, map[string]int{}
-	for range 120 { // of which each has time for one question
+	for range 120 { // each has time for one question
 		report, _ := h.reconciler.Pass(h.now)
 		reported += len(report.Events)
 		if asks := h.later.Take(); len(asks) > 0 {
@@ -255,8 +254,7 @@ func TestQuestionsThatFail(t *testing.T) {
 	}
 }
 
-// A systemd that fails, or does nothing, is a failure like others: reported once, and tried
-// again less and less often.
+// A systemd that fails or does nothing is reported once and asked again at growing intervals.
 func TestUnitsThatFail(t *testing.T) {
 	for name, prepare := range map[string]func(*unitHost){
 		"refused": func(h *unitHost) { h.fails = errors.New("no") },
@@ -300,7 +298,7 @@ func TestUnitsThatFail(t *testing.T) {
 	}
 }
 
-// What was answered to the runtime between a pass and the question counts.
+// An answer to the runtime between a pass and the question to systemd takes precedence.
 func TestUnitsOvertaken(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
 	h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("1-3")}}...))
@@ -320,8 +318,8 @@ func TestUnitsOvertaken(t *testing.T) {
 	}
 }
 
-// A list that moves goes by what both have in common. Its original is on disk before
-// systemd is asked for the first half, and it is what comes back.
+// A list moves through the intersection of its old and new CPUs. The original is on disk before systemd is asked for
+// the first half, and it is the value that is restored.
 func TestUnitsThatMove(t *testing.T) {
 	h := newUnitHost(t, "x.scope", "y.scope")
 	h.has("x.scope", "0-1")
@@ -351,8 +349,7 @@ func TestUnitsThatMove(t *testing.T) {
 	h.asked("x.scope 1", "y.scope 1", "x.scope 0-1", "y.scope 0-1")
 }
 
-// A loop that took the questions of a pass does not ask for what a later one desired
-// differently, or not at all.
+// The loop that asks systemd drops a question if a later pass desires another value or none.
 func TestUnitsNoLongerAwaited(t *testing.T) {
 	for name, c := range map[string]struct {
 		desired []Group
@@ -382,8 +379,8 @@ func TestUnitsNoLongerAwaited(t *testing.T) {
 	}
 }
 
-// A unit that was made with a list that is not desired by now gets back what
-// it would have had otherwise; one that was not made so has its own back.
+// A unit was created with Berth's list, which is no longer desired. It gets back the value that it would have had
+// otherwise. A unit that was created with its own list gets that list back.
 func TestUnitsMadeWithAnotherList(t *testing.T) {
 	h := newUnitHost(t, "made.scope", "own.scope")
 	h.has("made.scope", "0-1")
@@ -400,8 +397,8 @@ func TestUnitsMadeWithAnotherList(t *testing.T) {
 	h.asked("own.scope 0-1", "made.scope inherit")
 }
 
-// A group in what was delegated to another manager is written directly: the unit of its name
-// is another one.
+// A group below another manager's delegated group is written directly, because the system unit of that name is a
+// different one.
 func TestUnitsOfAnotherSystemd(t *testing.T) {
 	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
 	h := newUnitHost(t, group)
@@ -413,7 +410,7 @@ func TestUnitsOfAnotherSystemd(t *testing.T) {
 	}
 }
 
-// A group that is taken for the same unit does not keep another one from being put back.
+// A group that is mistaken for the same unit does not prevent the restoration of another group.
 func TestUnitsOfOneName(t *testing.T) {
 	h := newUnitHost(t, "a.slice/x.scope", "b.slice/x.scope")
 	h.at = map[string]string{"x.scope": "a.slice/x.scope"}
@@ -431,12 +428,12 @@ func TestUnitsOfOneName(t *testing.T) {
 	h.asked("x.scope inherit")
 }
 
-// remake has systemd make the group of a unit anew with a list, as at a restart: what it has
-// on record it gives to the new group. An empty list only takes the group away.
+// remake makes systemd create the group of a unit again with a list, as at a restart. Systemd applies its recorded
+// properties to the new group. An empty list only removes the group.
 func (h *unitHost) remake(unit, list string) {
 	h.t.Helper()
 	dir := filepath.Join(h.dir, "sys/fs/cgroup", unit)
-	h.has(unit, "")                           // a file that is open fails when the group is gone, and does not here
+	h.has(unit, "")                           // an open file fails when its real group is gone, but not here
 	old := filepath.Join(h.t.TempDir(), unit) // the new group has another inode
 	if err := os.Rename(dir, old); err != nil {
 		h.t.Fatal(err)
@@ -453,8 +450,8 @@ func (h *unitHost) remake(unit, list string) {
 	h.now += reassert
 }
 
-// A service that restarts has its CPUs again, from the property that systemd keeps until the
-// next boot. Its original stays in the journal, and comes back in the end.
+// A restarted service has its CPUs again from the property that systemd stores until the next boot. Its original stays
+// in the journal and is restored in the end.
 func TestUnitsThatRestart(t *testing.T) {
 	const unit = "redis.service"
 	desired := []Group{{Group: unit, CPUs: set("2-3")}}
@@ -509,8 +506,8 @@ func TestUnitsThatRestart(t *testing.T) {
 	}
 }
 
-// A scope ends for good, and with a unit that was made with another list systemd had nothing
-// of Berth's on record: nothing is left to put back.
+// A scope ends for good, and a service is created again with another list, so systemd had nothing of Berth's on record.
+// Nothing of the old units is left to restore.
 func TestUnitsThatAreOthers(t *testing.T) {
 	h := newUnitHost(t, "x.scope", "redis.service")
 	h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("2-3")}, {Group: "redis.service", CPUs: set("2-3")}}...))
@@ -524,7 +521,7 @@ func TestUnitsThatAreOthers(t *testing.T) {
 	}
 }
 
-// What was to be put back and is desired again is not put back.
+// A value that is desired again before its restoration is not restored.
 func TestUnitsDesiredAgain(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
 	desired := []Group{{Group: "x.scope", CPUs: set("1-3")}}
@@ -545,7 +542,7 @@ func TestUnitsDesiredAgain(t *testing.T) {
 	h.asked()
 }
 
-// What an earlier agent wrote through a unit that is not the group's is taken back there.
+// An earlier agent may have written through a unit that is not the group's. The value is restored through that unit.
 func TestUnitsOfAnEarlierAgent(t *testing.T) {
 	group := "user.slice/user-1000.slice/user@1000.service/session.slice/dbus.service"
 	h := newUnitHost(t, group)
@@ -563,7 +560,7 @@ func TestUnitsOfAnEarlierAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.has(group, "2-3")
-	h.at = map[string]string{"dbus.service": group} // what the kernel makes of the file that is written after
+	h.at = map[string]string{"dbus.service": group} // what the kernel makes of the file that is written afterwards
 	h.reconciler.Want(nil)
 	h.settles()
 	h.asked("dbus.service inherit")

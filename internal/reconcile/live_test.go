@@ -27,7 +27,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// sleepEnv makes the test binary a process that waits to be killed.
+// sleepEnv makes the test binary wait to be killed.
 const sleepEnv = "BERTH_TEST_SLEEP"
 
 func TestMain(m *testing.M) {
@@ -50,8 +50,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// live is the real host with two pods: pod/c is a container in one, other and third
-// are containers elsewhere.
+// live is the real host with two pods: pod/c is a container in one pod, and other and third are containers elsewhere.
 type live struct {
 	*testing.T
 	host                    *cgroup.Host
@@ -63,7 +62,7 @@ type live struct {
 	low, high, all, allMems cpuset.Set
 	answered                func(group string, mems bool, list cpuset.Set) bool
 	held                    func(plan.Target) error
-	// kinds are what the agents write through, nil for those of package cgroupfile.
+	// kinds are the agent's writers; nil for the writers of package cgroupfile.
 	kinds apply.Kinds
 }
 
@@ -107,7 +106,7 @@ func newLive(t *testing.T) *live {
 	return l
 }
 
-// start starts an agent, or one more after that has died.
+// start starts an agent, or a second agent after the first has died.
 func (l *live) start() {
 	l.Helper()
 	if l.journal != nil {
@@ -140,8 +139,7 @@ func (l *live) sub(g *scratch.Group, name string) *scratch.Group {
 	return s
 }
 
-// pinned desires the container on the high CPU, without a quota, and for the
-// other one on the rest.
+// pinned desires the container on the high CPU without a quota, and the other container on the remaining CPUs.
 func (l *live) pinned() []reconcile.Group {
 	return []reconcile.Group{
 		{Group: l.c.Path(), CPUs: l.high, Pinned: true, NoQuota: true, Workload: "ns/pod", Why: "pinned"},
@@ -150,7 +148,7 @@ func (l *live) pinned() []reconcile.Group {
 	}
 }
 
-// pass makes a pass some time after the last one, which must go well.
+// pass makes a pass the given time after the last one and fails unless everything is applied.
 func (l *live) pass(after time.Duration) reconcile.Report {
 	l.Helper()
 	r := l.try(after)
@@ -175,7 +173,7 @@ func (l *live) try(after time.Duration) reconcile.Report {
 	return r
 }
 
-// has checks what the kernel does.
+// has checks the effective CPUs and the quota in the kernel.
 func (l *live) has(g *scratch.Group, want cpuset.Set, quota unit.Micros) {
 	l.Helper()
 	got, err := g.Handle().EffectiveCPUs()
@@ -235,7 +233,7 @@ func TestPinAndGiveBack(t *testing.T) {
 	if r := l.pass(20 * time.Second); r.Writes != 0 {
 		t.Errorf("%d writes to settled groups", r.Writes)
 	}
-	// An agent that dies and is started anew keeps everything as it is.
+	// An agent that is restarted after a crash changes nothing.
 	l.start()
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
 	if r := l.pass(0); r.Writes != 0 {
@@ -252,8 +250,8 @@ func TestPinAndGiveBack(t *testing.T) {
 	}
 }
 
-// What the runtime was answered comes back at each daemon-reload of systemd, however often in a
-// minute. It is written over each time; a list that was no answer is another writer's.
+// Each daemon-reload of systemd writes the answer to the runtime again, however often in a minute. Berth overwrites it
+// each time. A list that was not an answer is another writer's.
 func TestAnswerComesBack(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -274,15 +272,14 @@ func TestAnswerComesBack(t *testing.T) {
 	if r := l.try(16 * time.Second); len(r.Events) != 1 {
 		t.Errorf("another writer's list: events %v", r.Events)
 	}
-	l.has(l.c, l.low, 2*period) // It has its limit again on CPUs that others use, too.
+	l.has(l.c, l.low, 2*period) // It has its limit again on CPUs that others use too.
 	must(t, l.c.SetCPUs(l.high))
 	l.reconciler.Want(nil)
 	l.try(time.Second)
 	l.same(before)
 }
 
-// A pinned group moves to other CPUs while the others shrink to the shared pool and take what
-// it leaves.
+// A pinned group moves to other CPUs, and the other groups shrink to the shared pool and get the CPUs that it leaves.
 func TestMove(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -299,8 +296,8 @@ func TestMove(t *testing.T) {
 	l.same(before)
 }
 
-// Another writer's value is written over once a minute; one that comes back is left, and
-// when its writer stops the group is taken up again.
+// Another writer's value is overwritten once a minute. A value that returns is left, and when its writer stops, the
+// group is written again.
 func TestConflictOverCPUs(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
@@ -328,7 +325,7 @@ func TestConflictOverCPUs(t *testing.T) {
 	}
 }
 
-// A pinned group does not get a CPU that another writer keeps another group on.
+// A pinned group does not get a CPU on which another writer holds another group.
 func TestOccupied(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()[:1]
@@ -355,7 +352,7 @@ func TestOccupied(t *testing.T) {
 	l.has(l.other, l.low, unit.NoLimit)
 }
 
-// A group that waits for CPUs keeps those that it has: the next one waits for it.
+// A group that waits for CPUs retains its present CPUs, so the next group must wait for it.
 func TestOccupiedByAGroupThatWaits(t *testing.T) {
 	l := newLive(t)
 	third := l.sub(l.top, "third")
@@ -382,8 +379,8 @@ func TestOccupiedByAGroupThatWaits(t *testing.T) {
 	}
 }
 
-// TestOccupiedByAGroupThatIsHeld: a new agent knows that a group which it may not write stands on its
-// CPUs: a pinned group does not get one of them.
+// TestOccupiedByAGroupThatIsHeld: a new agent knows that a group which it may not write occupies its CPUs. A pinned
+// group gets none of them.
 func TestOccupiedByAGroupThatIsHeld(t *testing.T) {
 	l := newLive(t)
 	must(t, l.c.SetCPUs(l.low))
@@ -419,7 +416,7 @@ func (l *live) effective(g *scratch.Group) cpuset.Set {
 	return cpus
 }
 
-// Another writer's value is not put back over when nothing is desired any more.
+// When nothing is desired any more, another writer's value is not overwritten with the original.
 func TestConflictAtTheEnd(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
@@ -438,7 +435,7 @@ func TestConflictAtTheEnd(t *testing.T) {
 	}
 }
 
-// What the runtime does because Berth answered so is no conflict, and is put back.
+// A runtime's write of Berth's answer is not a conflict, and it is restored later.
 func TestRuntimeWrites(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -453,7 +450,7 @@ func TestRuntimeWrites(t *testing.T) {
 	l.reconciler.Want(nil)
 	l.pass(time.Second)
 	l.same(before)
-	// A runtime that did not do it, and a pass in between, which does.
+	// A runtime that did not write its answer, and a pass that writes it instead.
 	must(t, l.reconciler.Record(reconcile.Of(desired...)))
 	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(time.Second)
@@ -464,8 +461,7 @@ func TestRuntimeWrites(t *testing.T) {
 	l.same(before)
 }
 
-// A container that the runtime made with Berth's answer has an original: what it
-// would have had otherwise.
+// A container that the runtime created with Berth's answer has an original: the value that it would have had otherwise.
 func TestMadeByTheRuntime(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -490,7 +486,7 @@ func TestMadeByTheRuntime(t *testing.T) {
 	l.same(before)
 }
 
-// sleeper has a process in the container.
+// sleeper starts a process in the container.
 func (l *live) sleeper() {
 	l.Helper()
 	sleeper := exec.CommandContext(l.Context(), os.Args[0], "-test.run=^$")
@@ -500,8 +496,8 @@ func (l *live) sleeper() {
 	must(l.T, l.c.Attach(sleeper.Process.Pid))
 }
 
-// A group with a process cannot be emptied again: on v2 it goes back to what is as good
-// as inheriting, by a new agent as well.
+// A group with a process cannot have an empty list again. On v2 it gets a value that is equivalent to inheriting, also
+// from a new agent.
 func TestGiveBackBusy(t *testing.T) {
 	l := newLive(t)
 	l.sleeper()
@@ -523,7 +519,7 @@ func TestGiveBackBusy(t *testing.T) {
 	}
 }
 
-// Groups come and go, and come back as others.
+// Groups come, go, and return as different groups.
 func TestGroupsComeAndGo(t *testing.T) {
 	l := newLive(t)
 	desired := append(l.pinned(), reconcile.Group{Group: l.top.Path() + "/late", CPUs: l.high, Pinned: true})
@@ -554,7 +550,7 @@ func TestGroupsComeAndGo(t *testing.T) {
 	l.has(l.other, l.all.Difference(l.high), unit.NoLimit)
 }
 
-// A workload's group is pinned with all below it.
+// A workload's group is pinned together with all groups below it.
 func TestBelow(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -563,7 +559,7 @@ func TestBelow(t *testing.T) {
 	l.pass(0)
 	l.has(l.pod, l.high, unit.NoLimit)
 	l.has(l.c, l.high, 2*period)
-	desired.CPUs = l.low // not one CPU stays: the group above needs both in between
+	desired.CPUs = l.low // no CPU stays: the group above needs both in between
 	l.reconciler.Want(reconcile.Of([]reconcile.Group{desired}...))
 	l.pass(time.Second)
 	l.has(l.c, l.low, 2*period)
@@ -572,7 +568,7 @@ func TestBelow(t *testing.T) {
 	l.same(before)
 }
 
-// What the kernel does not take or do is reported once, and tried again.
+// A write that the kernel refuses or ignores is reported once and tried again.
 func TestCannotPin(t *testing.T) {
 	l := newLive(t)
 	must(t, l.other.SetCPUs(l.low))
@@ -596,8 +592,8 @@ func TestCannotPin(t *testing.T) {
 	l.has(inner, l.high, unit.NoLimit)
 }
 
-// writingUnits is a systemd that writes the groups in dir. Like the real one it leaves
-// a list in the file that it is to forget.
+// writingUnits is a systemd that writes the groups in dir. Like the real one, it leaves in the file a list that it
+// should forget.
 type writingUnits struct {
 	t     *testing.T
 	dir   string
@@ -612,12 +608,12 @@ func (u *writingUnits) SetList(name string, k cgroup.Knob, v cgroup.Value) error
 	return os.WriteFile(filepath.Join(u.dir, name, string(k)), []byte(v), 0)
 }
 
-// The CPUs of systemd's units are set by systemd on v2, and put back by it: in the file, which
-// systemd leaves as it is, and for the threads that run. On v1 it does not touch them.
+// On v2, systemd sets the CPUs of its units and restores them: in the file, which systemd leaves as it is, and for the
+// running threads. On v1 systemd is not asked.
 func TestUnits(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
-	// What is below l.top, which is no slice, is no unit of the system's.
+	// A group below l.top is not a unit of the system, because l.top is not a slice.
 	scope, err := scratch.New(l.host, "", scratch.Name("test-reconcile")+".scope")
 	must(t, err)
 	t.Cleanup(func() { must(t, scope.Close()) })
@@ -652,13 +648,13 @@ func TestUnits(t *testing.T) {
 	k.Pass(time.Second)
 	l.has(scope, l.all, unit.NoLimit)
 	runsOn(l.all)
-	if want := map[int]int{1: 0, 2: 4}[hier.Version]; units.calls != want { // both lists, and both back
+	if want := map[int]int{1: 0, 2: 4}[hier.Version]; units.calls != want { // sets two lists and restores both
 		t.Errorf("systemd was asked %d times, want %d", units.calls, want)
 	}
 	l.same(before)
 }
 
-// A new agent that was given nothing yet does not put everything back.
+// A new agent that has no desired settings yet does not restore everything.
 func TestNothingBeforeTheFirstWant(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
@@ -670,7 +666,7 @@ func TestNothingBeforeTheFirstWant(t *testing.T) {
 	l.same(during)
 }
 
-// A full disk keeps everything as it is.
+// A full disk leaves everything as it is.
 func TestJournalFull(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -688,7 +684,7 @@ func TestJournalFull(t *testing.T) {
 	l.same(before)
 }
 
-// 250 settled groups cost one read each, of files that are open.
+// BenchmarkSettled measures passes over 250 groups that are as desired: one read each, of open files.
 func BenchmarkSettled(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("needs root")
@@ -739,8 +735,8 @@ func BenchmarkSettled(b *testing.B) {
 	k.Pass(now)
 }
 
-// A group whose CPUs are not in effect has its limit back until they are: without one it could use all
-// CPUs that the group above has.
+// While a group's CPUs are not in effect, it has its limit again. Without a limit it could use all CPUs of the group
+// above.
 func TestLimitIsBackWithoutCPUs(t *testing.T) {
 	l := newLive(t)
 	hier, err := l.host.Hierarchy(cgroup.CPUSet)
@@ -751,7 +747,7 @@ func TestLimitIsBackWithoutCPUs(t *testing.T) {
 	l.has(l.c, l.high, unit.NoLimit)
 	err = l.pod.SetCPUs(l.all.Difference(l.high)) // as systemd does for AllowedCPUs of a slice
 	if hier.Version == 1 {
-		if !errors.Is(err, unix.EBUSY) { // There no list leaves out a CPU of a group below.
+		if !errors.Is(err, unix.EBUSY) { // On v1 a group must have every CPU of the groups below it.
 			t.Errorf("the group above without the CPUs of the one below: %v, want %v", err, unix.EBUSY)
 		}
 		l.try(20 * time.Second)
@@ -775,8 +771,8 @@ func TestLimitIsBackWithoutCPUs(t *testing.T) {
 	}
 }
 
-// TestLimitIsBackWhileCPUsAreRefused: a group that systemd put back on the CPUs of an earlier answer has
-// its limit back while the kernel refuses, again and again, to give it its own ones.
+// TestLimitIsBackWhileCPUsAreRefused: systemd returned a group to the CPUs of an earlier answer. The group has its
+// limit again while the kernel keeps refusing its own CPUs.
 func TestLimitIsBackWhileCPUsAreRefused(t *testing.T) {
 	l := newLive(t)
 	l.answered = func(_ string, mems bool, list cpuset.Set) bool { return !mems && list == l.all }

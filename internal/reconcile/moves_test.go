@@ -21,7 +21,7 @@ type movingHost struct {
 	events []string
 }
 
-// quota has another value desired, and makes the pass of a second later.
+// quota sets another desired value and makes a pass a second later.
 func (h *movingHost) quota(cpus int) {
 	h.t.Helper()
 	h.reconciler.Want([]plan.Desired{{
@@ -37,7 +37,7 @@ func (h *movingHost) quota(cpus int) {
 	}
 }
 
-// expect compares what stands.
+// expect compares the current quota.
 func (h *movingHost) expect(what, want string) {
 	h.t.Helper()
 	got, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup/be.slice/cpu.max"))
@@ -46,9 +46,9 @@ func (h *movingHost) expect(what, want string) {
 	}
 }
 
-// What systemd puts back at a daemon-reload is written over within a second, however often it
-// comes and whether the quota moves or not. Another value is left to its writer where it comes
-// again within a minute, for as long as any: that the quota moves is no new request.
+// A value that systemd restores at a daemon-reload is overwritten within a second, however often it comes and whether
+// the quota moves or not. Another value is left to its writer if it returns within a minute. A moving quota is not a
+// new request, so the same waiting time applies.
 func TestMovingQuota(t *testing.T) {
 	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
 	const file = "sys/fs/cgroup/be.slice/cpu.max"
@@ -82,8 +82,8 @@ func TestMovingQuota(t *testing.T) {
 	h.expect("five minutes later", "300000 100000")
 }
 
-// TestFightOverAnOriginal: a program that puts a quota back again and again is in the log from the tenth time on, with
-// how often. Some daemon-reloads, and one now and then, are not.
+// TestFightOverAnOriginal: a program that repeatedly restores a quota is logged with a count from the tenth time on. A
+// few daemon-reloads, or one now and then, are not logged.
 func TestFightOverAnOriginal(t *testing.T) {
 	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
 	var log strings.Builder
@@ -115,8 +115,8 @@ func TestFightOverAnOriginal(t *testing.T) {
 	}
 }
 
-// The limit that the group has without Berth bounds the quota: nothing raises it. A lower one that
-// an administrator sets meanwhile, also as the quota ends, bounds it from then on.
+// The group's original limit bounds the quota. If an administrator sets a lower limit, that limit bounds it from then
+// on, also if the quota ends at that moment.
 func TestMovingQuotaBelowALimit(t *testing.T) {
 	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
 	const file, limit = "sys/fs/cgroup/be.slice/cpu.max", "300000 100000"
@@ -133,7 +133,7 @@ func TestMovingQuotaBelowALimit(t *testing.T) {
 	h.quota(1)
 	h.expect("below it again", "100000 100000")
 	h.quota(3)
-	const lower = "100000 100000" // Berth's value before the last one, too
+	const lower = "100000 100000" // also Berth's value before the last one
 	h.write(file, lower)
 	for _, cpus := range []int{4, 4, 2, 1, 3} {
 		h.quota(cpus)

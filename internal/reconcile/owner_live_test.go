@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// raise has burst give the pod's group a larger quota than its own.
+// raise makes burst give the pod's group a larger quota than its own.
 func (l *live) raise(quota unit.Micros) {
 	l.Helper()
 	raised := plan.Setting{
@@ -29,8 +29,8 @@ func (l *live) raise(quota unit.Micros) {
 	}
 }
 
-// A group that shrank to the pool and is pinned to what it was left with, and a pod's group that
-// was raised before it is made unlimited, are of those that need them now.
+// The owner of an entry follows the desired setting. One group shrank to the pool and is now pinned to the CPUs that it
+// was left with, and a pod's raised group is now unlimited.
 func TestOwnerFollowsTheDesired(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -51,8 +51,8 @@ func TestOwnerFollowsTheDesired(t *testing.T) {
 	l.empty()
 }
 
-// What burst left behind of a pod whose kubelet wrote meanwhile is taken over with what
-// the kubelet wrote, and that is put back.
+// Burst left a value behind and the kubelet then wrote another one. The new owner adopts the kubelet's value as the
+// original and restores it.
 func TestOwnerFollowsOverForeignValue(t *testing.T) {
 	l := newLive(t)
 	l.raise(4 * period)
@@ -66,7 +66,7 @@ func TestOwnerFollowsOverForeignValue(t *testing.T) {
 	l.empty()
 }
 
-// When a group does not leave CPUs, the pods whose CPUs they are have the event.
+// If a group does not leave CPUs, the pods that own these CPUs get the event.
 func TestNoRoomIsReported(t *testing.T) {
 	l := newLive(t)
 	must(t, l.other.SetCPUs(l.low))
@@ -90,7 +90,7 @@ func TestNoRoomIsReported(t *testing.T) {
 	}
 }
 
-// The originals of all groups go to the disk at once, before the first is written.
+// The originals of all groups are synced to disk once, before the first group is written.
 func TestOneSyncForAll(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -130,7 +130,7 @@ func TestNothingOfWhatWasNotWritten(t *testing.T) {
 		Applier: apply.New(cgroupfile.Kinds(l.host, nil), l.journal, apply.Options{Step: func(s apply.Step, _ plan.Target) {
 			if s == apply.StepWritten && !cut {
 				cut = true
-				must(t, l.c.SetMax(period, period)) // between the look and its turn
+				must(t, l.c.SetMax(period, period)) // between the check and its turn
 			}
 		}}),
 	})

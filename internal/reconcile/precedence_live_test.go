@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// idle is what isolate desires of a group, which its owner may weigh.
+// idle is isolate's desired setting for a group whose owner may change the weight.
 func idle(g *scratch.Group) plan.Desired {
 	return plan.Desired{
 		Setting: plan.Setting{
@@ -24,7 +24,7 @@ func idle(g *scratch.Group) plan.Desired {
 	}
 }
 
-// weighing returns three weights of this host's version, the default one first.
+// weighing returns three weights of this host's cgroup version, the default weight first.
 func (l *live) weighing() (normal, some, more cgroup.Value) {
 	l.Helper()
 	hier, err := l.host.Hierarchy(cgroup.CPU)
@@ -43,14 +43,14 @@ func (l *live) stands(g *scratch.Group, want cgroup.Value) {
 	}
 }
 
-// weigh is another program that gives an idle group a weight.
+// weigh acts as another program that gives an idle group a weight.
 func (l *live) weigh(g *scratch.Group, v cgroup.Value) {
 	l.Helper()
 	must(l.T, g.SetPrecedence(v)) // ends idle
 	must(l.T, g.SetPrecedence(v))
 }
 
-// A group is idle beside its CPUs, stays so through an agent's death, and has its weight again.
+// A group is idle in addition to its CPU list, stays idle through an agent's death, and gets its weight back.
 func TestIdleAndGiveBack(t *testing.T) {
 	l := newLive(t)
 	_, some, _ := l.weighing()
@@ -82,8 +82,8 @@ func TestIdleAndGiveBack(t *testing.T) {
 	}
 }
 
-// The kernel refuses a weight of an idle group. A program that ends idle first has its weight
-// kept as the original, and the group is left to it when that comes back within a minute.
+// The kernel refuses a weight for an idle group. If another program ends idle first, its weight is remembered as the
+// original. If that happens again within a minute, the group is left to it.
 func TestConflictOverPrecedence(t *testing.T) {
 	l := newLive(t)
 	normal, some, more := l.weighing()
@@ -110,7 +110,7 @@ func TestConflictOverPrecedence(t *testing.T) {
 	l.pass(time.Second)
 	l.stands(l.pod, more)
 
-	// One that only ends idle leaves the default weight, which no one chose.
+	// A program that only ends idle leaves the default weight, which nobody chose.
 	must(t, l.pod.SetPrecedence(some))
 	l.reconciler.Want([]plan.Desired{idle(l.pod)})
 	l.pass(2 * time.Minute)

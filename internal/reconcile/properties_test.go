@@ -23,19 +23,19 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// reloader is a systemd of plain files on cgroup v2: it keeps the properties of its units
-// and writes them to the files at once, and again at a daemon-reload.
+// reloader is a systemd of plain files on cgroup v2. It stores the properties of its units and writes them to the files
+// at once, and again at a daemon-reload.
 type reloader struct {
 	t     *testing.T
 	dir   string
 	units map[string]map[string]any
 	fails error
 	hangs bool
-	// loses has it divide the burst at each write of a quota, as kernels without the fix of 2024 do.
+	// loses makes each write of a quota divide the burst, as on kernels without the fix of 2024.
 	loses bool
 	// then is called after a quota was set.
 	then func()
-	// asked counts the questions for properties, and told the orders to set some.
+	// asked counts the questions for properties, and told counts the orders to set them.
 	asked, told int
 }
 
@@ -87,14 +87,14 @@ func (r *reloader) read(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// reload is systemctl daemon-reload.
+// reload acts as systemctl daemon-reload.
 func (r *reloader) reload() {
 	for unit := range r.units {
 		r.apply(unit, true, true)
 	}
 }
 
-// apply writes what is on record of a unit. A list that is empty is not written.
+// apply writes the recorded properties of a unit. An empty list is not written.
 func (r *reloader) apply(unit string, list, quota bool) {
 	properties := r.units[unit]
 	group := "sys/fs/cgroup" + properties["ControlGroup"].(string)
@@ -122,8 +122,7 @@ func (r *reloader) apply(unit string, list, quota bool) {
 	}
 }
 
-// scope adds a unit with CPUs and without a quota, as a container runtime makes it that
-// was answered so.
+// scope adds a unit with CPUs and without a quota, as a container runtime creates it from such an answer.
 func (r *reloader) scope(unit, group string, transient bool) {
 	r.write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu")
 	r.units[unit] = map[string]any{
@@ -139,8 +138,8 @@ const (
 	nested       = "kubepods.slice/x.scope/cri-containerd-a.scope"
 )
 
-// newReloader returns a systemd with a container's scope and a service, and the journal
-// of an agent that did not see systemd and is gone.
+// newReloader returns a systemd with a container's scope and a service. The journal is from an agent that is gone and
+// had no connection to systemd.
 func newReloader(t *testing.T) (*reloader, *cgroup.Host, *journal.Journal) {
 	t.Helper()
 	r := &reloader{t: t, dir: t.TempDir(), units: map[string]map[string]any{}}
@@ -197,14 +196,14 @@ func (r *reloader) journalTarget(host *cgroup.Host, j *journal.Journal, target p
 	}
 }
 
-// kernel makes the effective list that of the file, after a write.
+// kernel makes the list in the file effective after a write.
 func (r *reloader) kernel(s apply.Step, t plan.Target) {
 	if s == apply.StepRestored && cgroupfile.Knob(t) == cgroup.KnobCPUs {
 		r.write("sys/fs/cgroup/"+t.Object+"/cpuset.cpus.effective", cmp.Or(r.read(t.Object+"/cpuset.cpus"), "0-3"))
 	}
 }
 
-// A rollback lasts: what the runtime left with systemd is put back there, too.
+// A rollback survives a daemon-reload: it also restores what the runtime recorded in systemd.
 func TestRollbackOutlivesReload(t *testing.T) {
 	r, host, j := newReloader(t)
 	s := NewSystemd()
@@ -225,9 +224,9 @@ func TestRollbackOutlivesReload(t *testing.T) {
 	r.reload()
 	for name, want := range map[string]string{
 		runtimeScope + "/cpuset.cpus.effective": "0-3",
-		runtimeScope + "/cpu.max":               "42000 100000", // what a runtime's unit has, in whole percents
+		runtimeScope + "/cpu.max":               "42000 100000", // the value of a runtime's unit, in whole percents
 		service + "/cpuset.cpus.effective":      "0-3",
-		service + "/cpu.max":                    "max 100000", // no runtime's: systemd never knew of the quota
+		service + "/cpu.max":                    "max 100000", // not a runtime's: systemd never knew the quota
 	} {
 		if got := r.read(name); got != want {
 			t.Errorf("%s is %q after a daemon-reload, want %q", name, got, want)
@@ -235,8 +234,8 @@ func TestRollbackOutlivesReload(t *testing.T) {
 	}
 }
 
-// A service that was restarted, or is stopped, runs without Berth's list after a rollback: the
-// property is put back, unless another writer set it meanwhile.
+// A service that was restarted or stopped runs without Berth's list after a rollback. The property is restored unless
+// another writer has changed it.
 func TestRollbackOfRestartedService(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stopped bool
@@ -296,11 +295,11 @@ func TestRollbackOfRestartedService(t *testing.T) {
 	}
 }
 
-// systemd 261 empties a list on its record and leaves it in the file, where it still holds
-// (systemd#43846), whoever empties it: the rollback goes by the file, and it lasts.
+// When systemd 261 empties a list on its record, the list stays effective in the file (systemd#43846), whoever empties
+// it. The rollback uses the file, and it lasts.
 func TestRollbackOfListThatSystemdForgot(t *testing.T) {
 	const unit, group = "cron.service", "system.slice/cron.service"
-	for _, before := range []bool{false, true} { // whether another program emptied it already
+	for _, before := range []bool{false, true} { // whether another program already emptied it
 		r, host, j := newReloader(t)
 		r.scope(unit, group, false)
 		target := cgroupfile.UnitTarget(group, cgroup.KnobCPUs)
@@ -328,9 +327,9 @@ func TestRollbackOfListThatSystemdForgot(t *testing.T) {
 	}
 }
 
-// A service that went back to all CPUs by name, as the kernel has it while processes run, has no list on systemd's
-// record, and none after a host profile, whose originals are claimed first, or a single change came and went. A list
-// on record stays there.
+// A service whose file names all CPUs, which the kernel requires while processes run, has no list on systemd's record.
+// It must have none after a host profile, whose originals are claimed first, or after a single change. A list on record
+// stays there.
 func TestListByNameIsNoneOnRecord(t *testing.T) {
 	const unit, group = "cron.service", "system.slice/cron.service"
 	for name, c := range map[string]struct {
@@ -382,7 +381,7 @@ func TestListByNameIsNoneOnRecord(t *testing.T) {
 	}
 }
 
-// What systemd does not take back stays in the journal, and is done by the next rollback.
+// A value that systemd does not restore stays in the journal, and the next rollback restores it.
 func TestRollbackWithoutSystemd(t *testing.T) {
 	r, host, j := newReloader(t)
 	s := NewSystemd()
@@ -406,7 +405,7 @@ func TestRollbackWithoutSystemd(t *testing.T) {
 	}
 }
 
-// A quota that systemd writes while its record is set costs the group no burst.
+// A quota that systemd writes while its record is set must not cost the group its burst.
 func TestRollbackOfRecordKeepsBurst(t *testing.T) {
 	r, host, j := newReloader(t)
 	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "20000")
@@ -423,8 +422,8 @@ func TestRollbackOfRecordKeepsBurst(t *testing.T) {
 	}
 }
 
-// A systemd that hangs costs one timeout in a Restore, after all writes to files, and only
-// the entries that it may have on record.
+// A hanging systemd costs one timeout in Restore, after all writes to files. Only entries that systemd may have on
+// record fail.
 func TestRollbackWithHungSystemd(t *testing.T) {
 	r, host, j := newReloader(t)
 	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "0")
@@ -458,7 +457,7 @@ func TestRollbackWithHungSystemd(t *testing.T) {
 	}
 }
 
-// A systemd that hangs costs one timeout in an Apply of several lists as well.
+// A hanging systemd costs one timeout in an Apply of several lists as well.
 func TestListsOfHungSystemd(t *testing.T) {
 	r, host, j := newReloader(t)
 	var targets []plan.Target
@@ -489,8 +488,7 @@ func TestListsOfHungSystemd(t *testing.T) {
 	}
 }
 
-// After a record was set only a value of Berth's or of systemd's is written over, and only
-// in the group of the entry.
+// After a record was set, only a value of Berth's or of systemd's is overwritten, and only in the group of the entry.
 func TestRollbackOfRecordComparesAgain(t *testing.T) {
 	for _, c := range []struct {
 		name    string

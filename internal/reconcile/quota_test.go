@@ -12,8 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// quotaHost is a host with one group, whose quota was raised from half a CPU to one and a
-// half.
+// quotaHost is a host with one group, whose quota was raised from half a CPU to one and a half.
 type quotaHost struct {
 	*unitHost
 
@@ -58,8 +57,8 @@ func newQuotaHost(t *testing.T, w plan.Writers) *quotaHost {
 	return h
 }
 
-// What it means that another program wrote a quota which Berth moves: by whom the group is
-// owned, what it has when Berth leaves, and whether Berth goes on.
+// TestSee covers writes of another program to a quota that Berth moves. It checks who owns the group, which value it
+// has when Berth leaves, and whether Berth continues.
 func TestSee(t *testing.T) {
 	type look struct {
 		at       time.Duration
@@ -122,8 +121,8 @@ func TestSee(t *testing.T) {
 	}
 }
 
-// However often systemd puts back the limit that it knows of a service, that is no conflict: a quota that was put back
-// twice within a minute is raised again when that is over.
+// However often systemd restores the limit that it knows for a service, that is not a conflict. A quota that was
+// restored twice within a minute is raised again after that minute.
 func TestReloadsWithinAMinute(t *testing.T) {
 	w := plan.Writers{Lifted: true, PutsBack: true, Chosen: true}
 	h := newQuotaHost(t, w)
@@ -147,8 +146,7 @@ func TestReloadsWithinAMinute(t *testing.T) {
 	}
 }
 
-// A limit that the specification names only after its value was written over is the original
-// all the same.
+// A specification may name a limit only after Berth overwrote its value. That limit is the original all the same.
 func TestSpecificationThatComesLater(t *testing.T) {
 	before, after := plan.Writers{Limits: [2]unit.CPUs{0.5}, Chosen: true}, plan.Writers{Limits: [2]unit.CPUs{0.7}, Chosen: true}
 	h := newQuotaHost(t, before)
@@ -162,7 +160,7 @@ func TestSpecificationThatComesLater(t *testing.T) {
 	}
 }
 
-// A refused write holds the next one of its kind back, and not the way back to the limit.
+// A refused write delays the next write of its kind, but not the return to the limit.
 func TestQuotaHeldBack(t *testing.T) {
 	h := newQuotaHost(t, plan.Writers{})
 	h.write("sys/fs/cgroup/app/cpu.max", "60000 100000\n")

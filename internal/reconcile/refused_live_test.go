@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// refuse has the kernel refuse each write of a group's CPUs, until relent.
+// refuse makes the kernel refuse each write of a group's CPUs until relent is called.
 func (l *live) refuse(g *scratch.Group) (relent func()) {
 	l.Helper()
 	hier, err := l.host.Hierarchy(cgroup.CPUSet)
@@ -27,9 +27,9 @@ func (l *live) refuse(g *scratch.Group) (relent func()) {
 	return func() { must(l.T, unix.Unmount(file, unix.MNT_DETACH)) }
 }
 
-// While the kernel refuses to have offline work give a CPU back, no online group gets that CPU, and
-// IsolationLimited says why, once. Both have what is desired as soon as the kernel takes it, and
-// what they had before in the end, also where the kernel refuses that for a while.
+// While the kernel refuses to remove a CPU from offline work, no online group gets that CPU, and IsolationLimited
+// reports the reason once. Both groups get the desired CPUs as soon as the kernel accepts the write. In the end both
+// have their originals, even if the kernel refuses these for a while.
 func TestRefusedOfflineList(t *testing.T) {
 	l := newLive(t)
 	must(t, l.other.SetCPUs(l.low))

@@ -11,15 +11,15 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// list is a list of CPUs or memory nodes that is desired.
+// list returns a desired list of CPUs or memory nodes.
 func list(group string, k cgroup.Knob, owner plan.Owner, value plan.Value) plan.Desired {
 	return plan.Desired{Setting: plan.Setting{
 		Target: cgroupfile.Target(group, k), Value: value, Owner: owner, Workload: group, Why: "test",
 	}}
 }
 
-// A group that cannot shrink to the shared pool is reported to the pods whose exclusive CPUs it
-// is still on, and only of these: a CPU that it shall have as well is borrowed.
+// A group that cannot shrink to the shared pool is reported to the pods whose exclusive CPUs it still occupies, and
+// only for those CPUs. A CPU that the group is also meant to have is borrowed.
 func TestFailureBesideBorrowedCPUs(t *testing.T) {
 	for what, test := range map[string]struct {
 		pool plan.Desired
@@ -43,7 +43,7 @@ func TestFailureBesideBorrowedCPUs(t *testing.T) {
 			t.Errorf("%s: %+v", what, events)
 		}
 	}
-	// Its CPUs are as desired, and something else is refused.
+	// Its CPUs are as desired, and another setting is refused.
 	h := newUnitHost(t, "pin.slice", "web.slice")
 	h.write("sys/fs/cgroup/web.slice/cpuset.mems", "\n")
 	h.write("sys/fs/cgroup/web.slice/cpuset.mems.effective", "0-1\n")

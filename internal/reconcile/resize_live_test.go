@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// A resize in place changes what a quota goes back to.
+// A resize in place changes the value to which a quota returns.
 func TestResize(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()
@@ -27,8 +27,8 @@ func TestResize(t *testing.T) {
 	l.has(l.c, l.all, period)
 }
 
-// The runtime writes Berth's answer at a resize, no quota: nothing of the new limit is to
-// be seen in the group.
+// At a resize the runtime writes Berth's answer, which has no quota. The new limit is therefore not visible in the
+// group.
 func TestResizeAnswered(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()
@@ -45,7 +45,7 @@ func TestResizeAnswered(t *testing.T) {
 	l.has(l.c, l.all, period)
 }
 
-// Without an answer the quota comes first, is written over, and is confirmed later.
+// Without an answer, the quota appears first, is overwritten, and is confirmed by the specification later.
 func TestResizeConfirmedLate(t *testing.T) {
 	l := newLive(t)
 	desired := l.pinned()
@@ -66,7 +66,7 @@ func TestResizeConfirmedLate(t *testing.T) {
 	l.has(l.c, l.all, period)
 }
 
-// A limit of a file is not the group's own: that one goes back to what it was.
+// A limit from a file is not the group's own limit, so the group returns to its own.
 func TestLimitOfAFile(t *testing.T) {
 	l := newLive(t)
 	before := l.files()
@@ -75,7 +75,7 @@ func TestLimitOfAFile(t *testing.T) {
 	l.reconciler.Want(reconcile.Of(desired...))
 	l.pass(0)
 	l.reconciler.Touch(l.c.Path())
-	must(t, l.c.SetMax(3*period/2, period)) // another writer's, written over
+	must(t, l.c.SetMax(3*period/2, period)) // another writer's value, which is overwritten
 	l.pass(time.Second)
 	desired[0].Why = "again"
 	l.reconciler.Want(reconcile.Of(desired...))
@@ -85,8 +85,8 @@ func TestLimitOfAFile(t *testing.T) {
 	l.same(before)
 }
 
-// The kubelet owns the quota of a pod: what it writes is the new original, and is
-// made unlimited again however often it comes.
+// The kubelet owns the quota of a pod. Its value is the new original, and Berth makes the group unlimited again however
+// often the kubelet writes.
 func TestResizePod(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
@@ -104,7 +104,7 @@ func TestResizePod(t *testing.T) {
 	l.empty()
 }
 
-// A new agent finds what the kubelet wrote while there was none.
+// A new agent finds what the kubelet wrote while no agent ran.
 func TestResizePodWithoutAgent(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
@@ -132,7 +132,7 @@ func TestResizePodAtTheEnd(t *testing.T) {
 	l.empty()
 }
 
-// The same value again is what systemd and runtimes put back without meaning it.
+// Systemd and runtimes restore the same value without any intention, so that is not a conflict.
 func TestPutBackIsNoConflict(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Want(reconcile.Of(l.pinned()...))
@@ -162,8 +162,8 @@ func TestConflictForTheQuota(t *testing.T) {
 	l.has(l.c, l.high, period/2)
 }
 
-// A touched group is looked at in the next pass and every second for a while, because
-// the kubelet writes the pod after its containers; without a difference that writes nothing.
+// A touched group is checked in the next pass and then every second for a while, because the kubelet writes the pod
+// after its containers. Without a difference nothing is written.
 func TestTouch(t *testing.T) {
 	l := newLive(t)
 	l.reconciler.Touch("unknown")
@@ -195,7 +195,7 @@ func TestTouch(t *testing.T) {
 	}
 }
 
-// empty checks that the journal has nothing any more.
+// empty checks that the journal is empty.
 func (l *live) empty() {
 	l.Helper()
 	if left := l.journal.Entries(); len(left) > 0 {

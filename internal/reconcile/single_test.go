@@ -21,7 +21,7 @@ import (
 
 const tune plan.Owner = "tune"
 
-// sysctlHost is a host with one sysctl, of which another value is desired.
+// sysctlHost is a host with one sysctl, for which the tests desire another value.
 type sysctlHost struct {
 	t          *testing.T
 	dir, file  string
@@ -36,7 +36,7 @@ func newSysctlHost(t *testing.T) *sysctlHost {
 	return newSysctlHostOf(t, hostfile.Kinds)
 }
 
-// newSysctlHostOf returns one whose values mean what kinds says.
+// newSysctlHostOf returns a sysctlHost that interprets values with kinds.
 func newSysctlHostOf(t *testing.T, kinds func(*hostfs.Root) apply.Kinds) *sysctlHost {
 	t.Helper()
 	h := &sysctlHost{t: t, dir: t.TempDir()}
@@ -71,12 +71,12 @@ func (h *sysctlHost) write(name, content string) {
 	h.must(errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)))
 }
 
-// want desires a value of the sysctl.
+// want sets the desired value of the sysctl.
 func (h *sysctlHost) want(v plan.Value) {
 	h.reconciler.Want([]plan.Desired{{Setting: plan.Setting{Target: h.target, Value: v, Owner: tune, Workload: "profile", Why: "latency"}}})
 }
 
-// pass makes a pass some time later, after which the sysctl must have a value.
+// pass makes a pass some time later and checks the value of the sysctl.
 func (h *sysctlHost) pass(after time.Duration, want string) Report {
 	h.t.Helper()
 	h.now += after
@@ -89,8 +89,8 @@ func (h *sysctlHost) pass(after time.Duration, want string) Report {
 	return r
 }
 
-// A value that is no file of a control group is kept, left to another writer who insists,
-// and put back, by the rules that hold for all.
+// A value outside of cgroups follows the rules of all values. It is remembered, left to another writer who insists, and
+// restored.
 func TestSysctl(t *testing.T) {
 	h := newSysctlHost(t)
 	h.want("10")
@@ -101,7 +101,7 @@ func TestSysctl(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 	h.write(h.file, "30\n")
-	h.pass(time.Second, "30") // not looked at yet
+	h.pass(time.Second, "30") // not checked yet
 	h.pass(reassert, "10")
 	h.write(h.file, "30\n")
 	r := h.pass(reassert, "30")
@@ -111,7 +111,7 @@ func TestSysctl(t *testing.T) {
 	if r := h.pass(reassert, "30"); len(r.Events) != 0 {
 		t.Errorf("reported twice: %+v", r.Events)
 	}
-	h.pass(6*time.Minute, "10") // it stood unchanged for five minutes
+	h.pass(6*time.Minute, "10") // unchanged for five minutes
 	h.reconciler.Want(nil)
 	if r := h.pass(0, "60"); r.Restored != 1 || len(r.Others) != 0 {
 		t.Errorf("report %+v", r)
@@ -121,9 +121,8 @@ func TestSysctl(t *testing.T) {
 	}
 }
 
-// What the host itself makes of a value, as when a process joins a group whose threads have a
-// cookie, is no other writer's: it is replaced however often it comes, and at the next pass once
-// the object was touched.
+// The host itself can change a value, for example when a process joins a group whose threads have a cookie. That is not
+// another writer. Berth replaces the value however often it changes, and at the next pass after the object was touched.
 func TestMangledIsNoConflict(t *testing.T) {
 	h := newSysctlHostOf(t, func(root *hostfs.Root) apply.Kinds {
 		kinds := hostfile.Kinds(root)
@@ -145,7 +144,7 @@ func TestMangledIsNoConflict(t *testing.T) {
 	}
 }
 
-// A failure of what keeps offline work apart is reported as that.
+// A failure of isolation settings is reported as IsolationLimited.
 func TestFailureOfIsolate(t *testing.T) {
 	h := newSysctlHost(t)
 	h.reconciler.Want([]plan.Desired{{Setting: plan.Setting{Target: plan.Target{Driver: "none", Object: "batch", Knob: "k"}, Value: "1", Owner: plan.OwnerIsolate}}})
@@ -159,7 +158,7 @@ func TestFailureOfIsolate(t *testing.T) {
 	}
 }
 
-// A file that is not there yet is waited for.
+// The reconciler waits for a file that does not exist yet.
 func TestSysctlThatComesLater(t *testing.T) {
 	h := newSysctlHost(t)
 	h.must(os.Remove(filepath.Join(h.dir, h.file)))
@@ -171,8 +170,8 @@ func TestSysctlThatComesLater(t *testing.T) {
 	h.pass(firstRetry, "10")
 }
 
-// What the runtime was answered may come to nothing: then the reconciler desires what is not
-// desired, until it is given everything again.
+// An answer to the runtime may come to nothing. Until the desired settings are passed again in full, the reconciler
+// then desires too much, so Wanted must return false.
 func TestAnsweredDoesNotStay(t *testing.T) {
 	h := newSysctlHost(t)
 	desired := []plan.Desired{{Setting: plan.Setting{Target: h.target, Value: "10", Owner: tune}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 )
 
-// fakeBus is a systemd that notes what it is asked for.
+// fakeBus is a systemd that records the requests.
 type fakeBus struct {
 	calls  []string
 	fails  error

@@ -11,9 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
-// A thread in a group that the runtime narrows on a kernel that forgets affinities has
-// the one that it asked for again at the next pass, as far as the group has it, and in
-// the end.
+// Some kernels forget a thread's affinity when the runtime narrows its group. The thread gets the affinity that it
+// asked for at the next pass, as far as the group has its CPUs, and in the end as a whole.
 func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 	l := newLive(t)
 	tid := sleeper(t)
@@ -26,7 +25,7 @@ func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 	must(t, l.c.SetCPUs(l.high))            // the runtime
 	must(t, hostwrite.Affinity(tid, l.all)) // the kernel
 	l.pass(time.Second)
-	must(t, l.c.SetCPUs(l.all)) // another writer puts it back
+	must(t, l.c.SetCPUs(l.all)) // another writer restores it
 	must(t, hostwrite.Affinity(tid, l.all))
 	l.reconciler.Want(nil)
 	l.pass(time.Second)
@@ -36,7 +35,7 @@ func TestAffinityAfterTheRuntimeWrote(t *testing.T) {
 	l.empty()
 }
 
-// sleeper starts a process of one thread and returns its number.
+// sleeper starts a process with one thread and returns its process ID.
 func sleeper(t *testing.T) int {
 	t.Helper()
 	sleeper := exec.CommandContext(t.Context(), os.Args[0])

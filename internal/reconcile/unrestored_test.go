@@ -14,8 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// What is not put back is reported once, and again when something else stands in the
-// way.
+// A value that is not restored is reported once, and again when there is a different obstacle.
 func TestUnrestored(t *testing.T) {
 	target := cgroupfile.UnitTarget("x.scope", cgroup.KnobCPUs)
 	type try struct {
@@ -69,8 +68,8 @@ func TestUnrestored(t *testing.T) {
 	}
 }
 
-// TestUnrestoredSaysWhatWaits: a value whose way back is put off is in the log once, after a minute, and again where it
-// is put off anew later.
+// TestUnrestoredSaysWhatWaits: a deferred restoration is logged once after a minute, and again if it is deferred again
+// later.
 func TestUnrestoredSaysWhatWaits(t *testing.T) {
 	var log strings.Builder
 	r := &Reconciler{opts: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// crossed has the container pinned to the low CPU and the other group on the high one,
-// and then, without a pass, both answered to the runtime the other way round.
+// crossed pins the container to the low CPU and puts the other group on the high one. Then it records the opposite as
+// answers to the runtime, without a pass.
 func crossed(t *testing.T) (*live, reconcile.Group) {
 	t.Helper()
 	l := newLive(t)
@@ -22,11 +22,10 @@ func crossed(t *testing.T) (*live, reconcile.Group) {
 	return l, moved
 }
 
-// A container that is about to run does not wait for a group that has left already, though
-// no pass has seen it go.
+// A container that is about to run does not wait for a group that has already left, although no pass has seen that.
 func TestUrgentAfterOthersLeft(t *testing.T) {
 	l, moved := crossed(t)
-	must(t, l.other.SetCPUs(l.low)) // the runtime's, as it was answered
+	must(t, l.other.SetCPUs(l.low)) // the runtime's write of the answer
 	l.reconciler.Urgent(moved.Group, reconcile.Of(moved))
 	l.has(l.c, l.high, 2*period)
 	if r := l.pass(0); r.Writes != 1 {
@@ -34,8 +33,8 @@ func TestUrgentAfterOthersLeft(t *testing.T) {
 	}
 }
 
-// Where others are still there, their CPUs are not given away, and the pass that makes them
-// leave, which was woken at once, takes the urgent group, too.
+// While other groups are still there, their CPUs are not given away. The pass that makes them leave is woken at once
+// and also writes the urgent group.
 func TestUrgentBeforeOthersLeave(t *testing.T) {
 	l, moved := crossed(t)
 	l.reconciler.Urgent(moved.Group, reconcile.Of(moved))

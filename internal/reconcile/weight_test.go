@@ -17,10 +17,10 @@ import (
 type weighedHost struct {
 	*unitHost
 
-	old bool // systemd before 252, which knows no idle unit and leaves cpu.idle alone
+	old bool // systemd before 252, which has no idle units and leaves cpu.idle alone
 }
 
-// newWeighedHost returns one with a unit of a weight.
+// newWeighedHost returns a host with a unit that has a weight.
 func newWeighedHost(t *testing.T, old bool) weighedHost {
 	t.Helper()
 	h := weighedHost{newUnitHost(t, "be.slice"), old}
@@ -30,7 +30,7 @@ func newWeighedHost(t *testing.T, old bool) weighedHost {
 	return h
 }
 
-// SetWeight is what systemd and the kernel do: to idle and back, with the files in this order
+// SetWeight acts as systemd and the kernel do: to idle and back, with the files in this order
 // (cgroup_apply_unified_cpu_idle in systemd's source).
 func (h weighedHost) SetWeight(unit string, v cgroup.Value) error {
 	h.calls = append(h.calls, unit+" "+string(v))
@@ -48,16 +48,16 @@ func (h weighedHost) SetWeight(unit string, v cgroup.Value) error {
 	return nil
 }
 
-// weigh is another program that gives a unit a weight.
+// weigh acts as another program that gives a unit a weight.
 func (h weighedHost) weigh(unit, weight string) {
 	h.write("sys/fs/cgroup/"+unit+"/cpu.idle", "0\n")
 	h.write("sys/fs/cgroup/"+unit+"/cpu.weight", weight+"\n")
 }
 
-// MayRecord says, as Systemd does, that no precedence is recorded by others.
+// MayRecord reports, as Systemd does, that other programs record no precedence.
 func (weighedHost) MayRecord(_ string, k cgroup.Knob) bool { return k.Controller() == cgroup.CPUSet }
 
-// precedence returns what stands.
+// precedence returns the current precedence.
 func (h weighedHost) precedence() plan.Value {
 	h.t.Helper()
 	stands := h.reconciler.opts.Applier.Read([]plan.Target{cgroupfile.UnitTarget("be.slice", cgroup.KnobPrecedence)})[0]
@@ -67,7 +67,7 @@ func (h weighedHost) precedence() plan.Value {
 	return stands.Value
 }
 
-// idle is what isolate desires of a group, which its owner may weigh.
+// idle is isolate's desired setting for a group whose owner may change the weight.
 func idle(group string) []plan.Desired {
 	return []plan.Desired{{
 		Setting: plan.Setting{
@@ -78,8 +78,7 @@ func idle(group string) []plan.Desired {
 	}}
 }
 
-// The precedence of a unit's group goes through systemd, asked after the pass, and so does the
-// way back.
+// Systemd sets the precedence of a unit's group after the pass, and also restores it.
 func TestWeightOfUnit(t *testing.T) {
 	h := newWeighedHost(t, false)
 	h.reconciler.Want(idle("be.slice"))
@@ -98,7 +97,7 @@ func TestWeightOfUnit(t *testing.T) {
 	}
 }
 
-// A systemd before 252 has no idle units, and leaves cpu.idle alone: Berth writes the files.
+// A systemd before 252 has no idle units and leaves cpu.idle alone, so Berth writes the files.
 func TestWeightOfOldSystemd(t *testing.T) {
 	h := newWeighedHost(t, true)
 	h.reconciler.Want(idle("be.slice"))
@@ -108,14 +107,14 @@ func TestWeightOfOldSystemd(t *testing.T) {
 	h.asked("be.slice idle")
 	h.reconciler.Want(nil)
 	h.settles()
-	// A plain file keeps what was written to it while the group was idle; the kernel does not.
+	// A plain file retains what was written to it while the group was idle. The kernel would not.
 	if h.asked("be.slice weight 79"); h.precedence() != "weight 79" || h.originals() != "" {
 		t.Errorf("stands at %q, entries %q", h.precedence(), h.originals())
 	}
 }
 
-// The weight that another program gives a group is its new original. The group is idle again
-// once a minute; sooner, the group is left to the other program.
+// A weight that another program gives a group is its new original. Berth makes the group idle again once a minute. If
+// the weight returns sooner, the group is left to the other program.
 func TestWeightOfAnotherWriter(t *testing.T) {
 	h := newWeighedHost(t, false)
 	h.reconciler.Want(idle("be.slice"))
@@ -143,7 +142,7 @@ func TestWeightOfAnotherWriter(t *testing.T) {
 	}
 }
 
-// A weight that was written since the last look is the owner's when nothing is desired any more.
+// When nothing is desired any more, a weight that was written since the last check belongs to the owner.
 func TestWeightAtTheEnd(t *testing.T) {
 	h := newWeighedHost(t, false)
 	h.reconciler.Want(idle("be.slice"))
@@ -155,8 +154,8 @@ func TestWeightAtTheEnd(t *testing.T) {
 	}
 }
 
-// A unit's group may lack the cpu controller until systemd is asked: it counts with the default
-// weight, which is the original.
+// A unit's group may lack the cpu controller until systemd is asked. It counts with the default weight, which is the
+// original.
 func TestWeightOfUnitWithoutController(t *testing.T) {
 	h := newWeighedHost(t, false)
 	h.write("sys/fs/cgroup/be.slice/cgroup.controllers", "cpuset\n")
@@ -173,7 +172,7 @@ func TestWeightOfUnitWithoutController(t *testing.T) {
 	}
 }
 
-// A precedence that the kernel refuses is reported of the group's own workload.
+// A precedence that the kernel refuses is reported for the group's own workload.
 func TestWeightRefused(t *testing.T) {
 	h := newWeighedHost(t, false)
 	h.fails = errors.New("no such unit")
@@ -194,7 +193,7 @@ type failing struct{ weighedHost }
 
 func (h failing) SetWeight(string, cgroup.Value) error { return h.fails }
 
-// A systemd behind an interface without precedence is said to be out of reach.
+// A systemd behind an interface without precedence is reported as unavailable.
 func TestWeightWithoutSystemd(t *testing.T) {
 	h := newUnitHost(t, "be.slice")
 	later := NewLater(h)
@@ -204,7 +203,7 @@ func TestWeightWithoutSystemd(t *testing.T) {
 	}
 }
 
-// The knobs of a group have an order in which they are looked at; the list is complete.
+// The knobs of a group are checked in a fixed order, and every knob has a rank.
 func TestKnobsInOrder(t *testing.T) {
 	all := wanted{}
 	for _, k := range []cgroup.Knob{

@@ -13,7 +13,7 @@
 // # The search
 //
 // The search is exact: it tries all plans of one move, then all of two, and so on. Cores of one L3 domain and NUMA node
-// with as many free CPUs, beside CPUs of the same pods, are interchangeable. So are the free CPUs of a core. The search
-// therefore tries only the first of each kind. On a large node it may end before it has tried all plans (Bounds.Looks).
-// Then it says that it does not know.
+// are interchangeable if they have equally many free CPUs, and equally many CPUs of each pod. So are the free CPUs of a
+// core. The search therefore tries only the first of each kind. On a large node it may end before it has tried all
+// plans (Bounds.Looks). Then it says that it does not know.
 package repack

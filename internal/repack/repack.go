@@ -70,7 +70,7 @@ type Plan struct {
 	Exact bool
 }
 
-// Reason returns the reason of a node that would accept a pod after so many moves, in the form of kube-scheduler's
+// Reason returns the reason of a node that would accept a pod after this many moves, in the form of kube-scheduler's
 // reasons: equal on all nodes that need as many moves.
 func Reason(moves int) string {
 	return fmt.Sprintf("node(s) fit after repack of %d move(s)", moves)

@@ -10,12 +10,12 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// isAgents says that a Lease is an agent's, and none by which replicas elect their leader: only the
-// latter count their transitions.
+// isAgents reports whether a Lease belongs to an agent, and not to replicas that elect their leader: only elections
+// count transitions.
 func isAgents(l *coordination.LeaseSpec) bool { return l.LeaseTransitions == nil }
 
-// nodeOf is how far a node is. An agent makes its Lease before it publishes anything, so where there is none no
-// agent lives.
+// nodeOf returns the progress of a node. An agent makes its Lease before it publishes anything, so a node without a
+// Lease has no live agent.
 func (c *cluster) nodeOf(t *v1alpha1.NodeTopology) Node {
 	s, now := c.seen[t.Name], c.options.Now()
 	absent := "its agent has no Lease"
@@ -35,7 +35,7 @@ func (c *cluster) nodeOf(t *v1alpha1.NodeTopology) Node {
 	return Node{t.Name, Waiting, one.Reason + ": " + one.Message + unsure(s, now)}
 }
 
-// unsure adds to the text of a node that its agent was not seen to live.
+// unsure returns the remark that the agent was not yet seen to renew its Lease, "" if it was.
 func unsure(s *apiclient.Sighting, now time.Time) string {
 	if s.Renews(now) {
 		return ""

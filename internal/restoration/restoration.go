@@ -21,53 +21,52 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// ErrNotRestored says that agents did not put everything back in time. They go on with it.
+// ErrNotRestored says that agents did not restore everything in time. They continue.
 var ErrNotRestored = errors.New("not everything is put back")
 
 const (
-	// lookEvery is the distance of two looks at the cluster.
+	// lookEvery is the time between two checks of the cluster.
 	lookEvery = 2 * time.Second
-	// failFor is how long a request may fail until that is the answer: rights that were just
-	// given count a moment later, and an API server may be started anew.
+	// failFor is how long a request may fail before Run returns its error: new rights take effect a moment later, and
+	// an API server may be restarting.
 	failFor = 30 * time.Second
 )
 
-// State is how far the agent of a node is.
+// State is the progress of a node's agent.
 type State string
 
 // The states.
 const (
-	// Restored: every original value is back on the node.
+	// Restored: every original value is restored on the node.
 	Restored State = v1alpha1.PinnableRestored
-	// Waiting: its agent lives, and is not through.
+	// Waiting: the agent is alive and has not finished.
 	Waiting State = "Waiting"
-	// Absent: no agent lives there.
+	// Absent: the node has no live agent.
 	Absent State = "Absent"
 )
 
-// Node is one node with a NodeTopology, or with an agent that lives. Its JSON is a stable contract.
+// Node is a node with a NodeTopology or with a live agent. Its JSON is a stable contract.
 type Node struct {
 	Name  string `json:"node"`
 	State State  `json:"state"`
-	// Text is what the agent says, or why it counts as absent.
+	// Text is what the agent reports, or why it is absent.
 	Text string `json:"text"`
 }
 
-// Options say which cluster is meant. Progress may be nil; the others are required.
+// Options has the cluster and the parameters of the wait. Progress may be nil; all other fields are required.
 type Options struct {
 	Config *rest.Config
-	// Timeout bounds the waiting.
+	// Timeout bounds the wait.
 	Timeout time.Duration
-	// Now is the caller's clock, by which Leases are seen to change. Only its differences count.
+	// Now is the caller's clock, which times the changes of Leases. Only its differences matter.
 	Now func() time.Time
-	// Progress is called with what is waited for, after each look.
+	// Progress is called after each check, with what Run waits for.
 	Progress func(string)
 }
 
-// Run returns once no agent that lives has anything left to put back. Where a Lease does not change it takes
-// apiclient.LeaseQuiet until the agent counts as absent. With ErrNotRestored, which
-// names the nodes, the time was over before; other errors are requests that failed for long, or to
-// the end. The nodes are as they were seen last, by name.
+// Run returns once no live agent has anything left to restore. An agent whose Lease does not change is absent after
+// apiclient.LeaseQuiet. ErrNotRestored, which names the nodes, means that the timeout passed before. Other errors are
+// requests that failed for long, or until the end. Run returns the last observation of the nodes, by name.
 func Run(ctx context.Context, o Options) ([]Node, error) {
 	c, err := connect(o)
 	if err != nil {
@@ -92,16 +91,16 @@ func Run(ctx context.Context, o Options) ([]Node, error) {
 	if ctx.Err() != nil {
 		return c.nodes, fmt.Errorf("wait for the agents: %w", ctx.Err())
 	}
-	if !c.asked && errors.Is(err, limited.Err()) { // the time was over between the look and this
+	if !c.asked && errors.Is(err, limited.Err()) { // the timeout passed between the check and the request
 		c.earlier()
 	}
-	if len(c.waiting()) > 0 { // rather than the request that the time cut short
+	if len(c.waiting()) > 0 { // more useful than the request that the timeout ended
 		err = fmt.Errorf("%w after %v on %s", ErrNotRestored, o.Timeout, strings.Join(c.waiting(), ", "))
 	}
 	return c.nodes, err
 }
 
-// cluster is what is asked, and what it said last.
+// cluster has the clients of a cluster, and the last observation of it.
 type cluster struct {
 	options    Options
 	config     *apiclient.Kind[*v1.ConfigMap, *v1.ConfigMapList]
@@ -111,7 +110,7 @@ type cluster struct {
 
 	nodes []Node
 	asked bool // the state is set
-	// seen is what was seen of the Leases, by node.
+	// seen has the observations of the Leases, by node.
 	seen map[string]*apiclient.Sighting
 }
 
@@ -129,7 +128,7 @@ func connect(o Options) (*cluster, error) {
 	}, nil
 }
 
-// step looks at the nodes, and sets the state where that is to be done.
+// step checks the nodes, and sets the state if that is due.
 func (c *cluster) step(ctx context.Context) error {
 	if err := c.look(ctx); err != nil {
 		for _, s := range c.seen {
@@ -142,7 +141,7 @@ func (c *cluster) step(ctx context.Context) error {
 	}
 	found, err := c.config.Get(ctx, c.name, metav1.GetOptions{})
 	switch renewing := c.renewing(); {
-	case apierrors.IsNotFound(err) && len(renewing) == 0: // an uninstall that stopped later is tried again
+	case apierrors.IsNotFound(err) && len(renewing) == 0: // a later step of an earlier uninstall stopped, and it is tried again
 		c.asked = len(c.waiting()) == 0
 		return nil
 	case apierrors.IsNotFound(err):
@@ -165,7 +164,7 @@ func (c *cluster) step(ctx context.Context) error {
 	return nil
 }
 
-// earlier says whether a node still reports an earlier restoration, and makes it wait for such ones.
+// earlier reports whether a node still shows an earlier restoration, and makes Run wait for these nodes.
 func (c *cluster) earlier() bool {
 	found := false
 	for i := range c.nodes {
@@ -176,9 +175,9 @@ func (c *cluster) earlier() bool {
 	return found
 }
 
-// look reads how far each node is.
+// look reads the progress of each node.
 func (c *cluster) look(ctx context.Context) error {
-	var topologies v1alpha1.NodeTopologyList // empty where there is no such kind any more
+	var topologies v1alpha1.NodeTopologyList // empty if the kind no longer exists
 	if err := c.topologies.Get().Resource(v1alpha1.NodeTopologyResource).Do(ctx).Into(&topologies); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("list %s: %w", v1alpha1.NodeTopologyResource, err)
 	}
@@ -204,7 +203,7 @@ func (c *cluster) look(ctx context.Context) error {
 	return nil
 }
 
-// see takes in the Leases of the agents.
+// see records the Leases of the agents.
 func (c *cluster) see(leases []coordinationv1.Lease) {
 	now, there := c.options.Now(), map[string]bool{}
 	for i := range leases {
@@ -221,7 +220,7 @@ func (c *cluster) see(leases []coordinationv1.Lease) {
 	maps.DeleteFunc(c.seen, func(name string, _ *apiclient.Sighting) bool { return !there[name] })
 }
 
-// waiting names the nodes that are waited for.
+// waiting returns the names of the nodes that Run waits for.
 func (c *cluster) waiting() []string {
 	var names []string
 	for _, n := range c.nodes {
@@ -232,13 +231,13 @@ func (c *cluster) waiting() []string {
 	return names
 }
 
-// renewing names the nodes that are waited for, and whose agents were seen to live.
+// renewing returns the names of the nodes that Run waits for and whose agents were seen to be alive.
 func (c *cluster) renewing() []string {
 	now := c.options.Now()
 	return slices.DeleteFunc(c.waiting(), func(name string) bool { return !c.seen[name].Renews(now) })
 }
 
-// report says what is waited for.
+// report passes what Run waits for to Progress.
 func (c *cluster) report() {
 	if c.options.Progress == nil {
 		return

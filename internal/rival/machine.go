@@ -13,8 +13,7 @@ import (
 // ErrTopology reports that a machine lacks what the pickers need.
 var ErrTopology = errors.New("topology unusable")
 
-// Machine is a topology as the pickers see it. It is immutable and may be
-// shared between goroutines.
+// Machine is a topology as the pickers see it. It is immutable and may be shared between goroutines.
 type Machine struct {
 	// given are the CPUs to pick from; broken are the CPUs of cores that have other CPUs too.
 	given, broken cpuset.Set

@@ -9,20 +9,18 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// keptFor is how long a group that nothing asked for stays open.
+// keptFor is how long a group stays open after its last use.
 const keptFor = 5 * time.Second
 
-// Above are the groups above those of workloads, and others of which little is read. Many
-// workloads have the same ones: each is opened once, and each of its files read at most once a
-// round.
+// Above has the groups above those of workloads, and other groups of which little is read. Many workloads share them:
+// Above opens each group once, and reads each of its files at most once a round.
 type Above struct {
 	host   *cgroup.Host
 	now    time.Duration
 	byPath map[string]*ancestor
 }
 
-// ancestor is one group above that of a workload. What was read is of the present round
-// where its time says so.
+// ancestor is one open group of Above. A value was read in the present round if its time is that of the round.
 type ancestor struct {
 	group              *cgroup.Group
 	asked              time.Duration
@@ -34,12 +32,12 @@ type ancestor struct {
 	childrenAt time.Duration
 }
 
-// NewAbove returns the groups of a host, none of which is open yet.
+// NewAbove returns an Above for a host, with no group open.
 func NewAbove(host *cgroup.Host) *Above {
 	return &Above{host: host, byPath: map[string]*ancestor{}}
 }
 
-// Round begins a round, and closes the groups that nothing asked for lately.
+// Round begins a round, and closes the groups that were not used lately.
 func (a *Above) Round(now time.Duration) {
 	a.now = now
 	for path, one := range a.byPath {
@@ -49,18 +47,19 @@ func (a *Above) Round(now time.Duration) {
 	}
 }
 
-// Unknown is the limit of a group of which none could be read yet.
+// Unknown is the limit of a group whose limit could not be read yet.
 const Unknown unit.CPUs = -1
 
-// Limit is the quota of the group at path as a rate, 0 where it has none or is gone. While it cannot be read it is the
-// last that was: a group that cannot be opened, as where no more files can be, may well have one.
+// Limit returns the quota of the group at path as a rate, 0 if it has none or is gone. While the quota cannot be read,
+// Limit returns the last value, or Unknown. A group that cannot be opened, for example without free file descriptors,
+// may well have a quota.
 func (a *Above) Limit(path string) unit.CPUs { return a.readLimit(path, 0) }
 
-// LimitBelow is that of a group that Children named. There may be many, most without a quota: one that had none is read
-// again when new ones are looked for.
+// LimitBelow returns the limit of a group that Children returned. There may be many groups, most without a quota: a
+// group that had none is read again only when Children looks for new groups.
 func (a *Above) LimitBelow(path string) unit.CPUs { return a.readLimit(path, keptFor) }
 
-// readLimit reads a quota once a round, and where the group had none no more often than every so often.
+// readLimit reads a quota once a round. A group that had none is read again only after noneFor.
 func (a *Above) readLimit(path string, noneFor time.Duration) unit.CPUs {
 	one, err := a.at(path)
 	switch {
@@ -76,7 +75,7 @@ func (a *Above) readLimit(path string, noneFor time.Duration) unit.CPUs {
 		one.limit = limit
 	case errors.Is(err, cgroup.ErrNoController):
 		one.limit = 0
-	case errors.Is(one.group.Has(cgroup.CPU), cgroup.ErrNoGroup): // perhaps made again: it is opened anew when it is asked for
+	case errors.Is(one.group.Has(cgroup.CPU), cgroup.ErrNoGroup): // perhaps made again: the next call opens it
 		a.drop(path)
 		return 0
 	}
@@ -84,7 +83,7 @@ func (a *Above) readLimit(path string, noneFor time.Duration) unit.CPUs {
 	return one.limit
 }
 
-// readMax reads the quota of a group as a rate, 0 for none: that alone, not the burst beside it.
+// readMax reads the quota of a group as a rate, 0 for none. It does not read the burst.
 func readMax(group *cgroup.Group) (unit.CPUs, error) {
 	v, err := group.Read(cgroup.KnobMax)
 	if err != nil {
@@ -97,8 +96,8 @@ func readMax(group *cgroup.Group) (unit.CPUs, error) {
 	return unit.Rate(quota, period), nil
 }
 
-// Children are the paths of the groups right below the one at path, none where it is gone. They are read every five
-// seconds.
+// Children returns the paths of the groups directly below the group at path, none if it is gone. They are read every
+// five seconds.
 func (a *Above) Children(path string) []string {
 	one, err := a.at(path)
 	if err != nil {
@@ -118,7 +117,7 @@ func (a *Above) Children(path string) []string {
 	return one.children
 }
 
-// Throttled counts the periods in which the groups at these paths were throttled.
+// Throttled returns the number of periods in which the groups at these paths were throttled.
 func (a *Above) Throttled(paths ...string) (sum uint64) {
 	for _, path := range paths {
 		sum += a.throttled(path)
@@ -126,7 +125,7 @@ func (a *Above) Throttled(paths ...string) (sum uint64) {
 	return sum
 }
 
-// throttled counts those of one group, 0 where it is gone.
+// throttled returns the number for one group, 0 if it is gone.
 func (a *Above) throttled(path string) uint64 {
 	one, err := a.at(path)
 	if err != nil {
@@ -146,7 +145,7 @@ func (a *Above) throttled(path string) uint64 {
 	return one.throttled
 }
 
-// at returns the group at path, opened.
+// at returns the open group at path.
 func (a *Above) at(path string) (*ancestor, error) {
 	one := a.byPath[path]
 	if one == nil {
@@ -161,7 +160,7 @@ func (a *Above) at(path string) (*ancestor, error) {
 	return one, nil
 }
 
-// Close closes all of them.
+// Close closes all groups.
 func (a *Above) Close() {
 	for path := range a.byPath {
 		a.drop(path)

@@ -6,17 +6,16 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Apart measures what the groups use that do not count in the shared pool: those of offline
-// work, and those with exclusive CPUs. The zero value measured none.
+// Apart measures the CPU time of the groups that do not count in the shared pool: groups of offline work, and groups
+// with exclusive CPUs. The zero value has measured no group.
 type Apart struct {
 	at   time.Duration
-	seen map[*Entry]unit.CPUTime // of those that were apart at that time
+	seen map[*Entry]unit.CPUTime // of the groups that were apart at that time
 }
 
-// Used returns the CPU time that they used since it was last asked. A group that was not
-// apart then counts from now on. Those in unlimited run without a quota on exclusive CPUs.
-// Those in reserved have so many exclusive CPUs and run on shared ones as well: what one used
-// beyond its own is the pool's.
+// Used returns the CPU time that these groups used since the last call. A group that was not apart at the last call is
+// measured from now on. The groups in unlimited run without a quota on exclusive CPUs. The groups in reserved have that
+// many exclusive CPUs and also run on shared CPUs: what a group used beyond its exclusive CPUs belongs to the pool.
 func (a *Apart) Used(now time.Duration, entries []*Entry, unlimited map[string]bool, reserved map[string]int) unit.CPUTime {
 	var sum unit.CPUTime
 	passed, before := now-a.at, a.seen
@@ -32,13 +31,13 @@ func (a *Apart) Used(now time.Duration, entries []*Entry, unlimited map[string]b
 		counted, known := before[e]
 		usage, err := e.Group.Usage()
 		if err != nil {
-			usage = counted // whoever looks at the group says so
+			usage = counted // the owner of the group reports the error
 		}
 		a.seen[e] = usage
 		if !known {
 			continue
 		}
-		used := max(usage.Since(counted), 0) // another group of the workload starts anew
+		used := max(usage.Since(counted), 0) // another group of the workload counts from zero
 		if own > 0 && !e.Workload.Offline {
 			used = min(used, unit.CPUTime(passed)*unit.CPUTime(own))
 		}

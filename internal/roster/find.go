@@ -10,16 +10,16 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// soleEvery is how often the processes of a workload named by pids are
-// compared with its group: another process in it takes the group away from it.
+// soleEvery is how often the processes of a workload named by pids are compared with its group: the workload loses a
+// group that another process is in.
 const soleEvery = 5 * time.Second
 
 // Entry is one workload and, once it was found, its group. Only the Roster changes it.
 type Entry struct {
-	// Workload is another value after each Adopt, and never changed.
+	// Workload is another value after each Adopt, and the value itself never changes.
 	Workload *workload.Workload
 	Warnings []string
-	// Group is open and claimed, and nil while it is not known: Reason says why.
+	// Group is open and claimed. It is nil while the group is not known: Reason says why.
 	Group  *cgroup.Group
 	Reason string
 	// ID identifies the Group in the hierarchy of the cpu controller.
@@ -29,8 +29,8 @@ type Entry struct {
 	locatedAt time.Duration
 }
 
-// Find finds the group of every workload that names one, and takes it away
-// from those that may not have it any more. Of two that name one group, one that has it keeps it.
+// Find finds the group of every workload that names one, and releases the groups that workloads may no longer have. If
+// two workloads name one group, the workload that already has it keeps it.
 func (r *Roster) Find(now time.Duration) {
 	paths, claims := r.claims(now)
 	for i, e := range r.entries {
@@ -49,12 +49,12 @@ func (r *Roster) Find(now time.Duration) {
 	}
 }
 
-// claims returns the path of each workload's group, "" where there is none, and how many name it.
+// claims returns the path of each workload's group, "" for none, and how many workloads name each path.
 func (r *Roster) claims(now time.Duration) (paths []string, claims map[string]int) {
 	paths, claims = make([]string, len(r.entries)), map[string]int{}
 	for i, e := range r.entries {
 		if e.Group != nil {
-			e.Reason = "" // it has been there for a second
+			e.Reason = "" // the group was found in an earlier round
 		}
 		path, err := r.locate(e, now)
 		if err != nil {
@@ -64,14 +64,14 @@ func (r *Roster) claims(now time.Duration) (paths []string, claims map[string]in
 		paths[i] = path
 		claims[path]++
 		if e.Group != nil && e.Group.Path() != path {
-			r.drop(e, "its group changes") // before any is opened: two may have changed places
+			r.drop(e, "its group changes") // before any group is opened: two workloads may have swapped groups
 		}
 	}
 	return paths, claims
 }
 
-// locate returns the path of a workload's group. What costs more than a comparison is
-// asked again only while it is unknown or may have changed.
+// locate returns the path of a workload's group. It repeats expensive lookups only while the path is unknown or may
+// have changed.
 func (r *Roster) locate(e *Entry, now time.Duration) (string, error) {
 	w := e.Workload
 	if w.Cgroup != "" {
@@ -94,8 +94,8 @@ func (r *Roster) locate(e *Entry, now time.Duration) (string, error) {
 	return path, err
 }
 
-// sameProcesses refuses a pid that the kernel gave to another process since the
-// workload was first found: that one did not ask.
+// sameProcesses refuses a pid that the kernel gave to another process since the workload was first found: the new
+// process did not opt in.
 func (r *Roster) sameProcesses(w *workload.Workload) error {
 	for _, pid := range w.PIDs {
 		start, err := r.opts.Host.ProcessStart(pid)
@@ -113,8 +113,8 @@ func (r *Roster) sameProcesses(w *workload.Workload) error {
 	return nil
 }
 
-// Locate returns the path of the group that a workload names: itself, by its unit, or as
-// the one group that its processes have to themselves.
+// Locate returns the path of the group that a workload names: by path, by its unit, or by its processes, which must
+// have a group to themselves.
 func Locate(host *cgroup.Host, w *workload.Workload) (string, error) {
 	if w.Cgroup != "" {
 		return w.Cgroup, nil

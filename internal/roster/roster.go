@@ -11,18 +11,18 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Ready is a workload that counts, with what is wrong about it all the same.
+// Ready is a workload that can be used, with warnings about it.
 type Ready struct {
 	Workload workload.Workload
 	Warnings []string
 }
 
-// Waiting is a workload that does not count at the moment, and why: what it names is not
-// there yet, or its file is damaged. Of a damaged one only the name is known.
+// Waiting is a workload that cannot be used at the moment, with the reason: what it names does not exist yet, or its
+// file is damaged. Only the name of a damaged workload is known.
 type Waiting struct {
 	Workload workload.Workload
 	Reason   string
-	// Damaged says that the file is at fault: it is listed among the problems.
+	// Damaged says that the file is at fault: the file is listed among the problems.
 	Damaged bool
 }
 
@@ -34,27 +34,27 @@ type Options struct {
 	Fail func(what string, err error)
 }
 
-// Roster is the workloads of this node. It is for one goroutine at a time.
+// Roster has the workloads of this node. It is for one goroutine at a time.
 type Roster struct {
 	opts    Options
 	byName  map[string]*Entry
 	entries []*Entry // by name
 	waiting []Waiting
-	// started are the start times of processes by workload and pid, once they were found.
-	// Those of a workload that waits stay.
+	// started has the start times of processes by workload and pid, once they were found. Those of waiting workloads
+	// remain.
 	started map[string]map[int]uint64
-	// held are the groups of an earlier agent's workloads, until they were looked for.
+	// held has the groups of an earlier agent's workloads, by workload, until Find looked for them.
 	held    map[string]string
 	changes uint64
 }
 
-// New returns a Roster of no workload yet.
+// New returns a Roster without workloads.
 func New(opts Options) *Roster {
 	return &Roster{opts: opts, byName: map[string]*Entry{}, started: map[string]map[int]uint64{}}
 }
 
-// Adopt makes the workloads those of ready. One that stays keeps its Entry and, unless it
-// names its group anew, its group.
+// Adopt replaces the workloads. A workload that stays keeps its Entry. It also keeps its group, unless it now names its
+// group differently.
 func (r *Roster) Adopt(ready []Ready, waiting []Waiting) {
 	before := r.byName
 	r.byName, r.entries = make(map[string]*Entry, len(ready)), nil
@@ -86,24 +86,23 @@ func (r *Roster) Adopt(ready []Ready, waiting []Waiting) {
 	r.changes++
 }
 
-// waits says whether a workload counts once what it names is there.
+// waits reports whether the workload is among the waiting workloads.
 func (r *Roster) waits(name string) bool {
 	return slices.ContainsFunc(r.waiting, func(w Waiting) bool { return w.Workload.Name == name })
 }
 
-// Entries are the workloads that count, by name. Callers change neither the slice nor what
-// is in it.
+// Entries returns the workloads that can be used, by name. Callers change neither the slice nor its elements.
 func (r *Roster) Entries() []*Entry { return r.entries }
 
-// Waiting are the workloads that do not count at the moment.
+// Waiting returns the workloads that cannot be used at the moment.
 func (r *Roster) Waiting() []Waiting { return r.waiting }
 
-// Changes counts how often workloads came, went or changed, and groups were found or lost:
-// while it stays, so does everything but the reasons of those without a group.
+// Changes returns how often workloads came, went or changed, and groups were found or lost. While it is unchanged, so
+// is everything except the reasons of workloads without a group.
 func (r *Roster) Changes() uint64 { return r.changes }
 
-// Usage returns the CPU time that the group at path used: by the handle of the workload that has it,
-// else opened for that.
+// Usage returns the CPU time that the group at path used. It uses the handle of the workload that has the group, or
+// else opens the group.
 func (r *Roster) Usage(path string) (unit.CPUTime, error) {
 	for _, e := range r.entries {
 		if e.Group != nil && e.Group.Path() == path {
@@ -113,8 +112,7 @@ func (r *Roster) Usage(path string) (unit.CPUTime, error) {
 	return cgroup.Peek(r.opts.Host, path, (*cgroup.Group).Usage)
 }
 
-// Standalone are the workloads of a host without Kubernetes whose group is known, each by
-// that.
+// Standalone returns the workloads of a host without Kubernetes whose group is known, each with the path of its group.
 func (r *Roster) Standalone() []workload.Workload {
 	var all []workload.Workload
 	for _, e := range r.entries {
@@ -125,8 +123,8 @@ func (r *Roster) Standalone() []workload.Workload {
 	return all
 }
 
-// Started are the start times of processes by workload and pid. They have to outlive the
-// agent: a pid that the kernel gave to another process is not the workload's any more.
+// Started returns the start times of processes by workload and pid. They have to outlive the agent: a pid that the
+// kernel gave to another process does not belong to the workload any more.
 func (r *Roster) Started() map[string]map[int]uint64 {
 	all := make(map[string]map[int]uint64, len(r.started))
 	for name, processes := range r.started {
@@ -135,14 +133,14 @@ func (r *Roster) Started() map[string]map[int]uint64 {
 	return all
 }
 
-// Recall takes over what an earlier agent of this boot had Started, and the groups that its
-// workloads had, by name.
+// Recall restores what Started returned in an earlier agent of this boot, and the groups that its workloads had, by
+// name.
 func (r *Roster) Recall(started map[string]map[int]uint64, held map[string]string) {
 	maps.Copy(r.started, started)
 	r.held = held
 }
 
-// Release takes the group from an Entry and says why. Find looks for it again.
+// Release closes the group of an Entry and records why. Find looks for it again.
 func (r *Roster) Release(e *Entry, reason string) {
 	known := e.Reason == reason
 	r.drop(e, reason)
@@ -158,7 +156,7 @@ func (r *Roster) Close() {
 	}
 }
 
-// drop closes the group of an Entry, and with it gives up the claim to it.
+// drop closes the group of an Entry, and thus gives up the claim to it.
 func (r *Roster) drop(e *Entry, reason string) {
 	e.Reason = reason
 	if e.Group == nil {
@@ -171,7 +169,7 @@ func (r *Roster) drop(e *Entry, reason string) {
 	r.changes++
 }
 
-// sameGroup says whether both values name their processes alike.
+// sameGroup reports whether both workloads name their processes in the same way.
 func sameGroup(a, b *workload.Workload) bool {
 	return a.Cgroup == b.Cgroup && a.Unit == b.Unit && slices.Equal(a.PIDs, b.PIDs)
 }

@@ -12,7 +12,7 @@ import (
 type liveness uint8
 
 const (
-	// unheard is an agent without a Lease, or one that stopped renewing it.
+	// unheard is an agent without a Lease, or an agent that stopped renewing its Lease.
 	unheard liveness = iota
 	// unread is an agent whose Lease the plugin could not read yet.
 	unread

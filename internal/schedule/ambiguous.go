@@ -46,7 +46,7 @@ const (
 )
 
 // holdAmbiguous holds the CPUs of a pod whose binding to a node may have gone through; held is nil without exclusive
-// CPUs. The time begins now, after the error: a request may have waited in the client for long before it was sent.
+// CPUs. The 65 seconds begin now, after the error: a request may have waited in the client for long before it was sent.
 func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
 	if shown := c.shownBound(pod); shown != nil && held != nil {
 		// The pod is bound, and stays on its node with the placement that it shows. The scheduler forgets the pod now,

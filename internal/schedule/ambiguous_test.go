@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// A binding that is tried again late, and fails the same way, may be carried out
-// when the first one cannot be any more.
+// The API server may carry out a second ambiguous bind after the first one can no longer take effect. The CPUs stay
+// held until the second bind has expired too.
 func TestSecondAmbiguousBindOutlivesFirst(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -41,7 +41,7 @@ func TestSecondAmbiguousBindOutlivesFirst(t *testing.T) {
 	})
 }
 
-// The same, where the second try was to have other CPUs.
+// Two ambiguous binds of one pod can name different CPUs. The node holds the CPUs of both.
 func TestAmbiguousBindsOfDifferentCPUs(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -77,14 +77,14 @@ func TestAmbiguousBindsOfDifferentCPUs(t *testing.T) {
 	})
 }
 
-// A request may wait in the client before it is sent: the time of the API server
-// begins when it fails.
+// A binding may wait in the client's rate limit before it is sent. The time in which the API server may still carry it
+// out begins when the request fails, not when the scheduler issued it.
 func TestBindingThatWaitedToBeSent(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		pod, late := c.pod("a", 30), func() error { return nil }
 		c.fault = func(b *v1.Binding) (bool, error) {
-			time.Sleep(100 * time.Second) // what the client's rate limit takes
+			time.Sleep(100 * time.Second) // the client's rate limit
 			late = func() error { return c.carryOut(b) }
 			return false, errors.New("EOF")
 		}
@@ -100,7 +100,7 @@ func TestBindingThatWaitedToBeSent(t *testing.T) {
 	})
 }
 
-// Many tries of one pod hold no more than one.
+// Repeated ambiguous binds of one pod hold its CPUs once, not once per attempt.
 func TestAmbiguousBindsDoNotAddUp(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -119,7 +119,7 @@ func TestAmbiguousBindsDoNotAddUp(t *testing.T) {
 	})
 }
 
-// Where nothing was sent, nothing is held for an ordinary pod either.
+// A refused connection proves that nothing was sent, so the scheduler holds nothing for an ordinary pod.
 func TestOrdinaryPodAndAPIServerAway(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -133,8 +133,7 @@ func TestOrdinaryPodAndAPIServerAway(t *testing.T) {
 	})
 }
 
-// The look at the API server may know of a binding that the informer does not
-// show for long.
+// A read of the API server may show a binding long before the informer does. Other pods must not get those CPUs.
 func TestInformerBehindLook(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -144,7 +143,7 @@ func TestInformerBehindLook(t *testing.T) {
 		bound.Annotations[v1alpha1.AnnotationPlacement] = `{"v":1,"topology":"` + machine().Hash() +
 			`","containers":{"app":{"cpus":"0-29","mems":"0-1","policy":"exclusive"}}}`
 		a := c.reserve(c.filter(pod))
-		c.filter(c.ordinary("o", "1")) // a snapshot with the assumed pod
+		c.filter(c.ordinary("o", "1")) // a snapshot that contains the assumed pod
 		c.giveUp(a)
 		c.plugin.core.take(nil, bound, true)
 		for _, other := range []*v1.Pod{c.pod("b", 30), c.ordinary("p", "30")} {
@@ -159,7 +158,7 @@ func TestInformerBehindLook(t *testing.T) {
 	})
 }
 
-// fakeCalls is an APICacher whose binding calls end as the test says.
+// fakeCalls is an APICacher whose binding calls return err.
 type fakeCalls struct {
 	fwk.APICacher
 	c     *cluster
@@ -180,7 +179,7 @@ func (f *fakeCalls) BindPod(b *v1.Binding) (<-chan error, error) {
 
 func (f *fakeCalls) WaitOnFinish(_ context.Context, finished <-chan error) error { return <-finished }
 
-// Where the scheduler queues its calls, bindings of both kinds go that way.
+// When the scheduler queues its API calls, the plugin queues the bindings of pinned and of ordinary pods too.
 func TestBindingsAreQueued(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

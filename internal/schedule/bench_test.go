@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// benchCluster is one node, known without waiting for any informer.
+// benchCluster returns a cluster with one node that is known without any informer event.
 func benchCluster(b *testing.B) (*cluster, *fakeNode) {
 	b.Helper()
 	client := fake.NewClientset()
@@ -41,7 +41,7 @@ func benchCluster(b *testing.B) (*cluster, *fakeNode) {
 	return c, info
 }
 
-// BenchmarkFilter asks a node again that did not change.
+// BenchmarkFilter measures Filter on a node that did not change since the last call.
 func BenchmarkFilter(b *testing.B) {
 	c, info := benchCluster(b)
 	ordinary := c.spec("o", 2)
@@ -61,7 +61,7 @@ func BenchmarkFilter(b *testing.B) {
 	}
 }
 
-// BenchmarkFilterChanged asks a node with 100 pods of which one changed.
+// BenchmarkFilterChanged measures Filter on a node with 100 pods, one of which changed.
 func BenchmarkFilterChanged(b *testing.B) {
 	c, info := benchCluster(b)
 	for range 80 {
@@ -82,7 +82,7 @@ func BenchmarkFilterChanged(b *testing.B) {
 	filterChanged(b, c, info, map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })})
 }
 
-// BenchmarkFilterLabelled is the same of a node with 100 ordinary pods of a class.
+// BenchmarkFilterLabelled measures Filter on a changed node with 100 ordinary pods that carry a QoS class.
 func BenchmarkFilterLabelled(b *testing.B) {
 	c, info := benchCluster(b)
 	for i := range 100 {
@@ -108,7 +108,6 @@ func filterChanged(b *testing.B, c *cluster, info *fakeNode, pods map[string]*v1
 	}
 }
 
-// BenchmarkPreFilter reads a pod.
 func BenchmarkPreFilter(b *testing.B) {
 	c, _ := benchCluster(b)
 	for name, pod := range map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })} {
@@ -121,7 +120,7 @@ func BenchmarkPreFilter(b *testing.B) {
 	}
 }
 
-// benchNodes is a cluster of so many nodes.
+// benchNodes returns a cluster with the given number of nodes.
 func benchNodes(b *testing.B, nodes int) (*cluster, []fwk.NodeInfo) {
 	b.Helper()
 	c, first := benchCluster(b)
@@ -138,15 +137,15 @@ func benchNodes(b *testing.B, nodes int) (*cluster, []fwk.NodeInfo) {
 	return c, list
 }
 
-// BenchmarkNarrow is all that the plugin does for a pinned pod until it is shown some
-// nodes, of which one changed: its best ones, or the one of 100 that has an agent.
+// BenchmarkNarrow measures the plugin's work for a pinned pod before the framework filters nodes. One node changed. The
+// pod is shown its best nodes, or the one node of 100 that has an agent.
 func BenchmarkNarrow(b *testing.B) {
 	for _, nodes := range []int{1000, 10000} {
 		c, list := benchNodes(b, nodes)
 		pod := c.spec("a", 4)
 		state := newState()
 		c.plugin.PreFilter(c.ctx, state, pod, list)
-		for _, info := range list { // as for the first pods
+		for _, info := range list { // as for the first pods of a scheduler
 			c.plugin.Filter(c.ctx, state, pod, info)
 		}
 		narrow := func(b *testing.B) {
@@ -169,8 +168,8 @@ func BenchmarkNarrow(b *testing.B) {
 	}
 }
 
-// BenchmarkCycle is all that the plugin does for one pod until a node is chosen,
-// in a cluster of 1,000 nodes, of which one changed and all are looked at.
+// BenchmarkCycle measures the plugin's work for one pod until a node is chosen. The cluster has 1,000 nodes, one of
+// which changed, and the plugin is asked about all of them.
 func BenchmarkCycle(b *testing.B) {
 	c, list := benchNodes(b, 1000)
 	hides := c.spec("h", 4, requesting("1"))

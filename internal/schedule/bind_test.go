@@ -43,14 +43,13 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// A binding that failed without saying whether it failed keeps its CPUs, until
-// the API server shows what became of it.
+// The outcome of an ambiguous bind is unknown. The pod keeps its CPUs until the API server shows the outcome.
 func TestAmbiguousBind(t *testing.T) {
 	tests := []struct {
 		name    string
 		applied bool
 		then    func(*cluster, *v1.Pod)
-		freed   time.Duration // when others get the CPUs; 0 for never
+		freed   time.Duration // when other pods get the CPUs; 0 for never
 	}{
 		{"went through", true, func(*cluster, *v1.Pod) {}, 0},
 		{"was lost", false, func(*cluster, *v1.Pod) {}, requestTimeout + lastLook},
@@ -91,7 +90,7 @@ func TestAmbiguousBind(t *testing.T) {
 	}
 }
 
-// When CPUs of an ambiguous bind become free, the scheduler tries the pods that wait for CPUs.
+// When an ambiguous bind releases its CPUs, the scheduler retries the pods that wait for CPUs.
 func TestSettledAmbiguousBindWakesPods(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -105,8 +104,8 @@ func TestSettledAmbiguousBindWakesPods(t *testing.T) {
 	})
 }
 
-// A pod does not stand in its own way: it is tried again at once, with the same
-// CPUs, and an API server binds it only once.
+// A pod's own ambiguous bind does not refuse the pod. The scheduler retries it at once with the same CPUs, and the API
+// server binds it only once.
 func TestPodWithAmbiguousBindIsTriedAgain(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
@@ -147,8 +146,7 @@ func signStatus(c *cluster, pod *v1.Pod) *fwk.Status {
 	return status
 }
 
-// The API server is away for a minute: connections are refused, nothing is
-// held, and all goes on by itself.
+// The API server is away for a minute and refuses connections. The scheduler holds nothing and recovers by itself.
 func TestAPIServerAway(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -164,7 +162,7 @@ func TestAPIServerAway(t *testing.T) {
 	})
 }
 
-// Another scheduler, or an agent, gave the CPUs away between Reserve and Bind.
+// Another scheduler or an agent gave the CPUs away between Reserve and Bind. Bind must refuse without a request.
 func TestLostRace(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -186,7 +184,7 @@ func TestLostRace(t *testing.T) {
 	})
 }
 
-// Siblings that are to stay empty are part of what a race is about.
+// A rival on an SMT sibling that must stay empty is a lost race too.
 func TestLostRaceForSibling(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -205,8 +203,8 @@ func TestLostRaceForSibling(t *testing.T) {
 	})
 }
 
-// An ordinary pod that may have been bound keeps its request, from pods that do
-// not see it, until it is bound or cannot be any more.
+// An ordinary pod with an ambiguous bind keeps its request reserved against other pods. The reservation ends when the
+// pod is bound or can no longer be bound.
 func TestOrdinaryPodLeavesAmbiguousBind(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		t.Run(fmt.Sprint("applied ", applied), func(t *testing.T) {
@@ -242,13 +240,13 @@ func TestOrdinaryPodLeavesAmbiguousBind(t *testing.T) {
 	}
 }
 
-// The informer shows a pod bound before the scheduler's own snapshot does.
+// The informer can show a bound pod before the scheduler's snapshot does.
 func TestSnapshotOlderThanBinding(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		hand := annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+`","containers":{"app":{"cpus":"30-31","mems":"0","policy":"exclusive"}}}`)
 		a := c.reserve(c.filter(c.pod("a", 2, hand)))
-		c.look() // with the assumed pod
+		c.look() // The snapshot contains the assumed pod.
 		made := placedCPUs(t, a.state.data[reservationKey].(*reservation).annotation)
 		other := c.pod("b", 2)
 		c.finish(a)
@@ -266,8 +264,8 @@ func TestSnapshotOlderThanBinding(t *testing.T) {
 	})
 }
 
-// A binding that was applied unseen is shown while the pod is on its way to
-// another node: what is held there is given up.
+// An ambiguous bind to n1 turns out to have been applied while the pod is reserved on n2. The second binding fails and
+// n2 releases its CPUs.
 func TestBoundElsewhere(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -319,8 +317,8 @@ func TestPodDeletedWhileBinding(t *testing.T) {
 	})
 }
 
-// Reserve is called again after Unreserve, perhaps on another node; Unreserve
-// without Reserve does nothing.
+// The framework may call Reserve again after Unreserve, perhaps for another node. Unreserve without Reserve does
+// nothing.
 func TestUnreserve(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -340,7 +338,7 @@ func TestUnreserve(t *testing.T) {
 	})
 }
 
-// While the scheduler still shows a pod that was given up, its CPUs stay held.
+// While the scheduler's snapshot still contains an unreserved pod, its CPUs stay held.
 func TestSnapshotOlderThanUnreserve(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -40,8 +40,7 @@ func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	case why == "":
 		return nil
 	case full:
-		// Evicting a pod elsewhere would help, but preemption looks at nodes
-		// one by one and would evict the wrong pods.
+		// Evicting a pod elsewhere would help, but preemption looks at nodes one by one and would evict the wrong pods.
 		return p.refuse(cy, refusedByCap, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 	}
 	return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
@@ -137,7 +136,7 @@ func (u *usage) set(namespace string, uid types.UID, cpus int64) (fell bool) {
 }
 
 // uncount forgets the CPUs of a pod in its namespace, and tries the pods again that wait for them: the queue's own hint
-// may have come before.
+// may have come before the CPUs were subtracted.
 func (c *core) uncount(namespace string, uid types.UID) {
 	if c.usage.set(namespace, uid, 0) {
 		c.queue.activate(refusedByCap)

@@ -68,7 +68,7 @@ func TestBadArgs(t *testing.T) {
 	}
 }
 
-// What cannot be read makes an event, once, and an ordinary pod.
+// A policy that the plugin cannot read causes one event, and the pod is scheduled as an ordinary pod.
 func TestInvalidPolicy(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -104,8 +104,8 @@ func TestInvalidPolicy(t *testing.T) {
 	})
 }
 
-// The queue may ask the plugin about the end of a pod before the plugin knows of
-// it: then the pod is refused by the cap once more.
+// The queue may ask the plugin about the end of a pod before the plugin knows of it. The cap then refuses the waiting
+// pod once more, so the plugin must activate that pod itself.
 func TestCapThatIsFreeAgainWakesPods(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0,"maxPinnedCPUsPerNamespace":4}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -125,13 +125,13 @@ func TestCapThatIsFreeAgainWakesPods(t *testing.T) {
 	})
 }
 
-// Pods that were bound past this scheduler, without a placement, count with more
-// than their request only where their namespace may pin, and within the cap.
+// A pod that another program bound without a placement may hold unknown CPUs. The plugin counts more than the pod's
+// request only if its namespace may pin, and only within the cap.
 func TestUnknownCPUsOfNamespaces(t *testing.T) {
 	for _, test := range []struct {
 		name, args, namespace string
 		cpus                  int
-		left, more            string // what ordinary pods find, and do not
+		left, more            string // what ordinary pods find, and what they do not
 	}{
 		{"allowed", `{"namespaces":["shop"],"maxPinnedCPUsPerNamespace":8}`, "shop", 8, "24", "24500m"},
 		{"namespace", `{"namespaces":["shop"]}`, "default", 8, "31999m", "32"},
@@ -155,8 +155,8 @@ func TestUnknownCPUsOfNamespaces(t *testing.T) {
 	}
 }
 
-// API servers refuse events with longer notes than a KiB; a pod that is changed
-// says something new.
+// A pod whose policy changed is reported again. API servers refuse events with notes longer than 1 KiB, so a long list
+// of unknown fields is shortened.
 func TestInvalidPolicyIsReportedAnew(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -181,7 +181,8 @@ func TestInvalidPolicyIsReportedAnew(t *testing.T) {
 	})
 }
 
-// What no machine can do is refused for good, in words of the pod's own.
+// A request that no machine can satisfy is refused as unresolvable, so that no pod is evicted in vain. The message
+// names the contradiction.
 func TestContradictions(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

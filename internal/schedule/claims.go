@@ -20,8 +20,8 @@ import (
 // mostSelectors bounds the cache of compiled device selectors.
 const mostSelectors = 128
 
-// claimed is what the unallocated claims of a pod ask for, and the devices of the cluster. DynamicResources decides
-// which devices the pod gets; whether a node has enough of them is known before.
+// claimed is what the unallocated claims of a pod ask for, and the devices of the cluster. DynamicResources decides in
+// Reserve which devices the pod gets. Before that, the plugin can only count what each node has left.
 type claimed struct {
 	ctx    context.Context
 	wanted []wantedDevices

@@ -37,7 +37,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// cluster is a scheduler with the plugin as its only one, over an API in memory.
+// cluster is a scheduler whose only plugin is Berth's, on an in-memory API.
 type cluster struct {
 	t        testing.TB
 	ctx      context.Context
@@ -51,23 +51,23 @@ type cluster struct {
 	assumed  map[types.UID]*v1.Pod
 	fault    func(*v1.Binding) (apply bool, err error)
 	leases   atomic.Pointer[listed]
-	requests int // of the API server, for bindings
+	requests int // to the API server, for bindings
 	last     int64
 	uids     int
 	versions int
 	nodes    []fwk.NodeInfo // of the last snapshot
-	skipped  atomic.Int64   // nodes that Filter was not asked about
-	decides  int            // of the last PostFilter
+	skipped  atomic.Int64   // nodes for which Filter was skipped
+	decides  int            // decisions of the last PostFilter
 }
 
-// TestMain leaves out the pause that Kubernetes' libraries make after an error since the last one, which is
-// a global of the process: in a test with a clock of its own that was decades ago, or will be.
+// TestMain removes the error handler of Kubernetes' libraries that pauses between errors. Its clock is a global of the
+// process, and in a synctest bubble the last error was decades ago, or lies in the future.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // That is what it is for.
 	os.Exit(m.Run())
 }
 
-// inCluster runs a test in a cluster, with time of its own.
+// inCluster runs a test with a cluster inside a synctest bubble, which has its own clock.
 func inCluster(t *testing.T, args string, test func(*testing.T, *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +85,7 @@ func newCluster(t testing.TB, args string) *cluster {
 	return c
 }
 
-// start starts a scheduler that knows nothing but what the API server shows, and lets
-// it show all.
+// start starts a scheduler that knows only what the API server shows, and waits until it has read everything.
 func (c *cluster) start() {
 	c.begin()
 	c.settle()
@@ -108,14 +107,14 @@ func (c *cluster) begin() {
 	})
 }
 
-// settle lets all events arrive.
+// settle waits until all events have arrived.
 func (c *cluster) settle() {
 	time.Sleep(200 * time.Millisecond)
 	synctest.Wait()
 }
 
-// machine is what tests run on: 2 NUMA nodes of 2 L3 domains of 4 cores of 2
-// threads, 32 CPUs; the siblings are 16 apart.
+// machine returns the topology of the test nodes: 32 CPUs in 2 NUMA nodes of 2 L3 domains of 4 cores of 2 threads. The
+// numbers of SMT siblings differ by 16.
 func machine() *topology.Topology {
 	t := &topology.Topology{Online: cpuset.Set{}}
 	for cpu := range 32 {
@@ -145,7 +144,7 @@ func machine() *topology.Topology {
 	return t
 }
 
-// node adds a node of 32 CPUs with an agent that lives.
+// node adds a node of 32 CPUs with a live agent.
 func (c *cluster) node(name string) {
 	c.bareNode(name)
 	c.topology(name, machine())
@@ -196,7 +195,7 @@ func requesting(cpu string) option {
 
 func in(namespace string) option { return func(p *v1.Pod) { p.Namespace = namespace } }
 
-// spec returns a pod that wants that many exclusive CPUs.
+// spec returns a pod that asks for the given number of exclusive CPUs.
 func (c *cluster) spec(name string, cpus int, options ...option) *v1.Pod {
 	c.uids++
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI)}
@@ -215,13 +214,13 @@ func (c *cluster) spec(name string, cpus int, options ...option) *v1.Pod {
 	return pod
 }
 
-// pod creates a pod that wants that many exclusive CPUs.
+// pod creates a pod that asks for the given number of exclusive CPUs.
 func (c *cluster) pod(name string, cpus int, options ...option) *v1.Pod {
 	c.t.Helper()
 	return c.create(c.spec(name, cpus, options...))
 }
 
-// ordinary creates a pod that shares its CPUs.
+// ordinary creates a pod that uses the shared pool.
 func (c *cluster) ordinary(name, request string) *v1.Pod {
 	c.t.Helper()
 	pod := c.spec(name, 1, requesting(request))
@@ -251,7 +250,7 @@ func (c *cluster) update(pod *v1.Pod, change func(*v1.Pod)) {
 	c.settle()
 }
 
-// version returns the next resource version, of which the API in memory has none.
+// version returns the next resource version. The in-memory API has no versions of its own.
 func (c *cluster) version() string {
 	c.versions++
 	return strconv.Itoa(c.versions)
@@ -266,7 +265,7 @@ func (c *cluster) remove(pod *v1.Pod) {
 	c.settle()
 }
 
-// bind is what an API server does with a Binding.
+// bind handles a Binding as the API server does.
 func (c *cluster) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -305,8 +304,7 @@ func (c *cluster) carryOut(binding *v1.Binding) error {
 	return c.client.Tracker().Update(gvr, pod, binding.Namespace)
 }
 
-// look takes a snapshot, as the scheduler does at the start of every cycle. A
-// node of which nothing changed keeps its generation.
+// look makes a snapshot, as the scheduler does at the start of every cycle. The generation of an unchanged node stays.
 func (c *cluster) look() {
 	old := c.handle.snapshot
 	c.handle.snapshot = map[string]*fakeNode{}
@@ -348,12 +346,12 @@ func (c *cluster) info(old *fakeNode, node *v1.Node, pods []*v1.Pod) *fakeNode {
 	return n
 }
 
-// attempt is one cycle of one pod.
+// attempt is one scheduling cycle of one pod.
 type attempt struct {
 	state    *fakeState
-	pod      *v1.Pod // as it was assumed
+	pod      *v1.Pod // as the scheduler assumed it
 	node     string
-	refusals map[string]int // of Filter, by text
+	refusals map[string]int // of Filter, by message
 	status   *fwk.Status
 }
 
@@ -364,8 +362,8 @@ func (c *cluster) filter(pod *v1.Pod) *attempt {
 	return c.filterBehind(pod)
 }
 
-// filterBehind does so by the snapshot of before: the scheduler's cache hears of changes
-// later than the plugin.
+// filterBehind does the same with the previous snapshot, because the scheduler's cache can learn of a change later than
+// the plugin.
 func (c *cluster) filterBehind(pod *v1.Pod) *attempt {
 	return c.choose(&attempt{state: newState(), pod: pod.DeepCopy(), refusals: map[string]int{}})
 }
@@ -378,7 +376,7 @@ func (c *cluster) choose(a *attempt) *attempt {
 		return a
 	}
 	var fit []fwk.NodeInfo
-	var group sync.WaitGroup // the framework asks about many nodes at once
+	var group sync.WaitGroup // the framework asks about many nodes concurrently
 	names := slices.Sorted(maps.Keys(c.handle.snapshot))
 	if !result.AllNodes() {
 		names = slices.Sorted(maps.Keys(result.NodeNames))
@@ -442,7 +440,7 @@ func (c *cluster) reserve(a *attempt) *attempt {
 	if !a.state.group {
 		c.assumed[a.pod.UID] = a.pod
 	} else {
-		// The framework's snapshot hides such changes from its generations.
+		// The framework's snapshot changes here without a new generation.
 		node := c.handle.snapshot[a.node]
 		before := node.generation
 		node.AddPodInfo(fakePod{pod: a.pod})
@@ -454,13 +452,13 @@ func (c *cluster) reserve(a *attempt) *attempt {
 	return a
 }
 
-// giveUp unreserves and forgets.
+// giveUp unreserves the pod and removes it from the assumed pods.
 func (c *cluster) giveUp(a *attempt) {
 	c.plugin.Unreserve(c.ctx, a.state, a.pod, a.node)
 	delete(c.assumed, a.pod.UID)
 }
 
-// finish binds.
+// finish binds the pod.
 func (c *cluster) finish(a *attempt) *attempt {
 	c.t.Helper()
 	a.status = c.plugin.Bind(c.ctx, a.state, a.pod, a.node)
@@ -477,7 +475,7 @@ func (c *cluster) finish(a *attempt) *attempt {
 	return a
 }
 
-// schedule runs one whole cycle and the binding.
+// schedule runs a whole scheduling cycle and the binding.
 func (c *cluster) schedule(pod *v1.Pod) *attempt {
 	c.t.Helper()
 	a := c.filter(pod)
@@ -490,7 +488,7 @@ func (c *cluster) schedule(pod *v1.Pod) *attempt {
 	return a
 }
 
-// placed schedules a pod that must find a place, and returns its CPUs.
+// placed schedules a pod that must fit, and returns its CPUs.
 func (c *cluster) placed(pod *v1.Pod) cpuset.Set {
 	c.t.Helper()
 	if a := c.schedule(pod); !a.status.IsSuccess() {
@@ -499,7 +497,7 @@ func (c *cluster) placed(pod *v1.Pod) cpuset.Set {
 	return c.cpus(pod)
 }
 
-// refused schedules a pod that must not find a place, for this reason.
+// refused schedules a pod that must be refused with a message that contains why.
 func (c *cluster) refused(pod *v1.Pod, why string) *attempt {
 	c.t.Helper()
 	a := c.schedule(pod)
@@ -535,7 +533,7 @@ func placedCPUs(t testing.TB, text string) cpuset.Set {
 	return all
 }
 
-// disjoint fails if two bound pods have a CPU in common.
+// disjoint fails if two bound pods on one node share a CPU.
 func (c *cluster) disjoint() {
 	c.t.Helper()
 	pods := must(c.client.CoreV1().Pods("").List(c.ctx, metav1.ListOptions{}))(c.t)
@@ -547,7 +545,7 @@ func (c *cluster) disjoint() {
 		}
 		cpus := placedCPUs(c.t, text)
 		if int64(cpus.Size()) != pod.Spec.Containers[0].Resources.Limits.Cpu().Value() && pod.Generation < 2 {
-			continue // written by hand, and not believed
+			continue // written by hand; the plugin ignores it
 		}
 		if used[pod.Spec.NodeName].Intersects(cpus) {
 			c.t.Errorf("pod %s: CPUs %s of node %s are given twice", pod.Name, cpus, pod.Spec.NodeName)
@@ -556,7 +554,7 @@ func (c *cluster) disjoint() {
 	}
 }
 
-// expectActivated fails unless exactly these pods were activated since last.
+// expectActivated fails unless exactly these pods were activated since the last call.
 func (c *cluster) expectActivated(want ...string) {
 	c.t.Helper()
 	c.settle()

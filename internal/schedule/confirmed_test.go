@@ -11,9 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// A pod whose ambiguous binding turns out to have gone through, in the middle of
-// its next cycle, keeps the CPUs it is bound with: another choice for it must not
-// set them free.
+// An ambiguous bind can turn out to have gone through in the middle of the pod's next cycle. The pod keeps the CPUs
+// that it is bound with: the new choice must not release them.
 func TestReserveLeavesConfirmedRecord(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -24,7 +23,7 @@ func TestReserveLeavesConfirmedRecord(t *testing.T) {
 		c.schedule(pod)
 		c.fault = nil
 		c.remove(first)
-		again := c.filter(pod) // would have the CPUs that the first one left
+		again := c.filter(pod) // chooses the CPUs that the first pod left
 		if err := c.carryOut(sent); err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +39,8 @@ func TestReserveLeavesConfirmedRecord(t *testing.T) {
 	})
 }
 
-// A pod whose binding seemed to fail, and which the informer shows bound, is in the
-// scheduler's cache only later. Until then ordinary pods are not placed on what it requests.
-// The informer may show it before the call fails, and after that.
+// The informer can show a pod as bound although its bind call failed, before the scheduler's cache contains the pod.
+// Until then no ordinary pod may use its request. The event may arrive before or after the error.
 func TestBoundPodThatNoSnapshotHasYet(t *testing.T) {
 	for _, first := range []string{"error", "event"} {
 		t.Run(first+" first", func(t *testing.T) { testUnseenBoundPod(t, first == "event") })
@@ -88,9 +86,8 @@ func testUnseenBoundPod(t *testing.T, shown bool) {
 	})
 }
 
-// An API server checks the length of all annotations together when a pod is
-// updated, and not when it is bound: with too many of them the status of the pod
-// could never be written again.
+// The API server limits the total length of annotations when a pod is updated, but not when it is bound. A placement
+// that exceeds the limit would make every later status update of the pod fail.
 func TestNoRoomForPlacement(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

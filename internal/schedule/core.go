@@ -9,8 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// core is what the plugins of one scheduler share: the accounts of the pods, and what these are derived from. The lock
-// of a node guards what its pods have.
+// core is the state that the plugins of all profiles of one scheduler share. The lock of a node guards the records of
+// its pods.
 type core struct {
 	*background
 

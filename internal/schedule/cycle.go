@@ -31,12 +31,12 @@ type cycle struct {
 	alone bool
 	// group reports whether the pod is part of a group. In the cycle of a group nodes change and keep their generation.
 	group bool
-	// began is the moment when the cycle began, for waiting.note.
+	// began is waiting.calls when the cycle began, for waiting.note.
 	began uint64
 	// shape is the shape of ask, interned for fast comparison.
 	shape unique.Handle[string]
 	// claimed is what the pod's claims ask for and do not have yet, nil for nothing. Devices come and go without a
-	// node's generation, so the answers are not remembered.
+	// change of the node's generation, so the answers are not remembered.
 	claimed *claimed
 	// narrowed reports whether the pod is shown its best nodes only.
 	narrowed bool
@@ -56,8 +56,8 @@ type cycle struct {
 type clones struct {
 	// refused collects why nodes refuse the pod.
 	refused atomic.Uint32
-	// nominated reports whether some node was seen with a pod that is nominated for it; without one no node is asked
-	// again.
+	// nominated reports whether some node was seen with a pod that is nominated for it. If it is false, Score asks no
+	// node again with nominated pods.
 	nominated atomic.Bool
 }
 

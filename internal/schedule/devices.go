@@ -9,7 +9,7 @@ import (
 )
 
 // attributeNUMANode is the attribute in which drivers of all kinds publish the NUMA node of a device. KEP-6072 gives it
-// this name and the type int; by KEP-5491 a device may list several.
+// this name and the type int; by KEP-5491 a device may list several NUMA nodes.
 const attributeNUMANode resourceapi.QualifiedName = "resource.kubernetes.io/numaNode"
 
 // mostNUMANodes bounds the node ids that are accepted.

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// fakeDRA has one claim and the devices of one node.
+// fakeDRA has one claim, one device class and the devices of one node.
 type fakeDRA struct {
 	fwk.SharedDRAManager
 	fwk.ResourceClaimTracker
@@ -33,7 +33,7 @@ type fakeDRA struct {
 	taken   sets.Set[structured.DeviceID]
 }
 
-// classes has one class.
+// classes is a lister of one device class.
 type classes struct {
 	fwk.DeviceClassLister
 	class *resourceapi.DeviceClass
@@ -68,7 +68,7 @@ func (d *fakeDRA) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, erro
 	return d.slices, nil
 }
 
-// The CPUs come from the NUMA node of the pod's device, as far as there are any.
+// The pod's CPUs come from the NUMA node of its device, as far as that node has free CPUs.
 func TestDevicesArePreferred(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -109,8 +109,7 @@ func TestDevicesArePreferred(t *testing.T) {
 	})
 }
 
-// A pod whose claims have devices in both NUMA nodes has CPUs in both, not only as many as
-// one has.
+// A pod with devices in both NUMA nodes gets CPUs in both, not only as many as a single NUMA node has.
 func TestDevicesOfBothNodes(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -140,9 +139,9 @@ func TestDevicesOfBothNodes(t *testing.T) {
 	})
 }
 
-// Of two nodes the one wins whose free devices a pod's CPUs can be beside, before the claim
-// has any: on n1 those in the NUMA node with CPUs left are taken. Devices that another class
-// selects, or of which the NUMA node is not known, do not count, and none keeps a pod off.
+// Before a claim is allocated, the scheduler prefers the node whose free devices share a NUMA node with free CPUs. On
+// n1 the devices beside the free CPUs are taken. Devices of another class or of an unknown NUMA node are ignored, and
+// no device refuses a pod.
 func TestUnallocatedDevicesChooseTheNode(t *testing.T) {
 	one := func(numa int64) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 		return map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{attributeNUMANode: {IntValue: &numa}}
@@ -178,13 +177,13 @@ func TestUnallocatedDevicesChooseTheNode(t *testing.T) {
 				c.handle.dra = dra
 				for _, name := range []string{"n1", "n2"} {
 					c.node(name)
-					c.holding("first-"+name, name, "0-7,16-23", 16) // the first NUMA node is full
+					c.holding("first-"+name, name, "0-7,16-23", 16) // fills the first NUMA node
 					dra.slices = append(dra.slices, &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
 						Driver: "d", NodeName: &name, Pool: resourceapi.ResourcePool{Name: name},
 						Devices: []resourceapi.Device{{Name: "far", Attributes: one(0)}, {Name: "near", Attributes: test.near}},
 					}})
 				}
-				c.holding("more", "n1", "8-9,24-25", 4) // else the two nodes are alike
+				c.holding("more", "n1", "8-9,24-25", 4) // without this pod both nodes score alike
 				if test.taken {
 					dra.taken.Insert(structured.MakeDeviceID("d", "n1", "near"))
 				}
@@ -200,7 +199,7 @@ func TestUnallocatedDevicesChooseTheNode(t *testing.T) {
 	}
 }
 
-// A device between several NUMA nodes lists them.
+// A device between several NUMA nodes lists all of them. Invalid node numbers are ignored.
 func TestDeviceOfSeveralNodes(t *testing.T) {
 	device := &resourceapi.Device{Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		attributeNUMANode: {IntValues: []int64{1, 3, -1, mostNUMANodes}},
@@ -211,8 +210,7 @@ func TestDeviceOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// The NUMA nodes of devices are a preference: what Filter finds without it
-// Reserve finds too.
+// The NUMA nodes of devices are only a preference: Reserve accepts with it every pod that Filter accepts without it.
 func TestPreferenceRefusesNothing(t *testing.T) {
 	m := must(alloc.Compile(machine()))(t)
 	random := rand.New(rand.NewPCG(1, 2))

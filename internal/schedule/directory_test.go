@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A node that is known is found, also while others become known.
+// A lookup always finds a known node, also while other goroutines add nodes.
 func TestDirectoryFindsWhatItKnows(t *testing.T) {
 	for round := range 300 {
 		d := &directory{}

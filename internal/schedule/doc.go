@@ -51,25 +51,25 @@
 //
 // # Pods that share their CPUs
 //
-// One rule applies to every pod, of any kind. On its node, add the larger of what each pinned container has and
-// requests, and all other requests. The sum stays within the node's allocatable, and within its CPUs that are online,
-// not reserved and not isolated. Kube-scheduler knows only requests; a pinned pod with request 1 and limit 4 hides
-// three CPUs from it. Ordinary pods are compared with one number per node, and are otherwise left alone: they skip
-// Score, and are bound as by any binder.
+// One accounting rule limits the pods of each node. Add up, for each pinned container, the larger of its CPUs and its
+// request, and for all other containers their requests. The sum stays within the node's allocatable, and within its
+// CPUs that are online, not reserved and not isolated. Kube-scheduler knows only requests; a pinned pod with request 1
+// and limit 4 hides three CPUs from it. Ordinary pods are compared with one number per node, and are otherwise left
+// alone: they skip Score, and are bound as by any binder.
 //
-// Where nothing hides CPUs, requests suffice, and NodeResourcesFit, which every profile needs, checks them. PreFilter
-// itself checks the other nodes while these are few: ordinary pods that have room on all of them skip Filter. CPUs are
-// hidden by:
+// On nodes where nothing hides CPUs, requests suffice, and NodeResourcesFit, which every profile needs, checks them.
+// PreFilter itself checks the nodes that hide CPUs while these are few: ordinary pods that have room on all of them
+// skip Filter. CPUs are hidden by:
 //
 //   - a pod, pending or bound, that may get more than it requests;
 //   - a record of such a pod that a snapshot may still have;
 //   - an ambiguous bind;
-//   - a node that offers CPUs which run no containers;
+//   - a node whose allocatable includes CPUs that run no containers;
 //   - a pod that the API server showed bound when asked, until the informer shows it.
 //
 // Pods are looked up in the informer's store, which changes before any handler runs, so that it is never behind a
-// snapshot. The cycles of pod groups skip nothing. The answer is that of the moment when the cycle began, as is the
-// snapshot.
+// snapshot. The cycles of pod groups skip nothing. The answer, like the snapshot, is from the moment when the cycle
+// began.
 //
 // The rule holds for the pods that pass through this plugin:
 //
@@ -91,8 +91,8 @@
 // An ambiguous bind does not keep its own pod from the CPUs, and the pod is tried again: an API server binds a pod only
 // once. Another try with the same CPUs extends the ambiguous bind; a try with other CPUs adds a second. Ordinary pods
 // also have ambiguous binds, of their request, on nodes whose CPUs are known; there the plugin binds them itself. One
-// case is not detected: the client repeated a request after an answer of "later", the first try timed out, and the last
-// one failed for certain.
+// case is not detected: the first try of a request timed out, the client sent the request again because the API server
+// answered "try again later", and the last try failed for certain.
 //
 // The plugin forgets ambiguous binds when its process ends. An API server may carry out a binding after the scheduler
 // that sent it was killed, with CPUs that the next scheduler gave away. The agent of the node then refuses the second
@@ -103,12 +103,12 @@
 // NodeTopologies come from an informer of the plugin. The start waits some seconds at most for its first list, and not
 // at all if the type does not exist. Topologies are interned: nodes of the same build share one machine. A node is
 // closed to pinned pods, and gives the reason, in four cases: it has no NodeTopology; its NodeTopology cannot be true;
-// its agent did not renew its Lease for staleAfterSeconds; its condition Pinnable is not true. It takes ordinary pods
-// as ever. When that changes, exactly the pods that were refused for it are tried again. If the type does not exist
-// yet, the informer retries at least every half minute.
+// its agent did not renew its Lease for staleAfterSeconds; its condition Pinnable is not true. A closed node still
+// accepts ordinary pods. When a node opens, the pods that were refused for this reason are tried again. If the type
+// does not exist yet, the informer retries at least every half minute.
 //
-// The clock by which a Lease grows old stands still while the API server does not answer. If no Lease is heard of for
-// some seconds, the plugin asks for all of them, and any answer lets the clock go on.
+// The clock that measures the age of Leases stops while the API server does not answer. If no Lease was renewed for
+// some seconds, the plugin lists all Leases, and any answer lets the clock continue.
 //
 // # Order of plugins
 //
@@ -120,11 +120,11 @@
 //
 // # Fragmentation
 //
-// PostFilter asks some of the nodes that refuse a pod for its CPUs once more, with figures. A node with enough free
-// CPUs in the wrong places is why the pod waits; the pod's condition PodScheduled names how many are missing. If pods
-// there may be moved, a search beside the cycles finds the fewest moves that would make room, and reports them as an
-// event. Filter does none of this, so that pods which find a node pay nothing; if the profile enables it, Filter
-// repeats what a search found for the answer that it remembers.
+// PostFilter asks some of the nodes that refuse a pod for lack of CPUs what exactly they lack. If a node has enough
+// free CPUs, but in the wrong places, fragmentation is why the pod waits. The pod's condition PodScheduled then says
+// how many CPUs are missing. If pods of that node may be moved, a search beside the cycles finds the fewest moves that
+// would make room, and reports them as an event. Filter does none of this, so that pods which find a node pay nothing.
+// If the profile sets sayFitsAfterRepack, Filter adds the number of moves that an earlier search found.
 //
 // # Metrics
 //

@@ -42,8 +42,8 @@ func (c *core) watchPods() error {
 }
 
 // catchUp waits until the plugin has seen all pods and nodes of the initial lists, or ctx ends. The scheduler waits for
-// its own handlers only. Its first cycle could begin before the plugin knows what a namespace has, and what a node
-// offers that runs no containers.
+// its own handlers only, so its first cycle could begin earlier. The plugin would not know yet how many CPUs each
+// namespace has, and which nodes offer CPUs that run no containers.
 func (c *core) catchUp(ctx context.Context) {
 	if c.caughtUp.Load() {
 		return
@@ -86,8 +86,8 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 	}
 }
 
-// onOrdinary ends the ambiguous binds of an ordinary pod some time after it is bound, since the scheduler counts its
-// request from its own event.
+// onOrdinary ends the ambiguous binds of an ordinary pod some time after it is bound: the scheduler's cache counts the
+// request only after its own event of the pod.
 func (c *core) onOrdinary(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" && c.flights.isAmbiguous(pod.UID) {
 		c.spawn(func(ctx context.Context) {
@@ -98,7 +98,7 @@ func (c *core) onOrdinary(pod *v1.Pod) {
 	}
 }
 
-// remembers reports whether the pod has a record: without keys now, it may have asked for CPUs when it was bound.
+// remembers reports whether the pod has a record. A pod without keys may still have asked for CPUs when it was bound.
 func (c *core) remembers(pod *v1.Pod) bool {
 	n := c.nodes.find(pod.Spec.NodeName)
 	if n == nil {
@@ -279,7 +279,7 @@ func (r *record) saysAsMuchAs(old *record) bool {
 		kubepod.OptsIntoMoves(old.pod) == kubepod.OptsIntoMoves(r.pod) && reflect.DeepEqual(old.held, r.held)
 }
 
-// sameHeld compares what can free CPUs.
+// sameHeld compares the parts of a and b whose change can free CPUs.
 func sameHeld(a, b *placement.Held) bool {
 	return a.CPUs() == b.CPUs() && a.Unknown() == b.Unknown() && a.ExtraMilli() == b.ExtraMilli() && a.Resizing() == b.Resizing()
 }

@@ -76,9 +76,9 @@ func (r fakeResource) GetAllowedPodNumber() int                      { return r.
 func (r fakeResource) GetEphemeralStorage() int64                    { return 0 }
 func (r fakeResource) GetScalarResources() map[v1.ResourceName]int64 { return r.scalars }
 
-// add adds what a pod requests, or takes it away.
+// add adds the requests of a pod times the given factor, which is -1 to subtract them.
 func (r *fakeResource) add(pod *v1.Pod, times int64) {
-	r.scalars = maps.Clone(r.scalars) // others may have it
+	r.scalars = maps.Clone(r.scalars) // others may hold the map
 	for name, amount := range kubepod.Requests(pod) {
 		switch {
 		case name == v1.ResourceCPU:
@@ -94,8 +94,7 @@ func (r *fakeResource) add(pod *v1.Pod, times int64) {
 	}
 }
 
-// fakeNode is a NodeInfo; like the real one, every change gives it a generation
-// that no other one ever has.
+// fakeNode is a NodeInfo. Like the real one, it gets a globally unique generation with every change.
 type fakeNode struct {
 	fwk.NodeInfo
 	generations *int64
@@ -143,7 +142,7 @@ func (n *fakeNode) RemovePod(_ klog.Logger, pod *v1.Pod) error {
 	return errors.New("no such pod")
 }
 
-// fakeHandle is a Handle, and the lister of the snapshot it hands out.
+// fakeHandle is a Handle and the lister of its own snapshot.
 type fakeHandle struct {
 	fwk.Handle
 	client    clientset.Interface
@@ -153,7 +152,7 @@ type fakeHandle struct {
 	calls     fwk.APICacher
 	nominated []*v1.Pod
 	snapshot  map[string]*fakeNode
-	apart     []fwk.NodeInfo // with pods of required anti-affinity
+	apart     []fwk.NodeInfo // nodes with pods of required anti-affinity
 	extenders []fwk.Extender
 
 	mu        sync.Mutex
@@ -184,7 +183,7 @@ func (h *fakeHandle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	h.activated = append(h.activated, slices.Sorted(maps.Keys(pods))...)
 }
 
-// tookActivated returns the pods that were activated since it was called last.
+// tookActivated returns the pods that were activated since the last call.
 func (h *fakeHandle) tookActivated() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,7 +215,7 @@ func (l fakeLister) Get(name string) (fwk.NodeInfo, error) {
 // topologySource lists and watches NodeTopologies.
 type topologySource struct {
 	mu       sync.Mutex
-	absent   bool // the type does not exist
+	absent   bool // the resource type does not exist
 	items    map[string]*v1alpha1.NodeTopology
 	version  int
 	watchers []*watch.RaceFreeFakeWatcher

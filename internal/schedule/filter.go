@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/repack"
 )
 
-// Refusals without figures, so that kube-scheduler can count nodes that say the same.
+// Refusals without figures, so that kube-scheduler can count the nodes with the same text.
 const (
 	textPromised = "node(s) had CPUs promised to pinned containers"
 	textOthers   = "node(s) keep their pods: other nodes come first"

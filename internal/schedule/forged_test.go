@@ -9,13 +9,13 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// forged is a placement that would hold the first four CPUs.
+// forged returns a placement that claims four CPUs.
 func forged() string {
 	return `{"v":1,"topology":"` + machine().Hash() + `","containers":{"app":{"cpus":"0-1,16-17","mems":"0","policy":"exclusive"}}}`
 }
 
-// An ordinary pod that brings a placement gets rid of it with its binding, however
-// it is bound, and holds no CPU.
+// An ordinary pod can arrive with a forged placement. Its binding removes the placement on every path, and the pod
+// holds no CPU.
 func TestForgedPlacementOfOrdinaryPod(t *testing.T) {
 	tests := []struct {
 		name, args, request string
@@ -57,8 +57,8 @@ func TestForgedPlacementOfOrdinaryPod(t *testing.T) {
 	}
 }
 
-// An ordinary pod that Berth did not bind, and that has a placement all the same, holds
-// nothing: not from when it is bound, nor once the kubelet has reported it.
+// A forged placement on an ordinary pod that Berth did not bind holds nothing, neither when the pod appears as bound
+// nor after the kubelet has reported it.
 func TestForgedPlacementOfBoundPod(t *testing.T) {
 	onNode := func(c *cluster, forger *v1.Pod) {
 		forger.Spec.NodeName = "n1"
@@ -107,8 +107,8 @@ func TestForgedPlacementOfBoundPod(t *testing.T) {
 	}
 }
 
-// A scheduler that starts later cannot know that. It counts the CPUs until the agent, which
-// gives the pod none, has removed the placement.
+// A restarted scheduler cannot tell a forged placement from a real one. It counts the CPUs until the agent, which gives
+// the pod none, removes the placement.
 func TestForgedPlacementIsTakenBack(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -129,7 +129,7 @@ func TestForgedPlacementIsTakenBack(t *testing.T) {
 	})
 }
 
-// A pod that was given its CPUs keeps them whatever becomes of its keys.
+// A pod keeps the CPUs that it was given, however its annotations change later.
 func TestPlacementOutlivesKeys(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -144,12 +144,13 @@ func TestPlacementOutlivesKeys(t *testing.T) {
 	})
 }
 
-// scheduled is what the kubelet reports first of a pod that its creator bound.
+// scheduled adds the first condition that the kubelet reports for a pod that its creator bound.
 func scheduled(p *v1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 }
 
-// counts fails unless the pod, which requests one CPU, holds as many on n1, for others too.
+// counts fails unless the pod holds the given number of CPUs on n1, both in its record and for other pods. The pod
+// requests one CPU.
 func (c *cluster) counts(pod *v1.Pod, cpus int) {
 	c.t.Helper()
 	n := c.plugin.core.nodes.lock("n1")

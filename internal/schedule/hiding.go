@@ -19,7 +19,7 @@ import (
 const hidesIndex = "berth.dev/hides"
 
 // hiding knows whether the accounting rule can refuse a pod that the sum of requests, which every scheduler checks,
-// admits. In doubt it can.
+// admits. In doubt the answer is yes.
 type hiding struct {
 	// pods has hidesIndex.
 	pods cache.Indexer
@@ -188,7 +188,7 @@ func (n *node) weigh() {
 }
 
 // hides reports whether the accounting rule can refuse an ordinary pod on the node although requests leave room.
-// Records count also after their end: a snapshot may still have the pod. The caller holds mu.
+// Records count even after their reservation has ended: a snapshot may still have the pod. The caller holds mu.
 func (n *node) hides() bool {
 	if n.gone || n.machine == nil {
 		return false // no rule without a machine

@@ -22,8 +22,8 @@ import (
 	"github.com/berth-project/berth/internal/kubepod"
 )
 
-// list returns the nodes of the snapshot, as the framework hands them over: the
-// same list for as long as it has the same nodes.
+// list returns the nodes of the snapshot as the framework passes them: the same slice for as long as the nodes are the
+// same.
 func (c *cluster) list() []fwk.NodeInfo {
 	var now []fwk.NodeInfo
 	for _, name := range slices.Sorted(maps.Keys(c.handle.snapshot)) {
@@ -35,9 +35,8 @@ func (c *cluster) list() []fwk.NodeInfo {
 	return c.nodes
 }
 
-// ask asks Filter about a node. Where the pod skips it, it says what
-// NodeResourcesFit does, and asks Filter all the same: to skip it must never
-// change an answer.
+// ask asks Filter about a node. If the pod skips Filter, ask answers as NodeResourcesFit does, and checks that Filter
+// would have agreed: the skip must never change an answer.
 func (c *cluster) ask(a *attempt, node *fakeNode, skips bool) *fwk.Status {
 	status := c.plugin.Filter(c.ctx, a.state, a.pod, node)
 	if !skips {
@@ -54,7 +53,7 @@ func (c *cluster) ask(a *attempt, node *fakeNode, skips bool) *fwk.Status {
 	return nil
 }
 
-// counted fails unless as many nodes are counted as hide CPUs.
+// counted fails unless the counter of nodes with hidden CPUs is exact.
 func (c *cluster) counted() {
 	c.t.Helper()
 	core, want := c.plugin.core, int64(0)
@@ -70,15 +69,15 @@ func (c *cluster) counted() {
 	}
 }
 
-// skips says whether an ordinary pod skips Filter.
+// skips reports whether an ordinary pod skips Filter.
 func (c *cluster) skips() bool {
 	pod := c.spec("probe", 1, func(p *v1.Pod) { p.Annotations = nil })
 	_, status := c.plugin.PreFilter(c.ctx, newState(), pod, nil)
 	return status.IsSkip()
 }
 
-// What can make the accounting rule say more than requests do ends the skipping,
-// and its end begins it again.
+// Filter is not skipped while the accounting rule can count more than the requests. The skip returns when the cause is
+// gone.
 func TestWhatHides(t *testing.T) {
 	hidden := annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+
 		`","containers":{"app":{"cpus":"0-3","mems":"0","policy":"exclusive"}}}`)
@@ -134,7 +133,7 @@ func TestWhatHides(t *testing.T) {
 	}
 }
 
-// A node may offer CPUs that run no containers.
+// The allocatable CPUs of a node may include CPUs that run no containers.
 func TestNodeThatOffersTooMuch(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -169,8 +168,8 @@ func TestNodeThatOffersTooMuch(t *testing.T) {
 	})
 }
 
-// The scheduler begins when its own handlers have seen what was listed, which says
-// nothing about those of the plugin.
+// The scheduler starts when its own handlers have processed the first lists. The plugin's handlers may be behind, so
+// Filter must not be skipped yet.
 func TestSkipsNothingBeforeTheFirstLists(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -185,7 +184,7 @@ func TestSkipsNothingBeforeTheFirstLists(t *testing.T) {
 	})
 }
 
-// offer changes what a node offers.
+// offer changes the allocatable CPUs of a node.
 func (c *cluster) offer(name, cpus string) {
 	c.t.Helper()
 	node := must(c.client.CoreV1().Nodes().Get(c.ctx, name, metav1.GetOptions{}))(c.t).DeepCopy()
@@ -194,9 +193,8 @@ func (c *cluster) offer(name, cpus string) {
 	c.settle()
 }
 
-// TestSkipChangesNoAnswer runs random histories and asks in every state about
-// pods that just fit by their requests: where they skip Filter, Filter must say
-// the same as NodeResourcesFit, which cluster.ask checks.
+// TestSkipChangesNoAnswer runs random histories. In every state it asks about pods whose requests just fit: if such a
+// pod skips Filter, Filter must agree with NodeResourcesFit, which cluster.ask checks.
 func TestSkipChangesNoAnswer(t *testing.T) {
 	seeds, steps := 8, 250
 	if testing.Short() {
@@ -235,7 +233,7 @@ type skipHistory struct {
 	random *rand.Rand
 }
 
-// probe asks about pods that request what a node has left, to the last bit.
+// probe asks about pods that request exactly what a node has left.
 func (h *skipHistory) probe() {
 	h.look()
 	for _, node := range h.list() {
@@ -272,7 +270,7 @@ func (h *skipHistory) step(name string) {
 
 func (h *skipHistory) someNode() string { return []string{"n1", "n2"}[h.random.IntN(2)] }
 
-// arrive schedules a pod, in one of many ways, or lets another scheduler do so.
+// arrive creates a pod of a random kind, which this or another scheduler binds.
 func (h *skipHistory) arrive(name string) {
 	options := [][]option{
 		nil, nil, nil, nil, nil, nil,
@@ -297,7 +295,7 @@ func (h *skipHistory) arrive(name string) {
 	case 1:
 		h.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
 	case 2:
-		return // it waits
+		return // the pod stays pending
 	}
 	h.schedule(pod)
 	h.fault = nil
@@ -311,7 +309,7 @@ func (h *skipHistory) some() *v1.Pod {
 	return &pods[h.random.IntN(len(pods))]
 }
 
-// leave ends a pod.
+// leave completes or deletes a random pod.
 func (h *skipHistory) leave() {
 	switch pod := h.some(); {
 	case pod == nil:
@@ -322,7 +320,7 @@ func (h *skipHistory) leave() {
 	}
 }
 
-// rewrite changes the keys of a pod, or its size.
+// rewrite changes the annotations or the size of a random pod.
 func (h *skipHistory) rewrite() {
 	pod := h.some()
 	if pod == nil {
@@ -347,8 +345,8 @@ func (h *skipHistory) rewrite() {
 	})
 }
 
-// TestSkipRaces reserves, binds and gives up from many goroutines. Whoever holds
-// a reservation that hides CPUs sees that at once, and in the end all is even.
+// TestSkipRaces reserves, binds and unreserves from many goroutines. A goroutine that holds a reservation with hidden
+// CPUs must see no skip at once, and the counters must agree in the end.
 func TestSkipRaces(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		for i := range 4 {
@@ -386,7 +384,7 @@ type racer struct {
 	list       []fwk.NodeInfo
 }
 
-// named returns a pod of a name of its own that requests less than its limit.
+// named returns a pod with the given name and UID that requests less than its limit.
 func (r *racer) named(uid types.UID) *v1.Pod {
 	list := func(cpus string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: quantity(cpus)} }
 	return &v1.Pod{
@@ -400,7 +398,7 @@ func (r *racer) named(uid types.UID) *v1.Pod {
 	}
 }
 
-// skipsNow says whether an ordinary pod would skip Filter.
+// skipsNow reports whether an ordinary pod would skip Filter now.
 func (r *racer) skipsNow() bool {
 	names, known := r.plugin.core.hiding.where()
 	return known && len(names) == 0
@@ -432,7 +430,7 @@ func (r *racer) binds(_ int, uid types.UID) {
 	r.plugin.core.offPod(pod)
 }
 
-// rebuilds changes the node, which hides more or less than before by that.
+// rebuilds changes the node's reserved CPUs, and with them the number of CPUs that it hides.
 func (r *racer) rebuilds(n int, _ types.UID) {
 	m, t := r.plugin.core, machine()
 	if n%2 == 0 {
@@ -458,14 +456,14 @@ func (r *racer) asks(_ int, uid types.UID) {
 	}
 }
 
-// Two listeners of one informer hear of a pod in any order; its store has the pod
-// before both.
+// Two listeners of one informer receive an event in any order, but the informer's store has the pod before both. The
+// skip must therefore consult the store.
 func TestSkipKnowsWhatNoEventShowedYet(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		pod := c.spec("a", 20, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = "n1" })
 		c.look()
-		c.handle.snapshot["n1"].AddPodInfo(fakePod{pod: pod}) // the scheduler has seen it
+		c.handle.snapshot["n1"].AddPodInfo(fakePod{pod: pod}) // the scheduler has processed the event
 		if err := c.handle.informers.Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
 			t.Fatal(err)
 		}
@@ -476,7 +474,7 @@ func TestSkipKnowsWhatNoEventShowedYet(t *testing.T) {
 	})
 }
 
-// What a pod group's cycle imagines is in no store.
+// The pods that the cycle of a pod group assumes are in no store, so a pod of a group must not skip Filter.
 func TestPodGroupsSkipNothing(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -488,9 +486,8 @@ func TestPodGroupsSkipNothing(t *testing.T) {
 	})
 }
 
-// One pod that hides CPUs is no reason to ask every node of the cluster: an ordinary
-// pod skips Filter where the nodes with hidden CPUs have room for it by the rule, and
-// does not where requests alone leave it room there.
+// One pod that hides CPUs does not force a check of every node. An ordinary pod skips Filter if the accounting rule
+// leaves room for it on every node with hidden CPUs, and does not if only the sum of requests does.
 func TestOneHidingPodKeepsTheSkip(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

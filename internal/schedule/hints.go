@@ -34,7 +34,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 }
 
 // afterPodDelete reports whether the end of a pod helps a refused pod. The deleted pod must have been on a node with a
-// known machine. It must have held CPUs, or have requested some if requests are short.
+// known machine. It must have been able to hold exclusive CPUs. If the refused pod waits for lower requests, a CPU
+// request also suffices.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *v1.Pod, before, _ any) (fwk.QueueingHint, error) {
 	gone, ok := before.(*v1.Pod)
 	if !ok {

@@ -29,7 +29,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// A pod is tried again only after what can help it.
+// An event retries a pod only if the event can help it.
 func TestHints(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -128,7 +128,7 @@ func TestNodeHints(t *testing.T) {
 	})
 }
 
-// The scheduling queue takes no notice of annotations; the plugin wakes it.
+// The scheduling queue ignores changes of annotations, so the plugin must activate the pod.
 func TestPodThatAsksDifferently(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -143,8 +143,7 @@ func TestPodThatAsksDifferently(t *testing.T) {
 	})
 }
 
-// A placement that changes on a bound pod counts at once, and wakes those that
-// may profit.
+// A changed placement of a bound pod takes effect at once, and activates the pods that may now fit.
 func TestAgentChangesPlacement(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -168,8 +167,7 @@ func TestAgentChangesPlacement(t *testing.T) {
 	})
 }
 
-// A bound pod that stops asking keeps its CPUs: it was pinned when it was
-// created, and runs on them.
+// A bound pod that loses its annotation keeps its CPUs: it was pinned when it was created and still runs on them.
 func TestPodThatStopsAsking(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

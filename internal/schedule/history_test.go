@@ -23,9 +23,8 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// TestHistories runs random histories and checks after every step what must
-// always hold: no CPU twice, no byte of a NUMA node twice, the accounting rule, and
-// every placement as it was reserved.
+// TestHistories runs random histories and checks the invariants after every step. No CPU and no byte of a NUMA node is
+// given out twice, the accounting rule is kept, and every placement is the reserved one.
 func TestHistories(t *testing.T) {
 	seeds, steps := 6, 250
 	if testing.Short() {
@@ -68,10 +67,11 @@ type history struct {
 	flying   []*attempt
 	reserved map[string]string // annotation by pod name
 	bound    int
-	promised bool // memory of a NUMA node
+	promised bool // whether memory of a NUMA node was promised
 	resized  int
-	// overtaken are nodes where a resize was carried out while a pod was on its way there. The agent does not know such
-	// a pod, and a binding asks for disjoint CPUs only, so the accounting rule may be broken until the node has room.
+	// overtaken contains the nodes where a resize was carried out while another pod was being bound. The agent does not
+	// know that pod, and a binding only requires disjoint CPUs. The accounting rule may be broken until the node has
+	// room.
 	overtaken map[string]bool
 }
 
@@ -131,7 +131,7 @@ func (h *history) newPod(name string) *v1.Pod {
 	return h.pod(name, 1+h.random.IntN(6), append(options[h.random.IntN(len(options))], bytes)...)
 }
 
-// cycle runs a scheduling cycle of some pending pod.
+// cycle runs a scheduling cycle of a random pending pod.
 func (h *history) cycle() {
 	if len(h.pending) == 0 {
 		return
@@ -149,7 +149,7 @@ func (h *history) cycle() {
 	h.flying = append(h.flying, a)
 }
 
-// land ends a binding cycle of some pod on its way, in one of many ways.
+// land ends the binding cycle of a random pod in one of many ways.
 func (h *history) land() {
 	if len(h.flying) == 0 {
 		return
@@ -179,7 +179,7 @@ func (h *history) land() {
 	}
 }
 
-// end deletes or completes some bound pod.
+// end deletes or completes a random bound pod.
 func (h *history) end() {
 	var bound []v1.Pod
 	for _, pod := range must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items {
@@ -192,9 +192,9 @@ func (h *history) end() {
 	}
 }
 
-// resize changes the limit of some bound pod, or has a resize go on: the kubelet puts it off
-// or carries it out, and the agent's annotation follows, with the CPUs that it finds free on
-// the node. The client, the kubelet and the agent are done with one before the next.
+// resize changes the limit of a random bound pod or continues a resize. The kubelet defers the resize or carries it
+// out, and the agent's annotation follows with CPUs that are free on the node. One resize ends before the next one
+// begins.
 func (h *history) resize() {
 	var all, under []v1.Pod
 	for _, pod := range must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items {
@@ -222,8 +222,8 @@ func (h *history) resize() {
 	}
 }
 
-// carryOutResize is what the agent and the kubelet do: the agent knows the pods that are
-// bound to the node, and none of those on their way.
+// carryOutResize acts as the agent and the kubelet. The agent knows the pods that are bound to the node, but not the
+// pods that are being bound.
 func (h *history) carryOutResize(pod *v1.Pod) {
 	h.overtaken[pod.Spec.NodeName] = h.overtaken[pod.Spec.NodeName] || h.takes(pod.Spec.NodeName)
 	n := agent.New(agent.Facts{Machine: must(alloc.Compile(machine()))(h.t), Hash: machine().Hash(), AllocatableMilli: 32000, Pinnable: true})
@@ -249,12 +249,12 @@ func (h *history) carryOutResize(pod *v1.Pod) {
 	h.update(pod, carriedOut)
 }
 
-// takes says whether a pod is on its way to a node.
+// takes reports whether a pod is being bound to a node.
 func (h *history) takes(node string) bool {
 	return slices.ContainsFunc(h.flying, func(a *attempt) bool { return a.node == node })
 }
 
-// restart loses all that is not in the API server.
+// restart starts a new scheduler, which loses all state that is not in the API server.
 func (h *history) restart() {
 	for _, a := range h.flying {
 		if _, err := h.client.CoreV1().Pods(a.pod.Namespace).Get(h.ctx, a.pod.Name, metav1.GetOptions{}); err == nil {
@@ -265,7 +265,7 @@ func (h *history) restart() {
 	h.start()
 }
 
-// relabel changes the policy of a node.
+// relabel changes the allocation strategy of a node.
 func (h *history) relabel() {
 	node := must(h.client.CoreV1().Nodes().Get(h.ctx, "n1", metav1.GetOptions{}))(h.t)
 	node.Labels[v1alpha1.NodeLabelNUMAAllocateStrategy] = []string{"MostAllocated", "LeastAllocated", "DistributeEvenly"}[h.random.IntN(3)]
@@ -273,7 +273,7 @@ func (h *history) relabel() {
 	h.settle()
 }
 
-// check looks at what the API server shows.
+// check verifies the invariants with the objects of the API server.
 func (h *history) check() {
 	h.t.Helper()
 	h.disjoint()
@@ -318,7 +318,7 @@ func (h *history) check() {
 	}
 }
 
-// promise adds up what a pod is promised of the NUMA node that its placement binds it to.
+// promise adds what a pod is promised of the NUMA node that its placement binds it to.
 func (h *history) promise(promised map[string]int64, pod *v1.Pod, placed string) {
 	all, problems := v1alpha1.DecodePlacement(placed)
 	mems := all.Containers["app"].Mems

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// longestQuiet and shortestQuiet bound how long the clock goes on without news of any Lease. In between it is a
-	// sixth of staleAfter.
+	// longestQuiet and shortestQuiet bound how long the clock goes on without news of any Lease. Between these bounds
+	// the limit is a sixth of staleAfter.
 	longestQuiet  = 30 * time.Second
 	shortestQuiet = 3 * lookEvery
 	// gather is how long opened nodes are collected, so that the pods waiting for them are tried once.
@@ -22,7 +22,7 @@ const (
 
 // leaseClock is the clock by which agents grow stale. It stands still while nothing shows that the API server answers:
 // an agent that cannot be heard is not silent. An API server that is away for a minute must not close every node of the
-// cluster. If the API server answers without a renewal, the clock goes on. The zero value follows the time of this
+// cluster. If the API server answers, the clock goes on even without a renewal. The zero value follows the time of this
 // host, and is safe for concurrent use.
 type leaseClock struct {
 	mu sync.Mutex

@@ -13,30 +13,31 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// listed is what the API server answers to who lists Leases.
+// listed is the API server's answer to a list of Leases.
 type listed func() (*coordinationv1.LeaseList, error)
 
-// listLeases answers as c.leases says, if it says anything. The client takes no reactor while it is used.
+// listLeases answers with c.leases if it is set. It is installed once, because a client accepts no reactor while in
+// use.
 func (c *cluster) listLeases(clienttesting.Action) (bool, runtime.Object, error) {
 	answer := c.leases.Load()
 	if answer == nil {
 		return false, nil, nil
 	}
 	list, err := (*answer)()
-	if err != nil { // and not a list that is nil
+	if err != nil { // do not return a typed nil list
 		return true, nil, err
 	}
 	return true, list, nil
 }
 
-// away makes the API server answer no question about Leases, until back is called.
+// away makes the API server fail every list of Leases until back is called.
 func (c *cluster) away() (back func()) {
 	answer := listed(func() (*coordinationv1.LeaseList, error) { return nil, errors.New("EOF") })
 	c.leases.Store(&answer)
 	return func() { c.leases.Store(nil) }
 }
 
-// activations counts the calls that activated pods since it was called last.
+// activations returns the number of activations since the last call.
 func (h *fakeHandle) activations() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,15 +46,15 @@ func (h *fakeHandle) activations() int {
 	return many
 }
 
-// While the API server is away no agent can be heard, and none grows stale: when it is
-// back nothing was closed, and no waiting pod is tried.
+// While the API server is away, no agent can renew its Lease, and no node becomes stale. Afterwards no node was closed
+// and no waiting pod is retried.
 func TestAPIServerAwayClosesNoNode(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		names := []string{"n1", "n2", "n3"}
 		for _, name := range names {
 			c.node(name)
 		}
-		c.bareNode("unknown") // for which the pod waits
+		c.bareNode("unknown") // the pod waits for this node
 		c.refused(c.pod("waits", 40), "")
 		for range 4 {
 			time.Sleep(time.Minute)
@@ -67,7 +68,7 @@ func TestAPIServerAwayClosesNoNode(t *testing.T) {
 		c.placed(c.pod("a", 4))
 		back()
 		for _, name := range names {
-			time.Sleep(5 * time.Second) // the agents come back one by one
+			time.Sleep(5 * time.Second) // the agents return one by one
 			c.beat(name)
 		}
 		c.settle()
@@ -75,7 +76,7 @@ func TestAPIServerAwayClosesNoNode(t *testing.T) {
 			t.Errorf("waiting pods were activated %d times", calls)
 		}
 		c.placed(c.pod("b", 4))
-		// Where the API server answers, an agent that is silent grows stale as ever.
+		// When the API server answers again, a silent agent becomes stale as usual.
 		for range 4 {
 			time.Sleep(time.Minute)
 			c.beat("n1")
@@ -98,8 +99,8 @@ func (c *cluster) closed(name string) (string, refusal) {
 	return status.Message(), reason
 }
 
-// All agents fall silent while the API server answers: the nodes close, also a single
-// one. When the agents come back together, the waiting pods are tried once.
+// All agents fall silent while the API server answers, so every node closes. When the agents return together, the
+// waiting pods are retried once.
 func TestNodesReopenTogether(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		names := []string{"n1", "n2", "n3", "n4", "n5"}
@@ -121,7 +122,7 @@ func TestNodesReopenTogether(t *testing.T) {
 	})
 }
 
-// A watch that hangs is no silence of the agents: the Leases are asked for.
+// A hanging watch does not mean that the agents are silent: the plugin lists the Leases before it closes a node.
 func TestLeaseWatchHangs(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -27,7 +27,7 @@ type memo struct {
 // moment is one state of a NodeInfo. Its generation is unique to it, except in the cycle of a pod group: there the
 // framework adds and removes pods of the group, and keeps the generation. Then the moment also has the number of pods
 // and their requests. An answer depends on nothing else except what pinned pods hold; when a pinned pod comes or goes,
-// Reserve and Unreserve forget.
+// Reserve and Unreserve forget the answers.
 type moment struct {
 	generation int64
 	// group is a hash of the number of pods and their requests, 0 outside the cycle of a group.

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/placement"
 )
 
-// What was asked before in the same state is remembered, without allocating.
+// An answer for the same state comes from the memo, without an allocation.
 func TestMemo(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -37,7 +37,7 @@ func TestMemo(t *testing.T) {
 	})
 }
 
-// Every change of what an answer depends on is noticed.
+// Every change that an answer depends on invalidates the memo.
 func TestMemoNoticesChanges(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -69,7 +69,7 @@ func TestMemoNoticesChanges(t *testing.T) {
 	})
 }
 
-// A pod that is bound where it was reserved changes the NodeInfo, but no answer.
+// A binding as reserved changes the generation of the NodeInfo, but no answer. The memo stays valid.
 func TestMemoOutlivesGenerations(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -93,8 +93,8 @@ func TestMemoOutlivesGenerations(t *testing.T) {
 	})
 }
 
-// Two looks at one generation that add up differently share nothing, nor does what is
-// remembered of the first one outlive the generation as if it came from the second.
+// Two observations of one generation with different sums share no answer. An answer for the first observation must not
+// survive into a later generation as if it came from the second.
 func TestMemoOfOneGeneration(t *testing.T) {
 	var m memo
 	shape := unique.Make("shape")
@@ -117,7 +117,7 @@ func TestMemoOfOneGeneration(t *testing.T) {
 	}
 }
 
-// More shapes than a node remembers are answered all the same.
+// A node answers more shapes than its memo can hold.
 func TestMemoForgetsTheOldest(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -131,8 +131,8 @@ func TestMemoForgetsTheOldest(t *testing.T) {
 	})
 }
 
-// TestSizes is the promise about memory: 2 KiB for a node without placements,
-// of which the informer's objects and the maps take some hundred bytes.
+// TestSizes checks the promised memory: 2 KiB for a node without placements. The informer's objects and the maps use
+// some hundred bytes of them.
 func TestSizes(t *testing.T) {
 	if got := unsafe.Sizeof(node{}) + unsafe.Sizeof(machineOf{}) + unsafe.Sizeof(basis{}); got > 1600 {
 		t.Errorf("a node takes %d bytes", got)
@@ -142,8 +142,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The cycle of a pod group remembers too, although nodes change there and keep their
-// generation: what is added to a node, or taken from it, is another state.
+// The memo works in the cycle of a pod group too. Nodes change there without a new generation, so a pod that is added
+// to a node or removed from it must count as a new state.
 func TestMemoInAPodGroup(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// memory limits and requests memory, and huge pages of 1 GiB where some are given.
+// memory sets requests and limits of memory, and of huge pages of 1 GiB if huge is not empty.
 func memory(amount, huge string) option {
 	return func(p *v1.Pod) {
 		list := v1.ResourceList{v1.ResourceMemory: resource.MustParse(amount)}
@@ -26,8 +26,8 @@ func memory(amount, huge string) option {
 	}
 }
 
-// Memory is bound where it is known to fit beside what all pods of the node request:
-// ordinary ones, and one that is on its way to the node.
+// A pod's memory is bound to a NUMA node only if it fits beside the requests of all pods of the node. These include
+// ordinary pods and a pod that is being bound.
 func TestMemoryBesideOrdinaryPods(t *testing.T) {
 	mems := func(c *cluster, pod *v1.Pod) string { return memsOf(t, c, pod) }
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
@@ -50,7 +50,7 @@ func TestMemoryBesideOrdinaryPods(t *testing.T) {
 	})
 }
 
-// withPools is machine with 62 of its 64 GiB a NUMA node in huge pages of 1 GiB.
+// withPools returns machine with 62 of the 64 GiB of each NUMA node in huge pages of 1 GiB.
 func withPools() *topology.Topology {
 	t := machine()
 	for i := range t.Nodes {
@@ -60,9 +60,8 @@ func withPools() *topology.Topology {
 	return t
 }
 
-// Huge pages of one NUMA node are promised once: a pod of 50 GiB and one of 40 GiB are in
-// different ones, also for a scheduler that starts anew. What neither has left is bound
-// nowhere, and what an ordinary pod requests may be anywhere.
+// Huge pages of a NUMA node are promised once: pods of 50 GiB and 40 GiB go to different nodes, also after a restart. A
+// pod that neither node can hold is not bound to a NUMA node. An ordinary pod's request may be on any node.
 func TestHugePagesArePromisedOnce(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.bareNode("n1")
@@ -89,8 +88,8 @@ func TestHugePagesArePromisedOnce(t *testing.T) {
 	})
 }
 
-// A pod whose huge pages another scheduler gave away meanwhile is not bound, and placed
-// anew: the CPUs are still free.
+// Another scheduler gave away the pod's huge pages before the binding. The binding is refused and the pod is placed
+// again, although its CPUs are still free.
 func TestHugePagesGivenAwayMeanwhile(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.bareNode("n1")
@@ -112,9 +111,8 @@ func TestHugePagesGivenAwayMeanwhile(t *testing.T) {
 	})
 }
 
-// The CPUs of a pod are beside the devices that device plugins have left in a NUMA node, in
-// Filter, Score and Reserve alike: of two nodes the one whose NUMA nodes have them together
-// comes first, and there the NUMA node that has them.
+// Filter, Score and Reserve put a pod's CPUs beside the free devices of device plugins. They prefer the node that has
+// the devices in one NUMA node, and that NUMA node on it.
 func TestDevicesOfPlugins(t *testing.T) {
 	gpus := func(n string) option {
 		return func(p *v1.Pod) {
@@ -136,7 +134,7 @@ func TestDevicesOfPlugins(t *testing.T) {
 		if cpus := c.placed(pod); c.get(pod).Spec.NodeName != "n2" || !cpus.IsSubsetOf(second) {
 			t.Errorf("four GPUs: CPUs %s of %s", cpus, c.get(pod).Spec.NodeName)
 		}
-		c.start() // what pods hold is read from them
+		c.start() // the new scheduler reads the held devices from the pods
 		pod = c.pod("six", 4, gpus("6"))
 		if cpus := c.placed(pod); c.get(pod).Spec.NodeName != "n1" || cpus.Intersect(first).Size() != 2 || cpus.Intersect(second).Size() != 2 {
 			t.Errorf("six GPUs: CPUs %s of %s", cpus, c.get(pod).Spec.NodeName)
@@ -162,9 +160,8 @@ func placementOf(t *testing.T, c *cluster, pod *v1.Pod) v1alpha1.Placement {
 	return placed
 }
 
-// What the kubelet's memory manager gave to pods without exclusive CPUs counts in its NUMA
-// nodes as soon as the agent says so, and until it says otherwise: in Filter and Reserve, and
-// for a binding that is under way.
+// Memory that the kubelet's memory manager gave to pods without exclusive CPUs counts on its NUMA nodes. It counts from
+// the agent's report until the next report: in Filter, in Reserve, and for a binding under way.
 func TestMemoryThatTheKubeletGave(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

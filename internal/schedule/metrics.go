@@ -29,15 +29,15 @@ type meters struct {
 	shortPods, shortCPUs *metrics.GaugeVec
 }
 
-// tally has the counts that sweep collects, rather than when they change.
+// tally has the counts that are collected by sweep, and not counted when they change.
 type tally struct {
 	hits, misses                          float64
 	unknown, reserved, ambiguous, waiting int
 	fragmented                            map[placement.Constraint]fragmented
 }
 
-// newMeters creates and registers the metrics. If another plugin of this process registered them before, these are
-// counted and not served.
+// newMeters creates and registers the metrics. If another plugin of this process registered the metrics before, those
+// of this plugin are counted and not served.
 func newMeters(register func(metrics.Registerable) error) *meters {
 	m := &meters{
 		refusals: counterVec("refusals_total",

@@ -14,7 +14,8 @@ const (
 	// mostUnknown is how many answers a walk computes because no node remembers them. If there are more, Filter
 	// computes them, in parallel and for some of the nodes only.
 	mostUnknown = 64
-	// minority limits naming the nodes that can take pinned pods: it is worthwhile if at most one in so many can.
+	// minority is how many nodes there must be for each node that can take pinned pods. Only then is the pod shown
+	// these nodes alone.
 	minority = 4
 )
 
@@ -34,10 +35,10 @@ type shortlist struct {
 
 // result returns the nodes that the pod is shown, nil for all.
 //
-// If Berth's answer, taints and requests alone decide about a node, these are the best of all nodes. A plugin unknown
-// to Berth may still refuse them all. Then the pod is tried again with all nodes (tries), and until then no pod is
-// evicted for it (Filter). The retry is requested in advance: the framework does not report that a cycle failed, and
-// drops the request if it did not.
+// If Berth's answer, taints and requests alone decide about a node, the result is the best of all nodes. A plugin
+// unknown to Berth may still refuse all of them. Then the pod is tried again with all nodes (tries), and until then no
+// pod is evicted for it (Filter). The retry is requested in advance: the framework does not report that a cycle failed,
+// and drops the request if it did not.
 func (s shortlist) result() *fwk.PreFilterResult {
 	if s.nodes == nil || s.cy.group {
 		return nil // a group's nodes change while its pods are placed
@@ -79,8 +80,8 @@ type contender struct {
 	score int64
 }
 
-// best returns the nodes with the best answers for a pod, if nothing else decides about it. It returns nil if there are
-// none or that is not known.
+// best returns the nodes with the best answers for a pod, if nothing but these answers decides about its node. It
+// returns nil if there are no such nodes, or if other plugins may decide.
 func (s shortlist) best() []string {
 	if len(s.nodes.list) <= mostBest || s.cy.alone {
 		return nil

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// crowd adds so many nodes with agents that live.
+// crowd adds the given number of nodes with live agents.
 func (c *cluster) crowd(nodes int) {
 	for i := range nodes {
 		name := fmt.Sprintf("n%02d", i)
@@ -21,7 +21,7 @@ func (c *cluster) crowd(nodes int) {
 	c.settle()
 }
 
-// shown runs PreFilter and returns how many nodes the pod is shown, 0 for all.
+// shown runs PreFilter and returns the number of nodes that the pod is shown, 0 for all.
 func (c *cluster) shown(pod *v1.Pod) (*fakeState, int) {
 	c.t.Helper()
 	c.look()
@@ -36,8 +36,8 @@ func (c *cluster) shown(pod *v1.Pod) (*fakeState, int) {
 	return state, len(result.NodeNames)
 }
 
-// A pod is shown its best nodes once. The queue is asked in advance to try it again, and
-// then it sees all nodes; so do the pods after it, for a while.
+// A pod is shown only its best nodes once. The plugin asks the queue in advance to retry it, and the retry shows all
+// nodes. For a while the pods after it are shown all nodes too.
 func TestBestNodesAreShownOnce(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.crowd(mostBest + 1)
@@ -65,7 +65,7 @@ func TestBestNodesAreShownOnce(t *testing.T) {
 	})
 }
 
-// A pod that is bound after its first try leaves nothing behind.
+// A pod that is bound at its first attempt leaves no entry behind.
 func TestBoundPodsAreNoFailures(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.crowd(mostBest + 1)
@@ -84,7 +84,7 @@ func TestBoundPodsAreNoFailures(t *testing.T) {
 	})
 }
 
-// While a pod saw its best nodes only no pod is evicted for it, whatever would come free.
+// While a pod was shown only its best nodes, no pod is evicted for it, even if an eviction would make room.
 func TestNoPodIsEvictedForAFewNodes(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.crowd(mostBest + 1)
@@ -105,7 +105,7 @@ func TestNoPodIsEvictedForAFewNodes(t *testing.T) {
 	})
 }
 
-// Where something else than Berth, requests and taints has a say, a pod sees all nodes.
+// If anything other than Berth, requests and taints restricts the nodes of a pod, the pod is shown all nodes.
 func TestAllNodesAreShown(t *testing.T) {
 	owned := func(kind string) option {
 		yes := true
@@ -171,7 +171,7 @@ func withService(c *cluster) {
 	}, metav1.CreateOptions{}))(c.t)
 }
 
-// taint gives all nodes a taint.
+// taint adds a taint to all nodes.
 func (c *cluster) taint(effect v1.TaintEffect) {
 	for name := range c.handle.snapshot {
 		node := must(c.client.CoreV1().Nodes().Get(c.ctx, name, metav1.GetOptions{}))(c.t)
@@ -180,8 +180,8 @@ func (c *cluster) taint(effect v1.TaintEffect) {
 	}
 }
 
-// A pod that is not shown its best nodes is shown those with an agent where these are
-// few, is tried again when another one gets an agent, and may have others evicted.
+// A pod that is not shown its best nodes is shown only the nodes with an agent, if these are few. Such a pod is retried
+// when another node gets an agent, and may have other pods evicted.
 func TestOpenNodesAreShownWhereTheyAreFew(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		spread := func(p *v1.Pod) { p.Spec.TopologySpreadConstraints = make([]v1.TopologySpreadConstraint, 1) }

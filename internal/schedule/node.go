@@ -29,8 +29,8 @@ type node struct {
 	name string
 	// gone reports that core does not know this node any more.
 	gone bool
-	// machine is from the last NodeTopology that can be true. It is nil once there is none and no pod holds
-	// CPUs.
+	// machine is from the last NodeTopology that can be true. It is nil if there is no such NodeTopology any more and
+	// no pod holds CPUs.
 	machine *alloc.Machine
 	// hash identifies the machine in placements.
 	hash string

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// rival returns a bound pod with the CPUs that were decided for another one.
+// rival creates a bound pod with the CPUs that were decided for the pod of a.
 func (c *cluster) rival(name string, a *attempt) *v1.Pod {
 	made := a.state.data[reservationKey].(*reservation)
 	rival := c.spec(name, made.held.CPUs().Size(), annotated(v1alpha1.AnnotationPlacement, made.annotation))
@@ -18,7 +18,7 @@ func (c *cluster) rival(name string, a *attempt) *v1.Pod {
 	return c.create(rival)
 }
 
-// overlaps fails unless so many were reported.
+// overlaps fails unless the metric counts the desired number of overlaps.
 func (c *cluster) overlaps(want float64, when string) {
 	c.t.Helper()
 	registry := prometheus.NewRegistry()
@@ -28,8 +28,8 @@ func (c *cluster) overlaps(want float64, when string) {
 	}
 }
 
-// Two pods hold the same CPUs once both are bound with them: not while one of them is
-// only reserved, whose binding is then refused.
+// Two pods overlap once both are bound with the same CPUs. A pod that is only reserved does not overlap, because its
+// binding is refused.
 func TestOverlapOfBoundPodsIsReported(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -47,7 +47,7 @@ func TestOverlapOfBoundPodsIsReported(t *testing.T) {
 	})
 }
 
-// The same with a binding that may have gone through: it counts once it has.
+// An ambiguous bind counts as an overlap once it has gone through.
 func TestOverlapOfAmbiguousBindIsReported(t *testing.T) {
 	for name, applied := range map[string]bool{"lost": false, "went through late": true} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOverlapOfAmbiguousBindIsReported(t *testing.T) {
 	}
 }
 
-// Where the scheduler learns of the rival after it sent its own binding both are bound.
+// The scheduler can learn of the rival after it sent its own binding. Both pods are then bound, and the overlap counts.
 func TestOverlapWithBindingUnderWayIsReported(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -8,7 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// A node is found by its NodeInfo as by its name, whatever came and went.
+// A lookup by NodeInfo finds the same node as a lookup by name, also after nodes were added and removed.
 func TestPlaces(t *testing.T) {
 	core := &core{}
 	info := func(name string) fwk.NodeInfo {

@@ -52,8 +52,8 @@ type Factory struct {
 	// Register registers the metrics with the program's registry; nil means the registry of kube-scheduler's own
 	// metrics.
 	Register func(metrics.Registerable) error
-	// Topologies lists and watches the NodeTopologies; nil means the API server of the handle's KubeConfig. Without
-	// either there are none.
+	// Topologies lists and watches the NodeTopologies; nil means the API server of the handle's KubeConfig. If there is
+	// no KubeConfig either, there are no NodeTopologies.
 	Topologies cache.ListerWatcher
 
 	mu    sync.Mutex

@@ -139,7 +139,8 @@ func (b *bench) decide(where placement.Node, ask *placement.Ask, near nearDevice
 	if refused.OK() || near.all.IsEmpty() {
 		return decision, refused
 	}
-	// Other CPUs may leave other siblings empty, and so need too many.
+	// The CPUs in these nodes can force more siblings to stay empty, and so need more CPUs than are free: decide
+	// without the preference.
 	where.PreferNodes, where.SpanNodes = cpuset.Set{}, cpuset.Set{}
 	return placement.Decide(&b.scratch, where, &b.occupancy, ask)
 }

@@ -16,8 +16,8 @@ func limits(cpus int) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI)}
 }
 
-// resize is what a client does with the subresource resize: the limit changes, and what
-// stands on the node is in the status still. The request stays.
+// resize acts as a client of the resize subresource: the limit changes, the request stays, and the status still shows
+// the resources that are in effect.
 func resize(to int) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		c := &p.Spec.Containers[0]
@@ -32,27 +32,27 @@ func resize(to int) func(*v1.Pod) {
 	}
 }
 
-// carriedOut is what the kubelet reports of a resize that is over.
+// carriedOut sets the status that the kubelet reports after a completed resize.
 func carriedOut(p *v1.Pod) {
 	p.Status.ContainerStatuses[0].Resources = p.Spec.Containers[0].Resources.DeepCopy()
 	p.Status.Conditions = p.Status.Conditions[:1]
 	p.Status.ObservedGeneration = p.Generation
 }
 
-// putOff is what it reports of one that it puts off.
+// putOff sets the status that the kubelet reports for a deferred or infeasible resize.
 func putOff(reason string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions[:1:1], v1.PodCondition{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: reason})
 	}
 }
 
-// has is what the agent writes: which CPUs the pod has.
+// has sets the placement that the agent writes.
 func has(cpus string) func(*v1.Pod) {
 	return annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+`","containers":{"app":{"cpus":"`+cpus+`","mems":"0-1","policy":"exclusive"}}}`)
 }
 
-// While the node chooses CPUs for a resize no other pod is given any there, and from the
-// resize on its CPUs count, be they known or not.
+// While a node chooses CPUs for a resize, no other pod gets CPUs there. The CPUs of the resize count from its
+// beginning, whether they are known or not.
 func TestResizeHoldsCPUs(t *testing.T) {
 	underWay := "node(s) had a resize or a move of exclusive CPUs under way"
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
@@ -93,9 +93,8 @@ func TestResizeHoldsCPUs(t *testing.T) {
 	})
 }
 
-// A kubelet that does not say which specification it has seen reports the old limit of a
-// container without a quota for as long as it runs. That counts, and closes the node to
-// nobody; a resize that the kubelet says it carries out does.
+// Without an observed generation, the kubelet reports the old limit of a container without a quota for as long as it
+// runs. The resize counts but does not close the node. A resize that the kubelet reports as in progress closes it.
 func TestResizeOfKubeletThatDoesNotSay(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -104,7 +103,7 @@ func TestResizeOfKubeletThatDoesNotSay(t *testing.T) {
 		c.update(a, resize(20))
 		c.update(a, func(p *v1.Pod) { p.Status.ObservedGeneration = 0 })
 		c.placed(c.pod("b", 2))
-		c.refused(c.pod("c", 11), "CPUs promised to") // 8 are left, and a core
+		c.refused(c.pod("c", 11), "CPUs promised to") // 8 are left, and a core for the shared pool
 		c.update(a, func(p *v1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue})
 		})
@@ -112,7 +111,7 @@ func TestResizeOfKubeletThatDoesNotSay(t *testing.T) {
 	})
 }
 
-// placedOrdinary binds a pod that shares its CPUs.
+// placedOrdinary binds an ordinary pod.
 func (c *cluster) placedOrdinary(pod *v1.Pod) {
 	c.t.Helper()
 	if a := c.schedule(pod); !a.status.IsSuccess() {
@@ -120,8 +119,8 @@ func (c *cluster) placedOrdinary(pod *v1.Pod) {
 	}
 }
 
-// A pod that the agent gave no CPUs, once the kubelet has carried its resize out, waits for
-// them: they count, and the node takes others beside.
+// A pod whose resize the kubelet carried out may still wait for CPUs from the agent. These CPUs count, and the node
+// accepts other pods beside them.
 func TestResizeWithoutCPUsCounts(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -136,7 +135,7 @@ func TestResizeWithoutCPUsCounts(t *testing.T) {
 	})
 }
 
-// A shrinking pod holds its CPUs until its annotation follows, and the kubelet is through.
+// A shrinking pod holds its CPUs until its annotation has changed and the kubelet has finished.
 func TestResizeToFewer(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -153,9 +152,8 @@ func TestResizeToFewer(t *testing.T) {
 	})
 }
 
-// The plugin calls those who wait for the end of a resize before the scheduler's cache has
-// heard of it, so their cycle can begin with a snapshot in which it goes on. They are tried
-// again then.
+// At the end of a resize the plugin activates the waiting pods before the scheduler's cache has the change. Their cycle
+// can begin with a snapshot of the running resize, so they must be retried afterwards.
 func TestResizeIsOverBeforeTheSnapshotShowsIt(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -175,8 +173,7 @@ func TestResizeIsOverBeforeTheSnapshotShowsIt(t *testing.T) {
 	})
 }
 
-// A pod whose CPUs were reserved when a resize began is not bound: the node may choose the
-// same.
+// A resize begins after a pod's CPUs were reserved. The binding is refused, because the node may choose the same CPUs.
 func TestResizeBeforeBinding(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -190,7 +187,7 @@ func TestResizeBeforeBinding(t *testing.T) {
 	})
 }
 
-// Remembered answers are not those of before a resize.
+// The memo must not return an answer from before a resize.
 func TestResizeIsNotForgottenByMemo(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -209,9 +206,9 @@ func TestResizeIsNotForgottenByMemo(t *testing.T) {
 	})
 }
 
-// While a move of a pod stands, the CPUs it has and those it is to have are nobody else's, also
-// for a scheduler that was not there when it was asked for; a binding that was decided before is
-// given up. Once the agent has answered, what is free is given out, and pods that wait are tried.
+// During a move, no other pod gets the CPUs that the pod has or will have. A scheduler that started later knows this
+// too, and earlier decisions are refused at Bind. After the agent's answer, the free CPUs are available and waiting
+// pods are retried.
 func TestMoveHoldsCPUs(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -242,7 +239,7 @@ func TestMoveHoldsCPUs(t *testing.T) {
 	})
 }
 
-// A move that the agent refused, or that is not from what the pod has, closes no node.
+// A move closes no node if the agent refused it, or if its origin is not the CPUs of the pod.
 func TestMoveThatIsNone(t *testing.T) {
 	const move = `{"v":1,"from":"0-1,16-17","to":"2-3,18-19"`
 	for name, asks := range map[string][2]string{

@@ -48,8 +48,7 @@ func TestOrdinaryPodIsLeftToOthers(t *testing.T) {
 	})
 }
 
-// On a node whose CPUs are known the plugin binds ordinary pods too, with the
-// one request that any binder sends.
+// On a node with known CPUs the plugin binds ordinary pods too, with the same single request as any other binder.
 func TestOrdinaryPodIsBound(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -69,8 +68,7 @@ func TestOrdinaryPodIsBound(t *testing.T) {
 	})
 }
 
-// Filter and Reserve answer the same, until nothing fits any more, and nothing
-// is given twice.
+// Filter and Reserve agree until nothing fits any more, and no CPU is given out twice.
 func TestFilterAgreesWithReserve(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -110,8 +108,7 @@ func TestFilterAgreesWithReserve(t *testing.T) {
 	})
 }
 
-// A pinned pod that requests less than its limit hides CPUs from the sum of
-// requests; ordinary pods must not get them.
+// A pinned pod that requests less than its limit hides CPUs from the sum of requests. Ordinary pods must not get them.
 func TestHiddenCPUsCountForOrdinaryPods(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -138,8 +135,7 @@ func TestUnknownCPUsOfPodWithoutPlacement(t *testing.T) {
 	})
 }
 
-// A bound pod keeps its CPUs whatever happens to the keys it was created with,
-// also for a scheduler that starts anew.
+// A bound pod keeps its CPUs if its annotations change, also after a restart of the scheduler.
 func TestKeysRemovedFromBoundPod(t *testing.T) {
 	for name, change := range map[string]func(*v1.Pod){
 		"removed": func(p *v1.Pod) { delete(p.Annotations, v1alpha1.AnnotationCPUSetScheduler) },
@@ -166,7 +162,7 @@ func TestKeysRemovedFromBoundPod(t *testing.T) {
 	}
 }
 
-// Keys that come after the binding give the pod no CPUs.
+// Annotations that are added after the binding give the pod no CPUs.
 func TestKeysAddedToBoundPod(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -189,7 +185,7 @@ func TestKeysAddedToBoundPod(t *testing.T) {
 	})
 }
 
-// What a user writes into the annotation of a pod that is not bound is nothing.
+// A placement that a user writes into the annotation of an unbound pod has no effect.
 func TestHandWrittenPlacement(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -216,8 +212,7 @@ func TestCompletedPodReleases(t *testing.T) {
 		c.placed(first)
 		c.refused(c.pod("b", 30), "")
 		c.update(first, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
-		// The real informer drops completed pods; here the NodeInfo still has
-		// it, with its request.
+		// The real informer drops completed pods. Here the NodeInfo still contains the pod with its request.
 		second := c.pod("c", 2)
 		c.update(first, func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests = nil })
 		c.placed(second)
@@ -225,7 +220,7 @@ func TestCompletedPodReleases(t *testing.T) {
 	})
 }
 
-// A scheduler that starts anew knows from the pods what is given out.
+// A restarted scheduler reads from the pods which CPUs are given out.
 func TestRestart(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -233,7 +228,7 @@ func TestRestart(t *testing.T) {
 			c.placed(c.pod(name, 6))
 		}
 		reserved := c.filter(c.pod("lost", 6))
-		c.reserve(reserved) // and the process dies before it binds
+		c.reserve(reserved) // The process dies before it binds.
 		c.start()
 		c.settle()
 		c.placed(reserved.pod)
@@ -247,7 +242,7 @@ func TestScoreTakesTheNodeThatSuitsBest(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
 		c.node("n2")
-		// n1 gets pods in all its L3 domains, so that no 8 CPUs are together.
+		// The pods of n1 occupy all its L3 domains, so that none has 8 free CPUs.
 		for i, list := range []string{"0-1,16-17", "4-5,20-21", "8-9,24-25", "12-13,28-29"} {
 			pod := c.spec(string(rune('a'+i)), 4, annotated(v1alpha1.AnnotationPlacement,
 				`{"v":1,"topology":"`+machine().Hash()+`","containers":{"app":{"cpus":"`+list+`","mems":"0-1","policy":"exclusive"}}}`))
@@ -262,8 +257,7 @@ func TestScoreTakesTheNodeThatSuitsBest(t *testing.T) {
 	})
 }
 
-// The snapshot of a pod group's binding is older than the reservations of its
-// first pods.
+// The snapshot of a pod group's binding cycle is older than the reservations of the group's first pods.
 func TestPodGroup(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

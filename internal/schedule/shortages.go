@@ -15,7 +15,7 @@ import (
 const (
 	// mostShort bounds how many nodes that refuse a pod are asked what they lack.
 	mostShort = 64
-	// shortKept is how long the answer is remembered, for the pod and for others that ask for the same.
+	// shortKept is how long the answer is remembered, for the pod and for other pods of the same shape.
 	shortKept = 10 * time.Second
 )
 
@@ -27,7 +27,7 @@ type shortages struct {
 	last shortage
 }
 
-// shortage is what the node that lacks least for a pod lacks.
+// shortage is what a pod lacks on the node that lacks least for it.
 type shortage struct {
 	placement.Shortage
 	node  string
@@ -67,7 +67,7 @@ func (c *core) shortest(cy *cycle, said fwk.NodeToStatusReader) (found shortage,
 	found = shortage{shape: cy.shape, at: time.Now()}
 	infos, err := said.NodesForStatusCode(c.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
-		return found, nil // the framework's own lister: it knows what it gave out
+		return found, nil // does not happen: the framework passes nodes of its own lister
 	}
 	plain, asked := *cy, 0
 	plain.claimed = nil // devices never refuse a node, and answers without them are remembered
@@ -125,7 +125,7 @@ func (s *shortages) note(pod *v1.Pod, short shortage) {
 	s.last = short
 }
 
-// fragmented counts the pods that lack the same, and the CPUs that they lack together.
+// fragmented counts the pods that wait for the same constraint, and the CPUs that they lack together.
 type fragmented struct{ pods, cpus int }
 
 // count returns these counts by constraint.

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// statuses are what nodes said in a cycle.
+// statuses contains the answers of the nodes in one cycle.
 type statuses struct {
 	*cluster
 	said map[string]*fwk.Status
@@ -34,13 +34,13 @@ func (s statuses) NodesForStatusCode(_ fwk.NodeInfoLister, code fwk.Code) ([]fwk
 	return infos, nil
 }
 
-// postFilter runs the cycle of a pod that no node takes, and returns what PostFilter says.
+// postFilter runs the cycle of a pod that no node accepts, and returns the message of PostFilter.
 func (c *cluster) postFilter(pod *v1.Pod) string {
 	c.t.Helper()
 	return c.afterFilter(c.filter(pod))
 }
 
-// afterFilter goes on with such a cycle.
+// afterFilter continues such a cycle.
 func (c *cluster) afterFilter(a *attempt) string {
 	c.t.Helper()
 	s := statuses{cluster: c, said: map[string]*fwk.Status{}}
@@ -61,7 +61,7 @@ func (c *cluster) afterFilter(a *attempt) string {
 	return status.Message()
 }
 
-// decided counts the answers that were worked out since the last sweep.
+// decided returns the number of answers that were computed since the last sweep.
 func (c *cluster) decided() int {
 	count := 0
 	for _, n := range c.plugin.core.nodes.all() {
@@ -72,7 +72,7 @@ func (c *cluster) decided() int {
 	return count
 }
 
-// holding binds a pod to a node with these CPUs.
+// holding creates a pod that is bound to a node with the given CPUs.
 func (c *cluster) holding(name, node, cpus string, count int, options ...option) *v1.Pod {
 	c.t.Helper()
 	pod := c.spec(name, count, append(options, annotated(v1alpha1.AnnotationPlacement, `{"v":1,"topology":"`+machine().Hash()+
@@ -81,7 +81,7 @@ func (c *cluster) holding(name, node, cpus string, count int, options ...option)
 	return c.create(pod)
 }
 
-// gauge returns the values of a metric by its label.
+// gauge returns the nonzero values of a gauge by its label.
 func (c *cluster) gauge(name string) map[string]float64 {
 	c.t.Helper()
 	values := map[string]float64{}
@@ -98,8 +98,8 @@ func (c *cluster) gauge(name string) map[string]float64 {
 	return values
 }
 
-// A pod that fits by the number of free CPUs and not by where they are says so, with the
-// node that lacks least, and the metrics count it until it is bound or gone.
+// A pod that would fit by the number of free CPUs, but not by their location, is reported as fragmentation. The message
+// names the node that lacks least. The metrics count the pod until it is bound or gone.
 func TestPendingByFragmentation(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -135,8 +135,8 @@ func TestPendingByFragmentation(t *testing.T) {
 	})
 }
 
-// Where the number of CPUs does not do either, or a rule refuses the pod, fragmentation is
-// not why it waits, and a pod of which that was said is forgotten.
+// Fragmentation is not the reason if the number of CPUs does not suffice or if a rule refuses the pod. A pod that was
+// counted before is then forgotten.
 func TestNotPendingByFragmentation(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -162,8 +162,8 @@ func TestNotPendingByFragmentation(t *testing.T) {
 	})
 }
 
-// PostFilter asks no node again that Filter asked in the same cycle, whatever the answer
-// was and however many shapes wait.
+// PostFilter does not ask a node again that Filter asked in the same cycle. That holds for every answer and any number
+// of waiting shapes.
 func TestShortageIsRemembered(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -177,7 +177,7 @@ func TestShortageIsRemembered(t *testing.T) {
 				claims  *claimed
 				lacking bool
 			}{
-				{cpus: 13}, // fit, and leave the shared pool no core
+				{cpus: 13}, // fit, but leave no core for the shared pool
 				{cpus: 14},
 				{cpus: 10, policy: "SingleNUMANode", lacking: true},
 				{cpus: 12, policy: "SingleNUMANode", lacking: true},
@@ -195,9 +195,8 @@ func TestShortageIsRemembered(t *testing.T) {
 	})
 }
 
-// Where moves of pods that may be moved make room, an event names the node and the moves,
-// once; nothing is said where the pods did not opt in, nothing is moved, and nothing is
-// remembered of a pod that is gone.
+// If moves of movable pods make room, one event names the node and the moves. Without the opt-in of the pods nothing is
+// said. Nothing is moved, and nothing is remembered of a pod that is gone.
 func TestFitsAfterRepack(t *testing.T) {
 	for _, opted := range []bool{true, false} {
 		inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
@@ -235,8 +234,8 @@ func TestFitsAfterRepack(t *testing.T) {
 	}
 }
 
-// The event is in the namespace of the pod that waits, and the condition is too: neither
-// names a pod of another namespace, or says which CPUs such a pod has.
+// The event and the condition are in the namespace of the waiting pod. Neither may name a pod of another namespace or
+// its CPUs.
 func TestRepackNamesOwnNamespaceOnly(t *testing.T) {
 	for _, test := range []struct{ namespace, want string }{
 		{"team", "after a repack of 2: team/a from CPUs 0-1,16-17 to 10-11,26-27, 1 pod(s) of other namespaces; kubectl"},
@@ -261,7 +260,8 @@ func TestRepackNamesOwnNamespaceOnly(t *testing.T) {
 	}
 }
 
-// The next search waits nine times as long as this one took, and not after the plugin's end.
+// The pause before the next search is nine times as long as the last search. No search starts after the plugin has
+// stopped.
 func TestRepackSearchesPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r repacks
@@ -291,8 +291,8 @@ func TestRepackSearchesPause(t *testing.T) {
 	})
 }
 
-// Where the profile wants it Filter says after how many moves a node would take the pod: once the
-// search beside the cycles knows, without another decision, and no longer than that is so.
+// With sayFitsAfterRepack, Filter says after how many moves a node would accept the pod. It does so once the background
+// search knows, without another decision, and only while that is true.
 func TestFilterSaysRepack(t *testing.T) {
 	for args, says := range map[string]bool{`{"staleAfterSeconds":0,"sayFitsAfterRepack":true}`: true, `{"staleAfterSeconds":0}`: false} {
 		inCluster(t, args, func(t *testing.T, c *cluster) {

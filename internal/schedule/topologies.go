@@ -268,8 +268,8 @@ func (m *machines) onNode(before, object any) {
 	}
 }
 
-// offNode forgets a node that was deleted. Its topology and its Lease may keep it for a while, until its agent or a
-// garbage collector removes them.
+// offNode forgets a node that was deleted. While its NodeTopology or its Lease still exists, the directory keeps the
+// node. A garbage collector or the agent removes these objects.
 func (m *machines) offNode(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Without the type, a node's agent or its permission, ordinary pods are
-// scheduled as ever and the others say why they are not.
+// Without the NodeTopology type, the agent or its permission, ordinary pods are scheduled as usual. Pinned pods report
+// the reason for their refusal.
 func TestNodesThatPinNothing(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -30,7 +30,7 @@ func TestNodesThatPinNothing(t *testing.T) {
 			}, "no NodeTopology", func(c *cluster) {
 				c.source.absent = false
 				c.topology("n1", machine())
-				time.Sleep(time.Minute) // the informer tries again by itself
+				time.Sleep(time.Minute) // the informer retries by itself
 				c.beat("n1")
 			},
 		},
@@ -97,8 +97,8 @@ func TestNodesThatPinNothing(t *testing.T) {
 	}
 }
 
-// A NodeTopology goes and comes again, as in a change of its definition. What pods hold that they
-// do not request is given to nobody meanwhile.
+// A NodeTopology can disappear and return, for example when its definition changes. In between, no pod may get the CPUs
+// that other pods hold beyond their requests.
 func TestPodsOutliveTheTopology(t *testing.T) {
 	lie := func(nt *v1alpha1.NodeTopology) { nt.Spec.L3[1].CPUs = nt.Spec.L3[0].CPUs }
 	for _, test := range []struct {
@@ -117,7 +117,7 @@ func TestPodsOutliveTheTopology(t *testing.T) {
 				c.handle.tookActivated()
 				test.gone(c)
 				c.settle()
-				c.expectActivated("default/w") // to say why it waits
+				c.expectActivated("default/w") // to report the new reason
 				c.refused(c.ordinary("o", "16"), textPromised)
 				c.refused(c.pod("a", 4), test.why)
 				c.topology("n1", machine())
@@ -135,8 +135,8 @@ func TestPodsOutliveTheTopology(t *testing.T) {
 	}
 }
 
-// Agents write their status every few seconds; what stays as it is is read once,
-// and a contradiction reported once.
+// Agents write their status every few seconds. An unchanged spec is parsed once, and a contradiction in it is reported
+// once.
 func TestSpecIsReadOnce(t *testing.T) {
 	var i interner
 	lie := machine().Spec()
@@ -159,7 +159,7 @@ func TestSpecIsReadOnce(t *testing.T) {
 			t.Error("a new spec is not read")
 		}
 		third := reduced(func(nt *v1alpha1.NodeTopology) {
-			nt.Spec = v1alpha1.NodeTopologySpec{} // of which the plugin must take no notice
+			nt.Spec = v1alpha1.NodeTopologySpec{} // the plugin must ignore it
 			nt.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionFalse}}
 		})
 		if third.machine != second.machine || !errors.Is(third.problem, second.problem) {
@@ -179,8 +179,7 @@ func TestSpecIsReadOnce(t *testing.T) {
 	}
 }
 
-// A node can be pinned on until its agent says no; an agent that says so without a
-// reason is believed too.
+// A node accepts pinned pods until its agent reports otherwise. A report without a reason is valid too.
 func TestPinnableIsAskedFor(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -206,8 +205,7 @@ func TestLeasesNotLookedAt(t *testing.T) {
 	})
 }
 
-// A clock of a node that is wrong by hours does not matter, as long as its
-// agent goes on renewing.
+// A node's clock may be wrong by hours as long as the agent keeps renewing its Lease.
 func TestClockOfTheNodeIsWrong(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -220,7 +218,7 @@ func TestClockOfTheNodeIsWrong(t *testing.T) {
 	})
 }
 
-// A machine that changed while a pod was on its way refuses the pod's binding.
+// If the topology changes between Reserve and Bind, the binding is refused.
 func TestTopologyChangesBeforeBind(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -240,11 +238,11 @@ func TestTopologyChangesBeforeBind(t *testing.T) {
 	})
 }
 
-// Nodes of the same build share one machine.
+// Nodes with the same topology share one machine.
 func TestMachinesAreShared(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		for i := range 20 {
-			own := machine() // kernels take a few pages more or less at boot
+			own := machine() // the memory size differs by a few pages from boot to boot
 			own.Nodes[0].MemoryBytes = 70<<30 + int64(i)<<12
 			c.topology("n"+strings.Repeat("x", i), own)
 		}

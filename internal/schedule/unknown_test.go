@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A field of a later Koordinator makes no ordinary pod: the pod has its CPUs, by the
-// fields that are known, and one event names the other.
+// An unknown field of a later Koordinator does not make the pod ordinary. The pod gets its CPUs by the known fields,
+// and one event names the unknown field.
 func TestUnknownFieldOfForeignKey(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// No agent pins what runs in a virtual machine: such a pod is one like all others, and
-// its limit is not held for it.
+// No agent pins a container inside a virtual machine. The pod is scheduled as an ordinary pod, and its limit is not
+// held.
 func TestVirtualMachines(t *testing.T) {
 	class := func(name string) option {
 		return func(p *v1.Pod) { p.Spec.RuntimeClassName = &name }

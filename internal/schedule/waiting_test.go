@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What ends a wait may happen while the pod is being refused: after the answer,
-// and before anybody knows that it waits.
+// The event that ends a wait may arrive while the pod is being refused: after the answer, but before the plugin has
+// recorded that the pod waits.
 func TestPodThatIsRefusedTooLate(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.bareNode("n1")
@@ -26,7 +26,7 @@ func TestPodThatIsRefusedTooLate(t *testing.T) {
 		c.expectActivated() // the pod does not wait yet
 		c.plugin.refuse(cy, reason, status)
 		c.expectActivated("default/a")
-		// A cycle that begins later has missed nothing.
+		// A cycle that begins later has missed no event.
 		state = newState()
 		c.plugin.PreFilter(c.ctx, state, pod, nil)
 		c.plugin.refuse(cycleOf(state), reason, status)
@@ -34,7 +34,7 @@ func TestPodThatIsRefusedTooLate(t *testing.T) {
 	})
 }
 
-// A pod that was called and does not come is called again, as long as it waits.
+// A pod that was activated but not retried is activated again as long as it waits.
 func TestCalledAgain(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -60,7 +60,7 @@ func TestCalledAgain(t *testing.T) {
 	})
 }
 
-// A pod that is refused before its cycle reaches the plugin is called less and less.
+// A pod that is refused before its cycle reaches the plugin is activated at growing intervals.
 func TestCalledAgainEverLess(t *testing.T) {
 	var w waiting
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
@@ -86,7 +86,7 @@ func TestCalledAgainEverLess(t *testing.T) {
 	}
 }
 
-// A pod that is deleted in its own cycle is noted after its end.
+// A pod that was deleted during its own cycle can be recorded after its end. The sweep forgets it.
 func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0,"maxPinnedCPUsPerNamespace":20}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -100,7 +100,7 @@ func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 		core.invalid.first(bad, "text")
 		late := c.spec("late", 4)
 		late.Spec.NodeName = "n9"
-		core.onPod(nil, late) // a look at the API server that was overtaken
+		core.onPod(nil, late) // a late read of the API server
 		if core.nodes.find("n9") == nil || core.usage.of("default", "") != 4 {
 			t.Fatal("no record")
 		}
@@ -118,7 +118,7 @@ func TestSweepForgetsPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// In the cycle of a pod group nodes change and keep their generation.
+// In the cycle of a pod group, nodes change without a new generation.
 func TestPodGroupOfOrdinaryPods(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -133,7 +133,7 @@ func TestPodGroupOfOrdinaryPods(t *testing.T) {
 		if second := inGroup(b); second.status.IsSuccess() {
 			t.Error("40 of 32 CPUs in one group")
 		}
-		// The rehearsal is taken back, the generation is the same.
+		// The rehearsal is undone, and the generation stays the same.
 		node := c.handle.snapshot["n1"]
 		before := node.generation
 		if err := node.RemovePod(c.plugin.core.log, a); err != nil {
@@ -146,7 +146,7 @@ func TestPodGroupOfOrdinaryPods(t *testing.T) {
 	})
 }
 
-// That a pod is bound as it was reserved changes no answer.
+// A binding as reserved invalidates no answer.
 func TestBindingForgetsNoAnswers(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -167,7 +167,7 @@ func TestBindingForgetsNoAnswers(t *testing.T) {
 	})
 }
 
-// Most changes of a pod's status change no answer, and none is worked out again.
+// Most changes of a pod's status invalidate no answer, so nothing is computed again.
 func TestStatusForgetsNoAnswers(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

@@ -19,9 +19,9 @@ const (
 	listPoll = 5 * time.Millisecond
 )
 
-// watchOwn follows what the scheduler's own informers do not, and waits some time for the first lists. Without them
-// ordinary pods would get CPUs that pinned pods hide, and pinned pods would be refused at every start. It does not wait
-// for a type that does not exist or may not be read.
+// watchOwn follows the NodeTopologies and the Leases, which the scheduler's own informers do not, and waits some time
+// for the first lists. Without these lists ordinary pods would get CPUs that pinned pods hide, and pinned pods would be
+// refused at every start. It does not wait for a type that does not exist or may not be read.
 func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) error {
 	bounded, cancel := context.WithTimeout(ctx, firstLists)
 	defer cancel()

@@ -9,8 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// nominate is what the framework does before it asks Filter about a node that
-// other pods are nominated for.
+// nominate does what the framework does before it asks Filter about a node for which other pods are nominated.
 func (c *cluster) nominate(state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo, nominated ...*v1.Pod) (fwk.CycleState, *fakeNode) {
 	c.t.Helper()
 	clone, node := state.Clone(), info.Snapshot().(*fakeNode)
@@ -23,8 +22,8 @@ func (c *cluster) nominate(state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo,
 	return clone, node
 }
 
-// A nominated pod keeps what it will need: 2 of 8 CPUs in one NUMA node each do
-// not leave 16 in one.
+// A nominated pod reserves what it will need. Two nominated pods of 14 CPUs, one in each NUMA node of 16, leave no room
+// for 8 CPUs in one node.
 func TestNominatedPodsGetTrialPlacements(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -44,7 +43,7 @@ func TestNominatedPodsGetTrialPlacements(t *testing.T) {
 		if status := c.plugin.Filter(c.ctx, both, a.pod, node); status.Code() != fwk.Unschedulable {
 			t.Errorf("with two nominated pods: %v", status)
 		}
-		// The cycle itself is as it was.
+		// The original cycle is unchanged.
 		if status := c.plugin.Filter(c.ctx, a.state, a.pod, info); !status.IsSuccess() {
 			t.Errorf("without: %s", status.Message())
 		}
@@ -54,8 +53,8 @@ func TestNominatedPodsGetTrialPlacements(t *testing.T) {
 	})
 }
 
-// What a nominated pod will need is not taken by one of no higher priority that
-// has room beside it: Score and Reserve see the same node as Filter.
+// A pod must not use the CPUs that a nominated pod of the same or higher priority will need, if it fits beside them.
+// Score and Reserve see the same node as Filter.
 func TestReserveLeavesNominatedPodsTheirCPUs(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -73,8 +72,8 @@ func TestReserveLeavesNominatedPodsTheirCPUs(t *testing.T) {
 		nominated := c.pod("nominated", 8, annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 		nominated.Spec.Priority = &high
 		c.handle.nominated = []*v1.Pod{nominated}
-		// 8 CPUs in node 0 (one L3) and 12 in node 1 are left. Alone, 8 fit best
-		// into the L3 domain that the nominated pod was given on trial.
+		// NUMA node 0 has 8 free CPUs in one L3 domain, and node 1 has 12. Alone, 8 CPUs fit best into the L3 domain of
+		// the nominated pod's trial placement.
 		first, second := c.filter(c.pod("alone", 8)), c.filter(c.pod("a", 8))
 		second.pod.Spec.Priority = &low
 		trial, _ := c.nominate(second.state, second.pod, c.handle.snapshot["n1"], nominated)
@@ -97,21 +96,21 @@ func TestReserveLeavesNominatedPodsTheirCPUs(t *testing.T) {
 			t.Errorf("the pod has CPUs %s, of which %s are for the nominated one", cpus, cpus.Intersect(promised))
 		}
 		c.giveUp(second)
-		// A pod of higher priority takes what suits it.
+		// A pod of higher priority may use the CPUs of the nominated pod.
 		third, higher := c.filter(c.pod("b", 8)), int32(200)
 		third.pod.Spec.Priority = &higher
 		c.reserve(third)
 		if cpus := placedCPUs(t, third.state.data[reservationKey].(*reservation).annotation); !cpus.Intersects(promised) {
 			t.Errorf("the pod of higher priority has CPUs %s", cpus)
 		}
-		// One that finds no room beside it is placed all the same.
+		// A pod that does not fit beside the nominated pod is placed all the same.
 		c.giveUp(third)
 		fourth := c.filter(c.pod("c", 15))
 		c.reserve(fourth)
 	})
 }
 
-// A nominated pod that finds no place itself counts with all its CPUs.
+// A nominated pod that does not fit anywhere counts with all its CPUs.
 func TestNominatedPodWithoutPlace(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -125,7 +124,7 @@ func TestNominatedPodWithoutPlace(t *testing.T) {
 	})
 }
 
-// Ordinary pods respect what nominated ones will hide.
+// An ordinary pod leaves room for the CPUs that a nominated pod will hide.
 func TestOrdinaryPodBesideNominatedOne(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -138,7 +137,7 @@ func TestOrdinaryPodBesideNominatedOne(t *testing.T) {
 	})
 }
 
-// Preemption takes pods away, asks, and puts back those that need not go.
+// Preemption removes pods, asks Filter, and adds the pods again that need not go.
 func TestPreemption(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -186,7 +185,7 @@ func TestPreemption(t *testing.T) {
 	})
 }
 
-// A pod that is taken away before its binding was seen is away, too.
+// RemovePod also removes a pod whose binding was not seen yet.
 func TestRemoveReservedPod(t *testing.T) {
 	inCluster(t, `{}`, func(t *testing.T, c *cluster) {
 		c.node("n1")

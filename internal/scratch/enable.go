@@ -14,8 +14,7 @@ import (
 
 const subtreeFile = "cgroup.subtree_control"
 
-// enabled is a controller that was switched on for the groups below dir, a
-// directory name within the host's root.
+// enabled is a controller that was switched on for the groups below dir, a directory name within the host's root.
 type enabled struct {
 	dir        string
 	controller cgroup.Controller
@@ -23,12 +22,11 @@ type enabled struct {
 	neighbours []string // the groups that were below dir at that time
 }
 
-// enabling returns the controllers that every group of Berth's has on v2.
+// enabling returns the controllers that every scratch group has on v2.
 func enabling() []cgroup.Controller { return []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} }
 
-// enable switches the controllers on for the groups below parent, on v2, from
-// the root down. A non-root group that holds processes itself answers EBUSY:
-// cgroup v2 has no processes in inner groups.
+// enable switches the controllers on for the groups below parent, on v2, from the root down. The kernel returns EBUSY
+// for a non-root group that has processes itself: cgroup v2 has no processes in inner groups.
 func (g *Group) enable(parent string, controllers []cgroup.Controller) error {
 	for _, c := range controllers {
 		hier, err := g.host.Hierarchy(c)

@@ -19,9 +19,8 @@ const (
 	periodFile = "cpu.cfs_period_us" // v1 only
 )
 
-// SetMax sets the quota (unit.NoLimit for none) in every period. On v1, where
-// they are two files, the limit is lifted for a moment when the period
-// changes, because no order of the two writes alone suits every case.
+// SetMax sets the quota (unit.NoLimit for none) in every period. On v1, where these are two files, SetMax removes the
+// limit for a moment when the period changes, because no order of the two writes alone is always right.
 func (g *Group) SetMax(quota, period unit.Micros) error {
 	hier, err := g.host.Hierarchy(cgroup.CPU)
 	if err != nil {
@@ -35,7 +34,7 @@ func (g *Group) SetMax(quota, period unit.Micros) error {
 	return g.set(cgroup.KnobMax, cgroup.MaxValue(quota, period))
 }
 
-// setPeriod sets the period of v1 unless it is in force already.
+// setPeriod sets the period of v1, unless it is already in effect.
 func (g *Group) setPeriod(period unit.Micros) error {
 	now, err := g.handle.Bandwidth()
 	if err != nil {
@@ -50,7 +49,7 @@ func (g *Group) setPeriod(period unit.Micros) error {
 	return g.write(cgroup.CPU, periodFile, strconv.FormatInt(int64(period), 10))
 }
 
-// SetBurst sets how much unused quota may pile up, at most the quota.
+// SetBurst sets how much unused quota may accumulate, at most the quota.
 func (g *Group) SetBurst(burst unit.Micros) error {
 	now, err := g.handle.Bandwidth()
 	if err != nil {
@@ -59,8 +58,7 @@ func (g *Group) SetBurst(burst unit.Micros) error {
 	return g.set(cgroup.KnobBurst, cgroup.BurstValue(burst, now.Period))
 }
 
-// SetPrecedence sets what the group gets beside others, as the kernel takes it from a group that
-// is not idle.
+// SetPrecedence sets the group's precedence over other groups, as the kernel accepts it for a group that is not idle.
 func (g *Group) SetPrecedence(v cgroup.Value) error { return g.set(cgroup.KnobPrecedence, v) }
 
 // SetCPUs sets the CPUs the group may use.

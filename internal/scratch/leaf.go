@@ -9,10 +9,9 @@ import (
 	"github.com/berth-project/berth/internal/hostwrite"
 )
 
-// Leaf makes the group name below parent for processes only: in the hierarchy
-// of the cpu controller, and without enabling anything in the groups above.
-// On v2 that is where the processes of a delegated group have to go before
-// controllers can be enabled for the groups below it.
+// Leaf makes the group name below parent for processes only: in the hierarchy of the cpu controller, and without
+// enabling anything in the groups above. On v2 the processes of a delegated group have to move there before controllers
+// can be enabled for the groups below it.
 func Leaf(host *cgroup.Host, parent, name string) (*Group, error) {
 	if !strings.HasPrefix(name, Prefix) || strings.Contains(name, "/") || cgroup.CheckPath(name) != nil {
 		return nil, fmt.Errorf("%w: %q, must be one path element that starts with %s", ErrBadName, name, Prefix)
@@ -31,8 +30,7 @@ func Leaf(host *cgroup.Host, parent, name string) (*Group, error) {
 	return g, nil
 }
 
-// Hold moves a process into the group in the hierarchy of the cpu controller
-// only, the one where a Leaf is.
+// Hold moves a process into the group, only in the hierarchy of the cpu controller, where a Leaf is.
 func (g *Group) Hold(pid int) error {
 	return g.write(cgroup.CPU, procsFile, fmt.Sprint(pid))
 }

@@ -16,11 +16,10 @@ func optional() []cgroup.Controller {
 	return []cgroup.Controller{cgroup.MemoryController, cgroup.HugeTLB}
 }
 
-// WithMemory gives the group the optional controllers memory and hugetlb, as far
-// as the host has them, before a process is attached to it: they are enabled above
-// it on v2, and where they have a hierarchy of their own a group of the same path
-// is made there. The group above needs them first, unless it is the root.
-// ErrNoHierarchy of package cgroup says that the host has no memory controller.
+// WithMemory gives the group the optional controllers memory and hugetlb, as far as the host has them. Call it before a
+// process is attached to the group. On v2 it enables the controllers above the group; in a hierarchy of their own it
+// makes a group of the same path. The group above needs them first, unless it is the root. ErrNoHierarchy of package
+// cgroup says that the host has no memory controller.
 func (g *Group) WithMemory() error {
 	if _, err := g.host.Hierarchy(cgroup.MemoryController); err != nil {
 		return fmt.Errorf("memory of %q: %w", g.path, err)
@@ -40,8 +39,7 @@ func (g *Group) WithMemory() error {
 	return nil
 }
 
-// others returns the hierarchies of the optional controllers in which New makes
-// no directory.
+// others returns the hierarchies of the optional controllers in which New makes no directory.
 func (g *Group) others() []cgroup.Hierarchy {
 	have := hierarchies(g.host, cgroup.Controllers())
 	return slices.DeleteFunc(hierarchies(g.host, optional()), func(hier cgroup.Hierarchy) bool {

@@ -15,19 +15,17 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 )
 
-// attribute is the extended attribute of a v2 group's directory, with the
-// controller's name behind it, that says who enabled the controller for the
-// groups below. It lives as long as the directory, which is as long as what it
-// speaks of, and a killed process leaves it for Sweep to find. Its lines are
-// the process id and the names of the groups that were below at that time; the
-// kernel allows no newline in those.
+// attribute, followed by the controller's name, is an extended attribute of a v2 group's directory. It says who enabled
+// the controller for the groups below. It lives as long as the directory, as does the state that it describes, and
+// Sweep finds it after its process was killed. Its lines are the process id and the names of the groups that were below
+// at that time; the kernel allows no newline in these names.
 const attribute = "trusted.berth.enabled."
 
 // maxAttribute is the kernel's limit of an extended attribute (XATTR_SIZE_MAX).
 const maxAttribute = 64 << 10
 
-// note records e before it is done. Without the right to (inside of a user
-// namespace) or without support, e is remembered in memory only.
+// note records e before the controller is enabled. Without the right to do so (inside a user namespace) or without
+// support, e is remembered in memory only.
 func note(root *hostfs.Root, e enabled) error {
 	text := strings.Join(append([]string{strconv.Itoa(e.owner)}, e.neighbours...), "\n")
 	err := within(root, e.dir, func(fd int) error {
@@ -90,10 +88,9 @@ func within(root *hostfs.Root, name string, do func(fd int) error) error {
 	return nil
 }
 
-// undo disables what e says was enabled. A controller stays on where groups
-// were made meanwhile, because they may rely on it, and switching it off would
-// take their limits away; the kernel itself refuses while one of the groups
-// hands the controller down. Then the record stays for a later Sweep.
+// undo disables what e says was enabled. A controller remains enabled where groups were made since then: they may rely
+// on it, and disabling it would remove their limits. The kernel itself refuses while one of the groups passes the
+// controller on. The record then remains for a later Sweep.
 func undo(root *hostfs.Root, e enabled) error {
 	now, err := groupsIn(root, e.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,8 +112,7 @@ func undo(root *hostfs.Root, e enabled) error {
 	return forget(root, e)
 }
 
-// undoLeft undoes what processes that live no more enabled in parent and in
-// the groups above it.
+// undoLeft undoes what processes that no longer exist enabled in parent and in the groups above it.
 func undoLeft(host *cgroup.Host, parent string) error {
 	var errs []error
 	for _, c := range append(enabling(), optional()...) {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// patience is how long killed processes and busy groups are waited for.
+	// patience is how long to wait for killed processes and busy groups.
 	patience = 10 * time.Second
 	pause    = 5 * time.Millisecond
 )
@@ -26,15 +26,14 @@ const (
 // errStillThere says that processes or groups outlived patience.
 var errStillThere = errors.New("still there")
 
-// errSelf says that the group to be killed holds the caller.
+// errSelf says that the group to be killed contains the caller.
 var errSelf = errors.New("the calling process is in it")
 
-// Kill kills all processes in the group and below it, and returns when none
-// is left. It refuses when the caller is among them.
+// Kill kills all processes in the group and below it, and returns when none is left. It refuses when the caller is
+// among them.
 func (g *Group) Kill() error { return kill(g.host, g.path) }
 
-// kill repeats until the group is empty, because a process may fork while the
-// list is worked through. A group that is gone is empty.
+// kill repeats until the group is empty, because a process may fork in the meantime. A group that is gone is empty.
 func kill(host *cgroup.Host, path string) error {
 	for end := time.Now().Add(patience); ; time.Sleep(pause) {
 		pids, err := processes(host, path)
@@ -72,9 +71,8 @@ func processes(host *cgroup.Host, path string) ([]int, error) {
 	return pids, err
 }
 
-// killOne kills a process only while it is in the group: the id is looked up
-// after a descriptor pins the process, so that one which ended and whose id
-// was taken by another is not hit.
+// killOne kills a process only while it is in the group. It finds the process's group only after a descriptor pins the
+// process, so that it does not kill another process that got the same id.
 func killOne(host *cgroup.Host, path string, pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -86,7 +84,7 @@ func killOne(host *cgroup.Host, path string, pid int) error {
 	defer unix.Close(fd) //nolint:errcheck // nothing to lose
 	in, err := host.PathOf(pid)
 	if err != nil || (in != path && !strings.HasPrefix(in, path+"/")) {
-		return nil // ended or left meanwhile; the caller lists again
+		return nil // ended or left in the meantime; the caller lists again
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("process %d: %w", pid, err)
@@ -94,8 +92,7 @@ func killOne(host *cgroup.Host, path string, pid int) error {
 	return nil
 }
 
-// remove kills and removes the group at path and all below it, in every
-// hierarchy.
+// remove kills and removes the group at path and all below it, in every hierarchy.
 func remove(host *cgroup.Host, path string) error {
 	errs := []error{kill(host, path)}
 	for _, hier := range hierarchies(host, append(cgroup.Controllers(), optional()...)) {
@@ -104,8 +101,7 @@ func remove(host *cgroup.Host, path string) error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes the directories, deepest first. A group is busy for a
-// moment after its last process ended.
+// removeTree removes the directories, deepest first. A group is busy for a moment after its last process ended.
 func removeTree(root *hostfs.Root, name string) error {
 	below, err := groupsIn(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,11 +126,10 @@ func removeTree(root *hostfs.Root, name string) error {
 	}
 }
 
-// Sweep removes the groups directly below parent whose names start with
-// prefix and which no living process owns (see Name), with all that runs in
-// them: what killed runs left behind. It returns the paths of those it
-// removed. Then it undoes what processes that live no more enabled in parent
-// and above for groups of theirs. The prefix itself has to start with Prefix.
+// Sweep removes the groups directly below parent whose names start with prefix and which no living process owns (see
+// Name), with everything that runs in them. These are the remains of killed runs. Sweep returns the paths of the
+// removed groups. Then it undoes what processes that no longer exist enabled for their groups, in parent and above. The
+// prefix itself must start with Prefix.
 func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err error) {
 	if !strings.HasPrefix(prefix, Prefix) {
 		return nil, fmt.Errorf("%w: prefix %q, must start with %s", ErrBadName, prefix, Prefix)
@@ -167,14 +162,13 @@ func Sweep(host *cgroup.Host, parent, prefix string) (removed []string, err erro
 	return removed, errors.Join(errs...)
 }
 
-// owned tells whether the process id at the end of name is that of a living
-// process.
+// owned reports whether the process id at the end of name is that of a living process.
 func owned(name string) bool {
 	pid, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	return err == nil && pid > 0 && alive(pid)
 }
 
-// alive tells whether there is a process of that id.
+// alive reports whether a process with this id exists.
 func alive(pid int) bool {
 	return unix.Kill(pid, 0) == nil || errors.Is(unix.Kill(pid, 0), unix.EPERM)
 }

@@ -1,17 +1,13 @@
-// Package scratch makes control groups that belong to Berth itself, for the
-// demonstration, the benchmarks and the tests against the real kernel, and
-// removes them without a trace.
+// Package scratch makes control groups that belong to Berth itself, for the demonstration, the benchmarks and the tests
+// against the real kernel, and removes them without a trace.
 //
-// A group is made in the hierarchies of cpu, cpuacct and cpuset, under one
-// path, and where a test asks for it in those of memory and hugetlb. On v1 a new cpuset has no CPUs and takes no process, so its parent's
-// CPUs and memory nodes are copied into it. On v2 the controllers have to be
-// enabled in every group above; what was not enabled before is recorded, in an
-// extended attribute of the group above, and disabled again when the group is
-// closed.
+// A group is made in the hierarchies of cpu, cpuacct and cpuset, under one path, and in those of memory and hugetlb
+// where a test needs them. On v1 a new cpuset has no CPUs and accepts no process, so its parent's CPUs and memory nodes
+// are copied into it. On v2 the controllers have to be enabled in every group above. Controllers that were not enabled
+// before are recorded, in an extended attribute of the group above, and disabled again when the group is closed.
 //
-// Names start with "berth-", so that Sweep, which removes what a killed run
-// left behind and disables what it enabled, can never reach somebody else's
-// group.
+// Names start with "berth-", so that Sweep can never reach a group of another program. Sweep removes what a killed run
+// left behind and disables what it enabled.
 package scratch
 
 import (
@@ -30,12 +26,11 @@ var ErrBadName = errors.New("bad name of a scratch group")
 // Prefix is what the names of all scratch groups start with.
 const Prefix = "berth-"
 
-// Name returns a name for a group of this process: Prefix, what, and the
-// process id, by which Sweep tells that the owner still lives.
+// Name returns a name for a group of this process: Prefix, what, and the process id, from which Sweep tells whether the
+// owner is alive.
 func Name(what string) string { return fmt.Sprintf("%s%s-%d", Prefix, what, os.Getpid()) }
 
-// Group is a group that Berth made, with one handle on it. It is for one
-// goroutine.
+// Group is a group that Berth made, with one handle on it. It is for one goroutine.
 type Group struct {
 	host    *cgroup.Host
 	path    string
@@ -43,10 +38,8 @@ type Group struct {
 	enabled []enabled // by New above the group, to be undone
 }
 
-// New makes the group name below parent; "" is the hierarchies' root, and
-// under systemd parent is a delegated group. A group that is there already is
-// fs.ErrExist; a read-only hierarchy is EROFS. Nothing is left behind on an
-// error.
+// New makes the group name below parent; "" is the hierarchies' root, and under systemd parent is a delegated group.
+// The error is fs.ErrExist for an existing group, and EROFS for a read-only hierarchy. An error leaves nothing behind.
 func New(host *cgroup.Host, parent, name string) (*Group, error) {
 	if !strings.HasPrefix(name, Prefix) {
 		return nil, fmt.Errorf("%w: %q, must start with %s", ErrBadName, name, Prefix)
@@ -61,8 +54,8 @@ func New(host *cgroup.Host, parent, name string) (*Group, error) {
 	return g, nil
 }
 
-// Sub makes a group below g. On v2 a group with groups below it cannot hold
-// processes of its own once their controllers are enabled.
+// Sub makes a group below g. On v2 a group with groups below it cannot hold processes of its own once their controllers
+// are enabled.
 func (g *Group) Sub(name string) (*Group, error) {
 	sub := &Group{host: g.host}
 	if err := sub.make(g.path, name); err != nil {
@@ -77,9 +70,8 @@ func (g *Group) Path() string { return g.path }
 // Handle returns the group's handle, which Close closes.
 func (g *Group) Handle() *cgroup.Group { return g.handle }
 
-// Close kills what runs in the group, removes it with all below it and undoes
-// what New enabled above it. It does as much of that as it can. A group that
-// is gone already is no error, and neither is a second Close.
+// Close kills everything that runs in the group, removes the group and all groups below it, and undoes what New enabled
+// above it. It does as much of that as it can. A group that is already gone is no error, and neither is a second Close.
 func (g *Group) Close() error {
 	if g.host == nil {
 		return nil
@@ -111,7 +103,7 @@ func (g *Group) make(parent, name string) error {
 	return nil
 }
 
-// build makes the directories. Those it made are removed on an error.
+// build makes the directories. On an error it removes the directories that it made.
 func (g *Group) build(parent string) error {
 	if err := g.enable(parent, enabling()); err != nil {
 		return err

@@ -1,10 +1,9 @@
-// Package self is the group and the threads of this process, the agent.
+// Package self has the group and the threads of this process, the agent.
 //
-// In a sealed hierarchy the kernel lets no process in the group write its limits. The
-// container runtime, which could, is only asked when containers come, and could not be asked
-// to put them back. The agent shrinks to the shared pool all the same, like any other
-// container: by the affinity of its own threads, which ends with it and so needs no
-// journal.
+// In a sealed hierarchy the kernel lets no process in the group write its limits. The container runtime could write
+// them, but Berth can ask it only when containers start, and could not ask it to restore them. The agent shrinks to the
+// shared pool all the same, like any other container: by the affinity of its own threads. The affinity ends with the
+// agent and so needs no journal.
 package self
 
 import (
@@ -19,18 +18,18 @@ import (
 
 // Self is the group that the agent itself runs in. It is not safe for concurrent use.
 type Self struct {
-	// Host has the groups. Sealed says that the agent's own one cannot be written.
+	// Host has the groups. Sealed says that the agent's own group cannot be written.
 	Host   *cgroup.Host
 	Sealed bool
-	// CPUs are those that the group should have, empty for all.
+	// CPUs has the CPUs that the group should have, empty for all.
 	CPUs cpuset.Set
 
 	group    string          // "" until it is found
-	others   map[string]bool // groups that are not it
+	others   map[string]bool // groups that are not the agent's
 	confined bool            // the threads were moved off some CPUs
 }
 
-// Is says whether a group is the agent's own and cannot be written.
+// Is reports whether a group is the agent's own and cannot be written.
 func (s *Self) Is(path string) bool {
 	if !s.Sealed || s.group != "" || s.others[path] {
 		return s.group != "" && s.group == path
@@ -38,7 +37,7 @@ func (s *Self) Is(path string) bool {
 	in, err := runsIn(s.Host, path)
 	switch {
 	case err != nil:
-		return false // it is asked again
+		return false // the next call tries again
 	case in:
 		s.group, s.others = path, nil
 		return true
@@ -50,12 +49,11 @@ func (s *Self) Is(path string) bool {
 	return false
 }
 
-// mostOthers bounds what is remembered where the runtime never reports the agent's
-// own group.
+// mostOthers bounds how many groups are remembered if the runtime never reports the agent's own group.
 const mostOthers = 1024
 
-// runsIn says whether this process is in a group itself: the kernel lets it write the
-// groups above. Processes of other containers have no id here.
+// runsIn reports whether this process is in the group itself: the kernel lets it write the groups above. Processes of
+// other containers have no id here.
 func runsIn(host *cgroup.Host, path string) (bool, error) {
 	group, err := host.Group(path)
 	if err != nil {
@@ -69,9 +67,8 @@ func runsIn(host *cgroup.Host, path string) (bool, error) {
 	return slices.Contains(pids, os.Getpid()), nil
 }
 
-// Shrink has the agent's threads leave all CPUs but s.CPUs, or come back to those online.
-// Kernels before 6.2 forget a thread's affinity whenever the CPUs of a group above
-// change, so it is called again and again.
+// Shrink moves the agent's threads to s.CPUs, or back to the online CPUs if s.CPUs is empty. Kernels before 6.2 forget
+// a thread's affinity whenever the CPUs of a group above change, so the caller repeats the call.
 func (s *Self) Shrink(online cpuset.Set) error {
 	if !s.CPUs.IsEmpty() {
 		s.confined = true // some threads may have left although not all did

@@ -8,34 +8,34 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Pool is the shared pool of a node. The zero value is that of a machine that is not known.
+// Pool is the shared pool of a node. The zero value is the pool of an unknown machine.
 type Pool struct {
 	machine *topology.Topology
-	// Taken holds the CPUs of pinned pods, empty siblings included, and All what the others
-	// have, of both sides.
+	// Taken has the CPUs of pinned pods, including empty siblings. All has the CPUs of all other containers, on both
+	// sides.
 	Taken, All cpuset.Set
-	// Offline holds the CPUs of offline work, Low those of them that it has at the least.
-	// Both are empty where it shares the pool: there is none, or no two cores are free.
+	// Offline has the CPUs of offline work, and Low the part of them that it has at the least. Both are empty while
+	// offline work shares the pool: there is none, or no two cores are free.
 	Offline, Low cpuset.Set
-	// Reserve holds the CPUs that offline work leaves free where it has none of its own.
+	// Reserve has the CPUs that offline work leaves free while it has no cores of its own.
 	Reserve cpuset.Set
 }
 
-// Container is what a Pool has to know of one.
+// Container is what a Pool needs to know of a container.
 type Container struct {
-	// Bound holds the CPUs that it would have without Berth, empty where that is not known.
+	// Bound has the CPUs that the container would have without Berth, empty if they are not known.
 	Bound cpuset.Set
-	// System says that its pod runs on the reserved CPUs too, Offline that it is offline work.
+	// System says that the container's pod also runs on the reserved CPUs, Offline that it is offline work.
 	System, Offline bool
 }
 
-// Of returns the pool of a machine with one side, where base are the CPUs that run containers.
+// Of returns the undivided pool of a machine. base has the CPUs that run containers.
 func Of(machine *topology.Topology, base, taken cpuset.Set) Pool {
 	return Pool{machine: machine, Taken: taken, All: base.Difference(taken)}
 }
 
-// Divide chooses the cores of offline work out of the pool, or what it leaves of it where it has
-// none. tied are the parts of it that are all that some online container may have (Tied).
+// Divide chooses the cores of offline work from the pool, or the reserve if it gets no cores. tied has the parts of the
+// pool that are all that some online container may have (Tied).
 func (p *Pool) Divide(cores capability.Offline, tied []cpuset.Set) {
 	var free []cpuset.Set
 	held := 0
@@ -63,25 +63,25 @@ func (p *Pool) Divide(cores capability.Offline, tied []cpuset.Set) {
 	}
 }
 
-// Tied returns the part of the pool to which an online container is bound by others, such as an
-// administrator, and whether there is one that is not all of it.
+// Tied returns the part of the pool to which another writer, such as an administrator, bound an online container. It
+// reports whether that part is neither empty nor the whole pool.
 func (p *Pool) Tied(bound cpuset.Set) (cpuset.Set, bool) {
 	own := bound.Intersect(p.All)
 	return own, !own.IsEmpty() && own != p.All
 }
 
-// strands says that without these CPUs nothing would be left to one of those.
+// strands reports whether one of the tied parts would have no CPU left without these CPUs.
 func strands(tied []cpuset.Set, without cpuset.Set) bool {
 	return slices.ContainsFunc(tied, func(own cpuset.Set) bool { return own.IsSubsetOf(without) })
 }
 
-// Divided says whether offline work has cores of its own.
+// Divided reports whether offline work has cores of its own.
 func (p *Pool) Divided() bool { return !p.Offline.IsEmpty() }
 
-// Restricts says whether offline work, or the others, may not run everywhere in the pool.
+// Restricts reports whether offline work, or other containers, may not run everywhere in the pool.
 func (p *Pool) Restricts(offline bool) bool { return p.Divided() || offline && !p.Reserve.IsEmpty() }
 
-// Part says what offline work has of the pool, for people.
+// Part describes the part of the pool that offline work has, for people.
 func (p *Pool) Part() string {
 	if p.Divided() {
 		return "cores of offline work"
@@ -89,7 +89,7 @@ func (p *Pool) Part() string {
 	return "the shared pool but for CPUs " + p.Reserve.String()
 }
 
-// Side returns the part of the pool that offline work has, or that the others have.
+// Side returns the part of the pool that offline work has, or that other containers have.
 func (p *Pool) Side(offline bool) cpuset.Set {
 	switch {
 	case !offline:
@@ -100,11 +100,10 @@ func (p *Pool) Side(offline bool) cpuset.Set {
 	return p.All.Difference(p.Reserve)
 }
 
-// For returns what a container without exclusive CPUs has: no CPU that it would not
-// have without Berth, and those that are isolated if it would have them. One that would
-// have no CPU of the pool keeps what is no other pod's. The CPUs of cpuset partitions are for
-// containers in these alone: on Linux 6.1 to 6.19 a list beside a partition that has one of its
-// CPUs ends it (kernel/cgroup/cpuset.c, partcmd_invalidate).
+// For returns the CPUs of a container without exclusive CPUs: no CPU that it would not have without Berth, and also
+// isolated CPUs that it would have. A container that would have no CPU of the pool keeps its CPUs that belong to no
+// other pod. Only containers inside cpuset partitions get the CPUs of partitions. On Linux 6.1 to 6.19, a list beside a
+// partition that has one of the partition's CPUs ends the partition (kernel/cgroup/cpuset.c, partcmd_invalidate).
 func (p *Pool) For(c Container) cpuset.Set {
 	side := p.Side(c.Offline)
 	if c.System {
@@ -126,9 +125,9 @@ func (p *Pool) For(c Container) cpuset.Set {
 	return left
 }
 
-// Less returns what a container shall have that is to give up CPUs in an answer to the
-// runtime. With two sides it takes none in the same answer, unless it would have none left: the
-// runtime writes one group after the other, and another one may be there still.
+// Less returns what a container gets that must give up CPUs in an answer to the runtime. With two sides it gets no new
+// CPU in the same answer, unless it would have none left. The runtime writes one group after the other, so another
+// group may still be on a new CPU.
 func (p *Pool) Less(has, shall cpuset.Set) cpuset.Set {
 	if left := has.Intersect(shall); p.Divided() && !left.IsEmpty() {
 		return left

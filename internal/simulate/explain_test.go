@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// liveCluster is the cluster of the manifests, with every Node that it needs.
+// liveCluster returns the cluster of the manifests, with every Node that it needs.
 func liveCluster(t *testing.T) *Cluster {
 	t.Helper()
 	return New(readFiles(t, "testdata/nodes.yaml", "testdata/live"))
@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A pod in a virtual machine gets no CPUs, and none are held for it.
+// TestVirtualMachines checks that a pod in a virtual machine gets no CPUs, and that none are reserved for it.
 func TestVirtualMachines(t *testing.T) {
 	o := readFiles(t, "testdata/nodes.yaml", "testdata/live")
 	class := "kata"
@@ -57,8 +57,8 @@ func TestVirtualMachines(t *testing.T) {
 	}
 }
 
-// TestExplainKeyless says that a pod keeps the CPUs it has when its keys go, and
-// what becomes of one without a placement that could never have one.
+// TestExplainKeyless checks that a pod keeps its CPUs when its annotations disappear. It also checks a pod without a
+// placement that could never get one.
 func TestExplainKeyless(t *testing.T) {
 	o := readFiles(t, "testdata/nodes.yaml", "testdata/live")
 	for i := range o.Pods {
@@ -105,7 +105,7 @@ func TestExplainPending(t *testing.T) {
 	}
 }
 
-// TestExplainMovedPod: the better CPUs that are free by now are named.
+// TestExplainMovedPod checks that the explanation names better CPUs that are free by now.
 func TestExplainMovedPod(t *testing.T) {
 	o := readFiles(t, "testdata/nodes.yaml")
 	pod := readFiles(t, "testdata/seeds/cal-pi.yaml").Pods[0]
@@ -126,7 +126,7 @@ func TestExplainMovedPod(t *testing.T) {
 	}
 }
 
-// fakeAPI is an API server that has three lists.
+// fakeAPI is an API server with three lists.
 type fakeAPI struct {
 	objects Objects
 	noCRD   bool

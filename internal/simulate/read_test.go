@@ -12,8 +12,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// TestBadInput: what is wrong is named with document, field, value and what is
-// allowed.
+// TestBadInput checks that an error names the document, the field, the value and the permitted values.
 func TestBadInput(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 	for _, test := range []struct{ name, text, want string }{
@@ -71,7 +70,7 @@ func topologyText(hash, cores string) string {
 		"online: 0-1, numaNodes: [{id: 0, cpus: 0-1, distances: [10]}], cores: [" + cores + "]}"
 }
 
-// TestEveryProblemIsReported: one run shows all that is wrong.
+// TestEveryProblemIsReported checks that one run reports all problems.
 func TestEveryProblemIsReported(t *testing.T) {
 	_, err := Read([]string{"testdata/absent.yaml"}, nil)
 	if !errors.Is(err, v1alpha1.ErrInvalid) || !strings.Contains(err.Error(), "absent.yaml") {
@@ -115,7 +114,7 @@ func TestNothingToRead(t *testing.T) {
 	}
 }
 
-// TestWorkloadsBecomePods looks at names, numbers and defaults.
+// TestWorkloadsBecomePods checks the names, numbers and defaults of pods from workloads.
 func TestWorkloadsBecomePods(t *testing.T) {
 	const template = `template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, resources: {limits: {cpu: 2}}}]}}`
 	objects, err := Read([]string{"-"}, strings.NewReader(`
@@ -165,7 +164,7 @@ spec: {containers: [{name: c}]}
 	}
 }
 
-// TestTopologyCommandsOutputIsANode: the name of the file is the node's.
+// TestTopologyCommandsOutputIsANode checks that the output of berth topology is a node with the name of the file.
 func TestTopologyCommandsOutputIsANode(t *testing.T) {
 	dir := t.TempDir()
 	machine, err := os.ReadFile("../../testdata/machines/two-socket-ht.golden.json")

@@ -115,8 +115,8 @@ func nodesOf(t *topology.Topology, cpus cpuset.Set) (own, memory cpuset.Set) {
 	return own, memory
 }
 
-// memoryReasons returns why containers may use memory of more NUMA nodes than those of their CPUs, and which of those
-// have no memory.
+// memoryReasons returns why containers may use memory of more NUMA nodes than the nodes of their CPUs, and which of the
+// CPUs' nodes have no memory.
 func memoryReasons(t *topology.Topology, d *demand, containers []Container) []Reason {
 	var all cpuset.Set
 	texts := map[string][]string{} // reason -> names

@@ -36,8 +36,8 @@ spec:
   cores: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"]
 `
 
-// Two pods of 50 and 40 GiB of huge pages are bound to one NUMA node each. A third that no
-// node holds says so, and a fourth that the machine does not hold waits.
+// TestHugePagesOnPaper binds two pods of 50 and 40 GiB of huge pages to one NUMA node each. A third pod that fits on no
+// node must get that reason, and a fourth that the machine has no room for must wait.
 func TestHugePagesOnPaper(t *testing.T) {
 	pods := ""
 	for _, pod := range []struct{ name, huge string }{{"a", "50Gi"}, {"b", "40Gi"}, {"c", "30Gi"}, {"d", "10Gi"}} {
@@ -68,7 +68,8 @@ func TestHugePagesOnPaper(t *testing.T) {
 	}
 }
 
-// What the kubelet's memory manager gave counts in its NUMA node, as the agent published it.
+// TestKubeletMemoryOnPaper checks that memory which the kubelet's memory manager assigned counts in its NUMA node, as
+// the agent published it.
 func TestKubeletMemoryOnPaper(t *testing.T) {
 	const given = "status: {kubeletMemory: [{numaNodes: '0', pageKiB: 1048576, bytes: 42949672960}]}\n"
 	for text, want := range map[string]string{hugeMachine: "0", hugeMachine + given: "1"} {
@@ -82,8 +83,8 @@ func TestKubeletMemoryOnPaper(t *testing.T) {
 	}
 }
 
-// A pod whose devices are in both NUMA nodes has CPUs in both, and one that finds none near
-// says so.
+// TestDevicesOnPaper checks that a pod with devices in both NUMA nodes gets CPUs in both, and that a pod without nearby
+// devices gets a reason.
 func TestDevicesOnPaper(t *testing.T) {
 	text := hugeMachine + "  devices: [{resource: example.com/gpu, perNUMANode: [4, 4]}]\n"
 	o, err := Read([]string{"-"}, strings.NewReader(text+podText("eight", "{cpu: 8, example.com/gpu: 8}")+podText("late", "{cpu: 2, example.com/gpu: 1}")))
@@ -107,12 +108,12 @@ func TestDevicesOnPaper(t *testing.T) {
 	}
 }
 
-// TestMemoryReasons: a container with memory of other nodes than its own gets the reason.
+// TestMemoryReasons checks that a container with memory of other nodes than its own gets the reason.
 func TestMemoryReasons(t *testing.T) {
 	const all = "memory of all NUMA nodes"
 	for _, test := range []struct {
 		name, resources string
-		before          string // a first pod, that takes its part
+		before          string // an earlier pod, which gets its part first
 		want            []string
 	}{
 		{"bound", "{cpu: 2, memory: 1Gi}", "", nil},
@@ -122,7 +123,7 @@ func TestMemoryReasons(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text := farMachine
-			// The shared pool keeps a core: one in no node leaves the far node whole.
+			// The shared pool keeps a core. A core in no node leaves the far node complete.
 			if test.before != "" {
 				text = strings.Replace(text, "0-11\n", "0-12\n", 1)
 				text = strings.Replace(text, `"11"]`, `"11", "12"]`, 1)
@@ -154,7 +155,7 @@ func podText(name, limits string) string {
 		"spec: {containers: [{name: main, resources: {limits: " + limits + "}}]}}\n"
 }
 
-// TestSharedPoolDetail: what the last core is kept from is said with what fits.
+// TestSharedPoolDetail checks that the reason for the last core of the shared pool says how many CPUs fit.
 func TestSharedPoolDetail(t *testing.T) {
 	o, err := Read([]string{"-"}, strings.NewReader(farMachine+podText("all", "{cpu: 12}")))
 	if err != nil {
@@ -175,7 +176,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestAgentsSilent: one Lease too old, one of no time, one of a clock ahead.
+// TestAgentsSilent checks an expired Lease, a missing Lease and a Lease from a clock that is ahead.
 func TestAgentsSilent(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	a := Agents{At: now, Renewed: map[string]time.Time{

@@ -97,7 +97,7 @@ func fitting(nodes []NodeReason, plans []Repack) []NodeReason {
 	return nodes
 }
 
-// repackFor returns the plan of the fewest moves, at most so many, after which a node accepts the pod, nil if it finds
+// repackFor returns the plan of the fewest moves, limited to most, after which a node accepts the pod, nil if it finds
 // none. It searches the nodes that lack least, and also returns the plans of other nodes that it found on the way.
 func (c *Cluster) repackFor(d *demand, most int) (best *Repack, all []Repack) {
 	if !d.pinning.Wanted || len(d.pod.Spec.SchedulingGates) > 0 {
@@ -138,8 +138,8 @@ type Repacks struct {
 }
 
 // Repacks returns for one node the plan of the fewest moves for each pod that waits because of fragmentation there. It
-// also plans for as many whole L3 domains as so many moves can free. It must be called after Run; it returns false for
-// a node without a machine.
+// also plans for as many whole L3 domains as the given number of moves can free. It must be called after Run; it
+// returns false for a node without a machine.
 func (c *Cluster) Repacks(name string, moves int) (Repacks, bool) {
 	n := c.node(name)
 	if n == nil || n.machine == nil {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// halves are two machines with two NUMA nodes of eight CPUs, each half full: one pod that may be
-// moved and one that may not on the first, two that may not on the second.
+// halves are two machines with two NUMA nodes of eight CPUs, each half full. The first has one movable pod and one that
+// is not, the second has two that are not.
 const halves = `
 {{NODE}}
 ---
@@ -57,7 +57,8 @@ const (
 	fitsWithOne = "0/2 nodes are available: 1 node(s) fit after repack of 1 move(s), 2 node(s) had fewer than 6 free CPUs in one NUMA node."
 )
 
-// With plans the nodes that have one say so, to replicas too, and without them none does.
+// TestNodesSayRepack checks that nodes with a repack plan report it if plans are enabled, also for replicas, and that
+// no node does otherwise.
 func TestNodesSayRepack(t *testing.T) {
 	for plans, want := range map[bool]string{false: lacksCPUs, true: fitsWithOne} {
 		c := halved(t)
@@ -76,7 +77,8 @@ func TestNodesSayRepack(t *testing.T) {
 	}
 }
 
-// The explanation of a pod that waits has the plan, and that of one which no moves help has none.
+// TestExplainRepack checks that the explanation of a waiting pod contains the plan, and that there is none for a pod
+// that no move helps.
 func TestExplainRepack(t *testing.T) {
 	c := halved(t)
 	x, _ := c.Explain("default", "c-0")

@@ -192,7 +192,7 @@ func (n *node) take(d *demand, annotation string) {
 }
 
 // commit gives the pod to the node and returns its placement. The node remembers the pod by its annotation, as a
-// scheduler after a restart.
+// scheduler does after a restart.
 func (c *choice) commit(d *demand) Placement {
 	p := Placement{
 		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Node: c.node.name, Equals: c.equals,

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// scaled is a cluster of so many nodes, of the three machines of testdata in turn, and ten pods for
-// each: of a hundred Deployments, of which every second asks for one to eight CPUs of its own.
+// scaled returns a cluster with so many nodes, which cycle through the three machines of testdata, and ten pods per
+// node. The pods belong to a hundred Deployments, of which every second asks for one to eight exclusive CPUs.
 func scaled(tb testing.TB, nodes int) Objects {
 	tb.Helper()
 	three := readFiles(tb, "testdata/nodes.yaml")
@@ -42,7 +42,7 @@ func scaled(tb testing.TB, nodes int) Objects {
 	return o
 }
 
-// BenchmarkScale places ten pods a node.
+// BenchmarkScale places ten pods per node.
 func BenchmarkScale(b *testing.B) {
 	for _, nodes := range []int{300, 1000, 10_000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

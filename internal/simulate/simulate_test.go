@@ -39,7 +39,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// tester is what a test and a property have in common.
+// tester is the common part of a test and a property.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -81,8 +81,7 @@ func readFiles(t testing.TB, names ...string) Objects {
 	return objects
 }
 
-// TestSameInputSameReport: neither the order of the nodes nor a second run
-// changes anything.
+// TestSameInputSameReport checks that neither the order of the nodes nor a second run changes the report.
 func TestSameInputSameReport(t *testing.T) {
 	run := func(change func(*Objects)) Report {
 		objects := readFiles(t, "testdata/nodes.yaml", "testdata/seeds", "testdata/pending")
@@ -108,10 +107,9 @@ func text(t *testing.T, v any) string {
 	return string(data)
 }
 
-// TestRandomWorkloads places random pods and checks what must always hold: no
-// CPU twice, none that may not be given out, the requests within what is
-// allocatable, and that a cluster of the pods as they are bound now is the
-// cluster after the run.
+// TestRandomWorkloads places random pods and checks invariants. No CPU is given out twice or against the rules, and the
+// requests stay within the allocatable amounts. A cluster of the pods as bound by the run must equal the cluster after
+// the run.
 func TestRandomWorkloads(t *testing.T) {
 	nodes := readFiles(t, "testdata/nodes.yaml")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -136,8 +134,8 @@ func TestRandomWorkloads(t *testing.T) {
 	})
 }
 
-// TestNodesAreNotAskedTwice: which node a pod gets, beside how many equal ones, and why it waits, is
-// what all nodes would say if each was asked for each pod.
+// TestNodesAreNotAskedTwice checks that the results equal those of asking every node for every pod: a pod's node, the
+// number of equal nodes, and the reason for waiting.
 func TestNodesAreNotAskedTwice(t *testing.T) {
 	nodes := readFiles(t, "testdata/nodes.yaml")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -217,7 +215,7 @@ func checkNodeState(rt *rapid.T, n *Node, state *node) {
 	}
 }
 
-// boundNow are the pods as an API server would have them after the run.
+// boundNow returns the pods as an API server would have them after the run.
 func boundNow(pods []Pod, r Report) []Pod {
 	var all []Pod
 	for _, p := range pods {
@@ -259,7 +257,7 @@ func TestGapsAreDistinct(t *testing.T) {
 	}
 }
 
-// TestManifestOfAnyKind: what kubectl prints can be read back.
+// TestManifestOfAnyKind checks that kubectl's output can be read back.
 func TestManifestOfAnyKind(t *testing.T) {
 	file, err := os.ReadFile("testdata/seeds/cal-pi.yaml")
 	if err != nil {

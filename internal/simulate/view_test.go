@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// waiting are pods without a node: one that no node takes, one that a node would, one of another
-// scheduler, one behind a gate and one that asks for nothing.
+// waiting are pods without a node: a pod that fits nowhere, a pod that fits, a pod of another scheduler, a pod behind a
+// gate, and a pod that asks for nothing.
 const waiting = `
 apiVersion: v1
 kind: List
@@ -26,7 +26,7 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: held, namespace: shop}, spec: {schedulerName: berth-scheduler, schedulingGates: [{name: shop.example/review}], containers: [{name: main}]}, status: {phase: Pending}}
 `
 
-// glance is the cluster of the recorded pods, with some that wait.
+// glance returns the cluster of the recorded pods, with some waiting pods.
 func glance(t *testing.T) Objects {
 	t.Helper()
 	o := readFiles(t, "testdata/nodes.yaml", "testdata/live")
@@ -38,7 +38,7 @@ func glance(t *testing.T) Objects {
 	return o
 }
 
-// TestView: nodes are in the order of their room, and each pending pod has its reason.
+// TestView checks that nodes are sorted by their room, and that each pending pod has its reason.
 func TestView(t *testing.T) {
 	got, err := json.MarshalIndent(New(glance(t)).View(), "", "  ")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestView(t *testing.T) {
 	golden(t, "view.golden.json", append(got, '\n'))
 }
 
-// TestViewOfNodes: what keeps pods from a node is its obstacle, whatever is free there.
+// TestViewOfNodes checks that a node's obstacle is what keeps pods away, however much is free there.
 func TestViewOfNodes(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	lease := func(name string, ago time.Duration) coordinationv1.Lease {
@@ -104,7 +104,7 @@ func TestViewOfNodes(t *testing.T) {
 	}
 }
 
-// TestViewOfMany: pods beyond the most are counted, and Leases that are not known are a problem.
+// TestViewOfMany checks that pods beyond the maximum are only counted, and that unknown Leases are a problem.
 func TestViewOfMany(t *testing.T) {
 	o := glance(t)
 	few := New(o).View().PendingTotal

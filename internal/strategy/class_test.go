@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// TestClass has the ways in which an administrator puts unlabelled BestEffort pods
-// among the offline ones, and the pods that stay online all the same.
+// TestClass checks the ways in which an administrator makes unlabeled BestEffort pods offline, and which pods stay
+// online nevertheless.
 func TestClass(t *testing.T) {
 	const (
 		precedence = `{"clusterStrategy": {"beClass": {"cpuQOS": {"enable": true}}}}`
@@ -78,8 +78,8 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// What a class gets: the first strategy for the node before the cluster, field by field, and
-// the agent's file only without the key in a ConfigMap.
+// TestQOS checks the settings of a class: the first matching node strategy takes precedence over the cluster's, field
+// by field. The agent's file takes effect only if no ConfigMap has the key.
 func TestQOS(t *testing.T) {
 	t.Parallel()
 	const (
@@ -131,8 +131,8 @@ func TestQOS(t *testing.T) {
 	}
 }
 
-// cpuQOS of the node's strategy completes itself by the cluster's, and so does what Berth only
-// names.
+// TestCPUQOS checks that the cluster's strategy supplies the fields that are missing in the node's cpuQOS, and the
+// fields that Berth only names.
 func TestCPUQOS(t *testing.T) {
 	t.Parallel()
 	const text = `{
@@ -151,8 +151,8 @@ func TestCPUQOS(t *testing.T) {
 	}
 }
 
-// By which means classes are kept apart: the node's strategy before the cluster's, and the
-// agent's file only without the key in a ConfigMap.
+// TestCPUPolicy checks by which means classes are isolated: the node's strategy takes precedence over the cluster's.
+// The agent's file takes effect only if no ConfigMap has the key.
 func TestCPUPolicy(t *testing.T) {
 	t.Parallel()
 	const (
@@ -192,8 +192,8 @@ func TestCPUPolicy(t *testing.T) {
 	}
 }
 
-// How much offline work may take: the first strategy for the node before the cluster, field by
-// field, and the agent's file only without the key in a ConfigMap.
+// TestThreshold checks how much offline work may use: the first matching node strategy takes precedence over the
+// cluster's, field by field. The agent's file takes effect only if no ConfigMap has the key.
 func TestThreshold(t *testing.T) {
 	t.Parallel()
 	const (

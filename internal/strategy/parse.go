@@ -169,7 +169,7 @@ func read[T any](r *reader, maps Maps, s source[T], last kept[T]) kept[T] {
 	return kept[T]{}
 }
 
-// An unknown field is a typing mistake here. Peers may have fields of later versions.
+// inForce names the value that stays in force when a newer value cannot be read.
 func (k kept[T]) inForce() string {
 	if k.from == "" {
 		return "nothing, there is no earlier value"

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// admin is the administrator of an agent's file with a value of readPeerConfig.
+// admin returns the administrator of an agent's file with a value of readPeerConfig.
 func admin(t *testing.T, peers string) workload.Administrator {
 	t.Helper()
 	config, problems := v1alpha1.DecodeAgentConfig([]byte(`{"workloadDir": "w", "readPeerConfig": ` + peers + `}`))
@@ -19,8 +19,8 @@ func admin(t *testing.T, peers string) workload.Administrator {
 	return workload.AdministratorOf("agent.yaml", config)
 }
 
-// TestReadPeerConfig says that ConfigMaps in namespaces of others count only where the
-// agent's file lists them: whoever may make such a namespace must not steer Berth.
+// TestReadPeerConfig checks that ConfigMaps in other programs' namespaces are read only if the agent's file lists them.
+// Otherwise anybody who can create such a namespace could control Berth.
 func TestReadPeerConfig(t *testing.T) {
 	auto := map[string]string{strategy.KeyBurst: `{"clusterStrategy": {"policy": "auto"}}`}
 	labelled := map[string]string{"app": "apache-demo", strategy.KeyBurst: seedPolicy}
@@ -49,7 +49,7 @@ func TestReadPeerConfig(t *testing.T) {
 	}
 }
 
-// TestIgnoredPeers: what exists and does not count is named, with what the agent's file lacks.
+// TestIgnoredPeers checks that an existing, ignored ConfigMap is reported, with the value that the agent's file lacks.
 func TestIgnoredPeers(t *testing.T) {
 	maps := strategy.Maps{
 		strategy.BerthConfig: {strategy.KeyBurst: `{}`}, strategy.ACKConfig: {}, strategy.LabelConfig: {}, strategy.NamespaceConfig: {},
@@ -69,8 +69,8 @@ func TestIgnoredPeers(t *testing.T) {
 	}
 }
 
-// TestPeerNoLongerListed says that what a peer said is not kept as the last good value
-// when it is not listed any more, and that nothing is reported about it.
+// TestPeerNoLongerListed checks that a peer's settings are not kept as the last good value once it is no longer listed,
+// and that nothing is reported about it.
 func TestPeerNoLongerListed(t *testing.T) {
 	bad := strategy.Maps{
 		strategy.BerthConfig: {strategy.KeyBurst: `{`},

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// TestState: what stands on the host goes back while berth-config says so. A value that cannot be
-// read, and the end of the ConfigMap, which an uninstall deletes before the agents, change nothing.
+// TestState checks that the host is restored while berth-config says so. An unreadable value changes nothing, and
+// neither does the deletion of the ConfigMap, which an uninstall deletes before the agents.
 func TestState(t *testing.T) {
 	says := func(state string) strategy.Maps {
 		return strategy.Maps{strategy.BerthConfig: {strategy.KeyState: state}}

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// seedPolicy is written as its users write it.
+// seedPolicy has the format of the seed's users.
 const seedPolicy = `{"policy": "cfsQuotaBurstOnly", "cpuBurstPercent": 100, "cfsQuotaBurstPercent":
     300, "cfsQuotaBurstPeriodSeconds": -1}`
 
@@ -23,7 +23,7 @@ func facts() strategy.Facts {
 	}
 }
 
-// shown is what a test looks at of a policy.
+// shown returns the tested fields of a policy.
 func shown(b workload.Burst) string {
 	text := b.Policy + " " + v1alpha1.Show([]int64{b.CPUBurstPercent, b.QuotaPercent, b.PeriodSeconds}) + " by " + b.Source
 	if b.Off != nil {
@@ -92,7 +92,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestFirstThatHasTheKey says which of the three counts, and that nothing is merged.
+// TestFirstThatHasTheKey checks which of the three ConfigMaps takes effect, and that they are not merged.
 func TestFirstThatHasTheKey(t *testing.T) {
 	burst := func(policy string) map[string]string {
 		return map[string]string{strategy.KeyBurst: `{"clusterStrategy": {"policy": "` + policy + `"}}`}
@@ -136,14 +136,14 @@ func TestFirstThatHasTheKey(t *testing.T) {
 	}
 }
 
-// TestProblems has what an administrator can get wrong, and what Berth reports.
+// TestProblems checks mistakes of an administrator, and what Berth reports.
 func TestProblems(t *testing.T) {
 	const berth = strategy.BerthConfig
 	for _, test := range []struct {
 		name      string
 		configMap strategy.Name
 		key, text string
-		want      string // In the problem; none if empty.
+		want      string // Part of the problem; none if empty.
 	}{
 		{"no JSON", berth, strategy.KeyBurst, `{`, `key cpu-burst-config: value "{": allowed: one JSON value`},
 		{"empty", berth, strategy.KeyBurst, ``, `allowed: one JSON value`},
@@ -194,7 +194,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLastGoodStays breaks what was good, removes it and mends it.
+// TestLastGoodStays makes good settings invalid, removes them and repairs them.
 func TestLastGoodStays(t *testing.T) {
 	labels := map[string]string{"app": "apache-demo"}
 	good := strategy.Maps{
@@ -203,7 +203,7 @@ func TestLastGoodStays(t *testing.T) {
 		strategy.NamespaceConfig: {strategy.KeyNamespaces: `{"disabledNamespaces": ["off"]}`},
 	}
 	bad := strategy.Maps{
-		strategy.BerthConfig:     {strategy.KeyBurst: `{"clusterStrategy": {"policy": "atuo"}}`}, // It would count first.
+		strategy.BerthConfig:     {strategy.KeyBurst: `{"clusterStrategy": {"policy": "atuo"}}`}, // It has precedence.
 		strategy.LabelConfig:     {"app": "other", strategy.KeyBurst: `{"policy": `},
 		strategy.NamespaceConfig: {strategy.KeyNamespaces: `{"disabledNamespaces": [1]}`},
 	}
@@ -217,7 +217,7 @@ func TestLastGoodStays(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	for range 2 { // Staying bad changes nothing.
+	for range 2 { // Staying invalid changes nothing.
 		s, problems = strategy.Parse(bad, facts(), s)
 		want("cluster", s, pod("a", nil, nil), "auto [1000,300,60] by ConfigMap kube-system/ack-slo-config, clusterStrategy (last good value)")
 		want("label", s, pod("a", labels, nil), "cfsQuotaBurstOnly [100,300,-1] by ConfigMap koordinator-system/cfs-quota-burst-cm, label app=apache-demo (last good value)")
@@ -244,7 +244,7 @@ func TestLastGoodStays(t *testing.T) {
 	}
 }
 
-// TestAdministrator says that switch and cap of the agent's file always count.
+// TestAdministrator checks that the switch and the cap of the agent's file always take effect.
 func TestAdministrator(t *testing.T) {
 	maps := strategy.Maps{strategy.LabelConfig: {"app": "a", strategy.KeyBurst: `{"policy": "auto", "cfsQuotaBurstPercent": 900}`}}
 	p := pod("a", map[string]string{"app": "a"}, nil)
@@ -261,7 +261,7 @@ func TestAdministrator(t *testing.T) {
 	}
 }
 
-// TestOtherKeysAreNoMistakes: a pod has annotations that are about other things.
+// TestOtherKeysAreNoMistakes checks that unrelated annotations of a pod cause no finding.
 func TestOtherKeysAreNoMistakes(t *testing.T) {
 	s, _ := strategy.Parse(nil, facts(), nil)
 	_, findings := s.Burst(pod("a", nil, map[string]string{
@@ -290,8 +290,8 @@ func TestSharePoolThreshold(t *testing.T) {
 	}
 }
 
-// TestKoordlet says that another pod cannot look like it, and that a pod with its name
-// that no DaemonSet made is not it.
+// TestKoordlet checks that another pod cannot pass for koordlet, and that a pod with its name is not koordlet unless a
+// DaemonSet made it.
 func TestKoordlet(t *testing.T) {
 	for text, want := range map[string]bool{
 		"koordinator-system/koordlet": true, "kube-system/ack-koordlet": true,
@@ -308,8 +308,8 @@ func TestKoordlet(t *testing.T) {
 	}
 }
 
-// FuzzParse reads anything: it ends, its problems say where they are, and every pod
-// has a policy that can be carried out.
+// FuzzParse checks that parsing any text ends, that problems name their position, and that every pod gets a valid
+// policy.
 func FuzzParse(f *testing.F) {
 	f.Add(uint8(0), strategy.KeyBurst, everywhere)
 	f.Add(uint8(1), strategy.KeyQOS, `{"clusterStrategy": {"lsClass": {"cpuQOS": {"enable": true}}}}`)

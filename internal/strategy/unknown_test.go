@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// The ConfigMap of the labels is a peer's: a field that Berth does not know is reported,
-// and the policy counts.
+// TestUnknownFieldOfLabelConfig checks the ConfigMap of labels, which belongs to a peer: an unknown field is reported,
+// and the policy takes effect.
 func TestUnknownFieldOfLabelConfig(t *testing.T) {
 	s, problems := strategy.Parse(strategy.Maps{strategy.LabelConfig: {
 		"app": "a", strategy.KeyBurst: `{"policy": "cfsQuotaBurstOnly", "later": 1}`,

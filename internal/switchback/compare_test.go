@@ -23,13 +23,13 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// childDir is the directory of a change, and childDoes what this test binary does as the command.
+// childDir is the directory of a change, and childDoes is the action of this test binary as the measured command.
 const (
 	childDir  = "BERTH_TEST_SWITCHBACK_DIR"
 	childDoes = "BERTH_TEST_SWITCHBACK_DOES"
 )
 
-// TestMain lets the test binary be the command that is measured.
+// TestMain lets the test binary act as the measured command.
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		if err := scheduled(role); err != nil {
@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// leave starts a process that outlives the command, with its output elsewhere, and notes its id.
+// leave starts a process that outlives the command, with its output elsewhere, and records its id.
 func leave(dir string) error {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childDoes+"=stays")
@@ -80,13 +80,13 @@ func leave(dir string) error {
 	return errors.Join(err, list.Close())
 }
 
-// file is a change that is a file of a directory.
+// file is a change that creates a file in a directory.
 type file struct {
 	t      *testing.T
 	dir    string
 	on     int
 	before func() error
-	// stays is why the change cannot be taken back.
+	// stays is the error when the change cannot be reverted.
 	stays error
 }
 
@@ -102,7 +102,7 @@ func (f *file) On() error {
 
 func (f *file) Off() error { return errors.Join(f.stays, os.Remove(filepath.Join(f.dir, "on"))) }
 
-// newTrial is a trial of this test binary on a host whose kernel files stand still.
+// newTrial returns a trial of this test binary on a host whose kernel files do not change.
 func newTrial(t *testing.T, does string) (*file, switchback.Options) {
 	t.Helper()
 	f := &file{t: t, dir: t.TempDir()}
@@ -133,7 +133,7 @@ func put(t *testing.T, name, text string) {
 	}
 }
 
-// gone says that the change is taken back.
+// gone checks that the change was reverted.
 func (f *file) gone() {
 	f.t.Helper()
 	if _, err := os.Stat(filepath.Join(f.dir, "on")); err == nil {
@@ -141,8 +141,7 @@ func (f *file) gone() {
 	}
 }
 
-// TestBetterAndWorse: a value that halves is better, or worse where more is better; each run is
-// recorded with what it was.
+// TestBetterAndWorse checks that a halved value is better, or worse if higher is better, and that each run is recorded.
 func TestBetterAndWorse(t *testing.T) {
 	for higher, want := range map[bool]evidence.Verdict{false: evidence.Better, true: evidence.Worse} {
 		f, o := newTrial(t, "")
@@ -174,8 +173,8 @@ func TestBetterAndWorse(t *testing.T) {
 	}
 }
 
-// TestSteal: a pair in which another machine took CPU time does not count, whichever run it
-// was, and a host on which every pair is void ends as noisy.
+// TestSteal checks that a pair counts as void if another machine took CPU time during either run. A host on which every
+// pair is void must end as noisy.
 func TestSteal(t *testing.T) {
 	f, o := newTrial(t, "")
 	steal := 0
@@ -191,7 +190,7 @@ func TestSteal(t *testing.T) {
 	}
 
 	put(t, o.Host.Join("/proc/stat"), "cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\n")
-	// The clock is read at the beginning and the end of each run: between its looks.
+	// The clock is read at the start and the end of each run, between the two samples.
 	clock := o.Clock
 	o.Clock = func() time.Duration {
 		steal += 10
@@ -210,13 +209,13 @@ func TestSteal(t *testing.T) {
 	f.gone()
 }
 
-// TestStealOfOneTick: a tick of /proc/stat is more than 1 % of a short run and says little; two
-// ticks void the pair.
+// TestStealOfOneTick checks that one tick of /proc/stat, which is more than 1 % of a short run and means little, is
+// tolerated, and that two ticks void the pair.
 func TestStealOfOneTick(t *testing.T) {
 	for ticks, want := range map[int]evidence.Verdict{1: evidence.Better, 2: evidence.Noisy} {
 		f, o := newTrial(t, "")
 		looks, steal, clock := 0, 0, o.Clock
-		o.Clock = func() time.Duration { // as in TestSteal; only at the end of a run
+		o.Clock = func() time.Duration { // as in TestSteal, but only at the end of a run
 			if looks++; looks%2 == 0 {
 				steal += ticks
 				put(t, o.Host.Join("/proc/stat"), fmt.Sprintf("cpu  1 0 0 1 0 0 0 0\ncpu0 1 0 0 1 0 0 0 %d\n", steal))
@@ -230,7 +229,7 @@ func TestStealOfOneTick(t *testing.T) {
 	}
 }
 
-// TestRemoteShare is the part of the pages that came from another node between the looks.
+// TestRemoteShare checks that RemoteShare is the part of the pages that came from another node between the samples.
 func TestRemoteShare(t *testing.T) {
 	f, o := newTrial(t, "")
 	local, other := 5, 5
@@ -246,9 +245,8 @@ func TestRemoteShare(t *testing.T) {
 	}
 }
 
-// TestWhatEndsATrial: a command that fails, one that prints no value, a change that cannot be
-// brought about, and the end of the time or of the context while the command runs. The change
-// is off after each of them.
+// TestWhatEndsATrial checks a failing command, a command that prints no value, a change that cannot be made, and the
+// end of the time or of the context during the command. The change must be reverted in each case.
 func TestWhatEndsATrial(t *testing.T) {
 	busy := errors.New("busy")
 	for name, tt := range map[string]struct {
@@ -274,7 +272,7 @@ func TestWhatEndsATrial(t *testing.T) {
 	}
 }
 
-// TestInterrupt: the command is ended, the change is off, and the error is that of the context.
+// TestInterrupt checks that an interrupt ends the command and reverts the change, and that the error is the context's.
 func TestInterrupt(t *testing.T) {
 	f, o := newTrial(t, "hangs")
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -291,15 +289,15 @@ func TestInterrupt(t *testing.T) {
 	if _, err := switchback.Compare(ctx, f, o); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	interrupt() // where Compare ended by itself, the wait is for nothing
+	interrupt() // if Compare ended by itself, the waiting goroutine must end
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
 	f.gone()
 }
 
-// TestInterruptedChangeStays: where the change cannot be taken back after an interrupt, that is the
-// error, and not the interrupt, which would hide it.
+// TestInterruptedChangeStays checks that a change which cannot be reverted after an interrupt is the returned error,
+// because the interrupt's error would hide it.
 func TestInterruptedChangeStays(t *testing.T) {
 	f, o := newTrial(t, "")
 	f.stays = errors.New("another program wrote it")
@@ -311,12 +309,12 @@ func TestInterruptedChangeStays(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: what a run leaves running in its process group is gone before the next run
-// begins, and after the last.
+// TestLeftBehind checks that processes which a run leaves in its process group are gone before the next run, and after
+// the last.
 func TestLeftBehind(t *testing.T) {
 	f, o := newTrial(t, "leaves")
 	left := func() (all, running []int) {
-		text, _ := os.ReadFile(filepath.Join(f.dir, "left")) // not there before the first run
+		text, _ := os.ReadFile(filepath.Join(f.dir, "left")) // missing before the first run
 		for word := range strings.FieldsSeq(string(text)) {
 			pid, err := strconv.Atoi(word)
 			if err != nil {
@@ -348,7 +346,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestTimeIsOver: then the verdict is that nothing is known, and what was measured is shown.
+// TestTimeIsOver checks that a trial which runs out of time ends as noisy, with the measurements so far.
 func TestTimeIsOver(t *testing.T) {
 	f, o := newTrial(t, "hangs")
 	o.For = 200 * time.Millisecond

@@ -17,7 +17,7 @@
 // they are gone: they would use CPU time in a run of the other kind. A process that left the group continues.
 //
 // The change is rolled back before Compare returns, whatever ends the trial: an error, the end of the context, the time
-// limit. If a command is ended this way, its whole process group gets SIGTERM, and SIGKILL when it stays. When this
-// process is killed, the kernel kills the command itself, but not its children. The watcher of this process must then
-// roll the change back.
+// limit. If a command is ended this way, its whole process group gets SIGTERM, and SIGKILL if it does not end. When
+// this process is killed, the kernel kills the command itself, but not its children. The watcher of this process must
+// then roll the change back.
 package switchback

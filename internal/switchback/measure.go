@@ -16,8 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// grace is how long a command has between SIGTERM and SIGKILL, and how long its output is read
-// after its end.
+// grace is how long a command has between SIGTERM and SIGKILL, and how long its output is read after its end.
 const grace = 5 * time.Second
 
 // state is the host's counters before or after a run.

@@ -22,25 +22,25 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// What BenchmarkSchedule hands a child: what it is, and for how long.
+// The environment of a child of BenchmarkSchedule: its role and its duration.
 const (
 	childRole   = "BERTH_TEST_SCHEDULED"
 	childLasts  = "BERTH_TEST_LASTS"
 	schedulings = "BERTH_SCHEDULE_RAW" // a file for the raw data
 )
 
-// A waker wants to run once a period for as much CPU time as it works: 10 % of a CPU, so that it
-// leaves the machine usable as SCHED_FIFO, too, and never meets the cap of real-time threads.
+// A waker runs once per period for the CPU time of works, which is 10 % of a CPU. So the machine stays usable with
+// SCHED_FIFO, too, and the waker never reaches the limit of real-time threads.
 const (
 	wakes = 5 * time.Millisecond
 	works = 500 * time.Microsecond
 	lasts = 2 * time.Second
 )
 
-// hogs spin on each CPU.
+// hogsPerCPU is the number of spinning processes per CPU.
 const hogsPerCPU = 2
 
-// waker is one arm: how its thread is scheduled.
+// waker is one arm: the scheduling of its thread.
 type waker struct {
 	name string
 	kernel.Scheduling
@@ -55,7 +55,7 @@ func wakers() []waker {
 	}
 }
 
-// waited is what a waker measured: how long after its time it ran, and was done, in nanoseconds.
+// waited is the measurement of a waker: how long after its time it started and finished, in nanoseconds.
 type waited struct {
 	Round int     `json:"round"`
 	Arm   string  `json:"arm"`
@@ -65,7 +65,7 @@ type waited struct {
 	Done  float64 `json:"doneP99"`
 }
 
-// scheduled is a child of BenchmarkSchedule: a hog, or a waker.
+// scheduled runs a child of BenchmarkSchedule: a hog or a waker.
 func scheduled(role string) error {
 	runtime.LockOSThread()
 	d, err := time.ParseDuration(os.Getenv(childLasts))
@@ -85,7 +85,7 @@ func scheduled(role string) error {
 		return err
 	}
 	var late, done []float64
-	for at := now() + int64(wakes); at < end; at += int64(wakes) { // also where it is late: who comes then waits, too
+	for at := now() + int64(wakes); at < end; at += int64(wakes) { // also if it is late: a late request waits, too
 		when := unix.NsecToTimespec(at)
 		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 			err = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &when, nil)
@@ -106,7 +106,7 @@ func scheduled(role string) error {
 	return json.NewEncoder(os.Stdout).Encode(waited{Arm: wakers()[i].name, Wakes: n, P50: late[n/2], P99: late[n*99/100], Done: done[n*99/100]})
 }
 
-// burn spins until a clock went on.
+// burn spins until a clock has advanced by a duration.
 func burn(clock func() int64, by int64) {
 	for left, began := by, clock(); left > 0; left = by - (clock() - began) {
 		continue
@@ -115,7 +115,7 @@ func burn(clock func() int64, by int64) {
 
 func now() int64 { return clock(unix.CLOCK_MONOTONIC) }
 
-// spent is the CPU time of this thread.
+// spent returns the CPU time of this thread.
 func spent() int64 { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func clock(id int32) int64 {
@@ -127,10 +127,9 @@ func clock(id int32) int64 {
 	return t.Nano()
 }
 
-// BenchmarkSchedule measures how long a thread that wakes 200 times a second waits for a CPU, beside two
-// hogs on each CPU: as it is, with a slice of its own, and with SCHED_FIFO. The arms of a round come in an
-// order by lot. -benchtime says how many rounds; a few bound no interval. BERTH_SCHEDULE_RAW names
-// a file for a line of each run.
+// BenchmarkSchedule measures how long a thread that wakes 200 times a second waits for a CPU, beside two hogs per CPU:
+// unchanged, with its own slice, and with SCHED_FIFO. The arms of a round run in random order. -benchtime sets the
+// number of rounds; a few rounds give no interval. BERTH_SCHEDULE_RAW names a file that gets a line per run.
 func BenchmarkSchedule(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes seconds a round")
@@ -192,7 +191,7 @@ func scheduledChild(b *testing.B, role string, d time.Duration) *exec.Cmd {
 	return cmd
 }
 
-// compared says how long an arm waited, and its share of what the first one did, with the interval.
+// compared describes how long an arm waited, and its ratio to the first arm, with the interval.
 func compared(b *testing.B, rounds [][]waited, arm int) string {
 	b.Helper()
 	var said []string

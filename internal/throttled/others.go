@@ -1,5 +1,5 @@
-// Package throttled reads what their quotas do to workloads that did not ask for burst, while
-// somebody looks at a host: whom would burst help? It writes nothing.
+// Package throttled reads how much quotas throttle workloads that did not ask for burst, while somebody views a host.
+// It shows which workloads burst would help, and writes nothing.
 package throttled
 
 import (
@@ -12,23 +12,23 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// The files are read once in every, while somebody looks. A reading older than kept is of the
-// last one who looked.
+// The files are read at most once in every, while somebody views the host. A reading older than kept belongs to an
+// earlier viewer.
 const (
 	every = 10 * time.Second
 	kept  = time.Minute
 )
 
-// Others compares readings of groups that no capability looks at. The zero value is ready for
-// use; it is not safe for concurrent use.
+// Others compares readings of groups that no capability checks. The zero value is ready for use; it is not safe for
+// concurrent use.
 type Others struct {
 	at   time.Duration
 	read map[string]view.Counted // by group, nil before the first reading
 	said map[string]*view.Throttling
 }
 
-// Look returns what the quotas of those containers did to them that are not looked at by burst,
-// by name, and reads their files if that is due. It only reads.
+// Look returns how much quotas throttled the containers that burst does not check, by name, and reads their files if
+// that is due. It only reads.
 func (o *Others) Look(now time.Duration, host *cgroup.Host, all []capability.Container, quotas []capability.Quota) (map[string]*view.Throttling, error) {
 	passed := now - o.at
 	if o.read != nil && passed < every {
@@ -69,8 +69,7 @@ func (o *Others) Look(now time.Duration, host *cgroup.Host, all []capability.Con
 	return o.said, errors.Join(errs...)
 }
 
-// countedOf reads a group, which is open no longer than that takes. limited says that it has a
-// quota.
+// countedOf reads a group and closes it again. limited says that the group has a quota.
 func countedOf(host *cgroup.Host, path string) (counted view.Counted, limited bool, err error) {
 	group, err := host.Group(path, cgroup.CPU, cgroup.CPUAcct)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// shop is a cluster with a node for each thing that may keep pods away, and pods that wait.
+// shop returns a cluster with a node for each obstacle that may keep pods away, and waiting pods.
 func shop() *view.Cluster {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	return &view.Cluster{
@@ -37,7 +37,7 @@ func shop() *view.Cluster {
 	}
 }
 
-// A plain frame has all nodes and pods, and no text of a user moves the cursor.
+// TestPlainCluster checks that a plain frame has all nodes and pods, and that no user's text moves the cursor.
 func TestPlainCluster(t *testing.T) {
 	var b bytes.Buffer
 	if err := PlainCluster(&b, shop()); err != nil {
@@ -65,13 +65,13 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// asked are the nodes whose agents a terminal asked.
+// asked records the nodes whose agents a terminal asked.
 type asked struct {
 	names []string
 	err   error
 }
 
-// clusterTerminal is a terminal of some size that shows a cluster.
+// clusterTerminal returns a terminal of some size that shows a cluster.
 func clusterTerminal(t *testing.T, a *asked, width, height int) *clusterModel {
 	t.Helper()
 	m := newClusterModel(t.Context(), shop(), ClusterOptions{
@@ -90,7 +90,7 @@ func (m *clusterModel) enterNode() {
 	m.Update(press(m, "enter")())
 }
 
-// Frames of a cluster, and of a node of it, after some keys.
+// TestClusterFrames checks frames of a cluster, and of one of its nodes, after some keys.
 func TestClusterFrames(t *testing.T) {
 	for name, test := range map[string]struct {
 		width, height int
@@ -127,8 +127,8 @@ func TestClusterFrames(t *testing.T) {
 	}
 }
 
-// Enter opens a node by its agent, which is asked while it is shown and no longer; esc leaves what it
-// shows one after the other.
+// TestClusterOpensNode checks that Enter opens a node through its agent, which is asked only while the node is shown.
+// Esc closes the views one after the other.
 func TestClusterOpensNode(t *testing.T) {
 	a := &asked{}
 	m := clusterTerminal(t, a, 80, 24)
@@ -157,7 +157,7 @@ func TestClusterOpensNode(t *testing.T) {
 	if _, again := m.Update(ofNode{left, looked{view: left.now}}); again != nil {
 		t.Error("a node that was left is asked again")
 	}
-	// What comes late of a node that is not waited for any more opens nothing.
+	// A late answer for a node that nobody waits for any more opens nothing.
 	slow := press(m, "enter")
 	press(m, "esc")
 	m.Update(slow())
@@ -177,7 +177,8 @@ func TestClusterOpensNode(t *testing.T) {
 	}
 }
 
-// What was before is asked of the agent of the node that is shown, for as long as a workload of it is.
+// TestClusterRemembers checks that the past is requested from the agent of the shown node, as long as one of its
+// workloads is shown.
 func TestClusterRemembers(t *testing.T) {
 	m, kept, of := clusterTerminal(t, &asked{}, 80, 24), &history.Past{}, []string{}
 	m.recall = func(node, workload string) tea.Msg {
@@ -199,7 +200,7 @@ func TestClusterRemembers(t *testing.T) {
 	}
 }
 
-// The program shows a cluster in a terminal, and ends with its input.
+// TestRunCluster checks that the program shows a cluster in a terminal, and ends with its input.
 func TestRunCluster(t *testing.T) {
 	in, keys := io.Pipe()
 	var out bytes.Buffer
@@ -217,7 +218,8 @@ func TestRunCluster(t *testing.T) {
 	}
 }
 
-// No size and no order of keys leaves the terminal, with nodes or without.
+// TestClusterAnySizeAnyKeys checks that frames fit the terminal for any size and any order of keys, with and without
+// nodes.
 func TestClusterAnySizeAnyKeys(t *testing.T) {
 	all := []string{"down", "p", "down", "end", "p", "s", "enter", "esc", "end", "/", "x", "enter", "down", "esc", "/", "esc", "s", "s", "s", "up"}
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {20, 5}, {80, 24}, {300, 100}} {

@@ -27,7 +27,7 @@ type Options struct {
 	// Explain returns lines that explain a workload of a view, none if nothing is known beyond the view.
 	Explain func(v *view.View, workload string) []string
 	// Past returns what is remembered about a workload: PastSeconds in steps of PastStep, nil for nothing. It is called
-	// once a second while the workload is shown; nil if nothing is remembered.
+	// once a second while the workload is shown. The function is nil if the agent remembers nothing.
 	Past func(ctx context.Context, workload string) *history.Past
 	Terminal
 }

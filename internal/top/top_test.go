@@ -38,7 +38,7 @@ func set(t testing.TB, list string) cpuset.Set {
 	return s
 }
 
-// host is a view of a recorded machine at the moment of a number: quotas count on.
+// host returns a view of a recorded machine at a given moment; counters increase.
 func host(t testing.TB, machine string, moment uint64) *view.View {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/machines/" + machine + ".golden.json")
@@ -83,7 +83,7 @@ func host(t testing.TB, machine string, moment uint64) *view.View {
 	return view.Of(f)
 }
 
-// terminal is a model as a terminal of some size has it after its second view.
+// terminal returns a model of a terminal of some size after its second view.
 func terminal(t testing.TB, machine string, width, height int) *model {
 	t.Helper()
 	m := &model{
@@ -143,7 +143,7 @@ func golden(t *testing.T, name, frame string) {
 	}
 }
 
-// Frames as a user sees them after some keys, without their styles.
+// TestFrames checks frames as a user sees them after some keys, without styles.
 func TestFrames(t *testing.T) {
 	for name, test := range map[string]struct {
 		machine       string
@@ -175,7 +175,7 @@ func TestFrames(t *testing.T) {
 	golden(t, "plain", Plain(&bytes.Buffer{}, host(t, "one-socket-6c", 0), host(t, "one-socket-6c", 1)))
 }
 
-// Which CPUs are free is not how many.
+// TestLegendNamesCPUs checks that the legend shows which CPUs are free rather than how many.
 func TestLegendNamesCPUs(t *testing.T) {
 	for list, want := range map[string]string{"0": "shared CPU 5 (.)  free CPU 0", "": "shared CPU 5 (.)  free none", "0-2": "shared CPU 5 (.)  free CPUs 0-2"} {
 		s := screen{now: &view.View{Pools: []capability.Pool{{Name: "offline"}, {Name: "shared", CPUs: set(t, "5")}, {Name: "free", CPUs: set(t, list)}}}}
@@ -185,17 +185,17 @@ func TestLegendNamesCPUs(t *testing.T) {
 	}
 }
 
-// narrow is a screen that is not drawn on.
+// narrow is a screen of 80 columns that only prints.
 type narrow struct{ bytes.Buffer }
 
 func (*narrow) Columns() int { return 80 }
 
-// A frame that is printed once is as wide as the screen.
+// TestPlainFitsTheScreen checks that a frame which is printed once is as wide as the screen.
 func TestPlainFitsTheScreen(t *testing.T) {
 	fits(t, Plain(&narrow{}, host(t, "one-socket-6c", 0), host(t, "one-socket-6c", 1)), 80, 24)
 }
 
-// fits holds a frame to its terminal.
+// fits checks that a frame fits its terminal.
 func fits(t *testing.T, frame string, width, height int) {
 	t.Helper()
 	lines := strings.Split(frame, "\n")
@@ -209,7 +209,8 @@ func fits(t *testing.T, frame string, width, height int) {
 	}
 }
 
-// No size and no order of keys leaves the terminal or ends the program, on any machine.
+// TestAnySizeAnyKeys checks, on several machines, that for any size and any order of keys the frames fit the terminal
+// and the program does not end.
 func TestAnySizeAnyKeys(t *testing.T) {
 	sizes := [][2]int{{0, 0}, {1, 1}, {20, 5}, {80, 24}, {300, 100}}
 	all := []string{"down", "m", "down", "e", "up", "enter", "l", "esc", "s", "end", "enter", "down", "esc", "/", "x", "enter", "down", "enter", "esc", "/", "esc"}
@@ -227,7 +228,7 @@ func TestAnySizeAnyKeys(t *testing.T) {
 	}
 }
 
-// The text of a user moves no cursor, and turns no line around.
+// TestHostileTexts checks that no user's text moves the cursor or reverses a line.
 func TestHostileTexts(t *testing.T) {
 	m := terminal(t, "one-socket-6c", 80, 24)
 	for _, frame := range []string{m.View().Content, Plain(&bytes.Buffer{}, nil, m.now)} {
@@ -237,7 +238,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// What is selected stays selected when the order changes, and a view without it selects the first.
+// TestSelection checks that the selection stays when the order changes, and that a view without the selected row
+// selects the first.
 func TestSelection(t *testing.T) {
 	m := terminal(t, "one-socket-6c", 80, 24)
 	m.press("down", "down")
@@ -252,7 +254,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// A failed look is said, and what is known stays.
+// TestLookFails checks that a failed request is shown, and that the known data stays.
 func TestLookFails(t *testing.T) {
 	m := terminal(t, "one-socket-6c", 80, 24)
 	if _, again := m.Update(looked{err: errors.New("it is away")}); again == nil {
@@ -271,7 +273,7 @@ func TestLookFails(t *testing.T) {
 	}
 }
 
-// frames is a terminal that says when the first frame with the workload batch was drawn.
+// frames is a terminal that reports when the first frame with the workload batch was drawn.
 type frames struct {
 	bytes.Buffer
 	drawn chan struct{}
@@ -286,7 +288,7 @@ func (f *frames) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// The program in a terminal draws, takes keys and ends; without colours where NO_COLOR is set.
+// TestRun checks that the program draws, accepts keys and ends in a terminal, without colors if NO_COLOR is set.
 func TestRun(t *testing.T) {
 	for environ, colours := range map[string]bool{"COLORTERM=truecolor": true, "NO_COLOR=1": false} {
 		in, keys := io.Pipe()
@@ -338,8 +340,8 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// The page of a workload shows what it had and used in the last minutes, once the agent has said it,
-// and asks again with each look; of another workload it shows nothing of that.
+// TestCurves checks that the page of a workload shows its quota and use of the last minutes once the agent has sent
+// them, and requests them again with each view. Another workload's page must not show them.
 func TestCurves(t *testing.T) {
 	nan := math.NaN()
 	past := &history.Past{
@@ -381,7 +383,7 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// What a quota did to a workload that did not ask for burst is said where that is explained.
+// TestThrottlingText checks that the explanation of a workload without a burst says how its quota throttled it.
 func TestThrottlingText(t *testing.T) {
 	said := view.Throttling{Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 80, Throttled: 32, BurstHelps: true}
 	for want, s := range map[string]screen{

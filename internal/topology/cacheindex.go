@@ -126,9 +126,9 @@ func (r *cacheReader) checked(found []claim, threads cpuset.Set) []claim {
 	return checked
 }
 
-// settled returns the claim with a type and with sharers that include the core. It returns no CPUs if the cache is for
-// some threads of the core only. The kernel prints an empty map if it knows no sharers; then the cache is the core's
-// own.
+// settled returns the claim with a type and with sharers that include the core. A cache for only some threads of the
+// core gets no CPUs below level 3; an L3 counts as the core's own. The kernel prints an empty map if it knows no
+// sharers; then the cache is the core's own.
 func (r *cacheReader) settled(c claim, threads cpuset.Set) claim {
 	if !isType(c.kind) {
 		r.src.notes.cpus(threads, "a cache without a usable type, taken as unified")

@@ -15,11 +15,11 @@ const (
 	typeUnified     = "Unified"
 )
 
-// domain is one cache with the CPUs that agree on it.
+// domain is one cache, with the CPUs of the cores that claim it. claimed has the CPUs that these cores name as sharers.
 type domain struct {
 	Cache
 	claimed cpuset.Set
-	dir     string // of the first core that claims it
+	dir     string // of the first core that claims the cache
 	cores   []int
 }
 

@@ -55,8 +55,8 @@ func (s *source) claims(online cpuset.Set) *claims {
 	return c
 }
 
-// linked reports whether two CPUs are threads of one core. The first CPU lists the second. adopt handles CPUs without a
-// list later.
+// linked reports whether two CPUs are threads of one core. The caller has checked that cpu lists other. If other has no
+// list, linked returns false; adopt handles such CPUs later.
 func (s *source) linked(c *claims, cpu, other int) bool {
 	if !c.known.Contains(other) {
 		return false

@@ -21,8 +21,8 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// TestCorruptionNeverMakesACoreWrong drops and garbles files of every machine.
-// Whatever is left, Discover refuses it or keeps its promises.
+// TestCorruptionNeverMakesACoreWrong deletes and corrupts files of every machine. Discover must either refuse the
+// remaining files or return a topology that satisfies its invariants.
 func TestCorruptionNeverMakesACoreWrong(t *testing.T) {
 	machines := sources(catalog())
 	rapid.Check(t, func(t *rapid.T) {
@@ -42,8 +42,8 @@ func TestCorruptionNeverMakesACoreWrong(t *testing.T) {
 	})
 }
 
-// TestOneBrokenSiblingList is the sharper promise for sound machines: a single
-// lost or garbled list of siblings changes no core.
+// TestOneBrokenSiblingList checks a stronger property of sound machines: a single lost or corrupt list of siblings
+// changes no core.
 func TestOneBrokenSiblingList(t *testing.T) {
 	machines := sources(slices.DeleteFunc(catalog(), func(g generated) bool { return !g.sound }))
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,9 +60,9 @@ func TestOneBrokenSiblingList(t *testing.T) {
 	})
 }
 
-// TestSiblingsThatDisagreeAreNoCore gives some CPUs random lists of siblings
-// and ids. A core of several CPUs needs equal lists, or equal ids and of every
-// two CPUs one that lists the other; and disagreement is not silent.
+// TestSiblingsThatDisagreeAreNoCore gives some CPUs random lists of siblings and ids. CPUs form a core only if their
+// lists are equal, or if their ids are equal and of every two CPUs one lists the other. A disagreement must cause a
+// warning.
 func TestSiblingsThatDisagreeAreNoCore(t *testing.T) {
 	const cpus = 12
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +110,7 @@ func TestSiblingsThatDisagreeAreNoCore(t *testing.T) {
 	})
 }
 
-// sourceFiles are the files of one machine, made once for many draws.
+// sourceFiles are the files of one machine, made once and reused for many draws.
 type sourceFiles struct {
 	name  string
 	files map[string]string
@@ -157,7 +157,7 @@ func tree(t *rapid.T, files map[string]string) fs.FS {
 	return r
 }
 
-// checkAll is checkInvariants and the way through JSON, for rapid.
+// checkAll checks the invariants and the JSON round trip, for rapid.
 func checkAll(t *rapid.T, found *topology.Topology) {
 	checkInvariants(t, found)
 	data, err := json.Marshal(found)
@@ -194,7 +194,8 @@ func TestCaptureGivesTheSameMachine(t *testing.T) {
 	}
 }
 
-// TestCaptureHoldsOnlyWhatIsRead shows that a capture holds nothing superfluous.
+// TestCaptureHoldsOnlyWhatIsRead checks that a capture contains no file that discovery does not read, because it may
+// contain secrets.
 func TestCaptureHoldsOnlyWhatIsRead(t *testing.T) {
 	files := symmetric{1, 1, 1, 2, 2, false}.machine().files()
 	files["sys/class/dmi/id/product_serial"] = "secret\n"
@@ -233,7 +234,7 @@ func FuzzParseRecording(f *testing.F) {
 	})
 }
 
-// TestDecodeNamesKinds: a value of the wrong kind is named by its field, not by types of Go.
+// TestDecodeNamesKinds checks that an error about a value of the wrong kind names the field rather than Go types.
 func TestDecodeNamesKinds(t *testing.T) {
 	for text, want := range map[string]string{
 		`"root:x:0"`:             "allowed: an object with the field cores, not a value of kind string",

@@ -66,8 +66,8 @@ func (s *source) cpus() (*Topology, error) {
 	}, nil
 }
 
-// onlineByDirectory is for trees without cpu/online. Every CPU with a directory is online, unless its own file says
-// that it is off (cpu0 often has no such file).
+// onlineByDirectory is for trees without a usable cpu/online. Every CPU with a directory is online, unless its own file
+// says that it is off (cpu0 often has no such file).
 func (s *source) onlineByDirectory() (online, off cpuset.Set, err error) {
 	online, err = s.numbered(cpuDir, "cpu")
 	if err != nil {

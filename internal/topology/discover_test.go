@@ -26,7 +26,7 @@ const machinesDir = "../../testdata/machines"
 
 var update = flag.Bool("update", false, "write generated machines and golden files")
 
-// text is the generated machine as a recording.
+// text returns the generated machine as a recording.
 func (g generated) text() []byte {
 	files := g.machine.files()
 	if g.files != nil {
@@ -39,9 +39,8 @@ func (g generated) text() []byte {
 	return txtar.Format(archive)
 }
 
-// TestMachines reads every machine of testdata/machines and compares it with
-// NAME.golden.json besides it. To add a machine, drop its capture there and
-// run go generate; then read the golden file.
+// TestMachines discovers every machine of testdata/machines and compares it with NAME.golden.json beside it. To add a
+// machine, put its capture there, run go generate, and read the golden file.
 func TestMachines(t *testing.T) {
 	for _, g := range catalog() {
 		golden(t, filepath.Join(machinesDir, g.name+".txtar"), g.text())
@@ -66,8 +65,8 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestGeneratedMachinesAgainstTruth compares what was discovered with what the
-// files were made from, independently of the golden files.
+// TestGeneratedMachinesAgainstTruth compares the discovered machine with the truth from which the files were generated,
+// independently of the golden files.
 func TestGeneratedMachinesAgainstTruth(t *testing.T) {
 	for _, g := range catalog() {
 		if !g.sound {
@@ -124,8 +123,8 @@ func checkTruth(t *testing.T, m machine, found *topology.Topology) {
 	}
 }
 
-// TestHardShapes states what the golden files of the odd machines must hold,
-// so that an update can't lose it.
+// TestHardShapes states the essential facts of the unusual machines, so that an update of the golden files cannot lose
+// them.
 func TestHardShapes(t *testing.T) {
 	get := func(name string) *topology.Topology {
 		return discover(t, open(t, filepath.Join(machinesDir, name+".txtar")))
@@ -164,7 +163,7 @@ func TestHardShapes(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", test.what, test.got, test.want)
 		}
 	}
-	for _, name := range []string{"kvm-guest-2c", "vm-2s2n-smt", "vm-8n"} { // each thread has a level 1 of its own
+	for _, name := range []string{"kvm-guest-2c", "vm-2s2n-smt", "vm-8n"} { // each thread has its own level 1 cache
 		if m := get(name); len(m.Warnings) > 0 || caches(m, 1) != "" {
 			t.Errorf("%s: warnings %q, level 1 shared by %s", name, m.Warnings, caches(m, 1))
 		}
@@ -223,7 +222,7 @@ func TestDiscoverRefuses(t *testing.T) {
 	}
 }
 
-// TestHashCountsOnlyPlaces pins down what makes a placement stale.
+// TestHashCountsOnlyPlaces checks which changes of a machine change the hash and thus make a placement stale.
 func TestHashCountsOnlyPlaces(t *testing.T) {
 	base := symmetric{2, 1, 2, 2, 2, false}
 	change := func(edit func(*cpu)) machine {
@@ -257,7 +256,7 @@ func TestHashCountsOnlyPlaces(t *testing.T) {
 	}
 }
 
-// checkInvariants holds for every machine, however broken its files.
+// checkInvariants checks properties of every topology, even if its files were corrupt.
 func checkInvariants(t reporter, m *topology.Topology) {
 	t.Helper()
 	var inCores cpuset.Set
@@ -302,8 +301,8 @@ func checkInvariants(t reporter, m *topology.Topology) {
 	}
 }
 
-// checkSplits finds cores that are partly in a set; only a node may do that,
-// and not silently.
+// checkSplits finds cores that are only partly in a set. Only a node may split a core, and then there must be a
+// warning.
 func checkSplits(t reporter, m *topology.Topology, name string, s cpuset.Set) {
 	t.Helper()
 	for _, core := range m.Cores {
@@ -313,7 +312,7 @@ func checkSplits(t reporter, m *topology.Topology, name string, s cpuset.Set) {
 	}
 }
 
-// reporter is what *testing.T and *rapid.T have in common here.
+// reporter is the common part of *testing.T and *rapid.T.
 type reporter interface {
 	Helper()
 	Errorf(format string, args ...any)

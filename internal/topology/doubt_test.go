@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// view is what a case looks at, as text.
+// view returns the part of a topology that a case checks, as text.
 type view func(*topology.Topology) string
 
 func coresOf(m *topology.Topology) string {
@@ -46,8 +46,8 @@ func nodesOf(m *topology.Topology) string {
 	return strings.Join(all, " ")
 }
 
-// TestDoubts has one contradiction or oddity per case, on a machine of eight
-// CPUs: two sockets of two cores with two threads, CPU n and n+4 being one.
+// TestDoubts checks one contradiction or oddity per case, on a machine of eight CPUs: two sockets of two cores with two
+// threads, where CPUs n and n+4 form a core.
 func TestDoubts(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// TestDiesOfOneSocketStayApart has a second die whose list holds the first.
+// TestDiesOfOneSocketStayApart checks two dies of which the second lists the CPUs of the first.
 func TestDiesOfOneSocketStayApart(t *testing.T) {
 	m := symmetric{1, 2, 1, 2, 2, false}.machine().change(0, 7, func(_ int, c *cpu) { c.die = c.node })
 	found := discover(t, parse(t, generated{machine: m, files: put("cpu/cpu2/topology/die_cpus_list", "0-7")}.text()))
@@ -124,7 +124,8 @@ func TestDiesOfOneSocketStayApart(t *testing.T) {
 	}
 }
 
-// TestTooManySiblings has a machine on which everyone claims everyone.
+// TestTooManySiblings checks a machine on which every CPU lists all CPUs as siblings. The core ids decide, if they are
+// plausible.
 func TestTooManySiblings(t *testing.T) {
 	for _, test := range []struct{ ids, want string }{
 		{"kept", "0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15"},
@@ -150,8 +151,7 @@ func TestTooManySiblings(t *testing.T) {
 	}
 }
 
-// put sets files, given as name and content; names are short for those of the
-// CPU, node and hybrid directories.
+// put sets files, given as name and content; names in the CPU, node and hybrid directories are abbreviated.
 func put(pairs ...string) func(map[string]string) {
 	return func(f map[string]string) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -160,8 +160,7 @@ func put(pairs ...string) func(map[string]string) {
 	}
 }
 
-// chain gives the first four CPUs lists of siblings, and each of the others
-// itself alone.
+// chain gives the first four CPUs the given lists of siblings, and each of the other CPUs only itself.
 func chain(lists ...string) func(map[string]string) {
 	return func(f map[string]string) {
 		for cpu := range 8 {
@@ -176,7 +175,7 @@ func chain(lists ...string) func(map[string]string) {
 	}
 }
 
-// ids gives the first CPUs their core ids.
+// ids sets the core ids of the first CPUs.
 func ids(core ...int) func(map[string]string) {
 	return func(f map[string]string) {
 		for cpu, id := range core {
@@ -208,7 +207,7 @@ func rename(from, to string) func(map[string]string) {
 	}
 }
 
-// frequencies gives the cores of the first and of the second socket theirs.
+// frequencies sets the frequencies of the cores of the first and of the second socket.
 func frequencies(first, second int) func(map[string]string) {
 	return func(f map[string]string) {
 		for cpu := range 8 {

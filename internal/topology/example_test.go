@@ -36,8 +36,8 @@ func ExampleDiscover() {
 	// NUMA node 1: CPUs 8-15,24-31, 8 GiB, distances [21 10]
 }
 
-// May a placement that was made for one machine be used on another? It may if
-// their hashes are equal: memory and caches beside L3 do not count.
+// May a placement that was made for one machine be used on another? It may if their hashes are equal: memory, and
+// caches other than L3, do not affect the hash.
 func ExampleTopology_Hash() {
 	before, _ := topology.Decode([]byte(`{"online":"0-3","cores":[{"id":0,"cpus":"0-1"},{"id":2,"cpus":"2-3"}]}`))
 	after, _ := topology.Decode([]byte(`{"online":"0-3","cores":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1,3"}]}`))

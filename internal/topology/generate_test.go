@@ -14,7 +14,7 @@ import (
 // none means that a CPU is in no such group.
 const none = -1
 
-// cpu is one CPU of a generated machine. Equal group numbers share the thing.
+// cpu is one CPU of a generated machine. CPUs with the same group number are in the same group.
 type cpu struct {
 	offline      bool
 	socket, die  int
@@ -30,16 +30,15 @@ type node struct{ id, memoryKB int }
 // machine is the truth from which files are generated.
 type machine struct {
 	cpus     map[int]cpu
-	nodes    []node // none: no node directory
+	nodes    []node // empty: no node directory
 	distance func(a, b node) int
 	noDies   bool
 	masks    bool // *map files only, as on old kernels
 }
 
-// symmetric builds a machine from counts: threads of a core are numbered
-// apart, as on x86, or adjacent.
+// symmetric builds a machine from counts. The threads of a core are numbered far apart, as on x86, or consecutively.
 type symmetric struct {
-	sockets, nodes, l3s, cores, threads int // each per the one before
+	sockets, nodes, l3s, cores, threads int // each per unit of the previous kind
 	adjacent                            bool
 }
 
@@ -71,7 +70,7 @@ func distance(a, b int) int {
 	return 21
 }
 
-// where returns the online CPUs of which the group is equal.
+// where returns the online CPUs of a group.
 func (m machine) where(same func(cpu) int, group int) cpuset.Set {
 	var s cpuset.Set
 	for id, c := range m.cpus {
@@ -92,7 +91,7 @@ func (m machine) change(from, to int, edit func(id int, c *cpu)) machine {
 	return m
 }
 
-// files are the machine's files, in the kernel's words.
+// files returns the machine's files, in the kernel's format.
 func (m machine) files() map[string]string {
 	f := map[string]string{}
 	online := m.where(func(cpu) int { return 0 }, 0)
@@ -118,7 +117,7 @@ const (
 	nodePath = "sys/devices/system/node/"
 )
 
-// set writes a list, and a mask besides it in directories that have both.
+// set writes a list, and also a mask in directories that have both.
 func (m machine) set(f map[string]string, name string, s cpuset.Set) {
 	dir, base, _ := strings.Cut(name, "|")
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Huge pages of every size count, free or not, and never more than there is memory;
-// they reach the scheduler and a recording.
+// TestHugePages checks that huge pages of every size count, whether free or not, but never more than the node's memory.
+// They must reach the scheduler and a recording.
 func TestHugePages(t *testing.T) {
 	tree := fstest.MapFS{}
 	for name, text := range map[string]string{
@@ -58,7 +58,8 @@ func TestHugePages(t *testing.T) {
 	check("recorded", discover(t, recorded))
 }
 
-// Devices that a NodeTopology cannot have are refused, with the field.
+// TestDevicesThatLie checks that impossible device counts in a NodeTopology are refused, and that the error names the
+// field.
 func TestDevicesThatLie(t *testing.T) {
 	for _, test := range []struct {
 		counts []int64
@@ -79,7 +80,8 @@ func TestDevicesThatLie(t *testing.T) {
 	}
 }
 
-// Pools that a NodeTopology cannot have are refused, with the field.
+// TestPoolsThatLie checks that impossible huge page pools in a NodeTopology are refused, and that the error names the
+// field.
 func TestPoolsThatLie(t *testing.T) {
 	spec := func(pools ...v1alpha1.HugePagePool) v1alpha1.NodeTopologySpec {
 		s := v1alpha1.NodeTopologySpec{

@@ -14,8 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// large is a machine of 512 CPUs: 8 NUMA nodes in 2 sockets, each with 4 L3
-// domains of 8 cores with 2 threads.
+// large returns a machine of 512 CPUs: 8 NUMA nodes in 2 sockets, each with 4 L3 domains of 8 cores with 2 threads.
 func large() machine {
 	return symmetric{sockets: 2, nodes: 4, l3s: 4, cores: 8, threads: 2}.machine()
 }
@@ -30,7 +29,7 @@ func TestLargeMachine(t *testing.T) {
 	}
 }
 
-// counter counts what is read through it.
+// counter counts the files that are read through it.
 type counter struct {
 	fs.FS
 	found, missing int
@@ -46,8 +45,8 @@ func (c *counter) ReadFile(name string) ([]byte, error) {
 	return content, nil
 }
 
-// TestLargeMachineReadsFewFiles bounds what makes discovery slow, as the time
-// itself depends on who else runs: about 14 µs a file that exists.
+// TestLargeMachineReadsFewFiles limits the number of files that discovery reads, which determines its time: about 14 µs
+// per existing file. The time itself depends on the load of the machine.
 func TestLargeMachineReadsFewFiles(t *testing.T) {
 	c := &counter{FS: parse(t, generated{machine: large()}.text())}
 	discover(t, c)
@@ -57,8 +56,7 @@ func TestLargeMachineReadsFewFiles(t *testing.T) {
 	t.Logf("%d files read, %d looked for in vain", c.found, c.missing)
 }
 
-// BenchmarkDiscover512 reads a recorded machine of 512 CPUs from files, the
-// way the commands do. The goal is 50 ms.
+// BenchmarkDiscover512 discovers a machine of 512 CPUs from files, as the commands do. The goal is 50 ms.
 func BenchmarkDiscover512(b *testing.B) {
 	dir := b.TempDir()
 	files := large().files()
@@ -83,7 +81,7 @@ func BenchmarkDiscover512(b *testing.B) {
 	}
 }
 
-// BenchmarkRecording512 is the same from one text.
+// BenchmarkRecording512 does the same from one recording.
 func BenchmarkRecording512(b *testing.B) {
 	text := generated{machine: large()}.text()
 	b.SetBytes(int64(len(text)))

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// generated is one machine under testdata/machines that comes from here.
+// generated is one machine under testdata/machines that this package generates.
 type generated struct {
 	name string
 	// about becomes the comment at the top of the file.
 	about string
-	// sound machines have no warning and are compared with the truth.
+	// sound machines cause no warning and are compared with the truth.
 	sound   bool
 	machine machine
-	// files changes the files after they were made from the machine.
+	// files edits the files after their generation from the machine.
 	files func(map[string]string)
 }
 

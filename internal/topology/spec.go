@@ -182,7 +182,7 @@ func (r *specReader) nodes(d *document, nodes []v1alpha1.NUMANode) {
 	}
 }
 
-// pools reads the huge pages of a node. Decode checks their order and sum.
+// pools reads the huge pages of a node. checkPools verifies their order and sum later.
 func (r *specReader) pools(field string, pools []v1alpha1.HugePagePool) []HugePages {
 	r.short(field, len(pools), maxPools)
 	var all []HugePages

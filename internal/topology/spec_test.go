@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// carried returns t without what a spec does not carry.
+// carried returns t without the fields that a spec does not contain.
 func carried(t *topology.Topology) *topology.Topology {
 	c := *t
 	c.Caches, c.Warnings, c.NoHzFull = []topology.Cache{}, []string{}, cpuset.Set{}
@@ -29,7 +29,7 @@ func carried(t *topology.Topology) *topology.Topology {
 	return &c
 }
 
-// checkSpec sends a machine through the JSON of a spec and returns what came out.
+// checkSpec sends a machine through the JSON of a spec and returns the result.
 func checkSpec(t reporter, found *topology.Topology) *topology.Topology {
 	t.Helper()
 	data, err := json.Marshal(found.Spec())
@@ -60,7 +60,7 @@ func TestSpecKeepsMachines(t *testing.T) {
 	}
 }
 
-// TestSpecKeepsRandomMachines numbers the CPUs at random, or in turn.
+// TestSpecKeepsRandomMachines checks that a spec preserves machines with a random numbering of the CPUs.
 func TestSpecKeepsRandomMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		few := rapid.IntRange(1, 3)
@@ -83,7 +83,7 @@ func renumber(m machine, ids []int) machine {
 	return m
 }
 
-// inTurn numbers the cores of m in turn across NUMA nodes, as some firmware does.
+// inTurn numbers the cores of m round-robin across NUMA nodes, as some firmware does.
 func inTurn(m machine) machine {
 	nodes, cores := len(m.nodes), 0
 	for _, c := range m.cpus {
@@ -97,7 +97,7 @@ func inTurn(m machine) machine {
 	return renumber(m, ids)
 }
 
-// TestSpecSize holds the promise that a NodeTopology stays small.
+// TestSpecSize checks that a NodeTopology stays small.
 func TestSpecSize(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -136,7 +136,7 @@ func TestSpecLists(t *testing.T) {
 	for _, test := range []struct{ list, want string }{
 		{"", ""},
 		{"0-3,8", "0-3,8"},
-		{"0,2,4,6", "0,2,4,6"}, // the shorter of the two, plain where they are equal
+		{"0,2,4,6", "0,2,4,6"}, // the shorter of the two formats, the plain one if they are equal
 		{"0,2,4,6,8", "0-8:1/2"},
 		{"0-1,8-9,16-17,24-25,64", "0-25:2/8,64"},
 		{"0,100,102,104,106,200-203", "0,100-106:1/2,200-203"},
@@ -152,7 +152,7 @@ func TestSpecLists(t *testing.T) {
 	}
 }
 
-// lie is one change of a good spec, and what the refusal must name.
+// lie is one change that makes a good spec wrong, with the text that the error must contain.
 type lie struct {
 	name   string
 	change func(*v1alpha1.NodeTopologySpec)
@@ -198,7 +198,7 @@ func TestFromSpecRefuses(t *testing.T) {
 	}
 }
 
-// TestHashSurvivesWhatPlacementsSurvive changes what the hash must not cover.
+// TestHashSurvivesWhatPlacementsSurvive changes fields that the hash must not cover, because placements stay valid.
 func TestHashSurvivesWhatPlacementsSurvive(t *testing.T) {
 	spec := discover(t, parse(t, generated{machine: symmetric{2, 1, 2, 2, 2, false}.machine()}.text())).Spec()
 	spec.NUMANodes[0].MemoryBytes, spec.NUMANodes[0].Distances[1] = 1, 99
@@ -227,7 +227,7 @@ func FuzzFromSpec(f *testing.F) {
 			if !errors.Is(err, topology.ErrInvalid) {
 				t.Fatalf("%v is not ErrInvalid", err)
 			}
-			// A wrong hash would hide all that comes behind the check.
+			// A wrong hash would hide all errors that are checked after it.
 			_, right, found := strings.Cut(err.Error(), `allowed: "`)
 			if !found || !strings.Contains(err.Error(), "hash") {
 				return

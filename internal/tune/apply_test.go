@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// planOf is the plan of settings on a host of files.
+// planOf returns the plan of settings on a host of files.
 func planOf(t *testing.T, files map[string]string, settings map[string]profile.Setting) tune.Plan {
 	t.Helper()
 	tree := fstest.MapFS{}
@@ -43,7 +43,8 @@ func want(text string, optional bool) profile.Setting {
 	return profile.Setting{Value: knob.Value{Text: text}, Optional: optional}
 }
 
-// TestGovernorComesFirst: the preference is EBUSY under some governors.
+// TestGovernorComesFirst checks that the plan sets the governor before the energy preference, because the kernel
+// answers EBUSY to the preference under some governors.
 func TestGovernorComesFirst(t *testing.T) {
 	const at = "sys/devices/system/cpu/cpufreq/policy0/"
 	p := planOf(t, map[string]string{at + "scaling_governor": "performance", at + "energy_performance_preference": "performance"},
@@ -53,7 +54,8 @@ func TestGovernorComesFirst(t *testing.T) {
 	}
 }
 
-// TestDormantPolicy: a policy whose CPUs are offline is left out of a plan, also where it is the first, and is no drift.
+// TestDormantPolicy checks that a plan omits a cpufreq policy whose CPUs are offline, even if it is the first policy,
+// and that it is no drift.
 func TestDormantPolicy(t *testing.T) {
 	const policies = "sys/devices/system/cpu/cpufreq/policy"
 	t.Run("answers EBUSY", func(t *testing.T) {
@@ -93,7 +95,7 @@ func dormantPolicy(t *testing.T, policies string, files map[string]string) {
 	}
 }
 
-// TestDivide: an optional setting and an interrupt that the kernel manages stop nothing.
+// TestDivide checks that an optional setting and an interrupt that the kernel manages do not block a plan.
 func TestDivide(t *testing.T) {
 	files := map[string]string{
 		"sys/kernel/debug/sched/base_slice_ns": "3000000",
@@ -131,7 +133,7 @@ func names(all []tune.Setting) []string {
 	return list
 }
 
-// TestVerify: what counts is what the kernel does.
+// TestVerify checks that the kernel's effective value decides the state of a setting.
 func TestVerify(t *testing.T) {
 	found := func(now string, support knob.Support) []knob.Found {
 		return []knob.Found{{File: "f", Now: now, Support: support}}
@@ -158,8 +160,9 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyPool: huge pages that the kernel has no memory for are no drift, as long as there are as many as it
-// had memory for. Where that is not on record, as of an older Berth, any number up to what was wanted may be.
+// TestVerifyPool checks pools of huge pages that the kernel had too little memory for. The shortfall is no drift as
+// long as the pool has the recorded number of pages. Without a record, as from an older Berth, any number up to the
+// desired one is possible.
 func TestVerifyPool(t *testing.T) {
 	const pool, mempolicy, overcommit = "/proc/sys/vm/nr_hugepages", "/proc/sys/vm/nr_hugepages_mempolicy", "/proc/sys/vm/nr_overcommit_hugepages"
 	for _, tt := range []struct {
@@ -186,7 +189,7 @@ func TestVerifyPool(t *testing.T) {
 	}
 }
 
-// TestVerifySlice: the kernel rounds a slice when CPUs come and go.
+// TestVerifySlice checks that a slice which the kernel rounds when CPUs go online or offline is no drift.
 func TestVerifySlice(t *testing.T) {
 	for now, want := range map[string]tune.State{"4ms": tune.OK, "3.999999ms": tune.OK, "3ms": tune.Drift} {
 		found := knob.Found{File: "f", Now: now, Support: knob.Settable, Place: knob.Place{Scaled: true}}
@@ -197,8 +200,8 @@ func TestVerifySlice(t *testing.T) {
 	}
 }
 
-// TestPeers: who runs is known by the name that the kernel keeps of it, and a knob by either
-// of its names.
+// TestPeers checks that running programs are recognized by the name that the kernel keeps, and a knob by either of its
+// names.
 func TestPeers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		running tune.Running

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// sysctls is a host that has these.
+// sysctls returns a host with these sysctls.
 func sysctls(texts map[string]string) fstest.MapFS {
 	tree := fstest.MapFS{}
 	for file, text := range texts {
@@ -19,8 +19,8 @@ func sysctls(texts map[string]string) fstest.MapFS {
 	return tree
 }
 
-// TestCoupledSysctlsAreBlocked: what a write changes in other files, and what no undo puts back
-// there, blocks a setting unless its value stands.
+// TestCoupledSysctlsAreBlocked checks that a setting is blocked if its write changes other files whose values no undo
+// can restore, unless its value is already in effect.
 func TestCoupledSysctlsAreBlocked(t *testing.T) {
 	tree := sysctls(map[string]string{
 		"vm/dirty_bytes": "0", "vm/dirty_ratio": "20", "vm/dirty_background_bytes": "4096", "vm/dirty_background_ratio": "0",
@@ -47,23 +47,23 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 		{"net.ipv6.conf.all.disable_ipv6", "0", ""},
 		{"net.ipv6.conf.all.disable_ipv6", "1", "and 1 their IPv6 addresses and routes"},
 		{"net.ipv6.conf.all.forwarding", "1", "set each interface"},
-		{"net.ipv6.conf.default.disable_ipv6", "1", ""}, // of interfaces to come
+		{"net.ipv6.conf.default.disable_ipv6", "1", ""}, // for future interfaces
 		{"net.ipv6.conf.eth0.disable_ipv6", "1", "undo would lose the interface's IPv6 addresses and routes"},
 		{"net.ipv6.conf.eth0.disable_ipv6", "2", "undo would lose the interface's IPv6 addresses and routes"},
 		{"net.ipv6.conf.eth0.disable_ipv6", "0", ""},
-		{"net.ipv6.conf.eth1/7.disable_ipv6", "1", ""}, // stands
+		{"net.ipv6.conf.eth1/7.disable_ipv6", "1", ""}, // already in effect
 		{"net.ipv6.conf.eth1/7.disable_ipv6", "0", ""},
-		{"net.ipv6.conf.eth0.forwarding", "1", ""}, // lossy: the routers bring back what it takes
+		{"net.ipv6.conf.eth0.forwarding", "1", ""}, // lossy: the routers announce again what it removes
 		{"kernel.shm_rmid_forced", "1", "undo would lose the shared memory"},
 		{"kernel.shm_rmid_forced", "0", ""},
 		{"kernel.watchdog", "0", "set kernel.nmi_watchdog or kernel.soft_watchdog"},
-		{"kernel.watchdog", "1", ""}, // stands
+		{"kernel.watchdog", "1", ""}, // already in effect
 		{"kernel.nmi_watchdog", "0", ""},
 		{"kernel.nmi_watchdog", "1", ""},
 		{"kernel.soft_watchdog", "0", "with this one all lockup detectors are off"},
 		{"kernel.modules_disabled", "1", "undo would be refused: the kernel keeps 1 until the next boot"},
 		{"kernel.modules_disabled", "0", ""},
-		{"kernel.kexec_load_disabled", "1", ""}, // stands
+		{"kernel.kexec_load_disabled", "1", ""}, // already in effect
 		{"kernel.unprivileged_bpf_disabled", "1", "the kernel keeps 1"},
 		{"kernel.unprivileged_bpf_disabled", "2", ""},
 		{"kernel.yama.ptrace_scope", "3", "the kernel keeps 3"},
@@ -89,7 +89,7 @@ func TestCoupledSysctlsAreBlocked(t *testing.T) {
 	}
 }
 
-// TestOneWatchdogStays: a profile may switch off one lockup detector, not both.
+// TestOneWatchdogStays checks that a profile may disable one lockup detector, but not both.
 func TestOneWatchdogStays(t *testing.T) {
 	t.Parallel()
 	tree := sysctls(map[string]string{"kernel/nmi_watchdog": "1", "kernel/soft_watchdog": "1"})
@@ -113,7 +113,8 @@ func TestOneWatchdogStays(t *testing.T) {
 	}
 }
 
-// TestForwardingIsLossy: a plan says what an interface that forwards loses; one to come loses nothing.
+// TestForwardingIsLossy checks that a plan warns what an existing interface loses when it starts forwarding. A future
+// interface loses nothing.
 func TestForwardingIsLossy(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]knob.Class{
@@ -127,8 +128,8 @@ func TestForwardingIsLossy(t *testing.T) {
 	}
 }
 
-// TestFormsOfSysctls: the value that a sysctl has says whether it takes whole numbers, and how many.
-// Names that stand for text, lists and masks take what they did.
+// TestFormsOfSysctls checks that a sysctl's current value determines whether it accepts whole numbers, and how many.
+// Sysctls whose names indicate text, lists or masks still accept those.
 func TestFormsOfSysctls(t *testing.T) {
 	tree := sysctls(map[string]string{
 		"vm/swappiness": "60", "kernel/printk": "4\t4\t1\t7", "kernel/core_pattern": "1", "kernel/hostname": "7",
@@ -151,7 +152,7 @@ func TestFormsOfSysctls(t *testing.T) {
 		{"net.ipv4.tcp_congestion_control", "bbr", ""},
 		{"net.ipv4.ip_local_reserved_ports", "80,8080-8090", ""},
 		{"kernel.watchdog_cpumask", "0-3", ""},
-		{"vm.percpu_pagelist_high_fraction", "abc", "allowed: a whole number"}, // no list, whatever its name
+		{"vm.percpu_pagelist_high_fraction", "abc", "allowed: a whole number"}, // no list, despite its name
 		{"net.ipv4.icmp_ratemask", "abc", "allowed: a whole number"},
 		{"kernel.ftrace_dump_on_oops", "orig_cpu", ""}, // text since Linux 6.9
 	} {

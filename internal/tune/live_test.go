@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// TestLiveSeed: the plan of hpc-sched is right about the kernel that runs. What a kernel of its version
-// has is written down in the test, and not probed.
+// TestLiveSeed checks that the plan of hpc-sched is right about the running kernel. The test lists what a kernel of
+// this version has, and does not probe it.
 func TestLiveSeed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("debugfs needs root; runs in the VM: make test")

@@ -12,10 +12,9 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// TestPartitions: a unit whose CPUs are those of a set with a partition becomes one, with its CPUs
-// first; below another group what the groups above have to give away comes next, from the top
-// down, beside what partitions of others have; a set of no unit, and a kernel that knows no partition
-// there, are said.
+// TestPartitions checks units whose CPU set has a partition. The unit becomes the partition, after its CPUs are set.
+// Below another group, the groups above first give away their CPUs, from the top down, in addition to the CPUs of other
+// partitions. The plan reports a set without a unit, and a kernel without such partitions.
 func TestPartitions(t *testing.T) {
 	_, m := host(t, "6.12")
 	const root = "/sys/fs/cgroup"
@@ -64,7 +63,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestUnitsOfOnePartition: two units cannot each be the partition of the same CPUs.
+// TestUnitsOfOnePartition checks that two units cannot both be the partition of the same CPUs.
 func TestUnitsOfOnePartition(t *testing.T) {
 	_, m := host(t, "6.12")
 	text := "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec:\n  cpus: {one: {cpus: '1', partition: root}}\n  units: [{unit: a.service, cpus: one}, {unit: b.service, cpus: one}]\n"

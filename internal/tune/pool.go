@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	sparedShare = 20 // one part of so many of the host's memory stays available: 5 per cent
+	sparedShare = 20 // 1/sparedShare of the host's memory stays available: 5 per cent
 	sparedLeast = 512 << 20
 )
 
@@ -32,8 +32,8 @@ func noRoom(s Setting, m knob.Memory) string {
 		want-now, table.Bytes(m.Page), room/m.Page, table.Bytes(m.Available), table.Bytes(spared))
 }
 
-// noOriginal returns why an empty sysctl cannot be set, "" if it is not empty. An empty write changes nothing, so that
-// no undo would empty the sysctl again (proc_do_large_bitmap in kernel/sysctl.c).
+// noOriginal returns why an empty sysctl cannot be set, "" if it is not empty. An empty write changes nothing, so no
+// undo could empty the sysctl again (proc_do_large_bitmap in kernel/sysctl.c).
 func noOriginal(s Setting) string {
 	if s.Now != "" || !strings.HasPrefix(s.Knob, knob.Prefix) {
 		return ""

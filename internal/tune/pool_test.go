@@ -10,7 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// TestRoomAndOriginals: a pool of huge pages leaves memory to the host, and what is empty now cannot be put back.
+// TestRoomAndOriginals checks that a pool of huge pages leaves memory to the host, and that an empty original cannot be
+// restored.
 func TestRoomAndOriginals(t *testing.T) {
 	t.Parallel()
 	const small = "MemTotal: 4194304 kB\nMemAvailable: 1048576 kB\nHugepagesize: 2048 kB\n"  // room: 512 MiB

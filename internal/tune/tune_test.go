@@ -23,7 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// host is a recorded kernel.
+// host returns a recorded kernel.
 func host(t testing.TB, name string) (*knob.Host, *topology.Topology) {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/kernels/" + name + ".txtar")
@@ -41,7 +41,7 @@ func host(t testing.TB, name string) (*knob.Host, *topology.Topology) {
 	return knob.Open(tree), m
 }
 
-// parsed is a profile given as YAML, with what it inherits.
+// parsed returns a profile given as YAML, with the profiles that it inherits.
 func parsed(t testing.TB, text string) profile.Document {
 	t.Helper()
 	file, err := manifest.ParseProfile("p", []byte(text))
@@ -59,7 +59,7 @@ func parsed(t testing.TB, text string) profile.Document {
 	return whole
 }
 
-// bound is a profile given as YAML on a recorded kernel.
+// bound returns a profile given as YAML, bound to a recorded kernel.
 func bound(t testing.TB, text string, m *topology.Topology) profile.Bound {
 	t.Helper()
 	b, err := profile.Bind(parsed(t, text), m)
@@ -69,7 +69,7 @@ func bound(t testing.TB, text string, m *topology.Topology) profile.Bound {
 	return b
 }
 
-// made is the plan of a bound profile.
+// made returns the plan of a bound profile.
 func made(h *knob.Host, b profile.Bound, facts knob.Facts) tune.Plan {
 	all := tune.Host{Survey: h.Survey(tune.Knobs(b)), Facts: facts, Elsewhere: map[string]knob.Elsewhere{}, Boot: tune.Boot{Cmdline: facts.Cmdline}}
 	for _, m := range knob.MovedSysctls() {
@@ -78,7 +78,7 @@ func made(h *knob.Host, b profile.Bound, facts knob.Facts) tune.Plan {
 	return tune.Make(b, all, nil)
 }
 
-// gone says of the lines of hpc-sched that a kernel has no sysctl for what the plan has to say instead.
+// gone returns, for the lines of hpc-sched whose sysctl a kernel does not have, what the plan must say instead.
 func gone(major, minor int) map[string]string {
 	const sched = "/sys/kernel/debug/sched/"
 	since := func(a, b int) bool { return major > a || major == a && minor >= b }
@@ -100,8 +100,8 @@ func gone(major, minor int) map[string]string {
 	return nil
 }
 
-// rightLines wants of each line of hpc-sched that the plan says whether its key exists on a kernel,
-// and what replaces it where it does not.
+// rightLines checks for each line of hpc-sched that the plan says whether its key exists on a kernel, and what replaces
+// it otherwise.
 func rightLines(t *testing.T, h *knob.Host, m *topology.Topology, gone map[string]string) {
 	t.Helper()
 	text, _ := profile.BuiltIn("hpc-sched")
@@ -122,8 +122,7 @@ func rightLines(t *testing.T, h *knob.Host, m *topology.Topology, gone map[strin
 	}
 }
 
-// TestSeedPlan: the lines of hpc-sched on recorded and generated kernels; TestLiveSeed has those that
-// run.
+// TestSeedPlan checks the lines of hpc-sched on recorded and generated kernels; TestLiveSeed checks the running kernel.
 func TestSeedPlan(t *testing.T) {
 	for kernel, version := range map[string][2]int{"5.10": {5, 10}, "6.1": {6, 1}, "6.12": {6, 12}, "7.2": {7, 2}} {
 		t.Run(kernel, func(t *testing.T) {
@@ -133,7 +132,8 @@ func TestSeedPlan(t *testing.T) {
 	}
 }
 
-// TestImportLeavesOutWhatApplyRefuses: a sysctl that an apply refuses, since nothing could put it back, is no part of the profile.
+// TestImportLeavesOutWhatApplyRefuses checks that an imported profile omits a sysctl that apply refuses because nothing
+// could restore it.
 func TestImportLeavesOutWhatApplyRefuses(t *testing.T) {
 	h := knob.Open(writeOnly{fstest.MapFS{
 		"proc/sys/vm/compact_memory": {Data: []byte("0\n"), Mode: 0o200}, "proc/sys/vm/swappiness": {Data: []byte("60\n"), Mode: 0o644},
@@ -147,7 +147,7 @@ func TestImportLeavesOutWhatApplyRefuses(t *testing.T) {
 	}
 }
 
-// writeOnly is a tree in which files for writing only cannot be read, by root either.
+// writeOnly is a tree in which write-only files cannot be read, not even by root.
 type writeOnly struct{ fstest.MapFS }
 
 func (w writeOnly) Open(name string) (fs.File, error) {
@@ -157,7 +157,7 @@ func (w writeOnly) Open(name string) (fs.File, error) {
 	return w.MapFS.Open(name)
 }
 
-// ReadFile is Open's refusal, too.
+// ReadFile refuses the files that Open refuses.
 func (w writeOnly) ReadFile(name string) ([]byte, error) {
 	f, err := w.Open(name)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w writeOnly) ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// TestSeedImport: the verdicts on the seed's two files on each kernel, and the profile.
+// TestSeedImport checks the verdicts on the two files of the seed on each kernel, and the resulting profile.
 func TestSeedImport(t *testing.T) {
 	for kernel, tt := range map[string]struct{ sysctls, tuned, settings string }{
 		"5.10": {
@@ -235,7 +235,7 @@ func settings(p v1alpha1.Profile) string {
 	return strings.Join(all, " ")
 }
 
-// TestTuned: what Berth makes of each plug-in's options.
+// TestTuned checks how Berth translates the options of each TuneD plug-in.
 func TestTuned(t *testing.T) {
 	files := map[string]string{
 		"base":  "[main]\nsummary=text\ninclude=loop\n[vm]\ntransparent_hugepages=never\n",
@@ -293,8 +293,8 @@ func TestTuned(t *testing.T) {
 	}
 }
 
-// TestReadOnlySysctls: a profile has no sysctl that the kernel only shows; one that just
-// this container may not write stays in it.
+// TestReadOnlySysctls checks that a profile omits a sysctl that is read-only in the kernel, and includes a sysctl that
+// only this container cannot write.
 func TestReadOnlySysctls(t *testing.T) {
 	const mounts = "22 27 0:21 / /proc rw - proc proc rw\n30 22 0:21 /sys /proc/sys ro - proc proc rw\n"
 	for name, tt := range map[string]struct {
@@ -312,8 +312,8 @@ func TestReadOnlySysctls(t *testing.T) {
 	}
 }
 
-// TestSysctlLinesThatDoNotCount: text where the kernel has a number is not kept, and of lines
-// that set the same the last one counts.
+// TestSysctlLinesThatDoNotCount checks that text is dropped where the kernel has a number, and that the last of several
+// lines for the same sysctl takes effect.
 func TestSysctlLinesThatDoNotCount(t *testing.T) {
 	tree := fstest.MapFS{"proc/sys/vm/swappiness": {Data: []byte("60\n"), Mode: 0o644}}
 	got := tune.Read("all.conf", "vm.swappiness = 10\nvm.swappiness = 30\nvm.swappiness = abc\n", knob.Open(tree), nil)
@@ -329,8 +329,8 @@ func TestSysctlLinesThatDoNotCount(t *testing.T) {
 	}
 }
 
-// TestSysctlsThatNoUndoPutsBack: what an apply would refuse is in no profile that is imported; where the
-// value stands, a line says that it would.
+// TestSysctlsThatNoUndoPutsBack checks that an imported profile omits sysctls that apply would refuse. If the value is
+// already in effect, the line says that apply would refuse another value.
 func TestSysctlsThatNoUndoPutsBack(t *testing.T) {
 	tree := fstest.MapFS{
 		"proc/sys/net/ipv4/ip_forward": {Data: []byte("0\n"), Mode: 0o644},
@@ -352,7 +352,7 @@ func TestSysctlsThatNoUndoPutsBack(t *testing.T) {
 	}
 }
 
-// TestTunedIncludesEnd: profiles that all include each other end the reading soon.
+// TestTunedIncludesEnd checks that reading ends soon for profiles that all include each other.
 func TestTunedIncludesEnd(t *testing.T) {
 	h, _ := host(t, "6.12")
 	text := "[main]\ninclude=a,b,c,d,e,f,g,h,i,j,k,l,m\n"
@@ -362,7 +362,8 @@ func TestTunedIncludesEnd(t *testing.T) {
 	}
 }
 
-// TestOrder: partitions with their CPUs first, slices last, boot arguments after all that acts at once.
+// TestOrder checks the order of a plan: partitions with their CPUs first, slices last, and boot arguments after all
+// immediate settings.
 func TestOrder(t *testing.T) {
 	text, _ := profile.BuiltIn("dpdk")
 	withUnit := strings.Replace(string(text), "  boot:", "  units: [{unit: db.service, cpus: fast, mems: local, policy: 'fifo:10'}, {unit: a.service, slice: 1ms}]\n  boot:", 1)
@@ -408,10 +409,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestUnits: on a host without the unified hierarchy nothing of a unit can be set, and of a unit
-// that does not exist or does not run neither; of one that runs, a slice where the kernel has any.
-// Threads that two units of a profile have get a policy by one of them only: else each would have
-// the other's for what was before.
+// TestUnitsInEachOther checks two units of a profile that have threads in common. Only one of them may set a policy,
+// because otherwise each would record the other's policy as the original.
 func TestUnitsInEachOther(t *testing.T) {
 	_, m := host(t, "6.12")
 	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {units: [{unit: db.slice, policy: 'fifo:10'}, {unit: db.service, policy: 'fifo:40'}, {unit: db2.service, slice: 3ms}]}\n", m)
@@ -433,6 +432,8 @@ func TestUnitsInEachOther(t *testing.T) {
 	}
 }
 
+// TestUnits checks that nothing of a unit can be set without the unified hierarchy, nor for a unit that does not exist
+// or does not run. A running unit can have a slice only if the kernel supports slices of threads.
 func TestUnits(t *testing.T) {
 	h, m := host(t, "6.12")
 	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {units: [{unit: db.service, cpus: '2-3', policy: batch}, {unit: no.service, mems: '0'}]}\n", m)
@@ -486,8 +487,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestRealTimeBudget: where groups have a budget for real-time threads, that of a unit with the CPU
-// controller is none, and a plan says so; other policies need none.
+// TestRealTimeBudget checks kernels on which groups have a budget for real-time threads. The budget of a unit with the
+// CPU controller is zero, and the plan must say so; other policies need no budget.
 func TestRealTimeBudget(t *testing.T) {
 	_, m := host(t, "6.12")
 	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {units: [{unit: rt.service, policy: 'rr:10'}, {unit: batch.service, policy: batch}, {unit: free.service, policy: 'fifo:10'}]}\n", m)
@@ -507,8 +508,8 @@ func TestRealTimeBudget(t *testing.T) {
 	}
 }
 
-// TestBudgets: on request the group of a unit gets a budget for real-time threads, and those above it
-// room for it; where there is none to be had, a plan says why.
+// TestBudgets checks that, on request, a unit's group gets a budget for real-time threads, and the groups above it get
+// room for it. If there is no room, the plan gives the reason.
 func TestBudgets(t *testing.T) {
 	_, m := host(t, "6.12")
 	const cpu, own = "/sys/fs/cgroup/cpu,cpuacct", "cpu.rt_runtime_us"
@@ -566,8 +567,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBelowRootGroup: where groups have budgets, the kernel takes no less for all groups than the root
-// group has, and the plan says so before a write is refused.
+// TestBelowRootGroup checks kernels on which groups have budgets. The kernel accepts no global limit below the root
+// group's budget, and the plan must say so before a write is refused.
 func TestBelowRootGroup(t *testing.T) {
 	h, m := host(t, "6.12")
 	const why = "the root group has 950ms for real-time threads (CONFIG_RT_GROUP_SCHED), and the kernel takes no less for all: first lower its cpu.rt_runtime_us, which only cgroup v1 has"
@@ -592,8 +593,8 @@ func TestBelowRootGroup(t *testing.T) {
 	}
 }
 
-// TestBudgetAfterRestart: a unit that starts anew has no budget, and the groups above it have what they
-// were given. Plan after plan, they get what the groups below them need, and no more.
+// TestBudgetAfterRestart checks a restarted unit, which has no budget while the groups above it keep theirs. Repeated
+// plans must give these groups what the groups below need, and no more.
 func TestBudgetAfterRestart(t *testing.T) {
 	_, m := host(t, "6.12")
 	const cpu, own, period = "/sys/fs/cgroup/cpu", "/cpu.rt_runtime_us", "/cpu.rt_period_us"
@@ -622,7 +623,8 @@ func TestBudgetAfterRestart(t *testing.T) {
 	}
 }
 
-// TestMemoryOfUnits: a plan says how many bytes move, and one that has no room for them is not set.
+// TestMemoryOfUnits checks that a plan reports how many bytes move, and that a setting without room for them is
+// blocked.
 func TestMemoryOfUnits(t *testing.T) {
 	h, m := host(t, "6.12")
 	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {units: [{unit: db.service, mems: '1'}]}\n", m)
@@ -648,7 +650,7 @@ func TestMemoryOfUnits(t *testing.T) {
 	}
 }
 
-// TestWords: a word that this host's file does not take is not settable there.
+// TestWords checks that a word which this host's file does not accept is not settable there.
 func TestWords(t *testing.T) {
 	h, m := host(t, "7.2")
 	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {sched.preempt: voluntary}}\n", m)
@@ -657,8 +659,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzRead: every line that says something has a verdict, and the profile is one that
-// Berth takes.
+// FuzzRead checks that every line with content has a verdict, and that Berth accepts the resulting profile.
 func FuzzRead(f *testing.F) {
 	for _, name := range []string{"95-scheduler.conf", "tuned.conf"} {
 		text, err := os.ReadFile("testdata/" + name)

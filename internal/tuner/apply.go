@@ -95,8 +95,8 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	return t.carryOut(done, next, all, o.phase())
 }
 
-// isLeft reports whether the profile, or its boot arguments, is undone in part. A committed profile may be set again
-// beside such boot arguments: they stay as they are.
+// isLeft reports whether the profile, or its boot arguments, is undone in part. With again, a committed profile may be
+// applied although its boot arguments were undone only in part. These stay as they are.
 func (a Applied) isLeft(settled []apply.Restored, again bool) bool {
 	return a.Phase == Undoing || !again && !isWhole(settled)
 }

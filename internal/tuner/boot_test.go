@@ -27,7 +27,7 @@ import (
 
 func bootTokens() []string { return []string{"nohz_full=1-3", "skew_tick=1"} }
 
-// What a boot changes by itself.
+// The files that a boot itself changes.
 const (
 	cmdline  = "/proc/cmdline"
 	bootID   = "/proc/sys/kernel/random/boot_id"
@@ -42,11 +42,11 @@ type machine struct {
 	*host
 	loader string
 	n      int
-	// distribution is what update-grub makes of nothing but the defaults.
+	// distribution is the configuration that update-grub makes from the defaults alone.
 	distribution string
 }
 
-// newMachine is one of the machines of package bootargs.
+// newMachine returns the machine of the given name from the test data of package bootargs.
 func newMachine(t *testing.T, name string) *machine {
 	t.Helper()
 	m := &machine{host: newHost(t), loader: name}
@@ -65,7 +65,7 @@ func newMachine(t *testing.T, name string) *machine {
 	return m
 }
 
-// updateGRUB is what Debian's does, with the one file that Berth adds to its defaults.
+// updateGRUB acts as Debian's update-grub with the one file that Berth adds to its defaults.
 func (m *machine) updateGRUB(file string) error {
 	part := regexp.MustCompile(`\} (.*)"`).FindStringSubmatch(m.files()["/etc/default/grub.d/zz-berth.cfg"])
 	text := m.distribution
@@ -76,7 +76,7 @@ func (m *machine) updateGRUB(file string) error {
 	return nil
 }
 
-// reboots is what firmware, loader and kernel do.
+// reboots acts as the firmware, the boot loader and the kernel during a boot.
 func (m *machine) reboots() {
 	m.t.Helper()
 	files := m.files()
@@ -128,7 +128,7 @@ func (m *machine) reboots() {
 	m.write(slice, "2800000")
 }
 
-// disk are the files that a boot does not change.
+// disk returns the files that a boot does not change.
 func (m *machine) disk() map[string]string {
 	files := m.files()
 	maps.DeleteFunc(files, func(name, _ string) bool {
@@ -152,7 +152,7 @@ func bootOrder(noTrial bool) tuner.Order {
 	return o
 }
 
-// states are the states of the boot arguments.
+// states returns the states of the boot arguments in a verification.
 func (m *machine) states() string {
 	a, is, err := tuner.Load(m.state)
 	must(m.t, err)
@@ -184,8 +184,8 @@ func (m *machine) same(when string, before map[string]string) {
 
 func withTrial() []string { return []string{"debian-grub", "rhel-bls", "systemd-boot"} }
 
-// TestTrialAndCommit: one boot has the arguments, a commit in it has all boots have them, and a
-// rollback puts every byte back.
+// TestTrialAndCommit: one boot has the arguments. After a commit in that boot, every boot has them. A rollback restores
+// every byte.
 func TestTrialAndCommit(t *testing.T) {
 	for _, name := range withTrial() {
 		t.Run(name, func(t *testing.T) {
@@ -245,8 +245,8 @@ func TestTrialAndCommit(t *testing.T) {
 	}
 }
 
-// TestTrialWithoutCommit: the boot after the trial is the old one, the files are as before, and what
-// was committed before it is applied again without them.
+// TestTrialWithoutCommit: the boot after an uncommitted trial is the old one and the files are as before. A profile
+// that was committed before the trial's boot is applied again without boot arguments.
 func TestTrialWithoutCommit(t *testing.T) {
 	for _, name := range withTrial() {
 		for _, committed := range []bool{true, false} {
@@ -292,8 +292,8 @@ func TestTrialWithoutCommit(t *testing.T) {
 	}
 }
 
-// TestBeforeTheTrial: a commit before the boot leaves the trial ahead, the deadline and another
-// program's choice of the next entry end it.
+// TestBeforeTheTrial: a commit before the boot leaves the trial pending. The deadline ends the trial, and so does
+// another program that chooses the next boot entry.
 func TestBeforeTheTrial(t *testing.T) {
 	for _, name := range withTrial() {
 		m := newMachine(t, name)
@@ -322,7 +322,7 @@ func TestBeforeTheTrial(t *testing.T) {
 	}
 }
 
-// TestAnotherEntryWasBooted: while the trial is still ahead it is neither committed nor ended.
+// TestAnotherEntryWasBooted: a boot of another entry neither commits nor ends a pending trial.
 func TestAnotherEntryWasBooted(t *testing.T) {
 	m := newMachine(t, "rhel-bls")
 	m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(false)); must(t, err); must(t, u.Commit()) })
@@ -339,8 +339,8 @@ func TestAnotherEntryWasBooted(t *testing.T) {
 	m.expect("committed", "ok")
 }
 
-// TestNoTrial: without a way to boot an entry once nothing is written unless that is asked for, and
-// then the deadline undoes the files.
+// TestNoTrial: on a machine that cannot boot an entry once, nothing is written unless the order allows that. The
+// deadline then restores the files.
 func TestNoTrial(t *testing.T) {
 	for _, name := range []string{"debian-lvm", "extlinux", "debian-grub", "systemd-boot"} {
 		t.Run(name, func(t *testing.T) {
@@ -386,14 +386,14 @@ func TestNoTrial(t *testing.T) {
 	}
 }
 
-// base takes the configuration of another machine over.
+// base copies the GRUB configuration of another machine.
 func (m *machine) base(from *machine) string {
 	m.write(bootargs.GRUBConfig, from.distribution)
 	return from.distribution
 }
 
-// TestProfileAgain: a profile that is applied again after a boot leaves its boot arguments alone, also
-// when that is undone; another profile has to wait.
+// TestProfileAgain: a profile that is applied again after a boot leaves its boot arguments alone, also when that apply
+// is undone. Another profile is refused.
 func TestProfileAgain(t *testing.T) {
 	m := newMachine(t, "rhel-bls")
 	before := m.disk()
@@ -422,8 +422,8 @@ func TestProfileAgain(t *testing.T) {
 	m.same("rolled back", before)
 }
 
-// TestOthersChangeBootFiles: undo is by token where a file was changed since, an entry that is gone
-// needs none, and a file of Berth's own that others changed is theirs.
+// TestOthersChangeBootFiles: in a file that another program changed, the undo removes single tokens. A removed entry
+// needs no undo, and a file of Berth's own that another program changed now belongs to that program.
 func TestOthersChangeBootFiles(t *testing.T) {
 	const entry = "/boot/loader/entries/4a6b-5.14.0-362.el9.x86_64.conf"
 	m := newMachine(t, "rhel-bls")
@@ -458,16 +458,16 @@ func TestOthersChangeBootFiles(t *testing.T) {
 	}
 }
 
-// TestBootKilledAtEveryStep: whatever step an apply, a commit or a rollback dies at, the next command
-// leaves the machine as it was before the profile, or as it is to be after it.
+// TestBootKilledAtEveryStep: an apply, a commit or a rollback may die at any step. The next command leaves the machine
+// either as it was before the profile or as it is with it.
 func TestBootKilledAtEveryStep(t *testing.T) {
 	for _, name := range withTrial() {
 		for what, from := range map[string]int{"apply": 0, "commit": 1, "rollback": 2, "no trial": 3} {
 			if from == 3 && name != "debian-grub" {
-				continue // the files are those of a commit
+				continue // the files are the files of a commit
 			}
 			t.Run(name+" "+what, func(t *testing.T) {
-				t.Parallel() // they wait for the disk
+				t.Parallel() // the subtests wait for the disk
 				for step := 1; ; step++ {
 					m := newMachine(t, name)
 					before := m.disk()
@@ -495,7 +495,7 @@ func TestBootKilledAtEveryStep(t *testing.T) {
 						}
 						return
 					}
-					if step%2 == 0 { // the power went with it
+					if step%2 == 0 { // the power failed too
 						m.reboots()
 					}
 					m.do(func(u *tuner.Tuner) {
@@ -510,7 +510,7 @@ func TestBootKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestUpdateGRUBFails: then all is as before, and the trial goes on.
+// TestUpdateGRUBFails: a failed update-grub leaves all files as before, and the trial continues.
 func TestUpdateGRUBFails(t *testing.T) {
 	for name, fails := range map[string]func(m *machine) func(string) error{
 		"it ends": func(*machine) func(string) error { return func(string) error { return os.ErrInvalid } },
@@ -544,8 +544,8 @@ func TestUpdateGRUBFails(t *testing.T) {
 	}
 }
 
-// TestHalfUndoneBootArguments: while boot arguments of an earlier boot are undone in part, no apply takes them over and
-// none are committed.
+// TestHalfUndoneBootArguments: while boot arguments of an earlier boot are partly undone, no apply adopts them and no
+// commit succeeds.
 func TestHalfUndoneBootArguments(t *testing.T) {
 	for name, commits := range map[string]bool{"by a rollback": true, "as they were not committed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -577,8 +577,8 @@ func TestHalfUndoneBootArguments(t *testing.T) {
 	}
 }
 
-// TestLastRecordFails: where the record of a profile that is applied again cannot be written, what was committed in an
-// earlier boot stays, and so do its boot arguments.
+// TestLastRecordFails: the record of a repeated apply cannot be written. The profile that was committed in an earlier
+// boot stays on record, and so do its boot arguments.
 func TestLastRecordFails(t *testing.T) {
 	m := newMachine(t, "debian-grub")
 	m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(true)); must(t, err); must(t, u.Commit()) })
@@ -612,7 +612,7 @@ func TestLastRecordFails(t *testing.T) {
 	})
 }
 
-// TestKernelUpdate: what came between the apply and the boot is said.
+// TestKernelUpdate: the status reports kernel changes between the apply and the boot.
 func TestKernelUpdate(t *testing.T) {
 	m := newMachine(t, "rhel-bls")
 	m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(false)); must(t, err); must(t, u.Commit()) })
@@ -631,7 +631,7 @@ func TestKernelUpdate(t *testing.T) {
 	}
 }
 
-// TestVerifyBootArguments: an argument that the kernel made other CPUs of is ignored.
+// TestVerifyBootArguments: an argument counts as ignored if the kernel's CPUs differ from it.
 func TestVerifyBootArguments(t *testing.T) {
 	m := newMachine(t, "rhel-bls")
 	m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(true)); must(t, err); must(t, u.Commit()) })
@@ -644,8 +644,8 @@ func TestVerifyBootArguments(t *testing.T) {
 	m.expect("booted without them", string(tune.Drift))
 }
 
-// TestElsewhere: of a directory no program can make GRUB's configuration, and that is known before
-// anything is written.
+// TestElsewhere: for a directory, no program can make GRUB's configuration. The tuner detects that before it writes
+// anything.
 func TestElsewhere(t *testing.T) {
 	m := newMachine(t, "debian-grub")
 	m.generate = nil
@@ -657,8 +657,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestRandomBoots: after any history of applies, commits, rollbacks and boots, each of the commands
-// killed between any two steps, a rollback puts every byte back.
+// TestRandomBoots: a rollback restores every byte after any history of applies, commits, rollbacks and boots, each
+// killed between any two steps.
 func TestRandomBoots(t *testing.T) {
 	histories := 40
 	if testing.Short() {
@@ -667,7 +667,7 @@ func TestRandomBoots(t *testing.T) {
 	seed := chance.Seed()
 	for part, name := range withTrial() {
 		t.Run(fmt.Sprintf("%s seed %d", name, seed), func(t *testing.T) {
-			t.Parallel() // they wait for the disk
+			t.Parallel() // the subtests wait for the disk
 			random := rand.New(rand.NewPCG(seed, uint64(part)))
 			for range histories {
 				randomBoots(t, name, random)
@@ -676,7 +676,7 @@ func TestRandomBoots(t *testing.T) {
 	}
 }
 
-// randomBoots is one history of a machine of its own.
+// randomBoots runs one history on its own machine.
 func randomBoots(t *testing.T, name string, random *rand.Rand) {
 	m := newMachine(t, name)
 	before := m.disk()
@@ -717,7 +717,7 @@ func randomBoots(t *testing.T, name string, random *rand.Rand) {
 	}
 }
 
-// leftIn are the sentences about arguments that a rollback leaves.
+// leftIn returns the messages about boot arguments that a rollback leaves.
 func leftIn(all []apply.Restored) string {
 	said := ""
 	for _, r := range all {
@@ -728,7 +728,7 @@ func leftIn(all []apply.Restored) string {
 	return said
 }
 
-// rehearsed is what a dry run says that a rollback leaves.
+// rehearsed returns what a dry run says that a rollback leaves.
 func (m *machine) rehearsed() string {
 	m.t.Helper()
 	h := m.host.host()
@@ -740,8 +740,8 @@ func (m *machine) rehearsed() string {
 	return leftIn(tuner.Compare(h, a, entries))
 }
 
-// TestLabelSince: a rollback of extlinux.conf takes the arguments out of the labels that there were
-// at the apply, names a label that was added with them since, and is whole once it is without.
+// TestLabelSince: a rollback of extlinux.conf removes the arguments from the labels of the apply. It names a later
+// label that has the arguments, and is complete once that label is without them.
 func TestLabelSince(t *testing.T) {
 	const file = "/boot/extlinux/extlinux.conf"
 	m := newMachine(t, "extlinux")
@@ -766,9 +766,9 @@ func TestLabelSince(t *testing.T) {
 	m.expect("rolled back", "none")
 }
 
-// TestKernelSince: a rollback names the entries of kernels that were installed since the apply, which
-// took the arguments over, and is whole once they are out of them, or are to stay; a dry run names
-// them as well. Tokens that an entry had before the apply are no concern of it.
+// TestKernelSince: entries of kernels that were installed after the apply inherit its arguments. A rollback and a dry
+// run name these entries. The rollback is complete once the arguments are removed or are meant to stay. Tokens that an
+// entry had before the apply are not reported.
 func TestKernelSince(t *testing.T) {
 	for name, entries := range map[string]string{"rhel-bls": "/boot/loader/entries/", "systemd-boot": "/efi/loader/entries/"} {
 		for _, leave := range []bool{false, true} {
@@ -804,8 +804,8 @@ func TestKernelSince(t *testing.T) {
 	}
 }
 
-// TestKernelDuringTheTrial: a kernel that was installed in the boot on trial took its arguments over.
-// Its boot is no trial, and ends it.
+// TestKernelDuringTheTrial: a kernel that was installed during the trial boot inherits the arguments. A boot of that
+// kernel is not the trial, and ends it.
 func TestKernelDuringTheTrial(t *testing.T) {
 	for name, boots := range map[string]struct{ entries, file, text string }{
 		"rhel-bls":     {"/boot/loader/entries/", cmdline, "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-9.9 ro nohz_full=1-3 skew_tick=1\n"},

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestBudgetOfKernel does the same where the kernel that runs gives groups a budget: the threads of a
-// group without one cannot be real-time, with it they are, also after a restart of the unit, and after the rollback both are as before.
-// No kernel of the virtual machines has it; without it the kernel says so.
+// TestBudgetOfKernel applies a budget where the running kernel has group budgets. Threads become real-time only with
+// the budget, also after a restart of the unit. The rollback restores both. The kernels of the virtual machines have no
+// group budgets; there the kernel refuses.
 func TestBudgetOfKernel(t *testing.T) {
 	u := newUnit(t)
 	file := func(g *cgroup.Group) (string, string) {
@@ -71,7 +71,7 @@ func TestBudgetOfKernel(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // it was killed
 	must(t, sub.Close())
-	sub, err = u.group.Sub("db.service") // the unit is started anew
+	sub, err = u.group.Sub("db.service") // the unit is restarted
 	must(t, err)
 	cmd = process(t)
 	must(t, sub.Attach(cmd.Process.Pid))

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// budgetOrder is that of a profile whose one unit, in this group of the CPU controller's hierarchy,
+// budgetOrder returns the order of a profile with one unit, in this group of the CPU controller's hierarchy. The unit
 // has a budget and a policy.
 func budgetOrder(h *host, cpu, group, policy string) tuner.Order {
 	h.t.Helper()
@@ -35,8 +35,8 @@ func budgetOrder(h *host, cpu, group, policy string) tuner.Order {
 	return o
 }
 
-// TestBudget: a budget for real-time threads is written from the top down and put back from below,
-// verified, and what another program wrote there meanwhile is left.
+// TestBudget: a budget for real-time threads is written from the top down, verified, and restored from the bottom up. A
+// value that another program wrote there in the meantime stays.
 func TestBudget(t *testing.T) {
 	const cpu, top, service, other = "/sys/fs/cgroup/cpu,cpuacct", "/system.slice", "/system.slice/db.service", "/system.slice/other"
 	h := newHost(t)

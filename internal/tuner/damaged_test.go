@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestDeadlineOfADamagedJournalIsTriedAgain: what can be read of a damaged journal goes back as that of a whole one
-// does, as soon as the kernel takes it. The damage is reported at the end, with the name of the file that is kept.
+// TestDeadlineOfADamagedJournalIsTriedAgain: the readable part of a damaged journal is restored like a whole journal,
+// as soon as the kernel accepts it. The damage is reported at the end with the name of the preserved file.
 func TestDeadlineOfADamagedJournalIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -23,10 +23,10 @@ func TestDeadlineOfADamagedJournalIsTriedAgain(t *testing.T) {
 		h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
 		h.damages()
 		file, aside := filepath.Join(h.dir, slice), filepath.Join(h.dir, "aside")
-		must(t, errors.Join(os.Rename(file, aside), os.Mkdir(file, 0o700))) // which takes no value
+		must(t, errors.Join(os.Rename(file, aside), os.Mkdir(file, 0o700))) // a directory accepts no value
 		failed := 0
 		h.step = func(step string) {
-			if step != "an undo is recorded" { // once a try failed
+			if step != "an undo is recorded" { // once after a failed attempt
 				return
 			}
 			if failed++; failed == 2 {
@@ -44,7 +44,7 @@ func TestDeadlineOfADamagedJournalIsTriedAgain(t *testing.T) {
 	})
 }
 
-// damages has the journal begin with a line that nobody can read.
+// damages inserts an unreadable line at the beginning of the journal.
 func (h *host) damages() {
 	h.t.Helper()
 	name := filepath.Join(h.state, "journal")

@@ -24,31 +24,31 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// What the tests hand their children: the tree, the state directory, the settings as
-// FILE=VALUE, the number of the step at which to die, and how long until the deadline.
+// Variables that the tests pass to their children: the tree, the state directory, the settings as FILE=VALUE, the
+// number of the step at which to die, and the time until the deadline.
 const (
 	childRoot     = "BERTH_TEST_TUNE_ROOT"
 	childState    = "BERTH_TEST_TUNE_STATE"
 	childSettings = "BERTH_TEST_TUNE_SETTINGS"
 	childStep     = "BERTH_TEST_TUNE_STEP"
 	childConfirm  = "BERTH_TEST_TUNE_CONFIRM"
-	// childStops has the child stop at its step, and not die; childEnds has its first thread end before the first.
+	// childStops makes the child stop at its step instead of dying. childEnds makes its first thread end before the
+	// first step.
 	childStops = "BERTH_TEST_TUNE_STOPS"
 	childEnds  = "BERTH_TEST_TUNE_ENDS"
 )
 
-// never is a step that no child comes to.
+// never is a step that no child reaches.
 const never = 1 << 20
 
-// trial is a host with the clock of this machine, and processes of their own that apply and
-// that keep the deadline.
+// trial is a host with the clock of this machine. Its own processes apply and keep the deadline.
 type trial struct {
 	root, state string
 	settings    map[string]string
 	confirm     time.Duration
 }
 
-// environ is what a child is given.
+// environ returns the environment of a child.
 func (r trial) environ(step int) []string {
 	var settings []string
 	for file, value := range r.settings {
@@ -60,7 +60,7 @@ func (r trial) environ(step int) []string {
 	}
 }
 
-// host is what a child works on.
+// childHost returns the host that a child works on, and whether this process is such a child.
 func childHost(t *testing.T) (tuner.Host, bool) {
 	dir := os.Getenv(childRoot)
 	if dir == "" {
@@ -79,7 +79,8 @@ func hostOf(t *testing.T, dir, state string) tuner.Host {
 	return tuner.Host{Dir: state, Root: root, Boot: id, Now: time.Now, Boottime: kernel.Boottime}
 }
 
-// TestApplyChild applies, and dies at its step; without its variables it does nothing.
+// TestApplyChild is the child process of other tests: it applies and dies at its step. Without its variables it does
+// nothing.
 func TestApplyChild(t *testing.T) {
 	h, is := childHost(t)
 	if !is {
@@ -112,13 +113,14 @@ func TestApplyChild(t *testing.T) {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // after the last step
 }
 
-// endFirstThread ends the first thread of this process, as a signal that kills does before another that gets no CPU.
+// endFirstThread ends the first thread of this process. A fatal signal has the same effect while another thread gets no
+// CPU.
 func endFirstThread() {
 	for {
 		go func() {
 			runtime.LockOSThread()
 			for unix.Gettid() != os.Getpid() {
-				time.Sleep(time.Hour) // and keeps its thread, so that the next one has another
+				time.Sleep(time.Hour) // the sleep keeps the thread, so that the next goroutine gets another
 			}
 			_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
 		}()
@@ -129,7 +131,7 @@ func endFirstThread() {
 	}
 }
 
-// childValues are the settings that a child is given.
+// childValues returns the settings from the environment of a child.
 func childValues() map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(os.Getenv(childSettings)) {
@@ -139,7 +141,7 @@ func childValues() map[string]string {
 	return values
 }
 
-// TestDeadlineChild keeps a deadline.
+// TestDeadlineChild is a child process that keeps a deadline.
 func TestDeadlineChild(t *testing.T) {
 	if h, is := childHost(t); is {
 		_, err := tuner.Await(t.Context(), h)
@@ -147,8 +149,8 @@ func TestDeadlineChild(t *testing.T) {
 	}
 }
 
-// apply runs a child that applies and is killed: at a step, or when it is done. It says
-// whether it came to the end.
+// apply runs a child that applies and is killed at a step or after the last one. It reports whether the apply was
+// complete.
 func (r trial) apply(t *testing.T, step int) (whole bool) {
 	t.Helper()
 	t.Cleanup(func() { r.kept(t) })
@@ -164,13 +166,13 @@ func (r trial) apply(t *testing.T, step int) (whole bool) {
 	return is && a.Phase == tuner.Trial
 }
 
-// kept waits until the process has ended that keeps the deadline, for it works in the directory.
+// kept waits for the end of the process that keeps the deadline, because that process uses the directory.
 func (r trial) kept(t *testing.T) {
 	ended := func() string { return r.keeper(t) }
 	must(t, patience.Until(context.Background(), 20*time.Millisecond, ended)) //nolint:forbidigo // the context of the test has ended
 }
 
-// keeper returns the directory below /proc of the process that keeps the deadline, "" for none.
+// keeper returns the directory below /proc of the process that keeps the deadline, or "" if there is none.
 func (r trial) keeper(t *testing.T) string {
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
 	must(t, err)
@@ -183,7 +185,7 @@ func (r trial) keeper(t *testing.T) string {
 	return ""
 }
 
-// undone waits until nothing is applied any more.
+// undone waits until no profile is applied.
 func (r trial) undone(t *testing.T) {
 	t.Helper()
 	err := patience.Until(t.Context(), 20*time.Millisecond, func() string {
@@ -199,8 +201,8 @@ func (r trial) undone(t *testing.T) {
 	must(t, err)
 }
 
-// TestDeadlineOutlivesItsApply: whoever applied is killed, and at the deadline, not before it,
-// all is as before, with no command run.
+// TestDeadlineOutlivesItsApply: the applying process is killed. At the deadline, not before, everything is restored
+// without any further command.
 func TestDeadlineOutlivesItsApply(t *testing.T) {
 	kills := 3
 	if text := os.Getenv("BERTH_TUNE_KILLS"); text != "" {
@@ -233,8 +235,8 @@ func TestDeadlineOutlivesItsApply(t *testing.T) {
 	}
 }
 
-// TestDeadlineOutlivesItsRecord: while the record cannot be read who keeps the deadline waits, and undoes what is due
-// once it can.
+// TestDeadlineOutlivesItsRecord: while the record cannot be read, the keeper waits. Once it can be read, the keeper
+// undoes what is due.
 func TestDeadlineOutlivesItsRecord(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -242,7 +244,7 @@ func TestDeadlineOutlivesItsRecord(t *testing.T) {
 	h.boottime += confirm
 	file, away := filepath.Join(h.state, "applied"), filepath.Join(t.TempDir(), "away")
 	must(t, os.Rename(file, away))
-	must(t, os.Mkdir(file, 0o755)) // Like a record on a disk with an error it cannot be read.
+	must(t, os.Mkdir(file, 0o755)) // Like a record on a failing disk, it cannot be read.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := tuner.Await(ctx, h.host()); !errors.Is(err, context.DeadlineExceeded) {
@@ -257,15 +259,14 @@ func TestDeadlineOutlivesItsRecord(t *testing.T) {
 	}
 }
 
-// TestDeadlineTriesAgain: a file that nobody can write at the deadline, and everybody a moment later,
-// has its original in the end.
+// TestDeadlineTriesAgain: a file that cannot be written at the deadline, but a moment later, is restored in the end.
 func TestDeadlineTriesAgain(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
 	file, away := filepath.Join(h.dir, slice), filepath.Join(t.TempDir(), "away")
 	must(t, os.Rename(file, away))
-	must(t, os.Mkdir(file, 0o755)) // Like a file of the kernel that answers EBUSY, it takes no text.
+	must(t, os.Mkdir(file, 0o755)) // Like a kernel file that answers EBUSY, it accepts no text.
 	h.boottime += confirm
 	ended := make(chan error, 1)
 	go func() {
@@ -279,7 +280,7 @@ func TestDeadlineTriesAgain(t *testing.T) {
 		}
 		return ""
 	}))
-	// At once: without a file for a moment, an undo would take the setting for gone.
+	// The exchange is atomic: if the file were missing for a moment, the undo would treat the setting as gone.
 	must(t, unix.Renameat2(unix.AT_FDCWD, away, unix.AT_FDCWD, file, unix.RENAME_EXCHANGE))
 	must(t, <-ended)
 	if d := cmp.Diff(before, h.files()); d != "" {
@@ -287,7 +288,7 @@ func TestDeadlineTriesAgain(t *testing.T) {
 	}
 }
 
-// written says whether a file was written since a time, also if the keeper has put its text back meanwhile.
+// written reports whether a file was written since a time, even if the keeper has restored its text.
 func (h *host) written(since time.Time) (is bool) {
 	h.t.Helper()
 	for name := range h.files() {
@@ -298,8 +299,7 @@ func (h *host) written(since time.Time) (is bool) {
 	return is
 }
 
-// TestDeadApplyIsUndoneAtOnce: of an apply that was killed in its middle nothing waits for the
-// deadline.
+// TestDeadApplyIsUndoneAtOnce: an apply that was killed halfway is undone at once, without waiting for the deadline.
 func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
 	h := newHost(t)
 	h.write("/proc/sys/kernel/random/boot_id", boot)
@@ -316,11 +316,11 @@ func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
 	if d := cmp.Diff(before, h.files()); d != "" {
 		t.Error(d)
 	}
-	r.undone(t) // so that the child ends, too
+	r.undone(t) // so that the child ends too
 }
 
-// TestDeadlineOfAStoppedApply: an apply that a signal stopped holds the directory, also one of which the first thread has
-// ended. At the deadline it goes on, ends, and is undone.
+// TestDeadlineOfAStoppedApply: an apply that a signal stopped holds the directory's lock, even if its first thread has
+// ended. At the deadline it continues, ends, and is undone.
 func TestDeadlineOfAStoppedApply(t *testing.T) {
 	for name, more := range map[string][]string{"whole": nil, "without its first thread": {childEnds + "=1"}} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestDeadlineOfAStoppedApply(t *testing.T) {
 				t.Fatalf("it did not stop in the middle of its writes: %v", status)
 			}
 			r.undone(t)
-			_ = child.Wait() // it killed itself once it had gone on
+			_ = child.Wait() // it killed itself after it continued
 			if d := cmp.Diff(before, h.files()); d != "" {
 				t.Error(d)
 			}

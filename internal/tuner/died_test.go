@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestHostDiesAtEachBoot: what was committed is applied once more after a boot that died, and no third time; by
-// hand it can be.
+// TestHostDiesAtEachBoot: after a boot in which the host died, a committed profile is applied once more, but not a
+// third time. A user can still apply it.
 func TestHostDiesAtEachBoot(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -40,7 +40,7 @@ func TestHostDiesAtEachBoot(t *testing.T) {
 		})
 	}
 	dies(1)
-	again(2, nil) // an apply that ends begins the count again
+	again(2, nil) // a complete apply resets the count
 	dies(3)
 	dies(4)
 	again(5, tuner.ErrDied)

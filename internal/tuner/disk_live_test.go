@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// TestFullDisk: without room for the deadline and the originals nothing is written, a commit
-// that cannot be recorded is none, and the way back needs no room.
+// TestFullDisk: without room for the deadline and the originals, nothing is written. A commit that cannot be recorded
+// has no effect, and the rollback needs no room.
 func TestFullDisk(t *testing.T) {
 	h := newHost(t)
 	small := disk.Small(t)
@@ -57,8 +57,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRollbackOnAFullDisk: what a rollback leaves beside a value of another program is on record as being undone, for
-// which the disk needs no room. It remembers nothing that was committed in an earlier boot.
+// TestRollbackOnAFullDisk: a rollback that leaves another program's value stays on record as being undone. That record
+// needs no disk space, and it forgets the profile that was committed in an earlier boot.
 func TestRollbackOnAFullDisk(t *testing.T) {
 	h := newHost(t)
 	small := disk.Small(t)
@@ -70,7 +70,7 @@ func TestRollbackOnAFullDisk(t *testing.T) {
 	if a, _, err := tuner.Load(h.state); a.Former == nil || err != nil {
 		t.Fatalf("on record: %+v, %v", a, err)
 	}
-	h.write(slice, "7") // another program's
+	h.write(slice, "7") // another program's value
 	disk.Fill(t, small)
 	for range 2 {
 		h.do(func(u *tuner.Tuner) { u.Rollback() })

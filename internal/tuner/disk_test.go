@@ -25,9 +25,9 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestUndoWithoutADisk: where real-time threads have every CPU, the threads of the kernel that a disk needs do not
-// run, and a sync does not end. What is due is back before the first one. Before that of another undo real-time threads
-// have their limit, be it the original or the profile's.
+// TestUndoWithoutADisk: if real-time threads may use every CPU, the kernel threads that serve a disk do not run and a
+// sync never ends. A due undo restores its values before the first sync. Any other undo first limits real-time threads,
+// with the original limit or with the profile's.
 func TestUndoWithoutADisk(t *testing.T) {
 	const never = 1000 * time.Hour
 	for name, tt := range map[string]struct {
@@ -35,11 +35,11 @@ func TestUndoWithoutADisk(t *testing.T) {
 		confirm                  time.Duration
 		torn, drifts             bool
 		limit                    string // before the first sync
-		whole                    bool   // all is as before then
+		whole                    bool   // everything is as before then
 	}{
 		"deadline of a looser limit":  {"deadline", "950000", "-1", time.Nanosecond, false, false, "950000", true},
 		"deadline of a tighter limit": {"deadline", "-1", "950000", time.Nanosecond, false, false, "-1", true},
-		// Threads may have the profile's policies still: that is on record before they have all of a CPU.
+		// Threads may still have the profile's policies. That is recorded before they may use a whole CPU.
 		"deadline of a tighter limit, and not all goes back": {"deadline", "-1", "950000", time.Nanosecond, false, true, "950000", false},
 		"deadline of a looser limit, a torn journal":         {"deadline", "950000", "-1", time.Nanosecond, true, false, "-1", false},
 		"rollback of a looser limit":                         {"rollback", "950000", "-1", never, false, false, "950000", false},
@@ -52,7 +52,7 @@ func TestUndoWithoutADisk(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
-			h.boottime = 0 // The child has the clock of this machine.
+			h.boottime = 0 // The child uses the clock of this machine.
 			h.write(rtRuntime, tt.original)
 			h.write(rtPeriod, "1000000")
 			before := h.files()
@@ -81,16 +81,16 @@ func TestUndoWithoutADisk(t *testing.T) {
 	}
 }
 
-// The files of the limit of real-time threads.
+// The files that limit real-time threads.
 const (
 	rtRuntime = "/proc/sys/kernel/sched_rt_runtime_us"
 	rtPeriod  = "/proc/sys/kernel/sched_rt_period_us"
 )
 
-// stopped is what the name of a state directory gets for a file that says that no sync of the child ends any more.
+// stopped is the suffix of the state directory's name for a marker file: from now on no sync of the child ends.
 const stopped = ".stopped"
 
-// tear ends the journal in the middle of a record.
+// tear appends an incomplete record to the journal.
 func (h *host) tear() {
 	h.t.Helper()
 	f, err := os.OpenFile(filepath.Join(h.state, "journal"), os.O_WRONLY|os.O_APPEND, 0)
@@ -99,7 +99,8 @@ func (h *host) tear() {
 	must(h.t, errors.Join(err, f.Close()))
 }
 
-// untilSync runs a child none of whose syncs ends, and returns the files once it waits in one: nothing changes then.
+// untilSync runs a child whose syncs never end. It returns the files once the child waits in a sync, because nothing
+// changes any more.
 func (h *host) untilSync(does string, r trial) map[string]string {
 	t := h.t
 	t.Helper()
@@ -124,13 +125,13 @@ func (h *host) untilSync(does string, r trial) map[string]string {
 	return now
 }
 
-// waitsToSync says whether a thread of a process waits in a sync.
+// waitsToSync reports whether a thread of a process waits in a sync.
 func waitsToSync(t testing.TB, pid int) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	must(t, err)
 	for _, thread := range threads {
-		text, _ := os.ReadFile(thread) // it may be gone
+		text, _ := os.ReadFile(thread) // the thread may be gone
 		call, _, _ := strings.Cut(string(text), " ")
 		if n, err := strconv.ParseUint(call, 10, 32); err == nil && slices.Contains(syncs(), uint32(n)) {
 			return true
@@ -139,16 +140,16 @@ func waitsToSync(t testing.TB, pid int) bool {
 	return false
 }
 
-// syncs are the calls that wait for a disk, or may.
+// syncs returns the system calls that may wait for a disk.
 func syncs() []uint32 {
 	return []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE}
 }
 
-// withoutDisk has TestUndoWithoutADiskChild do its work.
+// withoutDisk makes TestUndoWithoutADiskChild do its work.
 const withoutDisk = "BERTH_TEST_WITHOUT_DISK"
 
-// TestUndoWithoutADiskChild keeps a deadline, rolls back, or applies, and from some moment on none of its syncs ends.
-// Without its variable it does nothing.
+// TestUndoWithoutADiskChild is a child process that keeps a deadline, rolls back, or applies. From some moment on its
+// syncs never end. Without its variable it does nothing.
 func TestUndoWithoutADiskChild(t *testing.T) {
 	does := os.Getenv(withoutDisk)
 	if does == "" {
@@ -159,7 +160,7 @@ func TestUndoWithoutADiskChild(t *testing.T) {
 	switch does {
 	case "rollback":
 		stopSyncs(t)
-		h.Salvage = true // as berth tune rollback
+		h.Salvage = true // as berth tune rollback does
 		u, failed := tuner.Open(h)
 		must(t, failed)
 		u.Rollback()
@@ -173,7 +174,7 @@ func TestUndoWithoutADiskChild(t *testing.T) {
 			what, _, _ := strings.Cut(step, ": ")
 			switch {
 			case what == "the originals are journaled":
-				if does == "apply" { // and fails: a directory takes no text
+				if does == "apply" { // and fails: a directory accepts no text
 					must(t, errors.Join(os.Rename(file, away), os.Mkdir(file, 0o755)))
 				}
 				stopSyncs(t)
@@ -189,11 +190,11 @@ func TestUndoWithoutADiskChild(t *testing.T) {
 	t.Errorf("it ended without a sync: %v", err)
 }
 
-// stopSyncs has no sync of this process end from now on: the kernel asks whoever holds the other end of a filter, and
-// nobody answers.
+// stopSyncs makes every later sync of this process hang: a seccomp filter passes the call to a listener that never
+// answers.
 func stopSyncs(t *testing.T) {
 	t.Helper()
-	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // load the number of the call
 	calls := syncs()
 	for i, call := range calls {
 		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: uint8(len(calls) - i)})
@@ -202,7 +203,7 @@ func stopSyncs(t *testing.T) {
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	runtime.LockOSThread() // no_new_privs is a thread's until the filter is all threads'
+	runtime.LockOSThread() // no_new_privs applies to one thread until the filter applies to all
 	must(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program))); errno != 0 {
@@ -211,9 +212,9 @@ func stopSyncs(t *testing.T) {
 	must(t, os.WriteFile(os.Getenv(childState)+stopped, nil, 0o600))
 }
 
-// TestOrderOfRealTime: a limit that leaves real-time threads more is applied last and goes back first, since with it
-// whatever else there is to do may wait for threads that do not run. One that leaves them less is applied first and
-// goes back last. The kernel takes no runtime that is longer than the period.
+// TestOrderOfRealTime: a looser limit of real-time threads is applied last and restored first, because under it all
+// other work may wait for threads that do not run. A tighter limit is applied first and restored last. The kernel
+// refuses a runtime that is longer than the period.
 func TestOrderOfRealTime(t *testing.T) {
 	const runtime, period, others = "sched_rt_runtime_us", "sched_rt_period_us", "others"
 	for name, tt := range map[string]struct {
@@ -279,8 +280,8 @@ func TestOrderOfRealTime(t *testing.T) {
 	}
 }
 
-// TestLimitsAndAllElse: a limit that the kernel takes after something else only, and what it takes after a limit only,
-// go back all the same.
+// TestLimitsAndAllElse: some limits can be restored only after another value, and some values only after a limit. All
+// of them are restored.
 func TestLimitsAndAllElse(t *testing.T) {
 	for name, tt := range map[string]struct{ late, after, original, applied string }{
 		"a looser limit, late":     {rtRuntime, autogroup, "-1", "950000"},
@@ -322,8 +323,8 @@ func TestLimitsAndAllElse(t *testing.T) {
 	}
 }
 
-// TestCommitOfWhatWasNotWritten: an apply that ends between its record and the limit of real-time threads cannot be
-// committed, and another apply of the profile brings that about.
+// TestCommitOfWhatWasNotWritten: an apply that ends after its record but before the limit of real-time threads cannot
+// be committed. Another apply of the profile writes the limit.
 func TestCommitOfWhatWasNotWritten(t *testing.T) {
 	h := newHost(t)
 	h.write(rtRuntime, "950000")
@@ -358,9 +359,9 @@ func TestCommitOfWhatWasNotWritten(t *testing.T) {
 	}
 }
 
-// TestRollbackKilledAtEachStep: a rollback that is killed once something is back is finished by the next command. Only a
-// limit of real-time threads goes back before the record says so, and the disk is asked for nothing in between: killed
-// there, a rollback leaves what another rollback puts back whole, and what cannot be committed.
+// TestRollbackKilledAtEachStep: the next command finishes a rollback that was killed after it had restored something.
+// Only a limit of real-time threads is restored before the record says so, with no disk access in between. If the
+// rollback dies there, another rollback restores everything, and a commit is refused.
 func TestRollbackKilledAtEachStep(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"committed": 0, "trial": confirm} {
 		t.Run(name, func(t *testing.T) {
@@ -412,8 +413,8 @@ func TestRollbackKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// applies applies a profile with a limit of real-time threads, "" for one without, and returns the files before and
-// after.
+// applies applies a profile and returns the files before and after. The profile limits real-time threads unless applied
+// is empty.
 func (h *host) applies(wait time.Duration, original, applied string) (before, after map[string]string) {
 	h.t.Helper()
 	values := some()
@@ -427,8 +428,8 @@ func (h *host) applies(wait time.Duration, original, applied string) (before, af
 	return before, h.files()
 }
 
-// TestKeeperFinishesARollback: a keeper that is started once a rollback of what was committed was killed finishes it,
-// also where that died while it waited for the disk.
+// TestKeeperFinishesARollback: a new keeper finishes a killed rollback of a committed profile, even if the rollback
+// died while it waited for the disk.
 func TestKeeperFinishesARollback(t *testing.T) {
 	h := newHost(t)
 	before, _ := h.applies(0, "950000", "-1")
@@ -455,8 +456,8 @@ func TestKeeperFinishesARollback(t *testing.T) {
 	}
 }
 
-// TestRollbackThatCannotBeRecorded: what rollbacks left behind on a full disk, beside a value of another program, is no
-// committed profile.
+// TestRollbackThatCannotBeRecorded: rollbacks on a full disk can leave another program's value behind. The rest must
+// not count as a committed profile.
 func TestRollbackThatCannotBeRecorded(t *testing.T) {
 	for name, tt := range map[string]struct{ original, applied string }{
 		"a tighter limit": {"950000", "-1"}, "a looser limit": {"-1", "950000"}, "no limit": {},
@@ -465,7 +466,7 @@ func TestRollbackThatCannotBeRecorded(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d", name, times), func(t *testing.T) {
 				h := newHost(t)
 				before, _ := h.applies(0, tt.original, tt.applied)
-				h.write(slice, "7") // another program's
+				h.write(slice, "7") // another program's value
 				full := filepath.Join(h.state, "applied.new")
 				must(t, os.Mkdir(full, 0o700))
 				for range times {
@@ -502,8 +503,8 @@ func TestRollbackThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// TestRollbackForgetsWhatWasCommitted: a rollback that leaves something of an undo before it remembers no profile of an
-// earlier boot.
+// TestRollbackForgetsWhatWasCommitted: a rollback that continues an incomplete undo forgets the profile of an earlier
+// boot.
 func TestRollbackForgetsWhatWasCommitted(t *testing.T) {
 	for _, limit := range []string{"950000", "-1"} {
 		t.Run(limit, func(t *testing.T) {
@@ -515,7 +516,7 @@ func TestRollbackForgetsWhatWasCommitted(t *testing.T) {
 			values := some()
 			values[rtRuntime] = limit
 			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
-			h.write(slice, "7") // another program's
+			h.write(slice, "7") // another program's value
 			h.boottime += confirm
 			h.do(func(u *tuner.Tuner) {
 				if a, _ := u.Applied(); a.Phase != tuner.Undoing || a.Former == nil {

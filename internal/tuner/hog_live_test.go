@@ -17,23 +17,23 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// hogCPU has TestHogChild take a whole CPU.
+// hogCPU makes TestHogChild occupy a whole CPU.
 const hogCPU = "BERTH_TEST_HOG_CPU"
 
-// The priorities of a hog, and of the test, which has to see what happens meanwhile.
+// The priorities of a hog and of the test, which must be able to observe the hogs.
 const (
 	hogPriority  = 10
 	testPriority = 50
 )
 
-// realTime gives a thread a real-time policy, 0 for the calling one.
+// realTime gives a thread a real-time policy. Thread 0 is the calling thread.
 func realTime(t *testing.T, tid int, priority uint32) {
 	t.Helper()
 	must(t, unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority}, 0))
 }
 
-// TestHogChild computes on one CPU and lets no ordinary thread run there; without its variable it
-// does nothing. It ends by itself, so that a test that dies leaves a machine that goes on.
+// TestHogChild is a child process that computes on one CPU and lets no ordinary thread run there. Without its variable
+// it does nothing. It ends by itself, so that a dead test does not leave the machine blocked.
 func TestHogChild(t *testing.T) {
 	text := os.Getenv(hogCPU)
 	if text == "" {
@@ -51,23 +51,23 @@ func TestHogChild(t *testing.T) {
 	}
 }
 
-// hogsChild has TestHogsChild do its work.
+// hogsChild makes TestHogsChild do its work.
 const hogsChild = "BERTH_TEST_HOGS"
 
-// TestLiveDeadlineUnderRealTimeHogs: a profile may give real-time threads all of a CPU, and one that
-// never sleeps then takes every CPU. What keeps the deadline runs all the same. Linux before 6.12
-// starves an ordinary process here.
+// TestLiveDeadlineUnderRealTimeHogs: a profile may give real-time threads a whole CPU, and then threads that never
+// sleep occupy every CPU. The keeper of the deadline must still run. Linux before 6.12 starves an ordinary process
+// here.
 func TestLiveDeadlineUnderRealTimeHogs(t *testing.T) {
 	inGuest(t)
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHogsChild$") // the policy ends with it
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHogsChild$") // the policy ends with the child
 	child.Env = append(os.Environ(), hogsChild+"=1")
 	if out, err := child.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// TestHogsChild takes a real-time policy itself, to see what happens under the hogs; without its
-// variable it does nothing.
+// TestHogsChild is a child process that gives itself a real-time policy to observe the hogs. Without its variable it
+// does nothing.
 func TestHogsChild(t *testing.T) {
 	if os.Getenv(hogsChild) == "" {
 		return
@@ -95,7 +95,7 @@ func TestHogsChild(t *testing.T) {
 		t.Errorf("the kernel may kill what keeps the deadline for memory: oom_score_adj %q, %v", score, err)
 	}
 	hogs := startHogs(t)
-	// Who puts back the slices of a unit asks for that first.
+	// An undo of a unit's slices calls this first.
 	if _, err := kernel.DefaultThreadSlice(); err != nil {
 		t.Error(err)
 	}
@@ -106,7 +106,7 @@ func TestHogsChild(t *testing.T) {
 	}
 }
 
-// startHogs has a real-time thread compute on each CPU.
+// startHogs starts a real-time thread that computes on each CPU.
 func startHogs(t *testing.T) []*exec.Cmd {
 	t.Helper()
 	var hogs []*exec.Cmd
@@ -119,7 +119,7 @@ func startHogs(t *testing.T) []*exec.Cmd {
 	return hogs
 }
 
-// endHogs ends them, none of which may have ended before.
+// endHogs ends the hogs and fails if one has ended before.
 func endHogs(t *testing.T, hogs []*exec.Cmd) {
 	t.Helper()
 	for cpu, hog := range hogs {
@@ -132,8 +132,8 @@ func endHogs(t *testing.T, hogs []*exec.Cmd) {
 	}
 }
 
-// TestLiveApplyThatStarvesItself: real-time threads take what they may of each CPU, and a profile lets them have all.
-// Its apply then gets no CPU any more, and holds the lock. At the deadline its keeper has it end, and undoes it.
+// TestLiveApplyThatStarvesItself: real-time threads occupy their share of each CPU, and a profile lets them use all of
+// it. The apply then gets no CPU and holds the lock. At the deadline its keeper makes it end and undoes it.
 func TestLiveApplyThatStarvesItself(t *testing.T) {
 	inGuest(t)
 	settings := guest(t)

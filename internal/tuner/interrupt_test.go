@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// An interrupt that another CPU serves still is pending until it fires, and ignored from then on. Where
-// nobody counted, or can count, it is ignored.
+// An interrupt that another CPU still serves is pending until it fires, and ignored afterwards. Without a count of its
+// firings it is ignored.
 func TestPendingInterrupt(t *testing.T) {
 	t.Parallel()
 	const file = "/proc/irq/25/smp_affinity_list"

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestServiceAsSystemdTakesIt: systemd refuses a property of another type. The service has
-// started when the program was executed: a fire-and-forget start would find out at the deadline
-// that it cannot be.
+// TestServiceAsSystemdTakesIt: systemd refuses a property of another type. The service type must report a failed exec
+// at the start: a fire-and-forget start would reveal it only at the deadline.
 func TestServiceAsSystemdTakesIt(t *testing.T) {
 	k := Keeper{Program: []string{"/usr/bin/berth", "tune", "deadline"}, Final: 4}
 	found := map[string]any{}
@@ -23,13 +22,13 @@ func TestServiceAsSystemdTakesIt(t *testing.T) {
 			t.Errorf("%s is %q, want %s", name, signatures[name], want)
 		}
 	}
-	if found["Slice"] != "-.slice" { // a profile may take the policy from what is in another
+	if found["Slice"] != "-.slice" { // a profile may change the policy of processes in another slice
 		t.Errorf("the service is in %v", found["Slice"])
 	}
 	if found["Type"] != "exec" {
 		t.Errorf("the service is of type %v", found["Type"])
 	}
-	// A program of Go to which the kernel gives no memory exits with 2.
+	// A Go program that gets no memory from the kernel exits with 2.
 	final, _ := found["RestartPreventExitStatus"].(exits)
 	if found["Restart"] != "on-failure" || found["RestartUSec"] != uint64(1e6) || found["StartLimitIntervalUSec"] != uint64(0) || !slices.Contains(final.Codes, 4) || slices.Contains(final.Codes, 1) || slices.Contains(final.Codes, 2) {
 		t.Errorf("it is started again %v, after %v us, limit %v us, but for %v", found["Restart"], found["RestartUSec"], found["StartLimitIntervalUSec"], final)

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// inGuest skips what changes more of a machine than the tests' own groups.
+// inGuest skips a test that changes the whole machine, unless it runs in the tests' virtual machine.
 func inGuest(t testing.TB) {
 	t.Helper()
 	line, err := os.ReadFile("/proc/cmdline")
@@ -25,8 +25,8 @@ func inGuest(t testing.TB) {
 	}
 }
 
-// guest returns the settings that this kernel can be given, in a machine that is the tests'
-// own: they are the whole host's.
+// guest returns settings that this kernel supports. They affect the whole host, so guest skips the test outside the
+// tests' virtual machine.
 func guest(t *testing.T) map[string]string {
 	t.Helper()
 	inGuest(t)
@@ -59,7 +59,7 @@ func guest(t *testing.T) map[string]string {
 	return settings
 }
 
-// kernelFiles are the texts of the files of settings.
+// kernelFiles returns the texts of the files of settings.
 func kernelFiles(t *testing.T, settings map[string]string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -71,8 +71,8 @@ func kernelFiles(t *testing.T, settings map[string]string) map[string]string {
 	return all
 }
 
-// TestLiveApplyKillRollback: the running kernel takes a profile; killed at any step, the next
-// command puts every byte back; and so does a rollback of the whole.
+// TestLiveApplyKillRollback: the running kernel accepts a profile. After a kill at any step, the next command restores
+// every byte. A rollback of the whole profile does so too.
 func TestLiveApplyKillRollback(t *testing.T) {
 	settings := guest(t)
 	before := kernelFiles(t, settings)
@@ -105,7 +105,7 @@ func TestLiveApplyKillRollback(t *testing.T) {
 	}
 }
 
-// TestLiveDeadline: nobody commits, whoever applied is dead, and the kernel has its values
+// TestLiveDeadline: nobody commits and the applying process is dead. At the deadline the kernel has its original values
 // again.
 func TestLiveDeadline(t *testing.T) {
 	settings := guest(t)

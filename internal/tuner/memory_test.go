@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// TestMemoryNodesThatMayNotChange: where something is in the way of a unit's memory nodes nothing of the
-// profile is written, but after a boot what else is in it. A unit that has these nodes is not asked about.
+// TestMemoryNodesThatMayNotChange: if a unit's memory nodes cannot change, nothing of the profile is written. After a
+// boot the rest of the profile is written. A unit that already has these nodes is not checked.
 func TestMemoryNodesThatMayNotChange(t *testing.T) {
 	const service = "/sys/fs/cgroup/system.slice/db.service"
 	inTheWay := errors.New("2048 MiB of its memory are on other nodes")
@@ -72,8 +72,8 @@ func TestMemoryNodesThatMayNotChange(t *testing.T) {
 	}
 }
 
-// TestPartitionOfAHeldList: after a boot the agent has the CPUs of a unit. Nothing is made of those: no partition, and
-// memory nodes stay, too. The rest of the profile is applied.
+// TestPartitionOfAHeldList: after a boot the agent holds the CPUs of a unit. The tuner then makes no partition of them
+// and leaves the memory nodes too. The rest of the profile is applied.
 func TestPartitionOfAHeldList(t *testing.T) {
 	const service = "/sys/fs/cgroup/system.slice/db.service"
 	h := newHost(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// partitioned is what a plan makes of a profile with one unit that becomes a partition of these CPUs.
+// partitioned returns the order of a profile with one unit that becomes a partition of these CPUs.
 func (u *unit) partitioned(kind v1alpha1.CPUPartition, cpus cpuset.Set) tuner.Order {
 	u.t.Helper()
 	const name = "db.service"
@@ -34,7 +34,7 @@ func (u *unit) partitioned(kind v1alpha1.CPUPartition, cpus cpuset.Set) tuner.Or
 	facts := host.Facts()
 	facts.Units[name], facts.Groups[name] = true, group
 	if u.groups.Layout() != "v2" {
-		facts.Unified = "/sys/fs/cgroup" // of v1 no unit is planned: this is what would be written
+		facts.Unified = "/sys/fs/cgroup" // no plan has a unit on v1; this is what it would write
 	}
 	files := map[string]string{}
 	for _, file := range tune.Files(name, facts) {
@@ -49,8 +49,8 @@ func (u *unit) partitioned(kind v1alpha1.CPUPartition, cpus cpuset.Set) tuner.Or
 	return o
 }
 
-// affinities are those of the threads of this machine, without those of the kernel that stay on
-// their CPUs and those of this process, of which the runtime makes more.
+// affinities returns the affinities of the machine's threads. It omits kernel threads that are bound to their CPUs, and
+// this process, because the Go runtime starts more threads.
 func affinities(t *testing.T) map[int]string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
@@ -67,7 +67,7 @@ func affinities(t *testing.T) map[int]string {
 	return all
 }
 
-// sameAffinities compares the threads that both have.
+// sameAffinities compares the threads that exist in both maps.
 func sameAffinities(t *testing.T, when string, before, now map[int]string) {
 	t.Helper()
 	for tid, cpus := range now {
@@ -78,7 +78,7 @@ func sameAffinities(t *testing.T, when string, before, now map[int]string) {
 	}
 }
 
-// cpusOf returns the first and the last CPU of the unit, of which there are several.
+// cpusOf returns the first CPU, the last CPU and all CPUs of the unit, which needs at least two.
 func (u *unit) cpusOf() (first, last, all cpuset.Set) {
 	u.t.Helper()
 	all, err := u.group.Handle().EffectiveCPUs()
@@ -94,7 +94,7 @@ func (u *unit) cpusOf() (first, last, all cpuset.Set) {
 	return cpuset.Set{}.Add(low), cpuset.Set{}.Add(high), all
 }
 
-// outside starts a process in the group at the top.
+// outside starts a process in the root group.
 func (u *unit) outside() (pid int) {
 	u.t.Helper()
 	pid = process(u.t).Process.Pid
@@ -107,13 +107,13 @@ func (u *unit) outside() (pid int) {
 	return pid
 }
 
-// forgets says whether the kernel gives a thread that asked for all CPUs of its group those that the
-// group gets later, as Linux did before 6.2.
+// forgets reports whether a thread that asked for all CPUs of its group also gets CPUs that the group gains later.
+// Linux before 6.2 behaved like that.
 func (u *unit) forgets(all, last cpuset.Set) bool {
 	u.t.Helper()
 	g, err := scratch.New(u.groups, "", scratch.Name("test-forgets"))
 	must(u.t, err)
-	defer func() { must(u.t, g.Close()) }() // beside a group with these CPUs there is no partition of them
+	defer func() { must(u.t, g.Close()) }() // while a group has these CPUs, there is no partition of them
 	few := all.Difference(last)
 	must(u.t, overwrite(u.t, g, cgroup.KnobCPUs, few.String()))
 	child := process(u.t)
@@ -125,7 +125,7 @@ func (u *unit) forgets(all, last cpuset.Set) bool {
 	has, err := kernel.ThreadAffinity(child.Process.Pid)
 	must(u.t, err)
 	must(u.t, child.Process.Kill())
-	_ = child.Wait() // the group has to be empty
+	_ = child.Wait() // the group must be empty
 	return has == all
 }
 
@@ -136,8 +136,8 @@ func (u *unit) partition() string {
 	return string(v)
 }
 
-// isV2 says whether there are partitions, which take CPUs from all other threads; else an apply is
-// refused and changes nothing.
+// isV2 reports whether the host has partitions, which remove CPUs from all other threads. Otherwise it checks that an
+// apply is refused and changes nothing.
 func (u *unit) isV2() bool {
 	u.t.Helper()
 	if u.groups.Layout() == "v2" {
@@ -155,9 +155,9 @@ func (u *unit) isV2() bool {
 	return false
 }
 
-// TestLivePartition: a unit becomes a partition, of which all others leave the CPUs; a rollback gives
-// every thread the CPUs that it had, one that asked for some, too. One that was narrowed while there was
-// a partition, and may have been so by its owner, keeps that.
+// TestLivePartition: a unit becomes a partition, and all other threads leave its CPUs. A rollback restores the CPUs of
+// every thread, also of a thread that asked for some. A thread that was narrowed during the partition, perhaps by its
+// owner, stays narrowed.
 func TestLivePartition(t *testing.T) {
 	u := newUnit(t)
 	if !u.isV2() {
@@ -178,7 +178,7 @@ func TestLivePartition(t *testing.T) {
 			}
 		})
 		if !known && kind == v1alpha1.PartitionIsolated {
-			continue // Linux 6.1 and newer know it
+			continue // Linux 6.1 and newer have it
 		}
 		u.want("applied", tune.OK, tune.UnitCPUs, tune.Partition)
 		if got := u.partition(); got != string(kind) {
@@ -215,15 +215,15 @@ func TestLivePartition(t *testing.T) {
 	}
 }
 
-// TestLivePartitionRefused: the kernel takes a partition that it cannot make; that is a failure of the
-// apply, which puts all back.
+// TestLivePartitionRefused: the kernel accepts the write of a partition that it cannot make. The apply fails and
+// restores everything.
 func TestLivePartitionRefused(t *testing.T) {
 	u := newUnit(t)
 	if !u.isV2() {
 		return
 	}
 	_, _, all := u.cpusOf()
-	u.outside() // the group at the top has to keep a CPU for it
+	u.outside() // the root group must retain a CPU for it
 	before := u.has()
 	u.do(func(h *tuner.Tuner) {
 		_, err := h.Apply(u.partitioned(v1alpha1.PartitionRoot, all))
@@ -237,9 +237,8 @@ func TestLivePartitionRefused(t *testing.T) {
 	u.asBefore("refused", before)
 }
 
-// TestLivePartitionBelow: below a group that is none a partition takes the CPUs that every group above
-// gives away, where the kernel knows that; a plan for an older one says so. A rollback takes all of
-// it back.
+// TestLivePartitionBelow: below a group that is not a partition, a remote partition uses CPUs that every group above
+// gives away, if the kernel supports that. A plan for an older kernel says so. A rollback restores everything.
 func TestLivePartitionBelow(t *testing.T) {
 	u := newUnit(t)
 	if !u.isV2() {
@@ -294,8 +293,8 @@ func overwrite(t testing.TB, g *scratch.Group, k cgroup.Knob, text string) error
 	return hostwrite.Existing(dir, string(k), text)
 }
 
-// TestLivePartitionKilledAtEveryStep: whatever step an apply or its undo dies at, the next commands
-// put back what the unit and all other threads had.
+// TestLivePartitionKilledAtEveryStep: an apply or its undo may die at any step. The next commands restore the unit and
+// all other threads.
 func TestLivePartitionKilledAtEveryStep(t *testing.T) {
 	u := newUnit(t)
 	if !u.isV2() {
@@ -303,7 +302,7 @@ func TestLivePartitionKilledAtEveryStep(t *testing.T) {
 	}
 	first, last, all := u.cpusOf()
 	must(t, hostwrite.Affinity(u.outside(), first.Union(last)))
-	must(t, hostwrite.Affinity(u.outside(), all.Difference(last))) // as if it were narrowed already
+	must(t, hostwrite.Affinity(u.outside(), all.Difference(last))) // as if it were already narrowed
 	before, threads := u.has(), affinities(t)
 	for step := 1; ; step++ {
 		died := u.command(step, func(h *tuner.Tuner) { _, err := h.Apply(u.partitioned(v1alpha1.PartitionRoot, last)); must(t, err) })

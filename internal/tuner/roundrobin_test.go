@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/tune"
 )
 
-// The slice of SCHED_RR is what the kernel says, in whole ticks, and not what the file says.
+// The slice of SCHED_RR is what the kernel reports, in whole ticks, and not the text of the file.
 func TestReadBack(t *testing.T) {
 	t.Parallel()
 	const tick = 4 * time.Millisecond

@@ -51,7 +51,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// host is a tree of kernel files below a directory, with a clock.
+// host is a directory with a tree of kernel files, and a clock.
 type host struct {
 	t        testing.TB
 	dir      string
@@ -62,7 +62,7 @@ type host struct {
 	step     func(string)
 	keep     func(tuner.Applied) error
 	kept     []time.Duration
-	clock    time.Time    // of the wall
+	clock    time.Time    // the wall clock
 	groups   *cgroup.Host // of units
 	generate func(string) error
 }
@@ -107,7 +107,7 @@ func (h *host) files() map[string]string {
 	return all
 }
 
-// open is the next command.
+// open opens the tuner as the next command does.
 func (h *host) open() (*tuner.Tuner, error) { return tuner.Open(h.host()) }
 
 func (h *host) host() tuner.Host {
@@ -118,7 +118,7 @@ func (h *host) host() tuner.Host {
 	}
 }
 
-// unlocked opens a directory, which a process that keeps a deadline may hold for a moment.
+// unlocked opens a directory whose lock a keeper may hold for a moment.
 func unlocked(t *testing.T, h tuner.Host) *tuner.Tuner {
 	t.Helper()
 	var u *tuner.Tuner
@@ -141,7 +141,7 @@ func (h *host) tuner() *tuner.Tuner {
 	return u
 }
 
-// do runs one command.
+// do runs f as one command.
 func (h *host) do(f func(*tuner.Tuner)) {
 	h.t.Helper()
 	u := h.tuner()
@@ -149,7 +149,7 @@ func (h *host) do(f func(*tuner.Tuner)) {
 	must(h.t, u.Close())
 }
 
-// setting is one setting as a plan has it.
+// setting returns one setting as a plan contains it.
 func setting(file, text string) tune.Setting {
 	name, phase := "sysctl."+strings.ReplaceAll(strings.TrimPrefix(file, "/proc/sys/"), "/", "."), knob.PhaseAt(file)
 	if k, _, known := knob.At(file); known {
@@ -158,7 +158,7 @@ func setting(file, text string) tune.Setting {
 	return tune.Setting{Knob: name, File: file, Want: text, Write: text, Support: knob.Settable, Phase: phase}
 }
 
-// order is a profile of files and values, sorted as a plan is.
+// order returns an order for files and values, sorted as a plan is.
 func order(confirm time.Duration, values map[string]string) tuner.Order {
 	o := tuner.Order{Confirm: confirm}
 	o.Profile.Name = "test"
@@ -175,7 +175,7 @@ func some() map[string]string {
 	return map[string]string{slice: "6000000", autogroup: "0", governor: "performance", epp: "performance", workqueue: "3", interval: "1"}
 }
 
-// outcomes are the outcomes of an undo by file.
+// outcomes returns the outcomes of an undo by file.
 func outcomes(all []apply.Restored) map[string]apply.Outcome {
 	by := map[string]apply.Outcome{}
 	for _, r := range all {
@@ -184,8 +184,8 @@ func outcomes(all []apply.Restored) map[string]apply.Outcome {
 	return by
 }
 
-// TestApplyCommitRollback: what stands is not written, a second apply writes nothing, and a
-// rollback puts every byte back.
+// TestApplyCommitRollback: a value that is already in effect is not written, a second apply writes nothing, and a
+// rollback restores every byte.
 func TestApplyCommitRollback(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -230,8 +230,8 @@ func TestApplyCommitRollback(t *testing.T) {
 	}
 }
 
-// TestDeadline: the next command after the deadline undoes what was not committed, however
-// the wall clock stands, and a commit then is too late.
+// TestDeadline: the first command after the deadline undoes an uncommitted profile, independent of the wall clock. A
+// commit is then too late.
 func TestDeadline(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -255,8 +255,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestFirstFailureUndoesAll: a file that is gone, one that another program changed while
-// others were written, and a disk that takes no journal.
+// TestFirstFailureUndoesAll: a missing file, a file that another program changed during the apply, or a full disk
+// undoes the whole apply.
 func TestFirstFailureUndoesAll(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault func(h *host, step string)
@@ -293,9 +293,8 @@ func TestFirstFailureUndoesAll(t *testing.T) {
 	}
 }
 
-// TestHotplug: a CPU that went away between plan and apply leaves the host as it was, without a record;
-// one that goes away later takes its setting with it, and comes back with the kernel's default, which
-// an undo leaves alone.
+// TestHotplug: a CPU that disappears between plan and apply leaves the host unchanged and without a record. The setting
+// of a CPU that disappears later goes with it. The CPU returns with the kernel's default, which an undo leaves alone.
 func TestHotplug(t *testing.T) {
 	h := newHost(t)
 	whole := h.files()
@@ -342,8 +341,8 @@ func TestHotplug(t *testing.T) {
 	}
 }
 
-// TestDormantOriginal: what waits for a CPU that is offline holds up neither the rollback nor another profile, and
-// goes back once the CPU is online.
+// TestDormantOriginal: an original that waits for an offline CPU blocks neither the rollback nor another profile. It is
+// restored once the CPU is online.
 func TestDormantOriginal(t *testing.T) {
 	const interrupt, online = "/proc/irq/4/smp_affinity_list", "/sys/devices/system/cpu/online"
 	h := newHost(t)
@@ -387,9 +386,8 @@ func TestDormantOriginal(t *testing.T) {
 	}
 }
 
-// TestDormantBesideAnotherProfile: what waited for its CPUs when one profile was undone goes back with the first
-// command after they are online, while another profile stands, and says so once. The other profile keeps what it
-// has.
+// TestDormantBesideAnotherProfile: an original that waited for its CPUs is restored by the first command after they are
+// online, and reported once. Another profile that was applied in between keeps its values.
 func TestDormantBesideAnotherProfile(t *testing.T) {
 	const interrupt, online = "/proc/irq/4/smp_affinity_list", "/sys/devices/system/cpu/online"
 	h := newHost(t)
@@ -424,8 +422,8 @@ func TestDormantBesideAnotherProfile(t *testing.T) {
 	}
 }
 
-// TestAsleepSincePlan: a setting whose CPUs went offline between plan and apply is left and reported, and the next
-// apply of the same profile writes it once they are online.
+// TestAsleepSincePlan: a setting whose CPUs went offline between plan and apply is left and reported. The next apply of
+// the profile writes it once the CPUs are online.
 func TestAsleepSincePlan(t *testing.T) {
 	const policy, cpus = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor", "/sys/devices/system/cpu/cpufreq/policy1/affected_cpus"
 	const interrupt, online = "/proc/irq/4/smp_affinity_list", "/sys/devices/system/cpu/online"
@@ -469,8 +467,8 @@ func TestAsleepSincePlan(t *testing.T) {
 	}
 }
 
-// TestPolicyComesBack: a profile that was applied while a CPU was offline is applied again, for its policy, once the
-// CPU is online; and while another one is offline, without a rollback in between.
+// TestPolicyComesBack: a profile that was applied while a CPU was offline can be applied again for that CPU's policy
+// once it is online. That works without a rollback, also while another CPU is offline.
 func TestPolicyComesBack(t *testing.T) {
 	const other, cpus = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor", "/sys/devices/system/cpu/cpufreq/policy1/affected_cpus"
 	h := newHost(t)
@@ -485,12 +483,12 @@ func TestPolicyComesBack(t *testing.T) {
 		writes   int
 	}{{"", one, 1}, {"1", both, 1}, {"", one, 0}, {"1", both, 0}} {
 		h.write(cpus, step.cpus)
-		h.do(func(*tuner.Tuner) {}) // takes nothing of the profile back
+		h.do(func(*tuner.Tuner) {}) // restores nothing of the profile
 		h.do(func(u *tuner.Tuner) {
 			if r, err := u.Apply(order(0, step.settings)); err != nil || r.Writes != step.writes {
 				t.Errorf("%d: %+v, %v", i, r, err)
 			}
-			if i == 2 { // the profile has it still
+			if i == 2 { // the profile still has the setting
 				h.verify(u, other, "", tune.Dormant)
 			}
 		})
@@ -506,8 +504,8 @@ func TestPolicyComesBack(t *testing.T) {
 	}
 }
 
-// TestManagedInterrupt: one that the kernel keeps for itself is left and reported, and a
-// second apply does not try it again.
+// TestManagedInterrupt: an interrupt that the kernel manages itself is left and reported. A second apply does not try
+// it again.
 func TestManagedInterrupt(t *testing.T) {
 	const moved, managed = "/proc/irq/4/smp_affinity_list", "/proc/irq/5/smp_affinity_list"
 	h := newHost(t)
@@ -535,7 +533,7 @@ func TestManagedInterrupt(t *testing.T) {
 	}
 }
 
-// TestNothingKeepsTheDeadline: then nothing is written.
+// TestNothingKeepsTheDeadline: without a keeper of the deadline nothing is written.
 func TestNothingKeepsTheDeadline(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -553,8 +551,8 @@ func TestNothingKeepsTheDeadline(t *testing.T) {
 	}
 }
 
-// TestAnotherWritersValueStays: it is reported, the original stays in the journal, and no
-// profile is applied over it; once the value is the original, all is done.
+// TestAnotherWritersValueStays: another program's value is reported, its original stays in the journal, and no profile
+// is applied over it. The undo is complete once the file has the original value again.
 func TestAnotherWritersValueStays(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -584,8 +582,8 @@ func TestAnotherWritersValueStays(t *testing.T) {
 	}
 }
 
-// TestAgentsTargets: what the agent's journal holds is not written, and nothing of the profile, but after a boot what
-// else is in it.
+// TestAgentsTargets: if the agent's journal holds a target of the profile, nothing of the profile is written. After a
+// boot the rest of the profile is written.
 func TestAgentsTargets(t *testing.T) {
 	h := newHost(t)
 	j, err := journal.Open(filepath.Dir(h.state), boot, driver.Values())
@@ -616,8 +614,8 @@ func TestAgentsTargets(t *testing.T) {
 	}
 }
 
-// TestAgentRecordsMeanwhile: what the agent brings to its journal between the look and the record of an apply is
-// not written, and no longer on record here.
+// TestAgentRecordsMeanwhile: the agent can record a target between the check and the record of an apply. The tuner does
+// not write that target and removes it from its own record.
 func TestAgentRecordsMeanwhile(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -648,8 +646,7 @@ func TestAgentRecordsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestAfterABoot: a trial of another boot is forgotten, what was committed is remembered and
-// can be applied anew.
+// TestAfterABoot: a trial of another boot is forgotten. A committed profile is remembered and can be applied again.
 func TestAfterABoot(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		t.Run(fmt.Sprint("commit ", commit), func(t *testing.T) {
@@ -685,8 +682,8 @@ func TestAfterABoot(t *testing.T) {
 	}
 }
 
-// TestHeld: what is applied for a measurement cannot be committed; it is undone at once when
-// whoever held it is gone, and what was committed in an earlier boot is on record after it.
+// TestHeld: a profile that is applied for a measurement cannot be committed. It is undone at once when its process is
+// gone. The profile that was committed in an earlier boot is on record afterwards.
 func TestHeld(t *testing.T) {
 	h := newHost(t)
 	h.do(func(u *tuner.Tuner) {
@@ -710,7 +707,7 @@ func TestHeld(t *testing.T) {
 		if !dies {
 			u.Undo()
 		}
-		must(t, u.Close()) // gives the lock back, as the kernel does
+		must(t, u.Close()) // releases the lock, as the kernel does
 		h.do(func(u *tuner.Tuner) {
 			if a, is := u.Applied(); !is || a.Profile.Name != "test" || a.Phase != tuner.Committed {
 				t.Errorf("on record: %+v", a)
@@ -722,10 +719,10 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// killed is a SIGKILL as far as a process can see its own.
+// killed is the panic value that stands for a SIGKILL of this process.
 type killed struct{}
 
-// command runs f as a command that dies at a step, 0 for never, and says whether it died.
+// command runs f as a command that dies at a step, 0 for never, and reports whether it died.
 func (h *host) command(fatal int, f func(*tuner.Tuner)) (died bool) {
 	h.t.Helper()
 	n := 0
@@ -744,7 +741,7 @@ func (h *host) command(fatal int, f func(*tuner.Tuner)) (died bool) {
 			died = true
 		}
 		if u != nil {
-			must(h.t, u.Close()) // gives the lock back, as the kernel does
+			must(h.t, u.Close()) // releases the lock, as the kernel does
 		}
 	}()
 	u = h.tuner()
@@ -752,8 +749,8 @@ func (h *host) command(fatal int, f func(*tuner.Tuner)) (died bool) {
 	return false
 }
 
-// TestRandomApplyKillRollback: after any history of applies, commits and rollbacks, each of
-// which may be killed between any two steps, a rollback puts every byte back.
+// TestRandomApplyKillRollback: a rollback restores every byte after any history of applies, commits and rollbacks, each
+// of which may be killed between any two steps.
 func TestRandomApplyKillRollback(t *testing.T) {
 	histories := 500
 	if testing.Short() {
@@ -765,7 +762,7 @@ func TestRandomApplyKillRollback(t *testing.T) {
 		must(t, err)
 	}
 	seed := chance.Seed()
-	const parts = 4 // they wait for the disk most of the time
+	const parts = 4 // the parts mostly wait for the disk
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprintf("seed %d part %d", seed, part), func(t *testing.T) {
 			t.Parallel()
@@ -777,7 +774,7 @@ func TestRandomApplyKillRollback(t *testing.T) {
 	}
 }
 
-// randomHistory is one of a host of its own.
+// randomHistory runs one history on its own host.
 func randomHistory(t *testing.T, random *rand.Rand) {
 	values := map[string][]string{
 		slice: {"2800000", "1500000", "6000000"}, autogroup: {"0", "1"}, interval: {"1", "2", "10"}, latency: {"0", "20", "n/a"},
@@ -812,7 +809,7 @@ func randomHistory(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// A record that cannot be removed stays, and the notes say why.
+// A record that cannot be removed stays, and the notes explain why.
 func TestRollbackKeepsARecordThatStays(t *testing.T) {
 	h := newHost(t)
 	h.do(func(u *tuner.Tuner) {
@@ -820,7 +817,7 @@ func TestRollbackKeepsARecordThatStays(t *testing.T) {
 		must(t, err)
 	})
 	h.step = func(step string) {
-		if step == "an undo is recorded" { // a directory with a file in it is not removed
+		if step == "an undo is recorded" { // a directory with a file in it cannot be removed
 			must(t, os.Remove(filepath.Join(h.state, "applied")))
 			must(t, os.MkdirAll(filepath.Join(h.state, "applied", "x"), 0o700))
 		}
@@ -837,8 +834,7 @@ func TestRollbackKeepsARecordThatStays(t *testing.T) {
 	})
 }
 
-// TestKilledAtEveryStep: whatever step an apply dies at, the next command undoes it, without
-// waiting for the deadline.
+// TestKilledAtEveryStep: an apply may die at any step. The next command undoes it without waiting for the deadline.
 func TestKilledAtEveryStep(t *testing.T) {
 	for step := 1; ; step++ {
 		h := newHost(t)
@@ -854,7 +850,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		must(t, err)
 		h.do(func(*tuner.Tuner) {})
 		if is && a.Phase == tuner.Trial {
-			continue // the apply was over
+			continue // the apply was complete
 		}
 		if d := cmp.Diff(before, h.files()); d != "" {
 			t.Fatalf("killed at step %d (-before +after):\n%s", step, d)
@@ -862,8 +858,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestUndoInTheOrderThatTheKernelTakes: a value that goes back only after one that comes later
-// in the journal, as rt_period with rt_runtime, goes back in the same undo, on one line.
+// TestUndoInTheOrderThatTheKernelTakes: some values can be restored only after a later one of the journal, such as
+// rt_period and rt_runtime. The same undo restores both and reports the value on one line.
 func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
 	const period, runtime = "/proc/sys/kernel/sched_rt_period_us", "/proc/sys/kernel/sched_rt_runtime_us"
 	h := newHost(t)
@@ -900,7 +896,7 @@ func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
 	}
 }
 
-// verify compares what a file has and how that is judged.
+// verify compares the effective value and the state of a file in a verification.
 func (h *host) verify(u *tuner.Tuner, file, has string, want tune.State) {
 	h.t.Helper()
 	originals, err := journal.Load(h.state, driver.Values())
@@ -913,8 +909,8 @@ func (h *host) verify(u *tuner.Tuner, file, has string, want tune.State) {
 	}
 }
 
-// TestPoolInPart: an apply goes on with the huge pages that the kernel has memory for, another one asks again,
-// what another program makes of them is its own, and the rollback gives them back.
+// TestPoolInPart: an apply accepts fewer huge pages if the kernel lacks memory, and another apply asks again. Another
+// program's change of the pool stays, and the rollback returns the pages.
 func TestPoolInPart(t *testing.T) {
 	const pool = "/proc/sys/vm/nr_hugepages"
 	h := newHost(t)
@@ -954,8 +950,8 @@ func TestPoolInPart(t *testing.T) {
 	}
 }
 
-// TestPreferenceThatItsGovernorMoves: the original is the value before the governor's write,
-// also where the profile desires that same value.
+// TestPreferenceThatItsGovernorMoves: the original of the preference is its value before the governor was written, even
+// if the profile desires that same value.
 func TestPreferenceThatItsGovernorMoves(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -980,8 +976,7 @@ func TestPreferenceThatItsGovernorMoves(t *testing.T) {
 	}
 }
 
-// TestAwaitLeavesTheLockToItsHolder: an apply under way looks due, and whoever waits for its
-// deadline does not ask for the lock of a live process.
+// TestAwaitLeavesTheLockToItsHolder: a running apply looks due, but a keeper does not try the lock of a live process.
 func TestAwaitLeavesTheLockToItsHolder(t *testing.T) {
 	h := newHost(t)
 	h.step = func(step string) {
@@ -993,9 +988,8 @@ func TestAwaitLeavesTheLockToItsHolder(t *testing.T) {
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
 }
 
-// TestAwaitLooksAtNoClock: who keeps the deadline of a comparison waits for the end of its process, through runs
-// with the profile and runs without it, and looks neither at the clock nor at the record meanwhile. It undoes what
-// that process left.
+// TestAwaitLooksAtNoClock: the keeper of a comparison waits for the end of its process, through runs with and without
+// the profile. Until then it reads neither the clock nor the record. Afterwards it undoes what that process left.
 func TestAwaitLooksAtNoClock(t *testing.T) {
 	for start, name := range []string{"started with the profile", "started without it"} {
 		t.Run(name, func(t *testing.T) {
@@ -1017,7 +1011,7 @@ func TestAwaitLooksAtNoClock(t *testing.T) {
 				if run == start {
 					go func() { _, err := tuner.Await(t.Context(), keeper); ended <- err }()
 				}
-				time.Sleep(300 * time.Millisecond) // of one that polls these are two rounds of looks
+				time.Sleep(300 * time.Millisecond) // a polling keeper would check twice in this time
 				if run == start {
 					seen = looks.Load()
 				}
@@ -1034,15 +1028,15 @@ func TestAwaitLooksAtNoClock(t *testing.T) {
 	}
 }
 
-// measured is what a comparison applies that is to be over within a time.
+// measured returns the order of a comparison that must end within the given time.
 func measured(within time.Duration) tuner.Order {
 	o := order(within, some())
 	o.Held = true
 	return o
 }
 
-// TestAwaitPastTheDeadlineOfAMeasurement: one that is not over by then, as what it applied starves it, is not waited for
-// in silence.
+// TestAwaitPastTheDeadlineOfAMeasurement: a comparison that its own profile starves can miss its deadline. The keeper
+// then does not wait in silence.
 func TestAwaitPastTheDeadlineOfAMeasurement(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -1068,8 +1062,8 @@ func TestAwaitPastTheDeadlineOfAMeasurement(t *testing.T) {
 	}
 }
 
-// TestAwaitLeavesARollbackToItsUser: who rolled back and was told what is not as before gives the
-// next command, which finds the directory free until the deadline.
+// TestAwaitLeavesARollbackToItsUser: a user whose rollback was incomplete gives the next command. The directory stays
+// unlocked for it until the deadline.
 func TestAwaitLeavesARollbackToItsUser(t *testing.T) {
 	h := newHost(t)
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
@@ -1082,7 +1076,7 @@ func TestAwaitLeavesARollbackToItsUser(t *testing.T) {
 	}
 }
 
-// awaitsWithoutLock waits for the deadline for a while, and nobody may ask for the lock meanwhile.
+// awaitsWithoutLock waits for the deadline for a while and fails if anybody tries the lock in that time.
 func (h *host) awaitsWithoutLock() {
 	h.t.Helper()
 	t := h.t
@@ -1101,8 +1095,8 @@ func (h *host) awaitsWithoutLock() {
 	}
 }
 
-// TestDeadlineOfADamagedJournal: at the deadline goes back what can still be read, and the
-// damage is reported and its file kept.
+// TestDeadlineOfADamagedJournal: at the deadline the readable part of the journal is restored. The damage is reported
+// and the damaged file preserved.
 func TestDeadlineOfADamagedJournal(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
@@ -1118,8 +1112,8 @@ func TestDeadlineOfADamagedJournal(t *testing.T) {
 	}
 }
 
-// TestCommittedProfileOutlivesItsNextApply: a committed profile that is applied again in the same boot is on record
-// where that apply is undone, and not in force, as after a boot. A rollback forgets it.
+// TestCommittedProfileOutlivesItsNextApply: a committed profile is applied again in the same boot and that apply is
+// undone. The profile stays on record but is not in effect, as after a boot. A rollback forgets it.
 func TestCommittedProfileOutlivesItsNextApply(t *testing.T) {
 	again := order(confirm, map[string]string{slice: "5000000", autogroup: "0"})
 	for name, tt := range map[string]struct {
@@ -1161,7 +1155,7 @@ func TestCommittedProfileOutlivesItsNextApply(t *testing.T) {
 			})
 			want, _, err := tuner.Load(h.state)
 			must(t, err)
-			h.write(autogroup, "1") // as who restarts a unit, or brings a CPU back
+			h.write(autogroup, "1") // as a restart of a unit or an onlined CPU does
 			tt.then(h)
 			got, is, err := tuner.Load(h.state)
 			must(t, err)
@@ -1184,8 +1178,8 @@ func TestCommittedProfileOutlivesItsNextApply(t *testing.T) {
 	}
 }
 
-// TestCommittedProfileOutlivesWhatFails: what was committed in an earlier boot is remembered
-// until another profile is committed or it is rolled back.
+// TestCommittedProfileOutlivesWhatFails: a profile that was committed in an earlier boot is remembered until another
+// profile is committed or the profile is rolled back.
 func TestCommittedProfileOutlivesWhatFails(t *testing.T) {
 	other := map[string]string{slice: "5000000", autogroup: "0"}
 	for name, tt := range map[string]struct {

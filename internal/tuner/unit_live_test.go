@@ -28,7 +28,7 @@ import (
 
 const unitChild = "BERTH_TEST_TUNE_UNIT"
 
-// TestUnitChild says that it runs, and ends with its input.
+// TestUnitChild is the process of a unit: it reports that it runs, and ends with its input.
 func TestUnitChild(t *testing.T) {
 	if os.Getenv(unitChild) == "" {
 		return
@@ -37,7 +37,7 @@ func TestUnitChild(t *testing.T) {
 	_, _ = bufio.NewReader(os.Stdin).ReadString(0)
 }
 
-// unit is a group of the tests' own that stands for that of a unit, with one process.
+// unit is a group of the tests that stands for the group of a unit, with one process.
 type unit struct {
 	*host
 
@@ -65,7 +65,7 @@ func newUnit(t *testing.T) *unit {
 	return u
 }
 
-// start starts the unit, in a group of its own.
+// start starts the unit in a new group.
 func (u *unit) start() {
 	u.t.Helper()
 	var err error
@@ -81,7 +81,7 @@ func (u *unit) start() {
 	must(u.t, u.group.Attach(u.cmd.Process.Pid))
 }
 
-// process starts one that runs until the test ends.
+// process starts a child process that runs until the test ends.
 func process(t testing.TB) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestUnitChild$")
@@ -97,7 +97,7 @@ func process(t testing.TB) *exec.Cmd {
 	return cmd
 }
 
-// stop stops the unit, and its group goes with it.
+// stop stops the unit and removes its group.
 func (u *unit) stop() {
 	u.t.Helper()
 	must(u.t, u.cmd.Process.Kill())
@@ -105,7 +105,7 @@ func (u *unit) stop() {
 	must(u.t, u.group.Close())
 }
 
-// at is what a unit has: the CPUs of its group in effect, and what the scheduler makes of its threads.
+// at is the state of a unit: the effective CPUs of its group, and the scheduling of its threads.
 type at struct {
 	CPUs    string
 	Threads map[int]kernel.Scheduled
@@ -129,8 +129,8 @@ func (u *unit) has() at {
 	return a
 }
 
-// asBefore compares the threads that were there before; a runtime may have started some more, which
-// begin as others do.
+// asBefore compares the threads that existed before. A runtime may have started more threads, which must have the
+// default policy.
 func (u *unit) asBefore(when string, before at) {
 	u.t.Helper()
 	now := u.has()
@@ -145,7 +145,7 @@ func (u *unit) asBefore(when string, before at) {
 	}
 }
 
-// order desires one CPU, policy batch and, where the kernel has slices of single threads, one of 7 ms.
+// order returns an order for one CPU, policy batch and, if the kernel has slices per thread, a slice of 7 ms.
 func (u *unit) order(confirm time.Duration) tuner.Order {
 	u.t.Helper()
 	cpus, err := cpuset.Parse(u.has().CPUs)
@@ -167,7 +167,7 @@ func (u *unit) order(confirm time.Duration) tuner.Order {
 	return o
 }
 
-// states are the states of a verification by knob. Of cgroup v1 no unit is planned: its files are
+// states returns the states of a verification by knob. On cgroup v1 no unit is planned, because its files are
 // elsewhere.
 func (u *unit) states() map[string]tune.State {
 	u.t.Helper()
@@ -183,7 +183,7 @@ func (u *unit) states() map[string]tune.State {
 	return all
 }
 
-// want compares these states, of a host on which units are planned.
+// want compares the states with the expected one, which is Gone on cgroup v1.
 func (u *unit) want(when string, want tune.State, knobs ...string) {
 	u.t.Helper()
 	if u.groups.Layout() != "v2" {
@@ -197,8 +197,8 @@ func (u *unit) want(when string, want tune.State, knobs ...string) {
 	}
 }
 
-// TestLiveUnit: a unit gets CPUs, a policy and a slice; a second apply writes nothing; what another
-// program gives a thread is a drift, reported and not overwritten; a rollback puts all back.
+// TestLiveUnit: a unit gets CPUs, a policy and a slice, and a second apply writes nothing. A value that another program
+// gives a thread is reported as drift and not overwritten. A rollback restores everything.
 func TestLiveUnit(t *testing.T) {
 	u := newUnit(t)
 	before, o := u.has(), u.order(confirm)
@@ -245,8 +245,8 @@ func TestLiveUnit(t *testing.T) {
 	}
 }
 
-// TestLiveUnitKilledAtEveryStep: whatever step an apply or its undo dies at, between two threads too,
-// the next command puts back what the unit had.
+// TestLiveUnitKilledAtEveryStep: an apply or its undo may die at any step, also between two threads. The next command
+// restores the unit.
 func TestLiveUnitKilledAtEveryStep(t *testing.T) {
 	u := newUnit(t)
 	before, o := u.has(), u.order(confirm)
@@ -271,8 +271,8 @@ func TestLiveUnitKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestLiveUnitStartedAgain: the policy ends with the unit's threads, which is a drift; an apply sets
-// it again, and a rollback afterwards leaves the new threads as they began.
+// TestLiveUnitStartedAgain: a unit's policy ends with its threads, which is drift. An apply sets it again, and a later
+// rollback leaves the new threads with the policy that they started with.
 func TestLiveUnitStartedAgain(t *testing.T) {
 	u := newUnit(t)
 	o := u.order(0)
@@ -292,12 +292,12 @@ func TestLiveUnitStartedAgain(t *testing.T) {
 	u.asBefore("rolled back", before)
 }
 
-// TestLiveUnitRepeated: what a restart of a unit ended is set again, of a committed profile only; what
-// another program gave the same unit stays; a rollback afterwards leaves the new threads as they began.
+// TestLiveUnitRepeated: after a restart of the unit, Repeat sets the values of a committed profile again. Values that
+// another program gave the unit stay. A later rollback leaves the new threads with their first policy.
 func TestLiveUnitRepeated(t *testing.T) {
 	u := newUnit(t)
 	o := u.order(confirm)
-	o.Settings = o.Settings[1:] // CPUs are systemd's to give again
+	o.Settings = o.Settings[1:] // systemd sets the CPUs again
 	repeat := func(when string, want int) {
 		t.Helper()
 		u.do(func(h *tuner.Tuner) {
@@ -328,7 +328,7 @@ func TestLiveUnitRepeated(t *testing.T) {
 	u.asBefore("rolled back", before)
 }
 
-// TestUnitsNeedAHost: in a directory the ids of threads mean nothing.
+// TestUnitsNeedAHost: for a directory, thread ids have no meaning, so an order with a unit is refused.
 func TestUnitsNeedAHost(t *testing.T) {
 	h := newHost(t)
 	before := h.files()

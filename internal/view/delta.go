@@ -148,7 +148,8 @@ func alike[T any, K comparable](before, now []T, name func(*T) K) bool {
 	return true
 }
 
-// added appends one entry. The first call reserves room for all that may follow: on a busy node nearly all change.
+// added appends one entry. The first call reserves room for all that may follow: on a busy node nearly all entries
+// change.
 func added[T any](list []T, one *T, left int) []T {
 	if list == nil {
 		list = make([]T, 0, left)

@@ -18,10 +18,10 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-// object is a JSON object as a reader of a stream has it.
+// object is a JSON object as the reader of a stream gets it.
 type object = map[string]any
 
-// decoded is what a reader sees of a value.
+// decoded returns what a reader gets of a value.
 func decoded(t *rapid.T, value any) object {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -34,13 +34,13 @@ func decoded(t *rapid.T, value any) object {
 	return o
 }
 
-// listed is a value of an object as a list.
+// listed returns a value of an object as a list.
 func listed(o object, key string) []any {
 	l, _ := o[key].([]any)
 	return l
 }
 
-// apply brings a view up to date in the words of the documentation, from JSON alone.
+// apply updates a view as the documentation says, from JSON alone.
 func apply(v, d object) {
 	set, _ := d["set"].(object)
 	maps.Copy(v, set)
@@ -83,7 +83,7 @@ func cmpText(a, b string) int {
 	return 0
 }
 
-// drawn is a view of a host at a moment, whose events go on from a log.
+// drawn returns a random view of a host at a moment, whose events continue a log.
 func drawn(t *rapid.T, second int, machine *topology.Topology, log *Log) *View {
 	names := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.ID[string])
 	f := Facts{Version: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "version"), At: time.Unix(int64(second), 0).UTC()}
@@ -121,7 +121,7 @@ func drawn(t *rapid.T, second int, machine *topology.Topology, log *Log) *View {
 	return Of(f)
 }
 
-// Whoever has a view, and then what changed since it, has the views after it.
+// TestSince checks that a reader with a view and all later changes has the later views.
 func TestSince(t *testing.T) {
 	machines := []*topology.Topology{machine(t, 4), machine(t, 4), machine(t, 8)}
 	rapid.Check(t, func(t *rapid.T) {
@@ -137,7 +137,7 @@ func TestSince(t *testing.T) {
 			want := decoded(t, now)
 			apply(want, object{}) // in the same order
 			if seen["obstacle"] == "" {
-				delete(seen, "obstacle") // an empty one is left out of a view
+				delete(seen, "obstacle") // a view omits an empty one
 			}
 			if diff := cmp.Diff(want, seen); diff != "" {
 				t.Fatalf("second %d (-want +got):\n%s", second, diff)
@@ -147,7 +147,7 @@ func TestSince(t *testing.T) {
 	})
 }
 
-// What stays as it was is not said again.
+// TestSinceIsSmall checks that unchanged fields are not repeated.
 func TestSinceIsSmall(t *testing.T) {
 	made := func() *View {
 		var log Log
@@ -162,7 +162,8 @@ func TestSinceIsSmall(t *testing.T) {
 	}
 }
 
-// Whoever has a Cluster has the next one with what changed: the nodes that changed, in their order.
+// TestClusterSince checks that a reader with a Cluster and the changes has the next Cluster, with the changed nodes in
+// order.
 func TestClusterSince(t *testing.T) {
 	t.Parallel()
 	node := rapid.Custom(func(t *rapid.T) Node {

@@ -2,8 +2,9 @@
 // workload has and why, Berth's changes with the original values, and the last events. Its JSON is a stable contract;
 // the key v is the version of the format.
 //
-// A view knows no capability by name. It joins their rows by the name of the workload (Join) and copies what they show
-// of CPUs and quotas (capability.Shown). It has nothing of the state that capabilities remember for themselves.
+// A view knows no capability by name. It joins the rows of all capabilities by the name of the workload (Join), and
+// copies what capabilities show of CPUs and quotas (capability.Shown). It has nothing of the state that capabilities
+// remember for themselves.
 //
 // Of makes a View from Facts, which are a copy. The agent copies them while it holds its mutex, releases the mutex, and
 // only then joins and encodes them.

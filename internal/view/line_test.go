@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// fill gives each field of a value a value of its own, so that none is left out.
+// fill gives each field a distinct value, so that none is omitted.
 func fill(t *testing.T, v reflect.Value, n *int) {
 	t.Helper()
 	*n++
@@ -62,7 +62,7 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 	}
 }
 
-// sameAsJSON fails unless a line is what encoding/json writes.
+// sameAsJSON fails unless a line equals the output of encoding/json.
 func sameAsJSON(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -79,7 +79,7 @@ func sameAsJSON(t interface {
 	}
 }
 
-// A line is what encoding/json writes, also of each field that is added later.
+// TestLine checks that a line equals the output of encoding/json, including fields that are added later.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	var d Delta

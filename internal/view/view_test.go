@@ -28,7 +28,7 @@ func set(tb testing.TB, list string) cpuset.Set {
 	return s
 }
 
-// machine is one of cores with two threads, and eight cores to an L3 domain.
+// machine returns a machine of cores with two threads, and eight cores per L3 domain.
 func machine(tb testing.TB, cpus int) *topology.Topology {
 	tb.Helper()
 	t := &topology.Topology{Online: set(tb, fmt.Sprintf("0-%d", cpus-1))}
@@ -41,7 +41,7 @@ func machine(tb testing.TB, cpus int) *topology.Topology {
 	return t
 }
 
-// reported has what two capabilities report of workloads, one of them of a and b.
+// reported returns the reports of two capabilities about workloads, one of them about a and b.
 func reported(tb testing.TB) Report {
 	tb.Helper()
 	row := func(name, state, warning string, section any) capability.Row {
@@ -72,7 +72,8 @@ func reported(tb testing.TB) Report {
 	return r
 }
 
-// What capabilities report is joined by the names of workloads; the first says where one stands.
+// TestReport checks that the capabilities' reports are joined by the names of workloads, and that the first determines
+// a workload's state.
 func TestReport(t *testing.T) {
 	r := reported(t)
 	b := r.Workloads[0]
@@ -88,7 +89,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A view survives its JSON, names the holder and class of each CPU, and has nothing of what
+// TestView checks that a view survives its JSON, names the holder and class of each CPU, and contains nothing that
 // capabilities remember for themselves.
 func TestView(t *testing.T) {
 	var log Log
@@ -136,7 +137,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// A view of an agent that knows nothing yet has empty lists, and no null.
+// TestEmptyView checks that a view of an agent without data has empty lists, and no null.
 func TestEmptyView(t *testing.T) {
 	text, err := json.Marshal(Of(Facts{Report: Report{Node: capability.Sections{}}}))
 	if err != nil || strings.Contains(string(text), "null") {
@@ -152,7 +153,7 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// A Log has the last events only, and what it handed out stays as it was.
+// TestLog checks that a Log has only the last events, and that a returned list does not change.
 func TestLog(t *testing.T) {
 	var log Log
 	for i := range kept {
@@ -166,8 +167,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// large has what is reported at a moment of a machine of 512 CPUs with 500 containers of
-// exclusive CPUs or with quotas. Each CPU, quota and change is another one a moment later.
+// large returns the view at a moment of a machine of 512 CPUs with 500 containers with exclusive CPUs or quotas. Each
+// CPU, quota and change differs a moment later.
 func large(b *testing.B, m *topology.Topology, moment int) *View {
 	b.Helper()
 	const cpus, pods = 512, 500
@@ -223,7 +224,7 @@ func BenchmarkView(b *testing.B) {
 	b.ReportMetric(float64(size), "bytes/view")
 }
 
-// BenchmarkSince makes a view of a large machine, and encodes what changed since the one before.
+// BenchmarkSince makes a view of a large machine, and encodes the changes since the previous view.
 func BenchmarkSince(b *testing.B) {
 	m := machine(b, 512)
 	b.ReportAllocs()
@@ -240,7 +241,8 @@ func BenchmarkSince(b *testing.B) {
 	b.ReportMetric(float64(size), "bytes/line")
 }
 
-// TestLogRenews: what comes and goes has one event, the newest, and the others keep their places.
+// TestLogRenews checks that a repeated event appears once, with its newest text, and that other events keep their
+// places.
 func TestLogRenews(t *testing.T) {
 	t.Parallel()
 	var l Log

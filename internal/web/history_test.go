@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// kept is a History with so many seconds of a workload, which used half a CPU and was throttled.
+// kept returns a History with so many seconds of a workload that used half a CPU and was throttled.
 func kept(seconds int) *history.History {
 	r := history.New(history.Options{})
 	for second := range seconds {
@@ -38,7 +38,7 @@ func (damaged) Of(string, int, int) (history.Past, bool, error) {
 }
 func (damaged) Recent(int) (history.Past, error) { return history.Past{}, history.ErrDamaged }
 
-// request asks a handler as a program of this host does.
+// request sends a request to a handler like a program of this host.
 func request(t *testing.T, h http.Handler, target string, change func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
@@ -51,8 +51,8 @@ func request(t *testing.T, h http.Handler, target string, change func(*http.Requ
 	return answer
 }
 
-// The past of a workload is shown, and the throttling of all; what cannot be asked for is named
-// with what can.
+// TestHistory checks that the past of a workload is shown, and the throttling of all workloads. An error about a
+// parameter names the permitted values.
 func TestHistory(t *testing.T) {
 	for name, test := range map[string]struct {
 		past   Past
@@ -94,7 +94,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// The past is guarded as the page is.
+// TestHistoryIsGuarded checks that the past has the same guard as the page.
 func TestHistoryIsGuarded(t *testing.T) {
 	h := window.Guard(nil, NewNode((&host{}).look, quiet()).With(kept(3)).Handler())
 	for name, test := range map[string]struct {
@@ -116,7 +116,7 @@ func TestHistoryIsGuarded(t *testing.T) {
 	}
 }
 
-// slow is a past that is read until a test ends it.
+// slow is a past whose reading lasts until a test ends it.
 type slow struct {
 	damaged
 	begun, end chan struct{}
@@ -128,8 +128,8 @@ func (s *slow) Recent(int) (history.Past, error) {
 	return history.Past{}, nil
 }
 
-// A few answers are made at a time. Who has no turn in time is refused, and who goes away waits
-// no longer.
+// TestHistoryInTurns checks that only a few answers are made at a time. A client without a turn in time is refused, and
+// a client that leaves no longer waits.
 func TestHistoryInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		past := &slow{begun: make(chan struct{}), end: make(chan struct{})}
@@ -152,7 +152,7 @@ func TestHistoryInTurns(t *testing.T) {
 			t.Errorf("who went away got %d", code)
 		}
 		go ask(t.Context())
-		if code := <-codes; code != http.StatusServiceUnavailable { // after its patience, by the clock of the test
+		if code := <-codes; code != http.StatusServiceUnavailable { // after its patience, by the fake clock
 			t.Errorf("who came too late got %d", code)
 		}
 		go ask(t.Context())

@@ -26,14 +26,14 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// TestMain fails when a test leaves a goroutine behind: every one is joined.
+// TestMain fails if a test leaves a goroutine behind, because every goroutine must be joined.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errWrong = errors.New("wrong")
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// host is one that is looked at; each view has the number of the look.
+// host is an observed host; each view contains the number of its look.
 type host struct {
 	looks atomic.Int64
 	wrong atomic.Bool
@@ -49,7 +49,7 @@ func (h *host) look() (*view.View, error) {
 	return v, nil
 }
 
-// viewer is one who looks at a handler until the test ends it.
+// viewer reads from a handler until the test ends it.
 type viewer struct {
 	lines chan string
 	code  int
@@ -57,7 +57,7 @@ type viewer struct {
 	gone  chan struct{}
 }
 
-// Header, WriteHeader, Write, Flush and SetWriteDeadline make it what a handler writes to.
+// Header, WriteHeader, Write, Flush and SetWriteDeadline make viewer a response writer.
 func (v *viewer) Header() http.Header                { return http.Header{} }
 func (v *viewer) WriteHeader(code int)               { v.code = code }
 func (v *viewer) Flush()                             {}
@@ -67,7 +67,7 @@ func (v *viewer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// watch asks a handler for a stream.
+// watch requests a stream from a handler.
 func watch(t *testing.T, h http.Handler) *viewer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func (v *viewer) leave() {
 	<-v.gone
 }
 
-// A stream is a view and then, once a second, what changed; it is made once for all viewers.
+// TestStream checks that a stream is a view followed by the changes once a second, made once for all viewers.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -120,7 +120,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// The viewer after the hundredth is refused, until one leaves; all are shown the same looks.
+// TestCrowd checks that the viewer after the hundredth is refused until one leaves, and that all viewers get the same
+// views.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -151,8 +152,8 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// Views are made at most five times a second, and encoded once, for streams and for those who
-// ask alike.
+// TestViewIsMadeNowAndThen checks that views are made at most five times per second and encoded once, for streams and
+// single requests alike.
 func TestViewIsMadeNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -175,7 +176,7 @@ func TestViewIsMadeNowAndThen(t *testing.T) {
 	})
 }
 
-// A viewer that is far behind is shown the whole again.
+// TestFarBehind checks that a viewer which is far behind gets the whole view again.
 func TestFarBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -195,7 +196,7 @@ func TestFarBehind(t *testing.T) {
 	})
 }
 
-// Where no view can be made the answer says why, and a stream ends.
+// TestNoView checks that the answer gives the reason if no view can be made, and that a stream ends.
 func TestNoView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -212,7 +213,7 @@ func TestNoView(t *testing.T) {
 	})
 }
 
-// pipes is a listener of connections that the test holds the other ends of.
+// pipes is a listener whose connections end in the test.
 type pipes struct {
 	made chan net.Conn
 	once sync.Once
@@ -232,8 +233,8 @@ func (p *pipes) Close() error {
 }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// A viewer that takes nothing for a while, and one that vanishes, are dropped; their places
-// are free again. A pipe holds no byte, so that the server waits for each.
+// TestSlowViewerIsDropped checks that a viewer which reads nothing for a while, and one that vanishes, are dropped and
+// make room for others. A pipe buffers no byte, so the server waits for each.
 func TestSlowViewerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -280,8 +281,8 @@ func TestSlowViewerIsDropped(t *testing.T) {
 	})
 }
 
-// The pages are small, whole, and say what a browser may do with them. What that of a cluster
-// shares with that of a node is one file.
+// TestPage checks that the pages are small and complete, and say what a browser may do with them. Files that the pages
+// of a cluster and of a node share exist only once.
 func TestPage(t *testing.T) {
 	node := NewNode((&host{}).look, quiet()).Handler()
 	cluster := NewCluster(func() (*view.Cluster, error) { return &view.Cluster{}, nil }, quiet()).Handler()
@@ -319,7 +320,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// shown are the files of a directory, by their paths on a page.
+// shown returns the files of a directory, by their paths on a page.
 func shown(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -336,8 +337,8 @@ func shown(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// The stream of a cluster is a view and then what changed, nodes by their names; a line a second
-// says that nothing did.
+// TestClusterStream checks that the stream of a cluster is a view followed by the changes, with nodes by name. A line
+// per second reports that nothing changed.
 func TestClusterStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
@@ -367,7 +368,8 @@ func TestClusterStream(t *testing.T) {
 	})
 }
 
-// A recording is shown as it was made, without a line that was cut; what is none is named.
+// TestRecording checks that a recording is shown as it was made, without a truncated line, and that other files are
+// refused by name.
 func TestRecording(t *testing.T) {
 	const first, next = `{"v":1,"cpus":[]}`, `{"set":{"at":"2026-11-23T00:00:00Z"}}`
 	for name, test := range map[string]struct {

@@ -2,5 +2,5 @@ package window
 
 import "errors"
 
-// ErrAnswer means that the agent answered with a status other than 200, and what is wrong with it.
+// ErrAnswer means that the agent answered with a status other than 200. The message of the error has the agent's text.
 var ErrAnswer = errors.New("not well")

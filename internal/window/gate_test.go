@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// reviewer is an API server that knows what a test says.
+// reviewer is an API server that knows the users and rights that a test sets.
 type reviewer struct {
 	users   map[string]string // by token
 	allowed map[string]bool   // user and path
@@ -29,7 +29,7 @@ func (r *reviewer) review(_ context.Context, token, path string) (Verdict, error
 	return Verdict{User: user, Allowed: r.allowed[user+" "+path], Until: r.until}, nil
 }
 
-// known are a viewer, a Prometheus and a pod that has no role.
+// known returns a reviewer with a viewer, a Prometheus and a pod without a role.
 func known() *reviewer {
 	return &reviewer{
 		users:   map[string]string{"v": "viewer", "p": "prometheus", "x": "pod"},
@@ -37,7 +37,7 @@ func known() *reviewer {
 	}
 }
 
-// show asks a handler for a path with an Authorization header.
+// show requests a path from a handler with an Authorization header.
 func show(t *testing.T, h http.Handler, path, authorization string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -50,10 +50,10 @@ func show(t *testing.T, h http.Handler, path, authorization string) *httptest.Re
 	return w
 }
 
-// historyPath is where web shows the last minutes.
+// historyPath is the path of the last minutes of a workload.
 const historyPath = "/api/v1/history?workload=shop/web-0/app"
 
-// address answers at the address of an agent whose clients are reviewed, and own at its socket.
+// address returns the handlers of an agent: open for its address, where clients are reviewed, and own for its socket.
 func address(review Review, views http.Handler) (open, own http.Handler) {
 	a := (&agent{review: review, view: "page"}).answers()
 	if views != nil {
@@ -62,8 +62,8 @@ func address(review Review, views http.Handler) (open, own http.Handler) {
 	return (&Window{opts: Options{Log: quiet()}}).handlers(a)
 }
 
-// At the address of a cluster's agent only health is open; page, view and metrics are for who
-// has a token with the right. The socket needs none.
+// TestTokens checks that only health is open at the address of a cluster's agent. Page, view and metrics require a
+// token with the right. The socket requires none.
 func TestTokens(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, authorization string
@@ -107,8 +107,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// An answer counts for a minute. While the API server is away, who was allowed still is for an
-// hour, but not longer than the token says, and no one else is.
+// TestVerdictsAreKept checks that an answer is valid for a minute. While the API server is down, permitted users keep
+// access for an hour, but not longer than their token is valid. Nobody else gets access.
 func TestVerdictsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := known()
@@ -149,7 +149,7 @@ func TestVerdictsAreKept(t *testing.T) {
 	})
 }
 
-// A stream ends once its token is allowed no more.
+// TestStreamEndsWithToken checks that a stream ends once its token is no longer permitted.
 func TestStreamEndsWithToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, revoked := known(), atomic.Bool{}
@@ -178,7 +178,8 @@ func TestStreamEndsWithToken(t *testing.T) {
 	})
 }
 
-// Who tries tokens drops none that counts, and has a few reviewed at a time.
+// TestManyTokens checks that a client which tries many tokens evicts no valid answer, and that only a few of its tokens
+// are reviewed at a time.
 func TestManyTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := known()
@@ -213,8 +214,7 @@ func TestManyTokens(t *testing.T) {
 	})
 }
 
-// tries sends as many requests at once, each with a token of its own, and returns their answers
-// once all are under way.
+// tries sends requests concurrently, each with a different token, and returns their answers once all are in progress.
 func tries(t *testing.T, h http.Handler, count int) <-chan int {
 	t.Helper()
 	codes := make(chan int, count)
@@ -225,8 +225,8 @@ func tries(t *testing.T, h http.Handler, count int) <-chan int {
 	return codes
 }
 
-// A review that its own client gives up is done all the same: who closes requests keeps no
-// access with a token that was revoked, and ends no one else's review.
+// TestClosedRequestsAreReviewed checks that a review completes even if its client gives up. A client that closes
+// requests must not keep access with a revoked token, and must not end another client's review.
 func TestClosedRequestsAreReviewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := known()
@@ -257,8 +257,8 @@ func TestClosedRequestsAreReviewed(t *testing.T) {
 	})
 }
 
-// While others try tokens, a token that was allowed is reviewed at once, and one that is not
-// known yet in its turn.
+// TestTriesKeepNoReviewAway checks that, while others try tokens, a previously permitted token is reviewed at once, and
+// an unknown token in its turn.
 func TestTriesKeepNoReviewAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := known()
@@ -288,7 +288,7 @@ func TestTriesKeepNoReviewAway(t *testing.T) {
 	})
 }
 
-// However many ask with one token at once, it is reviewed once.
+// TestOneReviewOfToken checks that concurrent requests with the same token cause a single review.
 func TestOneReviewOfToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What a browser sends for another site, or to another name, gets no answer; what programs of
-// this host send does.
+// TestGuard checks that requests which a browser sends for another site, or to another name, are refused, and that
+// requests of this host's programs are answered.
 func TestGuard(t *testing.T) {
 	for name, test := range map[string]struct {
 		method, host, header, value string

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// certify writes a certificate of a serial number and its key.
+// certify writes a certificate with a serial number, and its key.
 func certify(t *testing.T, o Options, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -34,14 +34,14 @@ func certify(t *testing.T, o Options, serial int64) {
 		t.Fatal(err)
 	}
 	for name, block := range map[string]*pem.Block{o.CertFile: {Type: "CERTIFICATE", Bytes: cert}, o.KeyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		text := append(pem.EncodeToMemory(block), strings.Repeat("\n", int(serial))...) // another size, whatever the clock's grain
+		text := append(pem.EncodeToMemory(block), strings.Repeat("\n", int(serial))...) // another size, as the time may be equal
 		if err := os.WriteFile(name, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// serial asks an address for its certificate.
+// serial returns the serial number of an address's certificate.
 func serial(t *testing.T, address string) int64 {
 	t.Helper()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
@@ -53,8 +53,8 @@ func serial(t *testing.T, address string) int64 {
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// An address with files of TLS speaks nothing else, and serves with what they are now; with
-// what they were, where they cannot be used.
+// TestKeysAreReadAgain checks that an address with TLS files accepts only TLS and uses the current content of the
+// files. If that content is invalid, it uses the previous content.
 func TestKeysAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{

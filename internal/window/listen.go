@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// socketFile is the agent's socket in stateDir, for root's own commands and for the
-// liveness probe of a pod.
+// socketFile is the agent's socket in stateDir, for root's own commands and for the liveness probe of a pod.
 const socketFile = "agent.sock"
 
 // listenEvery is the time between two tries of a busy address.

@@ -23,9 +23,9 @@ const (
 // healthPath is the path that reports whether the agent's loop runs.
 const healthPath = "/healthz"
 
-// Any client on the node's network may connect. The server reads a header for requestFor; the header may be twice as
-// long as the longest token. It also reads a body, which no handler reads, for requestFor. It closes a connection
-// without a next request after idleFor: Prometheus asks again after a minute.
+// Any client on the node's network may connect. The server reads a header for at most requestFor; the header may be
+// twice as long as the longest token. It also reads a body, which no handler reads, for at most requestFor. It closes a
+// connection without a next request after idleFor: Prometheus asks again after a minute.
 const (
 	requestFor = 5 * time.Second
 	maxHeader  = 2 * maxToken

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener whose clients are in the same process, so that a test's clock counts.
+// pipes is a listener whose clients are in the same process, so that the fake clock of a test applies.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -35,7 +35,7 @@ func (p pipes) Close() error {
 
 func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// dial connects to what ServeAt serves, until the test ends.
+// dial connects to a server of ServeAt, until the test ends.
 func dial(t *testing.T, handler http.Handler) net.Conn {
 	t.Helper()
 	l := pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -54,7 +54,7 @@ func dial(t *testing.T, handler http.Handler) net.Conn {
 	return client
 }
 
-// endsAfter waits for the other side to close a connection, for an hour.
+// endsAfter waits up to an hour until the other side closes a connection, and returns the time.
 func endsAfter(t *testing.T, conn net.Conn, in *bufio.Reader) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -84,8 +84,8 @@ func answerOf(t *testing.T, conn net.Conn, in *bufio.Reader, header string) int 
 	return response.StatusCode
 }
 
-// A connection that a client leaves open after an answer is closed, which a scrape each minute
-// keeps in use. An answer that lasts is not idle.
+// TestIdleConnectionsEnd checks that a connection which a client leaves idle is closed, but not between scrapes once a
+// minute. A connection with a long answer in progress is not idle.
 func TestIdleConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := dial(t, healthz(func() error {
@@ -108,7 +108,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	})
 }
 
-// A request with a body that its client never sends, for which an answer waits, ends.
+// TestUnsentBodiesEnd checks that a request ends whose answer waits for a body that the client never sends.
 func TestUnsentBodiesEnd(t *testing.T) {
 	for _, header := range []string{"Content-Length: 5", "Transfer-Encoding: chunked"} {
 		t.Run(header, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestUnsentBodiesEnd(t *testing.T) {
 	}
 }
 
-// The longest token fits into a request, and not much more does.
+// TestHeadersAreBounded checks that the longest token fits into a request, and that much larger headers are refused.
 func TestHeadersAreBounded(t *testing.T) {
 	for size, want := range map[int]int{maxToken: http.StatusOK, 4 * maxToken: http.StatusRequestHeaderFieldsTooLarge} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

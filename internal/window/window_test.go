@@ -20,12 +20,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a test leaves a goroutine behind: every one is joined.
+// TestMain fails if a test leaves a goroutine behind, because every goroutine must be joined.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errWrong = errors.New("wrong")
 
-// agent is one that says what a test sets.
+// agent is an agent with the answers that a test sets.
 type agent struct {
 	health, wrong error
 	missing       string
@@ -51,7 +51,7 @@ func (a *agent) answers() Answers {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// get asks a handler for a path.
+// get requests a path from a handler.
 func get(t *testing.T, h http.Handler, path string) (int, string) {
 	t.Helper()
 	answer := httptest.NewRecorder()
@@ -90,8 +90,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// However often a client asks, the agent's mutex is taken a few times a second; its health
-// needs none and is never old.
+// TestAnswersAreMadeNowAndThen checks that frequent requests acquire the agent's mutex only a few times per second. Its
+// health needs no mutex and is always current.
 func TestAnswersAreMadeNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &agent{missing: "first"}
@@ -119,7 +119,7 @@ func TestAnswersAreMadeNowAndThen(t *testing.T) {
 	})
 }
 
-// busy takes an address until the function that it returns is called.
+// busy occupies an address until free is called.
 func busy(t *testing.T) (address string, free func()) {
 	t.Helper()
 	var config net.ListenConfig
@@ -131,8 +131,8 @@ func busy(t *testing.T) (address string, free func()) {
 	return l.Addr().String(), func() { _ = l.Close() }
 }
 
-// An awaited address is served once it is free, and the socket from the beginning, in the
-// place of one that a killed agent left.
+// TestAwaitsBusyAddress checks that an awaited address is served once it is free. The socket must work from the
+// beginning, in place of one that a killed agent left.
 func TestAwaitsBusyAddress(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, socketFile), nil, 0o644); err != nil {
@@ -178,7 +178,7 @@ func TestAwaitsBusyAddress(t *testing.T) {
 	}
 }
 
-// answers asks for the health at an address.
+// answers requests the health at an address.
 func answers(t *testing.T, address string) error {
 	t.Helper()
 	defer http.DefaultClient.CloseIdleConnections()
@@ -186,7 +186,8 @@ func answers(t *testing.T, address string) error {
 	return err
 }
 
-// A busy address that is not awaited is an error that says where to change it.
+// TestBusyAddressIsNamed checks that a busy address that is not awaited is an error, which names the field that
+// configures it.
 func TestBusyAddressIsNamed(t *testing.T) {
 	address, _ := busy(t)
 	_, err := Open(t.Context(), Options{StateDir: t.TempDir(), Address: address, File: "agent.yaml", Log: quiet()})
@@ -195,8 +196,8 @@ func TestBusyAddressIsNamed(t *testing.T) {
 	}
 }
 
-// Queries have an address of their own, which shows nothing else and is guarded as the other; a busy
-// one is an error that says where to change it, and leaves nothing open.
+// TestQueries checks that queries have a separate address, which serves nothing else and has the same guard. A busy
+// address is an error that names its field, and nothing stays open.
 func TestQueries(t *testing.T) {
 	taken, _ := busy(t)
 	o := Options{StateDir: t.TempDir(), Address: "127.0.0.1:0", File: "agent.yaml", Queries: taken, Log: quiet()}
@@ -239,7 +240,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// A Window that is never served closes what it opened, and works without a socket.
+// TestClose checks that a Window which is never served closes what it opened, and that a Window works without a socket.
 func TestClose(t *testing.T) {
 	var log strings.Builder
 	o := Options{StateDir: filepath.Join(t.TempDir(), "gone"), Address: "127.0.0.1:0", File: "agent.yaml"}
@@ -256,7 +257,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// What the agent says is wrong with it is in the client's error.
+// TestErrorsNameWhatIsWrong checks that the client's error contains the agent's explanation.
 func TestErrorsNameWhatIsWrong(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no pass for 12s", http.StatusServiceUnavailable)

@@ -2,9 +2,8 @@ package workload
 
 import "testing"
 
-// TestCreditPeriodCaps says that whoever may write an annotation gets no credit that
-// the administrator did not allow, while the administrator's own strategy counts as
-// it is written.
+// TestCreditPeriodCaps checks that a user's annotation gets no more credit than the administrator permitted, and that
+// the administrator's own strategy takes effect as written.
 func TestCreditPeriodCaps(t *testing.T) {
 	const (
 		cap100    = `{"workloadDir":"w","burst":{"maxPeriodSeconds":100}}`

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Equal amounts are equal values, however they came about.
+// TestHugePagesAddUp checks that equal amounts are equal values, however they were computed.
 func TestHugePagesAddUp(t *testing.T) {
 	const small, big = 2 << 20, 1 << 30
 	var a, b workload.HugePages

@@ -12,7 +12,7 @@ import (
 // was created: later changes of them have no effect. Most pods have none.
 type AskingKeys map[string]string
 
-// askingAnnotations returns the annotations among those keys.
+// askingAnnotations returns the keys of AskingKeys that are annotations.
 func askingAnnotations() []string {
 	return []string{
 		v1alpha1.AnnotationCPUSetScheduler, v1alpha1.AnnotationCPUPolicy,

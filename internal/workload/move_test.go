@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// A move is read whoever wrote it; whether the pod may be moved is said beside it.
+// TestMove checks that a move is read whoever wrote it, and that the pod's consent is reported separately.
 func TestMove(t *testing.T) {
 	app := Container{Name: "app", Resources: Resources{CPULimit: 4000}}
 	const move = `{"v":1,"from":"0-3","to":"4-7"}`

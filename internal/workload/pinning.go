@@ -285,7 +285,7 @@ func (r *pinReader) bind(policy *v1alpha1.CPUBindPolicy, required bool) bool {
 	return false
 }
 
-// exclusive does the same for exclusivity; a required None is a decision too.
+// exclusive reads one of the two exclusive policies, and reports whether it decided. A policy None is a decision too.
 func (r *pinReader) exclusive(policy *v1alpha1.CPUExclusivePolicy, required bool) bool {
 	switch value(policy) {
 	case v1alpha1.CPUExclusivePCPULevel, v1alpha1.CPUExclusiveNUMANodeLevel:

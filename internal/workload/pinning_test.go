@@ -205,8 +205,7 @@ func TestPinningRefused(t *testing.T) {
 	}
 }
 
-// TestPinningOfPlaced is what a placement is read by when the keys do not ask, or
-// not any more.
+// TestPinningOfPlaced checks how a placement is read when the annotations do not ask for CPUs, or no longer do.
 func TestPinningOfPlaced(t *testing.T) {
 	app, half := Container{Name: "app", Resources: Resources{CPULimit: 4000, CPURequest: 1000}}, Container{Name: "half", Resources: Resources{CPULimit: 2500}}
 	others := []PinnedContainer{{Name: "half", CPUs: 3, Limit: 2500}, {Name: "app", CPUs: 4, Limit: 4000, Request: 1000}}
@@ -234,8 +233,7 @@ func TestPinningOfPlaced(t *testing.T) {
 	}
 }
 
-// TestBeyond has the pods whose need is not the sum of what their containers
-// hold beyond their requests.
+// TestBeyond checks pods whose need is not the sum of their containers' CPUs beyond the requests.
 func TestBeyond(t *testing.T) {
 	app := Container{Name: "app", Resources: Resources{CPULimit: 20_000, CPURequest: 1000}}
 	side := Container{Name: "side", Sidecar: true, Resources: Resources{CPULimit: 4000, CPURequest: 1000}}
@@ -270,8 +268,7 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// FuzzPinning says that no pod makes it fail, and that it either counts as a
-// whole or not at all.
+// FuzzPinning checks that no pod causes a failure, and that the annotations take effect completely or not at all.
 func FuzzPinning(f *testing.F) {
 	f.Add("true", "static-burst", `{"requiredCPUBindPolicy":"FullPCPUs"}`, `{"numaTopologyPolicy":"Restricted"}`, "LSR", int64(2500))
 	f.Add("yes", "", "null", "[", "BE", int64(-1))
@@ -294,8 +291,8 @@ func FuzzPinning(f *testing.F) {
 	})
 }
 
-// A class that asks for no CPUs is no reason to read a pod's keys; one that asks, or
-// that does not exist, is.
+// TestMayPinByClass checks that a class which asks for no CPUs is no reason to read a pod's annotations. A class that
+// asks for CPUs is, and so is an unknown class.
 func TestMayPinByClass(t *testing.T) {
 	for class, want := range map[string]bool{"LS": false, "BE": false, "SYSTEM": false, "": false, "LSE": true, "LSR": true, "ls": true} {
 		labels := keys{qosClass: class}

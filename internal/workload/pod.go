@@ -17,7 +17,7 @@ type Pod struct {
 	Labels, Annotations  map[string]string
 	// Containers are the app containers and the sidecars, which have their CPUs for the life of the pod.
 	Containers []Container
-	// Init are the ordinary init containers, which end before the others start.
+	// Init are the ordinary init containers, which end before the app containers start.
 	Init []Container
 	// Resources are the pod's own, spec.resources, which its containers share.
 	Resources

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// Every key whose value is none, and every key that is most likely mistyped, is named with
-// its value and what is allowed.
+// TestSlips checks that every annotation with an invalid value, and every annotation that is probably mistyped, is
+// reported with its value and the permitted values.
 func TestSlips(t *testing.T) {
 	for _, test := range []struct {
 		key, value string
@@ -48,7 +48,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// Keys that are right, and those of others that look alike, are no slips.
+// TestNoSlips checks that correct annotations, and similar annotations of other programs, are not reported.
 func TestNoSlips(t *testing.T) {
 	for key, value := range map[string]string{
 		v1alpha1.AnnotationCPUSetScheduler: "true", v1alpha1.AnnotationCPUPolicy: "static-burst",

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// A field that a later version of Koordinator has, or a mistyped one, is a warning and
-// changes nothing of what the known fields mean.
+// TestUnknownFieldsOfForeignKeys checks that a field of a later version of Koordinator, or a mistyped field, causes a
+// warning and does not change the meaning of known fields.
 func TestUnknownFieldsOfForeignKeys(t *testing.T) {
 	app := Container{Name: "app", Resources: Resources{CPULimit: 4000}}
 	p, problems := PinningOf(pod(nil, on(
@@ -32,7 +32,8 @@ func TestUnknownFieldsOfForeignKeys(t *testing.T) {
 	}
 }
 
-// A value of berth.dev/movable that is none is a warning, and the pod has its CPUs.
+// TestMovableIsTrueOrFalse checks that an invalid value of berth.dev/movable causes a warning, and that the pod still
+// has its CPUs.
 func TestMovableIsTrueOrFalse(t *testing.T) {
 	app := Container{Name: "app", Resources: Resources{CPULimit: 4000}}
 	for value, want := range map[string]string{

@@ -7,10 +7,10 @@
 // the administrator's cap is applied. An unknown field is a warning, not a mistake: the keys are Koordinator's, and a
 // later version may have more fields.
 //
-// A Pod is the same for a pod of a cluster, as far as its CPUs are concerned. PinningOf decides whether its containers
-// get exclusive CPUs, how many and on which terms. The annotation precedes the class: a pod that says "false" gets
-// none. One mistake in any of the keys switches pinning off for the pod; Berth applies no half of a policy. Here too an
-// unknown field is not a mistake.
+// A Pod is the corresponding plain value for a pod of a cluster, as far as its CPUs are concerned. PinningOf decides
+// whether its containers get exclusive CPUs, how many and on which terms. The annotation precedes the class: a pod that
+// says "false" gets none. One mistake in any of the keys switches pinning off for the pod; Berth applies no half of a
+// policy. Here too an unknown field is not a mistake.
 //
 // All functions are pure.
 package workload

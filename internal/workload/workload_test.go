@@ -21,7 +21,7 @@ const (
 	alibaba      = "alibabacloud.com/cpuBurst"
 )
 
-// administrator returns the agent's part in the policies from its JSON.
+// administrator returns the agent's part of the policies from its JSON.
 func administrator(t *testing.T, cfg string) Administrator {
 	t.Helper()
 	decoded, problems := v1alpha1.DecodeAgentConfig([]byte(cfg))
@@ -196,7 +196,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestEqual changes one field at a time, so that a new field cannot be forgotten.
+// TestEqual changes one field at a time, so that Equal cannot miss a new field.
 func TestEqual(t *testing.T) {
 	base := Workload{Name: "a", PIDs: []int{1}, Burst: Burst{Policy: "none", Off: ErrDisabled}}
 	same := base
@@ -248,8 +248,8 @@ func change(t *testing.T, v reflect.Value) {
 	}
 }
 
-// FuzzAnnotation says that an annotation either counts as a whole or not at
-// all, and never asks for more than the administrator allows.
+// FuzzAnnotation checks that an annotation takes effect completely or not at all, and never asks for more than the
+// administrator permits.
 func FuzzAnnotation(f *testing.F) {
 	f.Add(`{"policy":"auto","cfsQuotaBurstPercent":9999}`, `{"policy":"none"}`)
 	f.Add(`{"policy":"cfsQuotaBurstOnly","cpuBurstPercent":100,"cfsQuotaBurstPercent":300,"cfsQuotaBurstPeriodSeconds":-1}`, "")

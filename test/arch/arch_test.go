@@ -36,8 +36,7 @@ func TestArchitectureListsEveryPackage(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameRealPaths finds a path of the tree that a document still
-// names after it has gone.
+// TestDocumentsNameRealPaths finds links of the documents to files and directories that no longer exist.
 func TestDocumentsNameRealPaths(t *testing.T) {
 	for _, document := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/burst.md"} {
 		text, err := os.ReadFile(root + "/" + document)
@@ -53,7 +52,8 @@ func TestDocumentsNameRealPaths(t *testing.T) {
 	}
 }
 
-// TestPropertiesAreFixed finds test packages whose properties would draw other cases in each run.
+// TestPropertiesAreFixed finds test packages that draw random cases without importing test/chance. Their properties
+// would draw different cases in each run.
 func TestPropertiesAreFixed(t *testing.T) {
 	const library, fixed = `"pgregory.net/rapid"`, `"github.com/berth-project/berth/test/chance"`
 	draws, fixes := map[string]bool{}, map[string]bool{"test/chance": true}
@@ -104,8 +104,8 @@ func dirOf(document string) string {
 	return ""
 }
 
-// TestCheckFindsEachFault feeds check a small module with one fault of each
-// kind: a rule that never fails protects nothing.
+// TestCheckFindsEachFault gives check a small module with one fault of each kind, because a rule that never fails
+// protects nothing.
 func TestCheckFindsEachFault(t *testing.T) {
 	r := rules{
 		module:   "example.test/m",
@@ -171,7 +171,7 @@ func TestListedComparesBothWays(t *testing.T) {
 	}
 }
 
-// open makes a file tree of a txtar archive.
+// open reads a txtar archive as a file tree.
 func open(t *testing.T, name string) fs.FS {
 	t.Helper()
 	archive, err := txtar.ParseFile(name)
@@ -185,8 +185,8 @@ func open(t *testing.T, name string) fs.FS {
 	return tree
 }
 
-// TestOnlyTwoModulesNeedKubernetes keeps k8s.io/kubernetes, which no other
-// module could require because of its replaced parts, out of the program.
+// TestOnlyTwoModulesNeedKubernetes keeps k8s.io/kubernetes out of the main module: a module that requires it must also
+// replace its staging modules.
 func TestOnlyTwoModulesNeedKubernetes(t *testing.T) {
 	allowed := map[string]bool{"cmd/berth-scheduler/go.mod": true, "test/cluster/go.mod": true}
 	seen := map[string]bool{}

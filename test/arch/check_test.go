@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// rules is what check holds a module to.
+// rules are the rules that check enforces.
 type rules struct {
 	module   string
 	maxLines int             // of a file that is not a test
@@ -27,14 +27,13 @@ type rules struct {
 	clock    clockRule
 }
 
-// room is one package's place.
+// room is the place of one package in the architecture.
 type room struct {
 	level  int
 	beside []string // rooms of the same level that it may import
 }
 
-// guard is an import that only some rooms may have. The path stands for
-// everything below it too, unless exact.
+// guard is an import that only some rooms may have. The path includes everything below it, unless the guard is exact.
 type guard struct {
 	path  string
 	only  []string
@@ -42,36 +41,35 @@ type guard struct {
 	why   string
 }
 
-// pureRule names rooms that decide without looking at the world.
+// pureRule names rooms that make decisions from values only, without reading the host or the cluster.
 type pureRule struct {
 	rooms   []string
 	imports []string
 	why     string
 }
 
-// clockRule says who reads the clock, or waits by it: all others get the time as a value.
+// clockRule lists the rooms that may read the clock or wait for it. All other rooms receive the time as a value.
 type clockRule struct {
-	// calls are those functions of package time.
+	// calls are the guarded functions of package time.
 	calls []string
-	// only are the rooms that may, each with its reason.
+	// only maps each permitted room to the reason.
 	only map[string]string
 }
 
-// pkg is what check needs of one directory's source files without tests.
+// pkg is the part of a directory's non-test source files that check needs.
 type pkg struct {
 	dir     string
 	name    string
 	docs    []string            // files with a package comment
 	imports map[string][]string // import path -> files
 	times   map[string][]string // function of package time -> files
-	texts   []string            // where the text of an error is compared
-	stale   []string            // where a pointer becomes a number outside of a system call
+	texts   []string            // places that compare the text of an error
+	stale   []string            // places that convert a pointer to a number outside a system call
 	lines   map[string]int
 }
 
-// check returns what in the tree breaks the rules, sorted. The tree is a module
-// at its root; directories named testdata, those that begin with a dot or an
-// underscore, and nested modules are not part of it.
+// check returns all violations of the rules in the tree, sorted. The tree is a module at its root. It does not include
+// nested modules, or directories named testdata or with a leading dot or underscore.
 func check(tree fs.FS, r rules) ([]string, error) {
 	pkgs, err := load(tree)
 	if err != nil {
@@ -98,14 +96,14 @@ func check(tree fs.FS, r rules) ([]string, error) {
 	return found, nil
 }
 
-// load reads every package of the tree that has source files besides tests.
+// load reads every package of the tree that has non-test source files.
 func load(tree fs.FS) (map[string]pkg, error) {
 	pkgs := map[string]pkg{}
 	err := eachSource(tree, func(name string, src []byte) error { return addFile(name, src, pkgs) })
 	return pkgs, err
 }
 
-// eachSource calls visit with every source file of the tree besides tests.
+// eachSource calls visit with every non-test source file of the tree.
 func eachSource(tree fs.FS, visit func(name string, src []byte) error) error {
 	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -181,7 +179,7 @@ func addFile(name string, src []byte, pkgs map[string]pkg) error {
 	return nil
 }
 
-// localName is what a file calls a package that it imports.
+// localName returns the name that a file uses for an imported package.
 func localName(spec *ast.ImportSpec) string {
 	if spec.Name != nil {
 		return spec.Name.Name
@@ -189,7 +187,7 @@ func localName(spec *ast.ImportSpec) string {
 	return path.Base(strings.Trim(spec.Path.Value, `"`))
 }
 
-// addTimes notes what a file takes from package time.
+// addTimes records which identifiers of package time a file uses.
 func addTimes(file *ast.File, local, name string, times map[string][]string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -201,7 +199,7 @@ func addTimes(file *ast.File, local, name string, times map[string][]string) {
 	})
 }
 
-// comparesText says whether an expression decides by what an error's Error says.
+// comparesText reports whether an expression makes a decision from the text of an error.
 func comparesText(n ast.Node) bool {
 	switch e := n.(type) {
 	case *ast.BinaryExpr:
@@ -216,9 +214,8 @@ func comparesText(n ast.Node) bool {
 	return false
 }
 
-// handsStale reports whether a call hands over uintptr(unsafe.Pointer(…)). Only in the arguments of
-// the system calls of packages syscall and unix does the compiler keep the pointer valid; see rule
-// (4) of package unsafe.
+// handsStale reports whether a call passes uintptr(unsafe.Pointer(…)) as an argument. The compiler keeps that pointer
+// valid only in calls of the system call functions of packages syscall and unix. See rule (4) of package unsafe.
 func handsStale(n ast.Node) bool {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -242,7 +239,7 @@ func handsStale(n ast.Node) bool {
 	})
 }
 
-// isText says whether an expression is the text of an error.
+// isText reports whether an expression is the text of an error.
 func isText(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	if !ok || len(call.Args) > 0 {
@@ -252,8 +249,8 @@ func isText(e ast.Expr) bool {
 	return ok && f.Sel.Name == "Error"
 }
 
-// hasDoc tells whether the package clause has a comment of words: build
-// constraints and other directives do not count.
+// hasDoc reports whether the package clause has a comment with text. Build constraints and other directives are not
+// text.
 func hasDoc(file *ast.File) bool {
 	return file.Doc != nil && strings.TrimSpace(file.Doc.Text()) != ""
 }
@@ -330,7 +327,7 @@ func checkClock(p pkg, r rules) []string {
 	return found
 }
 
-// reads says whether a package reads the clock.
+// reads reports whether a package reads the clock.
 func (c clockRule) reads(p pkg) bool {
 	return slices.ContainsFunc(c.calls, func(call string) bool { return len(p.times[call]) > 0 })
 }
@@ -339,8 +336,8 @@ func (g guard) covers(imported string) bool {
 	return imported == g.path || !g.exact && strings.HasPrefix(imported, g.path+"/")
 }
 
-// checkTable finds entries of the rules that name nothing any more: a renamed
-// package would otherwise slip out of its rule without anybody noticing.
+// checkTable finds entries of the rules that name packages which no longer exist. Without this check a renamed package
+// would silently escape its rule.
 func checkTable(pkgs map[string]pkg, r rules) []string {
 	var found []string
 	exists := func(rule, dir string) {
@@ -388,9 +385,8 @@ func (g guard) used(pkgs map[string]pkg) bool {
 	return false
 }
 
-// listed returns what differs between the packages of the tree and those that a
-// document lists in backquotes. Only names that look like a package directory
-// of this module count: `internal/x`, `cmd/x`, `api/x`.
+// listed returns the differences between the packages of the tree and the packages that a document lists in backquotes.
+// It considers only names that look like a package directory of this module: `internal/x`, `cmd/x`, `api/x`.
 func listed(document string, r rules) []string {
 	named := map[string]bool{}
 	for i, part := range strings.Split(document, "`") {

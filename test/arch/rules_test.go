@@ -1,8 +1,7 @@
 package arch
 
-// house is the shape of this module: every package with its level, and the
-// imports that only some packages may have. An arrow points down: a package
-// imports packages of a lower level, and of its own level only those listed.
+// house describes this module: the level of every package, and the imports that only some packages may have. A package
+// imports packages of a lower level, and only the listed packages of its own level.
 func house() rules {
 	return rules{
 		module:   "github.com/berth-project/berth",

@@ -16,20 +16,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// limits bound a type: a reader has to hold it in mind at once.
+// limits bound the size of a type, because a reader has to remember the whole type at once.
 type limits struct {
 	fields, methods int
-	// larger are the types that may have more, by package directory and name, and how many.
+	// larger maps exceptions (package directory and type name) to their larger limits.
 	larger map[string]large
 }
 
-// large is what one type or one room may have, and why it has more than others.
+// large is the larger limit of one type or room, with the reason for the exception.
 type large struct {
 	fields, methods, lines int
 	why                    string
 }
 
-// sizes are the limits of this module. What is larger here may shrink and never grow.
+// sizes returns the limits of this module. The exceptions may become smaller but must never grow.
 func sizes() limits {
 	return limits{fields: 20, methods: 40, larger: map[string]large{
 		"internal/alloc.Scratch": {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
@@ -47,10 +47,10 @@ func TestTypesStaySmall(t *testing.T) {
 	}
 }
 
-// mostLines bounds a room of a capability, in lines without tests: one reading.
+// mostLines limits a room of a capability, in lines without tests, so that a reader can read it in one sitting.
 const mostLines = 1500
 
-// roomsOf are the rooms that are a capability's own, by its name.
+// roomsOf maps the name of each capability to the rooms that only it uses.
 func roomsOf() map[string][]string {
 	return map[string][]string{
 		"burst":    {"internal/burst", "internal/credit", "internal/follower", "internal/quota"},
@@ -61,7 +61,7 @@ func roomsOf() map[string][]string {
 	}
 }
 
-// larger are the rooms of capabilities that may have more lines, and how many.
+// larger returns the rooms of capabilities that may have more lines than mostLines.
 func larger() map[string]large {
 	return map[string]large{
 		"internal/place": {lines: 3000, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
@@ -94,11 +94,10 @@ func TestRoomsOfCapabilitiesStaySmall(t *testing.T) {
 	}
 }
 
-// counted is a type as its package declares it.
+// counted holds the numbers of fields and methods that a package declares for a type.
 type counted struct{ fields, methods int }
 
-// oversized returns the types of the module that have more fields or methods than they
-// may, and the exceptions that no type needs.
+// oversized returns the types of the module that exceed the limits, and the exceptions that no type needs.
 func oversized(tree fs.FS, l limits) ([]string, error) {
 	types, err := countTypes(tree)
 	if err != nil {
@@ -123,7 +122,7 @@ func oversized(tree fs.FS, l limits) ([]string, error) {
 	return found, nil
 }
 
-// countTypes returns the struct types outside of tests by package directory and name.
+// countTypes returns the struct types of non-test files, by package directory and name.
 func countTypes(tree fs.FS) (map[string]counted, error) {
 	types := map[string]counted{}
 	err := eachSource(tree, func(name string, src []byte) error {
@@ -139,7 +138,7 @@ func countTypes(tree fs.FS) (map[string]counted, error) {
 	return types, err
 }
 
-// count adds what one declaration says of the types of a package.
+// count adds the fields or the method of one declaration to the types of its package.
 func count(decl ast.Decl, prefix string, types map[string]counted) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
@@ -167,12 +166,12 @@ func count(decl ast.Decl, prefix string, types map[string]counted) {
 func fieldsOf(s *ast.StructType) int {
 	n := 0
 	for _, f := range s.Fields.List {
-		n += max(len(f.Names), 1) // an embedded one has no name
+		n += max(len(f.Names), 1) // an embedded field has no name
 	}
 	return n
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.StarExpr:
@@ -185,7 +184,7 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// TestOversizedFindsEachFault: a rule that never fails protects nothing.
+// TestOversizedFindsEachFault gives oversized one fault of each kind, because a rule that never fails protects nothing.
 func TestOversizedFindsEachFault(t *testing.T) {
 	tree := fstest.MapFS{
 		"a/a.go":      {Data: []byte("package a\ntype T struct{ x, y int; U }\ntype U struct{}\nfunc (*U) A() {}\nfunc (U) B() {}\n")},

@@ -1,9 +1,8 @@
-// Package chance fixes what tests draw at random, so that two runs of one commit draw the same. A
-// test package imports it to fix the cases of its properties (rapid), and calls Seed for its
-// histories.
+// Package chance fixes the random numbers of tests, so that two runs of the same commit draw the same cases. A test
+// package imports it to fix the cases of its rapid properties, and calls Seed for its random histories.
 //
-// BERTH_SEED=random, which the verify targets set, draws new cases; a number repeats those of a
-// failure. The flag -rapid.seed counts before it.
+// BERTH_SEED=random, which the verify targets set, draws new cases. A number repeats the cases of a failure. The flag
+// -rapid.seed takes precedence over BERTH_SEED.
 package chance
 
 import (
@@ -17,7 +16,7 @@ import (
 	_ "pgregory.net/rapid" // Defines its flags before this package sets one.
 )
 
-// usual is the seed where BERTH_SEED is not set.
+// usual is the seed when BERTH_SEED is not set.
 const usual = 1
 
 var seed uint64
@@ -33,10 +32,10 @@ func init() { //nolint:gochecknoinits // the flag of another package, set before
 	}
 }
 
-// Seed returns the seed of this process. A test logs it with what it draws.
+// Seed returns the seed of this process. A test logs the seed together with the drawn values.
 func Seed() uint64 { return seed }
 
-// errSeed says that BERTH_SEED has none of the values that it may have.
+// errSeed reports that the value of BERTH_SEED is not valid.
 var errSeed = errors.New("want random, or a number from 1 on")
 
 func parse(text string, now time.Time) (uint64, error) {

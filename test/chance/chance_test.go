@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawEnv has TestDraw print what it draws, for TestSeedRepeats, which runs it in processes of its own.
+// drawEnv makes TestDraw print the values that it draws. TestSeedRepeats sets it for child processes.
 const drawEnv = "BERTH_TEST_DRAW"
 
 func TestDraw(t *testing.T) {

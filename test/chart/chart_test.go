@@ -26,10 +26,10 @@ const (
 	newest = "v1.36.0"
 )
 
-// object is a document of Kubernetes.
+// object is one Kubernetes document.
 type object map[string]any
 
-// key tells objects apart.
+// key identifies an object by kind, namespace and name.
 func (o object) key() string {
 	metadata, _ := o["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)
@@ -38,7 +38,7 @@ func (o object) key() string {
 	return kind + " " + namespace + "/" + name
 }
 
-// at returns what is at a path, of which a number is an element of a list.
+// at returns the value at a path. A number in the path is the index of a list element.
 func (o object) at(path ...any) any {
 	var v any = map[string]any(o)
 	for _, step := range path {
@@ -66,7 +66,7 @@ func load(t *testing.T) *chartv2.Chart {
 	return c
 }
 
-// values reads YAML as a file of helm install.
+// values parses YAML as helm install parses a values file.
 func values(t *testing.T, text string) map[string]any {
 	t.Helper()
 	v := map[string]any{}
@@ -76,7 +76,7 @@ func values(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// try renders the chart for a Kubernetes.
+// try renders the chart for one version of Kubernetes.
 func try(t *testing.T, kubernetes, namespace, text string) (map[string]string, error) {
 	t.Helper()
 	version, err := common.ParseKubeVersion(kubernetes)
@@ -115,7 +115,7 @@ func render(t *testing.T, kubernetes, namespace, text string) map[string]object 
 	return all
 }
 
-// objects parts documents.
+// objects splits a file into its documents.
 func objects(t *testing.T, text []byte) []object {
 	t.Helper()
 	var all []object
@@ -131,7 +131,7 @@ func objects(t *testing.T, text []byte) []object {
 	return all
 }
 
-// manifests reads files below deploy/, as those who take kustomize or kubectl apply do.
+// manifests reads files below deploy/, as kustomize and kubectl apply do.
 func manifests(t *testing.T, names ...string) map[string]object {
 	t.Helper()
 	all := map[string]object{}
@@ -147,7 +147,7 @@ func manifests(t *testing.T, names ...string) map[string]object {
 	return all
 }
 
-// unset takes out of objects what only the chart sets, and checks that it is there.
+// unset removes the fields that only the chart sets, and checks that they are present.
 func unset(t *testing.T, all map[string]object) {
 	t.Helper()
 	drop := func(key, name string, path ...any) {
@@ -183,8 +183,8 @@ func unset(t *testing.T, all map[string]object) {
 	drop("CustomResourceDefinition /nodetopologies.berth.dev", "helm.sh/resource-policy", "metadata", "annotations")
 }
 
-// TestIsTheManifests renders each mode with nothing else said, and compares every object with the
-// files that are installed without Helm.
+// TestIsTheManifests renders each mode with default values. Every object must equal the file that users without Helm
+// install.
 func TestIsTheManifests(t *testing.T) {
 	shared := []string{
 		"namespace.yaml", "koordinator-namespace.yaml", "crd/berth.dev_nodetopologies.yaml", "policy/keys.yaml", "policy/placement.yaml",
@@ -219,7 +219,7 @@ func only(all map[string]object, kinds ...string) []string {
 	return keys
 }
 
-// TestPolicies: they are there from Kubernetes 1.32 on, or as the values say.
+// TestPolicies checks that the chart has the admission policies from Kubernetes 1.32 on, or as the values say.
 func TestPolicies(t *testing.T) {
 	all := []string{
 		"ValidatingAdmissionPolicy /agent.berth.dev", "ValidatingAdmissionPolicy /placement.berth.dev",
@@ -249,8 +249,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfTheRelease: Helm makes the namespace that it installs into before the chart is
-// applied, and then refuses one in the chart.
+// TestNamespaceOfTheRelease checks that the chart omits the namespace of the release. Helm creates that namespace
+// before it applies the chart, and then refuses the same namespace in the chart.
 func TestNamespaceOfTheRelease(t *testing.T) {
 	for namespace, want := range map[string]bool{"berth-system": false, "kube-system": true} {
 		if _, there := render(t, newest, namespace, "")["Namespace /berth-system"]; there != want {
@@ -259,7 +259,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 	}
 }
 
-// TestKept: what Helm leaves when the release goes, because more than Berth's own is in it.
+// TestKept checks which objects Helm keeps when the release is removed, because other programs also use them.
 func TestKept(t *testing.T) {
 	const definition = "CustomResourceDefinition /nodetopologies.berth.dev"
 	keeps := func(o object) bool { return o.at("metadata", "annotations", "helm.sh/resource-policy") == "keep" }
@@ -275,7 +275,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestLint runs helm lint, for the oldest Kubernetes and a new one.
+// TestLint runs helm lint for the oldest supported Kubernetes and a new version.
 func TestLint(t *testing.T) {
 	for _, kubernetes := range []string{"v1.31.0", newest} {
 		version, err := common.ParseKubeVersion(kubernetes)
@@ -291,7 +291,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestOldKubernetes: the chart says which Kubernetes it takes.
+// TestOldKubernetes checks the range of Kubernetes versions that the chart declares.
 func TestOldKubernetes(t *testing.T) {
 	if got := load(t).Metadata.KubeVersion; got != ">=1.31.0-0" {
 		t.Errorf("kubeVersion is %q", got)

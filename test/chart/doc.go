@@ -1,4 +1,4 @@
-// Package chart renders deploy/chart with Helm's own libraries and holds it to the manifests below
-// deploy/, to the types that an API server has, to its schema and to its page. No cluster is asked:
-// what an API server makes of the manifests, test/cluster says. It has tests only.
+// Package chart renders deploy/chart with Helm's own libraries. It compares the result with the manifests below
+// deploy/, the API server's types, the chart's schema and its documentation page. The tests use no cluster:
+// test/cluster checks how an API server handles the manifests. The package has tests only.
 package chart

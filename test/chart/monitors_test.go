@@ -11,8 +11,9 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 )
 
-// TestAgentMonitor: with agent.tls the agents serve beyond loopback, with the certificate that
-// Prometheus verifies; without it no monitor is made, since none would reach them.
+// TestAgentMonitor checks that agent.tls creates a Service and a monitor: agents then listen beyond loopback, with a
+// certificate that Prometheus verifies. Without agent.tls the chart creates no monitor, because Prometheus could not
+// reach the agents.
 func TestAgentMonitor(t *testing.T) {
 	const monitor, service = "ServiceMonitor berth-system/berth-agent", "Service berth-system/berth-agent"
 	for text, want := range map[string][]string{
@@ -63,8 +64,8 @@ func TestAgentMonitor(t *testing.T) {
 	}
 }
 
-// selected reports a Service that selects other pods than those of a workload, and a monitor that
-// selects another Service.
+// selected reports a Service that does not select the pods of a workload, and a monitor that does not select that
+// Service.
 func selected(t *testing.T, workload, of, s object) {
 	t.Helper()
 	if diff := cmp.Diff(workload.at("spec", "template", "metadata", "labels", "app.kubernetes.io/name"), of.at("spec", "selector", "app.kubernetes.io/name")); diff != "" {
@@ -75,8 +76,8 @@ func selected(t *testing.T, workload, of, s object) {
 	}
 }
 
-// TestMonitors: where the value asks for it, and there is a scheduler, Prometheus' operator finds
-// the port of its metrics, as the pods name it.
+// TestMonitors checks that the chart creates a monitor only if the value asks for it and the scheduler is enabled. The
+// Prometheus operator must find the metrics port under the name that the pods use.
 func TestMonitors(t *testing.T) {
 	const monitor, service = "ServiceMonitor berth-system/berth-scheduler", "Service berth-system/berth-scheduler"
 	for text, want := range map[string][]string{

@@ -12,7 +12,7 @@ import (
 
 const uninstallJob = "Job berth-system/berth-uninstall"
 
-// hooks are the keys of what Helm installs for a while only.
+// hooks returns the keys of the objects that Helm installs as hooks.
 func hooks(all map[string]object) []string {
 	var keys []string
 	for key, o := range all {
@@ -24,8 +24,8 @@ func hooks(all map[string]object) []string {
 	return keys
 }
 
-// TestUninstall: before anything is removed, a Job has the agents put everything back. Its account
-// and its rights are there before it, and nothing of it stays when it succeeded.
+// TestUninstall checks that a Job makes the agents restore everything before Helm removes anything. Helm creates the
+// Job's account and rights first, and removes all of them after success.
 func TestUninstall(t *testing.T) {
 	all := render(t, newest, "kube-system", "")
 	want := []string{
@@ -55,8 +55,8 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestUninstallWaits: the Job has as long as the value says, and a minute to start; Helm itself
-// gives up after five minutes by default.
+// TestUninstallWaits checks that the Job waits as long as the value says, plus a minute to start. Helm itself gives up
+// after five minutes by default.
 func TestUninstallWaits(t *testing.T) {
 	for text, want := range map[string]int{"": 240, "uninstall: {timeoutSeconds: 900}": 900, "uninstall: {timeoutSeconds: 2000000}": 0} {
 		if want == 0 {
@@ -76,7 +76,7 @@ func TestUninstallWaits(t *testing.T) {
 	}
 }
 
-// TestUninstallImage: the Job runs the image of the agents, from where they have it.
+// TestUninstallImage checks that the Job runs the agents' image, from the same registry.
 func TestUninstallImage(t *testing.T) {
 	job := render(t, newest, "kube-system", `
 agent: {image: {repository: registry.example/berth, tag: v1, pullPolicy: Always}, resources: {requests: {cpu: 1}}}

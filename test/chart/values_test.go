@@ -20,8 +20,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// TestWrongValues: a value of a wrong type or a misspelt one is refused before anything is
-// rendered, and the message names it.
+// TestWrongValues checks that Helm refuses a misspelled value or a value of a wrong type before it renders anything.
+// The message must name the value.
 func TestWrongValues(t *testing.T) {
 	for text, want := range map[string]string{
 		"agent: {enabled: 'yes'}":                       "enabled",
@@ -58,7 +58,7 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// names are the JSON names of the fields of a type.
+// names returns the JSON names of the fields of a type.
 func names[T any]() []string {
 	var all []string
 	for field := range reflect.TypeFor[T]().Fields() {
@@ -70,8 +70,8 @@ func names[T any]() []string {
 	return all
 }
 
-// TestSchemaKnowsTheFields: what the values may say of the agent's file and of the scheduler's
-// arguments are the fields that these have, but for what the manifests decide.
+// TestSchemaKnowsTheFields checks that the schema has exactly the fields of the agent's file and of the scheduler's
+// arguments, except the fields that the manifests set.
 func TestSchemaKnowsTheFields(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "values.schema.json"))
 	if err != nil {
@@ -95,7 +95,7 @@ func TestSchemaKnowsTheFields(t *testing.T) {
 	}
 }
 
-// leaves are the paths of values with their defaults as the page writes them.
+// leaves returns the paths of the values with their defaults, as the page writes them.
 func leaves(prefix string, values map[string]any) map[string]string {
 	all := map[string]string{}
 	for name, value := range values {
@@ -113,7 +113,7 @@ func leaves(prefix string, values map[string]any) map[string]string {
 	return all
 }
 
-// TestPage: docs/chart.md has each value with its default, and no other.
+// TestPage checks that docs/chart.md lists each value with its default, and no other value.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/chart.md")
 	if err != nil {
@@ -128,14 +128,14 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// daemonset returns the pod of the agents.
+// daemonset returns the pod template of the agents.
 func daemonset(t *testing.T, kubernetes, text string) object {
 	t.Helper()
 	pod, _ := render(t, kubernetes, "kube-system", text)["DaemonSet berth-system/berth-agent"].at("spec", "template", "spec").(map[string]any)
 	return pod
 }
 
-// TestHostPID: the pod has what the patch says, and keeps what that does not name.
+// TestHostPID checks that agent.hostPID adds the fields of the patch to the pod and preserves all other fields.
 func TestHostPID(t *testing.T) {
 	plain, pod := daemonset(t, newest, ""), daemonset(t, newest, "agent: {hostPID: true}")
 	if pod["hostPID"] != true {
@@ -158,7 +158,7 @@ func TestHostPID(t *testing.T) {
 	}
 }
 
-// mounted are the names of the volumes of a pod that its container mounts.
+// mounted returns the names of the pod's volumes, which its container must mount.
 func mounted(t *testing.T, pod object) []string {
 	t.Helper()
 	var volumes, mounts []string
@@ -174,7 +174,7 @@ func mounted(t *testing.T, pod object) []string {
 	return mounts
 }
 
-// TestKubelet: agents of a Kubernetes before 1.33 are shown the kubelet's files.
+// TestKubelet checks that agents of a Kubernetes before 1.33 can read the kubelet's files.
 func TestKubelet(t *testing.T) {
 	shipped := []string{"config", "state", "cgroup", "nri", "kubelet-pki", "kubelet-devices"}
 	files := append(slices.Clone(shipped), "kubelet-config", "kubelet-state")
@@ -196,8 +196,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// TestAgentFile: values are merged into the shipped file, which the agent takes, and a change of the
-// file rolls the agents.
+// TestAgentFile checks that the values are merged into the shipped file, that the agent accepts the result, and that a
+// change of the file restarts the agents.
 func TestAgentFile(t *testing.T) {
 	const text = `
 agent:
@@ -230,7 +230,7 @@ agent:
 	}
 }
 
-// TestConfiguration: the cluster's configuration is JSON in the ConfigMap that agents read.
+// TestConfiguration checks that the cluster's configuration reaches the agents' ConfigMap as JSON.
 func TestConfiguration(t *testing.T) {
 	all := render(t, newest, "kube-system", "config: {cpu-burst-config: {clusterStrategy: {policy: auto, cfsQuotaBurstPercent: 200}}}")
 	want := map[string]any{"cpu-burst-config": `{"clusterStrategy":{"cfsQuotaBurstPercent":200,"policy":"auto"}}`}
@@ -239,7 +239,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestSchedulerArguments: arguments go to the plugin in every profile.
+// TestSchedulerArguments checks that the plugin receives the arguments in every profile.
 func TestSchedulerArguments(t *testing.T) {
 	all := render(t, newest, "kube-system", "scheduler: {mode: replace, replicas: 3, args: {requestBelowLimit: deny, maxPinnedCPUsPerNamespace: 8}}")
 	file, _ := all["ConfigMap berth-system/berth-scheduler"].at("data", "config.yaml").(string)
@@ -262,7 +262,7 @@ func TestSchedulerArguments(t *testing.T) {
 	}
 }
 
-// TestImages: a registry, a tag and pull secrets reach both programs.
+// TestImages checks that the registry, the tag and the pull secrets reach both programs.
 func TestImages(t *testing.T) {
 	all := render(t, newest, "kube-system", `
 agent: {image: {repository: registry.example/berth, tag: v1}, nodeSelector: {pool: a}, resources: {requests: {cpu: 50m}}}
@@ -291,8 +291,7 @@ imagePullSecrets: [{name: registry}]
 	}
 }
 
-// TestTypes reads what the chart makes of every value as an API server does that refuses unknown
-// fields and wrong types.
+// TestTypes decodes the objects of every value like an API server that refuses unknown fields and wrong types.
 func TestTypes(t *testing.T) {
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	all := render(t, newest, "kube-system", `
@@ -314,7 +313,7 @@ raiseRequests: true
 	}
 }
 
-// TestMonitoring: rules and dashboards are the files of deploy/monitoring.
+// TestMonitoring checks that the chart has the rules and dashboards of deploy/monitoring, and only on request.
 func TestMonitoring(t *testing.T) {
 	if got := only(render(t, newest, "kube-system", ""), "PrometheusRule"); got != nil {
 		t.Errorf("without being asked for there is %v", got)

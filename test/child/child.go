@@ -1,5 +1,5 @@
-// Package child gives tests a process of their own program, in a control group, that does what a
-// line on its standard input says. The test has a TestChild, which serves.
+// Package child starts a copy of the test program in a control group, for tests. The copy obeys the lines on its
+// standard input. The test package needs a TestChild that calls Serve.
 package child
 
 import (
@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// flag makes this program such a process.
+// flag marks a process as a child.
 const flag = "BERTH_TEST_CHILD"
 
-// A Child is such a process. It ends with the test.
+// A Child is a copy of the test program. It ends with the test.
 type Child struct {
 	*exec.Cmd
 
@@ -26,7 +26,7 @@ type Child struct {
 	output *bufio.Reader
 }
 
-// Start starts one, and has it attached to a group once it serves.
+// Start starts a child and calls attach once the child serves.
 func Start(t *testing.T, attach func(pid int) error) *Child {
 	t.Helper()
 	c := &Child{t: t, Cmd: exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestChild$")}
@@ -51,8 +51,8 @@ func Start(t *testing.T, attach func(pid int) error) *Child {
 	return c
 }
 
-// Tell has the child do something, and returns the process that its answer names: its own, or the
-// one that it forked.
+// Tell sends a command to the child and returns the process that its answer names: the child itself or the process that
+// it forked.
 func (c *Child) Tell(what string) int {
 	c.t.Helper()
 	if _, err := fmt.Fprintln(c.input, what); err != nil {
@@ -65,7 +65,7 @@ func (c *Child) Tell(what string) int {
 		}
 		text, is := strings.CutPrefix(strings.TrimSpace(line), "done ")
 		if !is {
-			continue // of the testing package
+			continue // output of the testing package
 		}
 		pid, err := strconv.Atoi(text)
 		if err != nil {
@@ -75,9 +75,8 @@ func (c *Child) Tell(what string) int {
 	}
 }
 
-// Serve is what TestChild does in a child, until its input ends; in the test itself it does nothing.
-// A child forks another one of its kind where the line is "fork"; of any other line does does what
-// that says.
+// Serve runs commands in a child until its input ends. In the test itself it does nothing. The line "fork" makes the
+// child fork another child; Serve passes any other line to does.
 func Serve(t *testing.T, does func(what string) error) {
 	t.Helper()
 	if os.Getenv(flag) == "" {
@@ -97,7 +96,7 @@ func Serve(t *testing.T, does func(what string) error) {
 	}
 }
 
-// fork starts a child whose input is the forking one's to end.
+// fork starts a child that ends when the forking process closes its input.
 func fork(t *testing.T) (int, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestChild$")

@@ -25,8 +25,7 @@ import (
 
 const agentAccount = "berth-agent"
 
-// agentStand is a stand with the nodes n and other, what ships for agents, and both policies
-// in force.
+// agentStand is a stand with the nodes n and other, the shipped objects for agents, and both policies in effect.
 func agentStand(t *testing.T) *stand {
 	t.Helper()
 	s := installed(t)
@@ -46,20 +45,19 @@ func agentStand(t *testing.T) *stand {
 	return s
 }
 
-// isPolicy says whether the policy refused, and not the rights.
+// isPolicy reports whether the admission policy refused the request, rather than RBAC.
 func isPolicy(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && containsAll(status.Status().Message, "ValidatingAdmissionPolicy", "agent.berth.dev")
 }
 
-// agentToken is how an agent reaches the server: with a token of its account, bound to some
-// object.
+// agentToken returns a client configuration with a token of the agents' account, bound to an object.
 func (s *stand) agentToken(t *testing.T, bound *authentication.BoundObjectReference) *rest.Config {
 	t.Helper()
 	return s.tokenOf(t, agentAccount, bound)
 }
 
-// tokenOf is how a program reaches the server: with a token of its account.
+// tokenOf returns a client configuration with a token of a service account.
 func (s *stand) tokenOf(t *testing.T, account string, bound *authentication.BoundObjectReference) *rest.Config {
 	t.Helper()
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{BoundObjectRef: bound}}
@@ -71,8 +69,8 @@ func (s *stand) tokenOf(t *testing.T, account string, bound *authentication.Boun
 	return config
 }
 
-// agentOn is how the agent of a node reaches the server: with the token that its pod gets,
-// which is bound to the pod and through it to the node.
+// agentOn returns the client configuration of a node's agent: the token of its pod, bound to the pod and through it to
+// the node.
 func (s *stand) agentOn(t *testing.T, node string) *rest.Config {
 	t.Helper()
 	pod := podObject("agent-"+node, "50m", "50m")
@@ -94,7 +92,7 @@ func leaseObject(name string) *coordination.Lease {
 	return &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{HolderIdentity: &name, RenewTime: &now}}
 }
 
-// agentMayLittle asks the API server what the agents' account may not do.
+// agentMayLittle asks the API server which requests RBAC permits to the agents' account.
 func (s *stand) agentMayLittle(t *testing.T) {
 	for _, test := range []struct {
 		verb, group, resource, subresource, name, namespace string
@@ -165,7 +163,7 @@ func (s *stand) agentClient(t *testing.T, config *rest.Config) agentClient {
 	return agentClient{client, dynamic}
 }
 
-// patchStatus patches a pod through its status.
+// patchStatus patches a pod through its status subresource.
 func (a agentClient) patchStatus(ctx context.Context, pod string, patch map[string]any) error {
 	text, err := json.Marshal(patch)
 	if err != nil {
@@ -175,7 +173,7 @@ func (a agentClient) patchStatus(ctx context.Context, pod string, patch map[stri
 	return err
 }
 
-// boundPod makes a pod that is on a node.
+// boundPod creates a pod that is bound to a node.
 func (s *stand) boundPod(t *testing.T, name, node string, options ...podOption) *v1.Pod {
 	t.Helper()
 	pod := pinnedPod(name, 2, options...)
@@ -185,7 +183,8 @@ func (s *stand) boundPod(t *testing.T, name, node string, options ...podOption) 
 	return made
 }
 
-// TestAgentWrites has agents write with the shipped rights, and then with every right there is.
+// TestAgentWrites makes agents write with the shipped rights, and then with every right. The admission policy must
+// protect other nodes in both cases.
 func TestAgentWrites(t *testing.T) {
 	t.Parallel()
 	s := agentStand(t)
@@ -194,8 +193,8 @@ func TestAgentWrites(t *testing.T) {
 	t.Run("no more with more rights", s.agentPolicyHolds)
 }
 
-// agentWritesForItsNode tries every write that the rights allow, for the agent's own node and for
-// another one, with the token of a pod as an agent has it.
+// agentWritesForItsNode tries every permitted write, for the agent's own node and for another node, with the token of
+// an agent's pod.
 func (s *stand) agentWritesForItsNode(t *testing.T) {
 	ctx, machine := t.Context(), recorded(t, "two-socket-ht")
 	mine, loose := s.agentClient(t, s.agentOn(t, "n")), s.agentClient(t, s.agentToken(t, nil))
@@ -222,7 +221,7 @@ func (s *stand) agentWritesForItsNode(t *testing.T) {
 	must(t, mine.patchStatus(ctx, "mine", annotations(v1alpha1.AnnotationMove, "{}")))
 	must(t, mine.patchStatus(ctx, "mine", annotations(v1alpha1.AnnotationMove, nil)))
 	must(t, mine.patchStatus(ctx, "mine", placement))
-	locality := annotations("koordinator.sh/memory-locality-status", "{}") // The other policy has nothing against it.
+	locality := annotations("koordinator.sh/memory-locality-status", "{}") // The other policy permits it.
 	mustContain(t, mine.patchStatus(ctx, "theirs", locality), why, "only allowed for pods on its own node, n")
 	mustContain(t, loose.patchStatus(ctx, "mine", locality), why, "names a node")
 	for _, err := range []error{mine.patchStatus(ctx, "theirs", placement), loose.patchStatus(ctx, "mine", placement)} {
@@ -290,7 +289,7 @@ func (s *stand) agentWritesForItsNode(t *testing.T) {
 	s.agentEvents(t, mine, pod)
 }
 
-// agentEvents tries events in the agent's own name and in others'.
+// agentEvents creates events in the agent's own name and in the names of other programs.
 func (s *stand) agentEvents(t *testing.T, mine agentClient, pod *v1.Pod) {
 	event := func(name, controller, instance string) *events.Event {
 		return &events.Event{
@@ -314,8 +313,8 @@ func (s *stand) agentEvents(t *testing.T, mine agentClient, pod *v1.Pod) {
 	}
 }
 
-// agentPolicyHolds gives the agents' account every right there is: the policy still lets through
-// what an agent writes, and nothing else of what it is about. The NodeTopology n is there.
+// agentPolicyHolds gives every right to the agents' account. The policy must still permit the agent's usual writes and
+// refuse all other writes of the resources that it covers. The NodeTopology n exists.
 func (s *stand) agentPolicyHolds(t *testing.T) {
 	s.apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -331,7 +330,7 @@ subjects:
 	must(t, err)
 	_, err = s.client.CoordinationV1().Leases("kube-system").Create(ctx, leaseObject("n"), metav1.CreateOptions{})
 	must(t, err)
-	within(t, func() string { // The server reads the new right a moment later.
+	within(t, func() string { // The server learns of the new right a moment later.
 		if _, err := mine.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err != nil {
 			return err.Error()
 		}

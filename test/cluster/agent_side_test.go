@@ -24,7 +24,7 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// lister is a kubelet that lists what the test says.
+// lister is a kubelet that lists the pods which the test sets.
 type lister struct {
 	mu   sync.Mutex
 	pods []v1.Pod
@@ -43,7 +43,7 @@ func (l *lister) set(err error, pods ...v1.Pod) {
 	l.pods, l.err = pods, err
 }
 
-// agentSide is the cluster's side of an agent that runs with the shipped rights and policies.
+// agentSide is an agent's connection to the cluster, with the shipped rights and policies.
 type agentSide struct {
 	*side.Client
 	s       *stand
@@ -51,7 +51,7 @@ type agentSide struct {
 	end     func()
 }
 
-// startSide starts one for node n, as identity.
+// startSide starts an agentSide for node n with the given identity.
 func (s *stand) startSide(t *testing.T, identity string) *agentSide {
 	t.Helper()
 	a := &agentSide{s: s, kubelet: &lister{err: errors.New("not yet")}}
@@ -76,7 +76,7 @@ func (s *stand) startSide(t *testing.T, identity string) *agentSide {
 	return a
 }
 
-// until waits for a snapshot that lacks nothing.
+// until waits until lacks returns an empty string for a snapshot.
 func (a *agentSide) until(t *testing.T, lacks func(*side.Snapshot) string) *side.Snapshot {
 	t.Helper()
 	var snapshot *side.Snapshot
@@ -96,7 +96,7 @@ func (a *agentSide) pod(name string) *side.Pod {
 	return nil
 }
 
-// from waits for a source of pods.
+// from waits until the pods come from a source.
 func (a *agentSide) from(t *testing.T, source side.Source) {
 	t.Helper()
 	a.until(t, func(s *side.Snapshot) string {
@@ -165,7 +165,8 @@ func (a *agentSide) seesPods(t *testing.T) {
 	})
 }
 
-// writesAnnotations writes through pods/status, with the shipped rights, past both policies.
+// writesAnnotations writes annotations through pods/status with the shipped rights. Both policies must permit these
+// writes.
 func (a *agentSide) writesAnnotations(t *testing.T) {
 	ctx, text := t.Context(), somePlacement
 	pod := a.s.boundPod(t, "placed", "n")
@@ -227,8 +228,8 @@ func (a *agentSide) seesConfigMaps(t *testing.T) {
 	})
 }
 
-// isSoon measures from a write's answer to the snapshot. What is shown is the figure; what is
-// asserted is only that each change comes through.
+// isSoon measures the time from the answer to a write until the snapshot shows it. It logs the time and requires only
+// that each change arrives.
 func (a *agentSide) isSoon(t *testing.T) {
 	const changes = 100
 	pod := a.s.boundPod(t, "changed", "n")
@@ -298,7 +299,8 @@ func (a *agentSide) reports(t *testing.T) {
 	}
 }
 
-// holdsLease lets a second agent come to the node, and the first one go.
+// holdsLease starts a second agent on the node and then ends the first. The node's Lease must change its holder only
+// then.
 func (a *agentSide) holdsLease(t *testing.T) {
 	lease, err := a.s.client.CoordinationV1().Leases(leaseNamespace).Get(t.Context(), "n", metav1.GetOptions{})
 	must(t, err)
@@ -327,14 +329,14 @@ func (a *agentSide) holdsLease(t *testing.T) {
 		t.Error("the second agent wrote a placement")
 	}
 	second.end()
-	third := a.s.startSide(t, "first") // As after a crash: the same state directory.
+	third := a.s.startSide(t, "first") // Like a restart after a crash: the same state directory.
 	third.until(t, func(s *side.Snapshot) string {
 		if !s.Lease.Held {
 			return "it waits for its own Lease"
 		}
 		return ""
 	})
-	third.end() // It gives the Lease back; the one that never left takes it again.
+	third.end() // It releases the Lease; the running agent acquires it again.
 	within(t, func() string {
 		lease, err := a.s.client.CoordinationV1().Leases(leaseNamespace).Get(t.Context(), "n", metav1.GetOptions{})
 		must(t, err)
@@ -345,7 +347,7 @@ func (a *agentSide) holdsLease(t *testing.T) {
 	})
 }
 
-// publishes counts what an agent writes that has something new every tenth of a second.
+// publishes counts the writes of an agent that has a new state every tenth of a second.
 func (a *agentSide) publishes(t *testing.T) {
 	resource := a.s.dynamic.Resource(nodeTopologies())
 	versions, err := resource.Watch(t.Context(), metav1.ListOptions{})
@@ -374,7 +376,7 @@ func (a *agentSide) publishes(t *testing.T) {
 		}
 	}
 	took := time.Since(start)
-	if most := 2 + int(took/(10*time.Second)); writes > most { // Made, its status at once, and every 10 seconds.
+	if most := 2 + int(took/(10*time.Second)); writes > most { // The object, its status, then every 10 s.
 		t.Errorf("%d writes in %v, want at most %d", writes, took, most)
 	}
 	if got := a.s.storedTopology(t, "n"); got.Hash() != machine.Hash() {
@@ -398,7 +400,7 @@ func (a *agentSide) publishes(t *testing.T) {
 	})
 }
 
-// seesStaticPods has one with a mirror, one without, and one that is forged.
+// seesStaticPods creates a static pod with a mirror, a static pod without, and a forged mirror.
 func (a *agentSide) seesStaticPods(t *testing.T) {
 	yes := true
 	owner := func(pod *v1.Pod) {
@@ -434,7 +436,8 @@ func (a *agentSide) seesStaticPods(t *testing.T) {
 	}
 }
 
-// livesOnTheKubelet takes the right to list pods away, which an administrator may do.
+// livesOnTheKubelet removes the right to list pods, as an administrator may do. The agent must then use the kubelet's
+// list.
 func (a *agentSide) livesOnTheKubelet(t *testing.T) {
 	roles := a.s.client.RbacV1().ClusterRoles()
 	role, err := roles.Get(t.Context(), agentAccount, metav1.GetOptions{})
@@ -465,7 +468,7 @@ func (a *agentSide) livesOnTheKubelet(t *testing.T) {
 	must(t, err)
 }
 
-// worksOn takes the API server away, changes things meanwhile, and gives it back.
+// worksOn stops the API server, changes pods in the meantime, and starts it again.
 func (a *agentSide) worksOn(t *testing.T, v *viewers) {
 	ctx := t.Context()
 	kept := a.s.boundPod(t, "kept", "n")
@@ -498,7 +501,7 @@ func (a *agentSide) worksOn(t *testing.T, v *viewers) {
 		}
 		return ""
 	})
-	text := somePlacement // It waits until the server is there again.
+	text := somePlacement // It waits until the server is back.
 	a.Annotate(side.Object{Namespace: "default", Name: kept.Name, UID: string(kept.UID)}, v1alpha1.AnnotationPlacement, &text)
 	a.kubelet.set(errors.New("down"))
 	a.from(t, side.Remembered)
@@ -519,7 +522,8 @@ func (a *agentSide) worksOn(t *testing.T, v *viewers) {
 	}
 }
 
-// noticesSilence freezes the API server: all connections stay open, and nothing comes.
+// noticesSilence freezes the API server: all connections stay open, and no event arrives. The agent must notice that
+// and use the kubelet's list.
 func (a *agentSide) noticesSilence(t *testing.T) {
 	frozen := *pinnedPod("in-the-cold", 2)
 	frozen.UID, frozen.Spec.NodeName = "in-the-cold", "n"

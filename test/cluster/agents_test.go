@@ -13,11 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// leaseNamespace is where agents keep their Leases.
+// leaseNamespace is the namespace of the agents' Leases.
 const leaseNamespace = "berth-system"
 
-// agents stand for the agents of all nodes as far as the scheduler can see: they renew the
-// nodes' Leases.
+// agents imitates the agents of all nodes for the scheduler: it renews the nodes' Leases.
 type agents struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
@@ -25,7 +24,7 @@ type agents struct {
 	wait   sync.WaitGroup
 }
 
-// newAgents starts renewing, every period, until the test ends.
+// newAgents renews the Leases in every period until the test ends.
 func newAgents(t *testing.T, client kubernetes.Interface, period time.Duration) *agents {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,7 +42,7 @@ func newAgents(t *testing.T, client kubernetes.Interface, period time.Duration) 
 	return a
 }
 
-// live makes the agent of a node known, now.
+// live creates the Lease of a node, renewed now.
 func (a *agents) live(t *testing.T, node string) {
 	t.Helper()
 	a.mu.Lock()
@@ -60,7 +59,7 @@ func (a *agents) live(t *testing.T, node string) {
 	a.leases[node] = made
 }
 
-// silence makes the agent of a node renew no more.
+// silence stops renewing the Lease of a node.
 func (a *agents) silence(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,22 +72,21 @@ func (a *agents) renewAll(ctx context.Context) {
 	for node, lease := range a.leases {
 		now := metav1.NowMicro()
 		lease.Spec.RenewTime = &now
-		// A server that is away is asked again next time.
+		// If the server is down, the next round tries again.
 		if renewed, err := a.client.CoordinationV1().Leases(leaseNamespace).Update(ctx, lease, metav1.UpdateOptions{}); err == nil {
 			a.leases[node] = renewed
 		}
 	}
 }
 
-// kubelets stand for the kubelets as far as deletion goes: a bound pod that is to be deleted
-// goes when its node says so.
+// kubelets imitates the kubelets for deletion: a bound pod that is being deleted disappears when its node confirms.
 type kubelets struct {
 	client kubernetes.Interface
 	ctx    context.Context
 	wait   sync.WaitGroup
 }
 
-// newKubelets returns kubelets that stop with the test. see is a journal's hook.
+// newKubelets returns kubelets that stop with the test. Its method see is a hook of the journal.
 func newKubelets(t *testing.T, client kubernetes.Interface) *kubelets {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +103,7 @@ func (k *kubelets) see(pod *v1.Pod) {
 		return
 	}
 	k.wait.Go(func() {
-		sleep(k.ctx, 100*time.Millisecond) // As containers take a moment to end.
+		sleep(k.ctx, 100*time.Millisecond) // Containers take a moment to end.
 		none := int64(0)
 		options := metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 		for k.ctx.Err() == nil {
@@ -118,7 +116,7 @@ func (k *kubelets) see(pod *v1.Pod) {
 	})
 }
 
-// revive lets the silent agent of a node renew its Lease again.
+// revive renews the Lease of a silent agent's node again.
 func (a *agents) revive(ctx context.Context, t *testing.T, node string) {
 	t.Helper()
 	lease, err := a.client.CoordinationV1().Leases(leaseNamespace).Get(ctx, node, metav1.GetOptions{})

@@ -10,7 +10,7 @@ import (
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// auditPolicy records who wrote what, without contents, once it is answered.
+// auditPolicy records the author of each write, without its content, after the answer.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -21,7 +21,7 @@ rules:
 - level: None
 `
 
-// auditFlags make an API server keep an audit log, and name the file.
+// auditFlags returns flags that make an API server write an audit log, and the name of that file.
 func auditFlags(t *testing.T) (flags []string, file string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ type write struct {
 	code                 int32
 }
 
-// writes reads what a user wrote.
+// writes returns the writes of a user.
 func writes(t *testing.T, file, user string) []write {
 	t.Helper()
 	log, err := os.Open(file)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// scheduleRuns are the runs and goals of a report of `berth bench schedule`.
+// scheduleRuns holds the runs and goals of a report of `berth bench schedule`.
 type scheduleRuns struct {
 	Runs []struct {
 		Pods                         int
@@ -57,8 +57,8 @@ func runSchedule(ctx context.Context, t *testing.T, o bench.ScheduleOptions) (r 
 	return r, err
 }
 
-// TestBenchSchedule runs a tiny `berth bench schedule`: it checks itself that
-// pinned pods got placements and the others none.
+// TestBenchSchedule runs a tiny `berth bench schedule`. The benchmark itself checks that pinned pods got placements and
+// that the other pods got none.
 func TestBenchSchedule(t *testing.T) {
 	report, err := runSchedule(t.Context(), t, bench.ScheduleOptions{Percentages: []int{0, 100}, Repetitions: 1})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestBenchSchedule(t *testing.T) {
 		}
 		computed += run.CPUSeconds
 	}
-	if computed <= 0 { // One run may be over within a tick of the kernel's count.
+	if computed <= 0 { // A run may end within one tick of the kernel's CPU accounting.
 		t.Error("no scheduler has computed anything")
 	}
 	for _, goal := range report.Goals {
@@ -84,7 +84,8 @@ func TestBenchSchedule(t *testing.T) {
 	}
 }
 
-// TestBenchScheduleInterrupted ends it in its second run: it reports the first.
+// TestBenchScheduleInterrupted interrupts the benchmark in its second run. The benchmark must still report the first
+// run.
 func TestBenchScheduleInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

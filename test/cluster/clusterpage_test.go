@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// areFollowed shows the page of the cluster to users with all rights and with too few.
+// areFollowed shows the cluster's page to users with all rights and to users with too few.
 func (v *viewers) areFollowed(a *agentSide) func(t *testing.T) {
 	return func(t *testing.T) {
 		a.s.forwards(t, "n")
@@ -70,7 +70,7 @@ subjects: [{kind: User, name: all}]
 			"nobody":  {"list nodes of ", `User "nobody" cannot list resource "nodes"`},
 			"podless": {"list pods of ", `User "podless" cannot list resource "pods"`},
 		} {
-			within(t, func() string { // The server reads the rights a moment later.
+			within(t, func() string { // The server learns of the rights a moment later.
 				c, err := follow(user)
 				if err == nil {
 					c.Close()
@@ -111,7 +111,7 @@ subjects: [{kind: User, name: all}]
 	}
 }
 
-// followed is the cluster as a user sees it, once the server has read the rights.
+// followed returns the cluster as a user sees it, once the server knows the user's rights.
 func followed(t *testing.T, follow func(string) (*fleet.Cluster, error), user string) *fleet.Cluster {
 	t.Helper()
 	var c *fleet.Cluster
@@ -131,7 +131,7 @@ func until(t *testing.T, c *fleet.Cluster, what func(*view.Cluster) string) {
 	within(t, func() string { return what(c.View()) })
 }
 
-// unsaid names the first of some texts that none of the others has.
+// unsaid reports the first of wants that no text contains.
 func unsaid(texts []string, wants ...string) string {
 	for _, want := range wants {
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, want) }) {
@@ -141,7 +141,7 @@ func unsaid(texts []string, wants ...string) string {
 	return ""
 }
 
-// opens asks the page of the cluster for that of a node.
+// opens requests a node's page from the cluster's page.
 func (v *viewers) opens(t *testing.T, a *agentSide, c *fleet.Cluster) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

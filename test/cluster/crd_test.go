@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// grid is a machine of 2 threads a core, numbered as Linux does: first all first threads,
-// then all second ones. Counts are those of the whole machine.
+// grid returns a machine with 2 threads per core, numbered as Linux does: all first threads, then all second threads.
+// The counts are those of the whole machine.
 func grid(t *testing.T, sockets, nodes, domains, cores int) *topology.Topology {
 	t.Helper()
 	type group struct {
@@ -76,7 +76,7 @@ func grid(t *testing.T, sockets, nodes, domains, cores int) *topology.Topology {
 	return machine
 }
 
-// machineNames are the recorded machines.
+// machineNames returns the names of the recorded machines.
 func machineNames(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "testdata", "machines", "*.txtar"))
@@ -90,7 +90,7 @@ func machineNames(t *testing.T) []string {
 	return names
 }
 
-// definesNodeTopology stores, shows and refuses objects.
+// definesNodeTopology checks which NodeTopology objects the API server stores, shows and refuses.
 func (s *stand) definesNodeTopology(t *testing.T) {
 	within(t, func() string {
 		if _, err := s.dynamic.Resource(nodeTopologies()).List(t.Context(), metav1.ListOptions{}); err != nil {
@@ -115,7 +115,7 @@ func (s *stand) storesRecordedMachines(t *testing.T) {
 	}
 }
 
-// storedTopology reads an object back, as the scheduler does.
+// storedTopology reads an object back from the API server, as the scheduler does.
 func (s *stand) storedTopology(t *testing.T, name string) *topology.Topology {
 	t.Helper()
 	stored, err := s.dynamic.Resource(nodeTopologies()).Get(t.Context(), name, metav1.GetOptions{})
@@ -152,7 +152,7 @@ func (s *stand) storesLargeMachine(t *testing.T) {
 	}
 }
 
-// printsColumns asks for a table, as kubectl get does.
+// printsColumns requests a table, as kubectl get does.
 func (s *stand) printsColumns(t *testing.T) {
 	table := s.table(t, "large")
 	var columns []string
@@ -187,11 +187,11 @@ func (s *stand) table(t *testing.T, name string) *metav1.Table {
 	return table
 }
 
-// lie is one change that makes an object wrong.
+// lie is one change that makes an object invalid.
 type lie struct {
 	name   string
 	change func(*v1alpha1.NodeTopologySpec)
-	want   string // Part of the server's answer.
+	want   string // A part of the server's answer.
 }
 
 func lies() []lie {
@@ -230,7 +230,7 @@ func (s *stand) refusesLies(t *testing.T) {
 	}
 }
 
-// dropsUnknownFields checks that a field the definition does not know is not kept.
+// dropsUnknownFields checks that the API server drops a field that the definition does not have.
 func (s *stand) dropsUnknownFields(t *testing.T) {
 	object := toUnstructured(t, topologyObject("extra", recorded(t, "vm-2s2n-smt")))
 	if err := unstructured.SetNestedField(object.Object, "x", "spec", "surprise"); err != nil {

@@ -23,7 +23,7 @@ type field struct {
 	journal *journal
 }
 
-// newField is a stand with a node for each machine, named n0, n1, ….
+// newField returns a stand with one node for each machine, named n0, n1, ….
 func newField(t *testing.T, machines ...*topology.Topology) *field {
 	t.Helper()
 	f := &field{stand: installed(t)}
@@ -69,7 +69,7 @@ func many(prefix string, count, cpus int, options ...podOption) []*v1.Pod {
 	return pods
 }
 
-// boundCount waits until so many pods with a prefix are bound, and no more.
+// boundCount waits until exactly want pods with a prefix are bound.
 func (f *field) boundCount(t *testing.T, prefix string, want int) {
 	t.Helper()
 	within(t, func() string {
@@ -81,7 +81,7 @@ func (f *field) boundCount(t *testing.T, prefix string, want int) {
 	})
 }
 
-// reason waits for the reason of a pending pod, and checks it.
+// reason waits for the reason in a pending pod's status, and checks it.
 func (f *field) reason(t *testing.T, name string, want ...string) {
 	t.Helper()
 	within(t, func() string {
@@ -102,13 +102,13 @@ func (f *field) reason(t *testing.T, name string, want ...string) {
 	})
 }
 
-// TestFiveHundredPodsAtOnce fills the cluster with more than there is room for: exactly what
-// fits is bound, and the rest has a reason.
+// TestFiveHundredPodsAtOnce creates more pods than the cluster has room for. The scheduler must bind exactly the pods
+// that fit, and give a reason to each of the others.
 func TestFiveHundredPodsAtOnce(t *testing.T) {
 	f := newField(t, grid(t, 2, 4, 16, 128), grid(t, 2, 4, 16, 128), grid(t, 2, 4, 16, 128)) // 768 CPUs.
 	f.add(t, many("p", 500, 2)...)
 	f.startScheduler(t, "scheduler", sideBySide)
-	f.boundCount(t, "p", 381) // One core of each is shared.
+	f.boundCount(t, "p", 381) // One core of each node stays shared.
 	var waits string
 	f.journal.each(func(pod *v1.Pod) {
 		if !isBound(pod) {
@@ -125,9 +125,8 @@ func TestFiveHundredPodsAtOnce(t *testing.T) {
 	})
 }
 
-// TestKilledBetweenReserveAndBind freezes the API server so that decisions are on their way
-// and unanswered, kills the scheduler, and lets both come back: bindings that arrived stand,
-// and nothing is given twice. The ledger is the judge.
+// TestKilledBetweenReserveAndBind freezes the API server while the scheduler's bindings wait for answers, kills the
+// scheduler, and resumes both. Bindings that arrived stay valid, and no CPU is given twice. The ledger checks this.
 func TestKilledBetweenReserveAndBind(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "ccx-nps1"))
@@ -138,9 +137,9 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 		must(t, sched.Freeze())
 		prefix := fmt.Sprintf("round%d", round)
 		f.add(t, many(prefix, 6, 2)...)
-		must(t, sched.thaw()) // It finds all at once, and
+		must(t, sched.thaw()) // It finds all pods at once, and
 		sleep(t.Context(), 20*time.Millisecond)
-		must(t, f.PauseAPIServer()) // its answers find no client.
+		must(t, f.PauseAPIServer()) // the answers find no client.
 		sleep(t.Context(), 500*time.Millisecond)
 		sched.crash(t)
 		must(t, f.ResumeAPIServer())
@@ -151,8 +150,8 @@ func TestKilledBetweenReserveAndBind(t *testing.T) {
 	f.boundCount(t, "rest", 12)
 }
 
-// TestAPIServerAway stops the API server for a while: scheduling goes on by itself when it
-// is back. BERTH_CLUSTER_AWAY says for how long, as in 60s.
+// TestAPIServerAway stops the API server for a while. Scheduling must continue when the server is back.
+// BERTH_CLUSTER_AWAY is the duration, for example 60s.
 func TestAPIServerAway(t *testing.T) {
 	t.Parallel()
 	away := 6 * time.Second
@@ -165,7 +164,7 @@ func TestAPIServerAway(t *testing.T) {
 	sched := f.startScheduler(t, "scheduler", sideBySide)
 	f.add(t, many("before", 8, 2)...)
 	f.boundCount(t, "before", 8)
-	f.add(t, many("caught", 8, 2)...) // Some of them on their way.
+	f.add(t, many("caught", 8, 2)...) // Some bindings are in progress.
 	must(t, f.StopAPIServer())
 	sleep(t.Context(), away)
 	must(t, f.StartAPIServer(t.Context()))
@@ -175,7 +174,7 @@ func TestAPIServerAway(t *testing.T) {
 	must(t, sched.Alive())
 }
 
-// TestLeaderKilled runs two replicas: when the leader dies the other one takes over from the
+// TestLeaderKilled runs two replicas. When the leader dies, the other replica must rebuild its state from the
 // annotations alone.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
@@ -190,14 +189,14 @@ func TestLeaderKilled(t *testing.T) {
 		f.add(t, many(prefix, 8, 2)...)
 		f.boundCount(t, prefix, 8)
 		leader := f.leader(t, replicas, terms)
-		f.add(t, many("late-"+prefix, 2, 2)...) // On their way when the leader dies.
+		f.add(t, many("late-"+prefix, 2, 2)...) // In progress when the leader dies.
 		replicas[leader].crash(t)
 		f.boundCount(t, "late-"+prefix, 2)
 		replicas[leader].start(t)
 	}
 }
 
-// leader is the replica that became leader last, by the logs; so often has one been.
+// leader returns the replica that became leader last, according to the logs. terms counts the terms of each replica.
 func (f *field) leader(t *testing.T, replicas map[string]*scheduler, terms map[string]int) string {
 	t.Helper()
 	var leader string
@@ -215,8 +214,8 @@ func (f *field) leader(t *testing.T, replicas map[string]*scheduler, terms map[s
 	return leader
 }
 
-// TestDeletedWhileBinding deletes pods in every moment between creation and binding; their
-// CPUs must be free afterwards.
+// TestDeletedWhileBinding deletes pods at every moment between creation and binding. Their CPUs must be free
+// afterwards.
 func TestDeletedWhileBinding(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "vm-2s2n-smt"))
@@ -232,8 +231,8 @@ func TestDeletedWhileBinding(t *testing.T) {
 	f.boundCount(t, "all", 1)
 }
 
-// TestPreemption lets urgent pods take the CPUs of others, whose nodes take their time to
-// let them go. Only as many as needed have to go.
+// TestPreemption creates urgent pods that need the CPUs of other pods, which take a while to end. The scheduler must
+// preempt only as many pods as necessary.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "two-socket-ht"))
@@ -256,8 +255,7 @@ func TestPreemption(t *testing.T) {
 	f.boundCount(t, "local-urgent", 1)
 }
 
-// TestSilentAgent closes a node to pods with exclusive CPUs while its agent is silent, and
-// to no others.
+// TestSilentAgent checks that a node with a silent agent accepts no pods with exclusive CPUs, but all other pods.
 func TestSilentAgent(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))
@@ -273,8 +271,8 @@ func TestSilentAgent(t *testing.T) {
 	f.boundCount(t, "waits", 1)
 }
 
-// TestBadPodsAndNodes holds the scheduler to its word on what cannot be right: ordinary pods
-// run as ever, and whoever asked for exclusive CPUs has the reason in its status.
+// TestBadPodsAndNodes gives the scheduler invalid pods and an invalid NodeTopology. Ordinary pods must run as usual,
+// and every pod that asked for exclusive CPUs must have the reason in its status.
 func TestBadPodsAndNodes(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))
@@ -307,8 +305,8 @@ func TestBadPodsAndNodes(t *testing.T) {
 	f.boundCount(t, "unlucky", 1)
 }
 
-// TestForgedPlacement lets the creator of an ordinary pod bind it and give it a placement,
-// where no admission policy refuses that: the CPUs stay free for others.
+// TestForgedPlacement creates a bound ordinary pod with a placement annotation, in a cluster without the admission
+// policy that refuses it. The CPUs must stay free for other pods.
 func TestForgedPlacement(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"))

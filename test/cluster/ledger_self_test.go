@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// boundPod is pinnedPod, bound to node n with an annotation.
+// boundPod returns pinnedPod, bound to node n with a placement annotation.
 func boundPod(t *testing.T, name string, count int, placement v1alpha1.Placement, options ...podOption) *v1.Pod {
 	t.Helper()
 	pod := pinnedPod(name, count, options...)
@@ -20,7 +20,7 @@ func boundPod(t *testing.T, name string, count int, placement v1alpha1.Placement
 	return pod
 }
 
-// TestTheLedgerSeesEachKindOfFault proves that the judge of the other tests can say no.
+// TestTheLedgerSeesEachKindOfFault gives the ledger each kind of fault, because the other tests rely on its judgment.
 func TestTheLedgerSeesEachKindOfFault(t *testing.T) {
 	machine := recorded(t, "vm-2s2n-smt") // Cores 0-1, 2-3, 4-5, 6-7; nodes 0-3 and 4-7.
 	at := func(cpus string) v1alpha1.Placement {
@@ -50,7 +50,7 @@ func TestTheLedgerSeesEachKindOfFault(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		pods []*v1.Pod
-		want string // Part of the only fault; none if empty.
+		want string // A part of the only fault; no fault if empty.
 	}{
 		{"neighbours", []*v1.Pod{boundPod(t, "a", 2, at("0-1")), boundPod(t, "b", 2, at("2-3"))}, ""},
 		{"twice", []*v1.Pod{boundPod(t, "a", 2, at("0-1")), boundPod(t, "b", 2, at("1-2"))}, "CPUs 1 are given to"},
@@ -114,7 +114,7 @@ func TestTheLedgerSeesChangesAfterBinding(t *testing.T) {
 			wantFaults(t, l, test.want)
 			changed.Status.Phase = v1.PodSucceeded
 			l.seen(changed)
-			l.seen(boundPod(t, "b", 2, at("0-1"))) // The CPUs of a pod that has ended are free.
+			l.seen(boundPod(t, "b", 2, at("0-1"))) // The CPUs of an ended pod are free.
 			wantFaults(t, l, test.want)
 		})
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// expectKey is the annotation by which a test gives the ledger what a pod has a right to.
+// expectKey is the annotation that tells the ledger what a pod may expect.
 const expectKey = "test.berth.dev/expect"
 
-// expectation is the value of expectKey. It is written next to the pod's manifest, not
-// derived from it by the code under test.
+// expectation is the value of expectKey. The test writes it next to the pod's manifest, so that it does not depend on
+// the code under test.
 type expectation struct {
 	CPUs      map[string]int              `json:"cpus"`                // By container.
 	Burst     bool                        `json:"burst,omitempty"`     // static-burst.
@@ -31,40 +31,39 @@ type expectation struct {
 	Shared    bool                        `json:"shared,omitempty"`    // One set for all containers.
 }
 
-// ledger follows what happens to the pods of a cluster, event by event in the order of the
-// store, and notes whenever a promise is broken. It knows the machines and what pods expect;
-// it shares nothing with the scheduler but the CPU set and the form of the annotation. It is
-// for one goroutine.
+// ledger follows the events of a cluster's pods in the order of the store, and records every broken promise. It knows
+// the machines and the pods' expectations. It shares only the CPU set type and the format of the annotation with the
+// scheduler. Only one goroutine may use it.
 type ledger struct {
 	nodes  map[string]*book
 	pods   map[types.UID]*account
 	faults []string // Broken promises.
 
 	bound     int // Pods that were ever bound.
-	pinned    int // Of them, those with exclusive CPUs.
-	preempted int // Pods that had to go for others.
-	fill      int // Sum over bindings of how full the node was then, in percent.
+	pinned    int // Pods among them with exclusive CPUs.
+	preempted int // Pods that were preempted.
+	fill      int // Sum over all bindings of the node's usage at that time, in percent.
 }
 
-// book is one node.
+// book is the account of one node.
 type book struct {
 	machine *topology.Topology
 	hash    string
-	limit   int64 // Milli-CPUs that may be promised.
-	used    int64 // Milli-CPUs that are.
+	limit   int64 // Milli-CPUs that the scheduler may promise.
+	used    int64 // Promised milli-CPUs.
 }
 
-// account is one pod that was seen.
+// account is one pod that the ledger has seen.
 type account struct {
 	name       string
 	node       string
 	annotation string
 	charge     int64 // Milli-CPUs.
 	own        cpuset.Set
-	occupied   cpuset.Set // own and the siblings that stay empty.
-	banned     cpuset.Set // Where no other pod may have exclusive CPUs.
-	order      int        // Of binding.
-	at         time.Time  // When the binding was seen.
+	occupied   cpuset.Set // own and the siblings that stay idle.
+	banned     cpuset.Set // CPUs that no other pod may have exclusively.
+	order      int        // The order of binding.
+	at         time.Time  // When the ledger saw the binding.
 	released   bool
 	preempted  bool
 }
@@ -80,7 +79,7 @@ func (l *ledger) addNode(name string, machine *topology.Topology, allocatable in
 	l.nodes[name] = b
 }
 
-// usable are the CPUs that pods may have.
+// usable returns the CPUs that pods may use.
 func (b *book) usable() cpuset.Set {
 	return b.machine.Online.Difference(b.machine.Reserved).Difference(b.machine.Isolated)
 }
@@ -89,7 +88,7 @@ func (l *ledger) fault(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// deleted notes that a pod is gone.
+// deleted records that a pod is gone.
 func (l *ledger) deleted(pod *v1.Pod) {
 	if a := l.pods[pod.UID]; a != nil {
 		l.release(a)
@@ -97,7 +96,7 @@ func (l *ledger) deleted(pod *v1.Pod) {
 	delete(l.pods, pod.UID)
 }
 
-// seen notes a state of a pod.
+// seen records a state of a pod.
 func (l *ledger) seen(pod *v1.Pod) {
 	a := l.pods[pod.UID]
 	if a == nil {
@@ -121,14 +120,14 @@ func (l *ledger) seen(pod *v1.Pod) {
 	}
 }
 
-// disrupted says whether a scheduler decided that the pod has to go.
+// disrupted reports whether a scheduler preempted the pod.
 func disrupted(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
 	})
 }
 
-// unchanged holds a bound pod to what it was bound with.
+// unchanged checks that a bound pod still has its node and placement.
 func (l *ledger) unchanged(a *account, node, annotation string) {
 	if node != a.node {
 		l.fault("%s: moved from %s to %s", a.name, a.node, node)
@@ -138,7 +137,7 @@ func (l *ledger) unchanged(a *account, node, annotation string) {
 	}
 }
 
-// bind books a pod and compares it with all others of its node.
+// bind books a pod and compares it with all other pods of its node.
 func (l *ledger) bind(a *account, pod *v1.Pod) {
 	b := l.nodes[a.node]
 	if b == nil {
@@ -169,7 +168,7 @@ func (l *ledger) bind(a *account, pod *v1.Pod) {
 	}
 }
 
-// listing says what the pods of a node take, the last bound first.
+// listing describes the CPUs of a node's pods, the last bound pod first.
 func (l *ledger) listing(node string) string {
 	var there []*account
 	for _, a := range l.pods {
@@ -185,7 +184,7 @@ func (l *ledger) listing(node string) string {
 	return text.String()
 }
 
-// compare holds two pods of a node to having nothing in common.
+// compare checks that the exclusive CPUs of two pods of a node do not overlap.
 func (l *ledger) compare(a, b *account) {
 	if both := a.own.Intersect(b.own); !both.IsEmpty() {
 		l.fault("%s: CPUs %s are given to %s and %s", a.node, both, a.name, b.name)
@@ -197,7 +196,7 @@ func (l *ledger) compare(a, b *account) {
 	}
 }
 
-// place reads the annotation of a pod with exclusive CPUs and holds it to the expectation.
+// place reads the annotation of a pod with exclusive CPUs and compares it with the expectation.
 func (l *ledger) place(a *account, pod *v1.Pod, b *book, want *expectation) {
 	p, problems := v1alpha1.DecodePlacement(a.annotation)
 	if len(problems) > 0 {
@@ -253,7 +252,7 @@ func (l *ledger) container(a *account, b *book, name string, count int, c v1alph
 	}
 }
 
-// domain checks that a static-burst container is inside what it names.
+// domain checks that a static-burst container is inside the domain that it names.
 func (l *ledger) domain(a *account, b *book, c v1alpha1.ContainerPlacement) {
 	kind, id, _ := strings.Cut(c.Domain, ":")
 	number, err := strconv.Atoi(id)
@@ -274,7 +273,7 @@ func (l *ledger) domain(a *account, b *book, c v1alpha1.ContainerPlacement) {
 	}
 }
 
-// shape holds a pod to the policies that it required.
+// shape checks a pod against its required policies.
 func (l *ledger) shape(a *account, b *book, want *expectation) {
 	if want.OneNode && !slices.ContainsFunc(b.machine.Nodes, func(n topology.Node) bool { return a.own.IsSubsetOf(n.CPUs) }) {
 		l.fault("%s on %s: CPUs %s are in several NUMA nodes", a.name, a.node, a.own)
@@ -287,7 +286,7 @@ func (l *ledger) shape(a *account, b *book, want *expectation) {
 	}
 }
 
-// surround books what the granted exclusivity keeps others away from.
+// surround books the CPUs from which the granted exclusivity excludes other pods.
 func (l *ledger) surround(a *account, b *book, exclusive v1alpha1.CPUExclusivePolicy) {
 	a.occupied = a.own
 	switch exclusive {
@@ -303,7 +302,7 @@ func (l *ledger) surround(a *account, b *book, exclusive v1alpha1.CPUExclusivePo
 	}
 }
 
-// sharedPool checks that a whole core is left to the containers without exclusive CPUs.
+// sharedPool checks that a whole core remains for the containers without exclusive CPUs.
 func (l *ledger) sharedPool(a *account, b *book) {
 	rest := b.usable().Difference(a.occupied)
 	for _, other := range l.pods {
@@ -326,8 +325,8 @@ func (l *ledger) release(a *account) {
 	}
 }
 
-// requests sums the CPU requests of the containers and sidecars that are not in except, in
-// milli-CPUs. Ordinary init containers of these tests request less than the others together.
+// requests sums the CPU requests of the containers and sidecars that are not in except, in milli-CPUs. Ordinary init
+// containers of these tests request less than the other containers together.
 func requests(pod *v1.Pod, except map[string]int) int64 {
 	var sum int64
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
@@ -341,7 +340,7 @@ func requests(pod *v1.Pod, except map[string]int) int64 {
 	return sum
 }
 
-// cores returns all threads of the cores that some of the CPUs are in.
+// cores returns all threads of the cores that contain at least one of the CPUs.
 func cores(machine *topology.Topology, cpus cpuset.Set) cpuset.Set {
 	var all cpuset.Set
 	for _, core := range machine.Cores {
@@ -352,7 +351,7 @@ func cores(machine *topology.Topology, cpus cpuset.Set) cpuset.Set {
 	return all
 }
 
-// efficiency are the CPUs that no pod gets without asking for them.
+// efficiency returns the CPUs that only pods which ask for them may get.
 func efficiency(machine *topology.Topology) cpuset.Set {
 	var slow cpuset.Set
 	for _, core := range machine.Cores {

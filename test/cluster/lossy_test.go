@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// One binding in so many is carried out, and its answer lost.
+	// One binding in so many is carried out, and its answer is lost.
 	loseOneIn = 40
-	// One binding in so many is given up by the connection, and carried out later.
+	// One binding in so many loses its connection, and is carried out later.
 	delayOneIn = 40
-	// lateBy is how much later.
+	// lateBy is the delay of these bindings.
 	lateBy = 400 * time.Millisecond
 )
 
-// lossy stands between a scheduler and the API server and does what networks do to bindings:
-// the scheduler cannot know whether they went through. All else passes.
+// lossy is a proxy between a scheduler and the API server. It loses and delays bindings as networks do, so that the
+// scheduler cannot know whether they succeeded. All other requests pass.
 type lossy struct {
 	upstream   http.RoundTripper
 	target     *url.URL
 	proxy      *httputil.ReverseProxy
 	late       sync.WaitGroup
-	under      atomic.Int64 // Bindings that were sent and have not come to an end.
+	under      atomic.Int64 // Bindings in progress.
 	lost, held atomic.Int64
 }
 
-// through makes schedulers that start from now on ask by way of a lossy connection.
+// through makes schedulers that start from now on use a lossy connection.
 func (s *stand) through(t *testing.T) *lossy {
 	t.Helper()
 	config := s.Config()
-	config.CertData, config.KeyData = nil, nil // The scheduler's token is all there is.
+	config.CertData, config.KeyData = nil, nil // The scheduler has only its token.
 	upstream, err := rest.TransportFor(config)
 	must(t, err)
 	target, err := url.Parse(config.Host)
@@ -59,7 +59,7 @@ func (s *stand) through(t *testing.T) *lossy {
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := httptest.NewUnstartedServer(l)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Cut connections are its business.
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Cut connections are intended here.
 	server.StartTLS()                                   // HTTP/1.1: a connection has one request.
 	s.server = server.URL
 	s.serverCA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -71,7 +71,7 @@ func (s *stand) through(t *testing.T) *lossy {
 	return l
 }
 
-// ServeHTTP ends a connection by the panic that the server takes as an order to.
+// ServeHTTP aborts a connection by the panic that the HTTP server expects for that.
 func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/binding") {
 		l.proxy.ServeHTTP(w, r)
@@ -94,15 +94,14 @@ func (l *lossy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			l.carryOut(later)
 		})
 		panic(http.ErrAbortHandler)
-	default: // It goes its way although the scheduler dies: by a context that can end, and does not.
+	default: // It must reach the API server even if the scheduler dies, so its context must not end.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 		defer cancel()
 		l.proxy.ServeHTTP(w, r.WithContext(ctx))
 	}
 }
 
-// quiet waits until no binding is under way any more. The last that a scheduler wrote before it
-// died may have to be read first.
+// quiet waits until no binding is in progress. It first lets the proxy read the last request of a scheduler that died.
 func (l *lossy) quiet(t *testing.T) {
 	t.Helper()
 	sleep(t.Context(), 100*time.Millisecond)
@@ -114,7 +113,7 @@ func (l *lossy) quiet(t *testing.T) {
 	})
 }
 
-// copyOf takes a request out of its connection.
+// copyOf copies a request, independently of its connection.
 func (l *lossy) copyOf(r *http.Request) *http.Request {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -125,15 +124,15 @@ func (l *lossy) copyOf(r *http.Request) *http.Request {
 	return later
 }
 
-// carryOut sends a request on and drops the answer.
+// carryOut forwards a request and drops the answer.
 func (l *lossy) carryOut(r *http.Request) {
 	sent := r.Clone(context.WithoutCancel(r.Context()))
 	sent.RequestURI = ""
 	sent.URL.Scheme, sent.URL.Host, sent.Host = l.target.Scheme, l.target.Host, l.target.Host
 	answer, err := l.upstream.RoundTrip(sent)
 	if err != nil {
-		return // The API server is away as well.
+		return // The API server is down as well.
 	}
-	_, _ = io.Copy(io.Discard, answer.Body) // It is not read.
+	_, _ = io.Copy(io.Discard, answer.Body) // Nobody reads it.
 	answer.Body.Close()
 }

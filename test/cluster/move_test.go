@@ -20,9 +20,9 @@ import (
 	"github.com/berth-project/berth/internal/repack"
 )
 
-// TestMove has a pod moved through the API server while another one waits for CPUs of its node:
-// that gets none as long as the move stands, also not from a scheduler that starts meanwhile, and
-// then those that are left.
+// TestMove moves a pod through the API server while another pod waits for CPUs of its node. While the move is in
+// effect, no scheduler may give out its CPUs, not even one that starts in the meantime. Afterwards the waiting pod gets
+// the CPUs that are left.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	r := &resizes{stand: installed(t), machine: recorded(t, "two-socket-ht")}
@@ -68,7 +68,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// elsewhere returns as many CPUs of whole cores in one L3 domain with none of those.
+// elsewhere returns the same number of CPUs, as whole cores of one L3 domain that has none of the given CPUs.
 func (r *resizes) elsewhere(cpus cpuset.Set) cpuset.Set {
 	var to cpuset.Set
 	for _, l3 := range r.machine.L3 {
@@ -81,7 +81,7 @@ func (r *resizes) elsewhere(cpus cpuset.Set) cpuset.Set {
 	return to
 }
 
-// move has the agent decide about a move, carry it out, and answer it.
+// move plans a move like the agent, carries it out and reports the result.
 func (r *resizes) move(t *testing.T, name string) {
 	t.Helper()
 	m, err := alloc.Compile(r.machine)
@@ -114,7 +114,7 @@ func (r *resizes) move(t *testing.T, name string) {
 	}
 }
 
-// annotate writes through the status, as the agent does.
+// annotate writes an annotation through the status, as the agent does.
 func (r *resizes) annotate(t *testing.T, name, key string, value any) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})

@@ -37,15 +37,15 @@ func (loopback) PortForward(ctx context.Context, _, _ string, port int32, stream
 	}
 	defer conn.Close()
 	go func() {
-		_, _ = io.Copy(conn, stream) // it ends with either
+		_, _ = io.Copy(conn, stream) // It returns when either side ends.
 		_ = conn.Close()
 	}()
 	_, err = io.Copy(stream, conn)
 	return err
 }
 
-// forwards makes this test the kubelet of a node as far as ports are concerned, by the server
-// that kubelets and container runtimes have.
+// forwards makes this test the kubelet of a node for port forwarding, with the server code that kubelets and container
+// runtimes use.
 func (s *stand) forwards(t *testing.T, node string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func (s *stand) forwards(t *testing.T, node string) {
 	must(t, err)
 }
 
-// areProxied shows the page of a node to users with all rights and with too few.
+// areProxied shows a node's page to users with all rights and to users with too few.
 func (v *viewers) areProxied(a *agentSide) func(t *testing.T) {
 	return func(t *testing.T) {
 		ctx := t.Context()
@@ -97,7 +97,7 @@ rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [be
 			must(t, err)
 			return fleet.Open(ctx, config, node, slog.New(slog.NewTextHandler(t.Output(), nil)))
 		}
-		within(t, func() string { // The server reads the rights a moment later.
+		within(t, func() string { // The server learns of the rights a moment later.
 			if _, err := open("all", "n"); !errors.Is(err, fleet.ErrNoAgent) {
 				return fmt.Sprintf("without an agent: %v", err)
 			}
@@ -128,14 +128,14 @@ rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [be
 			}
 			return ""
 		})
-		v.serves(t, page, func() { // Another agent takes the place of this one.
+		v.serves(t, page, func() { // Another agent replaces this one.
 			ends()
 			v.agentRuns(t, a.s, "berth-agent-second")
 		})
 	}
 }
 
-// agentRuns makes a pod that is the agent of node n as far as its users see, until the test or it ends.
+// agentRuns creates a pod that looks like the agent of node n to its users, until end is called or the test ends.
 func (v *viewers) agentRuns(t *testing.T, s *stand, name string) (end func()) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(v.address)
@@ -156,7 +156,7 @@ func (v *viewers) agentRuns(t *testing.T, s *stand, name string) (end func()) {
 	return end
 }
 
-// serves asks the user's own computer for what the agent has.
+// serves requests the agent's page from a server on the user's own computer.
 func (v *viewers) serves(t *testing.T, page *fleet.Page, replace func()) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -36,12 +36,12 @@ func recorded(t *testing.T, name string) *topology.Topology {
 	return machine
 }
 
-// nodeTopologies is the resource, for the dynamic client.
+// nodeTopologies returns the resource for the dynamic client.
 func nodeTopologies() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "berth.dev", Version: "v1alpha1", Resource: v1alpha1.NodeTopologyResource}
 }
 
-// topologyObject is the object that a node's agent would write.
+// topologyObject returns the object that a node's agent would write.
 func topologyObject(name string, machine *topology.Topology) *v1alpha1.NodeTopology {
 	return &v1alpha1.NodeTopology{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindNodeTopology},
@@ -51,8 +51,7 @@ func topologyObject(name string, machine *topology.Topology) *v1alpha1.NodeTopol
 	}
 }
 
-// topologyStatus is the status of a node whose agent runs; pinnable says whether it sets CPU
-// sets.
+// topologyStatus returns the status of a node whose agent runs; pinnable reports whether the agent sets CPU sets.
 func topologyStatus(machine *topology.Topology, pinnable metav1.ConditionStatus) v1alpha1.NodeTopologyStatus {
 	now := metav1.Now()
 	return v1alpha1.NodeTopologyStatus{
@@ -114,7 +113,7 @@ func (s *stand) putTopology(t *testing.T, object *v1alpha1.NodeTopology) {
 	}
 }
 
-// rewrite replaces the spec of a node's topology, as its agent or a liar does.
+// rewrite replaces the spec of a node's topology, with a correct or a false one.
 func (s *stand) rewrite(t *testing.T, object *v1alpha1.NodeTopology) {
 	t.Helper()
 	resource := s.dynamic.Resource(nodeTopologies())
@@ -125,8 +124,7 @@ func (s *stand) rewrite(t *testing.T, object *v1alpha1.NodeTopology) {
 	must(t, err)
 }
 
-// nodeObject is a node that is ready and has all of the machine, for as many pods as one
-// likes.
+// nodeObject returns a ready node with all resources of the machine, and no practical limit on pods.
 func nodeObject(name string, machine *topology.Topology) *v1.Node {
 	all := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(machine.Online.Size()), resource.DecimalSI),
@@ -156,7 +154,7 @@ func (s *stand) createNode(ctx context.Context, t *testing.T, node *v1.Node) {
 	}
 }
 
-// set parses a CPU list that must be right.
+// set parses a valid CPU list.
 func set(list string) cpuset.Set {
 	s, err := cpuset.Parse(list)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// TestControlPlane holds controlplane to its word with the real programs.
+// TestControlPlane checks the documented behavior of package controlplane with the real programs.
 func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	s := newStand(t)
@@ -88,8 +88,8 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// servesDefinitions asks for objects of kinds the moment that Apply has returned from their
-// definitions. A kind that was not served yet would be a 404.
+// servesDefinitions requests objects of new kinds as soon as Apply has returned from their definitions. If the server
+// did not serve a kind yet, it would answer 404.
 func (s *stand) servesDefinitions(t *testing.T) {
 	const definition = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -112,7 +112,7 @@ spec:
 	}
 }
 
-// running are the command lines of processes that were started with something in a directory.
+// running returns the command lines of processes that were started with a file in a directory.
 func running(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -127,7 +127,7 @@ func running(t *testing.T, dir string) []string {
 	return found
 }
 
-// TestControlPlaneThatCannotStart wants to know why, and wants nothing left.
+// TestControlPlaneThatCannotStart checks that a failed start reports the reason and leaves no process.
 func TestControlPlaneThatCannotStart(t *testing.T) {
 	servers := built(t).Programs
 	for _, test := range []struct {
@@ -157,7 +157,7 @@ func TestControlPlaneThatCannotStart(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go func() { // Time is up once the API server has begun, which needs seconds until it is ready.
+		go func() { // Time is up once the API server has started, which needs seconds until it is ready.
 			for ctx.Err() == nil {
 				if _, err := os.Stat(filepath.Join(dir, "kube-apiserver.log")); err == nil {
 					cancel()

@@ -12,11 +12,11 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// podOption changes a pod in the making.
+// podOption changes a pod before it is created.
 type podOption func(*v1.Pod)
 
-// podObject is a pod of one container "app" for berth-scheduler, that needs no grace when it
-// is deleted, as no kubelet runs it.
+// podObject returns a pod with one container "app" for berth-scheduler. Its grace period is zero, because no kubelet
+// runs it.
 func podObject(name, request, limit string, options ...podOption) *v1.Pod {
 	none := int64(0)
 	pod := &v1.Pod{
@@ -33,7 +33,7 @@ func podObject(name, request, limit string, options ...podOption) *v1.Pod {
 	return pod
 }
 
-// container asks for CPUs; an empty request or limit is left out.
+// container returns a container with a CPU request and limit; an empty one is omitted.
 func container(name, request, limit string) v1.Container {
 	c := v1.Container{Name: name, Image: "none.example/none", Resources: v1.ResourceRequirements{
 		Requests: v1.ResourceList{}, Limits: v1.ResourceList{},
@@ -47,18 +47,18 @@ func container(name, request, limit string) v1.Container {
 	return c
 }
 
-// pinnedPod is a pod that wants n exclusive CPUs.
+// pinnedPod returns a pod that asks for n exclusive CPUs.
 func pinnedPod(name string, n int, options ...podOption) *v1.Pod {
 	cpus := fmt.Sprint(n)
 	all := append([]podOption{expecting(expectation{CPUs: map[string]int{"app": n}}), annotated(v1alpha1.AnnotationCPUSetScheduler, "true")}, options...)
 	return podObject(name, cpus, cpus, all...)
 }
 
-// expecting gives the ledger what the pod has a right to.
+// expecting tells the ledger what the pod may expect.
 func expecting(e expectation) podOption {
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // A map of numbers and strings.
+		panic(err) // A map of numbers and strings always encodes.
 	}
 	return annotated(expectKey, string(text))
 }
@@ -70,7 +70,7 @@ func annotated(key, value string) podOption {
 	}
 }
 
-// onNode lets the pod run on one node only.
+// onNode restricts the pod to one node.
 func onNode(name string) podOption {
 	return func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: name} }
 }
@@ -89,7 +89,7 @@ func withContainers(more ...v1.Container) podOption {
 	return func(pod *v1.Pod) { pod.Spec.Containers = append(pod.Spec.Containers, more...) }
 }
 
-// withSidecar adds an init container that goes on running.
+// withSidecar adds an init container that continues to run.
 func withSidecar(c v1.Container) podOption {
 	always := v1.ContainerRestartPolicyAlways
 	c.RestartPolicy = &always
@@ -100,7 +100,7 @@ func withInit(c v1.Container) podOption {
 	return func(pod *v1.Pod) { pod.Spec.InitContainers = append(pod.Spec.InitContainers, c) }
 }
 
-// asWhole asks for CPUs for the pod as a whole and for none of its containers.
+// asWhole requests CPUs for the pod rather than for its containers.
 func asWhole(cpus string) podOption {
 	return func(pod *v1.Pod) {
 		pod.Spec.Resources = &v1.ResourceRequirements{

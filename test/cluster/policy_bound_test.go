@@ -16,7 +16,7 @@ import (
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// owned makes a pod look like one that a controller made.
+// owned gives a pod a controller as its owner.
 func owned(pod *v1.Pod) { pod.OwnerReferences = controlledBy("ReplicaSet") }
 
 func controlledBy(kind string) []metav1.OwnerReference {
@@ -24,7 +24,7 @@ func controlledBy(kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "owner", UID: "1", Controller: &yes}}
 }
 
-// boundPodsStay says that the keys a pod was given CPUs for stay, from when it is bound.
+// boundPodsStay checks that nobody can change the annotations that determined a pod's CPUs once it is bound.
 func (a actors) boundPodsStay(t *testing.T) {
 	ctx := t.Context()
 	patch := func(name, what, key string, value any, subresources ...string) error {
@@ -69,8 +69,8 @@ func (a actors) boundPodsStay(t *testing.T) {
 	}
 }
 
-// controllersGoOn says that what stands goes on working, and that each kind with a template is
-// looked at.
+// controllersGoOn checks that existing objects continue to work, and that the policy checks each kind with a pod
+// template.
 func (a actors) controllersGoOn(t *testing.T) {
 	wrong := annotated(v1alpha1.AnnotationCPUSetScheduler, "yes")
 	const why = `value "yes": allowed: "true", "false"`
@@ -123,7 +123,8 @@ func (a actors) controllersGoOn(t *testing.T) {
 	must(t, err)
 }
 
-// wholePodsAreNotRaised leaves pods alone whose containers must stay below the pod.
+// wholePodsAreNotRaised checks that the policy does not raise requests of pods whose containers must stay below the
+// pod's own.
 func (a actors) wholePodsAreNotRaised(t *testing.T) {
 	whole := podObject("whole", "1", "4", annotated(v1alpha1.AnnotationCPUSetScheduler, "true"))
 	whole.Spec.Resources = &v1.ResourceRequirements{

@@ -16,8 +16,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// userRights are more than a user has as a rule: the policies must hold where RBAC does
-// not help.
+// userRights are more rights than users normally have: the policies must protect pods where RBAC does not.
 const userRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -41,14 +40,14 @@ metadata: {name: berth-agent, namespace: berth-system}
 
 const somePlacement = `{"v":1,"topology":"0123456789abcdef","containers":{"app":{"cpus":"0-3","mems":"0","policy":"exclusive"}}}`
 
-// actors are clients of the users that the policies separate.
+// actors are clients of the users that the policies distinguish.
 type actors struct {
 	*stand
 	user, scheduler kubernetes.Interface
 }
 
-// TestPolicies gives a control plane one policy after the other. Each is tried as soon as it is in
-// force, beside those before it.
+// TestPolicies applies one policy after the other to a control plane, and tests each as soon as it is in effect,
+// together with the earlier ones.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	a := judged(t)
@@ -75,7 +74,7 @@ func TestPolicies(t *testing.T) {
 	t.Run("controllers", a.controllersGoOn)
 }
 
-// judged is a stand with clients of those whom policies tell apart.
+// judged returns a stand with clients of the users that the policies distinguish.
 func judged(t *testing.T) actors {
 	t.Helper()
 	a := actors{stand: installed(t)}
@@ -87,8 +86,7 @@ func judged(t *testing.T) actors {
 	return a
 }
 
-// inForce waits until the server goes by a policy that it was given, shown by a pod that it
-// refuses, or changes, from then on.
+// inForce waits until the server enforces a new policy: it then refuses or changes the given pod.
 func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Pod) {
 	t.Helper()
 	within(t, func() string {
@@ -102,8 +100,8 @@ func (a actors) inForce(t *testing.T, sign func(*v1.Pod, error) bool, pod *v1.Po
 
 func refused(_ *v1.Pod, err error) bool { return err != nil }
 
-// keysInForce waits for both policies of keys.yaml, that of pods and that of templates: a server
-// takes up each by itself.
+// keysInForce waits for both policies of keys.yaml, for pods and for templates, because the server activates each
+// separately.
 func (a actors) keysInForce(t *testing.T) {
 	t.Helper()
 	bad := podObject("bad", "1", "1", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
@@ -117,7 +115,7 @@ func (a actors) keysInForce(t *testing.T) {
 	})
 }
 
-// templateOf is the template of such pods, with a label to select them by.
+// templateOf returns the template of such pods, with a label for a selector.
 func templateOf(pod *v1.Pod) v1.PodTemplateSpec {
 	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "tried"}, Annotations: pod.Annotations}, Spec: pod.Spec}
 	template.Spec.TerminationGracePeriodSeconds = nil
@@ -125,7 +123,7 @@ func templateOf(pod *v1.Pod) v1.PodTemplateSpec {
 	return template
 }
 
-// deploymentOf is a Deployment of such pods.
+// deploymentOf returns a Deployment of such pods.
 func deploymentOf(pod *v1.Pod) *apps.Deployment {
 	return &apps.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "tried"},
@@ -147,7 +145,7 @@ func annotate(ctx context.Context, client kubernetes.Interface, name string, val
 	return err
 }
 
-// binding binds a pod, with a placement.
+// binding returns a binding of a pod with a placement.
 func binding(pod *v1.Pod, node string) *v1.Binding {
 	return &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -158,7 +156,7 @@ func binding(pod *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-// placementsAreWritten by the scheduler and the agent only.
+// placementsAreWritten checks that only the scheduler and the agent can write placements.
 func (a actors) placementsAreWritten(t *testing.T) {
 	forged := annotated(v1alpha1.AnnotationPlacement, somePlacement)
 	const why = "annotation berth.dev/placement"
@@ -191,8 +189,8 @@ func (a actors) placementsAreWritten(t *testing.T) {
 	a.agentsWriteTheirOwn(t, why)
 }
 
-// movesAreAskedFor checks that only those who may repack the node of a pod, and its agent, write
-// what asks for a move.
+// movesAreAskedFor checks that only users who may repack the pod's node, and the node's agent, can write the annotation
+// that requests a move.
 func (a actors) movesAreAskedFor(t *testing.T) {
 	const why, move = "annotation berth.dev/move", `{"v":1,"from":"0-3","to":"4-7"}`
 	ctx := t.Context()
@@ -223,8 +221,8 @@ func (a actors) movesAreAskedFor(t *testing.T) {
 	must(t, write(a.agent(t, "n"), "here", nil))
 }
 
-// repackersOnlyAsk checks that who has the shipped role writes the one annotation into the status of
-// pods, on a node or not, and nothing else; and that those who may update all of it are not limited.
+// repackersOnlyAsk checks that a holder of the shipped role can write only this annotation into the status of pods,
+// whether they are on a node or not. Users who may update the whole status must stay unrestricted.
 func (a actors) repackersOnlyAsk(t *testing.T) {
 	const why, move = "nothing but the annotation berth.dev/move", `{"v":1,"from":"0-3","to":"4-7"}`
 	ctx := t.Context()
@@ -278,7 +276,7 @@ func (a actors) repackersOnlyAsk(t *testing.T) {
 	}
 }
 
-// repackerBinding gives the shipped role to two users, of whom one may write the status of pods anyway.
+// repackerBinding gives the shipped role to two users; one of them may write the status of pods anyway.
 const repackerBinding = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -302,7 +300,7 @@ subjects:
 - {kind: User, name: editor, apiGroup: rbac.authorization.k8s.io}
 `
 
-// repackRights are those of a user who may repack one node, and no other.
+// repackRights are the rights of a user who may repack only one node.
 const repackRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -319,7 +317,7 @@ subjects:
 - {kind: User, name: repacker, apiGroup: rbac.authorization.k8s.io}
 `
 
-// agentsWriteTheirOwn checks that an agent writes for pods of its node only.
+// agentsWriteTheirOwn checks that an agent can write only for pods of its own node.
 func (a actors) agentsWriteTheirOwn(t *testing.T, why string) {
 	for node, want := range map[string]string{"n": "", "other": why, "": why} {
 		err := annotate(t.Context(), a.agent(t, node), "mine", somePlacement+" ")
@@ -332,7 +330,7 @@ func (a actors) agentsWriteTheirOwn(t *testing.T, why string) {
 	}
 }
 
-// agent is a client with a token of the agent's account, bound to a node if one is given.
+// agent returns a client with a token of the agent's account, bound to a node if given.
 func (a actors) agent(t *testing.T, node string) kubernetes.Interface {
 	t.Helper()
 	request := &authentication.TokenRequest{}
@@ -355,7 +353,7 @@ func (a actors) badKeysAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options []podOption
-		want    string // Part of the refusal; accepted if empty.
+		want    string // A part of the refusal; accepted if empty.
 	}{
 		{"plain", nil, ""},
 		{"on", []podOption{on}, ""},
@@ -386,7 +384,7 @@ func (a actors) badKeysAreRefused(t *testing.T) {
 	}
 }
 
-// oldPodChanges says that what stood before the policy may be changed where it is not about.
+// oldPodChanges checks that a pod from before the policy can still change in ways that the policy does not cover.
 func (a actors) oldPodChanges(t *testing.T, old *v1.Pod) {
 	old.Labels = map[string]string{"harmless": "true"}
 	if _, err := a.user.CoreV1().Pods("default").Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
@@ -432,7 +430,7 @@ func (a actors) requestsAreRaised(t *testing.T) {
 	}
 }
 
-// acceptsManifests applies all of deploy/, as the server judges them.
+// acceptsManifests checks that the API server accepts all manifests of deploy/.
 func (s *stand) acceptsManifests(t *testing.T) {
 	s.shipped(t, "scheduler/deployment.yaml", "scheduler/side-by-side.yaml", "scheduler/replace.yaml", "policy/*.yaml", "agent/*.yaml")
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// ErrNotBuilt says that the programs have to be built first.
+// ErrNotBuilt reports that the programs have not been built.
 var ErrNotBuilt = errors.New("not built; run: go -C test/cluster run ./programs build")
 
 // release is the Kubernetes release that go.mod requires, for `kubectl version`.
 const release = "v1.36.1"
 
-// Programs are the paths of what a test or a cluster starts.
+// Programs are the paths of the programs that a test or a cluster starts.
 type Programs struct {
 	controlplane.Programs
 	ControllerManager, Kubelet, KubeProxy, Kubectl string            // Of Kubernetes.
@@ -34,29 +34,29 @@ type Programs struct {
 	CNI                                            string            // A directory: bridge, host-local, loopback, portmap.
 	Scheduler                                      string            // berth-scheduler.
 	Berth                                          string            // berth.
-	Images                                         string            // What packs and serves the images; see runtime/images.
-	Contained                                      map[string]string // Programs that images hold, by the name of the image.
-	Release                                        string            // release of test/chart: what Helm does with the chart.
-	BenchSchedule                                  string            // benchschedule: what `berth bench schedule` measures with.
-	LocalCluster                                   string            // localcluster: what starts and ends it all.
-	Packed                                         string            // A directory: the images of Debian's programs.
+	Images                                         string            // Packs and serves the images; see runtime/images.
+	Contained                                      map[string]string // Programs inside images, by image name.
+	Release                                        string            // release of test/chart.
+	BenchSchedule                                  string            // benchschedule: for `berth bench schedule`.
+	LocalCluster                                   string            // localcluster: starts and ends the cluster.
+	Packed                                         string            // Directory of the images of Debian's programs.
 }
 
 // program is one main package.
 type program struct {
-	name string // Of the file.
-	pkg  string // What `go build` takes, in the directory dir.
+	name string // Name of the file.
+	pkg  string // Argument of `go build` in the directory dir.
 	dir  string
 	path string
-	own  bool // It is built from this tree: the compiler decides whether it is new.
+	own  bool // Built from this tree, always: the compiler decides whether it is up to date.
 }
 
-// tree is the source tree that a program was built from: Build has the linker set it, because
-// the compiler writes no paths of this machine into what it makes (-trimpath).
+// tree is the source tree that a program was built from. Build sets it through the linker, because the compiler writes
+// no paths of this machine into its output (-trimpath).
 var tree string
 
-// Root is the source tree that this program was built from, or, where `go test` and `go run` built
-// it, the one around the working directory.
+// Root returns the source tree that this program was built from. If `go test` or `go run` built it, Root returns the
+// tree around the working directory.
 func Root() (string, error) {
 	if tree != "" {
 		return tree, nil
@@ -73,9 +73,9 @@ func Root() (string, error) {
 	return "", errors.New("no source tree around the working directory")
 }
 
-// layout is where the programs of this source tree are in the cache directory. Foreign ones
-// depend on the compiler and on the go.sum of their module only; two trees with the same ones
-// share them. The others are the tree's own.
+// layout returns the paths of this source tree's programs in the cache directory. Foreign programs depend only on the
+// compiler and on the go.sum of their module, so trees with the same compiler and go.sum share them. Each tree has its
+// own copies of the other programs.
 func layout() ([]program, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -126,8 +126,7 @@ func layout() ([]program, error) {
 	return programs, nil
 }
 
-// kubernetesPackages are built from this module, the first two first: they are enough for
-// most tests.
+// kubernetesPackages are built from this module. The first two come first, because they suffice for most tests.
 func kubernetesPackages() []string {
 	return []string{
 		"go.etcd.io/etcd/server/v3",
@@ -139,8 +138,8 @@ func kubernetesPackages() []string {
 	}
 }
 
-// runtimePackages are built from the module runtime: their versions of the Kubernetes
-// libraries are not those of Kubernetes.
+// runtimePackages are built from the module runtime, because they need other versions of the Kubernetes libraries than
+// Kubernetes itself.
 func runtimePackages() []string {
 	return []string{
 		"github.com/containerd/containerd/v2/cmd/containerd",
@@ -154,14 +153,14 @@ func runtimePackages() []string {
 	}
 }
 
-// tags are those of the Makefile. With one set of flags for programs, tests and the linter the
-// compiler makes each package of Kubernetes once.
+// tags are the tags of the Makefile. With the same flags for programs, tests and the linter, the compiler builds each
+// package of Kubernetes only once.
 const tags = "-tags=grpcnotrace"
 
-// short names content in a path.
+// short returns a short hash that names content in a path.
 func short(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content))[:12] }
 
-// Find returns the built programs, or ErrNotBuilt and the first that is missing.
+// Find returns the built programs, or ErrNotBuilt with the first missing program.
 func Find() (Programs, error) {
 	programs, err := layout()
 	if err != nil {
@@ -175,7 +174,7 @@ func Find() (Programs, error) {
 	return found(programs), nil
 }
 
-// Path is where a program is, or will be when it is built.
+// Path returns the path of a program, whether it is built or not.
 func Path(name string) (string, error) {
 	programs, err := layout()
 	if err != nil {
@@ -213,8 +212,8 @@ func found(programs []program) Programs {
 	}
 }
 
-// Build builds what is not in the cache, and the tree's own programs always, and says on out
-// what it does. One process at a time builds; the others wait for its result.
+// Build builds the programs that are not in the cache, and always the tree's own programs, and writes its progress to
+// out. Only one process builds at a time; other processes wait for its result.
 func Build(ctx context.Context, out io.Writer) (Programs, error) {
 	programs, err := layout()
 	if err != nil {
@@ -235,7 +234,7 @@ func Build(ctx context.Context, out io.Writer) (Programs, error) {
 	return all, errors.Join(prune(filepath.Dir(all.Etcd), "go*"), prune(filepath.Dir(all.Runc), "runtime-go*"))
 }
 
-// pack packs the images that are not in the cache.
+// pack packs the images that are missing in the cache.
 func pack(ctx context.Context, out io.Writer, p Programs) error {
 	if err := os.MkdirAll(p.Packed, 0o755); err != nil {
 		return err
@@ -253,10 +252,10 @@ func pack(ctx context.Context, out io.Writer, p Programs) error {
 	return nil
 }
 
-// keep is how many older builds of the servers stay, for trees with other dependencies.
+// keep is how many older builds of the servers remain, for trees with other dependencies.
 const keep = 3
 
-// prune removes the oldest builds beside one, of those with names like it.
+// prune removes the oldest builds that match the pattern, except the current build.
 func prune(current, pattern string) error {
 	builds, err := filepath.Glob(filepath.Join(filepath.Dir(current), pattern))
 	if err != nil {
@@ -283,9 +282,9 @@ func prune(current, pattern string) error {
 	return nil
 }
 
-// build builds the program under a lock, unless a cached one may stand. The compiler writes
-// beside the place, and the rename makes it visible: a build that was killed leaves nothing
-// that looks done, and a program that runs keeps its file.
+// build builds the program under a lock, unless a cached build can be used. The compiler writes to a draft, and a
+// rename makes it visible. A killed build therefore leaves nothing that looks complete, and a running program keeps its
+// file.
 func (p program) build(ctx context.Context, out io.Writer) error {
 	unlock, err := lock(filepath.Join(filepath.Dir(p.path), "lock"))
 	if err != nil {
@@ -336,7 +335,7 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// reuse gives the compiler what it made last: it leaves a file alone that is up to date.
+// reuse gives the compiler its last output, which it does not rewrite if it is up to date.
 func (p program) reuse(draft string) error {
 	if err := os.Link(p.path, draft); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -344,7 +343,7 @@ func (p program) reuse(draft string) error {
 	return nil
 }
 
-// lock takes an exclusive lock on a file and waits for it.
+// lock waits for an exclusive lock on a file.
 func lock(name string) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -357,7 +356,7 @@ func lock(name string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// Write lists the programs, one `name path` a line.
+// Write lists the programs as `name path` lines.
 func (p Programs) Write(out io.Writer) error {
 	list := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, path := range []string{

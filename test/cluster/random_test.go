@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// defaultEvents are enough for each fault to happen; `make verify-cluster` sends 10,000.
+	// defaultEvents suffices for every kind of fault to occur; `make verify-cluster` sends 10,000.
 	defaultEvents = 2_000
-	// workers send events at the same time.
+	// workers is the number of concurrent senders of events.
 	workers = 6
-	// pendingLimit is how many pods may wait before some are deleted.
+	// pendingLimit is how many pods may wait before the trace deletes some of them.
 	pendingLimit = 90
-	// fewPending is how many must wait, so that the nodes are full, before others go.
+	// fewPending is how many pods must wait, so that the nodes are full, before the trace removes others.
 	fewPending = 45
-	// faultEvery is how many events there are between two faults, of which there are all kinds.
+	// faultEvery is the number of events between two faults, faultKinds the number of kinds of faults.
 	faultEvery = 500
 	faultKinds = 6
 )
@@ -41,17 +41,17 @@ type trace struct {
 	journal  *journal
 	machines map[string]*topology.Topology
 	sched    *scheduler
-	network  *lossy // Between it and the API server.
+	network  *lossy // Between the scheduler and the API server.
 	events   int
 	count    map[string]*atomic.Int64
 
 	mu  sync.Mutex // Guards rng and made.
 	rng *rand.Rand
-	// made numbers the pods.
+	// made is the number of the last created pod.
 	made int
 }
 
-// fromEnv reads a number that may be set.
+// fromEnv returns a number from the environment, or a default.
 func fromEnv(t *testing.T, key string, value int) int {
 	t.Helper()
 	text := os.Getenv(key)
@@ -65,10 +65,9 @@ func fromEnv(t *testing.T, key string, value int) int {
 	return value
 }
 
-// TestRandomEvents sends pods of all kinds, deletions, completions, preemptors, changes of
-// nodes, and faults of the scheduler and the API server, at random, and holds every state in
-// the store to the ledger. At the end every node must still be able to give all its CPUs to
-// one pod: nothing has leaked.
+// TestRandomEvents sends random events: pods of all kinds, deletions, completions, preempting pods, node changes, and
+// faults of the scheduler and the API server. The ledger checks every state in the store. At the end every node must
+// still be able to give all its CPUs to one pod; otherwise CPUs have leaked.
 func TestRandomEvents(t *testing.T) {
 	s := installed(t)
 	seed := chance.Seed()
@@ -106,7 +105,7 @@ func mapKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
 	}
 }
 
-// traceMachines are small and odd machines, so that they are full most of the time.
+// traceMachines returns small and unusual machines, so that they are full most of the time.
 func traceMachines(t *testing.T) map[string]*topology.Topology {
 	t.Helper()
 	machines := map[string]*topology.Topology{}
@@ -116,13 +115,13 @@ func traceMachines(t *testing.T) map[string]*topology.Topology {
 	} {
 		machines[name] = recorded(t, name)
 	}
-	kept := *recorded(t, "two-socket-ht") // With CPUs that no pod may have.
+	kept := *recorded(t, "two-socket-ht") // With CPUs that no pod may use.
 	kept.Reserved = set("0-1,16-17")
 	machines["reserved"] = &kept
 	return machines
 }
 
-// run sends the events, several at a time, and a fault now and then.
+// run sends the events concurrently, with a fault now and then.
 func (tr *trace) run(t *testing.T) {
 	start := time.Now()
 	var sent atomic.Int64
@@ -150,7 +149,7 @@ func (tr *trace) run(t *testing.T) {
 	t.Logf("%d events in %v", sent.Load(), time.Since(start).Round(time.Second))
 }
 
-// disturb does a fault while events go on.
+// disturb causes a fault while events continue.
 func (tr *trace) disturb(t *testing.T, number int) {
 	sleep(t.Context(), time.Duration(tr.pick(1000))*time.Millisecond)
 	switch number % faultKinds {
@@ -162,7 +161,7 @@ func (tr *trace) disturb(t *testing.T, number int) {
 		tr.tally("scheduler crashed")
 		tr.sched.crash(t)
 		tr.succeed(t)
-	case 2: // Bindings are under way and unanswered when the scheduler dies.
+	case 2: // Bindings are in progress when the scheduler dies.
 		tr.tally("scheduler crashed while the API server was frozen")
 		must(t, tr.PauseAPIServer())
 		sleep(t.Context(), 300*time.Millisecond)
@@ -174,7 +173,7 @@ func (tr *trace) disturb(t *testing.T, number int) {
 		must(t, tr.StopAPIServer())
 		sleep(t.Context(), time.Duration(tr.pick(2000))*time.Millisecond)
 		must(t, tr.StartAPIServer(t.Context()))
-	case 5: // Longer than a client waits for a beat of its connection.
+	case 5: // Longer than a client waits for a ping of its connection.
 		tr.tally("API server frozen")
 		must(t, tr.PauseAPIServer())
 		sleep(t.Context(), time.Second)
@@ -182,8 +181,8 @@ func (tr *trace) disturb(t *testing.T, number int) {
 	}
 }
 
-// succeed starts the next scheduler when nothing of the last one is under way any more: what
-// a Lease sees to, where replicas elect a leader.
+// succeed starts the next scheduler when no binding of the last one is in progress. With several replicas the leader's
+// Lease ensures that.
 func (tr *trace) succeed(t *testing.T) {
 	t.Helper()
 	tr.network.quiet(t)
@@ -197,7 +196,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// pick draws a number below n.
+// pick returns a random number below n.
 func (tr *trace) pick(n int) int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -213,7 +212,7 @@ func (tr *trace) tally(what string) {
 	tr.count[what].Add(1)
 }
 
-// event does one random thing.
+// event performs one random action.
 func (tr *trace) event(ctx context.Context) error {
 	pending, bound := tr.sample(false), tr.sample(true)
 	switch draw := tr.pick(100); {
@@ -238,13 +237,13 @@ func (tr *trace) event(ctx context.Context) error {
 	}
 }
 
-// drawn is one random pod of a kind, and how many there are.
+// drawn is one random pod of a kind, with the number of pods of that kind.
 type drawn struct {
 	one   *v1.Pod
 	total int
 }
 
-// sample draws one of the bound pods that run, or one that waits.
+// sample returns a random running bound pod, or a random waiting pod.
 func (tr *trace) sample(bound bool) drawn {
 	var all []*v1.Pod
 	tr.journal.each(func(pod *v1.Pod) {
@@ -260,7 +259,7 @@ func (tr *trace) sample(bound bool) drawn {
 	return drawn{one: all[tr.pick(len(all))], total: len(all)}
 }
 
-// persist repeats a call while the API server is away, and takes it that others were faster.
+// persist repeats a call while the API server is down, and accepts that another worker was faster.
 func (tr *trace) persist(ctx context.Context, what string, call func() error) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -304,7 +303,7 @@ func (tr *trace) remove(ctx context.Context, what string, pod *v1.Pod) error {
 	})
 }
 
-// finish lets a pod end by itself; some time later it may be deleted.
+// finish completes a pod, which the trace may delete later.
 func (tr *trace) finish(ctx context.Context, pod *v1.Pod) error {
 	return tr.persist(ctx, "pod completed", func() error {
 		ended := pod.DeepCopy()
@@ -315,7 +314,7 @@ func (tr *trace) finish(ctx context.Context, pod *v1.Pod) error {
 	})
 }
 
-// relabel changes something about a bound pod that does not matter.
+// relabel changes a label of a bound pod, which must have no effect.
 func (tr *trace) relabel(ctx context.Context, pod *v1.Pod) error {
 	return tr.persist(ctx, "pod relabelled", func() error {
 		changed := pod.DeepCopy()
@@ -355,7 +354,7 @@ func (tr *trace) unpinnable(ctx context.Context) error {
 	})
 }
 
-// replaceTopology deletes what is known of a node's machine and writes it again.
+// replaceTopology deletes a node's NodeTopology and creates it again.
 func (tr *trace) replaceTopology(ctx context.Context) error {
 	name := tr.anyNode()
 	topologies := tr.dynamic.Resource(nodeTopologies())
@@ -381,7 +380,7 @@ func (tr *trace) replaceTopology(ctx context.Context) error {
 	})
 }
 
-// summarize prints what happened and fails a trace in which too little did.
+// summarize prints the counts of events and fails a trace with too few of them.
 func (tr *trace) summarize(t *testing.T, l *ledger) {
 	for _, what := range slices.Sorted(mapKeys(tr.count)) {
 		t.Logf("%6d %s", tr.count[what].Load(), what)
@@ -394,12 +393,12 @@ func (tr *trace) summarize(t *testing.T, l *ledger) {
 	if pinned < tr.events/20 {
 		t.Errorf("only %d of %d events bound a pod with exclusive CPUs", pinned, tr.events)
 	}
-	if preempted == 0 && tr.events >= 5*defaultEvents { // fewer may bring none
+	if preempted == 0 && tr.events >= 5*defaultEvents { // A shorter trace may have none.
 		t.Error("no pod was preempted")
 	}
 }
 
-// nothingLeaked opens all nodes, deletes all pods, and asks for the largest pod of each node.
+// nothingLeaked opens all nodes, deletes all pods, and creates the largest possible pod for each node.
 func (tr *trace) nothingLeaked(t *testing.T) {
 	ctx := t.Context()
 	for name, machine := range tr.machines {
@@ -424,8 +423,8 @@ func (tr *trace) nothingLeaked(t *testing.T) {
 	}
 }
 
-// most is the largest pod that a machine can have: it gets no efficiency cores unless it
-// asks, and one whole core stays shared.
+// most returns the size of the largest pod that fits on a machine. The pod gets no efficiency cores unless it asks for
+// them, and one whole core stays shared.
 func most(machine *topology.Topology) int {
 	b := &book{machine: machine}
 	count, shared, least := 0, false, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// randomPod makes a pod of a random kind and names the kind.
+// randomPod returns a pod of a random kind, with the name of the kind.
 func randomPod(rng *rand.Rand, name string) (kind string, pod *v1.Pod) {
 	count := 1 + rng.IntN(8)
 	if rng.IntN(10) == 0 {
@@ -20,7 +20,7 @@ func randomPod(rng *rand.Rand, name string) (kind string, pod *v1.Pod) {
 		withPriority("urgent")(pod)
 		kind += ", urgent"
 	}
-	if rng.IntN(4) == 0 { // The node takes a moment to let it go.
+	if rng.IntN(4) == 0 { // The node takes a moment to remove it.
 		seconds := int64(30)
 		pod.Spec.TerminationGracePeriodSeconds = &seconds
 	}
@@ -81,7 +81,7 @@ func podOfKind(rng *rand.Rand, name string, count int) (kind string, pod *v1.Pod
 			numa(`{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}`))
 	case draw < 97:
 		return "pinned, with a forged placement", pinnedPod(name, count, annotated(v1alpha1.AnnotationPlacement, forged))
-	default: // Read as an ordinary pod, with a warning.
+	default: // Treated as an ordinary pod, with a warning.
 		return "invalid", podObject(name, "500m", "500m", annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"))
 	}
 }

@@ -18,15 +18,14 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// resizes is a node whose kubelet and agent the test is, step by step.
+// resizes is a node for which the test acts as kubelet and agent, step by step.
 type resizes struct {
 	*stand
 	machine *topology.Topology
 }
 
-// TestResize resizes a pod with exclusive CPUs through the API server, while others wait for
-// CPUs of its node: they get none before it is known which the resize takes, and those that
-// are left afterwards.
+// TestResize resizes a pod with exclusive CPUs through the API server while other pods wait for CPUs of its node. The
+// scheduler must not give out CPUs that the resize may need. Afterwards the waiting pods get the CPUs that are left.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	r := &resizes{stand: installed(t), machine: recorded(t, "two-socket-ht")}
@@ -43,16 +42,16 @@ func TestResize(t *testing.T) {
 	r.waits(t, "waits", "a resize or a move of exclusive CPUs under way")
 
 	r.putOff(t, "a", v1.PodReasonDeferred)
-	r.placed(t, metav1.NamespaceDefault, "waits") // beside the CPUs that the resize would take
+	r.placed(t, metav1.NamespaceDefault, "waits") // beside the CPUs that the resize needs
 	r.create(t, pinnedPod("large", half-4))
-	r.waits(t, "large", "no whole core left for the shared pool") // with what is deferred
+	r.waits(t, "large", "no whole core left for the shared pool") // with the deferred CPUs
 
 	before := r.cpus(t, "a")
 	r.carryOut(t, "a")
 	if after := r.cpus(t, "a"); after.Size() != half || !before.IsSubsetOf(after) || after.Intersects(r.cpus(t, "waits")) {
 		t.Errorf("resized from %s to %s beside %s", before, after, r.cpus(t, "waits"))
 	}
-	r.waits(t, "large", "no whole core left for the shared pool") // with what is given
+	r.waits(t, "large", "no whole core left for the shared pool") // with the assigned CPUs
 
 	grown := r.cpus(t, "a")
 	r.resize(t, "a", 8)
@@ -83,7 +82,7 @@ func (r *resizes) cpus(t *testing.T, name string) cpuset.Set {
 	return set(placed.Containers["app"].CPUs)
 }
 
-// resize is what `kubectl patch --subresource resize` does.
+// resize does what `kubectl patch --subresource resize` does.
 func (r *resizes) resize(t *testing.T, name string, cpus int) {
 	t.Helper()
 	pod := r.get(t, name)
@@ -93,8 +92,8 @@ func (r *resizes) resize(t *testing.T, name string, cpus int) {
 	must(t, err)
 }
 
-// report has the kubelet report that the pod runs with the resources of its spec, which
-// specification it has seen included.
+// report makes the kubelet report that the pod runs with the resources of its current spec, including the observed
+// generation.
 func (r *resizes) report(t *testing.T, name string) {
 	t.Helper()
 	pod := r.get(t, name)
@@ -107,7 +106,7 @@ func (r *resizes) report(t *testing.T, name string) {
 	r.setStatus(t, pod)
 }
 
-// putOff has the kubelet report that it does not carry a resize out.
+// putOff makes the kubelet report that it does not carry out a resize.
 func (r *resizes) putOff(t *testing.T, name, reason string) {
 	t.Helper()
 	pod := r.get(t, name)
@@ -132,8 +131,7 @@ func keepScheduled(pod *v1.Pod) []v1.PodCondition {
 	return kept
 }
 
-// carryOut has the agent decide about a resize, write the annotation, and the kubelet report
-// that it is through.
+// carryOut makes the agent plan a resize and write the annotation, and the kubelet report that the resize is complete.
 func (r *resizes) carryOut(t *testing.T, name string) {
 	t.Helper()
 	m, err := alloc.Compile(r.machine)
@@ -162,7 +160,7 @@ func (r *resizes) carryOut(t *testing.T, name string) {
 	r.report(t, name)
 }
 
-// waits until the pod says that it is not scheduled for this reason.
+// waits waits until the pod's status says that it is not scheduled for this reason.
 func (r *resizes) waits(t *testing.T, name, why string) {
 	t.Helper()
 	within(t, func() string {

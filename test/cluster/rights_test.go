@@ -16,15 +16,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestShippedRightsSuffice lets the scheduler do all it does with the shipped rights only:
-// elect a leader, bind, preempt, say why not, and check who reads its metrics. That nothing
-// was forbidden is read in its log when it ends.
+// TestShippedRightsSuffice makes the scheduler use all its functions with only the shipped rights: elect a leader,
+// bind, preempt, report reasons, and authorize readers of its metrics. The end of the test checks its log for forbidden
+// requests.
 func TestShippedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "vm-2s2n-smt"))
 	f.apply(t, "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n")
 	port := freePort(t)
-	kubeconfig := filepath.Join(f.Dir(), "scheduler.kubeconfig") // As in a pod, where it is found by itself.
+	kubeconfig := filepath.Join(f.Dir(), "scheduler.kubeconfig") // A scheduler in a pod finds this by itself.
 	f.flags = []string{
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--cert-dir=" + filepath.Join(f.Dir(), "scheduler"),
 		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
@@ -35,7 +35,7 @@ func TestShippedRightsSuffice(t *testing.T) {
 	f.boundCount(t, "yes", 1)
 	f.add(t, pinnedPod("high", 4, withPriority("urgent")))
 	f.boundCount(t, "high", 1)
-	f.add(t, pinnedPod("late", 4)) // Not before: it could be bound in the gap, and be the next to be preempted.
+	f.add(t, pinnedPod("late", 4)) // Not earlier: it could be bound in the gap, and be preempted next.
 	f.reason(t, "late", "0/1 nodes are available")
 	f.warned(t.Context(), t, "yes", "InvalidPolicy")
 
@@ -49,7 +49,7 @@ func TestShippedRightsSuffice(t *testing.T) {
 	must(t, sched.Alive())
 }
 
-// freePort is a port for a scheduler's own server.
+// freePort returns a free port for a scheduler's own server.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -60,11 +60,11 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// metrics reads the scheduler's metrics, with the administrator's certificate or with none.
+// metrics reads the scheduler's metrics, with or without the administrator's certificate.
 func (f *field) metrics(t *testing.T, port string, admin bool) (status int, text string) {
 	t.Helper()
 	config := f.Config()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // Its certificate is its own.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // It is self-signed.
 	defer transport.CloseIdleConnections()
 	if admin {
 		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
@@ -87,8 +87,8 @@ func (f *field) metrics(t *testing.T, port string, admin bool) (status int, text
 	return status, text
 }
 
-// TestShipped tries what ships on one control plane: the definition, the rights, and at last all
-// of it together.
+// TestShipped checks the shipped objects on one control plane: the definition, the rights, and finally all manifests
+// together.
 func TestShipped(t *testing.T) {
 	t.Parallel()
 	s := installed(t)
@@ -102,7 +102,7 @@ func TestShipped(t *testing.T) {
 	t.Run("all manifests", s.acceptsManifests)
 }
 
-// schedulerMayLittle asks the API server what the scheduler's account may not do.
+// schedulerMayLittle asks the API server which requests RBAC permits to the scheduler's account.
 func (s *stand) schedulerMayLittle(t *testing.T) {
 	for _, test := range []struct {
 		verb, group, resource, subresource string
@@ -132,7 +132,7 @@ func (s *stand) schedulerMayLittle(t *testing.T) {
 	}
 }
 
-// may says whether the scheduler's account may do something in Berth's namespace.
+// may reports whether the scheduler's account may do something in Berth's namespace.
 func (s *stand) may(ctx context.Context, verb, group, resource, subresource string) (bool, error) {
 	review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
 		User:   schedulerUser,
@@ -148,9 +148,8 @@ func (s *stand) may(ctx context.Context, verb, group, resource, subresource stri
 	return answer.Status.Allowed, nil
 }
 
-// TestLeaderFrozen stops the leader in the middle of its work, for longer than its lease,
-// and lets it run on when the other replica has done all of it: what the first one still had
-// in mind must not count.
+// TestLeaderFrozen freezes the leader during its work, for longer than its lease, and resumes it when the other replica
+// has finished the work. Decisions that the first leader had not yet written must have no effect.
 func TestLeaderFrozen(t *testing.T) {
 	t.Parallel()
 	f := newField(t, recorded(t, "two-socket-ht"), recorded(t, "ccx-nps1"))

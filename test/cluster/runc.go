@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// runc is built with cgo: it enters name spaces before Go's threads exist.
+// runc is built with cgo, because it enters name spaces before Go's threads exist.
 const runc = "github.com/opencontainers/runc"
 
-// libseccomp is where Debian's package has the Go binding of libseccomp; runtime/go.mod says so, too.
+// libseccomp is the directory of the Go binding of libseccomp in Debian's package; runtime/go.mod also contains it.
 const libseccomp = "/usr/share/gocode/src/github.com/seccomp/libseccomp-golang"
 
-// lacking is what runc names of the binding and Debian 12's does not have yet: an architecture that
-// neither it nor its libseccomp knows.
+// lacking declares a constant that runc uses and the binding of Debian 12 does not have yet: an architecture that
+// neither the binding nor its libseccomp knows.
 const lacking = `package seccomp
 
 const ArchLOONGARCH64 ScmpArch = 1 << 16
 `
 
-// completed writes the overlay for the compiler that adds to the binding what it lacks, into the
-// directory, and returns its path.
+// completed writes an overlay for the compiler into dir, which adds the missing declarations to the binding, and
+// returns its path.
 func completed(dir string) (string, error) {
 	source, err := os.ReadFile(filepath.Join(libseccomp, "seccomp.go"))
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// The configurations that ship.
+// The shipped configurations.
 const (
 	sideBySide = "side-by-side.yaml"
 	replace    = "replace.yaml"
 )
 
-// The service account that ships.
+// The shipped service account.
 const (
 	schedulerNamespace = "berth-system"
 	schedulerAccount   = "berth-scheduler"
@@ -33,7 +33,7 @@ const (
 // schedulerUser is the account's name in audit logs.
 const schedulerUser = "system:serviceaccount:" + schedulerNamespace + ":" + schedulerAccount
 
-// scheduler is a berth-scheduler that can be killed and started again.
+// scheduler is a berth-scheduler that a test can kill and restart.
 type scheduler struct {
 	*controlplane.Child
 	stand *stand
@@ -41,16 +41,16 @@ type scheduler struct {
 	argv  []string
 }
 
-// setting changes the shipped configuration where a test must: who asks, how fast, how many.
+// setting changes the shipped configuration where a test must: client, rates and replicas.
 type setting func(config map[string]any)
 
-// withLeaders turns leader election on, as shipped but with times that suit a test.
+// withLeaders enables leader election as shipped, with shorter times.
 func withLeaders(config map[string]any) {
 	election, _ := config["leaderElection"].(map[string]any)
 	maps.Copy(election, map[string]any{"leaderElect": true, "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"})
 }
 
-// withArgs sets args of the plugin in each profile.
+// withArgs sets arguments of the plugin in each profile.
 func withArgs(args map[string]any) setting {
 	return func(config map[string]any) {
 		profiles, _ := config["profiles"].([]any)
@@ -64,7 +64,7 @@ func withArgs(args map[string]any) setting {
 	}
 }
 
-// hasArgs adds args to those that the profile has already, if it has.
+// hasArgs adds args to the profile's existing arguments, and reports whether there were any.
 func hasArgs(profile, args map[string]any) bool {
 	entries, _ := profile["pluginConfig"].([]any)
 	for _, e := range entries {
@@ -83,8 +83,8 @@ func hasArgs(profile, args map[string]any) bool {
 	return false
 }
 
-// startScheduler starts a scheduler with a shipped configuration as the shipped service
-// account. It ends with the test, which fails if the scheduler lacked a right or crashed.
+// startScheduler starts a scheduler with a shipped configuration as the shipped service account. It ends with the test.
+// The test fails if the scheduler lacked a right or crashed.
 func (s *stand) startScheduler(t *testing.T, name, shipped string, settings ...setting) *scheduler {
 	t.Helper()
 	kubeconfig := filepath.Join(s.Dir(), name+".kubeconfig")
@@ -114,7 +114,7 @@ func (s *stand) startScheduler(t *testing.T, name, shipped string, settings ...s
 	return sched
 }
 
-// schedulerConfig has the rights of the shipped service account.
+// schedulerConfig returns a client configuration with the rights of the shipped service account.
 func (s *stand) schedulerConfig(t *testing.T) *rest.Config {
 	t.Helper()
 	config, err := s.AsServiceAccount(t.Context(), schedulerNamespace, schedulerAccount)
@@ -127,7 +127,7 @@ func (s *stand) schedulerConfig(t *testing.T) *rest.Config {
 	return config
 }
 
-// shippedConfig reads a configuration of deploy/scheduler out of its ConfigMap.
+// shippedConfig reads a configuration of deploy/scheduler from its ConfigMap.
 func shippedConfig(t *testing.T, name string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "scheduler", name))
@@ -157,7 +157,7 @@ func (s *scheduler) start(t *testing.T) {
 	s.Child = child
 }
 
-// crash kills the scheduler as a power cut does.
+// crash kills the scheduler with SIGKILL, like a power cut.
 func (s *scheduler) crash(t *testing.T) {
 	t.Helper()
 	if err := s.Kill(); err != nil {
@@ -165,7 +165,7 @@ func (s *scheduler) crash(t *testing.T) {
 	}
 }
 
-// end kills the scheduler at the end of a test and reads its log.
+// end kills the scheduler at the end of a test and checks its log.
 func (s *scheduler) end(t *testing.T) {
 	if err := s.Kill(); err != nil {
 		t.Error(err)
@@ -183,7 +183,7 @@ func (s *scheduler) end(t *testing.T) {
 	}
 }
 
-// linesWith returns the first lines of the log that have one of the texts.
+// linesWith returns the first lines of the log that contain one of the texts.
 func (s *scheduler) linesWith(t *testing.T, texts ...string) []string {
 	t.Helper()
 	file, err := os.Open(s.Log())
@@ -208,7 +208,7 @@ func (s *scheduler) linesWith(t *testing.T, texts ...string) []string {
 	return found
 }
 
-// showTail logs the end of the log, which a temporary directory would take along.
+// showTail logs the end of the log, because the temporary directory is deleted.
 func (s *scheduler) showTail(t *testing.T) {
 	text, err := os.ReadFile(s.Log())
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *scheduler) showTail(t *testing.T) {
 	t.Logf("%s", strings.Join(lines[max(0, len(lines)-15):], "\n"))
 }
 
-// thaw lets a frozen scheduler run on.
+// thaw continues a frozen scheduler.
 func (s *scheduler) thaw() error { return s.Signal(syscall.SIGCONT) }
 
 // placed waits until a pod is bound and returns its node.

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// calPi is a compute job as users of ACK write it; only the scheduler's name is added.
+// calPi is a compute job in the form that ACK's users write, plus the scheduler's name.
 const calPi = `
 apiVersion: v1
 kind: Pod
@@ -36,8 +36,8 @@ spec:
     - {name: threadNum, value: "3000"}
 `
 
-// goDemo is one pod of a Deployment that requests less than its limit; no kubelet runs the
-// Deployment's controller here.
+// goDemo returns one pod of a Deployment that requests less than its limit. The test creates the pods itself, because
+// no Deployment controller runs here.
 func goDemo(number int) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -61,9 +61,8 @@ spec:
 `, number)
 }
 
-// TestSeedPods schedules the pods that ACK's users know, in both shipped modes, with all
-// policies that are on by default, and watches them as any client does: no client ever sees a
-// bound pod without its placement.
+// TestSeedPods schedules pods that ACK's users know, in both shipped modes, with all policies that are on by default. A
+// watch like any client's must never see a bound pod without its placement.
 func TestSeedPods(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{sideBySide, replace} {
@@ -98,8 +97,8 @@ func TestSeedPods(t *testing.T) {
 	}
 }
 
-// watchForHalves watches the API until the function it returns is called, which reports
-// pods that were seen bound without a placement, or placed without a node.
+// watchForHalves watches the API until the returned function is called. That function reports pods that were bound
+// without a placement, or placed without a node.
 func (s *stand) watchForHalves(t *testing.T) func() []string {
 	t.Helper()
 	watcher, err := s.client.CoreV1().Pods(metav1.NamespaceAll).Watch(t.Context(), metav1.ListOptions{})
@@ -125,8 +124,8 @@ func (s *stand) watchForHalves(t *testing.T) func() []string {
 	}
 }
 
-// wholeAndLocal checks that pods of 4 CPUs on machines of 2 threads a core have whole cores
-// in one NUMA node, which there is room for.
+// wholeAndLocal checks that pods with 4 CPUs on machines with 2 threads per core have whole cores in one NUMA node, for
+// which there is room.
 func (s *stand) wholeAndLocal(t *testing.T, names []string) {
 	t.Helper()
 	machine := recorded(t, "two-socket-ht")
@@ -145,8 +144,8 @@ func (s *stand) wholeAndLocal(t *testing.T, names []string) {
 	}
 }
 
-// TestOneWritePerPod counts what the scheduler writes: one Binding a pod, and as many events
-// as for a pod that has no exclusive CPUs.
+// TestOneWritePerPod counts the scheduler's writes: one Binding per pod, and as many events as for a pod without
+// exclusive CPUs.
 func TestOneWritePerPod(t *testing.T) {
 	t.Parallel()
 	const count = 25
@@ -156,7 +155,7 @@ func TestOneWritePerPod(t *testing.T) {
 	s.putNode(t, "n", grid(t, 2, 2, 8, 128))
 	alive.live(t, "n")
 	s.startScheduler(t, "scheduler", sideBySide)
-	_, err := create(t.Context(), s.client, pinnedPod("first", 2)) // Once it has read the cluster.
+	_, err := create(t.Context(), s.client, pinnedPod("first", 2)) // Once the scheduler has read the cluster.
 	must(t, err)
 	s.placed(t, metav1.NamespaceDefault, "first")
 	before := len(writes(t, file, schedulerUser))
@@ -178,7 +177,7 @@ func TestOneWritePerPod(t *testing.T) {
 		}
 		return sum
 	}
-	within(t, func() string { // Events are written behind.
+	within(t, func() string { // The scheduler writes events asynchronously.
 		if got := events("ordinary-"); got < count {
 			return fmt.Sprintf("%d events about %d ordinary pods", got, count)
 		}

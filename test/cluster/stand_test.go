@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// root is the source tree, from this package's directory.
+// root is the path of the source tree from this package's directory.
 const root = "../.."
 
 // stand is a control plane for one test, with clients of the administrator.
@@ -25,14 +25,14 @@ type stand struct {
 	*controlplane.ControlPlane
 	programs Programs
 	server   string   // Where schedulers find the API server, if not directly,
-	serverCA []byte   // and who vouches for that.
-	flags    []string // For schedulers, besides the usual ones.
-	away     bool     // The API server was, once.
+	serverCA []byte   // and the authority of that server's certificate.
+	flags    []string // For schedulers, in addition to the usual flags.
+	away     bool     // The API server was stopped at least once.
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
 }
 
-// built returns the programs, or skips the test where there are none.
+// built returns the programs, or skips the test if they are missing.
 func built(t *testing.T) Programs {
 	t.Helper()
 	if testing.Short() {
@@ -66,14 +66,13 @@ func newStand(t *testing.T, flags ...string) *stand {
 	return s
 }
 
-// StopAPIServer notes that it was stopped: a server that comes back refuses what it allows as
-// soon as it has read the rights.
+// StopAPIServer remembers the stop, because a restarted server refuses permitted requests until it has read the rights.
 func (s *stand) StopAPIServer() error {
 	s.away = true
 	return s.ControlPlane.StopAPIServer()
 }
 
-// logs is the directory of a test's logs.
+// logs returns the directory of a test's logs.
 func logs(t *testing.T) string {
 	t.Helper()
 	kept := os.Getenv("BERTH_CLUSTER_LOGS")
@@ -100,12 +99,12 @@ func clients(t *testing.T, config *rest.Config) (kubernetes.Interface, dynamic.I
 	return client, dyn
 }
 
-// The manifests that every installation has, in their order.
+// installation returns the manifests of every installation, in order.
 func installation() []string {
 	return []string{"namespace.yaml", "crd/*.yaml", "scheduler/rbac.yaml"}
 }
 
-// installed is a stand with what ships for the scheduler.
+// installed returns a stand with the shipped objects for the scheduler.
 func installed(t *testing.T, flags ...string) *stand {
 	t.Helper()
 	s := newStand(t, flags...)
@@ -113,7 +112,7 @@ func installed(t *testing.T, flags ...string) *stand {
 	return s
 }
 
-// shipped applies manifests of deploy/, given by patterns.
+// shipped applies the manifests of deploy/ that match patterns.
 func (s *stand) shipped(t *testing.T, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -141,8 +140,8 @@ func (s *stand) apply(t *testing.T, document string) {
 	}
 }
 
-// within waits until what says nothing is missing any more, or fails with what is missing when
-// nothing moves any more.
+// within waits until what returns an empty string. It fails with the last returned string when no progress happens any
+// more.
 func within(t *testing.T, what func() (missing string)) {
 	t.Helper()
 	if err := patience.Until(context.WithoutCancel(t.Context()), 50*time.Millisecond, what); err != nil {
@@ -150,7 +149,7 @@ func within(t *testing.T, what func() (missing string)) {
 	}
 }
 
-// sleep waits, or less when the test ends.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -158,7 +157,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// mustContain reports each text that an error message lacks.
+// mustContain reports each text that is missing in an error message.
 func mustContain(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/restoration"
 )
 
-// uninstalls has a node report that all is back, as the rights of the uninstall let it be asked, and
-// tries what they do not.
+// uninstalls makes a node report that everything is restored, and reads that report with the rights of the uninstall.
+// It also checks that these rights permit nothing else.
 func (s *stand) uninstalls(t *testing.T) {
 	ctx := t.Context()
 	config := s.tokenOf(t, "berth-uninstall", nil)

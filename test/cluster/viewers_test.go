@@ -23,16 +23,16 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// viewers ask an agent at its address.
+// viewers send requests to an agent at its address.
 type viewers struct {
 	address string
-	// viewer has the role, stranger has not; both tokens are good.
+	// viewer has the role and stranger does not; both tokens are valid.
 	viewer, stranger string
-	// asked is when the viewer's token was reviewed at last.
+	// asked is the time of the last review of the viewer's token.
 	asked time.Time
 }
 
-// show serves at an address what an agent says whose API server is s.
+// show serves the page of an agent whose API server is s.
 func (a *agentSide) show(t *testing.T) *viewers {
 	t.Helper()
 	v := &viewers{address: "127.0.0.1:" + freePort(t)}
@@ -70,7 +70,7 @@ func (a *agentSide) show(t *testing.T) *viewers {
 	return v
 }
 
-// token is one of a service account.
+// token returns a token of a service account.
 func (s *stand) token(t *testing.T, namespace, name string) string {
 	t.Helper()
 	config, err := s.AsServiceAccount(t.Context(), namespace, name)
@@ -78,7 +78,7 @@ func (s *stand) token(t *testing.T, namespace, name string) string {
 	return config.BearerToken
 }
 
-// ask asks for a path with a token, and with another method than GET where one is given.
+// ask requests a path with a token, by GET or by the given method.
 func (v *viewers) ask(t *testing.T, path, token string, method ...string) (status int, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), append(method, http.MethodGet)[0], "http://"+v.address+path, http.NoBody)
@@ -95,7 +95,7 @@ func (v *viewers) ask(t *testing.T, path, token string, method ...string) (statu
 	return answer.StatusCode, string(content)
 }
 
-// ended is a token as the API server signs it, whose time is over.
+// ended returns a token that the API server signed and that has expired.
 func (s *stand) ended(t *testing.T, token string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -121,10 +121,10 @@ func (s *stand) ended(t *testing.T, token string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// areKnown asks with tokens of all kinds, by the shipped rights.
+// areKnown sends requests with tokens of all kinds, under the shipped rights.
 func (v *viewers) areKnown(a *agentSide) func(t *testing.T) {
 	return func(t *testing.T) {
-		within(t, func() string { // The server reads the rights a moment later.
+		within(t, func() string { // The server learns of the rights a moment later.
 			if r, err := a.Review(t.Context(), v.viewer, "/berth/view"); err != nil || !r.Allowed {
 				return "the viewer may not look"
 			}
@@ -162,8 +162,8 @@ func (v *viewers) areKnown(a *agentSide) func(t *testing.T) {
 	}
 }
 
-// areKept asks while the API server is away, when no answer of it is fresh: who was allowed may
-// look, and no one else.
+// areKept sends requests while the API server is down and its answers have expired. Permitted users must still have
+// access, and no other user.
 func (v *viewers) areKept(t *testing.T, a *agentSide) {
 	t.Helper()
 	sleep(t.Context(), time.Until(v.asked.Add(61*time.Second)))

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// podsInStore is where the API server keeps pods.
+// podsInStore is the API server's prefix for pods in etcd.
 const podsInStore = "/registry/pods/"
 
-// journal watches the pods in the store itself, so that no state is missed while the API
-// server is away, and keeps the ledger.
+// journal watches the pods in etcd itself, so that it misses no state while the API server is down. It maintains the
+// ledger.
 type journal struct {
 	mu     sync.Mutex
 	ledger *ledger
@@ -27,7 +27,7 @@ type journal struct {
 	done   chan struct{}
 }
 
-// watchPods starts a journal that ends with the test and fails it if a promise was broken.
+// watchPods starts a journal that ends with the test. It fails the test if a promise was broken.
 func (s *stand) watchPods(t *testing.T, l *ledger, hook func(*v1.Pod)) *journal {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Etcd()}})
@@ -101,7 +101,7 @@ func (j *journal) each(f func(*v1.Pod)) {
 	}
 }
 
-// count counts the pods for which f holds.
+// count counts the pods for which f returns true.
 func (j *journal) count(f func(*v1.Pod) bool) int {
 	n := 0
 	j.each(func(pod *v1.Pod) {

@@ -1,5 +1,5 @@
-// Package crash has a test's own program die by SIGKILL between two steps of apply, as an agent
-// does that is killed, and counts the steps. The test has a TestCrashChild, which does the work.
+// Package crash kills a test's own program with SIGKILL between two steps of apply, like an agent that is killed, and
+// counts the steps. The test package needs a TestCrashChild that does the work.
 package crash
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// What a child is given: the state directory, and the number of the step at which it dies.
+// The environment of a child: the state directory, and the number of the step at which it dies.
 const (
 	dirName  = "BERTH_TEST_CRASH_DIR"
 	stepName = "BERTH_TEST_CRASH_STEP"
@@ -31,7 +31,7 @@ type Child struct {
 	fatal, step int
 }
 
-// Asked returns the child that this process is, or false where the test runs as such.
+// Asked returns this process as a child, or false in the test itself.
 func Asked(t *testing.T) (*Child, bool) {
 	t.Helper()
 	dir := os.Getenv(dirName)
@@ -45,15 +45,14 @@ func Asked(t *testing.T) (*Child, bool) {
 	return &Child{Dir: dir, fatal: fatal}, true
 }
 
-// Step is for apply.Options: it does not return from the step at which the child dies.
+// Step is the step hook of apply.Options. It does not return from the step at which the child dies.
 func (c *Child) Step(apply.Step, plan.Target) {
 	if c.step++; c.step == c.fatal {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 }
 
-// At runs TestCrashChild of this program until its given step, of which 0 is none, and reports
-// whether it was killed there.
+// At runs TestCrashChild of this program until the given step (0 for none), and reports whether it was killed there.
 func At(t *testing.T, dir string, step int, env ...string) bool {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestCrashChild$", "-test.v")
@@ -71,8 +70,8 @@ func At(t *testing.T, dir string, step int, env ...string) bool {
 	return false
 }
 
-// Steps calls once for step after step until no child is killed any more. There have to be at
-// least so many. Where processors are emulated, most of many like steps are left out.
+// Steps calls once for each step, until no child is killed any more. The work must have at least least steps. With
+// emulated processors it omits most of many similar steps.
 func Steps(t *testing.T, least int, once func(step int) (killed bool)) {
 	t.Helper()
 	stride, err := job.Stride()
@@ -91,7 +90,7 @@ func Steps(t *testing.T, least int, once func(step int) (killed bool)) {
 	}
 }
 
-// Undone says that all was put back, by the child or now.
+// Undone checks that all settings were restored, now or earlier by the child.
 func Undone(t *testing.T, when string, list []apply.Restored) {
 	t.Helper()
 	for _, r := range list {

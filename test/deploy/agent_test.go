@@ -22,8 +22,8 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// TestDaemonSet checks what an administrator looks for first: no more power over
-// the host than is needed, and no node that has no host.
+// TestDaemonSet checks what an administrator checks first: the pod has no more power over the host than necessary, and
+// runs only on nodes with a host to manage.
 func TestDaemonSet(t *testing.T) {
 	pod := the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").Spec.Template.Spec
 	container := pod.Containers[0]
@@ -65,8 +65,7 @@ func configMap(t *testing.T, name string) *corev1.ConfigMap {
 	return nil
 }
 
-// TestAgentConfiguration reads the agent's file as the agent does, and compares it
-// with what the DaemonSet mounts.
+// TestAgentConfiguration decodes the agent's file like the agent, and compares it with the mounts of the DaemonSet.
 func TestAgentConfiguration(t *testing.T) {
 	data, err := yaml.YAMLToJSON([]byte(configMap(t, "berth-agent").Data["agent.yaml"]))
 	if err != nil {
@@ -91,8 +90,8 @@ func TestAgentConfiguration(t *testing.T) {
 	}
 }
 
-// TestLivenessNeedsNoPort says that a port of the host which another program has is no
-// reason to restart the agent.
+// TestLivenessNeedsNoPort checks that the liveness probe uses no port. If another program has the agent's host port,
+// that is no reason to restart the agent.
 func TestLivenessNeedsNoPort(t *testing.T) {
 	container := the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").Spec.Template.Spec.Containers[0]
 	probe := container.LivenessProbe
@@ -108,7 +107,7 @@ func TestLivenessNeedsNoPort(t *testing.T) {
 	}
 }
 
-// TestDefaultConfigSaysNothing: a key in it would hide what stands in the ConfigMaps
+// TestDefaultConfigSaysNothing checks that the shipped berth-config is empty. A key in it would hide the ConfigMaps
 // that users of ACK and Koordinator already have.
 func TestDefaultConfigSaysNothing(t *testing.T) {
 	if data := configMap(t, "berth-config").Data; len(data) > 0 {
@@ -116,8 +115,8 @@ func TestDefaultConfigSaysNothing(t *testing.T) {
 	}
 }
 
-// TestNoUserMakesPeersNamespaces says that every namespace whose ConfigMaps the
-// shipped agents read is made by the shipped manifests, or by Kubernetes itself.
+// TestNoUserMakesPeersNamespaces checks that the shipped manifests, or Kubernetes itself, create every namespace whose
+// ConfigMaps the shipped agents read.
 func TestNoUserMakesPeersNamespaces(t *testing.T) {
 	data, err := yaml.YAMLToJSON([]byte(configMap(t, "berth-agent").Data["agent.yaml"]))
 	if err != nil {
@@ -140,14 +139,14 @@ func TestNoUserMakesPeersNamespaces(t *testing.T) {
 	}
 }
 
-// rulesOf are the rules of both roles of a file.
+// rulesOf returns the rules of both roles of a file.
 func rulesOf(t *testing.T, file string) []rbacv1.PolicyRule {
 	t.Helper()
 	return append(the[*rbacv1.ClusterRole](t, file).Rules, the[*rbacv1.Role](t, file).Rules...)
 }
 
-// TestAgentReadsLittle lists every verb that reads, compares the ConfigMaps with
-// those of the program, and looks for what must never be there.
+// TestAgentReadsLittle lists every reading verb, compares the ConfigMaps with those that the program reads, and rejects
+// wildcards, proxies, secrets and impersonation.
 func TestAgentReadsLittle(t *testing.T) {
 	var names, reading []string
 	for _, name := range strategy.Names() {
@@ -178,11 +177,11 @@ func TestAgentReadsLittle(t *testing.T) {
 	}
 }
 
-// viewerFile says who may look at what an agent shows.
+// viewerFile has the objects for users who view the agent's page.
 const viewerFile = "agent/viewer.yaml"
 
-// TestViewerOnlyLooks: the role for those who look, and so the account, has two paths and no
-// resource, and no pod gets the account's token unasked.
+// TestViewerOnlyLooks checks that the viewer role, and so the account, has only two paths and no resource. A pod gets
+// the account's token only on request.
 func TestViewerOnlyLooks(t *testing.T) {
 	rules := the[*rbacv1.ClusterRole](t, viewerFile).Rules
 	if len(rules) != 1 || !slices.Equal(rules[0].NonResourceURLs, []string{"/berth/view", "/metrics"}) || !slices.Equal(rules[0].Verbs, []string{"get"}) ||
@@ -199,8 +198,8 @@ func TestViewerOnlyLooks(t *testing.T) {
 	}
 }
 
-// TestRepackIsForNobody: the roles of those who repack have what the command asks for, which
-// TestRepack compares, and no more. Nobody gets them unasked.
+// TestRepackIsForNobody checks that the roles for repacking have only the rights that the command needs, which
+// TestRepack compares. The shipped manifests must not bind them.
 func TestRepackIsForNobody(t *testing.T) {
 	const file = "repack.yaml"
 	want := []rbacv1.PolicyRule{
@@ -231,8 +230,7 @@ func TestRepackIsForNobody(t *testing.T) {
 	}
 }
 
-// TestSecurityExplainsEachRight finds a rule that SECURITY.md does not explain, and
-// one that it explains and nobody has.
+// TestSecurityExplainsEachRight finds rules that SECURITY.md does not explain, and explained rules that no role has.
 func TestSecurityExplainsEachRight(t *testing.T) {
 	for account, file := range map[string]string{"berth-agent": "agent/rbac.yaml", "berth-uninstall": "uninstall/rbac.yaml"} {
 		var had, told []string
@@ -252,7 +250,7 @@ func TestSecurityExplainsEachRight(t *testing.T) {
 	}
 }
 
-// TestSecurityNamesTests finds tests that SECURITY.md relies on and that are gone.
+// TestSecurityNamesTests finds tests that SECURITY.md names and that no longer exist.
 func TestSecurityNamesTests(t *testing.T) {
 	var sources strings.Builder
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -277,7 +275,7 @@ func TestSecurityNamesTests(t *testing.T) {
 	}
 }
 
-// TestAgentPolicyKnowsTheProgram compares the policy with what the agent writes.
+// TestAgentPolicyKnowsTheProgram compares the names in the policy with those that the agent writes.
 func TestAgentPolicyKnowsTheProgram(t *testing.T) {
 	policy := the[*admissionv1.ValidatingAdmissionPolicy](t, "agent/policy.yaml")
 	var text strings.Builder
@@ -294,7 +292,7 @@ func TestAgentPolicyKnowsTheProgram(t *testing.T) {
 	}
 }
 
-// TestEmbedded says that programs install what the files say.
+// TestEmbedded checks that the programs install the content of the files.
 func TestEmbedded(t *testing.T) {
 	all, err := deploy.Agent()
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package deploy holds the manifests below deploy/ to the types that the API
-// server and kube-scheduler have, to each other and to the program: a misspelt
-// field, a role that nobody made, a value that the program does not know. What
-// only an API server can say, such as whether it takes a rule in CEL, test/cluster
-// asks one. It has tests only.
+// Package deploy compares the manifests below deploy/ with the types of the API server and kube-scheduler, with each
+// other, and with the program. It finds misspelled fields, roles that no manifest creates, and values that the program
+// does not know. test/cluster asks a real API server what only that can decide, such as whether it accepts a CEL rule.
+// The package has tests only.
 package deploy
 
 import (
@@ -31,18 +30,18 @@ import (
 
 const root = "../.."
 
-// kustomization is the name of what says how kustomize puts a directory together. It has
-// no extension, so that kubectl apply -f passes it over.
+// kustomization is the name of the file that tells kustomize how to assemble a directory. It has no extension, so that
+// kubectl apply -f ignores it.
 const kustomization = "Kustomization"
 
 // manifest is one document of a file below deploy/.
 type manifest struct {
 	file   string // Relative to deploy/.
 	text   []byte
-	object runtime.Object // Nil for a CustomResourceDefinition, whose type is not at hand.
+	object runtime.Object // Nil for a CustomResourceDefinition, whose type is not imported.
 }
 
-// name returns kind and name.
+// name returns the kind and name of a manifest.
 func (m manifest) name(t *testing.T) (kind, name string) {
 	t.Helper()
 	var head metav1.PartialObjectMetadata
@@ -52,7 +51,7 @@ func (m manifest) name(t *testing.T) (kind, name string) {
 	return head.Kind, head.Name
 }
 
-// strict reads a document as an API server does that refuses unknown fields.
+// strict decodes a document like an API server that refuses unknown fields.
 func strict(t *testing.T, text []byte) (runtime.Object, error) {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -72,7 +71,7 @@ func manifests(t *testing.T) []manifest {
 	base := filepath.Join(root, "deploy")
 	err := filepath.WalkDir(base, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && entry.Name() == "chart" {
-			return filepath.SkipDir // Templates of what is here: test/chart renders them.
+			return filepath.SkipDir // Templates of these manifests: test/chart renders them.
 		}
 		if err != nil || entry.IsDir() || filepath.Ext(path) == ".go" || entry.Name() == kustomization {
 			return err
@@ -99,7 +98,7 @@ func manifests(t *testing.T) []manifest {
 	return all
 }
 
-// documents parts a file; one that holds comments only is none.
+// documents splits a file into documents, without those that contain only comments.
 func documents(text []byte) [][]byte {
 	var all [][]byte
 	for document := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
@@ -125,8 +124,8 @@ func the[T runtime.Object](t *testing.T, file string) T {
 	return found[0]
 }
 
-// TestManifestsAreDistinct reads all of them strictly, and finds two that would
-// overwrite each other. The two modes do, and are meant to.
+// TestManifestsAreDistinct decodes all manifests strictly, and finds two that would overwrite each other. The two
+// scheduler modes overwrite each other on purpose.
 func TestManifestsAreDistinct(t *testing.T) {
 	seen := map[string]string{}
 	for _, m := range manifests(t) {
@@ -146,8 +145,7 @@ func TestManifestsAreDistinct(t *testing.T) {
 	}
 }
 
-// TestDefinitionFitsTheType compares the printed columns with what a
-// NodeTopology has.
+// TestDefinitionFitsTheType compares the printed columns with the fields of a NodeTopology.
 func TestDefinitionFitsTheType(t *testing.T) {
 	var definition struct {
 		Spec struct {
@@ -200,7 +198,7 @@ func reaches(object map[string]any, path []string) bool {
 	return found && len(path) == 1
 }
 
-// configuration reads the scheduler's file of one mode.
+// configuration returns the scheduler's configuration of one mode.
 func configuration(t *testing.T, file string) *schedulerv1.KubeSchedulerConfiguration {
 	t.Helper()
 	text := the[*corev1.ConfigMap](t, file).Data["config.yaml"]
@@ -215,7 +213,7 @@ func configuration(t *testing.T, file string) *schedulerv1.KubeSchedulerConfigur
 	return config
 }
 
-// TestModes compares the two modes with what the documentation says of them.
+// TestModes compares the two modes with their documentation.
 func TestModes(t *testing.T) {
 	for _, mode := range []struct {
 		file, lease string
@@ -242,8 +240,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// checkProfile looks for Berth in multiPoint, above all that counts amounts only,
-// and as the first to bind.
+// checkProfile checks that Berth is in multiPoint, with more weight than plugins that only count amounts, and is the
+// first to bind.
 func checkProfile(t *testing.T, profile schedulerv1.KubeSchedulerProfile) {
 	t.Helper()
 	points := profile.Plugins.MultiPoint.Enabled
@@ -266,7 +264,7 @@ func checkProfile(t *testing.T, profile schedulerv1.KubeSchedulerProfile) {
 	}
 }
 
-// TestDeployment checks what a cluster's administrator looks for first.
+// TestDeployment checks what a cluster's administrator checks first.
 func TestDeployment(t *testing.T) {
 	deployment := the[*appsv1.Deployment](t, "scheduler/deployment.yaml")
 	pod := deployment.Spec.Template.Spec
@@ -287,8 +285,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestBindingsFitRoles finds a binding of a role, or for an account, that nothing
-// here makes.
+// TestBindingsFitRoles finds bindings of a role or an account that no manifest creates.
 func TestBindingsFitRoles(t *testing.T) {
 	made := map[string]bool{
 		"ClusterRole system:kube-scheduler": true, "ClusterRole system:volume-scheduler": true,
@@ -335,7 +332,7 @@ func TestBindingsFitRoles(t *testing.T) {
 	}
 }
 
-// TestProgramsWriteLittle lists every verb that changes something.
+// TestProgramsWriteLittle lists every verb that changes something, so that a new right is noticed.
 func TestProgramsWriteLittle(t *testing.T) {
 	reading := []string{"get", "list", "watch"}
 	var writing []string
@@ -372,8 +369,7 @@ func TestProgramsWriteLittle(t *testing.T) {
 	}
 }
 
-// TestPoliciesKnowTheValues compares the values in the policies with those that
-// the program knows.
+// TestPoliciesKnowTheValues compares the values in the policies with the values that the program knows.
 func TestPoliciesKnowTheValues(t *testing.T) {
 	var classes []string
 	for _, class := range v1alpha1.QoSClasses() {
@@ -426,8 +422,8 @@ func TestPoliciesKnowTheValues(t *testing.T) {
 	}
 }
 
-// TestRaiseRequestsIsApart keeps what changes pods in a file that nobody applies
-// by accident.
+// TestRaiseRequestsIsApart checks that only one separate file changes pods, so that nobody applies such a policy by
+// accident.
 func TestRaiseRequestsIsApart(t *testing.T) {
 	for _, m := range manifests(t) {
 		if _, changes := m.object.(*admissionv1.MutatingAdmissionPolicy); changes && m.file != "policy/raise-requests.yaml" {

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// guide is docs/scheduling.md.
+// guide returns docs/scheduling.md.
 func guide(t *testing.T) string {
 	t.Helper()
 	return read(t, "docs/scheduling.md")
@@ -32,7 +32,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestGuideExamples reads every example strictly, and what the pods in it ask for.
+// TestGuideExamples decodes every example strictly, and parses the annotations and resources of its pods.
 func TestGuideExamples(t *testing.T) {
 	examples := strings.Split(guide(t), "```yaml\n")[1:]
 	if len(examples) < 3 {
@@ -41,7 +41,7 @@ func TestGuideExamples(t *testing.T) {
 	for _, example := range examples {
 		example, _, _ = strings.Cut(example, "```")
 		if strings.Contains(example, "apiVersion: descheduler/") {
-			continue // of another program, whose types are not here
+			continue // an example of another program, whose types are not imported
 		}
 		if !strings.Contains(example, "kind: "+v1alpha1.KindSchedulerArgs) {
 			if _, err := strict(t, []byte(example)); err != nil {
@@ -59,8 +59,7 @@ func TestGuideExamples(t *testing.T) {
 	}
 }
 
-// TestGuideNamesFiles finds files that are not there, and manifests that the
-// guide forgets.
+// TestGuideNamesFiles finds named files that do not exist, and manifests that the guide omits.
 func TestGuideNamesFiles(t *testing.T) {
 	text, agents := guide(t), read(t, "SECURITY.md")
 	for _, name := range regexp.MustCompile(`(?:deploy|cmd)/[a-z./-]*[a-z]`).FindAllString(text+agents, -1) {
@@ -79,7 +78,7 @@ func TestGuideNamesFiles(t *testing.T) {
 	}
 }
 
-// TestGuideListsArguments compares the table with the type, both ways.
+// TestGuideListsArguments compares the table of arguments with the type, in both directions.
 func TestGuideListsArguments(t *testing.T) {
 	_, rest, _ := strings.Cut(guide(t), "## Arguments of the plugin")
 	section, _, _ := strings.Cut(rest, "\n## ")
@@ -97,7 +96,7 @@ func TestGuideListsArguments(t *testing.T) {
 	}
 }
 
-// TestGuideListsMetrics compares the names with those that the plugin makes.
+// TestGuideListsMetrics compares the names in the guide with the metrics of the plugin.
 func TestGuideListsMetrics(t *testing.T) {
 	source, err := os.ReadFile(root + "/internal/schedule/metrics.go")
 	if err != nil {
@@ -117,8 +116,7 @@ func TestGuideListsMetrics(t *testing.T) {
 	}
 }
 
-// TestGuideQuotesTheProgram finds a status in the table of cases that no part of
-// the program says.
+// TestGuideQuotesTheProgram finds statuses in the table of cases that no part of the program produces.
 func TestGuideQuotesTheProgram(t *testing.T) {
 	var source strings.Builder
 	for _, dir := range []string{"alloc", "placement", "schedule"} {

@@ -15,9 +15,9 @@ import (
 	"github.com/berth-project/berth/deploy"
 )
 
-// TestHostPIDAddsRightsOnly applies the variant as kubectl and kustomize do, and compares
-// the DaemonSet field by field with the one that is shipped: it has the ids of processes,
-// three capabilities and no profile more, and nothing else differs.
+// TestHostPIDAddsRightsOnly applies the variant as kubectl and kustomize do, and compares the DaemonSet field by field
+// with the shipped one. The variant must add the host's process ids and three capabilities and drop the security
+// profile, without any other difference.
 func TestHostPIDAddsRightsOnly(t *testing.T) {
 	want := the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").DeepCopy()
 	shipped, err := json.Marshal(want)
@@ -50,8 +50,8 @@ func TestHostPIDAddsRightsOnly(t *testing.T) {
 	}
 }
 
-// TestKustomizations: the variant is made of the files that kubectl apply -f deploy/agent
-// takes, and of its one patch.
+// TestKustomizations checks that the variant consists of the files that kubectl apply -f deploy/agent applies, and of
+// its one patch.
 func TestKustomizations(t *testing.T) {
 	type kustomize struct {
 		APIVersion string   `json:"apiVersion"`

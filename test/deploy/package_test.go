@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// TestPackageContents: each file of the packages is in the tree or is built, the unit starts
-// the program where the package has it, and the configuration that it brings is valid.
+// TestPackageContents checks that each file of the packages is in the tree or is built. The unit must start the program
+// at its installed path, and the packaged configuration must be valid.
 func TestPackageContents(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile("../../deploy/package/" + name)
@@ -72,8 +72,8 @@ func TestPackageContents(t *testing.T) {
 	}
 }
 
-// sections reads a unit of systemd, as systemd.syntax(7) has it but for what no unit of ours uses:
-// lines that go on, and a key that stands twice besides ExecStopPost.
+// sections parses a systemd unit according to systemd.syntax(7). It does not support what no unit here uses: continued
+// lines, and repeated keys other than ExecStopPost.
 func sections(t *testing.T, name, text string) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
@@ -100,8 +100,8 @@ func sections(t *testing.T, name, text string) map[string]map[string]string {
 	return all
 }
 
-// TestProfileAtBoot: the unit starts where a profile is on record, once the units that the profile
-// names run, and it may give their threads a real-time policy.
+// TestProfileAtBoot checks that the unit starts only if a profile is recorded, and after the units that the profile
+// names. It must be able to give their threads a real-time policy.
 func TestProfileAtBoot(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/package/berth-tune.service")
 	if err != nil {
@@ -116,8 +116,8 @@ func TestProfileAtBoot(t *testing.T) {
 	}
 }
 
-// TestUpgradeUndoesNothing: what a package runs before it goes does nothing while another
-// version takes its place, in the words of both formats.
+// TestUpgradeUndoesNothing checks that the packages' pre-removal script does nothing while another version replaces the
+// package, for the arguments of both formats.
 func TestUpgradeUndoesNothing(t *testing.T) {
 	for _, argument := range []string{"upgrade", "1", "deconfigure", "failed-upgrade"} {
 		out, err := exec.CommandContext(t.Context(), "sh", "-x", "../../deploy/package/preremove.sh", argument).CombinedOutput()

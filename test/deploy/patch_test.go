@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// patched is the shipped DaemonSet with a patch, as kubectl applies it.
+// patched returns the shipped DaemonSet with a patch, as kubectl applies it.
 func patched(t *testing.T, file string) appsv1.DaemonSet {
 	t.Helper()
 	shipped, err := json.Marshal(the[*appsv1.DaemonSet](t, "agent/daemonset.yaml"))
@@ -36,8 +36,8 @@ func patched(t *testing.T, file string) appsv1.DaemonSet {
 	return set
 }
 
-// TestPatchServesTLS applies the patch with which agents serve beyond loopback: they have the
-// Secret, read-only, and are probed as they serve; all else stays.
+// TestPatchServesTLS applies the patch with which agents serve beyond loopback. The agents must have the Secret,
+// read-only, and the probe must use TLS; everything else must stay.
 func TestPatchServesTLS(t *testing.T) {
 	const file = "patch/agent-tls.yaml"
 	pod, before := patched(t, file).Spec.Template.Spec, the[*appsv1.DaemonSet](t, "agent/daemonset.yaml").Spec.Template.Spec
@@ -61,9 +61,9 @@ func TestPatchServesTLS(t *testing.T) {
 	}
 }
 
-// TestPatchesMountKubeletFiles applies each patch of the DaemonSet as kubectl does. It
-// adds files of the kubelet where the agent looks for them, read-only, each one by name:
-// the directory around them has the secrets of all pods.
+// TestPatchesMountKubeletFiles applies each patch of the DaemonSet as kubectl does. A patch must mount the kubelet's
+// files read-only at the paths that the agent reads, and only these files: their directory contains the secrets of all
+// pods.
 func TestPatchesMountKubeletFiles(t *testing.T) {
 	const (
 		config = v1alpha1.DefaultKubeletDir + "/config.yaml"

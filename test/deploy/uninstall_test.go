@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// TestUninstallJob: the Job runs a command line that the program takes, is not root, has no
-// capability, and may change the ConfigMap of the agents only.
+// TestUninstallJob checks that the Job runs a command line that the program accepts, is not root, has no capability,
+// and may change only the ConfigMap of the agents.
 func TestUninstallJob(t *testing.T) {
 	job := the[*batchv1.Job](t, "uninstall/job.yaml")
 	pod := job.Spec.Template.Spec

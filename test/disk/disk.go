@@ -1,4 +1,4 @@
-// Package disk gives tests a file system that is soon full.
+// Package disk provides tests with a file system that can be filled quickly.
 package disk
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Small mounts a file system of 64 KiB until the test is over.
+// Small mounts a file system of 64 KiB until the test ends.
 func Small(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -29,7 +29,7 @@ func Small(t *testing.T) string {
 	return dir
 }
 
-// Fill takes all the space that is left on the file system of dir.
+// Fill uses all the remaining space on the file system of dir.
 func Fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "ballast"))

@@ -1,6 +1,5 @@
-// Package docs holds the documents to the program: every example file in them is
-// valid, every command they name exists, and make lists what they promise. It
-// has tests only.
+// Package docs compares the documents with the program: every example file in them must be valid, every command they
+// name must exist, and lists must be complete. It has tests only.
 package docs
 
 import (
@@ -25,7 +24,7 @@ import (
 
 const root = "../.."
 
-// documents are all texts for users and contributors.
+// documents returns all texts for users and contributors.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := fs.Glob(os.DirFS(root), "docs/*.md")
@@ -48,7 +47,7 @@ func TestExampleFilesAreValid(t *testing.T) {
 	for name, text := range documents(t) {
 		for _, block := range fenced(text, "yaml") {
 			if name == "docs/scheduling.md" || name == "docs/placement.md" {
-				continue // test/deploy knows the types; the other's are run
+				continue // test/deploy checks these types
 			}
 			count++
 			for _, problem := range decode(t, block) {
@@ -61,8 +60,7 @@ func TestExampleFilesAreValid(t *testing.T) {
 	}
 }
 
-// decode reads an example as what it looks like: a workload, a part of one, or
-// the agent's file.
+// decode decodes an example as the type that it looks like: a workload, a part of a workload, or the agent's file.
 func decode(t *testing.T, block string) v1alpha1.FieldErrors {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(block))
@@ -96,7 +94,7 @@ func decodeBurst(w v1alpha1.Workload) v1alpha1.FieldErrors {
 	return append(refused, unknown...)
 }
 
-// fenced returns the code blocks of a language in a Markdown text.
+// fenced returns the code blocks of a language in Markdown text.
 func fenced(text, language string) []string {
 	var blocks []string
 	for _, part := range strings.Split(text, "```"+language+"\n")[1:] {
@@ -138,8 +136,8 @@ func named(text string) []string {
 	return slices.Compact(all)
 }
 
-// TestMetricsAreDocumented compares the names in the page of each capability with those that
-// the capability makes, both ways. The page of all metrics is generated.
+// TestMetricsAreDocumented compares the metric names on the page of each capability with the capability's metrics, in
+// both directions. The page of all metrics is generated.
 func TestMetricsAreDocumented(t *testing.T) {
 	made := map[string]map[string]bool{}
 	for _, info := range agent.Capabilities() {
@@ -162,8 +160,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesAreDocumented looks for the page of each capability, and for each key
-// with which users ask for it.
+// TestCapabilitiesAreDocumented checks that each capability has a page, and that the documents contain each key with
+// which users request it.
 func TestCapabilitiesAreDocumented(t *testing.T) {
 	texts := documents(t)
 	for _, info := range agent.Capabilities() {
@@ -182,8 +180,7 @@ func TestCapabilitiesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestDependenciesHaveAReason compares the direct requirements of go.mod with
-// the table in ARCHITECTURE.md.
+// TestDependenciesHaveAReason checks that the table in ARCHITECTURE.md has each direct requirement of go.mod.
 func TestDependenciesHaveAReason(t *testing.T) {
 	mod, err := os.ReadFile(root + "/go.mod")
 	if err != nil {

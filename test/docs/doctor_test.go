@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/doctor"
 )
 
-// TestDoctorPageListsTheChecks compares the table of docs/doctor.md with the checks, and
-// the codes that its other parts name.
+// TestDoctorPageListsTheChecks compares the table of docs/doctor.md with the checks, and finds codes on the page that
+// no check has.
 func TestDoctorPageListsTheChecks(t *testing.T) {
 	const page, begin, end = "docs/doctor.md", " -->\n", "<!-- end -->"
 	var table strings.Builder
@@ -60,8 +60,8 @@ func TestDoctorPageListsTheChecks(t *testing.T) {
 	}
 }
 
-// TestRemediesNameCommandsThatExist runs the help of every command in a remedy. Of a command
-// with commands of its own the second word has to be one.
+// TestRemediesNameCommandsThatExist runs the help of every command in a remedy. For a command with subcommands the
+// second word must be one of them.
 func TestRemediesNameCommandsThatExist(t *testing.T) {
 	command := regexp.MustCompile(`berth ([a-z-]+)(?: ([a-z-]+))?`)
 	known := 0
@@ -82,7 +82,7 @@ func TestRemediesNameCommandsThatExist(t *testing.T) {
 	}
 }
 
-// help returns what a command says of itself, "" where there is no such command.
+// help returns the help of a command, "" if the command does not exist.
 func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, complaint bytes.Buffer

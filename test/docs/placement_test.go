@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands print into the documents")
 
-// TestPlacementOutputsAreReal runs the commands of docs/placement.md on the
-// files in it, and compares what they print.
+// TestPlacementOutputsAreReal runs the commands of docs/placement.md on the files in it, and compares their output with
+// the page.
 func TestPlacementOutputsAreReal(t *testing.T) {
 	const name = root + "/docs/placement.md"
 	text, err := os.ReadFile(name)
@@ -61,8 +61,7 @@ func TestPlacementOutputsAreReal(t *testing.T) {
 	}
 }
 
-// printed is what a command prints, errors included, without blanks at the end
-// of lines.
+// printed returns the output of a command, including errors, without trailing blanks.
 func printed(t *testing.T, command string) string {
 	t.Helper()
 	words, ok := strings.CutPrefix(command, "$ berth ")

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// longestSentence is how many words a sentence may have.
+	// longestSentence is the maximum number of words in a sentence.
 	longestSentence = 30
-	// longestPitch is in how many words the README says what Berth is.
+	// longestPitch is the maximum number of words in the README's first paragraph.
 	longestPitch = 25
 )
 
-// TestReadmeStartsShort: the first paragraph says what Berth is, then come three
+// TestReadmeStartsShort checks that the README starts with a paragraph that says what Berth is, followed by three
 // commands and a picture.
 func TestReadmeStartsShort(t *testing.T) {
 	parts := strings.SplitN(documents(t)["README.md"], "\n\n", 4)
@@ -34,8 +34,7 @@ func TestReadmeStartsShort(t *testing.T) {
 	}
 }
 
-// TestReadmeListsTheDocuments: the index has a line for each page, which says
-// what the page is about.
+// TestReadmeListsTheDocuments checks that the index has a line for each page, with a description.
 func TestReadmeListsTheDocuments(t *testing.T) {
 	pages, err := filepath.Glob(root + "/docs/*.md")
 	if err != nil || len(pages) == 0 {
@@ -63,8 +62,7 @@ func TestReadmeListsTheDocuments(t *testing.T) {
 	}
 }
 
-// TestShortSentences counts words between full stops on all pages; the cells of a table and the items of a list stand
-// for themselves.
+// TestShortSentences counts the words of each sentence on all pages; table cells and list items count separately.
 func TestShortSentences(t *testing.T) {
 	for page, text := range documents(t) {
 		for _, sentence := range sentences(text) {
@@ -75,7 +73,7 @@ func TestShortSentences(t *testing.T) {
 	}
 }
 
-// TestLinksLead looks for the file and the heading of each link between the documents.
+// TestLinksLead checks the file and the heading of each link between the documents.
 func TestLinksLead(t *testing.T) {
 	texts := documents(t)
 	for page, text := range texts {
@@ -94,7 +92,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// anchors are the names of the headings of a page, as browsers of Markdown make them.
+// anchors returns the names of a page's headings, as Markdown renderers make them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -104,12 +102,12 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// sentences are those of a Markdown text, without code blocks, fenced or indented, and link targets.
+// sentences returns the sentences of a Markdown text, without code blocks (fenced or indented) and link targets.
 func sentences(text string) []string {
 	text = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "\n\n")
 	text = regexp.MustCompile(`(?m)^    .*$`).ReplaceAllString(text, "\n\n")
 	text = regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(text, "]")
-	// A line that begins a list item, a heading or a row begins anew.
+	// A list item, a heading or a table row begins a new sentence.
 	text = regexp.MustCompile(`(?m)^(#+ |- |\|)`).ReplaceAllString(text, "\n\n")
 	text = strings.ReplaceAll(text, "|", "\n\n")
 	var all []string
@@ -119,7 +117,7 @@ func sentences(text string) []string {
 	return all
 }
 
-// TestSentences shows what counts as one.
+// TestSentences shows what counts as a sentence.
 func TestSentences(t *testing.T) {
 	text := "# A title\nOne two: three; four. Five six.\nSeven [eight](nine.md) v1.2 ten\n\n- eleven\n- twelve\n\n| a b | c |\n|---|---|\n```sh\ncode here\n```\n\n    $ indented code\n\nend?\n"
 	var got []string

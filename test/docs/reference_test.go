@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/metrics"
 )
 
-// TestReferencesAreGenerated compares the reference pages with what the program says.
+// TestReferencesAreGenerated compares the reference pages with the program's output.
 func TestReferencesAreGenerated(t *testing.T) {
 	for page, made := range map[string]string{
 		"docs/commands.md":   commandsPage(t),
@@ -34,7 +34,7 @@ func TestReferencesAreGenerated(t *testing.T) {
 
 const generated = "<!-- Generated: go test ./test/docs -run References -update -->\n"
 
-// commandsPage is the help of every command.
+// commandsPage returns the help of every command.
 func commandsPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -46,14 +46,14 @@ Every command that prints takes ` + "`-o table|json|yaml`" + `; the JSON is a st
 	return b.String()
 }
 
-// addCommand writes the help of one command, and of those below it.
+// addCommand writes the help of one command and of its subcommands.
 func addCommand(t *testing.T, b *strings.Builder, words ...string) {
 	t.Helper()
 	text := help(t, words...)
 	if text == "" {
 		t.Fatalf("no help of berth %s", strings.Join(words, " "))
 	}
-	// The flags that all commands share stand once, with the program itself.
+	// The page lists the global flags only once, with the program itself.
 	if own, _, found := strings.Cut(text, "\nGlobal Flags:\n"); found {
 		text = own
 	}
@@ -66,7 +66,7 @@ func addCommand(t *testing.T, b *strings.Builder, words ...string) {
 	}
 }
 
-// subcommands are the names below "Available Commands:".
+// subcommands returns the names below "Available Commands:".
 func subcommands(help string) []string {
 	_, list, _ := strings.Cut(help, "Available Commands:\n")
 	list, _, _ = strings.Cut(list, "\n\n")
@@ -79,7 +79,7 @@ func subcommands(help string) []string {
 	return names
 }
 
-// agentFilePage is what the agent prints of its file.
+// agentFilePage returns the file that the agent prints.
 func agentFilePage(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -90,7 +90,7 @@ func agentFilePage(t *testing.T) string {
 		" An unknown field is an error, and so is a value out of its range: the message names file, field, value and what is allowed.\n\n```yaml\n" + out.String() + "```\n"
 }
 
-// metricsPage lists what the agent and its capabilities can say.
+// metricsPage lists the metrics of the agent and its capabilities.
 func metricsPage() string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" + generated + `

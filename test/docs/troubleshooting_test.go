@@ -23,8 +23,8 @@ import (
 
 const troubles = "docs/troubleshooting.md"
 
-// TestTroubleshootingHasEachReason compares the tables of the page with what the code can say,
-// both ways. The lists come from the code, so that a new reason needs an entry.
+// TestTroubleshootingHasEachReason compares the tables of the page with the reasons in the code, in both directions.
+// The lists come from the code, so that a new reason needs an entry.
 func TestTroubleshootingHasEachReason(t *testing.T) {
 	page := documents(t)[troubles]
 	for section, made := range map[string][]string{
@@ -53,7 +53,7 @@ func TestTroubleshootingHasEachReason(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingHasEachCondition compares the conditions and their reasons.
+// TestTroubleshootingHasEachCondition compares the conditions and their reasons with the page.
 func TestTroubleshootingHasEachCondition(t *testing.T) {
 	var made, said []string
 	consts := constants(t, "api/v1alpha1")
@@ -71,9 +71,9 @@ func TestTroubleshootingHasEachCondition(t *testing.T) {
 			made = append(made, kind+" "+reason)
 			return
 		}
-		if kind == "SharedPoolOvercommitted" { // the reason is a variable of two values
+		if kind == "SharedPoolOvercommitted" { // the reason is a variable with two values
 			made = append(made, kind+" Enough", kind+" TooMuchRequested")
-		} else if kind != "Pinnable" { // those have a table of their own
+		} else if kind != "Pinnable" { // Pinnable has its own table
 			t.Errorf("%s: the reason of condition %s is not a constant", dir, kind)
 		}
 	})
@@ -87,7 +87,7 @@ func TestTroubleshootingHasEachCondition(t *testing.T) {
 	}
 }
 
-// eventReasons are the constants of the public package.
+// eventReasons returns the event constants of the public package.
 func eventReasons(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -99,7 +99,7 @@ func eventReasons(t *testing.T) []string {
 	return all
 }
 
-// pinnableReasons are those of every Obstacle that the code makes.
+// pinnableReasons returns the reasons of every Obstacle that the code makes.
 func pinnableReasons(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -130,8 +130,8 @@ func pinnableReasons(t *testing.T) []string {
 	return all
 }
 
-// burstDecisions are the names of all reasons of a quota. A constant without a name of its own
-// gets the one that String makes up, which the page lacks.
+// burstDecisions returns the names of all reasons of a quota. A constant without a name gets a generated one from
+// String, which the page lacks.
 func burstDecisions(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -149,7 +149,7 @@ func burstDecisions(t *testing.T) []string {
 	return all
 }
 
-// allocRefusals are the texts of all codes, with N for numbers.
+// allocRefusals returns the texts of all codes, with N for numbers.
 func allocRefusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -161,7 +161,7 @@ func allocRefusals(t *testing.T) []string {
 	return all
 }
 
-// placementRefusals are the texts of all codes but that of the allocator.
+// placementRefusals returns the texts of all codes except the allocator's.
 func placementRefusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -173,7 +173,7 @@ func placementRefusals(t *testing.T) []string {
 	return all
 }
 
-// codes is how many constants of type RefusalCode a package has.
+// codes returns the number of constants of type RefusalCode in a package.
 func codes(t *testing.T, dir string) int {
 	t.Helper()
 	n := 0
@@ -189,7 +189,7 @@ func codes(t *testing.T, dir string) int {
 	return n
 }
 
-// schedulerTexts are the texts that begin with "node(s)".
+// schedulerTexts returns the texts that begin with "node(s)".
 func schedulerTexts(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -210,7 +210,7 @@ func schedulerTexts(t *testing.T) []string {
 	return all
 }
 
-// ruleRefusals are what the rules of an administrator say.
+// ruleRefusals returns the texts of refusals by an administrator's rules.
 func ruleRefusals(t *testing.T) []string {
 	t.Helper()
 	ask := placement.AskOf(workload.Pinning{
@@ -228,7 +228,7 @@ func ruleRefusals(t *testing.T) []string {
 	return all
 }
 
-// rowsBelow are the cells of the table that follows a heading.
+// rowsBelow returns the cells of the table that follows a heading.
 func rowsBelow(page, heading string) [][]string {
 	_, after, _ := strings.Cut(page, "\n"+heading)
 	_, after, _ = strings.Cut(after, "|---|---|---|\n")
@@ -244,7 +244,7 @@ func rowsBelow(page, heading string) [][]string {
 	return rows
 }
 
-// inspect visits every node of the source files below a directory, besides tests.
+// inspect visits every node of the non-test source files below a directory.
 func inspect(t *testing.T, dir string, visit func(dir string, n ast.Node)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), dir, func(name string, d fs.DirEntry, err error) error {
@@ -268,7 +268,7 @@ func inspect(t *testing.T, dir string, visit func(dir string, n ast.Node)) {
 	}
 }
 
-// constants are the string constants of a package.
+// constants returns the string constants of a package.
 func constants(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -288,7 +288,7 @@ func constants(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// text is the value of a string literal, or of a constant by its name.
+// text returns the value of a string literal, or of a constant by its name.
 func text(e ast.Expr, consts map[string]string) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -301,7 +301,7 @@ func text(e ast.Expr, consts map[string]string) (string, bool) {
 	return "", false
 }
 
-// called is the name of the method or function of a call.
+// called returns the name of the method or function of a call.
 func called(call *ast.CallExpr) string {
 	if f, ok := call.Fun.(*ast.SelectorExpr); ok {
 		return f.Sel.Name

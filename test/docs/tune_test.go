@@ -13,8 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/profile"
 )
 
-// TestTuneTablesAreGenerated holds the tables of docs/tune.md to the catalogue and the
-// built-in profiles.
+// TestTuneTablesAreGenerated compares the tables of docs/tune.md with the catalog and the built-in profiles.
 func TestTuneTablesAreGenerated(t *testing.T) {
 	const name = root + "/docs/tune.md"
 	text, err := os.ReadFile(name)
@@ -115,8 +114,7 @@ func movedRows() string {
 	return rows
 }
 
-// TestFindingsAreDocumented compares the codes that lint adds with those of the page, both
-// ways.
+// TestFindingsAreDocumented compares the codes that lint adds with the codes on the page, in both directions.
 func TestFindingsAreDocumented(t *testing.T) {
 	source, err := os.ReadFile(root + "/internal/profile/lint.go")
 	if err != nil {

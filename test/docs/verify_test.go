@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestVerifyNamesTests holds the Makefile's lists of tests to the tests that there are, so that a new
-// name does not bring a test back, or lose it, unseen; and each list to its page.
+// TestVerifyNamesTests compares the Makefile's lists of tests with the existing tests, so that a renamed test does not
+// silently enter or leave a list, and each list with its page.
 func TestVerifyNamesTests(t *testing.T) {
 	makefile, err := os.ReadFile(root + "/Makefile")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestVerifyNamesTests(t *testing.T) {
 	}
 }
 
-// testFunctions are the names of all tests of the tree.
+// testFunctions returns the names of all tests of the tree.
 func testFunctions(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

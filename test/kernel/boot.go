@@ -18,28 +18,28 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// testLimit bounds one test binary by the guest's clock, which runs on while this machine serves
-// others, and longTestLimit one that makes all its repetitions; see job.Stride.
+// testLimit bounds one test binary by the guest's clock, which also runs while this machine does other work.
+// longTestLimit bounds a binary that makes all its repetitions; see job.Stride.
 const (
 	testLimit     = 10 * time.Minute
 	longTestLimit = time.Hour
 )
 
-// quietAfter is how much longer than one test binary may take a VM may say nothing; a guest says
-// what each test of it came to. So a test that hangs prints its goroutines before the VM is ended.
-// It is time by the clock, as the guest's is: a guest whose processors all spin leaves this machine
-// little time to serve, and would so extend its own limit.
+// quietAfter is the additional time, beyond the limit of one test binary, during which a VM may write nothing; a guest
+// reports each test of the binary. So a hanging test prints its goroutines before the VM is ended. It is wall-clock
+// time, like the guest's: a guest whose processors all spin leaves this machine little CPU time, and would so extend
+// its own limit.
 const quietAfter = 5 * time.Minute
 
-// bootLimit is how long a guest may take to its first word, which is that of its first job: it takes
-// seconds, and some ten where this machine serves others as well.
+// bootLimit is how long a guest may take until the first output of its first job. It takes seconds, or about ten on a
+// busy machine.
 const bootLimit = 3 * time.Minute
 
-// ErrHung means that the guest said nothing for quietAfter, or bootLimit. It comes with ErrGuest and
-// with what its processors did then.
+// ErrHung reports that the guest wrote nothing for quietAfter, or bootLimit. It comes with ErrGuest and the state of
+// the guest's processors.
 var ErrHung = errors.New("the guest says nothing")
 
-// limit is what bounds one test binary.
+// limit returns the limit of one test binary.
 func limit(stride int) time.Duration {
 	if stride == 1 {
 		return longTestLimit
@@ -47,37 +47,37 @@ func limit(stride int) time.Duration {
 	return testLimit
 }
 
-// ErrGuest means that the guest did not get to its end: it panicked, hung, or QEMU failed.
+// ErrGuest reports that the guest did not reach its end: it panicked, it hung, or QEMU failed.
 var ErrGuest = errors.New("guest did not finish")
 
-// ErrSilent means that nothing was ever heard of the guest, not even of its kernel: the
-// emulator hung at power-on, which QEMU's does now and then on a machine with several
-// processors. It comes with ErrGuest, and says nothing about the kernel or the tests.
+// ErrSilent reports that neither the guest nor its kernel wrote anything: the emulator hung at power-on, as QEMU
+// sometimes does on a machine with several processors. It comes with ErrGuest, and says nothing about the kernel or the
+// tests.
 var ErrSilent = errors.New("nothing was heard of the guest")
 
-// ErrCrashed means that QEMU itself ended by a fault of its own, which it does now and then on a
-// machine with many processors. It says nothing about the kernel or the tests.
+// ErrCrashed reports that QEMU itself crashed, as it sometimes does on a machine with many processors. It says nothing
+// about the kernel or the tests.
 var ErrCrashed = errors.New("the emulator crashed")
 
-// ErrStalled means that a processor of the guest did nothing for stallAfter but what its kernel
-// does with preemption off. The emulator brings that about, too: it may lose an interrupt that one
-// of many processors waits for. It comes with ErrGuest and the stacks on the console, and with the
-// same stall a second time it is a fault of the kernel or of what the tests made it do.
+// ErrStalled reports that for stallAfter a processor of the guest only ran kernel code with preemption off. The
+// emulator can also cause that: it may lose an interrupt that one of many processors waits for. It comes with ErrGuest
+// and the stacks on the console. If the same stall happens a second time, it is a fault of the kernel or of what the
+// tests made it do.
 var ErrStalled = errors.New("the guest's kernel stalled")
 
-// ErrReset means that the guest ended in the middle of a job, and its kernel said nothing of a panic:
-// one of its processors was reset, which the emulator brings about now and then where processors
-// come and go. It comes with ErrGuest, and the same a second time is no fault of the emulator.
+// ErrReset reports that the guest ended in the middle of a job, without a kernel panic. One of its processors was
+// reset, which the emulator sometimes causes when processors go offline and online. It comes with ErrGuest. If the same
+// happens a second time, the emulator is not the cause.
 var ErrReset = errors.New("the guest ended in the middle of a job")
 
-// stallAfter is when the kernel calls it a stall, by the guest's clock. By itself it does so after
-// 21 seconds, prints it each minute, and goes on for ever.
+// stallAfter is when the kernel reports a stall, by the guest's clock. By default the kernel does so after 21 seconds,
+// repeats the report each minute, and never panics.
 const stallAfter = time.Minute
 
-// stallPanic is what the kernel says then.
+// stallPanic is the kernel's message at that time.
 const stallPanic = "Kernel panic - not syncing: RCU Stall"
 
-// Crashed says whether a process ended by a signal that stands for a fault in it.
+// Crashed reports whether a process ended by a signal that indicates a fault in it.
 func Crashed(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
@@ -90,22 +90,22 @@ func Crashed(state *os.ProcessState) bool {
 	return false
 }
 
-// VM is one boot: which kernel, on which machine, with what inside.
+// VM is one boot: a kernel, a machine and a guest image.
 type VM struct {
 	Machine Machine
 	Kernel  Kernel
 	Layout  string   // cgroup layout; see guest/mounts.go.
 	Image   string   // Path of the initramfs.
-	Without []string // Names of jobs in the image that this boot leaves out.
-	Stride  int      // Which of many like repetitions its tests make; see job.Stride.
+	Without []string // Names of jobs in the image that this boot omits.
+	Stride  int      // Which of many similar repetitions its tests make; see job.Stride.
 
-	Arguments []string // What the kernel is booted with besides.
+	Arguments []string // Additional arguments of the kernel.
 
-	Quiet time.Duration // How long it may say nothing, if not what its tests may take.
+	Quiet time.Duration // How long it may write nothing; by default the limit of its tests.
 }
 
-// Run boots the VM and returns what its jobs said. With ErrGuest it returns the results so
-// far, and the error ends with the last lines of the kernel's console, all of which it keeps.
+// Run boots the VM and returns the results of its jobs. With ErrGuest it returns the results so far. The error then
+// ends with the last lines of the kernel's console, which Run keeps in full.
 func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	dir, err := os.MkdirTemp("", "berth-vm-")
 	if err != nil {
@@ -158,7 +158,7 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	return results, fmt.Errorf("%w: %w\n%s%s\n%s", ErrGuest, failure, complaint.String()+last.String(), keep(text), tail(text))
 }
 
-// heard is what the guest says; each word is progress.
+// heard is the guest's output; each read is progress.
 type heard struct {
 	io.Reader
 	progress func()
@@ -174,13 +174,13 @@ func (h heard) Read(p []byte) (int, error) {
 
 // Names in the directory of one boot.
 const (
-	consoleName = "console" // What the kernel says.
-	monitorName = "monitor" // The socket on which QEMU takes orders.
+	consoleName = "console" // Messages of the kernel.
+	monitorName = "monitor" // The socket of QEMU's monitor.
 )
 
-// command composes the QEMU command line. Of devices there are two serial ports, the kernel's
-// console into a file and the guest's answers on standard output, and an empty disk with two
-// queues: each has an interrupt that only the kernel may move (a managed IRQ).
+// command builds the QEMU command line. The devices are two serial ports, one for the kernel's console into a file and
+// one for the guest's answers on standard output, and an empty disk. The disk has two queues, each with an interrupt
+// that only the kernel may move (a managed IRQ).
 func (v VM) command(ctx context.Context, dir string) *exec.Cmd {
 	args := append(v.Machine.Arguments(),
 		"-no-reboot", "-monitor", "unix:"+filepath.Join(dir, monitorName)+",server=on,wait=off",
@@ -191,20 +191,19 @@ func (v VM) command(ctx context.Context, dir string) *exec.Cmd {
 		"-append", CommandLine(append([]string{
 			"rdinit=/init",
 			"rcupdate.rcu_cpu_stall_timeout=" + strconv.Itoa(int(stallAfter.Seconds())), "sysctl.kernel.panic_on_rcu_stall=1",
-			"unknown_nmi_panic", "panic_print=0x41", // Whose tasks and processors a panic prints: all.
+			"unknown_nmi_panic", "panic_print=0x41", // A panic prints all tasks and processors.
 			job.LayoutParam + "=" + v.Layout,
 			job.WithoutParam + "=" + strings.Join(v.Without, ","),
 			job.StrideParam + "=" + strconv.Itoa(max(1, v.Stride)),
 		}, v.Arguments...)...))
 	cmd := exec.CommandContext(ctx, QEMU, args...)
-	// An interrupted test run must not leave a VM behind that eats two cores.
+	// An interrupted test run must not leave a VM behind that uses two cores.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = postMortem
 	return cmd
 }
 
-// unfinished reports the guest's own complaints, a boot in which no job ran, and the job that the
-// guest did not get over.
+// unfinished reports the guest's own messages, a boot in which no job ran, and the job in which the guest ended.
 func unfinished(results map[string]job.Result, rest string) error {
 	if text := strings.TrimSpace(rest); text != "" {
 		return errors.New(text)
@@ -218,7 +217,7 @@ func unfinished(results map[string]job.Result, rest string) error {
 	return nil
 }
 
-// cut returns the job in whose middle the guest ended, "" for none.
+// cut returns the job in which the guest ended, "" for none.
 func cut(results map[string]job.Result) string {
 	for name, result := range results {
 		if !result.Ended {
@@ -228,7 +227,7 @@ func cut(results map[string]job.Result) string {
 	return ""
 }
 
-// whole returns what the kernel said on its console, or why nobody knows.
+// whole returns the kernel's console output, or the error of reading it.
 func whole(console string) string {
 	data, err := os.ReadFile(console)
 	if err != nil {
@@ -237,7 +236,7 @@ func whole(console string) string {
 	return strings.TrimSpace(strings.ReplaceAll(string(data), "\r", ""))
 }
 
-// keep puts the whole console where the next boot does not remove it, and says where.
+// keep copies the whole console to a file that the next boot does not remove, and returns its path.
 func keep(console string) string {
 	file, err := os.CreateTemp("", "berth-console-")
 	if err != nil {
@@ -250,7 +249,7 @@ func keep(console string) string {
 	return "console, whole in " + file.Name() + ":"
 }
 
-// tail returns the last lines, or those around a panic: stacks are before it, and all tasks after it.
+// tail returns the last lines, or the lines around a panic, which has stacks before it and all tasks after it.
 func tail(console string) string {
 	const before, lines = 120, 200
 	all := strings.Split(console, "\n")

@@ -10,7 +10,7 @@ import (
 
 // Kernel is a bootable kernel image.
 type Kernel struct {
-	Series string // Major and minor version, like "6.12".
+	Series string // Major and minor version, such as "6.12".
 	Image  string // Path of the bzImage.
 }
 
@@ -23,15 +23,14 @@ func cached(key string, fill func(dir string) error) (string, error) {
 func isCached(name, version string) bool {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return false // cached says why.
+		return false // cached returns the error.
 	}
 	_, err = os.Stat(filepath.Join(base, "berth", "kernels", name+"_"+version, "bzImage"))
 	return err == nil
 }
 
-// Cached returns the path of a file, or directory, in the directory key among those of its
-// kind in the user's cache, made by fill if it is not there. One process at a time fills a
-// kind; the others wait for its result.
+// Cached returns the path of a file or directory in the directory key of a kind, in the user's cache. If it does not
+// exist, fill makes it. Only one process at a time fills a kind; other processes wait for its result.
 func Cached(kind, key, file string, fill func(dir string) error) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -51,13 +50,12 @@ func Cached(kind, key, file string, fill func(dir string) error) (string, error)
 	}
 	defer unlock()
 	if _, err := os.Stat(made); err == nil {
-		return made, nil // Filled by whoever held the lock.
+		return made, nil // Filled by the process that held the lock.
 	}
 	return made, replace(filepath.Join(all, key), fill)
 }
 
-// replace fills a directory beside its place and renames it: a build that was killed leaves
-// nothing that looks done.
+// replace fills a draft directory and renames it, so that a killed build leaves nothing that looks complete.
 func replace(dir string, fill func(dir string) error) error {
 	draft := dir + ".draft"
 	if err := os.RemoveAll(draft); err != nil {
@@ -72,7 +70,7 @@ func replace(dir string, fill func(dir string) error) error {
 	return os.Rename(draft, dir)
 }
 
-// lock takes an exclusive lock on a file and waits for it.
+// lock waits for an exclusive lock on a file.
 func lock(name string) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

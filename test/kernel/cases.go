@@ -47,13 +47,13 @@ func Find(source string) ([]Cases, error) {
 	return all, nil
 }
 
-// skipDir says that no package of the module is below a directory.
+// skipDir reports that a directory contains no package of the module.
 func skipDir(name string) bool {
 	base := path.Base(name)
 	return base == "testdata" || base != "." && strings.HasPrefix(base, ".")
 }
 
-// isModule says that a directory below the source is a module of its own.
+// isModule reports that a directory below the source is a separate module.
 func isModule(source, name string) bool {
 	_, err := os.Stat(filepath.Join(source, name, "go.mod"))
 	return name != "." && err == nil

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// The stock kernel that the tests boot, so that two runs of one commit boot the same one.
+// The stock kernel that the tests boot, pinned so that two runs of one commit boot the same kernel.
 const (
 	pinnedName    = "linux-image-6.1.0-56-cloud-amd64"
 	pinnedVersion = "6.1.192-2"
 )
 
-// Distro returns the stock kernel of the distribution: the image out of a package, downloaded and
-// not installed. Its modules stay in the package: with an initramfs and serial ports, none is
-// needed. A mirror drops a version some time after the next one, and Ubuntu never had it: Distro
-// then takes the newest, and says so.
+// Distro returns the stock kernel of the distribution: the image from a package that it downloads and does not install.
+// Its modules stay in the package, because a boot with an initramfs and serial ports needs none. A mirror drops a
+// version some time after the next release, and Ubuntu never had it. Distro then uses the newest version, and logs
+// that.
 func Distro(ctx context.Context, log io.Writer) (Kernel, error) {
 	name, version := pinnedName, pinnedVersion
 	if !isCached(name, version) {
@@ -39,8 +39,7 @@ func Distro(ctx context.Context, log io.Writer) (Kernel, error) {
 	return Kernel{Series: series(name), Image: image}, err
 }
 
-// newest returns the package, and its version, that the cloud (Debian) or virtual (Ubuntu) kernel
-// depends on.
+// newest returns the package and version that the cloud (Debian) or virtual (Ubuntu) kernel depends on.
 func newest(ctx context.Context) (name, version string, err error) {
 	if name, err = stockPackage(ctx); err != nil {
 		return "", "", err
@@ -49,10 +48,10 @@ func newest(ctx context.Context) (name, version string, err error) {
 	return name, version, err
 }
 
-// ErrOld means that the package sources have a newer stock kernel than the one that the tests boot.
+// ErrOld reports that the package sources have a newer stock kernel than the one that the tests boot.
 var ErrOld = errors.New("not the newest stock kernel")
 
-// IsNewest returns ErrOld, with the newest, if that is not the one that the tests boot.
+// IsNewest returns ErrOld, with the newest kernel, if the tests boot another kernel.
 func IsNewest(ctx context.Context) error {
 	name, version, err := newest(ctx)
 	if err != nil {
@@ -64,7 +63,7 @@ func IsNewest(ctx context.Context) error {
 	return nil
 }
 
-// stockPackage follows a meta package to the package that holds the image.
+// stockPackage follows a meta package to the package with the image.
 func stockPackage(ctx context.Context) (string, error) {
 	var failures error
 	for _, meta := range []string{"linux-image-cloud-amd64", "linux-image-virtual"} {
@@ -96,7 +95,7 @@ func candidate(ctx context.Context, name string) (string, error) {
 	return version, nil
 }
 
-// fetch downloads the package into dir and leaves the image there as bzImage.
+// fetch downloads the package into dir and extracts the image as bzImage.
 func fetch(ctx context.Context, name, version, dir string) error {
 	get := exec.CommandContext(ctx, "apt-get", "download", "-q", name+"="+version)
 	get.Dir = dir
@@ -116,9 +115,9 @@ func fetch(ctx context.Context, name, version, dir string) error {
 	return os.Remove(debs[0])
 }
 
-// extract copies the one /boot/vmlinuz-… of a package to a file.
+// extract copies the only /boot/vmlinuz-… of a package to a file.
 func extract(ctx context.Context, deb, image string) error {
-	ctx, cancel := context.WithCancel(ctx) // Ends dpkg-deb, which has more to say.
+	ctx, cancel := context.WithCancel(ctx) // Ends dpkg-deb, which writes more.
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	pipe, err := cmd.StdoutPipe()

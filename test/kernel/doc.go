@@ -1,45 +1,41 @@
-// Package kernel runs Berth's live tests on real kernels in virtual machines, because
-// one host has one kernel, one cgroup layout and one topology, and its owner may not be root.
+// Package kernel runs Berth's live tests on real kernels in virtual machines. A host has only one kernel, one cgroup
+// layout and one topology, and its owner may not be root.
 //
 // # How it works
 //
-// Own builds a small kernel from the distribution's linux-source package and kernel.config
-// (eight minutes, once; cached by source version and options), Distro takes the stock
-// cloud kernel out of its package without installing it. A guest is such a kernel, an
-// initramfs with one static program (package guest) and the test binaries, and a machine
-// that exists only as QEMU arguments: two sockets, two NUMA nodes, sibling threads. The guest
-// mounts the cgroup layout that the kernel command line names, runs its jobs one by one and
-// powers off; it speaks on the second serial port in the lines of package job, so that
-// kernel messages on the first can't tear them.
+// Own builds a small kernel from the distribution's linux-source package and kernel.config (eight minutes, once; cached
+// by source version and options). Distro extracts the stock cloud kernel from its package without installing it. A
+// guest is such a kernel, an initramfs with one static program (package guest) and the test binaries, and a machine
+// that exists only as QEMU arguments: two sockets, two NUMA nodes, sibling threads. The guest mounts the cgroup layout
+// that the kernel command line names, runs its jobs one by one and powers off. It reports on the second serial port in
+// the lines of package job, so that kernel messages on the first cannot interrupt them.
 //
-// TestVM boots every cell of the matrix (kernel × cgroup layout) with the same test
-// binaries. What counts is each test by name: one that fails, is missing, or skips itself fails the
-// cell.
+// TestVM boots every cell of the matrix (kernel × cgroup layout) with the same test binaries. It judges each test by
+// name: a test that fails, is missing, or skips itself fails the cell.
 //
-// An emulated processor needs a fifth of a second to start a test that is then killed at one of
-// two hundred steps. So the one cell of `make test` makes one of seven such steps (job.Stride); the
-// host, where it runs as root, and the cells of `make verify-kernels` make all of them.
+// An emulated processor needs a fifth of a second to start a test that is then killed at one of two hundred steps. So
+// the one cell of `make test` makes one of seven such steps (job.Stride). The host, where it runs as root, and the
+// cells of `make verify-kernels` make all of them.
 //
 // TestBootArguments boots once more with arguments that no cell has: a locked down kernel, isolated CPUs.
 //
-// TestGRUB boots from a disk with a GRUB of its own (GRUB, out of its packages), by the BIOS and by UEFI
-// firmware, and takes it through boots on trial; TestSystemdBoot does the same with UEFI firmware and
-// systemd-boot. With UEFI the kernel is the distribution's, as our own knows no such firmware. Each of
-// them boots nine times. These, TestBootArguments and the whole matrix are `make verify-kernels`.
+// TestGRUB boots from a disk with its own GRUB (GRUB, from its packages), by the BIOS and by UEFI firmware, and takes
+// it through trial boots. TestSystemdBoot does the same with UEFI firmware and systemd-boot. With UEFI the kernel is
+// the distribution's, because Berth's own kernel does not support such firmware. Each of them boots nine times. These
+// tests, TestBootArguments and the whole matrix are `make verify-kernels`.
 //
 // # Adding things
 //
-//   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under
-//     internal/. It runs natively where it can (root, real groups) and in every cell here;
-//     testdata beside it is shipped. Nothing is registered.
-//   - A kernel or a layout: a line in Matrix, and for a kernel of another origin a function
-//     like Distro. A layout of its own also needs its mounts in
-//     guest/mounts.go.
-//   - A kernel option: a line with its reason in kernel.config, which is also the kernel of
-//     the Kubernetes nodes of test/cluster/vmnode.
-//   - A machine: a line in Machines; `go run ./test/kernel/vm record` then records it into
-//     testdata/machines with `berth topology --capture`, and `go generate ./internal/topology`
-//     writes what must be read from it.
+//   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under internal/. It runs natively
+//     where it can (root, real groups) and in every cell here, together with the testdata beside it. It needs no
+//     registration.
+//   - A kernel or a layout: a line in Matrix, and for a kernel of another origin a function like Distro. A new layout
+//     also needs its mounts in guest/mounts.go.
+//   - A kernel option: a line with its reason in kernel.config, which is also the kernel of the Kubernetes nodes of
+//     test/cluster/vmnode.
+//   - A machine: a line in Machines. `go run ./test/kernel/vm record` then records it into testdata/machines with
+//     `berth topology --capture`, and `go generate ./internal/topology` writes the topology that Berth must read from
+//     it.
 //
 // # Running
 //
@@ -50,12 +46,11 @@
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run VM/6.12-v2
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|SystemdBoot'
 //	go run ./test/kernel/vm mems -bytes 1GiB     # the memory nodes of a running group, as a table
-//	go run ./test/kernel/vm pull -hz 1000        # how threads that wait come to a CPU, as a table
+//	go run ./test/kernel/vm pull -hz 1000        # how waiting threads get a CPU, as a table
 //
-// Without the packages TestVM skips, except where CI or BERTH_VM=require is set: there a
-// machine without kernels must not look tested. The go command caches results and does not
-// see what the VMs ran, hence -count=1.
+// Without the packages TestVM skips, except where CI or BERTH_VM=require is set: there a machine without kernels must
+// not look tested. The go command caches results and does not know what the VMs ran, hence -count=1.
 //
-// Processors are emulated (TCG), which works on every host, also inside another VM. An
-// emulated topology proves mechanisms; it measures nothing.
+// Processors are emulated (TCG), which works on every host, also inside another VM. An emulated topology proves
+// mechanisms; it measures nothing.
 package kernel

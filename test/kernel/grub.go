@@ -15,38 +15,38 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// GRUB is a machine whose disk begins with GRUB. Its boot loader's files, kernels included, are below
-// a directory.
+// GRUB is a machine that boots from a disk with GRUB. The files of its boot loader, including kernels, are below a
+// directory.
 type GRUB struct {
-	// Tree is the directory, which becomes the only partition at each boot.
+	// Tree is that directory. Each boot makes the only partition from it.
 	Tree string
 
 	dir, loader string
-	// uefi is the firmware that starts GRUB from a partition of its own, nil where the BIOS does.
+	// uefi is the firmware that starts GRUB from a separate partition, nil with the BIOS.
 	uefi *firmware
 }
 
-// The layout of the disk: GRUB's core is between the table of partitions and the first one.
+// The layout of the disk: GRUB's core is between the partition table and the first partition.
 const (
 	sector     = 512
 	firstBlock = 2048
 	diskMiB    = 64
 )
 
-// bootedWith begins the line of program cmdline.
+// bootedWith begins the line that program cmdline prints.
 const bootedWith = "booted with: "
 
-// systemPartition is where GRUB's own partition of a machine with UEFI firmware is mounted.
+// systemPartition is the mount point of GRUB's own partition on a machine with UEFI firmware.
 const systemPartition = "boot/efi"
 
-// NewGRUB takes GRUB out of its packages, which are not installed, and works in dir. The BIOS starts it.
+// NewGRUB extracts GRUB from its packages, without installing them, and works in dir. The BIOS starts it.
 func NewGRUB(ctx context.Context, tree, dir string, log io.Writer) (*GRUB, error) {
 	return newGRUB(ctx, &GRUB{Tree: tree, dir: dir}, log, "grub-pc-bin", "core.img",
 		"-O", "i386-pc", "-d", "usr/lib/grub/i386-pc", "-p", "(hd0,msdos1)/boot/grub", "biosdisk")
 }
 
-// NewGRUBOfUEFI is NewGRUB on a machine with UEFI firmware. Its GRUB looks for its files as Debian's
-// does: a configuration on its own partition finds that of the system.
+// NewGRUBOfUEFI is NewGRUB on a machine with UEFI firmware. Like Debian's GRUB, it has a configuration on its own
+// partition that finds the system's.
 func NewGRUBOfUEFI(ctx context.Context, tree, dir string, log io.Writer) (*GRUB, error) {
 	const file, early = "grubx64.efi", "early.cfg"
 	uefi, err := newFirmware(ctx, dir, log)
@@ -81,8 +81,7 @@ func newGRUB(ctx context.Context, g *GRUB, log io.Writer, from, image string, ar
 	return g, err
 }
 
-// unpacked returns the path of a file among those of packages; what is left to be done there once they
-// are unpacked, does finish.
+// unpacked returns the path of a file from packages. After unpacking them it calls finish in their directory.
 func unpacked(ctx context.Context, log io.Writer, file string, finish func(dir string) error, packages ...string) (string, error) {
 	var key []string
 	for _, name := range packages {
@@ -103,7 +102,7 @@ func unpacked(ctx context.Context, log io.Writer, file string, finish func(dir s
 	})
 }
 
-// unpack downloads a package and puts its files into a directory.
+// unpack downloads a package and extracts its files into a directory.
 func unpack(ctx context.Context, name, dir string) error {
 	if err := inDir(ctx, dir, "apt-get", "download", "-q", name); err != nil {
 		return err
@@ -128,10 +127,9 @@ func inDir(ctx context.Context, dir string, argv ...string) error {
 	return nil
 }
 
-// Boot makes the disk, boots from it once, and takes over what GRUB changed in its environment block.
-// It returns what the kernel said on its console. Now and then an emulated boot from UEFI firmware resets
-// between GRUB and the kernel's first word. It counts as none: the disk is made anew, and what GRUB
-// wrote in it is not taken over.
+// Boot makes the disk, boots from it once, and copies GRUB's changed environment block back to Tree. It returns the
+// kernel's console output. Now and then an emulated boot from UEFI firmware resets between GRUB and the kernel's first
+// message. Such a boot does not count: Boot makes the disk again and ignores what GRUB wrote.
 func (g *GRUB) Boot(ctx context.Context) (string, error) {
 	const tries = 3
 	disk := filepath.Join(g.dir, "disk")
@@ -161,8 +159,8 @@ func (g *GRUB) bootOnce(ctx context.Context, disk string) (string, error) {
 	return bootFrom(ctx, g.dir, mib, drives...)
 }
 
-// bootFrom runs a machine with so many MiB of memory and these drives until it ends, and returns what it
-// said on its console. It works in dir.
+// bootFrom runs a machine with so many MiB of memory and these drives until it ends, and returns its console output. It
+// works in dir.
 func bootFrom(ctx context.Context, dir, mib string, drives ...string) (string, error) {
 	console := filepath.Join(dir, "console")
 	limited, _, cancel := patience.WithLimit(ctx, testLimit)
@@ -198,7 +196,7 @@ func (g *GRUB) makeDisk(ctx context.Context, disk string) error {
 	return os.WriteFile(disk, append(before(boot, core, len(files)), files...), 0o600)
 }
 
-// core is what the BIOS starts, nothing where UEFI firmware starts GRUB.
+// core returns the boot sector's code and GRUB's core for the BIOS, nothing with UEFI firmware.
 func (g *GRUB) core() (boot, core []byte, err error) {
 	if g.uefi != nil {
 		return nil, nil, nil
@@ -211,13 +209,13 @@ func (g *GRUB) core() (boot, core []byte, err error) {
 	return boot, core, err
 }
 
-// before is what is on the disk before its only partition: the boot sector with the table of
-// partitions, and the core, which the boot sector looks for behind itself.
+// before returns the blocks before the only partition: the boot sector with the partition table, followed by GRUB's
+// core, which the boot sector loads from there.
 func before(boot, core []byte, bytes int) []byte {
 	const code, drive, table, signature = 440, 0x66, 446, 510
 	gap := make([]byte, firstBlock*sector)
 	if copy(gap[:code], boot) > 0 {
-		copy(gap[drive:], []byte{0x90, 0x90}) // as grub-bios-setup does: the firmware names the disk
+		copy(gap[drive:], []byte{0x90, 0x90}) // as grub-bios-setup does: the firmware determines the disk
 	}
 	entry := []byte{0x80, 0, 2, 0, 0x83, 0xff, 0xff, 0xff}
 	entry = binary.LittleEndian.AppendUint32(entry, firstBlock)

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// loaded is a machine with a boot loader, of which Berth sees the files.
+// loaded is a machine with a boot loader, whose files Berth sees.
 type loaded struct {
 	t *testing.T
 	// loader boots the machine once.
@@ -27,15 +27,15 @@ type loaded struct {
 		Boot(ctx context.Context) (console string, err error)
 	}
 	root *hostfs.Root
-	// usual is GRUB's configuration without any argument of Berth's.
+	// usual is GRUB's configuration without arguments of Berth.
 	usual string
 	boots int
 }
 
 const grubConfig = "boot/grub/grub.cfg"
 
-// newLoaded is a host of package bootargs, and an initramfs that says what it was booted with. It
-// boots nine times in a test.
+// newLoaded returns a recorded host of package bootargs, and an initramfs that prints the kernel's arguments. A test
+// boots it nine times.
 func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel, initramfs string) {
 	t.Helper()
 	kernels = requireAll(t)
@@ -57,12 +57,12 @@ func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel,
 	return m, kernels, read(t, image)
 }
 
-// TestGRUB takes a machine with a GRUB of its own, that of Debian, through boots on trial: one whose
-// BIOS starts it, and one with UEFI firmware.
+// TestGRUB takes machines with Debian's GRUB through trial boots: one that starts it by the BIOS, and one with UEFI
+// firmware. A failed trial must fall back to the usual boot.
 func TestGRUB(t *testing.T) {
 	type newLoader func(ctx context.Context, tree, dir string, log io.Writer) (*GRUB, error)
 	for name, boots := range map[string]struct {
-		origin string // of a kernel that this GRUB can start
+		origin string // origin of a kernel that this GRUB can start
 		by     newLoader
 	}{
 		"bios": {"own", NewGRUB},
@@ -73,7 +73,7 @@ func TestGRUB(t *testing.T) {
 			const kernel = "6.1.0-18-amd64"
 			m.usual = "set timeout=0\n" + strings.NewReplacer(
 				"nohz_full=3 quiet", "panic=-1 rdinit=/cmdline quiet",
-				"\tload_video\n", "", "\tsearch --no-floppy --fs-uuid --set=root 1\n", "", // what GRUB would wait ten seconds over
+				"\tload_video\n", "", "\tsearch --no-floppy --fs-uuid --set=root 1\n", "", // saves ten seconds
 			).Replace(read(t, m.root.Join(grubConfig)))
 			m.write(grubConfig, m.usual)
 			block := "# GRUB Environment Block\n"
@@ -88,8 +88,8 @@ func TestGRUB(t *testing.T) {
 	}
 }
 
-// TestSystemdBoot takes a machine with UEFI firmware and systemd-boot through boots on trial. The
-// distribution's kernel is one that firmware can start.
+// TestSystemdBoot takes a machine with UEFI firmware and systemd-boot through trial boots, with the distribution's
+// kernel, which firmware can start.
 func TestSystemdBoot(t *testing.T) {
 	m, kernels, initramfs := newLoaded(t, "systemd-boot")
 	const entry, toCome = "efi/loader/entries/arch.conf", "etc/kernel/cmdline"
@@ -125,7 +125,7 @@ func (m *loaded) write(name, text string) {
 	must(m.t, os.WriteFile(file, []byte(text), 0o644))
 }
 
-// boot boots once, and says whether the kernel got to its first program, and with an argument.
+// boot boots once, and reports whether the kernel reached its first program, and whether it had the argument.
 func (m *loaded) boot(argument string) (up, with bool) {
 	m.t.Helper()
 	said, err := m.loader.Boot(m.t.Context())
@@ -143,7 +143,7 @@ func (m *loaded) boot(argument string) (up, with bool) {
 	return true, strings.Contains(args[1], " "+argument)
 }
 
-// expect boots once.
+// expect boots once and checks the result.
 func (m *loaded) expect(when string, up, with bool) {
 	m.t.Helper()
 	if gotUp, gotWith := m.boot("skew_tick=1"); gotUp != up || gotWith != with {
@@ -152,7 +152,7 @@ func (m *loaded) expect(when string, up, with bool) {
 	m.t.Log(when)
 }
 
-// command is one of berth tune.
+// command runs a command of berth tune.
 func (m *loaded) command(f func(*tuner.Tuner) error) {
 	m.t.Helper()
 	u, err := tuner.Open(tuner.Host{
@@ -164,7 +164,7 @@ func (m *loaded) command(f func(*tuner.Tuner) error) {
 	must(m.t, u.Close())
 }
 
-// updateGRUB adds the arguments of Berth's part, as update-grub does.
+// updateGRUB adds the arguments of Berth's file, as update-grub does.
 func (m *loaded) updateGRUB(file string) error {
 	text := m.usual
 	if part, err := os.ReadFile(m.root.Join("etc/default/grub.d/zz-berth.cfg")); err == nil {
@@ -174,7 +174,7 @@ func (m *loaded) updateGRUB(file string) error {
 	return os.WriteFile(m.root.Join(file), []byte(text), 0o600)
 }
 
-// apply applies boot arguments and commits them for the boot on trial.
+// apply applies boot arguments and commits them for the trial boot.
 func (m *loaded) apply(args ...string) {
 	m.t.Helper()
 	m.command(func(u *tuner.Tuner) error {
@@ -187,8 +187,8 @@ func (m *loaded) apply(args ...string) {
 	})
 }
 
-// trials are boots on trial: one that crashes, one that is not committed, and one that is. After the
-// rollback the files are as before.
+// trials makes three trial boots: one that crashes, one that is not committed, and one that is. After the rollback the
+// files must be as before.
 func (m *loaded) trials(files ...string) {
 	m.t.Helper()
 	texts := func() map[string]string {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// Guest collects what a VM boots with: programs, files and jobs.
+// Guest collects the content of a VM's image: programs, files and jobs.
 type Guest struct {
 	source string // Root of the module.
 	dir    string // Scratch directory for built programs and the image.
@@ -25,8 +25,8 @@ type Guest struct {
 	jobs   []job.Job
 }
 
-// NewGuest starts an image in the directory dir, which the caller removes, with the init
-// program built from the module at source.
+// NewGuest starts an image in the directory dir, which the caller removes. It includes the init program, built from the
+// module at source.
 func NewGuest(ctx context.Context, source, dir string) (*Guest, error) {
 	image, err := os.Create(filepath.Join(dir, "initramfs"))
 	if err != nil {
@@ -45,13 +45,13 @@ func (g *Guest) Program(ctx context.Context, name, pkg string) error {
 	return g.build(ctx, name, "build", pkg)
 }
 
-// Tests builds the test binary of pkg, puts it and the package's testdata into
-// /tests/<pkg>, and adds the job that runs the named tests, for VMs of this stride.
+// Tests builds the test binary of pkg and puts it and the package's testdata into /tests/<pkg>. It adds the job that
+// runs the named tests, for VMs with this stride.
 func (g *Guest) Tests(ctx context.Context, pkg string, tests []string, stride int) error {
 	return g.TestsWith(ctx, Cases{Package: pkg, Tests: tests}, stride, job.Job{Name: pkg})
 }
 
-// TestsWith is Tests with a name, an environment and a file of the job.
+// TestsWith is Tests with the job's name, environment and file.
 func (g *Guest) TestsWith(ctx context.Context, c Cases, stride int, j job.Job) error {
 	j.Dir = path.Join("/tests", c.Package)
 	binary := path.Join(j.Dir, "live.test")
@@ -66,7 +66,7 @@ func (g *Guest) TestsWith(ctx context.Context, c Cases, stride int, j job.Job) e
 	return nil
 }
 
-// Job adds one job; the guest runs them in this order.
+// Job adds one job; the guest runs jobs in the order of the calls.
 func (g *Guest) Job(j job.Job) { g.jobs = append(g.jobs, j) }
 
 // Close finishes the image and returns its path.
@@ -85,8 +85,8 @@ func (g *Guest) Close() (string, error) {
 	return g.image.Name(), g.image.Close()
 }
 
-// build runs the go command, with the flags of the Makefile, for a static program without symbols
-// (the image is read by an emulated CPU) and adds what it made.
+// build runs the go command, with the flags of the Makefile, and adds its output: a static program without symbols,
+// because an emulated CPU reads the image.
 func (g *Guest) build(ctx context.Context, name, verb string, args ...string) error {
 	made := filepath.Join(g.dir, "program")
 	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", made}, args...)

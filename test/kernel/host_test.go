@@ -68,8 +68,8 @@ func TestFindTakesLiveFilesOnly(t *testing.T) {
 	}
 }
 
-// TestOptionsNameAKernel holds the key of the cache to what is built: a comment or another order
-// builds nothing anew, the last line about an option counts.
+// TestOptionsNameAKernel checks that the cache key depends only on what is built. A comment or another order must not
+// cause a new build, and the last line about an option takes effect.
 func TestOptionsNameAKernel(t *testing.T) {
 	one := options([]byte("# why\nCONFIG_B=y\n# CONFIG_C is not set\n# CONFIG_A is not set\nCONFIG_A=y\n"))
 	same := options([]byte("CONFIG_A=y\nCONFIG_B=y\n\n# another reason\n# CONFIG_C is not set\n"))

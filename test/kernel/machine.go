@@ -10,29 +10,29 @@ import (
 type Machine struct {
 	Name    string
 	Sockets int
-	Dies    int // In a socket.
-	Cores   int // In a die.
-	Threads int // In a core.
-	Nodes   int // NUMA nodes; consecutive CPUs are dealt to them in equal shares.
+	Dies    int // Per socket.
+	Cores   int // Per die.
+	Threads int // Per core.
+	Nodes   int // NUMA nodes; each gets an equal share of consecutive CPUs.
 	MiB     int // Memory of the whole machine, in equal shares.
 }
 
-// twoSockets has two sockets with a NUMA node each and sibling threads: the smallest machine on which
-// socket, node, core and thread are four different things. Its root is in memory, and most of that on node 0: the image
-// of the whole matrix takes 350 MiB, and the mover needs 160 MiB free there for 64.
+// twoSockets has two sockets with a NUMA node each and sibling threads: the smallest machine on which socket, node,
+// core and thread are four different things. Its root file system is in memory, mostly on node 0. The image of the
+// whole matrix takes 350 MiB, and the mover needs 160 MiB free there to move 64 MiB.
 func twoSockets() Machine {
 	return Machine{Name: "vm-2s2n-smt", Sockets: 2, Dies: 1, Cores: 2, Threads: 2, Nodes: 2, MiB: 2048}
 }
 
-// TwoNodes returns that machine with so much memory.
+// TwoNodes returns the machine of twoSockets with another amount of memory.
 func TwoNodes(mib int) Machine {
 	m := twoSockets()
 	m.Name, m.MiB = "vm-2n-memory", mib
 	return m
 }
 
-// Wide returns a machine of so many cores of one thread, which share an L3: what the scheduler balances in
-// one domain.
+// Wide returns a machine of so many single-threaded cores that share an L3, so that the scheduler balances them in one
+// domain.
 func Wide(cores int) Machine {
 	return Machine{Name: "vm-wide", Sockets: 1, Dies: 1, Cores: cores, Threads: 1, Nodes: 1, MiB: 2048}
 }
@@ -46,10 +46,10 @@ func Machines() []Machine {
 	}
 }
 
-// CPUs is the number of hardware threads.
+// CPUs returns the number of hardware threads.
 func (m Machine) CPUs() int { return m.Sockets * m.Dies * m.Cores * m.Threads }
 
-// distance is what the firmware tells about two nodes: local, in one socket, across sockets.
+// distance returns the firmware's distance of two nodes: the same node, one socket, or across sockets.
 func (m Machine) distance(a, b int) int {
 	perSocket := max(1, m.Nodes/m.Sockets)
 	switch {
@@ -61,9 +61,8 @@ func (m Machine) distance(a, b int) int {
 	return 21
 }
 
-// Arguments returns the QEMU arguments that describe the machine: how guest code is executed,
-// processors, nodes and memory, and no devices. Memory is taken from the host when the guest
-// touches it first.
+// Arguments returns the QEMU arguments that describe the machine: how guest code is executed, processors, nodes and
+// memory, and no devices. The host allocates memory when the guest first touches it.
 func (m Machine) Arguments() []string {
 	args := append(processor(),
 		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none",
@@ -85,20 +84,18 @@ func (m Machine) Arguments() []string {
 	return args
 }
 
-// processor returns the arguments that choose how QEMU executes guest code: by emulation,
-// which works on every host. Some properties differ from "everything the emulator has":
-// with cx16 QEMU 7.2 damages the flags around cmpxchg16b, and the guest panics in kmalloc
-// sooner or later; la57 costs a fifth level of page tables; and kernels before 6.9 find the
-// sibling threads of an AMD processor only in a leaf that the emulator lacks. What guards a
-// kernel against its programs (smap, smep, pku, umip) has the emulator leave its translated code
-// at every copy from or to a program. And with erms the kernel fills and copies memory by one
-// instruction that is emulated byte by byte: a page fault costs twice, a large read five times
-// as much.
+// processor returns the arguments that choose how QEMU executes guest code: by emulation, which works on every host.
+// Some properties differ from "everything the emulator has". With cx16, QEMU 7.2 damages the flags around cmpxchg16b,
+// and the guest panics in kmalloc sooner or later. la57 costs a fifth level of page tables. Kernels before 6.9 find the
+// sibling threads of an AMD processor only in a leaf that the emulator lacks. The protections of the kernel against
+// programs (smap, smep, pku, umip) make the emulator leave its translated code at every copy from or to a program. With
+// erms the kernel fills and copies memory by one instruction that is emulated byte by byte: a page fault then takes
+// twice as long, a large read five times.
 func processor() []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,-smap,-smep,-pku,-umip,-erms,vendor=GenuineIntel"}
 }
 
-// CommandLine joins the parameters of the guest's kernel, after those that every guest has.
+// CommandLine joins the parameters of the guest's kernel, after the parameters of every guest.
 func CommandLine(params ...string) string {
 	fixed := []string{
 		"console=ttyS0", "loglevel=5", // Warnings and worse: the console matters only in a failure.

@@ -12,19 +12,18 @@ import (
 type Cell struct {
 	Origin  string   // Who configured the kernel: "own" or "distro".
 	Layout  string   // "v1", "v2" or "hybrid"; see guest/mounts.go.
-	Without []string // Packages whose live tests it leaves out.
-	Stride  int      // Which of many like repetitions its tests make; see job.Stride.
+	Without []string // Packages whose live tests it omits.
+	Stride  int      // Which of many similar repetitions its tests make; see job.Stride.
 }
 
-// stride has no factor in common with the three or four steps of a change, so that tests that
-// die at every nth step die in each kind of step.
+// stride has no factor in common with the three or four steps of a change, so that tests that die at every nth step die
+// in each kind of step.
 const stride = 7
 
-// Matrix returns the cells that the live tests run in. By itself it is one: the distribution's
-// kernel, an older one with all of its options, in the layout that it is shipped with. If all is
-// set, that one and our own, newer one take every layout, also the hybrid one, whose CPUs follow
-// the rules of v1. Every cell takes every package then, and all of the repetitions that a real
-// machine makes.
+// Matrix returns the cells that the live tests run in. By default it is one cell: the distribution's kernel, an older
+// kernel with all of its options, in its usual layout. If all is set, both this kernel and Berth's own newer kernel run
+// in every layout, including the hybrid layout, whose CPUs follow the rules of v1. Every cell then runs every package,
+// with all repetitions that a real machine makes.
 func Matrix(all bool) []Cell {
 	if all {
 		return []Cell{
@@ -39,17 +38,17 @@ func Matrix(all bool) []Cell {
 	return []Cell{{Origin: "distro", Layout: "v2", Without: timed(), Stride: stride}}
 }
 
-// timed returns the packages that the one cell leaves out: those that run whole programs under
-// load, fill nodes, or judge by the clock, which runs on while an emulated processor waits.
+// timed returns the packages that the single cell omits. They run whole programs under load, fill nodes, or measure
+// time by the clock, which continues while an emulated processor waits.
 func timed() []string {
 	return []string{"internal/bench", "internal/cli", "internal/demo", "internal/doctor", "internal/mover"}
 }
 
-// unsettling returns the tests that the one cell leaves out. Two turn trace events of the scheduler on,
-// for which the kernel changes its own code and interrupts every processor (text_poke_bp): now and then
-// an emulated one does not answer, and the kernel waits for good. The third keeps every processor busy
-// for a minute, within which one on a busy machine may do too little. The next takes processors off and
-// on, at which one is reset now and then. The last moves memory for minutes. The whole matrix has them.
+// unsettling returns the tests that the single cell omits; the whole matrix runs them. Two enable trace events of the
+// scheduler, for which the kernel changes its own code and interrupts every processor (text_poke_bp). Sometimes an
+// emulated processor does not answer, and the kernel waits forever. The third keeps every processor busy for a minute,
+// in which a processor on a busy machine may do too little. The next takes processors offline and online, which
+// sometimes resets one. The last moves memory for minutes.
 func unsettling() []string {
 	return []string{
 		"internal/agent.TestLiveSidesKeepToTheirCores", "internal/agent.TestLiveSidesShareNoCore",
@@ -59,8 +58,8 @@ func unsettling() []string {
 	}
 }
 
-// less returns the cases without some tests, each named by its package directory, a dot and the test.
-// It is an error where there is no such test.
+// less returns the cases without some tests, each named by its package directory, a dot and the test. A test that does
+// not exist is an error.
 func less(all []Cases, tests []string) ([]Cases, error) {
 	left := slices.Clone(all)
 	for _, test := range tests {
@@ -76,10 +75,10 @@ func less(all []Cases, tests []string) ([]Cases, error) {
 	return left, nil
 }
 
-// ErrNoTest says that a list names a test that is not there.
+// ErrNoTest reports that a list names a test that does not exist.
 var ErrNoTest = errors.New("no such live test")
 
-// Name is the cell's name for people and for -run, like "6.12-v2" or "6.1-distro-v2".
+// Name returns the cell's name for people and for -run, such as "6.12-v2" or "6.1-distro-v2".
 func (c Cell) Name(k Kernel) string {
 	if c.Origin == "own" {
 		return k.Series + "-" + c.Layout
@@ -87,11 +86,10 @@ func (c Cell) Name(k Kernel) string {
 	return k.Series + "-" + c.Origin + "-" + c.Layout
 }
 
-// Takes says that the cell runs the tests of a package.
+// Takes reports whether the cell runs the tests of a package.
 func (c Cell) Takes(cases Cases) bool { return !slices.Contains(c.Without, cases.Package) }
 
-// Kernels returns the kernel of each origin, built or downloaded if need be: of the distribution's
-// alone, or all.
+// Kernels returns the kernel of each origin, built or downloaded if necessary: only the distribution's, or all.
 func Kernels(ctx context.Context, log io.Writer, all bool) (map[string]Kernel, error) {
 	distro, err := Distro(ctx, log)
 	if err != nil || !all {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// postMortem is what a guest that hangs has for its last words, and QEMU for an end.
+// postMortem is how long a hung guest has for its last messages, and QEMU for its end.
 const postMortem = time.Minute
 
-// interrupt asks QEMU what each processor of a guest that hangs does, and writes that down. Then it
-// sends the guest the interrupt that no kernel can hold back: ours panics at it, which ends QEMU, and
-// prints the stacks of all tasks on its console. What cannot be asked is written down too: QEMU itself
-// may hang, and is killed after postMortem.
+// interrupt asks QEMU for the state of each processor of a hung guest, and writes it down. Then it sends the guest an
+// NMI, which no kernel can mask. Berth's own kernel panics on it, which prints the stacks of all tasks on the console
+// and ends QEMU. interrupt also writes down errors of the requests: QEMU itself may hang, and is killed after
+// postMortem.
 func interrupt(monitor string, into io.Writer) {
 	said, err := order(monitor, "info registers -a\nnmi\n")
 	if err != nil {
@@ -25,8 +25,8 @@ func interrupt(monitor string, into io.Writer) {
 	}
 }
 
-// order gives QEMU orders and returns what it says until it has carried them out and ended, or for a
-// third of what it has left.
+// order sends commands to QEMU and returns its output until QEMU closes the connection, or for at most a third of
+// postMortem.
 func order(monitor, orders string) (string, error) {
 	conn, err := net.DialTimeout("unix", monitor, postMortem/3)
 	if err != nil {

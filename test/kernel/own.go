@@ -20,13 +20,12 @@ import (
 //go:embed kernel.config
 var fragment []byte
 
-// Own returns the test kernel: the newest installed linux-source package, configured by
-// kernel.config. The kernel cases and the nodes of test/cluster/vmnode boot it. It is built when
-// neither source nor options are in the cache, which takes about eight minutes on two cores;
-// progress goes to log.
+// Own returns the test kernel: the newest installed linux-source package, configured by kernel.config. The kernel cases
+// and the nodes of test/cluster/vmnode boot it. If the cache has no kernel of this source and these options, Own builds
+// it, which takes about eight minutes on two cores, and writes its progress to log.
 func Own(ctx context.Context, log io.Writer) (Kernel, error) { return own(ctx, log, fragment) }
 
-// OwnAt is Own with so many ticks a second, of those that the kernel knows: 100, 250, 300 or 1000.
+// OwnAt is Own with another number of ticks per second that the kernel supports: 100, 250, 300 or 1000.
 func OwnAt(ctx context.Context, log io.Writer, hz int) (Kernel, error) {
 	config, err := ticking(fragment, hz)
 	if err != nil {
@@ -35,13 +34,13 @@ func OwnAt(ctx context.Context, log io.Writer, hz int) (Kernel, error) {
 	return own(ctx, log, config)
 }
 
-// defaultHZ is how many ticks a second kernel.config asks for.
+// defaultHZ is the number of ticks per second in kernel.config.
 const defaultHZ = 250
 
-// errHZ says that no kernel ticks so.
+// errHZ reports an unsupported number of ticks per second.
 var errHZ = errors.New("ticks a second")
 
-// ticking returns a fragment with another number of ticks a second.
+// ticking returns a fragment with another number of ticks per second.
 func ticking(fragment []byte, hz int) ([]byte, error) {
 	if !slices.Contains([]int{100, defaultHZ, 300, 1000}, hz) {
 		return nil, fmt.Errorf("%w: %d; allowed: 100, 250, 300, 1000", errHZ, hz)
@@ -91,20 +90,20 @@ func newestSource() (string, error) {
 	return slices.MaxFunc(found, compareVersions), nil
 }
 
-// packageName is the Debian package of a source archive: its name up to ".tar".
+// packageName returns the Debian package of a source archive: its name up to ".tar".
 func packageName(tarball string) string {
 	name, _, _ := strings.Cut(filepath.Base(tarball), ".tar")
 	return name
 }
 
-// build is one build of a kernel, in a directory that holds nothing else.
+// build is one build of a kernel, in a directory that contains nothing else.
 type build struct {
 	log             io.Writer
 	config          []byte // The fragment.
 	name, dir, tree string
 }
 
-// run unpacks, configures, compiles, keeps the image and removes the tree (2 GB).
+// run unpacks, configures, compiles, copies the image and removes the tree (2 GB).
 func (b build) run(ctx context.Context, tarball string) error {
 	config := filepath.Join(b.dir, "kernel.config")
 	if err := os.WriteFile(config, b.config, 0o644); err != nil {
@@ -143,7 +142,7 @@ func (b build) steps(ctx context.Context, commands ...[]string) error {
 	return nil
 }
 
-// step runs one command in the tree; when it fails, the end of its output is in the error.
+// step runs one command in the tree. If it fails, the error contains the end of its output.
 func (b build) step(ctx context.Context, argv []string) error {
 	fmt.Fprintf(b.log, "%s: %s\n", b.name, strings.Join(argv, " "))
 	var out bytes.Buffer
@@ -158,8 +157,8 @@ func (b build) step(ctx context.Context, argv []string) error {
 	return nil
 }
 
-// checkConfig compares the fragment with what the kernel made of it: an option that another
-// one turned off is a mistake in the fragment, not a smaller kernel.
+// checkConfig compares the fragment with the resulting configuration: an option that another option turned off is a
+// mistake in the fragment, not a smaller kernel.
 func (b build) checkConfig() error {
 	config, err := os.ReadFile(filepath.Join(b.tree, ".config"))
 	if err != nil {
@@ -177,8 +176,8 @@ func (b build) checkConfig() error {
 	return err
 }
 
-// wanted returns the lines of a fragment that set options. The last one about an option
-// counts, so that one fragment can change another.
+// wanted returns the lines of a fragment that set options. The last line about an option takes effect, so that one
+// fragment can change another.
 func wanted(fragment []byte) map[string]string {
 	last := map[string]string{}
 	for line := range strings.Lines(string(fragment)) {
@@ -190,7 +189,7 @@ func wanted(fragment []byte) map[string]string {
 	return last
 }
 
-// options returns what a fragment sets, in order and without its comments.
+// options returns the settings of a fragment, in order and without its comments.
 func options(fragment []byte) []byte {
 	set := wanted(fragment)
 	var text []byte

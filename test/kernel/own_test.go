@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Another number of ticks a second changes that alone, and with the default one the kernel in the cache
-// stays the one of kernel.config.
+// TestTicking checks that another number of ticks per second changes nothing else. With the default number the cached
+// kernel must stay the one of kernel.config.
 func TestTicking(t *testing.T) {
 	t.Parallel()
 	same, err := ticking(fragment, defaultHZ)

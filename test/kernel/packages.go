@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// QEMU emulates the machines; guests are amd64 whatever the host is.
+// QEMU emulates the machines; guests are amd64 on any host.
 const QEMU = "qemu-system-x86_64"
 
-// ErrMissing means that Debian packages are not installed; the message names them.
+// ErrMissing reports that Debian packages are not installed; the message names them.
 var ErrMissing = errors.New("missing packages")
 
-// need is a file or a program, and the package that brings it.
+// need is a file or a program, and the package that contains it.
 type need struct{ file, pkg string }
 
-// bootNeeds lists what booting a stock kernel takes.
+// bootNeeds returns the requirements of booting a stock kernel.
 func bootNeeds() []need {
 	return []need{
 		{QEMU, "qemu-system-x86"},
@@ -29,7 +29,7 @@ func bootNeeds() []need {
 	}
 }
 
-// buildNeeds lists what building a kernel takes besides, its sources aside.
+// buildNeeds returns the additional requirements of building a kernel, except its sources.
 func buildNeeds() []need {
 	return []need{
 		{"make", "make"},
@@ -41,7 +41,7 @@ func buildNeeds() []need {
 	}
 }
 
-// nodeNeeds lists what the root file system of a Kubernetes node takes besides.
+// nodeNeeds returns the additional requirements of a Kubernetes node's root file system.
 func nodeNeeds() []need {
 	return []need{
 		{"/usr/sbin/debootstrap", "debootstrap"},
@@ -49,7 +49,7 @@ func nodeNeeds() []need {
 	}
 }
 
-// clusterNeeds lists what a Kubernetes cluster on this machine takes.
+// clusterNeeds returns the requirements of a Kubernetes cluster on this machine.
 func clusterNeeds() []need {
 	return []need{
 		{"ip", "iproute2"},
@@ -59,26 +59,24 @@ func clusterNeeds() []need {
 	}
 }
 
-// packageNeeds lists what the tests of the shipped packages take, dpkg is there, and that of
-// the page.
+// packageNeeds returns the requirements of the tests of the shipped packages, except dpkg, and of the page's tests.
 func packageNeeds() []need { return []need{{"rpm", "rpm"}, {"chromium", "chromium"}} }
 
-// Missing returns the Debian packages of `make test` that are not installed, in the form that
-// apt-get install takes.
+// Missing returns the Debian packages of `make test` that are not installed, as arguments of apt-get install.
 func Missing() []string { return absent(bootNeeds(), clusterNeeds(), packageNeeds()) }
 
-// MissingForAll is Missing with those of the verify targets. The kernel sources are the newest
+// MissingForAll is Missing together with the packages of the verify targets. The kernel sources are the newest
 // linux-source package of the release.
 func MissingForAll(ctx context.Context) []string {
 	return append(missingForNode(ctx), absent(clusterNeeds(), packageNeeds())...)
 }
 
-// missingForNode are those of a Kubernetes node in a virtual machine.
+// missingForNode returns the missing packages of a Kubernetes node in a virtual machine.
 func missingForNode(ctx context.Context) []string {
 	return append(missing(ctx), absent(nodeNeeds())...)
 }
 
-// missing are those that building and booting a kernel takes.
+// missing returns the missing packages for building and booting a kernel.
 func missing(ctx context.Context) []string {
 	missing := absent(bootNeeds(), buildNeeds())
 	if _, err := newestSource(); err != nil {
@@ -87,7 +85,7 @@ func missing(ctx context.Context) []string {
 	return missing
 }
 
-// absent returns the packages of what is not there.
+// absent returns the packages of missing requirements.
 func absent(all ...[]need) []string {
 	var packages []string
 	for _, n := range slices.Concat(all...) {
@@ -98,14 +96,14 @@ func absent(all ...[]need) []string {
 	return packages
 }
 
-// checkPackages returns ErrMissing with the line that installs what is missing.
+// checkPackages returns ErrMissing with the command that installs the missing packages.
 func checkPackages(ctx context.Context) error { return toInstall(missing(ctx)) }
 
 // checkBoot is checkPackages for a stock kernel.
 func checkBoot() error { return toInstall(absent(bootNeeds())) }
 
-// CheckNode returns ErrMissing with the line that installs what a Kubernetes node in a
-// virtual machine takes.
+// CheckNode returns ErrMissing with the command that installs the missing packages of a Kubernetes node in a virtual
+// machine.
 func CheckNode(ctx context.Context) error { return toInstall(missingForNode(ctx)) }
 
 func toInstall(missing []string) error {
@@ -115,8 +113,8 @@ func toInstall(missing []string) error {
 	return nil
 }
 
-// present looks a program up in PATH and anything else in the file system; a header may
-// also lie in a directory of its architecture.
+// present searches for a program in PATH and for anything else in the file system; a header may also be in a directory
+// of its architecture.
 func present(file string) bool {
 	if !filepath.IsAbs(file) {
 		_, err := exec.LookPath(file)
@@ -129,7 +127,7 @@ func present(file string) bool {
 	return err == nil && len(found) > 0
 }
 
-// sourcePackage names the newest linux-source package that apt knows.
+// sourcePackage returns the newest linux-source package that apt knows.
 func sourcePackage(ctx context.Context) string {
 	const anyVersion = "linux-source-6.12"
 	out, err := exec.CommandContext(ctx, "apt-cache", "search", "--names-only", `^linux-source-[0-9.]+$`).Output()

@@ -13,14 +13,14 @@ import (
 	"unicode/utf16"
 )
 
-// firmware is UEFI firmware of a machine.
+// firmware is the UEFI firmware of a machine.
 type firmware struct {
 	code string
-	// store is the flash in which the firmware keeps its variables.
+	// store is the flash in which the firmware stores its variables.
 	store string
 }
 
-// newFirmware takes it out of its package, which is not installed, and keeps the variables in dir.
+// newFirmware extracts the firmware from its package, without installing it, and stores the variables in dir.
 func newFirmware(ctx context.Context, dir string, log io.Writer) (*firmware, error) {
 	code, err := unpacked(ctx, log, "usr/share/OVMF/OVMF_CODE_4M.fd", func(string) error { return nil }, "ovmf")
 	if err != nil {
@@ -30,7 +30,8 @@ func newFirmware(ctx context.Context, dir string, log io.Writer) (*firmware, err
 	return f, copyFile(filepath.Join(filepath.Dir(code), "OVMF_VARS_4M.fd"), f.store)
 }
 
-// drives are the firmware's, and its system partition: a directory that it only reads.
+// drives returns the arguments for the firmware's flash and its system partition, a directory that the firmware only
+// reads.
 func (f *firmware) drives(partition string) []string {
 	return []string{
 		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + f.code,
@@ -39,10 +40,10 @@ func (f *firmware) drives(partition string) []string {
 	}
 }
 
-// removable is what firmware starts of a disk that it has no entry for.
+// removable is the file that firmware starts from a disk for which it has no entry.
 const removable = "EFI/BOOT/BOOTX64.EFI"
 
-// copyFile copies a file, and makes the directory for it.
+// copyFile copies a file, and makes its directory.
 func copyFile(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -53,18 +54,18 @@ func copyFile(from, to string) error {
 
 // UEFI is a machine with UEFI firmware, which starts systemd-boot.
 type UEFI struct {
-	// Tree is the root of its files. The directory efi in it is the system partition, and
-	// OneShot in it what the firmware has for the entry of the next boot.
+	// Tree is the root of its files. The directory efi in it is the system partition. The file OneShot in it is the
+	// firmware variable for the entry of the next boot.
 	Tree string
 
 	dir string
 	*firmware
 }
 
-// OneShot is the file of the variable in which systemd-boot looks for the entry of one boot.
+// OneShot is the file of the variable from which systemd-boot reads the entry of one boot.
 const OneShot = "sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 
-// NewUEFI takes firmware and loader out of their packages, which are not installed, and works in dir.
+// NewUEFI extracts firmware and loader from their packages, without installing them, and works in dir.
 func NewUEFI(ctx context.Context, tree, dir string, log io.Writer) (*UEFI, error) {
 	if missing := absent([]need{{QEMU, "qemu-system-x86"}}); len(missing) > 0 {
 		return nil, toInstall(missing)
@@ -80,8 +81,8 @@ func NewUEFI(ctx context.Context, tree, dir string, log io.Writer) (*UEFI, error
 	return &UEFI{Tree: tree, dir: dir, firmware: uefi}, copyFile(loader, filepath.Join(tree, "efi", removable))
 }
 
-// Boot gives the firmware the variable, boots once, and takes over what the firmware has of it then.
-// It returns what firmware, loader and kernel said on the console.
+// Boot writes the variable to the firmware, boots once, and copies the variable back. It returns the console output of
+// firmware, loader and kernel.
 func (u *UEFI) Boot(ctx context.Context) (string, error) {
 	file := filepath.Join(u.Tree, OneShot)
 	chosen, err := os.ReadFile(file)
@@ -118,28 +119,28 @@ func (u *UEFI) Boot(ctx context.Context) (string, error) {
 	return said, nil
 }
 
-// The layout of the firmware's variables in its flash (MdeModulePkg/Include/Guid/VariableFormat.h
-// of EDK II): a header of the volume with its length, one of the store, and then each variable
-// with a header of its own, up to what was erased and never written.
+// The layout of the firmware's variables in its flash (MdeModulePkg/Include/Guid/VariableFormat.h of EDK II): a header
+// of the volume with its length, a header of the store, and then each variable with its own header, up to the erased
+// space.
 const (
-	volumeLength = 48 // where the volume's header has its length
+	volumeLength = 48 // offset of the length in the volume's header
 	storeHeader  = 28
 	varHeader    = 60
 	varStart     = 0x55aa
-	varAdded     = 0x3f // a state; each bit that goes means something
+	varAdded     = 0x3f // a state; each cleared bit has a meaning
 	varDeleting  = 0x3e
 	varDeleted   = 0xfd
 	varAlign     = 4
 )
 
-// found is where a variable is, with its attributes and data, as efivarfs shows them; without data
-// it is where the next one goes.
+// found is the position of a variable, with its attributes and data as efivarfs shows them. Without data it is the
+// position for the next variable.
 type found struct {
 	at   int
 	data []byte
 }
 
-// oneShotName is the variable's name, and after it oneShotVendor is whose it is.
+// oneShotName returns the variable's name; oneShotVendor is its vendor.
 func oneShotName() []byte {
 	var name []byte
 	for _, unit := range append(utf16.Encode([]rune("LoaderEntryOneShot")), 0) {
@@ -152,10 +153,10 @@ func oneShotVendor() []byte {
 	return []byte{0x82, 0xb0, 0x67, 0x4a, 0x4c, 0x0a, 0xcf, 0x41, 0xb6, 0xc7, 0x44, 0x0b, 0x29, 0xbb, 0x8c, 0x4f}
 }
 
-// errFlash is a flash without a store of variables.
+// errFlash reports a flash without a store of variables.
 var errFlash = errors.New("no store of variables in the flash")
 
-// variable looks for the variable of the next boot.
+// variable finds the variable of the next boot.
 func variable(flash []byte) (found, error) {
 	if len(flash) < volumeLength+2 {
 		return found{}, errFlash
@@ -178,7 +179,7 @@ func variable(flash []byte) (found, error) {
 	return found{at: at}, nil
 }
 
-// choose writes the variable, as efivarfs has it, in place of the one that is there; nothing deletes it.
+// choose writes the variable, in efivarfs' format, in place of the existing one. Without a value it only deletes that.
 func choose(flash, value []byte) error {
 	old, err := variable(flash)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestFirmwareVariable: what is written to the firmware's flash is read again, the last value counts,
-// no value deletes it, and what other programs have there stays. TestSystemdBoot shows that the
-// firmware and the boot loader read the same.
+// TestFirmwareVariable checks that a value written to the firmware's flash can be read, that the last value takes
+// effect, and that an empty value deletes the variable. Variables of other programs must stay. TestSystemdBoot shows
+// that the firmware and the boot loader read the same format.
 func TestFirmwareVariable(t *testing.T) {
 	const header = 72
 	flash := bytes.Repeat([]byte{0xff}, 1<<12)

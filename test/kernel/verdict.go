@@ -18,7 +18,7 @@ const (
 	skipped = "SKIP"
 )
 
-// Outcomes reads the result line of every test and subtest from the output of a test binary.
+// Outcomes returns the result of every test and subtest in the output of a test binary.
 func Outcomes(output string) map[string]string {
 	line := regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL|SKIP): (\S+) \(`)
 	found := map[string]string{}
@@ -28,8 +28,8 @@ func Outcomes(output string) map[string]string {
 	return found
 }
 
-// Judge returns what is wrong with the result of one package: a test that failed, or skipped itself,
-// or has no result, and a guest that died. A cell is booted to run its cases, so none may skip there.
+// Judge returns what is wrong with the result of one package: a test that failed, skipped itself or has no result, and
+// a guest that died. A cell is booted to run its cases, so none may skip there.
 func Judge(want Cases, got job.Result) []string {
 	var wrong []string
 	outcomes := Outcomes(got.Output)
@@ -53,7 +53,7 @@ func Judge(want Cases, got job.Result) []string {
 	return wrong
 }
 
-// Summary counts the outcomes of one result for the log, and names the tests that took longest.
+// Summary counts the outcomes of one result for the log, and names the slowest tests.
 func Summary(got job.Result) string {
 	count := map[string]int{}
 	for _, outcome := range Outcomes(got.Output) {
@@ -67,13 +67,13 @@ func Summary(got job.Result) string {
 	return strings.Join(words, ", ")
 }
 
-// slow is a test that took long.
+// slow is a slow test.
 type slow struct {
 	test string
 	took time.Duration
 }
 
-// slowest returns the tests that took five seconds and more, longest first.
+// slowest returns the tests that took at least five seconds, longest first.
 func slowest(output string) []slow {
 	line := regexp.MustCompile(`(?m)^--- \w+: (\S+) \((\S+)\)`)
 	var list []slow

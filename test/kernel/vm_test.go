@@ -46,9 +46,9 @@ func TestVM(t *testing.T) {
 	}
 }
 
-// TestBootArguments runs the live tests of what reads boot arguments on a kernel that is locked down and
-// has isolated CPUs, and to which nohz_full= names a CPU that it cannot have: it ignores all of that. No
-// other cell is so, and these are the cases of two packages.
+// TestBootArguments runs the live tests of packages that read boot arguments on a locked-down kernel with isolated
+// CPUs. Its nohz_full= names a CPU that the machine does not have, so the kernel ignores the whole argument. No other
+// cell has these arguments, and only two packages have such tests.
 func TestBootArguments(t *testing.T) {
 	kernels := requireAll(t)
 	source := moduleRoot(t)
@@ -70,8 +70,8 @@ func TestBootArguments(t *testing.T) {
 	}
 }
 
-// TestDeadGuestIsReported boots an image without init: the kernel panics, and the error must
-// say so in the kernel's own words.
+// TestDeadGuestIsReported boots an image without init: the kernel panics, and the error must contain the kernel's own
+// message.
 func TestDeadGuestIsReported(t *testing.T) {
 	kernels := requireAll(t)
 	image := filepath.Join(t.TempDir(), "initramfs")
@@ -82,7 +82,7 @@ func TestDeadGuestIsReported(t *testing.T) {
 	if err := os.WriteFile(image, content.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", t.TempDir()) // for the console, which is kept
+	t.Setenv("TMPDIR", t.TempDir()) // for the console, which is not removed
 	vm := VM{Machine: twoSockets(), Kernel: kernels["own"], Layout: "v2", Image: image}
 	_, err := vm.Run(t.Context())
 	if !errors.Is(err, ErrGuest) || !strings.Contains(err.Error(), "Kernel panic") {
@@ -90,8 +90,8 @@ func TestDeadGuestIsReported(t *testing.T) {
 	}
 }
 
-// TestHungGuestIsReported boots a guest that has begun and says nothing more. The error must have the
-// registers of its processors, and the kernel's own stacks.
+// TestHungGuestIsReported boots a guest that starts and then writes nothing more. The error must contain the registers
+// of its processors, and the kernel's own stacks.
 func TestHungGuestIsReported(t *testing.T) {
 	kernels := requireAll(t)
 	guest, err := NewGuest(t.Context(), moduleRoot(t), t.TempDir())
@@ -106,7 +106,7 @@ func TestHungGuestIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", t.TempDir()) // for the console, which is kept
+	t.Setenv("TMPDIR", t.TempDir()) // for the console, which is not removed
 	vm := VM{Machine: twoSockets(), Kernel: kernels["distro"], Layout: "v2", Image: image, Quiet: time.Minute}
 	results, err := vm.Run(t.Context())
 	if !errors.Is(err, ErrGuest) || !errors.Is(err, ErrHung) {
@@ -122,7 +122,7 @@ func TestHungGuestIsReported(t *testing.T) {
 	}
 }
 
-// TestCrashed tells a fault of the emulator from an end that somebody or the guest wanted.
+// TestCrashed distinguishes a fault of the emulator from an intended end by a signal or an exit.
 func TestCrashed(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]bool{
@@ -137,7 +137,7 @@ func TestCrashed(t *testing.T) {
 	}
 }
 
-// boot runs one cell; what the guest did before a failure still counts.
+// boot runs one cell; results from before a failure still count.
 func boot(t *testing.T, vm VM) map[string]job.Result {
 	t.Helper()
 	start := time.Now()
@@ -166,10 +166,10 @@ func judge(t *testing.T, want Cases, got job.Result) {
 	t.Log(Summary(got))
 }
 
-// all says that every kernel and every layout are wanted.
+// all reports whether the tests use every kernel and every layout.
 func all() bool { return os.Getenv("BERTH_VM_MATRIX") == "all" }
 
-// requireAll returns all kernels, or skips where only the one machine is wanted.
+// requireAll returns all kernels, or skips the test if only the single cell runs.
 func requireAll(t *testing.T) map[string]Kernel {
 	t.Helper()
 	if !all() {
@@ -178,8 +178,8 @@ func requireAll(t *testing.T) map[string]Kernel {
 	return requireKernels(t, true)
 }
 
-// requireKernels returns the distribution's kernel, or all, or skips where they can't be had and
-// nobody insists.
+// requireKernels returns the distribution's kernel, or all kernels. It skips the test if they are unavailable and not
+// required.
 func requireKernels(t *testing.T, all bool) map[string]Kernel {
 	t.Helper()
 	if testing.Short() {
@@ -202,7 +202,7 @@ func requireKernels(t *testing.T, all bool) map[string]Kernel {
 	return kernels
 }
 
-// testImage makes the initramfs with the test binaries of all packages, for cells of this stride.
+// testImage makes the initramfs with the test binaries of all packages, for cells with this stride.
 func testImage(t *testing.T, source string, cases []Cases, stride int) string {
 	t.Helper()
 	guest, err := NewGuest(t.Context(), source, t.TempDir())

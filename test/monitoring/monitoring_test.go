@@ -16,14 +16,14 @@ import (
 
 const root = "../.."
 
-// target is where Prometheus adds labels of its own to each series.
+// target are the labels that Prometheus itself adds to each series.
 var target = []string{"instance", "job"}
 
-// exported are the labels of each metric that a query may name.
+// exported returns the labels of each metric that a query may name.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{
-		// Of Prometheus itself, and of every process of Go.
+		// Metrics of Prometheus itself, and of every Go process.
 		"up": nil, "process_cpu_seconds_total": nil, "process_resident_memory_bytes": nil,
 	}
 	own := regexp.MustCompile("(?m)^\\| `(berth_[a-z_]+)` \\| (gauge|counter|histogram) \\| ([^|]*) \\|")
@@ -57,7 +57,7 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// dashboard is what is read of one.
+// dashboard is the part of a dashboard that the tests read.
 type dashboard struct {
 	UID, Title string
 	Templating struct {
@@ -116,8 +116,8 @@ func alerts(t *testing.T) rules {
 	return r
 }
 
-// check parses a query and compares its metrics and labels with what is exported. It notes
-// the metrics in used, and returns what is wrong.
+// check parses a query and compares its metrics and labels with the exported ones. It records the metrics in used, and
+// returns the faults.
 func check(query string, metrics map[string][]string, used map[string]bool) []string {
 	query = regexp.MustCompile(`\$\w+`).ReplaceAllString(query, ".*")
 	expr, err := parser.ParseExpr(query)
@@ -157,7 +157,7 @@ func check(query string, metrics map[string][]string, used map[string]bool) []st
 	return found
 }
 
-// TestQueries: each query of each panel and rule parses, and asks for what is exported.
+// TestQueries checks that each query of each panel and rule parses, and uses only exported metrics and labels.
 func TestQueries(t *testing.T) {
 	metrics, used := exported(t), map[string]bool{}
 	for name, d := range dashboards(t) {
@@ -184,7 +184,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// TestCheckFindsFaults: a check that never fails protects nothing.
+// TestCheckFindsFaults gives check faulty queries, because a check that never fails protects nothing.
 func TestCheckFindsFaults(t *testing.T) {
 	for _, query := range []string{"sum(berth_nothing)", `berth_build_info{group="x"}`, "sum by (group) (berth_build_info)", "rate(berth_build_info"} {
 		if found := check(query, exported(t), map[string]bool{}); len(found) != 1 {
@@ -193,8 +193,8 @@ func TestCheckFindsFaults(t *testing.T) {
 	}
 }
 
-// TestPanels: each dashboard has a name of its own, and panels with a title and a description
-// that do not lie on each other.
+// TestPanels checks that each dashboard has a unique name, and panels with a title and a description that do not
+// overlap.
 func TestPanels(t *testing.T) {
 	seen := map[string]string{}
 	for name, d := range dashboards(t) {
@@ -223,8 +223,8 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// TestEachAlertIsTested: promtool runs a case in which it fires, and one in which it does not,
-// and each names a page.
+// TestEachAlertIsTested checks that promtool runs a case in which each alert fires and one in which it does not, and
+// that each alert names a page.
 func TestEachAlertIsTested(t *testing.T) {
 	cases := page(t, "deploy/monitoring/rules_test.yaml")
 	for _, group := range alerts(t).Groups {

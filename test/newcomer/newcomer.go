@@ -1,6 +1,5 @@
-// Package newcomer is a made-up capability. Tests of the agent and of the commands bring
-// it along, to show that a new capability is reported, measured, remembered and rolled
-// back without a change to either.
+// Package newcomer is an invented capability. Tests of the agent and of the commands add it, to show that a new
+// capability is reported, measured, remembered and rolled back without a change to either.
 package newcomer
 
 import (
@@ -20,11 +19,11 @@ const (
 	keyState = "newcomerState"
 )
 
-// Newcomer counts the restarts of its agent, and gives one bunk to every workload it has.
+// Newcomer counts the restarts of its agent, and gives one bunk to each of its workloads.
 type Newcomer struct {
 	Workloads []string
 	Restarts  int
-	// Settings are what it desires, and Events what it says once.
+	// Settings are the desired settings, and Events the events that it reports once.
 	Settings []plan.Desired
 	Events   []capability.Event
 }
@@ -40,7 +39,7 @@ type node struct {
 // Describe implements capability.Capability.
 func (*Newcomer) Describe() capability.Info { return Info() }
 
-// Info is what is known of it without an agent.
+// Info returns the description of the capability, which needs no agent.
 func Info() capability.Info {
 	return capability.Info{
 		Name: "newcomer", Owners: []plan.Owner{Owner}, Reverts: true, Summary: "a bunk for every workload",

@@ -8,17 +8,15 @@ import (
 	"time"
 )
 
-// shortest is the shortest time over which steal is compared with work: the kernel counts both in
-// ticks of 10 ms.
+// shortest is the shortest time over which steal is compared with work: the kernel counts both in ticks of 10 ms.
 const shortest = time.Second
 
-// machine is what the kernel says, in one moment, of how it serves. A number is 0 where the kernel
-// does not say it.
+// machine is the kernel's view of the machine's load at one moment. A number is 0 if the kernel does not report it.
 type machine struct {
 	at             time.Time
 	runnable, cpus int
 	wanted, stolen int64         // Ticks of all CPUs: not idle, and of these taken by the hypervisor (/proc/stat).
-	stalled        time.Duration // While all tasks that were not idle waited for the disk (/proc/pressure/io).
+	stalled        time.Duration // Time in which all tasks that were not idle waited for the disk (/proc/pressure/io).
 }
 
 func look() machine {
@@ -27,10 +25,10 @@ func look() machine {
 	return m
 }
 
-// share is what each runnable thread gets of a CPU.
+// share returns the share of a CPU that each runnable thread gets.
 func (m machine) share() float64 { return min(1, float64(m.cpus)/float64(max(1, m.runnable))) }
 
-// kept is the part of the time since then that neither the hypervisor nor the disk took.
+// kept returns the part of the time since then that neither the hypervisor nor the disk took.
 func (m machine) kept(then machine) float64 {
 	kept := 1.0
 	if wanted, stolen := m.wanted-then.wanted, m.stolen-then.stolen; stolen > 0 && wanted > 0 {
@@ -42,7 +40,7 @@ func (m machine) kept(then machine) float64 {
 	return kept
 }
 
-// read returns a file of the kernel, or "" where it has none.
+// read returns a file of the kernel, or "" if it does not exist.
 func read(name string) string {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -51,8 +49,7 @@ func read(name string) string {
 	return string(text)
 }
 
-// runnable reads how many threads run or want to: the number before the slash in
-// "0.20 0.18 0.12 3/80 11206".
+// runnable returns the number of runnable threads: the number before the slash in "0.20 0.18 0.12 3/80 11206".
 func runnable(loadavg string) int {
 	fields := strings.Fields(loadavg)
 	if len(fields) < 4 {
@@ -62,8 +59,8 @@ func runnable(loadavg string) int {
 	return int(number(running))
 }
 
-// ticks reads the first line of /proc/stat, "cpu user nice system idle iowait irq softirq steal
-// guest guest_nice". The kernel counts guests among user and nice, too.
+// ticks parses the first line of /proc/stat, "cpu user nice system idle iowait irq softirq steal guest guest_nice". The
+// kernel includes guests in user and nice, too.
 func ticks(stat string) (wanted, stolen int64) {
 	const first, idle, iowait, steal = 1, 4, 5, 8
 	line, _, _ := strings.Cut(stat, "\n")
@@ -79,8 +76,7 @@ func ticks(stat string) (wanted, stolen int64) {
 	return wanted, number(fields[steal])
 }
 
-// stalled reads the total of the line "full avg10=0.00 avg60=0.00 avg300=0.00 total=1234", in
-// microseconds.
+// stalled parses the total of the line "full avg10=0.00 avg60=0.00 avg300=0.00 total=1234", in microseconds.
 func stalled(pressure string) time.Duration {
 	for line := range strings.Lines(pressure) {
 		if text, found := strings.CutPrefix(line, "full "); found {
@@ -91,7 +87,7 @@ func stalled(pressure string) time.Duration {
 	return 0
 }
 
-// number reads a number of the kernel, or 0 for anything else.
+// number parses a number of the kernel, and returns 0 for anything else.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package patience bounds the waits of tests by what the machine did, not by its clock, so that
-// a machine with too much to do makes a test slower and not red.
+// Package patience bounds the waits of tests by the machine's work rather than by its clock, so that a busy machine
+// makes a test slower and not red.
 //
-// A Clock counts served time. It slows down where threads wait for a CPU (20 runnable threads on
-// two CPUs make ten seconds count as one), where the hypervisor takes CPU time away (steal), and
-// where all tasks wait for the disk. On an idle machine it runs as fast as any other clock. Until
-// has no limit to choose: it ends when nothing has changed for so long that nothing moves any more.
+// A Clock counts served time. It slows down when threads wait for a CPU: 20 runnable threads on two CPUs make ten
+// seconds count as one. It also slows down when the hypervisor takes CPU time away (steal), and when all tasks wait for
+// the disk. On an idle machine it runs as fast as any other clock. Until needs no limit: it ends when nothing has
+// changed for so long that no progress is likely any more.
 package patience
 
 import (
@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// ErrOver means that a wait was in vain.
+// ErrOver reports that a wait made no progress.
 var ErrOver = errors.New("no progress")
 
 const (
-	// hang is how long a wait goes on without progress, in served time. A healthy program reaches
-	// what it is waited for within a tenth of it.
+	// hang is how long a wait continues without progress, in served time. A healthy program needs less than a tenth of
+	// it.
 	hang = 5 * time.Minute
-	// most is how many hangs a wait lasts at most: what changes for ever makes no progress either.
+	// most is the maximum number of hangs that a wait may last, because endless changes are not progress either.
 	most = 6
 )
 
-// Clock counts served time. The zero value begins with the first reading.
+// Clock counts served time. The zero value starts at the first reading.
 type Clock struct {
-	served, queued time.Duration // Until the window began, and since then before what it lost.
+	served, queued time.Duration // Until the window began, and since then without its losses.
 	window, last   machine
 }
 
-// Served returns how much time the machine had, since the first reading, for each thread that
-// wanted some. Callers read it often: each reading looks once at how many threads want some.
+// Served returns how much CPU time each runnable thread could get since the first reading. Callers call it often,
+// because each reading samples the number of runnable threads once.
 func (c *Clock) Served() time.Duration {
 	now := look()
 	if c.last.at.IsZero() {
@@ -48,8 +48,8 @@ func (c *Clock) Served() time.Duration {
 	return served
 }
 
-// Until calls look until it returns "". It begins to count again whenever look says something
-// else; the error is ErrOver, with what look said last, once nothing has moved for long.
+// Until calls look until it returns "". It restarts its count whenever look returns another text. If nothing changes
+// for long, the error is ErrOver with the last text.
 func Until(ctx context.Context, every time.Duration, look func() string) error {
 	return until(ctx, hang, every, look)
 }
@@ -75,11 +75,11 @@ func until(ctx context.Context, limit, every time.Duration, look func() string) 
 	return nil
 }
 
-// tick is how often a context looks at the clock.
+// tick is the interval at which a context checks the clock.
 const tick = 100 * time.Millisecond
 
-// WithLimit returns a context that ends when it was served for so long, with ErrOver as its cause,
-// and a function that begins the count anew.
+// WithLimit returns a context that ends after so much served time, with ErrOver as its cause, and a function that
+// restarts the count.
 func WithLimit(ctx context.Context, limit time.Duration) (limited context.Context, progress, cancel func()) {
 	limited, end := context.WithCancelCause(ctx)
 	var beats atomic.Int64

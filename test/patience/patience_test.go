@@ -24,7 +24,7 @@ func TestShareOfABusyMachine(t *testing.T) {
 	}
 }
 
-// TestKept compares two moments of a machine: the clock loses what the hypervisor and the disk took.
+// TestKept compares two moments of a machine: the clock must lose the time that the hypervisor and the disk took.
 func TestKept(t *testing.T) {
 	start := time.Now()
 	for name, test := range map[string]struct {
@@ -70,8 +70,8 @@ func TestWhatTheKernelSays(t *testing.T) {
 	}
 }
 
-// TestUntilCountsWhatDoesNotChange waits longer than the limit while there is progress, and no
-// longer when there is none.
+// TestUntilCountsWhatDoesNotChange checks that Until waits longer than the limit while there is progress, and not
+// longer without progress.
 func TestUntilCountsWhatDoesNotChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := 0
@@ -101,7 +101,7 @@ func TestUntilCountsWhatDoesNotChange(t *testing.T) {
 	}
 }
 
-// TestWithLimitBeginsAnew has a clock of its own: what the machine serves is read beside it.
+// TestWithLimitBeginsAnew uses a fake clock. The machine's load is real.
 func TestWithLimitBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, progress, cancel := WithLimit(t.Context(), 10*tick)

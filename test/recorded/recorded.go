@@ -1,4 +1,4 @@
-// Package recorded gives tests the machines of testdata/machines, each as a topology by its name.
+// Package recorded provides tests with the machines of testdata/machines, as topologies by name.
 package recorded
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Machines returns the recorded machines by name. It is called from a package directly below
-// internal, whose directory is the tests' own.
+// Machines returns the recorded machines by name. The caller must be a test of a package directly below internal,
+// because the path is relative to its directory.
 func Machines(t rapid.TB) map[string]*topology.Topology {
 	t.Helper()
 	const end = ".golden.json"

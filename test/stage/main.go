@@ -1,12 +1,11 @@
-// Program stage runs one stage of `make test`, keeps what it said and what it cost, and reports all
-// of them at the end.
+// Program stage runs one stage of `make test`, records its output and cost, and reports all stages at the end.
 //
 //	stage run DIR NAME COMMAND [ARG...]   runs a command; its line and its output go to DIR
-//	stage report DIR                      prints what the stages in DIR came to, and fails if one is red
+//	stage report DIR                      prints the results of the stages in DIR, and fails if one is red
 //
-// A stage whose command failed is red. So is one that broke a law, also if its tests passed when
-// they ran once more, and a run in which too many tests did. What a stage cost is printed and
-// judges nothing: time and CPU seconds say as much about the machine as about the change.
+// A stage whose command failed is red. A stage that broke a law is also red, even if its tests passed in a second run.
+// So is a run in which too many tests passed only in a second run. The cost of a stage is printed and does not affect
+// the result: time and CPU seconds depend on the machine as much as on the change.
 package main
 
 import (
@@ -25,7 +24,7 @@ import (
 
 var (
 	errUsage = errors.New("usage: stage run DIR NAME COMMAND [ARG...], or stage report DIR")
-	// errRed means that a stage failed, or broke a law, or that too many tests were unsteady.
+	// errRed reports that a stage failed or broke a law, or that too many tests were unsteady.
 	errRed = errors.New("red")
 )
 
@@ -66,17 +65,17 @@ func stage(dir, name string, argv []string, out io.Writer) (code int, err error)
 	return code, line{name: name, wall: time.Since(start), cpu: cpu, code: code}.note(dir)
 }
 
-// afterwards is how long what a command left running may go on to write into its output.
+// afterwards is how long processes that a command left running may continue to write to its output.
 const afterwards = 2 * time.Second
 
-// command runs a command until it and all that it left behind have ended, and returns what they
-// computed. One that it left and that goes on is not waited for.
+// command runs a command until it and all the processes that it left have ended, and returns their CPU time. It does
+// not wait for a process that continues to run.
 func command(argv []string, out io.Writer) (code int, cpu time.Duration, err error) {
-	// Whoever loses its parent becomes a child of this process.
+	// An orphan becomes a child of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, 0, fmt.Errorf("adopt orphans: %w", err)
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT) // The command has it too, and says how it ended.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT) // The command gets the signal too, and reports how it ended.
 	said, into, err := os.Pipe()
 	if err != nil {
 		return 0, 0, fmt.Errorf("output of %s: %w", argv[0], err)
@@ -107,7 +106,7 @@ func command(argv []string, out io.Writer) (code int, cpu time.Duration, err err
 	return code, time.Duration(used.Utime.Nano() + used.Stime.Nano()), err
 }
 
-// wait reaps all children until the one with this ID has ended, and then those that have ended too.
+// wait reaps all children until the command has ended, and then the other children that have ended.
 func wait(command int) (code int, err error) {
 	for ended := false; ; {
 		var status unix.WaitStatus

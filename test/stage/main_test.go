@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// spin is a shell that computes for a while.
+// spin is a shell loop that computes for a while.
 const spin = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
 
-// TestWorkOfOrphansCounts has a process leave the stage and compute there: what a cluster's
-// servers and detached machines do.
+// TestWorkOfOrphansCounts starts a process that leaves the stage and computes there, as a cluster's servers and
+// detached machines do. Its CPU time must count.
 func TestWorkOfOrphansCounts(t *testing.T) {
 	done := filepath.Join(t.TempDir(), "done")
 	_, idle, err := command([]string{"sh", "-c", "true"}, io.Discard)
@@ -34,7 +34,7 @@ func TestWorkOfOrphansCounts(t *testing.T) {
 	}
 }
 
-// TestOrphanHoldsNobodyUp leaves a process that keeps the output open.
+// TestOrphanHoldsNobodyUp leaves a process that keeps the output open. The stage must not wait for it.
 func TestOrphanHoldsNobodyUp(t *testing.T) {
 	var out bytes.Buffer
 	code, _, err := command([]string{"sh", "-c", "echo begun; setsid sleep 60 & echo $!"}, &out)
@@ -50,7 +50,7 @@ func TestOrphanHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// gotest is how gotestsum ends, with the output of a `go test` in one of its tests.
+// gotest is the end of gotestsum's output, with the output of a `go test` in one of its tests.
 const gotest = `--- FAIL: TestCluster (9.10s)
     live_test.go:72: log
     --- FAIL: TestCluster/node (7.40s)
@@ -89,14 +89,14 @@ func TestFailuresNameEachTest(t *testing.T) {
 	}
 }
 
-// TestReport has stages that pass, fail, break a law and are unsteady.
+// TestReport runs stages that pass, fail, break a law or are unsteady, and checks the report.
 func TestReport(t *testing.T) {
 	const fails = "echo '--- FAIL: TestA (0.00s)'; echo '    a_test.go:3: it is 1'; exit 7"
 	for _, c := range []struct {
 		name   string
 		stages map[string]string
 		again  string
-		red    string   // In the error, "" for none.
+		red    string   // Part of the error, "" for none.
 		says   []string // In the output.
 	}{
 		{"green", map[string]string{"unit": "true"}, "", "", []string{"unit", "ok"}},

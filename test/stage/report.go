@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// law begins what a test says that saw harm done: a CPU that two had, a byte that nobody put
-	// back. It stands, whatever the test says when it runs once more.
+	// law begins the message of a test that saw damage: two pods with the same CPU, or a value that nobody restored. It
+	// counts even if the test passes in a second run.
 	law = "broken law: "
-	// mostUnsteady is how many tests may pass in their second run only.
+	// mostUnsteady is how many tests may pass only in their second run.
 	mostUnsteady = 3
-	// mostLines bounds the list of failures, which is to be read at the end of a long output.
+	// mostLines bounds the list of failures, which people read at the end of a long output.
 	mostLines = 36
 )
 
@@ -32,7 +32,7 @@ type line struct {
 	code      int // Of its command.
 }
 
-// note adds the line to the table in the directory.
+// note appends the line to the table in the directory.
 func (l line) note(dir string) error {
 	file, err := os.OpenFile(filepath.Join(dir, "table"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -57,8 +57,7 @@ func table(dir string) (lines []line, err error) {
 	return lines, nil
 }
 
-// report prints the table, then each test that was unsteady, then each that failed with its first
-// error.
+// report prints the table, then each unsteady test, then each failed test with its first error.
 func report(dir string, out io.Writer) error {
 	lines, err := table(dir)
 	if err != nil {
@@ -112,7 +111,7 @@ func report(dir string, out io.Writer) error {
 	return nil
 }
 
-// unsteady lists the tests that passed in their second run, from what tools/suite.sh noted.
+// unsteady lists the tests that passed in their second run, from the records of tools/suite.sh.
 func unsteady(dir string) (tests []string, err error) {
 	reports, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -134,8 +133,8 @@ func unsteady(dir string) (tests []string, err error) {
 	return whole(tests), nil
 }
 
-// whole names each top-level test once, which is what ran again, by its first part that has none of
-// its own: a test that fails has all tests fail that it is a part of.
+// whole names each top-level test, the unit of a second run, only once, by its first subtest without subtests. A
+// failing subtest also fails every test that contains it.
 func whole(tests []string) []string {
 	slices.Sort(tests)
 	parts := map[string][]string{}
@@ -169,11 +168,11 @@ func broken(text string) []string {
 	return slices.Compact(all)
 }
 
-// failure is a test that failed, and what it said first.
+// failure is a failed test with its first message.
 type failure struct{ test, said string }
 
-// failures lists the tests that failed, by name, as the go command and gotestsum print them. Of a
-// stage that has none, it is what the compiler and the linter found, or else how its output ends.
+// failures lists the failed tests, by name, as the go command and gotestsum print them. For a stage without failed
+// tests it returns the findings of the compiler and the linter, or else the end of the output.
 func failures(text string) []string {
 	head := regexp.MustCompile(`^\s*(?:--- FAIL: |=== FAIL: \S+ )(\S+)`)
 	where := regexp.MustCompile(`^\s*\S+\.go:\d+: |^panic: `)
@@ -203,7 +202,7 @@ func failures(text string) []string {
 	var said []string
 	for i, f := range all {
 		if i+1 < len(all) && strings.HasPrefix(all[i+1].test, f.test+"/") {
-			continue // A part of it is next, and says more.
+			continue // A subtest follows, and says more.
 		}
 		said = append(said, f.test+": "+f.said)
 	}
@@ -216,7 +215,7 @@ func failures(text string) []string {
 	return said
 }
 
-// found are the lines that name a place in a file of code, as the compiler and the linter print them.
+// found returns the lines that name a position in a Go file, as the compiler and the linter print them.
 func found(lines []string) []string {
 	place := regexp.MustCompile(`^\S+\.go:\d+:\d+: `)
 	var all []string
@@ -228,7 +227,7 @@ func found(lines []string) []string {
 	return all
 }
 
-// ending is the last few lines that say something.
+// ending returns the last few lines that are not empty.
 func ending(lines []string) []string {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(text string) bool { return strings.TrimSpace(text) == "" })
 	lines = lines[max(0, len(lines)-5):]
@@ -238,7 +237,7 @@ func ending(lines []string) []string {
 	return lines
 }
 
-// short is a line as long as a reader wants it.
+// short shortens a line for readers.
 func short(text string) string {
 	const most = 240
 	text = strings.TrimSpace(text)

@@ -24,11 +24,10 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// browser is the one of all tests, each of which has a tab of its own.
+// browser is the browser of all tests, each of which has its own tab.
 var browser context.Context
 
-// TestMain starts the browser. It runs without its sandbox, which root cannot have, and shows
-// pages of these tests only.
+// TestMain starts the browser without its sandbox, which root cannot use. It shows only the pages of these tests.
 func TestMain(m *testing.M) {
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), //nolint:forbidigo // there is no t yet
 		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)...)
@@ -46,19 +45,19 @@ func TestMain(m *testing.M) {
 // slow is how long a browser may take on a slow machine.
 const slow = 5 * time.Minute
 
-// tab is a page that is open.
+// tab is an open page.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu sync.Mutex
-	// asked are the addresses that the page asked for, and said what it complained of.
+	// asked are the addresses that the page requested; said are its error messages.
 	asked, said []string
-	// cut says that the browser gave up what the page is made of, since the network changed.
+	// cut reports that the browser aborted a part of the page, because the network changed.
 	cut bool
 }
 
-// blank opens a tab with no page.
+// blank opens an empty tab.
 func blank(t *testing.T) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -71,14 +70,14 @@ func blank(t *testing.T) *tab {
 	return p
 }
 
-// hear notes what the page asks for and complains of.
+// hear records the page's requests and error messages.
 func (p *tab) hear(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		p.asked = append(p.asked, e.Request.URL)
-	case *network.EventLoadingFailed: // the page itself asks again for what it fetches
+	case *network.EventLoadingFailed: // the page itself repeats its own fetches
 		p.cut = p.cut || e.ErrorText == "net::ERR_NETWORK_CHANGED" && e.Type != network.ResourceTypeFetch
 	case *runtime.EventExceptionThrown:
 		p.said = append(p.said, e.ExceptionDetails.Text+" "+fmt.Sprint(e.ExceptionDetails.Exception))
@@ -87,7 +86,7 @@ func (p *tab) hear(event any) {
 	}
 }
 
-// look opens what a server shows, and waits until it is drawn.
+// look opens the page of a server, and waits until it is drawn.
 func look(t *testing.T, server *httptest.Server) *tab {
 	t.Helper()
 	p := blank(t)
@@ -95,15 +94,15 @@ func look(t *testing.T, server *httptest.Server) *tab {
 	return p
 }
 
-// open opens an address, and waits for an expression to be true. The browser gives up what it loads
-// when a network interface of the machine comes or goes, as those of containers do beside these tests,
-// and a page that lacks a script draws nothing: it is opened again then.
+// open opens an address, and waits until an expression is true. When a network interface of the machine appears or
+// disappears, as those of containers do beside these tests, the browser aborts its loads. A page without one of its
+// scripts draws nothing, so open opens it again.
 func (p *tab) open(address, expression string) {
 	p.t.Helper()
 	p.openBy(func() error { return chromedp.Do(p.ctx, chromedp.Navigate(address)) }, expression)
 }
 
-// openHanging is open of a page that is never loaded as a whole.
+// openHanging is open for a page that never loads completely.
 func (p *tab) openHanging(address, expression string) {
 	p.t.Helper()
 	p.openBy(func() error {
@@ -140,7 +139,7 @@ func (p *tab) wasCut() bool {
 	return p.cut
 }
 
-// do acts in the tab.
+// do performs actions in the tab.
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, slow)
@@ -150,7 +149,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// until waits for an expression to be true.
+// until waits until an expression is true.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(slow))); err != nil {
@@ -158,7 +157,7 @@ func (p *tab) until(expression string) {
 	}
 }
 
-// eval is the value of an expression in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, slow)
@@ -170,7 +169,7 @@ func eval[T any](p *tab, expression string) T {
 	return value
 }
 
-// press presses a key, and then all others.
+// press presses the keys one after the other.
 func (p *tab) press(keys ...string) {
 	p.t.Helper()
 	for _, key := range keys {
@@ -178,7 +177,7 @@ func (p *tab) press(keys ...string) {
 	}
 }
 
-// like makes the tab prefer a colour scheme on a screen of some size.
+// like makes the tab prefer a color scheme on a screen of some size.
 func (p *tab) like(scheme string, width, height int64) {
 	p.t.Helper()
 	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
@@ -188,7 +187,7 @@ func (p *tab) like(scheme string, width, height int64) {
 	p.do(chromedp.EmulateViewport(width, height))
 }
 
-// clean fails the test where the page complained, or asked for something of another server.
+// clean fails the test if the page reported an error, or requested something from another server.
 func (p *tab) clean(server *httptest.Server) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -206,7 +205,7 @@ func (p *tab) clean(server *httptest.Server) {
 	}
 }
 
-// serve shows a node that goes on by a second with each view.
+// serve shows a node that advances by a second with each view.
 func serve(t *testing.T, n *node) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(handler(t, n))
@@ -214,14 +213,14 @@ func serve(t *testing.T, n *node) *httptest.Server {
 	return server
 }
 
-// kill ends a server with its streams. None begins anew meanwhile, for which Close would wait.
+// kill ends a server with its streams. It closes the listener first, because Close would wait for new streams.
 func kill(server *httptest.Server) {
 	_ = server.Listener.Close()
 	server.CloseClientConnections()
 	server.Close()
 }
 
-// handler is that of an agent of a node.
+// handler returns the handler of a node's agent.
 func handler(t *testing.T, n *node) http.Handler {
 	t.Helper()
 	return window.Guard(nil, web.NewNode(func() (*view.View, error) {
@@ -238,7 +237,7 @@ func script(text string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// choose clicks the workload of a name, and waits until it is explained.
+// choose clicks the workload of a name, and waits until the page explains it.
 func (p *tab) choose(name string) {
 	p.t.Helper()
 	text, err := json.Marshal(name)

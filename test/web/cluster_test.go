@@ -22,13 +22,13 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// cluster is one that a test changes while a page shows it.
+// cluster is a cluster that a test changes while a page shows it.
 type cluster struct {
 	mu   sync.Mutex
 	view view.Cluster
 }
 
-// mall has a node of each kind, and pods that wait for several reasons.
+// mall returns a cluster with a node of each kind, and pods that wait for several reasons.
 func mall() *cluster {
 	return &cluster{view: view.Cluster{
 		Format: view.Format, Server: "https://mall.example:6443", At: start,
@@ -53,7 +53,7 @@ func (c *cluster) change(how func(*view.Cluster)) {
 	how(&c.view)
 }
 
-// look is the cluster a second later.
+// look returns the cluster a second later.
 func (c *cluster) look() (*view.Cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *cluster) look() (*view.Cluster, error) {
 	return &now, nil
 }
 
-// serve shows the cluster, and a node at the page of each.
+// serve shows the cluster, and a node at the page of each of its nodes.
 func (c *cluster) serve(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(c.handler(t))
@@ -87,8 +87,8 @@ const (
 	podNames  = `[...document.querySelectorAll('#pod-rows th')].map((n) => n.textContent).join()`
 )
 
-// The page of a cluster has its nodes with the most room first and why no pod is pinned on some,
-// and pods with their reasons; what changes is drawn.
+// TestCluster checks the page of a cluster: nodes with the most room first, with the reason why a node pins no pod, and
+// waiting pods with their reasons. The page must draw changes.
 func TestCluster(t *testing.T) {
 	c := mall()
 	server := c.serve(t)
@@ -114,13 +114,13 @@ func TestCluster(t *testing.T) {
 	p.until(`/^berth web (ended|does not answer), this is of .*Trying again\.$/.test(document.getElementById('state').textContent) && document.body.classList.contains('old')`)
 }
 
-// All can be done by keys: nodes are filtered, sorted, reached and opened, and left again.
+// TestClusterKeyboard checks that the keyboard suffices to filter, sort, reach, open and leave nodes.
 func TestClusterKeyboard(t *testing.T) {
 	server := mall().serve(t)
 	p := look(t, server)
 	p.press("/")
 	p.until(`document.activeElement.id === 'filter'`)
-	p.press(kb.Backspace, "n", "o", "d", "e", "-", "b") // a real key that is held back leaves nothing
+	p.press(kb.Backspace, "n", "o", "d", "e", "-", "b") // a real key that is suppressed leaves no character
 	p.until(nodeNames + ` === 'node-b' && document.getElementById('nodes-title').textContent === 'Nodes (1 of 4)'`)
 	p.press(kb.Escape)
 	p.until(nodeNames + ` === 'node-a,node-b,node-c,node-d'`)
@@ -140,8 +140,8 @@ func TestClusterKeyboard(t *testing.T) {
 	p.clean(server)
 }
 
-// arrive waits for an expression to be true of the page to which a link leads. In between there is no
-// page to ask.
+// arrive waits until an expression is true on the page that a link leads to. Between the pages there is no page to
+// evaluate it.
 func (p *tab) arrive(expression string) {
 	p.t.Helper()
 	err := patience.Until(p.ctx, 20*time.Millisecond, func() string {
@@ -156,7 +156,8 @@ func (p *tab) arrive(expression string) {
 	}
 }
 
-// What tenants, nodes and API servers say is text on the page of a cluster, too.
+// TestClusterHostile checks that the page of a cluster shows texts of tenants, nodes and API servers as text, never as
+// markup.
 func TestClusterHostile(t *testing.T) {
 	c := mall()
 	c.change(func(v *view.Cluster) {
@@ -183,8 +184,8 @@ func TestClusterHostile(t *testing.T) {
 	p.clean(server)
 }
 
-// The page of a cluster of thousands of nodes has the first of them, and each other one by filter, order
-// and button. Nodes that change are sent alone.
+// TestClusterOfThousands checks that the page of a cluster of thousands of nodes shows the first nodes, and the others
+// by filter, order and button. The server must send only the nodes that change.
 func TestClusterOfThousands(t *testing.T) {
 	const nodes, waiting = 5000, 10_000
 	c := mall()
@@ -226,7 +227,7 @@ func TestClusterOfThousands(t *testing.T) {
 		t.Errorf("the page has %d elements", elements)
 	}
 
-	// Twenty nodes a second change. One that has the focus stays, wherever its place is.
+	// Twenty nodes change every second. A node with the focus stays in the table, whatever its position.
 	p.do(script(`[...document.querySelectorAll('#node-columns button')].find((b) => b.textContent === 'Free CPUs').click()`))
 	p.until(nodeNames + `.startsWith('worker-1019,')`)
 	p.do(script(`document.querySelector('#node-rows .name').focus()`))
@@ -275,8 +276,8 @@ func (c *counted) Write(p []byte) (int, error) {
 // Unwrap lets the server flush each line.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// The page of a cluster can be read in light and dark, fits its screen, and has names for a screen
-// reader; its pictures are artifacts.
+// TestClusterPictures checks that the page of a cluster is readable in light and dark, fits its screen, and has names
+// for a screen reader. Its pictures are artifacts.
 func TestClusterPictures(t *testing.T) {
 	c := mall()
 	c.change(func(v *view.Cluster) {

@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A page of 512 CPUs and 500 workloads, all of which move each second, costs the browser's main
-// thread a few hundredths of a CPU; the bound is for machines that are several times slower.
+// TestCost checks that a page of 512 CPUs and 500 workloads, all of which change each second, costs the browser's main
+// thread a few hundredths of a CPU. The bound allows for machines that are several times slower.
 func TestCost(t *testing.T) {
 	server := serve(t, &node{machine: large(), pinned: names("shop/web", 60), throttled: names("batch/job", 440)})
 	p := look(t, server)

@@ -22,7 +22,7 @@ func set(t testing.TB, list string) cpuset.Set {
 	return s
 }
 
-// recorded is a machine of testdata.
+// recorded returns a machine of testdata.
 func recorded(t testing.TB, name string) *topology.Topology {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/machines/" + name + ".golden.json")
@@ -36,7 +36,7 @@ func recorded(t testing.TB, name string) *topology.Topology {
 	return m
 }
 
-// large has 512 CPUs in 2 sockets, 8 NUMA nodes and 32 L3 domains.
+// large returns a machine with 512 CPUs in 2 sockets, 8 NUMA nodes and 32 L3 domains.
 func large() *topology.Topology {
 	t := &topology.Topology{}
 	for core := range 256 {
@@ -56,19 +56,19 @@ func large() *topology.Topology {
 	return t
 }
 
-// node is a node of a cluster at the moment of a second: quotas count on, and loads move.
+// node is a node of a cluster at a given second: counters increase, and loads change.
 type node struct {
 	machine *topology.Topology
-	// pinned are workloads with cores of their own, throttled ones with quotas.
+	// pinned are workloads with exclusive cores, throttled are workloads with quotas.
 	pinned, throttled []string
 	second            int
-	// before is how many seconds an agent kept before the first view.
+	// before is the number of seconds that the agent recorded before the first view.
 	before int
 }
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// view is what the node shows.
+// view returns the view of the node.
 func (n *node) view(t testing.TB) *view.View {
 	t.Helper()
 	f := view.Facts{Version: "v1.2.0", At: start.Add(time.Duration(n.second) * time.Second), LoadSeconds: 1}
@@ -97,7 +97,7 @@ func (n *node) view(t testing.TB) *view.View {
 	return view.Of(f)
 }
 
-// hold gives each pinned workload two cores of its own.
+// hold gives each pinned workload two exclusive cores.
 func (n *node) hold(o *capability.Outcome, f *view.Facts) (held cpuset.Set) {
 	for i, name := range n.pinned {
 		var cpus cpuset.Set
@@ -116,8 +116,8 @@ func (n *node) hold(o *capability.Outcome, f *view.Facts) (held cpuset.Set) {
 	return held
 }
 
-// past is what the agent kept: each workload was throttled in half of its periods, and had the
-// quota 7 where the views say less.
+// past returns the agent's history: each workload was throttled in half of its periods and had the quota 7, which is
+// above the quotas of the views.
 func (n *node) past() *history.History {
 	all := history.New(history.Options{})
 	for second := range n.before {
@@ -132,7 +132,7 @@ func (n *node) past() *history.History {
 	return all
 }
 
-// limit gives a workload a quota, by which it is throttled now and then.
+// limit gives a workload a quota that throttles it now and then.
 func (n *node) limit(o *capability.Outcome, f *view.Facts, i int, name string) {
 	s := uint64(n.second) //nolint:gosec // it is small
 	share := uint64((i*7 + n.second/5) % 10)
@@ -150,7 +150,7 @@ func (n *node) limit(o *capability.Outcome, f *view.Facts, i int, name string) {
 	})
 }
 
-// names are some names of containers.
+// names returns count names of containers.
 func names(prefix string, count int) []string {
 	var all []string
 	for i := range count {

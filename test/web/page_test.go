@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// drawn is what the page shows of CPUs.
+// drawn is the page's drawing of the CPUs.
 type drawn struct {
 	Sockets, Nodes, Domains, Cores int
 	CPUs                           map[string]string // holders
@@ -32,7 +32,7 @@ const readDrawn = `(() => {
 	};
 })()`
 
-// The page draws the machine of the view: each CPU once, with its holder, and each workload.
+// TestDrawing checks that the page draws the machine of the view: each CPU once, with its holder, and each workload.
 func TestDrawing(t *testing.T) {
 	for _, name := range []string{"two-socket-ht", "node-above-socket", "smt4-sparse", "no-package", "hybrid-pe"} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
-// domains counts the L3 domains of a machine as they are drawn: within socket and NUMA node.
+// domains counts the L3 domains of a machine as the page draws them: within socket and NUMA node.
 func domains(m *topology.Topology) int {
 	seen := map[[3]int]bool{}
 	for _, c := range m.Cores {
@@ -69,7 +69,7 @@ func domains(m *topology.Topology) int {
 	return len(seen)
 }
 
-// What changes is drawn: the loads of the view, and quotas over time.
+// TestMoves checks that the page draws changes: the loads of the view, and quotas over time.
 func TestMoves(t *testing.T) {
 	server := serve(t, shop(t))
 	p := look(t, server)
@@ -87,8 +87,8 @@ func TestMoves(t *testing.T) {
 	p.clean(server)
 }
 
-// What the agent kept from before the page was opened is drawn: throttling of the last minute in
-// the rows, and a quarter of an hour of the workload that is explained.
+// TestPast checks that the page draws the agent's history from before it was opened: the throttling of the last minute
+// in the rows, and a quarter of an hour for the explained workload.
 func TestPast(t *testing.T) {
 	n := shop(t)
 	n.before = 1000
@@ -104,7 +104,8 @@ func TestPast(t *testing.T) {
 	p.clean(server)
 }
 
-// A workload that did not ask for burst says what its quota does to it, and whether burst would help.
+// TestWhomBurstWouldHelp checks that a workload which did not ask for a burst shows the effect of its quota, and
+// whether a burst would help.
 func TestWhomBurstWouldHelp(t *testing.T) {
 	server := serve(t, shop(t))
 	p := look(t, server)
@@ -123,7 +124,7 @@ func TestWhomBurstWouldHelp(t *testing.T) {
 
 const focused = `(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent)`
 
-// All can be done by keys: CPUs and workloads are reached, explained and left, and filtered.
+// TestKeyboard checks that the keyboard suffices to reach, explain, leave and filter CPUs and workloads.
 func TestKeyboard(t *testing.T) {
 	server := serve(t, shop(t))
 	p := look(t, server)
@@ -162,7 +163,7 @@ func TestKeyboard(t *testing.T) {
 	p.clean(server)
 }
 
-// What a screen reader says has a name, and a CPU says whose it is.
+// TestAccessibilityTree checks that everything that a screen reader reads has a name, and that a CPU names its holder.
 func TestAccessibilityTree(t *testing.T) {
 	server := serve(t, shop(t))
 	p := look(t, server)
@@ -196,13 +197,13 @@ func TestAccessibilityTree(t *testing.T) {
 	}
 }
 
-// text is a value of the accessibility tree.
+// text returns a value of the accessibility tree.
 func text(v *accessibility.Value) string {
 	return strings.Trim(string(v.Value), `"`)
 }
 
-// contrasts are the texts of the page that have less than 4.5 to 1 (WCAG AA) to what is behind
-// them. What is dimmed while something else is lit is left out.
+// contrasts returns the texts of the page with a contrast below 4.5 to 1 (WCAG AA). It omits texts that are dimmed
+// while something else is highlighted.
 const contrasts = `(() => {
 	const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
 	const rgba = (colour) => {
@@ -234,7 +235,7 @@ const contrasts = `(() => {
 	return count < 100 ? ['only ' + count + ' texts'] : [...new Set(bad)];
 })()`
 
-// All texts can be read, in light and in dark.
+// TestContrast checks that all texts are readable, in light and in dark.
 func TestContrast(t *testing.T) {
 	n := shop(t)
 	n.pinned = append(n.pinned, names("shop/cart", 3)...)
@@ -250,7 +251,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// What tenants wrote is text, whatever is in it, and no string becomes markup.
+// TestHostilePage checks that the page shows all texts of tenants as text, and that no string becomes markup.
 func TestHostilePage(t *testing.T) {
 	hostile := []string{
 		`<img src=x onerror="pwned=1">/app`, `"><script>pwned=1</script>/app`, `javascript:pwned=1`, "\u202eppa/gnorw", `__proto__`, `constructor`,
@@ -277,7 +278,7 @@ func TestHostilePage(t *testing.T) {
 	p.until(`document.documentElement.scrollWidth <= innerWidth`)
 }
 
-// A page whose agent was killed says so, and goes on when another one is there.
+// TestAgentKilled checks that a page whose agent was killed says so, and continues when another agent runs.
 func TestAgentKilled(t *testing.T) {
 	n := shop(t)
 	server := serve(t, n)
@@ -297,7 +298,7 @@ func TestAgentKilled(t *testing.T) {
 	p.until(`document.getElementById('state').textContent === 'Live' && !document.body.classList.contains('old')`)
 }
 
-// A page that is refused says why.
+// TestRefused checks that a refused page shows the reason.
 func TestRefused(t *testing.T) {
 	page := handler(t, shop(t))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -312,8 +313,8 @@ func TestRefused(t *testing.T) {
 	p.open(server.URL, `document.getElementById('state').textContent.startsWith('100 pages are open already; close one')`)
 }
 
-// A page of which a script never arrives, and is not cut off either, says so after ten seconds. That
-// needs none of its scripts.
+// TestScriptNeverArrives checks a page with a script that never arrives and whose connection stays open. The page must
+// say so after ten seconds, without any of its scripts.
 func TestScriptNeverArrives(t *testing.T) {
 	for shown, page := range map[string]http.Handler{"node": handler(t, shop(t)), "cluster": mall().handler(t)} {
 		for _, missing := range []string{"/watch.js", "/main.js", "/cluster.js", "/dom.js"} {
@@ -345,7 +346,8 @@ func TestScriptNeverArrives(t *testing.T) {
 	}
 }
 
-// A page of which a script is cut off says so: a browser runs none of its modules then.
+// TestScriptIsMissing checks that a page with a truncated script says so, because a browser then runs none of its
+// modules.
 func TestScriptIsMissing(t *testing.T) {
 	page := handler(t, shop(t))
 	for _, missing := range []string{"/main.js", "/model.js"} {
@@ -354,7 +356,7 @@ func TestScriptIsMissing(t *testing.T) {
 				w.Header().Set("Content-Type", "text/javascript")
 				w.Header().Set("Content-Length", "1000")
 				_, _ = w.Write([]byte("export "))
-				panic(http.ErrAbortHandler) // it cuts the connection
+				panic(http.ErrAbortHandler) // cuts the connection
 			}
 			page.ServeHTTP(w, r)
 		}))
@@ -364,8 +366,8 @@ func TestScriptIsMissing(t *testing.T) {
 	}
 }
 
-// The first paint of a machine of 512 CPUs and 500 workloads takes at most a second. One of
-// ten has to: other programs compute beside it.
+// TestFirstPaint checks that the first paint of a machine of 512 CPUs and 500 workloads takes at most a second. One of
+// ten attempts must succeed, because other programs run beside it.
 func TestFirstPaint(t *testing.T) {
 	server := serve(t, &node{machine: large(), pinned: names("shop/web", 60), throttled: names("batch/job", 440)})
 	p := look(t, server)

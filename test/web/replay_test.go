@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/web"
 )
 
-// A recording is played, stopped, and brought to any of its moments by keys.
+// TestReplay checks that keys play a recording, stop it, and go to any of its moments.
 func TestReplay(t *testing.T) {
 	n := shop(t)
 	var lines bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// shop is a node of two sockets with workloads of each kind.
+// shop returns a node of two sockets with workloads of each kind.
 func shop(t testing.TB) *node {
 	return &node{
 		machine: recorded(t, "two-socket-ht"), pinned: append(names("shop/web", 3), "shop/db-0/postgres"),
@@ -18,15 +18,15 @@ func shop(t testing.TB) *node {
 	}
 }
 
-// shots are the screens of pictures.
+// shots are the screens of the pictures.
 var shots = []struct {
 	screen, scheme string
 	width, height  int64
 }{{"phone", "dark", 390, 844}, {"phone", "light", 390, 844}, {"desk", "light", 1440, 1000}, {"desk", "dark", 1440, 1000}}
 
-// TestPictures takes the pictures of the page that `go test -artifacts` keeps: light and dark,
-// on a desk and on a phone, of a node and of one with 512 CPUs. A page that is wider than its
-// screen, and a picture of one colour, are errors.
+// TestPictures takes the pictures of the page that `go test -artifacts` keeps: light and dark, on a desktop and on a
+// phone, of a node and of one with 512 CPUs. It fails for a page that is wider than its screen, and for a picture of
+// one color.
 func TestPictures(t *testing.T) {
 	for name, n := range map[string]*node{"node": shop(t), "large": {machine: large(), pinned: names("shop/web", 60), throttled: names("batch/job", 440)}} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// picture keeps a picture of all of a page.
+// picture writes a picture of a whole page.
 func picture(t *testing.T, p *tab, name string) {
 	t.Helper()
 	text, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))

@@ -40,8 +40,8 @@ func MenuTarget(file string, tokens []string) (plan.Target, plan.Value) {
 	return target(file, menu, tokens), plan.Value(strings.Join(tokens, " "))
 }
 
-// NextTarget returns the target of the file that names the entry of the next boot. The plan of a trial has it as its
-// mark.
+// NextTarget returns the target of the file that names the entry of the next boot. The plan of a trial has this file as
+// its mark.
 func NextTarget(mark string) plan.Target { return target(mark, next, nil) }
 
 func target(file string, f bootargs.Form, tokens []string) plan.Target {

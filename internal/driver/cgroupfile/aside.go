@@ -33,8 +33,8 @@ type written struct {
 }
 
 // NewAside returns an Aside. may returns nil if a group may have the memory nodes now, otherwise an error that says
-// what prevents it; may must not wait. Aside calls may if a write would change the nodes in effect. Additional nodes
-// take the kernel as long as fewer nodes while the group has threads.
+// what prevents it; may must not wait. Aside calls may if a write would change the nodes in effect. A write that only
+// adds nodes also takes the kernel time while the group has threads.
 func NewAside(may func(group string, to cpuset.Set) error) *Aside {
 	return &Aside{may: may, at: map[string]*written{}}
 }
@@ -44,8 +44,8 @@ func (a *Aside) Kinds(host Host, units Units) apply.Kinds {
 	return kindsOf(knownHost{host, pages.Live(host.Root())}, units, a)
 }
 
-// AtOnce waits for the writes under way. From then on the caller itself writes, and waits. It calls the given may,
-// which may wait, too.
+// AtOnce waits for the writes under way. From then on the caller itself writes, and waits. The given may replaces that
+// of NewAside, and is allowed to wait.
 func (a *Aside) AtOnce(may func(group string, to cpuset.Set) error) {
 	if a == nil {
 		return

@@ -57,7 +57,7 @@ func (s *groups) Note(t plan.Target) error {
 	case !journaled:
 		return nil
 	case kept && len(known) > 0:
-		return s.call.KeepThreads(t, nil) // this kernel retains what an earlier agent journaled
+		return s.call.KeepThreads(t, nil) // from an earlier agent: not needed on this kernel
 	case kept:
 		return nil
 	}
@@ -274,8 +274,8 @@ func asked(noted journal.Thread, group cpuset.Set) (cpuset.Set, bool) {
 	return within(own, group), gone == nil && err == nil && start == noted.Start
 }
 
-// showsAll reports whether the group has all CPUs that the thread asked for, and more. Only then does a thread that
-// was reset look different.
+// showsAll reports whether the group has all CPUs that the thread asked for, and more. Only then does a thread that was
+// reset differ from a thread that was not.
 func showsAll(t journal.Thread, group cpuset.Set) bool {
 	asked, err := cpuset.Parse(t.CPUs)
 	return err == nil && asked.IsSubsetOf(group) && asked != group

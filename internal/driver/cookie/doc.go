@@ -4,8 +4,8 @@
 //	         names the cookie as the kernel shows it.
 //
 // A value says how many threads of the group and of all groups below it have that cookie: none, all, or some. It is
-// some after a process joined the group that was not forked in it. The driver ignores threads that have another
-// cookie: such a thread shares a core only with threads of that cookie, and never with a thread that has none.
+// some after a process that was not forked in the group joined it. The driver ignores threads that have another cookie:
+// such a thread shares a core only with threads of that cookie, and never with a thread that has none.
 //
 // To give the cookie, a thread of this process copies it from its holder and gives it to each thread that has no
 // cookie. To remove the cookie, a thread of this process without a cookie clears it from each thread that has this

@@ -31,7 +31,7 @@ func (o *opener) Open(call apply.Call) apply.Driver {
 }
 
 // files is the driver. It opens each directory once per call, so that all reads and writes of the call use the same
-// one.
+// directory.
 type files struct {
 	root  *hostfs.Root
 	call  apply.Call

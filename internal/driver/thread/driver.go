@@ -161,7 +161,7 @@ func (d *threads) Write(c plan.Change) (effective plan.Value, err error) {
 }
 
 // note journals the setting of threads that are not on record. The first time it journals all threads. Later it
-// journals only threads that lack what the knob names: the others inherited it from a recorded thread.
+// journals only threads that lack what the knob names: all other threads inherited that from a recorded thread.
 func (j *job) note(now groups) error {
 	threads, journaled := j.recorded()
 	if !journaled {

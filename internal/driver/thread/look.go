@@ -26,8 +26,9 @@ func (t one) isOf(j journal.Thread) bool { return j.TID == t.id && j.Start == t.
 
 // groups are the threads of a group, sorted by what has to be done with them.
 type groups struct {
-	// lack does not have what the knob names; given has it and had something else before; have had it before as well.
-	// another is the part of lack that is on record with something else than it has now.
+	// Threads in lack do not have what the knob names. Threads in given have it, and had something else before. Threads
+	// in have also had it before. another is the part of lack that the journal has with another setting than the
+	// present one.
 	lack, given, have, another []one
 }
 

@@ -14,7 +14,7 @@ import (
 const Driver plan.Driver = "thread"
 
 // The values of a target: how many threads of the group have what its knob names. If another writer changed threads
-// since, the value says instead what they have and had.
+// since, the value says instead what these threads have and had.
 const (
 	None plan.Value = "none"
 	Some plan.Value = "some"

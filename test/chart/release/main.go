@@ -1,6 +1,6 @@
-// Program release writes what Helm does with the chart, in the order in which Helm does it, as
-// files: install.yaml, uninstall.yaml without what Helm keeps, and pre-delete-NN.yaml for each hook of an
-// uninstall. Tests of the cluster follow them: their module has the libraries of another Kubernetes.
+// Program release writes the objects that Helm applies for the chart, in Helm's order, as files: install.yaml,
+// uninstall.yaml without the objects that Helm keeps, and one pre-delete-NN.yaml for each uninstall hook. The cluster
+// tests apply these files, because their module has the libraries of another Kubernetes version.
 //
 //	release CHART KUBERNETES NAMESPACE VALUES DIR
 package main
@@ -53,7 +53,7 @@ func run(args []string) error {
 	})
 	files := map[string]string{"install.yaml": joined(install), "uninstall.yaml": joined(uninstall)}
 	hooks = slices.DeleteFunc(hooks, func(h *release.Hook) bool { return !slices.Contains(h.Events, release.HookPreDelete) })
-	slices.SortStableFunc(hooks, func(a, b *release.Hook) int { return a.Weight - b.Weight }) // as Helm runs them
+	slices.SortStableFunc(hooks, func(a, b *release.Hook) int { return a.Weight - b.Weight }) // in Helm's order
 	for i, h := range hooks {
 		files[fmt.Sprintf("pre-delete-%02d.yaml", i)] = h.Manifest
 	}
@@ -65,7 +65,7 @@ func run(args []string) error {
 	return nil
 }
 
-// render returns the templates that make objects, by their names.
+// render returns the templates that produce objects, by name.
 func render(dir, kubernetes, namespace, file string) (map[string]string, error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func render(dir, kubernetes, namespace, file string) (map[string]string, error) 
 	return templates, nil
 }
 
-// joined are the documents of a file.
+// joined returns the documents as one file.
 func joined(all []releaseutil.Manifest) string {
 	var text strings.Builder
 	for _, m := range all {

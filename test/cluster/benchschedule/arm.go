@@ -19,10 +19,10 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// warmShare is the part of the pods, one of so many, before the clock starts.
+// warmShare is the divisor for the number of pods that are bound before the clock starts: one pod in ten.
 const warmShare = 10
 
-// ErrSchedule says that a run did not do what it was to measure.
+// ErrSchedule reports that a run did not measure its scenario.
 var ErrSchedule = errors.New("run failed")
 
 // scheduleArm is one arm of one repetition.
@@ -35,9 +35,8 @@ type scheduleArm struct {
 func (a scheduleArm) berth() bool  { return a.name != armOff }
 func (a scheduleArm) pinned() bool { return a.name == armPinned }
 
-// config is the scheduler's configuration: the one that is shipped for the mode
-// in which Berth replaces the default scheduler, for one replica and with this
-// run's limits; without Berth the same profiles with default plugins only.
+// config returns the scheduler's configuration. With Berth it is the shipped configuration of the mode "replace", for
+// one replica and with the limits of this run. Without Berth it has the same profiles with default plugins only.
 func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
 	manifest, err := deploy.Replace()
 	if err != nil {
@@ -68,8 +67,8 @@ func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
 	return text, nil
 }
 
-// run measures one arm: pods wait, the scheduler starts, and the clock runs
-// from the first tenth of them bound to the last one.
+// run measures one arm. Pods wait, then the scheduler starts, and the clock runs from the first tenth of bound pods to
+// the last pod.
 func (c *cluster) run(ctx context.Context, a scheduleArm) (run Run, err error) {
 	if err := c.putPods(ctx, a.pods, a.pinned()); err != nil {
 		return run, err
@@ -134,8 +133,8 @@ func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch,
 	return run, err
 }
 
-// checkPlaced refuses a run that did not measure what its name says: pinned
-// pods have placements, the others have none.
+// checkPlaced fails a run that did not measure its scenario: pinned pods must have placements, and other pods must have
+// none.
 func (c *cluster) checkPlaced(ctx context.Context, a scheduleArm) error {
 	pods, err := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace).
 		List(ctx, metav1.ListOptions{})

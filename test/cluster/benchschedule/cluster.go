@@ -24,18 +24,17 @@ import (
 )
 
 const (
-	// podCPUs is what every pod requests and is limited to.
+	// podCPUs is the CPU request and limit of every pod.
 	podCPUs = 4
 	// scheduleNamespace holds the pods.
 	scheduleNamespace = "bench"
-	// writers is how many requests create objects at once.
+	// writers is the number of concurrent requests that create objects.
 	writers = 32
-	// leaseLife is how long the agents' Leases hold: longer than a run. No
-	// agent renews them.
+	// leaseLife is the duration of the agents' Leases. It is longer than a run, because no agent renews them.
 	leaseLife = 24 * time.Hour
 )
 
-// cluster is a control plane whose nodes are objects only.
+// cluster is a control plane whose nodes are objects without machines.
 type cluster struct {
 	plane     *controlplane.ControlPlane
 	scheduler string
@@ -62,8 +61,7 @@ func newCluster(plane *controlplane.ControlPlane, scheduler string) (*cluster, e
 	return c, nil
 }
 
-// install defines NodeTopology and creates the nodes with all that their
-// agents would write.
+// install defines NodeTopology and creates the nodes with all objects that their agents would write.
 func (c *cluster) install(ctx context.Context, nodes int) error {
 	definitions, err := deploy.Definitions()
 	if err != nil {
@@ -94,7 +92,7 @@ func each(ctx context.Context, n int, f func(context.Context, int) error) error 
 		}
 		group.Go(func() error { return f(ctx, i) })
 	}
-	return group.Wait() // What f says.
+	return group.Wait() // The error of f.
 }
 
 func (c *cluster) putNode(ctx context.Context, name string, machine *topology.Topology) error {
@@ -128,7 +126,7 @@ func (c *cluster) putNode(ctx context.Context, name string, machine *topology.To
 	return nil
 }
 
-// putTopology creates what the node's agent would: the object, then its status.
+// putTopology creates the NodeTopology that the node's agent would create: first the object, then its status.
 func (c *cluster) putTopology(ctx context.Context, name string, machine *topology.Topology) error {
 	now := metav1.Now()
 	object := &v1alpha1.NodeTopology{
@@ -162,7 +160,7 @@ func (c *cluster) putTopology(ctx context.Context, name string, machine *topolog
 	return nil
 }
 
-// putPods creates pending pods; pinned ones ask for exclusive CPUs.
+// putPods creates pending pods; pinned pods ask for exclusive CPUs.
 func (c *cluster) putPods(ctx context.Context, n int, pinned bool) error {
 	resources := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(podCPUs, resource.DecimalSI),

@@ -10,13 +10,13 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// The metrics of bench schedule; of both, more is better.
+// The metrics of bench schedule. For both, more is better.
 const (
 	metricPodRate = "pods/s"
 	metricPerCPU  = "pods per CPU-second of the scheduler"
 )
 
-// The figures to reach.
+// The goals.
 const (
 	goalOrdinary        = 0.95
 	goalPinned          = 0.90
@@ -24,7 +24,7 @@ const (
 	leastScheduleRepeat = 6
 )
 
-// scenario is a size of cluster and a percentage.
+// scenario is a cluster size and a percentage.
 type scenario struct{ nodes, percentage int }
 
 func (s scenario) String() string {
@@ -46,7 +46,7 @@ func scenariosOf(runs []Run) []scenario {
 	return list
 }
 
-// runsOf are one arm's runs in the order of the repetitions.
+// runsOf returns one arm's runs in the order of the repetitions.
 func runsOf(runs []Run, s scenario, arm string) []Run {
 	var list []Run
 	for _, r := range runs {
@@ -68,7 +68,7 @@ func scheduleShares(runs []Run, metric string) []load.Share {
 	return shares
 }
 
-// paired leaves the runs of the repetitions that both lists have.
+// paired returns the runs of the repetitions that occur in both lists.
 func paired(with, without []Run) (_, _ []Run) {
 	lacks := func(runs []Run) func(Run) bool {
 		return func(one Run) bool {
@@ -78,7 +78,7 @@ func paired(with, without []Run) (_, _ []Run) {
 	return slices.DeleteFunc(slices.Clone(with), lacks(without)), slices.DeleteFunc(slices.Clone(without), lacks(with))
 }
 
-// compareSchedules compares both arms with Berth to the one without.
+// compareSchedules compares both arms with Berth to the arm without Berth.
 func compareSchedules(runs []Run) []Ratio {
 	var ratios []Ratio
 	for _, s := range scenariosOf(runs) {
@@ -98,8 +98,8 @@ func compareSchedules(runs []Run) []Ratio {
 	return ratios
 }
 
-// judgeSchedule compares a report with the figures to reach, by the lower end
-// of each interval. The same figure is held against the scheduler's CPU.
+// judgeSchedule compares the lower end of each interval with the goals. The same goals apply to pods per second and to
+// pods per CPU-second.
 func judgeSchedule(r *Report) []bench.Goal {
 	goals := make([]bench.Goal, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
@@ -123,7 +123,7 @@ func judgeSchedule(r *Report) []bench.Goal {
 	return goals
 }
 
-// writeTable prints a schedule report for people.
+// writeTable prints a schedule report as a table.
 func writeTable(w io.Writer, r *Report) error {
 	p := bench.NewPrinter(w)
 	p.Line("%s", r.Machine.Line())
@@ -156,7 +156,7 @@ func percentage(n int) string {
 	return strconv.Itoa(n)
 }
 
-// scheduleRows prints each arm over all repetitions.
+// scheduleRows returns the totals of each arm over all repetitions.
 func scheduleRows(runs []Run) [][]string {
 	var rows [][]string
 	for _, s := range scenariosOf(runs) {

@@ -1,12 +1,10 @@
-// Program benchschedule measures what the plugin costs the scheduler, for
-// `berth bench schedule`, which starts it: it runs the scheduler as a child
-// against a control plane of package controlplane, with and without the plugin
-// in turns, and counts pods bound per second and per CPU-second of that child.
+// Program benchschedule measures what the plugin costs the scheduler. `berth bench schedule` starts it. It runs the
+// scheduler as a child against a control plane of package controlplane, alternating with and without the plugin. It
+// counts bound pods per second and per CPU-second of that child.
 //
-// It reads [bench.ScheduleOptions] as JSON from its standard input and writes
-// lines of [bench.ScheduleMessage] to its standard output. At SIGTERM it ends
-// what it started and reports what it has so far. Its exit code is 0 for done, 1 for
-// failed.
+// It reads [bench.ScheduleOptions] as JSON from its standard input and writes lines of [bench.ScheduleMessage] to its
+// standard output. After SIGTERM it ends the programs that it started and reports the finished runs. Its exit code is 0
+// for success and 1 for failure.
 package main
 
 import (
@@ -34,18 +32,18 @@ func main() {
 	}
 }
 
-// serve measures what the options in say, and writes progress and outcome.
+// serve measures according to the options in its input, and writes progress and outcome.
 func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	said := json.NewEncoder(out)
 	var o measurement
 	options := json.NewDecoder(in)
-	options.DisallowUnknownFields() // Of a berth of another version.
+	options.DisallowUnknownFields() // A berth of another version may send unknown fields.
 	if err := options.Decode(&o); err != nil {
 		err = fmt.Errorf("options of benchschedule: %w", err)
 		return errors.Join(err, said.Encode(outcome(nil, err)))
 	}
 	o.Progress = func(what string) {
-		_ = said.Encode(bench.ScheduleMessage{Progress: what}) // Of no use to a reader that is gone.
+		_ = said.Encode(bench.ScheduleMessage{Progress: what}) // A reader that is gone needs no progress.
 	}
 	report, err := o.run(ctx)
 	return errors.Join(err, said.Encode(outcome(report, err)))

@@ -17,7 +17,7 @@ import (
 // fileScheduler is the name of the scheduler's log.
 const fileScheduler = "berth-scheduler"
 
-// measurement is what to measure, and how.
+// measurement holds the options of the measurement.
 type measurement bench.ScheduleOptions
 
 // Report is the outcome of bench schedule. Its JSON is a stable
@@ -28,12 +28,12 @@ type Report struct {
 	Runs        []Run         `json:"runs"`
 	Comparisons []Ratio       `json:"comparisons"`
 	Goals       []bench.Goal  `json:"goals"`
-	// Incomplete says that not all was run that Setup says.
+	// Incomplete reports that some of the runs of Setup are missing.
 	Incomplete bool     `json:"incomplete,omitempty"`
 	Notes      []string `json:"notes,omitempty"`
 }
 
-// Setup is what was run.
+// Setup describes the load and the repetitions.
 type Setup struct {
 	Pods        int  `json:"pods"`
 	PodCPUs     int  `json:"podCPUs"`
@@ -48,33 +48,33 @@ type Run struct {
 	Percentage int    `json:"percentageOfNodesToScore"`
 	Repetition int    `json:"repetition"`
 	Arm        string `json:"arm"`
-	// Pods were bound in Seconds, in which the scheduler used CPUSeconds. The
-	// first tenth of the pods, while its caches warm, is not among them.
+	// Pods is the number of pods bound in Seconds, during which the scheduler used CPUSeconds. It excludes the first
+	// tenth of the pods, which warm the scheduler's caches.
 	Pods       int     `json:"pods"`
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// PeakMiB is the scheduler's peak resident memory.
 	PeakMiB float64 `json:"peakMiB"`
-	// Reopened counts watches of this program that ended early and went on
-	// from where they were: a sign of a machine short of CPU.
+	// Reopened counts watches of this program that ended early and were continued. They indicate a machine that is
+	// short of CPU.
 	Reopened int `json:"watchesReopened"`
 }
 
-// Ratio compares an arm with the one without Berth, by the repetitions
-// that have both. Ratio is nil with fewer than two.
+// Ratio compares an arm with the arm without Berth, over the repetitions that have both. Its field Ratio is nil with
+// fewer than two repetitions.
 type Ratio struct {
 	Nodes      int    `json:"nodes"`
 	Percentage int    `json:"percentageOfNodesToScore"`
 	Arm        string `json:"arm"`
 	Reference  string `json:"reference"`
 	Metric     string `json:"metric"`
-	// Repetitions have both arms.
+	// Repetitions is the number of repetitions that have both arms.
 	Repetitions int         `json:"repetitions"`
 	Ratio       *load.Ratio `json:"ratio"`
 }
 
-// The arms. All run the same program with the same flags; pods are the same
-// but for the annotation that asks for exclusive CPUs.
+// The arms. All run the same program with the same flags. Their pods differ only in the annotation that asks for
+// exclusive CPUs.
 const (
 	armOff      = "without Berth"
 	armOrdinary = "Berth ordinary"
@@ -84,8 +84,8 @@ const (
 // allArms lists the arms in the order of the table.
 func allArms() []string { return []string{armOff, armOrdinary, armPinned} }
 
-// scheduleOrder is the order of the arms in a repetition. In six repetitions
-// each arm has each place twice, and follows each other one equally often.
+// scheduleOrder returns the order of the arms in a repetition. In six repetitions each arm is twice at each place, and
+// follows each other arm equally often.
 func scheduleOrder(repetition int) []string {
 	arms := allArms()
 	if n := len(arms); repetition/n%2 == 1 {
@@ -94,13 +94,12 @@ func scheduleOrder(repetition int) []string {
 	return slices.Concat(arms[repetition%len(arms):], arms[:repetition%len(arms)])
 }
 
-// scheduleQPS is the client-side limit of requests a second, and the burst, of
-// the scheduler and of this program.
+// scheduleQPS is the client-side limit of requests per second, and the burst, of the scheduler and of this program.
 const scheduleQPS = 5000
 
-// run measures every size of cluster with every percentage. What it started has
-// ended when it returns, also when ctx ends. That is an error, like a run that
-// fails; the report is then of what was finished before, nil for nothing.
+// run measures every cluster size with every percentage. All child processes have ended when it returns, also when ctx
+// ends. It returns an error if ctx ends or a run fails; the report then has the runs finished before, and is nil if
+// there are none.
 func (o measurement) run(ctx context.Context) (_ *Report, err error) {
 	dir := o.Out
 	if dir == "" {
@@ -128,7 +127,7 @@ func (o measurement) run(ctx context.Context) (_ *Report, err error) {
 	return r, errors.Join(err, o.writeRuns(r.Runs), bench.WriteSummary(o.Out, r))
 }
 
-// conclude works out everything else from the runs there are.
+// conclude computes all other fields of the report from its runs.
 func (o measurement) conclude(r *Report) {
 	r.Incomplete = len(r.Runs) < o.runs()
 	r.Comparisons = compareSchedules(r.Runs)
@@ -136,13 +135,12 @@ func (o measurement) conclude(r *Report) {
 	r.Notes = o.notes(r.Runs)
 }
 
-// runs is how many there are in all.
+// runs returns the total number of runs.
 func (o measurement) runs() int {
 	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(allArms())
 }
 
-// cluster measures one size of cluster. With an error it returns the runs that
-// were finished.
+// cluster measures one cluster size. With an error it returns the finished runs.
 func (o measurement) cluster(ctx context.Context, dir string, nodes int) (runs []Run, err error) {
 	o.Progress(fmt.Sprintf("control plane with %d nodes", nodes))
 	// Events of finished runs would fill the store.
@@ -175,7 +173,7 @@ func (o measurement) cluster(ctx context.Context, dir string, nodes int) (runs [
 	return runs, nil
 }
 
-// clean leaves the logs and configurations of a control plane that has ended.
+// clean removes all files of an ended control plane except the logs and configurations.
 func clean(dir string) error {
 	var errs []error
 	for _, name := range []string{"etcd", "pki", "kubeconfig"} {

@@ -85,7 +85,7 @@ func TestScheduleGoals(t *testing.T) {
 	}
 }
 
-// A benchmark that was interrupted reports what it has: arms are compared by the
+// TestSchedulePartial checks that an interrupted benchmark reports its finished runs, and compares arms over the
 // repetitions that have both.
 func TestSchedulePartial(t *testing.T) {
 	o := measurement{Nodes: []int{1000, 5000}, Percentages: []int{0}, Repetitions: 6}
@@ -99,7 +99,7 @@ func TestSchedulePartial(t *testing.T) {
 			})
 		}
 	}
-	r.Runs = r.Runs[:len(r.Runs)-2] // the third repetition has pinned pods only
+	r.Runs = r.Runs[:len(r.Runs)-2] // the third repetition has only pinned pods
 	o.conclude(r)
 	for _, c := range r.Comparisons {
 		if c.Repetitions != 2 || c.Ratio == nil || c.Ratio.Estimate != 1 {
@@ -123,7 +123,7 @@ func TestSchedulePartial(t *testing.T) {
 	}
 }
 
-// TestScheduleInterrupted: nothing was finished, so there is no report.
+// TestScheduleInterrupted checks that a benchmark without any finished run returns no report.
 func TestScheduleInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

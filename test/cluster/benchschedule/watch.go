@@ -18,21 +18,20 @@ import (
 )
 
 const (
-	// bindLimit is how long nothing may be bound before a run is given up.
+	// bindLimit is how long a run waits for the next bound pod before it fails.
 	bindLimit = 2 * time.Minute
-	// reopenLimit is how often the watch of one run may end early. An API
-	// server that is short of CPU ends watches that it cannot serve in time.
+	// reopenLimit is how often the watch of one run may end early. An API server that is short of CPU ends watches that
+	// it cannot serve in time.
 	reopenLimit = 20
 )
 
-// boundWatch watches the pods that are not bound, by their metadata: one that
-// is bound leaves them as deleted. The pods themselves are never decoded here,
-// as this program shares the CPUs with what it measures.
+// boundWatch watches the metadata of unbound pods. A bound pod leaves this watch as deleted. The program never decodes
+// whole pods here, because it shares the CPUs with the measured scheduler.
 type boundWatch struct {
 	pods    metadata.ResourceInterface
 	version string
 	open    watch.Interface
-	// reopened counts watches that ended early, and cause says why the last did.
+	// reopened counts watches that ended early; cause is the error of the last.
 	reopened int
 	cause    error
 }
@@ -49,7 +48,7 @@ func (c *cluster) watchBound(ctx context.Context) (*boundWatch, error) {
 
 func unbound() string { return fields.OneTermEqualSelector("spec.nodeName", "").String() }
 
-// start watches from the last version that was seen.
+// start watches from the last version that the program saw.
 func (b *boundWatch) start(ctx context.Context) (err error) {
 	b.open, err = b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: unbound(), ResourceVersion: b.version})
 	if err != nil {
@@ -64,7 +63,7 @@ func (b *boundWatch) stop() {
 	}
 }
 
-// await counts pods that are bound.
+// await waits until a number of pods is bound.
 func (b *boundWatch) await(ctx context.Context, scheduler *controlplane.Child, pods int) error {
 	quiet := time.NewTimer(bindLimit)
 	defer quiet.Stop()
@@ -90,8 +89,7 @@ func (b *boundWatch) await(ctx context.Context, scheduler *controlplane.Child, p
 	return nil
 }
 
-// take says whether an event is a pod that was bound. A watch that ended goes
-// on from where it was.
+// take reports whether an event is a newly bound pod. It continues an ended watch from the last version.
 func (b *boundWatch) take(ctx context.Context, event watch.Event, open bool) (bound bool, err error) {
 	if open && event.Type != watch.Error {
 		object, err := meta.Accessor(event.Object)

@@ -12,8 +12,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestBoundWatchGoesOn ends watches early: pods that are bound meanwhile are
-// reported by the next one, which starts at the last version seen.
+// TestBoundWatchGoesOn ends watches early. The next watch starts at the last seen version, and must report the pods
+// that were bound in between.
 func TestBoundWatchGoesOn(t *testing.T) {
 	client := fake.NewSimpleMetadataClient(fake.NewTestScheme())
 	var versions []string

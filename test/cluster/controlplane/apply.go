@@ -36,11 +36,10 @@ func (c *ControlPlane) Apply(ctx context.Context, documents ...[]byte) error {
 	return Apply(ctx, c.Config(), documents...)
 }
 
-// Apply creates or updates the objects of YAML documents, in their order, by server-side
-// apply, as whom the configuration says. Each argument may hold several documents. An object
-// without a namespace goes into "default". What a definition among the documents defines is
-// served before the next object is applied, and before Apply returns. The first error ends
-// it and names the object; the API server's answer is wrapped.
+// Apply creates or updates the objects of YAML documents, in their order, by server-side apply, as the user of the
+// configuration. Each argument may contain several documents. An object without a namespace goes into "default". After
+// a CustomResourceDefinition, Apply waits until the API server serves the new kind. Apply stops at the first error,
+// which names the object and wraps the API server's answer.
 func Apply(ctx context.Context, config *rest.Config, documents ...[]byte) error {
 	objects, err := read(documents)
 	if err != nil {
@@ -83,7 +82,7 @@ func read(documents [][]byte) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// parse reads one document; one that holds comments only is nil.
+// parse reads one document. It returns nil for a document that contains only comments.
 func parse(document []byte) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(document, &object.Object); err != nil {
@@ -137,7 +136,7 @@ func (a *applier) apply(ctx context.Context, object *unstructured.Unstructured) 
 	return a.served(ctx, object)
 }
 
-// served waits until the server answers for what a definition defines.
+// served waits until the server serves the kind that a definition defines.
 func (a *applier) served(ctx context.Context, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
@@ -145,8 +144,8 @@ func (a *applier) served(ctx context.Context, definition *unstructured.Unstructu
 	return err
 }
 
-// mapping finds the resource of a kind. The server knows a kind some time after its
-// definition was created: until then requests for it end with 404.
+// mapping finds the resource of a kind. The server serves a kind only some time after its definition was created, and
+// answers 404 until then.
 func (a *applier) mapping(ctx context.Context, kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	deadline := time.Now().Add(kindLimit)
 	for {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// lifetime is how long a certificate holds: longer than any test, shorter than a habit.
+// lifetime is how long a certificate is valid. It is longer than any test and too short for permanent use.
 const lifetime = 7 * 24 * time.Hour
 
 // Authority is a certificate authority in memory.
@@ -27,7 +27,7 @@ type Authority struct {
 // pair is a certificate and its key, in PEM.
 type pair struct{ cert, key []byte }
 
-// newAuthority makes an authority that holds from an hour ago, for clocks that jump.
+// newAuthority makes an authority. Its certificate is valid from an hour ago, for clocks that jump.
 func newAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +48,7 @@ func newAuthority() (*Authority, error) {
 	return &Authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
-// server signs a certificate for a server, with the addresses and names it goes by.
+// server signs a certificate for a server with the given addresses and names.
 func (a *Authority) server(user string, names ...string) (pair, error) {
 	template := certificate(pkix.Name{CommonName: user})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -62,7 +62,7 @@ func (a *Authority) server(user string, names ...string) (pair, error) {
 	return a.sign(template)
 }
 
-// client signs a certificate by which the API server knows a user and its groups.
+// client signs a certificate that identifies a user and its groups to the API server.
 func (a *Authority) client(user string, groups []string) (pair, error) {
 	template := certificate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -86,27 +86,27 @@ func (a *Authority) sign(template *x509.Certificate) (pair, error) {
 	return pair{cert: encode("CERTIFICATE", der), key: keyPEM}, nil
 }
 
-// Client returns the certificate of a user who is in groups, and its key, in PEM.
+// Client returns the certificate and key of a user in groups, in PEM.
 func (a *Authority) Client(user string, groups ...string) (cert, key []byte, err error) {
 	p, err := a.client(user, groups)
 	return p.cert, p.key, err
 }
 
-// Serving returns a certificate and its key, in PEM, for another server of the cluster, like a
-// kubelet, with the addresses and names it goes by.
+// Serving returns a certificate and its key, in PEM, for another server of the cluster, such as a kubelet, with the
+// given addresses and names.
 func (a *Authority) Serving(user string, names ...string) (cert, key []byte, err error) {
 	p, err := a.server(user, names...)
 	return p.cert, p.key, err
 }
 
-// Encode returns the authority's certificate and key in PEM, for DecodeAuthority in another
-// process. Whoever reads it is any user.
+// Encode returns the authority's certificate and key in PEM, for DecodeAuthority in another process. A reader of this
+// text can act as any user.
 func (a *Authority) Encode() ([]byte, error) {
 	key, err := encodeKey(a.key)
 	return append(bytes.Clone(a.pem), key...), err
 }
 
-// DecodeAuthority reads what Encode wrote.
+// DecodeAuthority parses the output of Encode.
 func DecodeAuthority(text []byte) (*Authority, error) {
 	first, rest := pem.Decode(text)
 	second, _ := pem.Decode(rest)

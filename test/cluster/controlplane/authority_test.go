@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAuthorityGoesOn checks that an authority signs in another process what the first one's
-// servers accept.
+// TestAuthorityGoesOn checks that the servers of an authority accept certificates that a decoded copy signed in another
+// process.
 func TestAuthorityGoesOn(t *testing.T) {
 	first, err := newAuthority()
 	if err != nil {

@@ -14,23 +14,23 @@ import (
 	"github.com/berth-project/berth/internal/process"
 )
 
-// Child is a program that runs as a child process, in a process group of its own, and
-// writes all it says into a log file. It dies with this process.
+// Child is a program that runs as a child process, in its own process group, and writes its output to a log file. It
+// dies with this process.
 type Child struct {
 	*process.Process
 	name string
 	log  string
 }
 
-// StartChild starts argv and appends its output to DIR/NAME.log. The programs of a control
-// plane are started with it, and so can be what talks to it, like a scheduler.
+// StartChild starts argv and appends its output to DIR/NAME.log. It starts the programs of a control plane and their
+// clients, such as a scheduler.
 func StartChild(dir, name string, argv ...string) (*Child, error) {
 	logName := filepath.Join(dir, name+".log")
 	log, err := os.OpenFile(logName, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("log of %s: %w", name, err)
 	}
-	defer log.Close()                         // The process has its own.
+	defer log.Close()                         // The child has its own descriptor.
 	cmd := exec.Command(argv[0], argv[1:]...) // Not CommandContext: Terminate ends it in order.
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = dir
@@ -41,10 +41,10 @@ func StartChild(dir, name string, argv ...string) (*Child, error) {
 	return &Child{Process: started, name: name, log: logName}, nil
 }
 
-// Log is the path of the log file.
+// Log returns the path of the log file.
 func (c *Child) Log() string { return c.log }
 
-// Alive says whether the process still runs, and if not, how it ended and what it said last.
+// Alive returns nil while the process runs, and otherwise an error with its exit status and its last output.
 func (c *Child) Alive() error {
 	if !c.Ended() {
 		return nil
@@ -56,14 +56,14 @@ func (c *Child) Alive() error {
 	return fmt.Errorf("%s %w: %w\n%s", c.name, ErrEnded, end, c.tail())
 }
 
-// Kill ends the process group with SIGKILL and waits for the process. That it has ended
-// already is no error.
+// Kill ends the process group with SIGKILL and waits for the process. It returns no error if the process has already
+// ended.
 func (c *Child) Kill() error {
 	return c.stop(syscall.SIGKILL)
 }
 
-// Terminate asks the process group to end with SIGTERM and waits for the process, as long
-// as it takes. That it has ended already is no error.
+// Terminate sends SIGTERM to the process group and waits for the process without a limit. It returns no error if the
+// process has already ended.
 func (c *Child) Terminate() error {
 	return c.stop(syscall.SIGTERM)
 }
@@ -79,8 +79,8 @@ func (c *Child) stop(sig syscall.Signal) error {
 // freezeLimit is how long the threads of a process may take to stop.
 const freezeLimit = time.Minute
 
-// Freeze stops the process group where it is, until SIGCONT. When it returns no thread of
-// the process runs any more: the signal alone leaves them a moment.
+// Freeze stops the process group until SIGCONT. When it returns, no thread of the process runs: after the signal alone,
+// threads may run a moment longer.
 func (c *Child) Freeze() error {
 	if err := c.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze %s: %w", c.name, err)
@@ -94,7 +94,7 @@ func (c *Child) Freeze() error {
 	return nil
 }
 
-// frozen says whether every thread is stopped.
+// frozen reports whether every thread is stopped.
 func (c *Child) frozen() bool {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.PID()))
 	if err != nil || len(stats) == 0 {
@@ -102,7 +102,7 @@ func (c *Child) frozen() bool {
 	}
 	for _, stat := range stats {
 		text, err := os.ReadFile(stat)
-		// The state follows the name, which may hold anything, in parentheses.
+		// The state follows the name in parentheses, which may contain any character.
 		end := bytes.LastIndexByte(text, ')')
 		if err != nil || end < 0 || !bytes.HasPrefix(text[end:], []byte(") T")) {
 			return false
@@ -111,7 +111,7 @@ func (c *Child) frozen() bool {
 	return true
 }
 
-// What an error message shows of a log.
+// The part of a log that an error message shows.
 const (
 	tailBytes = 8 << 10
 	tailLines = 20

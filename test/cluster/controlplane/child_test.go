@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	time.Sleep(10 * time.Minute)
 }
 
-// gone waits until a process id names no running process.
+// gone waits until no running process has the process id.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for range 500 {
@@ -59,7 +59,7 @@ func TestKillTakesTheWholeGroup(t *testing.T) {
 	if err := child.Alive(); err != nil {
 		t.Errorf("Alive() = %v, want nil", err)
 	}
-	for range 2 { // The second finds it ended.
+	for range 2 { // The second call finds the process ended.
 		if err := child.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestAFrozenChildDoesNothing(t *testing.T) {
 		if err := child.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		for size() == before { // Ends with the test's time if it does not run on.
+		for size() == before { // If the process stays frozen, this loop ends with the test's time.
 			time.Sleep(time.Millisecond)
 		}
 	}

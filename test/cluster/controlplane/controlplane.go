@@ -35,32 +35,29 @@ type ControlPlane struct {
 	apiServer *Child // nil while stopped.
 }
 
-// Site says where a control plane is and for whom. The zero value is one for tests that have
-// no nodes.
+// Site is the place and purpose of a control plane. The zero value is for tests without nodes.
 type Site struct {
 	// Address is the IPv4 address the API server listens on; empty means 127.0.0.1.
 	Address string
-	// Names are more addresses and DNS names that the API server's certificate holds.
+	// Names are additional addresses and DNS names in the API server's certificate.
 	Names []string
-	// Services are the addresses of services; empty means 10.0.0.0/24. The first one is the
-	// API server's own.
+	// Services is the address range of services; empty means 10.0.0.0/24. The first address is the API server's own.
 	Services string
-	// Nodes says that kubelets and kube-controller-manager will run: nodes are authorized by
-	// the Node authorizer and limited by NodeRestriction, no admission plug-in is off, the
-	// service "kubernetes" leads to Address, and the server keeps its usual limits.
+	// Nodes reports that kubelets and kube-controller-manager will run. Then the Node authorizer authorizes nodes,
+	// NodeRestriction limits them, no admission plug-in is off, the service "kubernetes" leads to Address, and the
+	// server has its usual limits.
 	Nodes bool
 }
 
-// Start starts both servers and returns when the API server is ready, about three seconds
-// later on two CPUs. Files go into dir, which is made if need be: certificates, data,
-// etcd.log, kube-apiserver.log and the administrator's kubeconfig. Stop leaves them there.
-// More flags for kube-apiserver, like an audit policy, can be given; they come last and
-// therefore win. When ctx ends before the server is ready, everything is stopped.
+// Start starts both servers and returns when the API server is ready, about three seconds later on two CPUs. It creates
+// dir if necessary, for certificates, data, etcd.log, kube-apiserver.log and the administrator's kubeconfig. Stop does
+// not remove these files. Additional flags for kube-apiserver, such as an audit policy, come last and therefore take
+// precedence. If ctx ends before the server is ready, Start stops everything.
 func Start(ctx context.Context, dir string, p Programs, flags ...string) (*ControlPlane, error) {
 	return StartAt(ctx, Site{}, dir, p, flags...)
 }
 
-// StartAt is Start at a site.
+// StartAt is Start for a given site.
 func StartAt(ctx context.Context, site Site, dir string, p Programs, flags ...string) (*ControlPlane, error) {
 	if site.Address == "" {
 		site.Address = loopback
@@ -85,7 +82,7 @@ func StartAt(ctx context.Context, site Site, dir string, p Programs, flags ...st
 }
 
 func (c *ControlPlane) start(ctx context.Context) error {
-	// The path of a socket may have 107 bytes; a test's directory may have more.
+	// The path of a socket may have 107 bytes, and a test's directory may be longer.
 	sockets, err := os.MkdirTemp("", "berth-etcd-")
 	if err != nil {
 		return fmt.Errorf("directory of etcd's sockets: %w", err)
@@ -106,22 +103,22 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// Config returns a new client configuration of an administrator (group system:masters),
-// with a client-side limit of 5,000 requests a second.
+// Config returns a new client configuration of an administrator (group system:masters), with a client-side limit of
+// 5,000 requests per second.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
-// Etcd is the address of etcd, for a client that needs the history of the store rather than
-// what the API shows of it: a watch there outlives the API server.
+// Etcd returns the address of etcd, for a client that needs the history of the store rather than the current state that
+// the API shows. A watch there survives a restart of the API server.
 func (c *ControlPlane) Etcd() string { return c.socket("client") }
 
-// Dir is the directory with the logs, as an absolute path.
+// Dir returns the absolute path of the directory with the logs.
 func (c *ControlPlane) Dir() string { return c.dir }
 
-// StartAPIServer starts the API server that StopAPIServer stopped, on the same port and the
-// same data, and returns when it is ready. It is ErrState when it runs.
+// StartAPIServer starts the API server that StopAPIServer stopped, with the same port and data, and returns when it is
+// ready. It returns ErrState if the server runs.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	child, err := c.launchAPIServer()
 	if err != nil {
@@ -144,8 +141,8 @@ func (c *ControlPlane) launchAPIServer() (*Child, error) {
 	return child, nil
 }
 
-// StopAPIServer kills the API server, as a crash does: requests under way are cut off. Stopping
-// a stopped one does nothing.
+// StopAPIServer kills the API server like a crash: it aborts requests in progress. Stopping a stopped server does
+// nothing.
 func (c *ControlPlane) StopAPIServer() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +154,8 @@ func (c *ControlPlane) StopAPIServer() error {
 	return err
 }
 
-// PauseAPIServer freezes the API server: from its return until ResumeAPIServer connections
-// stay open and nothing is answered. It is ErrState when it is stopped.
+// PauseAPIServer freezes the API server. Until ResumeAPIServer, connections stay open and get no answers. It returns
+// ErrState if the server is stopped.
 func (c *ControlPlane) PauseAPIServer() error {
 	child, err := c.runningAPIServer()
 	if err != nil {
@@ -167,7 +164,7 @@ func (c *ControlPlane) PauseAPIServer() error {
 	return child.Freeze()
 }
 
-// ResumeAPIServer lets a frozen API server run on.
+// ResumeAPIServer continues a frozen API server.
 func (c *ControlPlane) ResumeAPIServer() error {
 	child, err := c.runningAPIServer()
 	if err != nil {
@@ -185,8 +182,7 @@ func (c *ControlPlane) runningAPIServer() (*Child, error) {
 	return c.apiServer, nil
 }
 
-// PIDs are the process ids of both servers, also of one that has ended; 0 for one that is
-// stopped.
+// PIDs returns the process ids of both servers, also of an ended server; 0 for a stopped server.
 func (c *ControlPlane) PIDs() (etcd, apiServer int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +195,8 @@ func (c *ControlPlane) PIDs() (etcd, apiServer int) {
 	return etcd, apiServer
 }
 
-// Alive says whether both servers run, and if not, which one ended and what it said last. A
-// stopped API server counts as ended.
+// Alive returns nil if both servers run, and otherwise an error with the exit status and last output of the ended
+// server. A stopped API server counts as ended.
 func (c *ControlPlane) Alive() error {
 	child, err := c.runningAPIServer()
 	if err != nil {
@@ -209,8 +205,8 @@ func (c *ControlPlane) Alive() error {
 	return errors.Join(c.etcd.Alive(), child.Alive())
 }
 
-// Revive starts again what has ended, on the same data, a stopped API server too, and returns
-// when the API server is ready. Where both run it does nothing.
+// Revive restarts the servers that have ended or were stopped, with the same data, and returns when the API server is
+// ready. If both run, it does nothing.
 func (c *ControlPlane) Revive(ctx context.Context) error {
 	if err := c.reviveEtcd(); err != nil {
 		return err
@@ -235,7 +231,7 @@ func (c *ControlPlane) reviveEtcd() error {
 	return nil
 }
 
-// Stop kills both servers and waits for them. The files stay.
+// Stop kills both servers and waits for them. It does not remove files.
 func (c *ControlPlane) Stop() error {
 	err := c.StopAPIServer()
 	c.mu.Lock()

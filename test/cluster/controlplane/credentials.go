@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenSeconds is how long a service account's token holds.
+// tokenSeconds is how long a service account's token is valid.
 const tokenSeconds = 24 * 3600
 
-// As returns a client configuration of a user who is in the groups given, besides
-// system:authenticated. The user has the rights that RBAC objects give to it and no others.
+// As returns a client configuration of a user in the given groups and in system:authenticated. The user has only the
+// rights that RBAC objects grant.
 func (c *ControlPlane) As(user string, groups ...string) (*rest.Config, error) {
 	p, err := c.authority.client(user, groups)
 	if err != nil {
@@ -30,8 +30,7 @@ func (c *ControlPlane) As(user string, groups ...string) (*rest.Config, error) {
 	return config, nil
 }
 
-// AsServiceAccount returns a client configuration with a token of a service account, which
-// must exist.
+// AsServiceAccount returns a client configuration with a token of an existing service account.
 func (c *ControlPlane) AsServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
@@ -48,16 +47,16 @@ func (c *ControlPlane) AsServiceAccount(ctx context.Context, namespace, name str
 	return config, nil
 }
 
-// Authority signs the certificates of the cluster's users and servers.
+// Authority returns the authority that signs the certificates of the cluster's users and servers.
 func (c *ControlPlane) Authority() *Authority { return c.authority }
 
-// Keys are the files of the authority's certificate and of the key that signs the tokens of
-// service accounts, which a controller manager needs.
+// Keys returns the files of the authority's certificate and of the key that signs service account tokens. A controller
+// manager needs both.
 func (c *ControlPlane) Keys() (authority, accounts string) {
 	return c.pki("ca.crt"), c.pki("accounts.key")
 }
 
-// base is a configuration without credentials.
+// base returns a configuration without credentials.
 func (c *ControlPlane) base() *rest.Config {
 	return &rest.Config{
 		Host:            "https://" + c.address(),
@@ -67,8 +66,8 @@ func (c *ControlPlane) base() *rest.Config {
 	}
 }
 
-// WriteKubeconfig writes a configuration of As, AsServiceAccount or Config as a file that a
-// program can be started with. It holds the credentials.
+// WriteKubeconfig writes a configuration of As, AsServiceAccount or Config, with its credentials, as a kubeconfig file
+// for a program.
 func WriteKubeconfig(config *rest.Config, path string) error {
 	text, err := EncodeKubeconfig(config)
 	if err == nil {
@@ -80,7 +79,7 @@ func WriteKubeconfig(config *rest.Config, path string) error {
 	return nil
 }
 
-// EncodeKubeconfig is the content that WriteKubeconfig writes.
+// EncodeKubeconfig returns the content of the file that WriteKubeconfig writes.
 func EncodeKubeconfig(config *rest.Config) ([]byte, error) {
 	const name = "berth"
 	file := api.NewConfig()
@@ -93,7 +92,7 @@ func EncodeKubeconfig(config *rest.Config) ([]byte, error) {
 	return clientcmd.Write(*file) // The caller names the file.
 }
 
-// unversioned prepares a configuration for paths outside the API groups, like /readyz.
+// unversioned prepares a configuration for paths outside the API groups, such as /readyz.
 func unversioned(config *rest.Config) *rest.Config {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
 	return config

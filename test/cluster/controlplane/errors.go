@@ -3,17 +3,16 @@ package controlplane
 import "errors"
 
 var (
-	// ErrProgram says that a program is missing or could not be started.
+	// ErrProgram reports that a program is missing or cannot be started.
 	ErrProgram = errors.New("program cannot be started")
-	// ErrEnded says that a child ended although its caller did not stop it.
+	// ErrEnded reports that a child ended although its caller did not stop it.
 	ErrEnded = errors.New("ended by itself")
-	// ErrNotReady says that a server did not become ready in time.
+	// ErrNotReady reports that a server did not become ready in time.
 	ErrNotReady = errors.New("not ready")
-	// ErrState says that a server was asked to start while it runs, or to pause while it
-	// does not.
+	// ErrState reports that a caller asked to start a running server or to pause a server that does not run.
 	ErrState = errors.New("wrong state")
-	// ErrManifest says that a document cannot be read as a Kubernetes object.
+	// ErrManifest reports that a document is not a Kubernetes object.
 	ErrManifest = errors.New("manifest cannot be read")
-	// ErrAuthority says that a certificate authority cannot be read.
+	// ErrAuthority reports that a certificate authority cannot be parsed.
 	ErrAuthority = errors.New("certificate authority cannot be read")
 )

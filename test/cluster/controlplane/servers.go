@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// A port from here on, and below the range of outgoing connections (32768 and up).
+	// The port is in this range, below the range of outgoing connections (32768 and up).
 	firstPort = 20000
 	lastPort  = 32000
-	// tries is how many ports are tried before giving up.
+	// tries is how many ports freePort tries.
 	tries = 100
-	// startLimit is how long the API server may take until it is ready, in time that the machine served.
+	// startLimit is how long the API server may take until it is ready, in time during which the machine gave it CPU.
 	startLimit = 2 * time.Minute
-	// pollEvery is the time between two looks at its readiness.
+	// pollEvery is the time between two readiness checks.
 	pollEvery = 50 * time.Millisecond
-	// rate is the client-side limit of requests a second that Config sets.
+	// rate is the client-side limit of requests per second that Config sets.
 	rate = 5000
 	// issuer names the API server in the tokens of service accounts.
 	issuer = "https://kubernetes.default.svc"
 )
 
-// The site if nothing else is said.
+// The default addresses of a site.
 const (
 	loopback = "127.0.0.1"
 	services = "10.0.0.0/24"
@@ -95,7 +95,7 @@ func (c *ControlPlane) writeKeys() error {
 	return err
 }
 
-// names are what the API server is called, besides its address.
+// names are the names of the API server, in addition to its address.
 func (c *ControlPlane) names() []string {
 	names := []string{loopback, c.site.Address, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
 	if prefix, err := netip.ParsePrefix(c.site.Services); err == nil {
@@ -111,7 +111,7 @@ func (c *ControlPlane) socket(name string) string {
 }
 
 func (c *ControlPlane) etcdCommand() []string {
-	// etcd insists on addresses of host and port to announce; there are no others here.
+	// etcd requires announced addresses with host and port, although nothing uses them here.
 	const unused = "http://127.0.0.1:1"
 	return []string{
 		c.programs.Etcd,
@@ -145,7 +145,7 @@ func (c *ControlPlane) siteFlags() []string {
 		return []string{
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 			"--allow-privileged=true",
-			// It asks the kubelets for logs as an administrator.
+			// The API server requests logs from the kubelets as an administrator.
 			"--kubelet-client-certificate=" + c.pki("kubelet-client.crt"),
 			"--kubelet-client-key=" + c.pki("kubelet-client.key"),
 			"--kubelet-certificate-authority=" + c.pki("ca.crt"),
@@ -156,13 +156,13 @@ func (c *ControlPlane) siteFlags() []string {
 		"--endpoint-reconciler-type=none",
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-		// The client under test meets no limit of the server's.
+		// The server must not limit the client under test.
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 	}
 }
 
-// waitReady polls /readyz until the server says yes, has ended, or time is up.
+// waitReady polls /readyz until the server is ready or has ended, or the time is up.
 func (c *ControlPlane) waitReady(ctx context.Context, child *Child) error {
 	ctx, _, cancel := patience.WithLimit(ctx, startLimit)
 	defer cancel()

@@ -8,8 +8,7 @@ import (
 	"net/http"
 )
 
-// AgentMetrics returns the metrics of the node's agent, as it says them at its socket, where
-// root needs no token.
+// AgentMetrics returns the metrics of the node's agent from its socket, where root needs no token.
 func AgentMetrics(ctx context.Context) ([]byte, error) {
 	socket := NodePath("/var/lib/berth/agent.sock")
 	client := &http.Client{Transport: &http.Transport{

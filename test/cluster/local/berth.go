@@ -14,9 +14,8 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// shipped are the manifests of deploy that the documentation says to apply, in that order,
-// except that berth-scheduler is no Deployment here: a scheduler in a pod would need another
-// scheduler first. The agent's are there once it ships.
+// shipped returns the manifests of deploy in the order of the documentation. berth-scheduler is not a Deployment here,
+// because a scheduler in a pod would need another scheduler first.
 func shipped() []string {
 	return []string{
 		"namespace.yaml", "koordinator-namespace.yaml", "crd/*.yaml", "policy/keys.yaml", "policy/placement.yaml",
@@ -24,14 +23,13 @@ func shipped() []string {
 	}
 }
 
-// agentManifests are the agent's.
+// agentManifests is the pattern of the agent's manifests.
 const agentManifests = "agent/*.yaml"
 
-// withoutAgent, set in the environment, leaves the agent out: the tests of the agent start
-// their own.
+// withoutAgent, set in the environment, omits the agent, because the agent's tests start their own.
 const withoutAgent = "BERTH_CLUSTER_WITHOUT_AGENT"
 
-// read returns the manifests that match patterns below deploy.
+// read returns the manifests below deploy that match the patterns.
 func read(patterns ...string) ([][]byte, error) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -55,7 +53,7 @@ func read(patterns ...string) ([][]byte, error) {
 	return documents, nil
 }
 
-// install applies the manifests and says whether the agent is among them.
+// install applies the manifests and reports whether they include the agent.
 func install(ctx context.Context, plane *controlplane.ControlPlane) (agent bool, err error) {
 	documents, err := read(shipped()...)
 	if err != nil {
@@ -70,16 +68,15 @@ func install(ctx context.Context, plane *controlplane.ControlPlane) (agent bool,
 	return len(agents) > 0, plane.Apply(ctx, append(documents, agents...)...)
 }
 
-// The service account that ships.
+// The shipped service account.
 const (
 	namespace = "berth-system"
 	account   = "berth-scheduler"
 )
 
-// scheduler is berth-scheduler, the only scheduler, with the configuration and the rights that
-// ship.
+// scheduler is berth-scheduler, the only scheduler, with the shipped configuration and rights.
 func scheduler(p cluster.Programs, plane *controlplane.ControlPlane) (server, error) {
-	// As the service account, by a certificate: a token would end with the day.
+	// The scheduler has a certificate for its service account, because a token would expire after a day.
 	identity, err := plane.As("system:serviceaccount:"+namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	if err != nil {
 		return server{}, err

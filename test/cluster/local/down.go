@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Down ends the cluster, also one that was started halfway or of which anything was killed,
-// and leaves nothing: it kills every process in a group of the cluster, removes the groups, the links
-// berth0 and berth-br0, the nftables tables and Dir, and restores the kernel's settings. What cannot
-// be removed is in the error; all the rest goes. Where no cluster is, it does nothing.
+// Down ends the cluster, even if it is only half started or parts of it were killed, and leaves nothing. It kills every
+// process in a group of the cluster, removes the groups, the links berth0 and berth-br0, the nftables tables and Dir,
+// and restores the kernel's settings. If something cannot be removed, Down reports it in the error and removes
+// everything else. Without a cluster it does nothing.
 func Down(ctx context.Context, out io.Writer) error {
 	if err := check(); err != nil {
 		return err
@@ -35,8 +35,8 @@ func Down(ctx context.Context, out io.Writer) error {
 	return down(ctx, out)
 }
 
-// remains says whether there is anything of a cluster: a group, or a file in Dir other than the lock,
-// which the caller has.
+// remains reports whether parts of a cluster exist: a group, or a file in Dir other than the lock, which the caller
+// has.
 func remains() (bool, error) {
 	groups, err := groupDirs()
 	if err != nil {
@@ -64,8 +64,7 @@ func down(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// removeState removes Dir. Mounts of a name space that is just going away may keep a directory
-// for a moment.
+// removeState removes Dir. Mounts of an ending name space may block the removal of a directory for a moment.
 func removeState(ctx context.Context) error {
 	if at := mountsBelow(Dir); len(at) > 0 {
 		return fmt.Errorf("something is mounted at %s: it is not removed", strings.Join(at, ", "))
@@ -83,7 +82,7 @@ func removeState(ctx context.Context) error {
 	}
 }
 
-// mountsBelow are the mount points at and below a directory, as this process sees them.
+// mountsBelow returns the mount points at and below a directory, as this process sees them.
 func mountsBelow(dir string) []string {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hierarchies are the mount points of all cgroup hierarchies. On a machine with version 2
-// only it is one.
+// hierarchies returns the mount points of all cgroup hierarchies. A machine with only version 2 has one.
 func hierarchies() ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -24,7 +23,7 @@ func hierarchies() ([]string, error) {
 	}
 	var all []string
 	for line := range strings.Lines(string(text)) {
-		// Version 1 controllers may be mounted together, and reached by links.
+		// Version 1 controllers may share a mount, and links may lead to it.
 		if fields := strings.Fields(line); len(fields) > 2 && strings.HasPrefix(fields[2], "cgroup") && strings.HasPrefix(fields[1], "/sys/fs/cgroup") {
 			all = append(all, fields[1])
 		}
@@ -38,8 +37,8 @@ func hierarchies() ([]string, error) {
 // system is the group of the servers, beside those of the pods.
 const system = "system"
 
-// makeGroups makes Group in each hierarchy and puts this process into its group for servers,
-// where it inherits no limit: in the hierarchy that counts processes, or the only one.
+// makeGroups makes Group in each hierarchy. It moves this process into the group for servers, where it inherits no
+// limit, in the hierarchy that counts processes or in the only hierarchy.
 func makeGroups() error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -64,8 +63,8 @@ func makeGroups() error {
 	return Enter()
 }
 
-// Enter puts this process, and what it starts from now on, among the servers of the cluster:
-// Down ends it, too. Where no cluster is, it is ErrNotUp.
+// Enter moves this process, and all processes that it starts later, into the group of the cluster's servers, so that
+// Down ends them. Without a cluster it returns ErrNotUp.
 func Enter() error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -79,8 +78,8 @@ func Enter() error {
 	return ErrNotUp
 }
 
-// inheritCPUs gives a new group of the version 1 controller cpuset the CPUs and memory nodes
-// of its parent, without which nothing can run in it.
+// inheritCPUs gives a new group of the version 1 cpuset controller the CPUs and memory nodes of its parent. Without
+// them no process can run in the group.
 func inheritCPUs(parent, dir string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		if !exists(filepath.Join(parent, name)) {
@@ -97,7 +96,7 @@ func inheritCPUs(parent, dir string) error {
 	return nil
 }
 
-// groupDirs are all directories at and below Group, the deepest first.
+// groupDirs returns all directories at and below Group, the deepest first.
 func groupDirs() ([]string, error) {
 	roots, err := hierarchies()
 	var all []string
@@ -107,7 +106,7 @@ func groupDirs() ([]string, error) {
 				all = append(all, path)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // It ended meanwhile, or never was.
+				return nil // It has ended in between, or never existed.
 			}
 			return err
 		})
@@ -148,10 +147,9 @@ func killAll(ctx context.Context) error {
 	}
 }
 
-// killGroup kills the processes of one group and says how many there are. What cannot be read
-// any more has none.
+// killGroup kills the processes of one group and returns their number. A group that can no longer be read has none.
 func killGroup(dir string) int {
-	// A frozen process of version 1 dies when it is thawed.
+	// A frozen process of version 1 dies only when it is thawed.
 	if state := filepath.Join(dir, "freezer.state"); exists(state) {
 		_ = os.WriteFile(state, []byte("THAWED"), 0) // The next round tries again.
 	}
@@ -166,12 +164,12 @@ func killGroup(dir string) int {
 			continue
 		}
 		count++
-		_ = unix.Kill(pid, unix.SIGKILL) // Whoever is gone already is what we want.
+		_ = unix.Kill(pid, unix.SIGKILL) // It may already be gone, as intended.
 	}
 	return count
 }
 
-// removeGroups removes groups that have no processes; others stay for the next round.
+// removeGroups removes groups without processes. The next round tries the other groups again.
 func removeGroups(dirs []string) {
 	for _, dir := range dirs {
 		_ = os.Remove(dir) // The next round, or the deadline, decides.

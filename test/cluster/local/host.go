@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// before is what the machine was like before the cluster, as far as the cluster changes it.
+// before is the state of the machine before the cluster, for everything that the cluster changes.
 type before struct {
 	Settings map[string]string // Content by path below /proc/sys.
-	Tables   []string          // nftables tables, like "ip filter".
-	Made     []string          // Directories that were made to mount something there.
+	Tables   []string          // nftables tables, such as "ip filter".
+	Made     []string          // Directories made as mount points.
 }
 
-// settings are what kubelet (the first six), the CNI plugin bridge and kube-proxy change.
+// settings returns the settings that kubelet (the first six), the CNI plugin bridge and kube-proxy change.
 func settings() []string {
 	return []string{
 		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
@@ -35,12 +35,12 @@ func settings() []string {
 	}
 }
 
-// tables are the nftables tables of kube-proxy and portmap.
+// tables returns the nftables tables of kube-proxy and portmap.
 func tables() []string {
 	return []string{"ip kube-proxy", "ip6 kube-proxy", "ip cni_hostport", "ip6 cni_hostport"}
 }
 
-// look notes what the machine is like. The note is on disk before anything is changed.
+// look records the state of the machine. The record is on disk before the cluster changes anything.
 func look(ctx context.Context) error {
 	b := before{Settings: map[string]string{}}
 	for _, name := range settings() {
@@ -63,7 +63,7 @@ func look(ctx context.Context) error {
 	return b.save()
 }
 
-// missing are the directories that making one would make, the deepest first.
+// missing returns the directories that creating dir would create, the deepest first.
 func missing(dir string) []string {
 	var all []string
 	for ; dir != "/"; dir = filepath.Dir(dir) {
@@ -83,8 +83,8 @@ func (b before) save() error {
 	return os.WriteFile(file("before.json"), text, 0o600)
 }
 
-// restore makes the machine what it was. Without a note there is nothing to restore: nothing
-// was changed either.
+// restore restores the recorded state. Without a record there is nothing to restore, because nothing was changed
+// either.
 func restore(ctx context.Context) error {
 	text, err := os.ReadFile(file("before.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func restore(ctx context.Context) error {
 		}
 	}
 	for _, dir := range b.Made {
-		// Where another program has files by now, the directory is theirs.
+		// If another program has files there by now, the directory stays.
 		if rmErr := unix.Rmdir(dir); rmErr != nil && !errors.Is(rmErr, unix.ENOENT) && !errors.Is(rmErr, unix.ENOTEMPTY) {
 			err = errors.Join(err, fmt.Errorf("remove %s: %w", dir, rmErr))
 		}
@@ -123,7 +123,7 @@ func restoreSetting(path, want string) error {
 		err = os.WriteFile(path, []byte(want), 0)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // It went with its module.
+		return nil // The setting disappeared with its module.
 	}
 	return err
 }
@@ -138,8 +138,8 @@ func nftTables(ctx context.Context) ([]string, error) {
 	return all, err
 }
 
-// makeLink makes the link that holds the cluster's addresses: a bridge without ports, since a
-// kernel that connects pods has bridges, and not every one has dummy links.
+// makeLink makes the link that has the cluster's addresses. It is a bridge without ports: a kernel that connects pods
+// supports bridges, but not every kernel has dummy links.
 func makeLink(ctx context.Context) error {
 	for _, argv := range [][]string{
 		{"ip", "link", "add", link, "type", "bridge"},
@@ -154,7 +154,7 @@ func makeLink(ctx context.Context) error {
 	return nil
 }
 
-// removeLinks removes the links of the cluster and the ends of the pods' cables.
+// removeLinks removes the links of the cluster and the host ends of the pods' veth pairs.
 func removeLinks(ctx context.Context) error {
 	type entry struct {
 		Name   string `json:"ifname"`
@@ -172,7 +172,7 @@ func removeLinks(ctx context.Context) error {
 		if l.Master != bridge && l.Name != bridge && l.Name != link {
 			continue
 		}
-		// A cable goes by itself with its other end.
+		// A veth link disappears with its other end.
 		if _, deleteErr := command(ctx, "ip", "link", "delete", l.Name); deleteErr != nil && exists("/sys/class/net/"+l.Name) {
 			err = errors.Join(err, deleteErr)
 		}
@@ -196,7 +196,7 @@ func command(ctx context.Context, argv ...string) (string, error) {
 	return out.String(), nil
 }
 
-// check says what the machine lacks.
+// check reports what the machine lacks.
 func check() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: it takes root", ErrHost)

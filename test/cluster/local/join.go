@@ -11,31 +11,31 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// NodeCredentials is what another node needs to join the cluster.
+// NodeCredentials is the information that another node needs to join the cluster.
 type NodeCredentials struct {
-	Name            string       // Of the node.
-	IP              string       // An address of this machine that is free for the node.
+	Name            string       // The node's name.
+	IP              string       // A free address of this machine for the node.
 	Server          string       // The API server's URL.
-	CA              []byte       // PEM: who signed the servers' certificates, and the kubelet's clients'.
+	CA              []byte       // PEM: the authority of the servers and of the kubelet's clients.
 	Config          *rest.Config // The kubelet's identity: user system:node:NAME of group system:nodes.
-	Kubeconfig      []byte       // The same as a file.
+	Kubeconfig      []byte       // Config as a file.
 	ProxyKubeconfig []byte       // For kube-proxy.
-	ServingCert     []byte       // PEM: the kubelet's own server, for Name and IP.
+	ServingCert     []byte       // PEM: for the kubelet's server, with Name and IP.
 	ServingKey      []byte       // PEM.
 	Registry        string       // URL of the mirror of all registries.
-	HostsTOML       []byte       // certs.d/_default/hosts.toml of a containerd that uses it.
+	HostsTOML       []byte       // certs.d/_default/hosts.toml for a containerd that uses the mirror.
 	PodCIDR         string       // For the node's bridge.
 	ServiceCIDR     string
 	Programs        NodePrograms
 }
 
-// NodePrograms are static programs, as paths on this machine.
+// NodePrograms are the paths of static programs on this machine.
 type NodePrograms struct {
 	Kubelet, KubeProxy, Containerd, Shim, Ctr, Runc, Berth string
 	CNI                                                    string // A directory.
 }
 
-// Join makes the credentials of another node. Each call makes new ones.
+// Join makes new credentials for another node.
 func (c *Cluster) Join(name string) (NodeCredentials, error) {
 	authority, err := readAuthority()
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Cluster) Join(name string) (NodeCredentials, error) {
 	return n, err
 }
 
-// As returns a client configuration of a user with groups, and the same as a kubeconfig.
+// As returns a client configuration of a user in groups, also as a kubeconfig.
 func (c *Cluster) As(user string, groups ...string) (*rest.Config, []byte, error) {
 	authority, err := readAuthority()
 	if err != nil {
@@ -85,11 +85,10 @@ func (c *Cluster) identity(a *controlplane.Authority, user string, groups ...str
 	return config, text, err
 }
 
-// Cluster is the running cluster. Its methods may be called from several goroutines and
-// processes.
+// Cluster is the running cluster. Several goroutines and processes may call its methods.
 type Cluster struct{ config *rest.Config }
 
-// Running returns the cluster that runs here and is ready, or ErrNotUp.
+// Running returns the cluster of this machine if it is ready, and otherwise ErrNotUp.
 func Running() (*Cluster, error) {
 	if !supervised() || !exists(file("ready")) {
 		return nil, ErrNotUp
@@ -105,10 +104,10 @@ func Running() (*Cluster, error) {
 // Config returns a new client configuration of an administrator.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Dir is the directory of a further node's files, which Down removes.
+// Dir returns the directory for the files of an additional node. Down removes it.
 func (c *Cluster) Dir(node string) string { return file("nodes", node) }
 
-// writeAuthority keeps the authority for Join, and lets the administrator in.
+// writeAuthority stores the authority for Join, and writes the administrator's kubeconfig.
 func writeAuthority(plane *controlplane.ControlPlane) error {
 	text, err := plane.Authority().Encode()
 	if err != nil {

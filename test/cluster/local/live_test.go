@@ -23,7 +23,7 @@ import (
 	"github.com/berth-project/berth/test/cluster"
 )
 
-// found returns the programs, or skips the test where they or the rights are missing.
+// found returns the programs, or skips the test if the programs or the rights are missing.
 func found(t *testing.T) cluster.Programs {
 	t.Helper()
 	if testing.Short() {
@@ -50,8 +50,8 @@ func found(t *testing.T) cluster.Programs {
 	return programs
 }
 
-// fresh ends what a cluster has left that was killed together with its test, and takes a snapshot.
-// What the cluster has for itself must be gone then: else it would hide what this test leaves.
+// fresh removes what a killed test left of its cluster, and takes a snapshot. The cluster's own directories and groups
+// must be gone then; otherwise they would hide what this test leaves.
 func fresh(t *testing.T) (cluster.Programs, snapshot) {
 	t.Helper()
 	programs := found(t)
@@ -75,7 +75,7 @@ func localcluster(t *testing.T, program string, args ...string) (out, progress s
 	return stdout.String(), stderr.String()
 }
 
-// TestCluster starts the cluster, uses it, hurts it and ends it.
+// TestCluster starts the cluster, uses it, kills its servers and ends it. Nothing may be left on the machine.
 func TestCluster(t *testing.T) {
 	programs, before := fresh(t)
 	t.Cleanup(func() { must(t, Down(context.WithoutCancel(t.Context()), t.Output())) })
@@ -120,9 +120,9 @@ func TestCluster(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// visit runs the tests of another package, a directory of this module, in the cluster that is up: a
-// cluster takes a minute to start, and what they leave is looked for when it ends. They run once: a
-// second run needs another cluster, and so is one of TestCluster.
+// visit runs the tests of another package, a directory of this module, in the running cluster, because a cluster takes
+// a minute to start. TestCluster then also finds what these tests leave. They run once: a second run needs another
+// cluster and thus another run of TestCluster.
 func visit(t *testing.T, guest string) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=8h", "-run="+os.Getenv("BERTH_CLUSTER_RUN"), guest)
 	cmd.Dir = ".."
@@ -167,7 +167,7 @@ func (u use) start(t *testing.T, name, image string, phase v1.PodPhase, options 
 	return pod
 }
 
-// limit checks that the kernel enforces what a pod says.
+// limit checks that the kernel enforces a pod's limits.
 func (u use) limit(t *testing.T) {
 	pod := u.start(t, "limited", "berth-mask", v1.PodRunning, func(pod *v1.Pod) {
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("300m"), v1.ResourceMemory: resource.MustParse("64Mi")}
@@ -196,7 +196,7 @@ func (u use) limit(t *testing.T) {
 	}
 }
 
-// seedImages runs each image that the manifests of the documentation of ACK and Koordinator name.
+// seedImages runs each image that a manifest of ACK's and Koordinator's documentation names.
 func (u use) seedImages(t *testing.T) {
 	seen := map[string]bool{}
 	for _, manifest := range names(t, "../testdata/seeds/*.yaml") {
@@ -226,7 +226,7 @@ func (u use) seedImages(t *testing.T) {
 	}
 }
 
-// comeBack kills servers; the supervisor starts them again, and pods run on.
+// comeBack kills servers. The supervisor must restart them, and pods must continue to run.
 func (u use) comeBack(t *testing.T) {
 	u.start(t, "before", "berth-mask", v1.PodRunning)
 	for _, name := range []string{"containerd", "kubelet", "kube-apiserver", "etcd"} {
@@ -241,7 +241,7 @@ func (u use) comeBack(t *testing.T) {
 		}))
 	}
 	must(t, u.c.Stop(t.Context(), "kubelet"))
-	time.Sleep(2 * time.Second) // Longer than the supervisor waits.
+	time.Sleep(2 * time.Second) // Longer than the supervisor's pause.
 	if pid, err := u.c.PID("kubelet"); !errors.Is(err, ErrNotUp) {
 		t.Errorf("a stopped kubelet runs as %d: %v", pid, err)
 	}
@@ -255,7 +255,7 @@ func (u use) comeBack(t *testing.T) {
 	}
 }
 
-// join lets a node in, with its own rights only.
+// join checks that another node can join, with only its own rights.
 func (u use) join(t *testing.T) {
 	n, err := u.c.Join("another")
 	must(t, err)
@@ -275,7 +275,7 @@ func (u use) join(t *testing.T) {
 	}
 }
 
-// TestInterrupted presses Ctrl-C at several moments of the start.
+// TestInterrupted presses Ctrl-C at several moments of the start. Nothing may be left on the machine.
 func TestInterrupted(t *testing.T) {
 	programs, before := fresh(t)
 	for _, steps := range []int{0, 1, 4} {
@@ -296,13 +296,14 @@ func TestInterrupted(t *testing.T) {
 			if err == nil || cmd.ProcessState.ExitCode() != 1 && steps > 0 {
 				t.Errorf("an interrupted start ends with %v:\n%s", err, said.String())
 			}
-			must(t, Down(t.Context(), t.Output())) // A start that was just beginning has nothing to clean up.
+			must(t, Down(t.Context(), t.Output())) // A start that was just beginning leaves nothing to remove.
 			nothingLeft(t, before)
 		})
 	}
 }
 
-// TestKilled kills what it is that knows about the rest, while a pod runs.
+// TestKilled kills the supervisor, which knows all other processes, while a pod runs. Down must still find and remove
+// everything.
 func TestKilled(t *testing.T) {
 	programs, before := fresh(t)
 	t.Setenv(withoutAgent, "1")

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked says that another process holds a lock.
+// errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// flock takes an exclusive lock on a file: it waits for it, or is errLocked.
+// flock acquires an exclusive lock on a file. If the lock is held, it waits, or returns errLocked.
 func flock(name string, wait bool) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -39,11 +39,11 @@ func flock(name string, wait bool) (*os.File, error) {
 	return f, nil
 }
 
-// lockFile is the file in Dir that is locked.
+// lockFile is the locked file in Dir.
 const lockFile = "lock"
 
-// lockDir makes Dir and takes the lock of those who start or end the cluster. Dir may be
-// removed while one waits: then the lock is on a file that is no more, and is taken again.
+// lockDir makes Dir and acquires the lock of processes that start or end the cluster. Another process may remove Dir
+// during the wait. The lock is then on a deleted file, and lockDir locks the new file.
 func lockDir() (unlock func(), err error) {
 	for {
 		if err := os.MkdirAll(Dir, 0o755); err != nil {
@@ -63,7 +63,7 @@ func lockDir() (unlock func(), err error) {
 	}
 }
 
-// current says whether an open file is still the one of its name.
+// current reports whether an open file still exists under its name.
 func current(f *os.File) bool {
 	ours, err := f.Stat()
 	if err != nil {
@@ -73,8 +73,8 @@ func current(f *os.File) bool {
 	return err == nil && os.SameFile(ours, named)
 }
 
-// lockSupervisor takes the lock that a supervisor holds while it runs. It tries for a moment, since
-// supervised holds the lock for an instant.
+// lockSupervisor acquires the lock that a supervisor holds while it runs. It retries for a moment, because supervised
+// holds the lock for an instant.
 func lockSupervisor(ctx context.Context) (lock *os.File, err error) {
 	for range 20 {
 		if lock, err = flock(file("supervisor.lock"), false); !errors.Is(err, errLocked) {
@@ -85,7 +85,7 @@ func lockSupervisor(ctx context.Context) (lock *os.File, err error) {
 	return lock, err
 }
 
-// supervised says whether a supervisor runs.
+// supervised reports whether a supervisor runs.
 func supervised() bool {
 	if !exists(file("supervisor.lock")) {
 		return false

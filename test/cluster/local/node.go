@@ -17,7 +17,7 @@ import (
 // object is a part of a configuration.
 type object = map[string]any
 
-// containerd is the runtime of the node, at its usual places.
+// containerd returns the runtime of the node, at its usual paths.
 func containerd(p cluster.Programs) (server, error) {
 	config := fmt.Sprintf(`version = 3
 imports = []
@@ -56,14 +56,14 @@ oom_score = 0
 	}, err
 }
 
-// HostsTOML makes a containerd look for the images of every registry in ours, and nowhere else:
-// the file hosts.toml in a directory _default.
+// HostsTOML returns a file hosts.toml for the directory _default of a containerd. With it containerd requests the
+// images of every registry from the cluster's registry only.
 func HostsTOML() []byte {
 	return fmt.Appendf(nil, "server = \"http://%[1]s\"\n[host.\"http://%[1]s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", Registry)
 }
 
-// network connects pods by a bridge. They reach each other, this machine and what it routes,
-// and with their own addresses, so nothing beyond.
+// network connects pods by a bridge. They reach each other, this machine and the networks that it routes. They use
+// their own addresses, so they reach nothing beyond.
 func network() object {
 	return object{
 		"cniVersion": "1.0.0", "name": "berth",
@@ -77,7 +77,7 @@ func network() object {
 	}
 }
 
-// kubelet makes this machine a node, with the driver cgroupfs.
+// kubelet makes this machine a node, with the cgroupfs driver.
 func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, error) {
 	identity, err := plane.As("system:node:"+NodeName, "system:nodes")
 	if err != nil {
@@ -100,7 +100,7 @@ func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, erro
 			"x509": object{"clientCAFile": authority},
 		},
 		"authorization": object{"mode": "Webhook"},
-		// Where a kubelet puts those that it makes itself, and the agent looks.
+		// The kubelet stores its self-made certificate there, and the agent reads it there.
 		"tlsCertFile": pki + "/kubelet.crt", "tlsPrivateKeyFile": pki + "/kubelet.key",
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
 		"cgroupDriver":             "cgroupfs", "cgroupRoot": Group,
@@ -110,7 +110,7 @@ func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, erro
 		"staticPodPath":          staticPods,
 		"volumePluginDir":        "/var/lib/kubelet/volume-plugins",
 		"serializeImagePulls":    false,
-		// What else fills the machine is no reason to evict anything.
+		// Other usage of the machine must not cause evictions.
 		"evictionHard": object{
 			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
 			"imagefs.available": "0%", "imagefs.inodesFree": "0%",
@@ -137,7 +137,7 @@ func kubelet(p cluster.Programs, plane *controlplane.ControlPlane) (server, erro
 	}, err
 }
 
-// kubeProxy makes services reachable, by nftables.
+// kubeProxy makes services reachable through nftables.
 func kubeProxy(p cluster.Programs, plane *controlplane.ControlPlane) (server, error) {
 	identity, err := plane.As("system:kube-proxy")
 	if err != nil {
@@ -148,7 +148,7 @@ func kubeProxy(p cluster.Programs, plane *controlplane.ControlPlane) (server, er
 		"mode": "nftables", "clusterCIDR": PodCIDR, "hostnameOverride": NodeName,
 		"healthzBindAddress": Address + ":10256", "metricsBindAddress": Address + ":10249",
 		"clientConnection": object{"kubeconfig": file("config", "kube-proxy.kubeconfig")},
-		// The machine's own settings stand.
+		// The machine's own settings stay unchanged.
 		"conntrack": object{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func kubeProxy(p cluster.Programs, plane *controlplane.ControlPlane) (server, er
 	return server{name: "kube-proxy", argv: []string{p.KubeProxy, "--config=" + file("config", "kube-proxy.yaml")}}, err
 }
 
-// controllerManager runs the controllers, without those for certificates and leaders.
+// controllerManager runs the controllers, except those for certificates and leader election.
 func controllerManager(p cluster.Programs, plane *controlplane.ControlPlane) (server, error) {
 	identity, err := plane.As("system:kube-controller-manager")
 	if err != nil {
@@ -202,8 +202,8 @@ func writeFiles(files map[string][]byte) error {
 	return nil
 }
 
-// mountNode puts directories below Dir at the usual places of a node, in the mount name space
-// of this process, which shares mounts with those of the containers.
+// mountNode mounts directories below Dir at the usual paths of a node, in the mount name space of this process, which
+// shares mounts with the name spaces of the containers.
 func mountNode() error {
 	if err := unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("share mounts: %w", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// waitReady waits for the node, kube-proxy, the scheduler and, if it is installed, the agent.
+// waitReady waits for the node, kube-proxy, the scheduler and, if installed, the agent.
 func (s *supervisor) waitReady(ctx context.Context, agent bool) error {
 	client, err := kubernetes.NewForConfig(s.plane.Config())
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *supervisor) waitReady(ctx context.Context, agent bool) error {
 	return nil
 }
 
-// until calls look until it returns nothing; what it returned last is in the error.
+// until calls look until it returns an empty string. The error contains its last result.
 func until(ctx context.Context, look func(context.Context) string) error {
 	if err := patience.Until(ctx, lookEvery, func() string { return look(ctx) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
@@ -57,7 +57,7 @@ func waitImages(ctx context.Context) error {
 	return until(ctx, func(ctx context.Context) string { return get(ctx, "http://"+Registry+"/v2/") })
 }
 
-// get is empty if a server answers that all is well.
+// get returns an empty string if a server answers that all is well.
 func get(ctx context.Context, url string) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func lookNode(ctx context.Context, client kubernetes.Interface) string {
 	return "node " + NodeName + " says nothing about itself"
 }
 
-// lookServices asks kube-proxy, and for the account that pods of a namespace run as.
+// lookServices checks kube-proxy and the service account of pods in the default namespace.
 func lookServices(ctx context.Context, client kubernetes.Interface) string {
 	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 		return err.Error()
@@ -101,7 +101,7 @@ func lookServices(ctx context.Context, client kubernetes.Interface) string {
 	return get(ctx, "http://"+Address+":10256/healthz")
 }
 
-// lookScheduler looks for the Lease of the only active scheduler.
+// lookScheduler checks the Lease of the only active scheduler.
 func lookScheduler(ctx context.Context, client kubernetes.Interface) string {
 	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 	if err != nil {
@@ -113,7 +113,7 @@ func lookScheduler(ctx context.Context, client kubernetes.Interface) string {
 	return ""
 }
 
-// lookAgent waits for the pods of all DaemonSets of the namespace.
+// lookAgent checks the pods of all DaemonSets of the namespace.
 func lookAgent(ctx context.Context, client kubernetes.Interface) string {
 	sets, err := client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -128,8 +128,8 @@ func lookAgent(ctx context.Context, client kubernetes.Interface) string {
 	return ""
 }
 
-// Pinnable returns status, reason and message of a node's condition Pinnable, or nothing where there
-// is none yet. Waits ask by this: kubectl would cost more than what they wait for.
+// Pinnable returns the status, reason and message of a node's condition Pinnable, or nothing if there is none yet.
+// Waiting loops use it, because kubectl would cost more CPU than the programs that they wait for.
 func Pinnable(ctx context.Context, client kubernetes.Interface, node string) (string, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/apis/berth.dev/v1alpha1/nodetopologies", node).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestPinnable reads the condition out of what an API server answers.
+// TestPinnable reads the condition from the answers of an API server.
 func TestPinnable(t *testing.T) {
 	answers := map[string]string{
 		"n":     `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"Pinnable","status":"True","reason":"Pinning","message":"all is well"}]}}`,

@@ -20,14 +20,14 @@ import (
 type server struct {
 	name string
 	argv []string
-	file string // A file, like a socket, that is there when it is ready; none if empty.
+	file string // A file, such as a socket, that exists when the server is ready; empty for none.
 }
 
-// look is how often the supervisor looks at what it watches.
+// lookEvery is the interval of the supervisor's checks.
 const lookEvery = 100 * time.Millisecond
 
-// keep starts a server and starts it again whenever it ends, unless it is held, until ctx ends.
-// The first start is reported through first.
+// keep starts a server and restarts it whenever it ends, unless it is held, until ctx ends. It calls first with the
+// outcome of the first start.
 func (s server) keep(ctx context.Context, first func(error)) {
 	var report sync.Once
 	for ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (s server) ready(ctx context.Context, child *controlplane.Child) error {
 	return child.Alive()
 }
 
-// keepPlane does for etcd and kube-apiserver what keep does for others.
+// keepPlane does the work of keep for etcd and kube-apiserver.
 func keepPlane(ctx context.Context, plane *controlplane.ControlPlane) {
 	for ctx.Err() == nil {
 		etcd, api := plane.PIDs()
@@ -82,7 +82,7 @@ func keepPlane(ctx context.Context, plane *controlplane.ControlPlane) {
 	}
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -93,10 +93,10 @@ func pause(ctx context.Context, d time.Duration) {
 func pidFile(name string) string  { return file("pids", name) }
 func holdFile(name string) string { return file("hold", name) }
 
-// held says whether a server is to stay down.
+// held reports whether a server has to stay down.
 func held(name string) bool { return exists(holdFile(name)) }
 
-// writePID replaces the file at once: a reader sees a whole number.
+// writePID replaces the file atomically, so that a reader never sees a partial number.
 func writePID(name string, pid int) error {
 	text := strconv.Itoa(pid)
 	if old, err := os.ReadFile(pidFile(name)); err == nil && string(old) == text {
@@ -109,13 +109,12 @@ func writePID(name string, pid int) error {
 	return os.Rename(draft, pidFile(name))
 }
 
-// Servers are the names that PID, Stop and Start take.
+// Servers returns the names that PID, Stop and Start accept.
 func Servers() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "images", "containerd", "kubelet", "kube-proxy", "berth-scheduler"}
 }
 
-// PID is the process id of a running server, ErrNotUp if it does not run. The process is the
-// leader of its group.
+// PID returns the process id of a running server, or ErrNotUp. The process is the leader of its group.
 func (c *Cluster) PID(name string) (int, error) {
 	text, err := os.ReadFile(pidFile(name))
 	if err != nil {
@@ -128,7 +127,7 @@ func (c *Cluster) PID(name string) (int, error) {
 	return pid, nil
 }
 
-// runs says whether a process is the server of that name: a process id may be another's by now.
+// runs reports whether a process is the server of that name, because the kernel may have reused the process id.
 func runs(pid int, name string) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil || strings.Contains(string(stat), ") Z ") {
@@ -138,8 +137,7 @@ func runs(pid int, name string) bool {
 	return err == nil && strings.HasPrefix(filepath.Base(exe), name)
 }
 
-// Stop kills a server with SIGKILL and keeps it down until Start. Stopping one that does not
-// run keeps it down too.
+// Stop kills a server with SIGKILL. The server stays down until Start, also if it did not run.
 func (c *Cluster) Stop(ctx context.Context, name string) error {
 	if err := os.WriteFile(holdFile(name), nil, 0o644); err != nil {
 		return fmt.Errorf("hold %s: %w", name, err)
@@ -157,8 +155,7 @@ func (c *Cluster) Stop(ctx context.Context, name string) error {
 	return fmt.Errorf("stop %s: %w", name, ctx.Err())
 }
 
-// Start lets a stopped server run again and returns when its process is there; it may need
-// some moments more until it answers.
+// Start restarts a stopped server and returns when its process exists. The server may need more time until it answers.
 func (c *Cluster) Start(ctx context.Context, name string) error {
 	if err := os.Remove(holdFile(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("start %s: %w", name, err)
@@ -172,7 +169,7 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 	return fmt.Errorf("start %s: %w", name, ctx.Err())
 }
 
-// Log is the path of a server's log.
+// Log returns the path of a server's log.
 func (c *Cluster) Log(name string) string {
 	if name == "etcd" || name == "kube-apiserver" {
 		return file("plane", name+".log")

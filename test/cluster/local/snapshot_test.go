@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// snapshot is what a cluster may leave on a machine. What plainly belongs to another program is left
-// out: the machine may have other things to do meanwhile.
+// snapshot records the parts of a machine on which a cluster may leave something. It omits everything that plainly
+// belongs to another program, because the machine may do other work at the same time.
 type snapshot struct {
 	Mounts, Links, Groups, Dirs, Tables []string
 	Settings                            map[string]string
-	Processes                           []string // Those that have to do with a cluster.
+	Processes                           []string // Only processes that belong to a cluster.
 }
 
 func takeSnapshot(t *testing.T) snapshot {
@@ -33,7 +33,7 @@ func takeSnapshot(t *testing.T) snapshot {
 	s.Groups, err = groupDirs()
 	must(t, err)
 	for _, dir := range append(nodeDirs(), Dir) {
-		// One that was there before is another program's, with what comes and goes in it.
+		// If the directory existed before, it belongs to another program, whose files may change.
 		if exists(dir) {
 			s.Dirs = append(s.Dirs, dir)
 		}
@@ -54,8 +54,7 @@ func takeSnapshot(t *testing.T) snapshot {
 	return s
 }
 
-// processes are the command lines of those that were started with a file of the cluster, or
-// live in its groups.
+// processes returns the command lines of processes that were started with a file of the cluster, or are in its groups.
 func processes(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -63,7 +62,7 @@ func processes(t *testing.T) []string {
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		groups, groupErr := os.ReadFile(filepath.Join(dir, "cgroup"))
 		if err != nil || groupErr != nil || len(line) == 0 {
-			continue // It has ended, and maybe init has not looked after it yet.
+			continue // It has ended, and init may not have reaped it yet.
 		}
 		text := strings.ReplaceAll(string(line), "\x00", " ")
 		if strings.Contains(text, Dir) || strings.Contains(text, "localcluster supervise") || strings.Contains(string(groups), Group+"/") {
@@ -80,7 +79,7 @@ func names(t *testing.T, pattern string) []string {
 	return found
 }
 
-// nothingLeft compares with what was before.
+// nothingLeft compares the machine with the snapshot taken before.
 func nothingLeft(t *testing.T, before snapshot) {
 	t.Helper()
 	if diff := cmp.Diff(before, takeSnapshot(t)); diff != "" {
@@ -88,7 +87,7 @@ func nothingLeft(t *testing.T, before snapshot) {
 	}
 }
 
-// TestWhereFilesAre compares paths inside and outside.
+// TestWhereFilesAre compares paths inside and outside the cluster's mount name space.
 func TestWhereFilesAre(t *testing.T) {
 	if got, want := NodePath("/run/containerd/containerd.sock"), Dir+"/node/run-containerd/containerd.sock"; got != want {
 		t.Errorf("NodePath() = %s, want %s", got, want)

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// Supervise is the supervisor: it starts the cluster, marks it as ready, and keeps it running
-// until ctx ends or something cannot be started. Up starts it in a process with a mount name
-// space of its own. What it does goes line by line to out.
+// Supervise is the supervisor. It starts the cluster, marks it as ready, and keeps it running until ctx ends or
+// something cannot be started. Up runs it in a process with its own mount name space. It writes its progress line by
+// line to out.
 func Supervise(ctx context.Context, out io.Writer) error {
 	lock, err := lockSupervisor(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func Supervise(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// supervisor starts servers and remembers what to wait for.
+// supervisor starts servers and remembers which of them it waits for.
 type supervisor struct {
 	out      io.Writer
 	start    time.Time
@@ -46,7 +46,7 @@ type supervisor struct {
 	wait     sync.WaitGroup
 }
 
-// say reports a step that is done.
+// say reports a finished step.
 func (s *supervisor) say(format string, args ...any) {
 	fmt.Fprintf(s.out, "%5.1fs  %s\n", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -57,7 +57,7 @@ func (s *supervisor) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// What makes a temporary file makes it here: sockets of etcd, for one.
+	// Temporary files, such as etcd's sockets, belong in the cluster's directory.
 	if err := os.Setenv("TMPDIR", file("tmp")); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *supervisor) run(ctx context.Context) error {
 	if s.programs, err = cluster.Find(); err != nil {
 		return err
 	}
-	// The shim looks for runc there; sudo may leave out what only root needs.
+	// The shim searches this path for runc. sudo may omit the directories of root's programs.
 	path := filepath.Dir(s.programs.Runc) + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin"
 	if err := os.Setenv("PATH", path); err != nil {
 		return err
@@ -92,9 +92,9 @@ func (s *supervisor) run(ctx context.Context) error {
 	return os.WriteFile(file("ready"), nil, 0o644)
 }
 
-// startPlane starts the control plane and lets others find it.
+// startPlane starts the control plane and writes the files by which clients find it.
 func (s *supervisor) startPlane(ctx context.Context) error {
-	// 10.0.2.2 is this machine as a virtual machine with QEMU's user network sees it.
+	// 10.0.2.2 is the address of this machine for a virtual machine with QEMU's user network.
 	site := controlplane.Site{Address: Address, Names: []string{SecondAddress, "10.0.2.2"}, Services: ServiceCIDR, Nodes: true}
 	plane, err := controlplane.StartAt(ctx, site, file("plane"), s.programs.Programs)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *supervisor) startPlane(ctx context.Context) error {
 	return s.keepAll(ctx, manager, images(s.programs))
 }
 
-// startNode starts what makes this machine a node.
+// startNode starts the servers that make this machine a node.
 func (s *supervisor) startNode(ctx context.Context) error {
 	runtime, err := containerd(s.programs)
 	if err != nil {
@@ -137,8 +137,7 @@ func (s *supervisor) startNode(ctx context.Context) error {
 	return s.keepAll(ctx, node, proxy)
 }
 
-// startBerth installs what ships and starts the scheduler. It says whether the agent is
-// installed, too.
+// startBerth installs the shipped manifests and starts the scheduler. It also reports whether the agent is installed.
 func (s *supervisor) startBerth(ctx context.Context) (agent bool, err error) {
 	if err := waitImages(ctx); err != nil {
 		return false, err
@@ -156,7 +155,7 @@ func (s *supervisor) startBerth(ctx context.Context) (agent bool, err error) {
 	return agent, s.keepAll(ctx, program)
 }
 
-// keepAll starts servers at once and keeps them running; it returns when each has started.
+// keepAll starts servers concurrently and keeps them running. It returns when each has started.
 func (s *supervisor) keepAll(ctx context.Context, servers ...server) error {
 	first := make(chan error)
 	for _, server := range servers {

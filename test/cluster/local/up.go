@@ -17,10 +17,9 @@ import (
 	"github.com/berth-project/berth/test/cluster"
 )
 
-// Up starts the cluster and returns when everything is ready: about half a minute on two CPUs.
-// The programs must have been built. What is left of a cluster that was killed is removed
-// first; where one runs already, Up waits until it is ready. Progress goes to out. When ctx
-// ends before, or anything cannot be started, everything is removed again.
+// Up starts the cluster and returns when everything is ready: about half a minute on two CPUs. The programs must have
+// been built. Up first removes what a killed cluster left. If a cluster already runs, Up waits until it is ready.
+// Progress goes to out. If ctx ends before that, or anything cannot be started, Up removes everything again.
 func Up(ctx context.Context, out io.Writer) error {
 	if err := check(); err != nil {
 		return err
@@ -42,7 +41,7 @@ func Up(ctx context.Context, out io.Writer) error {
 		if err := removeRest(ctx, out); err != nil {
 			return err
 		}
-		unlock() // The file it was on may be gone.
+		unlock() // The locked file may be gone.
 		if unlock, err = lockDir(); err != nil {
 			return err
 		}
@@ -56,7 +55,7 @@ func Up(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// removeRest removes what another cluster has left.
+// removeRest removes what another cluster left.
 func removeRest(ctx context.Context, out io.Writer) error {
 	if some, err := remains(); err != nil || !some {
 		return err
@@ -65,8 +64,8 @@ func removeRest(ctx context.Context, out io.Writer) error {
 	return down(ctx, io.Discard)
 }
 
-// spawn starts the supervisor by a process that ends at once: the supervisor has no parent here.
-// That process is not ended with ctx: a supervisor without its lock is one that no command finds.
+// spawn starts the supervisor through a process that ends at once, so that the supervisor has no parent here. The end
+// of ctx does not end that process: no command could find a supervisor without its lock.
 func spawn(ctx context.Context, program string) error {
 	said, err := exec.CommandContext(context.WithoutCancel(ctx), program, "spawn").CombinedOutput()
 	if err != nil {
@@ -75,8 +74,8 @@ func spawn(ctx context.Context, program string) error {
 	return nil
 }
 
-// Spawn starts the supervisor, which is this program with the argument "supervise", in a
-// session and a mount name space of its own, and returns when it has its lock.
+// Spawn starts the supervisor, which is this program with the argument "supervise", in its own session and mount name
+// space. It returns when the supervisor has its lock.
 func Spawn() error {
 	program, err := os.Executable()
 	if err != nil {
@@ -98,7 +97,7 @@ func Spawn() error {
 	for !supervised() {
 		select {
 		case err := <-ended:
-			text, _ := os.ReadFile(file("progress")) // An empty one says nothing more.
+			text, _ := os.ReadFile(file("progress")) // An empty text adds nothing.
 			return fmt.Errorf("%w: %w\n%s", ErrFailed, err, text)
 		case <-time.After(lookEvery / 10):
 		}
@@ -106,7 +105,7 @@ func Spawn() error {
 	return nil
 }
 
-// follow copies the supervisor's lines until the cluster is ready.
+// follow copies the supervisor's output until the cluster is ready.
 func follow(ctx context.Context, out io.Writer) error {
 	lines, err := os.Open(file("progress"))
 	if err != nil {
@@ -130,7 +129,7 @@ func follow(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// claim notes the supervisor's process id in its lock.
+// claim writes the supervisor's process id into its lock file.
 func claim(lock *os.File) error {
 	if err := lock.Truncate(0); err != nil {
 		return err
@@ -139,18 +138,18 @@ func claim(lock *os.File) error {
 	return err
 }
 
-// killSupervisor kills a supervisor that is in no group yet.
+// killSupervisor kills a supervisor that has not yet entered a group.
 func killSupervisor() {
 	text, err := os.ReadFile(file("supervisor.lock"))
 	if err != nil || !supervised() {
 		return
 	}
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 && pid != os.Getpid() {
-		_ = unix.Kill(pid, unix.SIGKILL) // One that is gone already is what we want.
+		_ = unix.Kill(pid, unix.SIGKILL) // It may already be gone, as intended.
 	}
 }
 
-// giveAway gives a file to the user who called sudo, if anyone did.
+// giveAway gives a file to the user who ran sudo, if any.
 func giveAway(path string) error {
 	if os.Getenv("SUDO_UID") == "" {
 		return nil

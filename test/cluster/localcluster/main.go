@@ -1,8 +1,8 @@
-// Program localcluster starts and ends the test cluster of this machine; see package local. It
-// takes root, and programs that `go run ./programs build` has built.
+// Program localcluster starts and ends the test cluster of this machine; see package local. It needs root, and the
+// programs that `go run ./programs build` builds.
 //
 //	localcluster up      starts it, unless it is up, waits until everything is ready, and
-//	                     prints the line for a shell that lets kubectl find it
+//	                     prints the shell command that lets kubectl find it
 //	localcluster vm      adds a node in a virtual machine, berth-vm: 20 CPUs, two NUMA nodes
 //	localcluster down    ends it and leaves nothing
 //

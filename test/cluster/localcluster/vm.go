@@ -15,15 +15,14 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// vmName is the node in a virtual machine.
+// vmName is the name of the node in a virtual machine.
 const vmName = "berth-vm"
 
-// vmCores a socket, two threads each, are enough for what the documentation asks at most, 4 pods
-// with 4 exclusive CPUs, and the core that is left to all others.
+// vmCores is the number of cores per socket, with two threads each. The documentation needs at most 4 pods with 4
+// exclusive CPUs, and one core for all other containers.
 const vmCores = 5
 
-// addVM adds a node in a virtual machine to the cluster, unless it is there, and waits until it
-// is ready.
+// addVM adds a node in a virtual machine to the cluster, unless it exists, and waits until it is ready.
 func addVM(ctx context.Context) error {
 	c, err := local.Running()
 	if err != nil {

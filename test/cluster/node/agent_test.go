@@ -18,7 +18,7 @@ import (
 
 func parent(dir string) string { return filepath.Dir(dir) }
 
-// nodeReady waits until the kubelet says that the node is ready.
+// nodeReady waits until the kubelet reports that the node is ready.
 func (s *stage) nodeReady(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "the node is ready", func() string {
@@ -35,7 +35,7 @@ func (s *stage) nodeReady(t *testing.T) {
 	})
 }
 
-// agentReady waits until the agent has everything it listens to.
+// agentReady waits until the agent has all its connections.
 func (s *stage) agentReady(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "the agent is connected", func() string {
@@ -50,7 +50,7 @@ func (s *stage) agentReady(t *testing.T) {
 	})
 }
 
-// agent is the agent's pod.
+// agent returns the agent's pod.
 func (s *stage) agent(t *testing.T) *v1.Pod {
 	t.Helper()
 	var found *v1.Pod
@@ -72,7 +72,7 @@ func (s *stage) agent(t *testing.T) *v1.Pod {
 	return found
 }
 
-// agentPID is the process of the agent.
+// agentPID returns the process id of the agent.
 func (s *stage) agentPID(t *testing.T) int {
 	t.Helper()
 	var pid int
@@ -90,7 +90,7 @@ func (s *stage) agentPID(t *testing.T) int {
 	return pid
 }
 
-// killAgent kills the agent with SIGKILL; the kubelet starts it again.
+// killAgent kills the agent with SIGKILL. The kubelet restarts it.
 func (s *stage) killAgent(t *testing.T) {
 	t.Helper()
 	s.witness.without()
@@ -104,7 +104,7 @@ func (s *stage) killAgent(t *testing.T) {
 	})
 }
 
-// kill kills servers with SIGKILL and waits until the supervisor has started them again.
+// kill kills servers with SIGKILL and waits until the supervisor has restarted them.
 func (s *stage) kill(t *testing.T, names ...string) {
 	t.Helper()
 	connections := metrics(t)["berth_nri_connections_total"]

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// calPi is the pod of the documentation with the annotation that it has as a comment, on an image
-// and with a limit that fit here.
+// calPi returns the pod of the documentation, with the annotation that is a comment there, and with an image and a
+// limit that fit this cluster.
 func calPi(t *testing.T) option {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/seeds/cal-pi.yaml")
@@ -26,8 +26,7 @@ func calPi(t *testing.T) option {
 	}
 }
 
-// staticBurst has a CPU reserved for a pod that keeps its quota: it borrows a core that its
-// neighbour keeps.
+// staticBurst starts a pod with a reserved CPU that keeps its quota. It must borrow a core that its neighbor retains.
 func (s *stage) staticBurst(t *testing.T) {
 	s.start(t, "neighbour")
 	p := s.start(t, "cal-pi", calPi(t))
@@ -38,7 +37,7 @@ func (s *stage) staticBurst(t *testing.T) {
 	s.unchanged(t, p)
 }
 
-// has waits until the container of a pod has so many CPUs, those of its placement among them.
+// has waits until the container of a pod has a given number of CPUs, including the CPUs of its placement.
 func (s *stage) has(t *testing.T, name string, many int) {
 	t.Helper()
 	s.eventually(t, "the CPUs of "+name, func() string {

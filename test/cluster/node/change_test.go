@@ -19,13 +19,13 @@ const (
 	selectorName  = "cfs-quota-burst-cm"
 )
 
-// burstPolicy is one that always takes effect, however busy the node is: percent of the limit.
+// burstPolicy returns a policy that always takes effect, however busy the node is: percent of the limit.
 func burstPolicy(percent int) string {
 	return fmt.Sprintf(`{"policy":"cpuBurstOnly","cpuBurstPercent":%d}`, percent)
 }
 
-// change changes the policy of a running pod, by its annotation and by the ConfigMap that selects
-// it, and waits for the file of its control group.
+// change changes the policy of a running pod, by its annotation and by the ConfigMap that selects it, and waits for the
+// file of its control group.
 func (s *stage) change(t *testing.T) {
 	changes := number(t, "BERTH_NODE_CHANGES", 20)
 	p := s.start(t, "changed", limited("300m"), labelled("app", "changed"), annotated(burstKey, burstPolicy(20)))
@@ -55,7 +55,7 @@ func (s *stage) change(t *testing.T) {
 	}
 }
 
-// awaitBurst waits until the burst of a group with 300m is that many per cent.
+// awaitBurst waits until a group with a limit of 300m has that burst, in percent.
 func (s *stage) awaitBurst(t *testing.T, dir string, percent int) {
 	t.Helper()
 	want := fmt.Sprint(300 * percent) // Microseconds: 30 ms of each period of 100 ms.
@@ -83,7 +83,7 @@ func (s *stage) groupOf(t *testing.T, id string) group {
 	return found
 }
 
-// configMap makes or changes a ConfigMap, which is removed when the test ends.
+// configMap creates or changes a ConfigMap, and removes it when the test ends.
 func (s *stage) configMap(t *testing.T, namespace, name string, data map[string]string) {
 	t.Helper()
 	_, err := s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})

@@ -17,12 +17,11 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// chart installs the chart beside pods that ran before there was an agent, upgrades it, rolls it
-// back and removes it, as Helm does. No upgrade changes a file of a pinned pod, and in the end
-// every file of every pod is as it was before the agent came. The chart stays installed: it is what the
-// cluster has from deploy/.
+// chart installs the chart beside pods that ran before any agent, upgrades it, rolls it back and removes it, as Helm
+// does. No upgrade may change a file of a pinned pod. In the end every file of every pod must be as it was before the
+// agent came. The chart stays installed: it equals the cluster's installation from deploy/.
 func (s *stage) chart(t *testing.T) {
-	s.pinnable(t, true, "") // The scheduler goes by it while there is no agent.
+	s.pinnable(t, true, "") // The scheduler uses it while there is no agent.
 	s.witness.without()
 	s.kubectl(t, "-n", berth, "delete", "daemonset", agents)
 	s.noAgent(t)
@@ -75,7 +74,7 @@ func (s *stage) noAgent(t *testing.T) {
 	})
 }
 
-// podFiles are the files of all groups of pods that Berth may write.
+// podFiles returns the files of all groups of pods that Berth may write.
 func podFiles() []string {
 	var dirs, files []string
 	for _, pod := range podGroups() {
@@ -98,13 +97,13 @@ func podFiles() []string {
 	return files
 }
 
-// release is what Helm does with the chart and some values.
+// release is one set of values of the chart, with the objects that Helm applies.
 type release struct {
 	s   *stage
-	dir string // With the files of program release.
+	dir string // Contains the files of program release.
 }
 
-// release makes a release with other fields of the agent's file.
+// release renders a release with other fields of the agent's file.
 func (s *stage) release(t *testing.T, config string) *release {
 	t.Helper()
 	root, err := cluster.Root()
@@ -122,13 +121,13 @@ func (s *stage) release(t *testing.T, config string) *release {
 	return &release{s, dir}
 }
 
-// install brings the cluster to the release, as helm install, upgrade and rollback do.
+// install applies the release, as helm install, upgrade and rollback do.
 func (r *release) install(t *testing.T) {
 	t.Helper()
 	r.s.kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", filepath.Join(r.dir, "install.yaml"))
 }
 
-// uninstall runs the hooks in their order, and then removes all but what Helm keeps.
+// uninstall runs the hooks in order, and then removes all objects that Helm does not keep.
 func (r *release) uninstall(t *testing.T) {
 	t.Helper()
 	hooks, err := filepath.Glob(filepath.Join(r.dir, "pre-delete-*.yaml"))

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/test/chance"
 )
 
-// churn has pods come, change and go at random, and the agent be killed now and then. The witness
-// looks on; every few steps everything has to come to rest.
+// churn creates, changes and deletes pods at random, and kills the agent now and then. The witness checks throughout;
+// every few steps the whole node must become consistent.
 func (s *stage) churn(t *testing.T) {
 	steps := number(t, "BERTH_NODE_CHURN", 48)
 	seed := chance.Seed()
@@ -44,19 +44,20 @@ func (s *stage) churn(t *testing.T) {
 type churner struct {
 	*stage
 	random *rand.Rand
-	alive  map[string]int // Names of pods, with the kind of each.
+	alive  map[string]int // Names of pods, with their kinds.
 	made   int
 	counts map[string]int
-	// Since everything was last at rest, the agent was killed, and a pod deleted by force: the
-	// scheduler gives its CPUs to another one at once, which then waits for them in the pool.
+	// killed and forced report events since the node was last at rest: the agent was killed, and a pod was deleted by
+	// force. After a forced deletion the scheduler gives the CPUs to another pod at once, which then waits for them in
+	// the shared pool.
 	killed, forced bool
 }
 
-// most is how many pods there are at most.
+// most is the maximum number of pods.
 const most = 8
 
-// kindsOfPods are what pods are made of, by number: pinned by the scheduler, pinned by the agent,
-// pinned as a pod, bursting, busy and bursting, plain.
+// kindsOfPods returns the options of each kind of pod: pinned by the scheduler, pinned by the agent, pinned as a pod,
+// bursting, busy and bursting, plain.
 func kindsOfPods() [][]option {
 	return [][]option{
 		{pinned},
@@ -87,7 +88,7 @@ func (c *churner) step(t *testing.T) {
 	case roll < 92:
 		c.note("resize")
 		request := fmt.Sprintf("%dm", 5+c.random.IntN(50))
-		_ = c.patch(t.Context(), name, fmt.Sprintf( // A pod that was just made, or is about to end, refuses.
+		_ = c.patch(t.Context(), name, fmt.Sprintf( // The API server refuses this for a very new or an ending pod.
 			`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":%q}}}]}}`, request), "resize")
 	case roll < 96 && !c.killed:
 		c.note("kill the agent")
@@ -149,7 +150,7 @@ func (c *churner) crash(name string) {
 	}
 }
 
-// rest waits until there is an agent, every pod runs that can, and everything is as it should be.
+// rest waits until the agent runs, every pod that can run does, and the whole node is consistent.
 func (c *churner) rest(t *testing.T) {
 	t.Helper()
 	c.agentReady(t)
@@ -182,7 +183,7 @@ func (c *churner) rest(t *testing.T) {
 	c.note("rest")
 }
 
-// forgiveUnasked does not expect NRI's answer of containers that may have been made without the agent.
+// forgiveUnasked tells the witness to expect no NRI answer for containers that may have been created without the agent.
 func (c *churner) forgiveUnasked() {
 	var ids []string
 	for _, g := range groups() {
@@ -191,7 +192,8 @@ func (c *churner) forgiveUnasked() {
 	c.witness.notAsked(ids...)
 }
 
-// unsettled says what a pod waits for, if it is not for a CPU of its own: that may be never.
+// unsettled reports what a pod waits for. It ignores a pod that waits for an exclusive CPU, because that may never
+// become free.
 func unsettled(p *v1.Pod) string {
 	if p.Spec.NodeName == "" {
 		return ""

@@ -18,10 +18,10 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// plugin is another one of the runtime's.
+// plugin is another NRI plugin of the runtime.
 type plugin struct {
-	created func(pod, container string) (cpus string) // What to set, "" for nothing.
-	made    func(pod, container string)               // The container is made, and does not run yet.
+	created func(pod, container string) (cpus string) // The CPUs to set, "" for none.
+	made    func(pod, container string)               // The container is created and does not run yet.
 }
 
 func (p *plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
@@ -48,7 +48,7 @@ func (p *plugin) PostCreateContainer(_ context.Context, pod *api.PodSandbox, c *
 	return nil
 }
 
-// plug connects a plugin until stop is called, or the test ends.
+// plug connects a plugin until stop is called or the test ends.
 func (s *stage) plug(t *testing.T, index string, p *plugin) (stop func()) {
 	t.Helper()
 	one, err := stub.New(p, stub.WithSocketPath(local.NodePath("/run/nri/nri.sock")), stub.WithPluginName("other"), stub.WithPluginIdx(index))
@@ -64,7 +64,8 @@ func (s *stage) plug(t *testing.T, index string, p *plugin) (stop func()) {
 	return stop
 }
 
-// betweenAnswerAndStart kills the agent when it has answered, and the container does not run yet.
+// betweenAnswerAndStart kills the agent after its answer, before the container runs. The container must still run on
+// the CPUs of the answer.
 func (s *stage) betweenAnswerAndStart(t *testing.T) {
 	s.start(t, "neighbour")
 	s.freshAgent(t)
@@ -72,7 +73,7 @@ func (s *stage) betweenAnswerAndStart(t *testing.T) {
 	var killed atomic.Bool
 	stop := s.plug(t, "99", &plugin{made: func(pod, _ string) {
 		if pod == "between" && killed.CompareAndSwap(false, true) {
-			_ = unix.Kill(pid, unix.SIGKILL) // That it is gone is seen below.
+			_ = unix.Kill(pid, unix.SIGKILL) // The test checks below that the agent is gone.
 		}
 	}})
 	s.witness.without()
@@ -103,7 +104,7 @@ func (s *stage) agentKilled(t *testing.T) {
 	s.unchanged(t, p)
 }
 
-// unchanged compares a pinned pod with what it was: the same containers on the same CPUs.
+// unchanged checks that a pinned pod still has the same containers on the same CPUs.
 func (s *stage) unchanged(t *testing.T, before *v1.Pod) {
 	t.Helper()
 	now, err := s.get(t, before.Name)
@@ -128,7 +129,7 @@ func sameClaims(a, b *v1.Pod) bool {
 	return true
 }
 
-// agentBack waits until another agent than that process works.
+// agentBack waits until an agent with another process id runs.
 func (s *stage) agentBack(t *testing.T, pid int) {
 	t.Helper()
 	s.eventually(t, "another agent", func() string {
@@ -140,8 +141,7 @@ func (s *stage) agentBack(t *testing.T, pid int) {
 	s.agentReady(t)
 }
 
-// freshAgent replaces an agent that was started again, so that the kubelet does not wait before it
-// starts it once more.
+// freshAgent replaces an agent that was restarted before, so that the kubelet restarts the next one without a delay.
 func (s *stage) freshAgent(t *testing.T) {
 	t.Helper()
 	p := s.agent(t)
@@ -150,11 +150,11 @@ func (s *stage) freshAgent(t *testing.T) {
 	}
 	s.witness.without()
 	pid := s.agentPID(t)
-	must(t, s.client.CoreV1().Pods(berth).Delete(t.Context(), p.Name, metav1.DeleteOptions{})) // Two at once would be in each other's way.
+	must(t, s.client.CoreV1().Pods(berth).Delete(t.Context(), p.Name, metav1.DeleteOptions{})) // Two would clash.
 	s.agentBack(t, pid)
 }
 
-// serverKilled kills containerd, or the kubelet, and both.
+// serverKilled kills containerd, then the kubelet, then both.
 func (s *stage) serverKilled(t *testing.T) {
 	p := s.start(t, "held", pinned)
 	s.start(t, "neighbour", limited("500m"))
@@ -172,8 +172,7 @@ func (s *stage) serverKilled(t *testing.T) {
 	s.settled(t)
 }
 
-// apiAway takes the API server away, for BERTH_NODE_AWAY. Containers that end meanwhile are started
-// again, where they were.
+// apiAway stops the API server for BERTH_NODE_AWAY. Containers that end in that time must restart on the same CPUs.
 func (s *stage) apiAway(t *testing.T) {
 	away := 10 * time.Second
 	if text := os.Getenv("BERTH_NODE_AWAY"); text != "" {
@@ -192,7 +191,7 @@ func (s *stage) apiAway(t *testing.T) {
 	s.restartContainer(t, p)
 	s.settled(t)
 	s.witness.without()
-	must(t, unix.Kill(agent, unix.SIGKILL)) // The kubelet starts it again, and it goes by what it knew.
+	must(t, unix.Kill(agent, unix.SIGKILL)) // The kubelet restarts the agent, which uses its stored state.
 	s.eventually(t, "another agent", func() string {
 		for _, g := range groups() {
 			b, ok := readBundle(g.id)
@@ -227,7 +226,7 @@ func (s *stage) apiAway(t *testing.T) {
 	s.settled(t)
 }
 
-// runningID is the container of a pod's first name that has processes, as the machine knows it.
+// runningID returns the container id of the pod's first container that has processes, read from the machine.
 func (s *stage) runningID(t *testing.T, p *v1.Pod) (found string) {
 	t.Helper()
 	s.eventually(t, "a container of "+p.Name, func() string {
@@ -242,8 +241,8 @@ func (s *stage) runningID(t *testing.T, p *v1.Pod) (found string) {
 	return found
 }
 
-// restartContainer kills the first process of a pod's container and waits until there is another
-// that has printed its masks, without asking the API server.
+// restartContainer kills the first process of a pod's container and waits until a new one has printed its masks,
+// without asking the API server.
 func (s *stage) restartContainer(t *testing.T, p *v1.Pod) {
 	t.Helper()
 	name := p.Spec.Containers[0].Name

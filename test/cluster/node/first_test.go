@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// number is a number from the environment.
+// number returns a number from the environment.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	value := os.Getenv(name)
@@ -22,7 +22,7 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// pool makes the containers of a pod share what the pod has for itself.
+// pool makes the containers of a pod share the pod's exclusive CPUs.
 func pool(containers int) option {
 	return func(p *v1.Pod) {
 		p.Annotations[pinKey] = "true"
@@ -37,9 +37,9 @@ func pool(containers int) option {
 	}
 }
 
-// firstInstruction has containers print their masks as the first thing that they do: pods of one
-// container, and pods of many that share one CPU of their own, which start faster. Starts while the
-// runtime had dropped the agent, as it does with one that is starved for seconds, do not count.
+// firstInstruction makes containers print their masks as their first action. It uses pods with one container, and pods
+// with many containers that share one exclusive CPU, which start faster. It does not count starts during which the
+// runtime had dropped the agent, as it drops an agent that gets no CPU for seconds.
 func (s *stage) firstInstruction(t *testing.T) {
 	starts := number(t, "BERTH_NODE_STARTS", 100)
 	before := s.latency(t)
@@ -73,7 +73,7 @@ func (s *stage) firstInstruction(t *testing.T) {
 	s.reportLatency(t, "", before)
 }
 
-// rightFromTheFirst counts the containers of a pod that printed what they should have.
+// rightFromTheFirst counts the containers of a pod that first printed the CPUs and memory nodes of their placement.
 func (s *stage) rightFromTheFirst(t *testing.T, p *v1.Pod) (right int) {
 	t.Helper()
 	for _, c := range p.Spec.Containers {
@@ -88,7 +88,7 @@ func (s *stage) rightFromTheFirst(t *testing.T, p *v1.Pod) (right int) {
 	return right
 }
 
-// placement is what a pod's annotation says of a container.
+// placement returns the placement of a container from the pod's annotation.
 func (s *stage) placement(t *testing.T, pod, container string) claim {
 	t.Helper()
 	p, err := s.get(t, pod)

@@ -16,10 +16,10 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// list is a set of CPUs or memory nodes, by a parser of its own.
+// list is a set of CPUs or memory nodes. Its parser is independent of Berth's.
 type list map[int]bool
 
-// parseList reads the kernel's format. What cannot be read is in no set.
+// parseList reads the kernel's list format and ignores parts that it cannot read.
 func parseList(text string) list {
 	l := list{}
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
@@ -69,20 +69,20 @@ func (l list) String() string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(l))), "[]"), " ", ",")
 }
 
-// online are the CPUs of this machine.
+// online returns the online CPUs of this machine.
 func online() list {
-	content, _ := os.ReadFile("/sys/devices/system/cpu/online") // It is there.
+	content, _ := os.ReadFile("/sys/devices/system/cpu/online") // The file exists.
 	return parseList(string(content))
 }
 
 // group is the control group of one container.
 type group struct {
-	pod string // The UID of the pod, as the kubelet has it.
-	id  string // Of the container, or the sandbox.
-	dir string // Below the root of each hierarchy.
+	pod string // The UID of the pod, in the kubelet's form.
+	id  string // The id of the container or sandbox.
+	dir string // Path below the root of each hierarchy.
 }
 
-// controller is where a version 1 controller is mounted, or the only hierarchy.
+// controller returns the mount point of a version 1 controller, or of the only hierarchy.
 func controller(name, knob string) string {
 	if dir := "/sys/fs/cgroup/" + name; exists(dir + local.Group + "/" + knob) {
 		return dir
@@ -98,21 +98,21 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// podGroups are the directories of the groups of pods.
+// podGroups returns the directories of the groups of pods.
 func podGroups() []string {
 	var all []string
 	for _, class := range []string{"", "burstable", "besteffort"} {
-		pods, _ := filepath.Glob(filepath.Join(cpusets()+local.Group, "kubepods", class, "pod*")) // The pattern is good.
+		pods, _ := filepath.Glob(filepath.Join(cpusets()+local.Group, "kubepods", class, "pod*")) // A valid pattern.
 		all = append(all, pods...)
 	}
 	return all
 }
 
-// groups are those of all containers and sandboxes that have processes, or had.
+// groups returns the groups of all containers and sandboxes, running or ended.
 func groups() []group {
 	var all []group
 	for _, pod := range podGroups() {
-		entries, _ := os.ReadDir(pod) // One that is gone has none.
+		entries, _ := os.ReadDir(pod) // A removed group has none.
 		for _, e := range entries {
 			if len(e.Name()) == 64 {
 				uid := strings.TrimPrefix(filepath.Base(pod), "pod")
@@ -123,22 +123,22 @@ func groups() []group {
 	return all
 }
 
-// read is a file of the group, empty if it is gone.
+// read returns a file of the group, empty if the group is gone.
 func read(root, dir, name string) string {
-	content, _ := os.ReadFile(filepath.Join(root+dir, name)) // A group may go at any moment.
+	content, _ := os.ReadFile(filepath.Join(root+dir, name)) // The group may disappear at any moment.
 	return strings.TrimSpace(string(content))
 }
 
-// pids are the processes in the group now.
+// pids returns the processes in the group.
 func (g group) pids() []string { return strings.Fields(read(cpusets(), g.dir, "cgroup.procs")) }
 
-// masks are the CPUs and memory nodes that processes of the group may use, each once; with
-// threads, those of every thread. Processes of runc that are not the container's yet are none.
+// masks returns the distinct sets of CPUs and memory nodes that processes of the group may use; with threads, the sets
+// of every thread. It ignores processes of runc before they become the container's.
 func (g group) masks(threads bool) (cpus, mems []list) {
 	for _, pid := range g.pids() {
 		tasks := []string{filepath.Join("/proc", pid)}
 		if threads {
-			tasks, _ = filepath.Glob(filepath.Join("/proc", pid, "task", "*")) // The pattern is good.
+			tasks, _ = filepath.Glob(filepath.Join("/proc", pid, "task", "*")) // A valid pattern.
 		}
 		for _, task := range tasks {
 			content, _ := os.ReadFile(filepath.Join(task, "status")) // It may have ended.
@@ -167,19 +167,19 @@ func field(status, name string) string {
 	return line
 }
 
-// quota is the group's in microseconds, "max" for none.
+// quota returns the group's quota in microseconds, "max" for none.
 func quota(dir string) string {
 	first, _, _ := strings.Cut(read(cpus(), dir, "cpu.max"), " ")
 	return atPeriod(dir, strings.Replace(cmp.Or(read(cpus(), dir, "cpu.cfs_quota_us"), first), "-1", "max", 1))
 }
 
-// burst is the group's CPU burst in microseconds.
+// burst returns the group's CPU burst in microseconds.
 func burst(dir string) string {
 	return atPeriod(dir, cmp.Or(read(cpus(), dir, "cpu.cfs_burst_us"), read(cpus(), dir, "cpu.max.burst")))
 }
 
-// atPeriod carries a quota or a burst of the group to the kubelet's period: a kernel that is
-// starved of time doubles the period, and both with it, which changes no rate.
+// atPeriod converts a quota or burst of the group to the kubelet's period. A kernel that gets too little CPU doubles
+// the period, quota and burst, which changes no rate.
 func atPeriod(dir, micros string) string {
 	_, period, _ := strings.Cut(read(cpus(), dir, "cpu.max"), " ")
 	value := cgroup.Value(micros + " " + cmp.Or(read(cpus(), dir, "cpu.cfs_period_us"), period))
@@ -187,17 +187,17 @@ func atPeriod(dir, micros string) string {
 	return at
 }
 
-// bundle is what containerd wrote down when it made a container: the answer of NRI is in it.
+// bundle is the configuration that containerd wrote for a container. It includes the NRI answer.
 type bundle struct {
 	made    time.Time // When containerd wrote it.
-	name    string    // Of the container, "" of a sandbox.
+	name    string    // The container's name, "" for a sandbox.
 	sandbox bool
 	cpus    list
 	mems    list
 	quota   int64
 }
 
-// readBundle reads it; a container that is gone has none.
+// readBundle reads the bundle of a container, which is missing once the container is gone.
 func readBundle(id string) (bundle, bool) {
 	file := local.NodePath("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id + "/config.json")
 	content, err := os.ReadFile(file)

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// badAnnotations gives pods what Berth cannot follow. Each has an event with what, where and what would be
-// allowed, runs in the shared pool, and bursts as it should or not at all.
+// badAnnotations gives pods annotations that Berth cannot follow. Each pod must get an event with the annotation, the
+// fault and the permitted values. It must run in the shared pool, with the burst of a pod without that annotation.
 func (s *stage) badAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		name, key, value string
@@ -43,7 +43,7 @@ func (s *stage) badAnnotations(t *testing.T) {
 	}
 }
 
-// badMaps breaks the ConfigMaps while a pod bursts by them.
+// badMaps makes the ConfigMaps invalid while a pod bursts according to them.
 func (s *stage) badMaps(t *testing.T) {
 	p := s.start(t, "by-map", limited("300m"), labelled("app", "by-map"))
 	dir := s.groupOf(t, id(p, "app")).dir
@@ -70,7 +70,7 @@ func (s *stage) badMaps(t *testing.T) {
 	s.awaitBurst(t, dir, 50)
 }
 
-// forged binds pods with placements that no scheduler would write, in the name of the one that may.
+// forged binds pods with invalid placements, as the scheduler's account, which may write them.
 func (s *stage) forged(t *testing.T) {
 	config, _, err := s.c.As("system:serviceaccount:berth-system:berth-scheduler", "system:serviceaccounts", "system:serviceaccounts:berth-system")
 	must(t, err)
@@ -88,14 +88,14 @@ func (s *stage) forged(t *testing.T) {
 	s.start(t, "neighbour")
 	hash := s.kubectl(t, "get", "nodetopology", local.NodeName, "-o", "jsonpath={.spec.hash}")
 
-	// No such CPU: the agent finds another, and says so in the annotation.
+	// The CPU does not exist: the agent chooses another CPU and writes it into the annotation.
 	bind("absent", placementOf(hash, "1000"), pinned)
 	s.settled(t)
 	s.event(t, space, "absent", "CPUPinned")
 	if has := s.placement(t, "absent", "app"); len(has.cpus) != 1 || !has.cpus.in(online()) {
 		t.Errorf("absent has CPUs %s", has.cpus)
 	}
-	// Another pod has them already, and there is no other to give out.
+	// Another pod already has these CPUs, and no other CPU is free.
 	has := s.placement(t, "absent", "app").cpus
 	bind("overlapping", placementOf(hash, has.String()), pinned)
 	s.event(t, space, "overlapping", "PlacementRefused")
@@ -105,7 +105,7 @@ func (s *stage) forged(t *testing.T) {
 	}
 	s.remove(t, "overlapping", "absent")
 
-	// A wrong hash alone refuses nothing.
+	// A wrong hash alone must not cause a refusal.
 	bind("hash", placementOf("0000000000000000", "1"), pinned)
 	s.settled(t)
 	s.event(t, space, "hash", "CPUPinned")
@@ -114,7 +114,7 @@ func (s *stage) forged(t *testing.T) {
 	}
 	s.remove(t, "hash")
 
-	// More than the limit says.
+	// More CPUs than the limit.
 	bind("greedy", placementOf(hash, "0-1"), pinned)
 	s.settled(t)
 	s.event(t, space, "greedy", "CPUPinned")
@@ -123,21 +123,21 @@ func (s *stage) forged(t *testing.T) {
 	}
 	s.remove(t, "greedy")
 
-	// Not asked for.
+	// A placement for a pod that does not ask for CPUs.
 	p := bind("unasked", placementOf(hash, "0"), limited("1"))
 	s.event(t, space, "unasked", "PlacementRefused", "does not ask")
 	if masks, _ := s.groupOf(t, id(p, "app")).masks(true); len(masks) != 1 || !masks[0].equal(online()) {
 		t.Errorf("unasked runs on %s", masks)
 	}
 
-	// And not by another program.
+	// Another account must not write placements.
 	mine := podOf("mine", pinned, annotated(placementKey, placementOf(hash, "0")))
 	if _, err := s.client.CoreV1().Pods(space).Create(t.Context(), mine, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("anybody brings a placement along: %v", err)
 	}
 }
 
-// placementOf is one for the container app.
+// placementOf returns a placement for the container app.
 func placementOf(hash, cpus string) string {
 	out, err := json.Marshal(map[string]any{
 		"v": 1, "topology": hash,

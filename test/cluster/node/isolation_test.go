@@ -22,8 +22,8 @@ const (
 	thresholdKey = "resource-threshold-config"
 )
 
-// isOffline says whether a pod is offline where an administrator isolates offline work: by its
-// label, or without one because Kubernetes guarantees it nothing.
+// isOffline reports whether a pod counts as offline while an administrator isolates offline work: by its label, or,
+// without the label, as a BestEffort pod that is not a system pod.
 func isOffline(p *v1.Pod) bool {
 	if class := p.Labels[classKey]; class != "" {
 		return class == "BE"
@@ -32,20 +32,20 @@ func isOffline(p *v1.Pod) bool {
 	return p.Status.QOSClass == v1.PodQOSBestEffort && !system
 }
 
-// cores returns the CPUs of the cores of these CPUs.
+// cores returns all CPUs of the cores that contain these CPUs.
 func (l list) cores() list {
 	all := list{}
 	for cpu := range l {
 		siblings, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
 		if err != nil {
-			continue // It is offline.
+			continue // The CPU is offline.
 		}
 		all = all.with(parseList(string(siblings)))
 	}
 	return all
 }
 
-// isolates says whether no core may run an online and an offline container from now on.
+// isolates sets whether, from now on, no core may run both an online and an offline container.
 func (w *witness) isolates(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +58,7 @@ func (w *witness) isIsolated() bool {
 	return w.isolated
 }
 
-// beside adds the pairs of containers of both sides that run on one core.
+// beside adds the pairs of an online and an offline container that run on one core.
 func beside(all []seen, pairs map[string]bool) {
 	for _, offline := range all {
 		if !offline.offline() {
@@ -72,7 +72,7 @@ func beside(all []seen, pairs map[string]bool) {
 	}
 }
 
-// The witness sees an online and an offline container on one core, and no others.
+// TestBeside checks that the witness reports an online and an offline container on one core, and no other pair.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	on := func(class string, cpus list) seen {
@@ -96,7 +96,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// meet says whether any of these have a core in common.
+// meet reports whether some and others have a core in common.
 func meet(some, others []list) bool {
 	for _, one := range some {
 		if slices.ContainsFunc(others, one.cores().meets) {
@@ -108,7 +108,7 @@ func meet(some, others []list) bool {
 
 func (r *resident) offline() bool { return r.pod != nil && isOffline(r.pod) }
 
-// sides returns the CPUs of the containers of either side, by their files.
+// sides returns the CPUs of the online and the offline containers, from their files.
 func (w *witness) sides() (online, offline list) {
 	online, offline = list{}, list{}
 	for _, r := range w.residents() {
@@ -124,7 +124,7 @@ func (w *witness) sides() (online, offline list) {
 	return online, offline
 }
 
-// side is what a container has of all CPUs beside what the other side has.
+// side returns the part of all CPUs that the other side does not use.
 func (w *witness) side(r *resident, all list) list {
 	online, offline := w.sides()
 	others := offline.cores()
@@ -140,11 +140,10 @@ func (w *witness) side(r *resident, all list) list {
 	return own
 }
 
-// isolation has a Deployment of online and one of offline pods on the node, of which the offline
-// ones get cores of their own: the least that there can be, so that they do not move. Every container
-// that starts meanwhile is on its side from its first instruction, also one that the kubelet starts
-// when it comes back, and one that is started after the agent was killed. All have all CPUs again
-// when the administrator ends it.
+// isolation runs a Deployment of online and one of offline pods on the node. The offline pods get their own cores, the
+// minimum number, so that the boundary does not move. Every container must be on its side from its first instruction,
+// also after a kill of the kubelet or of the agent. When the administrator ends the isolation, all containers must have
+// all CPUs again.
 func (s *stage) isolation(t *testing.T) {
 	defer s.undeploy(t, "online", "offline")
 	s.deploy(t, "online", limited(""))
@@ -189,8 +188,8 @@ func (s *stage) isolation(t *testing.T) {
 	}
 }
 
-// isolate has the administrator ask for cores of offline work, or end that. With a threshold of 0
-// it has as few as there can be.
+// isolate configures, as an administrator, separate cores for offline work, or ends that. With a threshold of 0 the
+// number of cores is the minimum.
 func (s *stage) isolate(t *testing.T, enable bool) {
 	t.Helper()
 	s.configMap(t, "kube-system", "ack-slo-config", map[string]string{
@@ -198,8 +197,8 @@ func (s *stage) isolate(t *testing.T, enable bool) {
 	})
 }
 
-// rightSides waits until both sides stand, and compares with them what every pod of these
-// Deployments printed first.
+// rightSides waits until both sides are separate. It then compares the sides with the first output of every pod of
+// these Deployments.
 func (s *stage) rightSides(t *testing.T, deployments ...string) {
 	t.Helper()
 	s.deployed(t, "online")
@@ -222,7 +221,7 @@ func (s *stage) rightSides(t *testing.T, deployments ...string) {
 	}
 }
 
-// published waits until the NodeTopology says that the sides are apart, and which CPUs the offline one has.
+// published waits until the NodeTopology reports that the sides are separate, with the CPUs of the offline side.
 func (s *stage) published(t *testing.T) {
 	t.Helper()
 	_, offline := s.witness.sides()
@@ -236,7 +235,7 @@ func (s *stage) published(t *testing.T) {
 	})
 }
 
-// deploy makes a Deployment of two pods.
+// deploy creates a Deployment of two pods.
 func (s *stage) deploy(t *testing.T, name string, options ...option) {
 	t.Helper()
 	two, p := int32(2), podOf(name, options...)
@@ -251,7 +250,7 @@ func (s *stage) deploy(t *testing.T, name string, options ...option) {
 	must(t, err)
 }
 
-// undeploy removes Deployments; their pods go with all others.
+// undeploy removes Deployments; clean removes their pods.
 func (s *stage) undeploy(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -262,7 +261,7 @@ func (s *stage) undeploy(t *testing.T, names ...string) {
 	}
 }
 
-// deployed waits until both pods of a Deployment run, and no others of it are left.
+// deployed waits until both pods of a Deployment run and no other pods of it exist.
 func (s *stage) deployed(t *testing.T, name string) (all []*v1.Pod) {
 	t.Helper()
 	var names []string
@@ -290,7 +289,7 @@ func (s *stage) deployed(t *testing.T, name string) (all []*v1.Pod) {
 	return all
 }
 
-// replace removes the pods of Deployments, which get others at once.
+// replace deletes the pods of Deployments, which create new pods at once.
 func (s *stage) replace(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {

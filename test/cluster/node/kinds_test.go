@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// staticPod has the kubelet start a pod from a file: no scheduler places it, the agent does.
+// staticPod makes the kubelet start a pod from a file. The agent must place it, because no scheduler does.
 func (s *stage) staticPod(t *testing.T) {
 	s.start(t, "neighbour")
 	p := podOf("static", pinned)
@@ -48,7 +48,7 @@ func (s *stage) staticPod(t *testing.T) {
 	s.event(t, space, name, "CPUPinned")
 }
 
-// otherScheduler has a pod bound by a scheduler without Berth.
+// otherScheduler binds a pod as a scheduler without Berth does. The agent must place it.
 func (s *stage) otherScheduler(t *testing.T) {
 	s.start(t, "neighbour")
 	p := s.start(t, "elsewhere", pinned, here)
@@ -64,7 +64,7 @@ func (s *stage) otherScheduler(t *testing.T) {
 	}
 }
 
-// resizePinned changes requests and limits of a pod with a CPU of its own.
+// resizePinned changes requests and limits of a pod with an exclusive CPU.
 func (s *stage) resizePinned(t *testing.T) {
 	p := s.start(t, "resized", pinned)
 	s.start(t, "neighbour")
@@ -72,18 +72,18 @@ func (s *stage) resizePinned(t *testing.T) {
 	s.resize(t, "resized", "50m", "1")
 	s.settled(t)
 	s.unchanged(t, p)
-	s.witness.notAsked(id(p, "app")) // What it was created with is not what it has now.
+	s.witness.notAsked(id(p, "app")) // Its creation answer no longer matches its CPUs.
 	more := strconv.Itoa(len(online()))
 	s.resize(t, "resized", "50m", more)
 	s.settled(t)
-	s.event(t, space, "resized", "CPUPinFailed", "Pod resize Infeasible") // One core stays for the others.
+	s.event(t, space, "resized", "CPUPinFailed", "Pod resize Infeasible") // One core stays for the other containers.
 	s.unchanged(t, p)
 	s.resize(t, "resized", "50m", "1")
 	s.settled(t)
 	s.unchanged(t, p)
 	first, before := s.placement(t, "resized", "app").cpus, s.latency(t)
 	limits, about := []int{2, 3, 1}, "resize, "
-	if len(online()) < 4 { // No room for another CPU: the kubelet calls the runtime for the request alone.
+	if len(online()) < 4 { // No room for another CPU: the kubelet calls the runtime only for the request.
 		limits, about = []int{1}, "resize to the same CPUs, "
 	}
 	for i, limit := range slices.Repeat(limits, number(t, "BERTH_NODE_RESIZES", 1)) {
@@ -97,7 +97,7 @@ func (s *stage) resizePinned(t *testing.T) {
 		s.settled(t)
 		s.unchanged(t, p)
 	}
-	s.eventually(t, "the runtime asks", func() string { // The kubelet calls it, and it asks the agent.
+	s.eventually(t, "the runtime asks", func() string { // The kubelet calls the runtime, which asks the agent.
 		if s.latency(t)[math.Inf(1)] > before[math.Inf(1)] {
 			return ""
 		}
@@ -106,7 +106,7 @@ func (s *stage) resizePinned(t *testing.T) {
 	s.reportLatency(t, about, before)
 }
 
-// resize asks for other resources and waits until the kubelet has followed.
+// resize requests other resources and waits until the kubelet has applied them.
 func (s *stage) resize(t *testing.T, name, request, limit string) {
 	t.Helper()
 	must(t, s.patch(t.Context(), name, fmt.Sprintf(
@@ -116,8 +116,7 @@ func (s *stage) resize(t *testing.T, name, request, limit string) {
 		if err != nil {
 			return err.Error()
 		}
-		// What the status says of a limit comes from the quota, which a container with CPUs of its
-		// own has none of.
+		// The status shows the limit that corresponds to the quota, and a container with exclusive CPUs has no quota.
 		waits := p.Status.ObservedGeneration < p.Generation || slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 			return c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress
 		})
@@ -128,7 +127,7 @@ func (s *stage) resize(t *testing.T, name, request, limit string) {
 	})
 }
 
-// resizeBursting changes the limit of pods that burst, up and down.
+// resizeBursting changes the limit of bursting pods, up and down.
 func (s *stage) resizeBursting(t *testing.T) {
 	still := s.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
 	busy := s.start(t, "busy", limited("400m"), spinning, annotated(burstKey, `{"policy":"auto","cfsQuotaBurstPercent":300}`))
@@ -148,8 +147,7 @@ func (s *stage) resizeBursting(t *testing.T) {
 	}
 }
 
-// within waits until the quota of a container, and that of its pod, is at least its limit and at
-// most its ceiling.
+// within waits until the quotas of a container and of its pod are between its limit and its ceiling.
 func (s *stage) within(t *testing.T, dir string, milli, percent int) {
 	t.Helper()
 	s.eventually(t, fmt.Sprintf("a quota for %d m", milli), func() string {
@@ -163,8 +161,8 @@ func (s *stage) within(t *testing.T, dir string, milli, percent int) {
 	})
 }
 
-// forceDeleted deletes a pod of which containers go on, because the kubelet is away. No other pod
-// gets its CPU before they have ended.
+// forceDeleted deletes a pod by force while the kubelet is down, so that its containers continue. No other pod may get
+// its CPU before they have ended.
 func (s *stage) forceDeleted(t *testing.T) {
 	held := s.start(t, "held", pinned)
 	neighbour := s.start(t, "neighbour")
@@ -196,7 +194,7 @@ func (s *stage) forceDeleted(t *testing.T) {
 	s.settled(t)
 }
 
-// crashLoop has a pinned container end again and again.
+// crashLoop makes a pinned container end repeatedly. Its CPUs must stay the same.
 func (s *stage) crashLoop(t *testing.T) {
 	p := s.start(t, "crashing", pinned)
 	neighbour := s.start(t, "neighbour")
@@ -217,7 +215,7 @@ func (s *stage) crashLoop(t *testing.T) {
 	s.settled(t)
 }
 
-// kinds has containers of all kinds in one pod.
+// kinds runs containers of all kinds in one pod.
 func (s *stage) kinds(t *testing.T) {
 	always := v1.ContainerRestartPolicyAlways
 	s.start(t, "neighbour")
@@ -256,7 +254,7 @@ func (s *stage) kinds(t *testing.T) {
 	}
 }
 
-// podLevel gives a pod, not its containers, a limit, and lets one of them start again.
+// podLevel sets a limit for a pod rather than for its containers, and restarts one of the containers.
 func (s *stage) podLevel(t *testing.T) {
 	s.start(t, "neighbour")
 	p := s.start(t, "shared", pool(3))
@@ -265,7 +263,7 @@ func (s *stage) podLevel(t *testing.T) {
 	s.settled(t)
 }
 
-// fifty starts fifty pods at once, two of which ask for a CPU.
+// fifty starts fifty pods at once; two of them ask for a CPU.
 func (s *stage) fifty(t *testing.T) {
 	begin := time.Now()
 	for i := range 50 {
@@ -280,7 +278,7 @@ func (s *stage) fifty(t *testing.T) {
 		name := fmt.Sprintf("many-%d", i)
 		if i%25 == 7 && waiting == 0 && len(online()) < 3 {
 			if p, err := s.get(t, name); err == nil && p.Spec.NodeName == "" {
-				waiting++ // The scheduler says why.
+				waiting++ // The scheduler reports the reason.
 				continue
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// metrics are the agent's, by name with labels; nil while there is no agent.
+// metrics returns the agent's metrics by name with labels; nil while there is no agent.
 func metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	text, err := local.AgentMetrics(context.WithoutCancel(t.Context())) // also after the test
@@ -32,14 +32,13 @@ func parseMetrics(in io.Reader) map[string]float64 {
 	scanner := bufio.NewScanner(in)
 	for scanner.Scan() {
 		if m := line.FindStringSubmatch(scanner.Text()); m != nil {
-			all[m[1]], _ = strconv.ParseFloat(m[2], 64) // Zero is as good as what cannot be read.
+			all[m[1]], _ = strconv.ParseFloat(m[2], 64) // An unreadable value counts as zero.
 		}
 	}
 	return all
 }
 
-// latency is the histogram of NRI's answers: counts by upper bound in seconds, each with those
-// below it.
+// latency returns the histogram of NRI answers: cumulative counts by upper bound in seconds.
 func (s *stage) latency(t *testing.T) map[float64]float64 {
 	t.Helper()
 	buckets := map[float64]float64{}
@@ -56,7 +55,7 @@ func (s *stage) latency(t *testing.T) map[float64]float64 {
 	return buckets
 }
 
-// reportLatency notes, under names that begin with about, how long the runtime waited since before.
+// reportLatency records how long the runtime has waited since before, under names that begin with about.
 func (s *stage) reportLatency(t *testing.T, about string, before map[float64]float64) {
 	t.Helper()
 	after := s.latency(t)
@@ -80,7 +79,7 @@ func (s *stage) reportLatency(t *testing.T, about string, before map[float64]flo
 	s.figure(t, about+"NRI requests", all)
 }
 
-// quantile of durations that are measured, the larger neighbour.
+// quantile returns a quantile of measured durations, rounded up to a measured value.
 func quantile(all []time.Duration, q float64) time.Duration {
 	slices.Sort(all)
 	return all[min(len(all)-1, int(math.Ceil(q*float64(len(all))))-1)]

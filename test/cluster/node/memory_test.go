@@ -20,9 +20,9 @@ const (
 	localityDone = "koordinator.sh/memory-locality-status"
 )
 
-// memoryLocality asks for memory on the NUMA node of a pod's CPUs, by annotation, by a bad one,
-// and by the ConfigMap of the documentation. This machine has one node: no page moves, and the
-// pod hears that there is no target. The tour has a node with two.
+// memoryLocality requests memory on the NUMA node of a pod's CPUs: by annotation, by an invalid annotation, and by the
+// ConfigMap of the documentation. This machine has one node, so no page moves, and the agent reports that there is no
+// target. The tour tests a node with two.
 func (s *stage) memoryLocality(t *testing.T) {
 	s.start(t, "neighbour")
 	s.start(t, "local", pinned, annotated(localityKey, `{"policy":"bestEffort"}`))
@@ -55,7 +55,7 @@ func (s *stage) memoryLocality(t *testing.T) {
 	s.event(t, metav1.NamespaceDefault, local.NodeName, "InvalidPolicy", config.Name, "memoryLocality.targetLocalityRatio", "101", "allowed")
 }
 
-// skipped waits until a pod hears that there is no target, after an earlier time if there is one.
+// skipped waits until the agent reports for a pod that there is no target, later than the earlier result if given.
 func (s *stage) skipped(t *testing.T, pod string, before *v1alpha1.MemoryLocalityResult) *v1alpha1.MemoryLocalityResult {
 	t.Helper()
 	const skipped = "MemoryLocalitySkipped"

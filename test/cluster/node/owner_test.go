@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// pinnable waits until the NodeTopology says whether CPUs are given out here.
+// pinnable waits until the NodeTopology reports the given condition Pinnable.
 func (s *stage) pinnable(t *testing.T, want bool, reason string) {
 	t.Helper()
 	status := map[bool]string{true: "True", false: "False"}[want] + " " + reason
@@ -35,8 +35,8 @@ func (s *stage) pinnable(t *testing.T, want bool, reason string) {
 	})
 }
 
-// refusedThenPinned has a pod that asks refused while another program owns the CPU sets, with no file
-// changed, and the next one pinned when that is over.
+// refusedThenPinned starts a pod that asks for CPUs while another program owns the CPU sets. The agent must refuse it
+// without changing a file, and must pin the next pod once the other program has stopped.
 func (s *stage) refusedThenPinned(t *testing.T, reason string, over func()) {
 	t.Helper()
 	s.pinnable(t, false, reason)
@@ -59,7 +59,7 @@ func (s *stage) refusedThenPinned(t *testing.T, reason string, over func()) {
 	}
 }
 
-// kubeletStatic has the kubelet give out CPUs itself.
+// kubeletStatic makes the kubelet assign CPUs itself.
 func (s *stage) kubeletStatic(t *testing.T) {
 	t.Cleanup(func() { s.kubeletPolicy(t, "none") })
 	s.start(t, "neighbour")
@@ -67,7 +67,7 @@ func (s *stage) kubeletStatic(t *testing.T) {
 	s.refusedThenPinned(t, "", func() { s.kubeletPolicy(t, "none") })
 }
 
-// kubeletPolicy starts the kubelet with another CPU manager.
+// kubeletPolicy restarts the kubelet with another CPU manager policy.
 func (s *stage) kubeletPolicy(t *testing.T, policy string) {
 	t.Helper()
 	config := s.kubelet
@@ -77,12 +77,12 @@ func (s *stage) kubeletPolicy(t *testing.T, policy string) {
 	s.kubeletStarts(t, config)
 }
 
-// kubeletMemory has the kubelet give out memory itself. Berth says so, and goes on with CPUs.
+// kubeletMemory makes the kubelet assign memory itself. Berth must report that and continue to assign CPUs.
 func (s *stage) kubeletMemory(t *testing.T) {
 	const reserved, told = "64Mi", "True Working: the kubelet's memoryManagerPolicy is Static"
 	defer func() {
 		s.kubeletStarts(t, s.kubelet)
-		// Until the agent has asked the kubelet again, it leaves memory to it.
+		// Until the agent has asked the kubelet again, it leaves memory to the kubelet.
 		s.eventually(t, "Pinnable without the kubelet's memory", func() string {
 			got, err := local.Pinnable(context.WithoutCancel(t.Context()), s.client, local.NodeName)
 			if err != nil {
@@ -116,7 +116,7 @@ func (s *stage) kubeletMemory(t *testing.T) {
 	}
 }
 
-// kubeletStarts starts the kubelet anew with a configuration, unless it has that.
+// kubeletStarts restarts the kubelet with a configuration, unless it already has it.
 func (s *stage) kubeletStarts(t *testing.T, config []byte) {
 	t.Helper()
 	if now, err := os.ReadFile(configFile("kubelet.yaml")); err == nil && string(now) == string(config) {
@@ -133,7 +133,7 @@ func (s *stage) kubeletStarts(t *testing.T, config []byte) {
 	s.nodeReady(t)
 }
 
-// otherPlugin connects a plugin that sets CPU sets, too.
+// otherPlugin connects another plugin that sets CPU sets.
 func (s *stage) otherPlugin(t *testing.T) {
 	stop := s.plug(t, "10", &plugin{created: func(pod, _ string) string {
 		if pod == "theirs" {
@@ -142,14 +142,14 @@ func (s *stage) otherPlugin(t *testing.T) {
 		return ""
 	}})
 	s.start(t, "theirs")
-	// OtherNRIPlugin, or ForeignCPUSet while only the set has been seen.
+	// The reason is OtherNRIPlugin, or ForeignCPUSet while the agent has seen only the set.
 	s.refusedThenPinned(t, "", func() {
 		stop()
 		s.remove(t, "theirs")
 	})
 }
 
-// koordlet has one on the node, as far as its pod shows.
+// koordlet starts a pod on the node that looks like koordlet's.
 func (s *stage) koordlet(t *testing.T) {
 	_, err := s.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: selectorSpace}}, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
@@ -176,7 +176,7 @@ func (s *stage) koordlet(t *testing.T) {
 	s.refusedThenPinned(t, "Koordlet", end)
 }
 
-// virtualMachine has a pod run by a handler with the name of one that starts virtual machines.
+// virtualMachine runs a pod with a handler whose name belongs to a runtime that starts virtual machines.
 func (s *stage) virtualMachine(t *testing.T) {
 	classes := s.client.NodeV1().RuntimeClasses()
 	_, err := classes.Create(t.Context(), &node.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}, Handler: "kata"}, metav1.CreateOptions{})
@@ -192,11 +192,11 @@ func (s *stage) virtualMachine(t *testing.T) {
 	if masks, _ := s.groupOf(t, id(p, "app")).masks(true); len(masks) != 1 || !masks[0].equal(online()) {
 		t.Errorf("machine runs on %s", masks)
 	}
-	s.start(t, "beside", pinned, here) // The scheduler does not know that machine has none.
+	s.start(t, "beside", pinned, here) // This machine has no such runtime, but the scheduler does not know that.
 	s.settled(t)
 }
 
-// twoAgents starts another agent on the node, with a state directory of its own.
+// twoAgents starts another agent on the node, with its own state directory.
 func (s *stage) twoAgents(t *testing.T) {
 	maps := s.client.CoreV1().ConfigMaps(berth)
 	_, err := maps.Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Data: map[string]string{"agent.yaml": `stateDir: /var/lib/berth/second
@@ -238,7 +238,7 @@ cluster: {enabled: true, nriSocket: /run/nri/nri.sock}
 	}
 }
 
-// deleteNow deletes without waiting for anybody.
+// deleteNow returns options for a deletion without a grace period.
 func deleteNow() metav1.DeleteOptions {
 	now := int64(0)
 	return metav1.DeleteOptions{GracePeriodSeconds: &now}

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// The keys that users write.
+// The annotations and labels that users write.
 const (
 	pinKey       = "cpuset-scheduler"
 	burstKey     = "koordinator.sh/cpuBurst"
@@ -31,7 +31,7 @@ const (
 // option changes a pod before it is created.
 type option func(*v1.Pod)
 
-// podOf is a pod of one container that prints its masks and waits.
+// podOf returns a pod with one container that prints its masks and waits.
 func podOf(name string, options ...option) *v1.Pod {
 	grace := int64(1)
 	p := &v1.Pod{
@@ -53,7 +53,7 @@ func maskContainer(name string, args ...string) v1.Container {
 	return v1.Container{Name: name, Image: "berth-mask:1", ImagePullPolicy: v1.PullIfNotPresent, Args: args}
 }
 
-// cpu is a container's resources: a small request, so that many fit, and a limit, "" for none.
+// cpu returns a container's resources: a small request, so that many pods fit, and a limit, "" for none.
 func cpu(limit string) v1.ResourceRequirements {
 	r := v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("5m")}}
 	if limit != "" {
@@ -62,7 +62,7 @@ func cpu(limit string) v1.ResourceRequirements {
 	return r
 }
 
-// pinned asks for exclusive CPUs, one if the limit says nothing else.
+// pinned asks for exclusive CPUs: one, unless another option changes the limit.
 func pinned(p *v1.Pod) {
 	p.Annotations[pinKey] = "true"
 	p.Spec.Containers[0].Resources = cpu("1")
@@ -80,7 +80,7 @@ func labelled(key, value string) option {
 	return func(p *v1.Pod) { p.Labels[key] = value }
 }
 
-// here binds the pod to the node without a scheduler, as static and forged pods are.
+// here binds the pod to the node without a scheduler, like static and forged pods.
 func here(p *v1.Pod) { p.Spec.NodeName = local.NodeName }
 
 // spinning keeps one thread busy.
@@ -131,7 +131,7 @@ func (s *stage) get(t *testing.T, name string) (*v1.Pod, error) {
 	return s.client.CoreV1().Pods(space).Get(t.Context(), name, metav1.GetOptions{})
 }
 
-// remove deletes pods and waits until the API server knows nothing of them.
+// remove deletes pods and waits until they are gone from the API server.
 func (s *stage) remove(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -162,7 +162,7 @@ func (s *stage) patch(ctx context.Context, name, body string, subresources ...st
 	return err
 }
 
-// id is the container's in the runtime.
+// id returns the runtime's id of a container.
 func id(p *v1.Pod, name string) string {
 	for _, c := range append(append(p.Status.ContainerStatuses, p.Status.InitContainerStatuses...), p.Status.EphemeralContainerStatuses...) {
 		if c.Name == name {
@@ -173,8 +173,8 @@ func id(p *v1.Pod, name string) string {
 	return ""
 }
 
-// printed is what each of the pod's containers of this name printed first, CPUs and memory nodes,
-// the oldest first. It waits for the youngest, which runs: what it prints is written down by another.
+// printed returns the first output (CPUs and memory nodes) of each of the pod's containers of this name, the oldest
+// first. It waits for the output of the newest container, which runs, because another process writes the log.
 func (s *stage) printed(t *testing.T, p *v1.Pod, container string) (all [][2]string) {
 	t.Helper()
 	dir := local.NodePath(filepath.Join("/var/log/pods", p.Namespace+"_"+p.Name+"_"+string(p.UID), container))
@@ -195,7 +195,7 @@ func (s *stage) printed(t *testing.T, p *v1.Pod, container string) (all [][2]str
 	return all
 }
 
-// masksIn finds the first two lists of a log.
+// masksIn returns the first list of CPUs and the first list of memory nodes in a log.
 func masksIn(text string) (lists [2]string) {
 	for line := range strings.Lines(text) {
 		for i, name := range []string{"Cpus_allowed_list:\t", "Mems_allowed_list:\t"} {
@@ -207,7 +207,7 @@ func masksIn(text string) (lists [2]string) {
 	return lists
 }
 
-// event waits for an event about an object that has all words in its text, and returns the text.
+// event waits for an event about an object whose text contains all words, and returns the text.
 func (s *stage) event(t *testing.T, namespace, object, reason string, words ...string) string {
 	t.Helper()
 	var text string

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// reported looks at what Berth reports of a pod with exclusive CPUs.
+// reported checks what Berth reports about a pod with exclusive CPUs.
 func (s *stage) reported(t *testing.T) {
 	s.start(t, "neighbour")
 	s.start(t, "held", pinned)

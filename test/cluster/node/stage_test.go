@@ -26,11 +26,11 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// Where things are.
+// Names in the cluster.
 const (
 	space  = "berth-e2e"    // The namespace of all pods of these tests.
-	berth  = "berth-system" // That of the agent.
-	agents = "berth-agent"  // Its DaemonSet and account.
+	berth  = "berth-system" // The agent's namespace.
+	agents = "berth-agent"  // The agent's DaemonSet and account.
 )
 
 // stage is the cluster that all tests share.
@@ -40,7 +40,7 @@ type stage struct {
 	programs cluster.Programs
 	witness  *witness
 	figures  map[string]any
-	kubelet  []byte // The kubelet's configuration as these tests begin.
+	kubelet  []byte // The kubelet's configuration at the start of these tests.
 }
 
 // TestNode starts the cluster and runs all tests in it, one after the other.
@@ -99,7 +99,7 @@ func TestNode(t *testing.T) {
 	s.writeFigures(t)
 }
 
-// newStage starts the cluster, or skips the test where it cannot.
+// newStage starts the cluster, or skips the test if that is impossible.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	if testing.Short() {
@@ -134,8 +134,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// prepare makes the namespace, and has the kubelet start again without a long delay what ended,
-// and containerd know a handler by a name under which runtimes start virtual machines.
+// prepare makes the namespace. It configures the kubelet to restart ended containers without a long delay, and adds a
+// handler to containerd whose name belongs to a runtime that starts virtual machines.
 func (s *stage) prepare(t *testing.T, borrowed bool) {
 	t.Helper()
 	before, err := os.ReadFile(configFile("kubelet.yaml"))
@@ -162,7 +162,7 @@ func (s *stage) prepare(t *testing.T, borrowed bool) {
 	s.kill(t, "kubelet", "containerd")
 	s.namespace(t)
 	t.Cleanup(func() {
-		// Without a cluster of its own, something has to be tidied up.
+		// A borrowed cluster stays, so the test has to remove its objects.
 		_ = s.client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), space, metav1.DeleteOptions{})
 	})
 	s.eventually(t, "the account of the namespace", func() string {
@@ -173,7 +173,7 @@ func (s *stage) prepare(t *testing.T, borrowed bool) {
 	s.agentReady(t)
 }
 
-// namespace makes the one of the tests. Another's of that name may yet be on its way out.
+// namespace makes the namespace of the tests. An earlier namespace of that name may still be terminating.
 func (s *stage) namespace(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "the namespace", func() string {
@@ -191,8 +191,8 @@ func (s *stage) namespace(t *testing.T) {
 	})
 }
 
-// weigh gives the pods, the agent among them, a larger share of the machine: what else runs here
-// while these tests do is no part of them. On a node of its own a cluster has no such rivals.
+// weigh gives the pods, including the agent, a larger share of the machine's CPU, so that other work on this machine
+// does not disturb the tests. A cluster on its own node has no such competition.
 func (s *stage) weigh(t *testing.T) {
 	t.Helper()
 	for name, weight := range map[string]string{"cpu.shares": "65536", "cpu.weight": "6400"} {
@@ -216,7 +216,7 @@ func (s *stage) kubeletWith(t *testing.T, config []byte, fields map[string]any) 
 
 func configFile(name string) string { return filepath.Join(local.Dir, "config", name) }
 
-// clean removes all pods of the tests and waits until the node is as if none had ever been.
+// clean removes all pods of the tests and waits until the node is as it was before the first pod.
 func (s *stage) clean(t *testing.T) {
 	t.Helper()
 	now := int64(0)
@@ -233,7 +233,7 @@ func (s *stage) clean(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	})
-	// They hold their CPUs until the runtime has ended them, too.
+	// They keep their CPUs until the runtime has ended them, too.
 	s.eventually(t, "no groups", func() string { return strings.Join(s.witness.groupsOf(space), " ") })
 	s.agentReady(t)
 	s.settled(t)
@@ -242,13 +242,13 @@ func (s *stage) clean(t *testing.T) {
 	}
 }
 
-// agentSays is the end of the agent's log.
+// agentSays returns the end of the agent's log.
 func (s *stage) agentSays(t *testing.T) string {
 	t.Helper()
 	return s.kubectl(t, "logs", "-n", berth, "daemonset/"+agents, "--tail=200")
 }
 
-// settled waits until everything is as the law wants it, as the witness sees it.
+// settled waits until the witness finds no difference from its law.
 func (s *stage) settled(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "what annotations, answers, files and masks say", func() string {
@@ -256,7 +256,7 @@ func (s *stage) settled(t *testing.T) {
 	})
 }
 
-// eventually waits until look has nothing to say.
+// eventually waits until look returns an empty string.
 func (s *stage) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
 	if err := patience.Until(context.WithoutCancel(t.Context()), 20*time.Millisecond, look); err != nil {
@@ -276,7 +276,7 @@ func (s *stage) kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// figure notes a figure, for people.
+// figure records a measured figure for the report.
 func (s *stage) figure(t *testing.T, name string, value any) {
 	t.Helper()
 	s.figures[name] = value
@@ -300,7 +300,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// text is that of an error, empty for none.
+// text returns the text of an error, empty for none.
 func text(err error) string {
 	if err != nil {
 		return err.Error()

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// rollingRestart replaces the agent as an upgrade does. No pod's CPUs change meanwhile.
+// rollingRestart replaces the agent as an upgrade does. No pod's CPUs may change in the meantime.
 func (s *stage) rollingRestart(t *testing.T) {
 	p := s.start(t, "held", pinned)
 	neighbour := s.start(t, "neighbour")
@@ -29,7 +29,8 @@ func (s *stage) rollingRestart(t *testing.T) {
 	s.unchanged(t, p)
 }
 
-// replaced has the agent replaced, and no file change until another one has settled.
+// replaced makes replace replace the agent. No file may change until the new agent has finished its first
+// reconciliation.
 func (s *stage) replaced(t *testing.T, files []string, replace func()) {
 	t.Helper()
 	before, old := contents(files), s.agentPID(t)
@@ -56,7 +57,7 @@ func (s *stage) replaced(t *testing.T, files []string, replace func()) {
 	s.settled(t)
 }
 
-// contents are those of files, a line each.
+// contents returns the contents of files, one line each.
 func contents(files []string) string {
 	var all []string
 	for _, file := range files {
@@ -66,8 +67,8 @@ func contents(files []string) string {
 	return strings.Join(all, "\n")
 }
 
-// terminated ends the agent with SIGTERM while no kubelet starts another one: what is above the
-// limits goes back, pinning stays.
+// terminated ends the agent with SIGTERM while no kubelet restarts it. The agent must restore everything above the
+// limits and leave pinning as it is.
 func (s *stage) terminated(t *testing.T) {
 	p := s.start(t, "held", pinned)
 	still := s.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
@@ -96,7 +97,7 @@ func (s *stage) terminated(t *testing.T) {
 	s.unchanged(t, p)
 }
 
-// rollback takes the agent off the node and puts back all that it changed.
+// rollback removes the agent from the node and restores all that it changed.
 func (s *stage) rollback(t *testing.T) {
 	p := s.start(t, "held", pinned)
 	still := s.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
@@ -133,7 +134,7 @@ func (s *stage) rollback(t *testing.T) {
 	s.unchanged(t, p)
 }
 
-// nodesWithAgent says on which nodes there is an agent, besides that they run Linux.
+// nodesWithAgent sets which nodes run an agent, in addition to the condition that they run Linux.
 func (s *stage) nodesWithAgent(t *testing.T, labels string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":%s}}}}`, labels)

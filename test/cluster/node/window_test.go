@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// corrected is how long a container may run on other CPUs than its own.
+	// corrected is how long a container may run on CPUs other than its own.
 	corrected = time.Second
-	// runtimeDir is where the runtime's socket is.
+	// runtimeDir is the directory of the runtime's socket.
 	runtimeDir = "/run/containerd"
 )
 
-// window is what one start had: the CPUs of its first instruction, and when they became others.
+// window records one start: the CPUs of the first instruction, the CPUs after the change, and the time of the change.
 type window struct {
 	first, then list
 	after       time.Duration
 }
 
-// watching has the containers say when their CPUs change.
+// watching makes the containers report the time at which their CPUs change.
 func watching(p *v1.Pod) {
 	for i := range p.Spec.Containers {
 		p.Spec.Containers[i].Args = []string{"watch"}
 	}
 }
 
-// withoutNRI has an agent that knows the runtime by CRI only, and sets CPUs when it sees a container.
-// How long a container runs on others until then is measured by the container itself.
+// withoutNRI runs an agent that knows the runtime only through CRI, and sets CPUs when it sees a container. The
+// container itself measures how long it runs on other CPUs until then.
 func (s *stage) withoutNRI(t *testing.T) {
 	starts := number(t, "BERTH_NODE_WINDOWS", 25)
 	defer s.byCRI(t)()
@@ -76,7 +76,7 @@ func (s *stage) withoutNRI(t *testing.T) {
 	}
 }
 
-// window waits for what a container says of its own start.
+// window waits for a container's report about its own start.
 func (s *stage) window(t *testing.T, p *v1.Pod, container string) window {
 	t.Helper()
 	var w window
@@ -106,8 +106,7 @@ func (s *stage) window(t *testing.T, p *v1.Pod, container string) window {
 	return w
 }
 
-// byCRI gives the agent a configuration without NRI and the runtime's socket, and returns what takes
-// them away again.
+// byCRI gives the agent a configuration without NRI, and the runtime's socket. The returned function undoes that.
 func (s *stage) byCRI(t *testing.T) (undo func()) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -143,7 +142,7 @@ func (s *stage) byCRI(t *testing.T) (undo func()) {
 	}
 }
 
-// reconfigure gives the agent another file and another template, and waits for the pod that has them.
+// reconfigure gives the agent another file and another pod template, and waits for the pod that has them.
 func (s *stage) reconfigure(t *testing.T, file string, change func(*appsv1.DaemonSet)) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -19,33 +19,32 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 )
 
-// lookEvery is how often the witness looks whether a CPU is shared.
+// lookEvery is the interval at which the witness checks whether a CPU is shared.
 const lookEvery = 25 * time.Millisecond
 
-// confirmAfter is how much later it looks again before it says so: two files cannot be read at
-// the same moment.
+// confirmAfter is the delay before the witness checks again and reports, because it cannot read two files at the same
+// moment.
 const confirmAfter = 3 * time.Millisecond
 
-// witness looks at the node from outside.
+// witness observes the node from outside.
 type witness struct {
 	pods    listers.PodLister
 	mu      sync.Mutex
-	bundles map[group]bundle   // Also of containers that ended.
-	known   map[string]*v1.Pod // By UID, those that the API server forgot, too.
-	// unasked holds containers that were made, or changed, without NRI's answer.
+	bundles map[group]bundle   // Including containers that have ended.
+	known   map[string]*v1.Pod // By UID, including pods that were deleted.
+	// unasked contains containers that were created or changed without an NRI answer.
 	unasked map[string]bool
-	// agentless says that there may be no agent now, and that what starts meanwhile is put right
-	// when there is one.
+	// agentless reports that the agent may be missing now. The next agent corrects containers that start in this time.
 	agentless bool
-	// isolated says that no core may run an online and an offline container.
+	// isolated reports that no core may run both an online and an offline container.
 	isolated bool
-	sharing  map[string]time.Time // Since when, by who with whom.
+	sharing  map[string]time.Time // The start of the sharing, by pair of containers.
 	found    []string
-	excused  time.Duration // The longest that a CPU was shared while there was no agent.
+	excused  time.Duration // The longest time that a CPU was shared while there was no agent.
 	looks    int
 }
 
-// newWitness looks until the test ends.
+// newWitness returns a witness that checks until the test ends.
 func newWitness(t *testing.T, client kubernetes.Interface) *witness {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,11 +79,10 @@ type resident struct {
 	group
 	bundle
 	pod   *v1.Pod
-	claim claim // What its annotation says, empty if nothing.
+	claim claim // From the annotation, empty if it has none.
 }
 
-// claim is what a placement says of one container. One that bursts keeps its quota, and may run
-// on other CPUs, too.
+// claim is the placement of one container. A bursting container keeps its quota, and may also run on other CPUs.
 type claim struct {
 	cpus, mems list
 	bursts     bool
@@ -98,7 +96,7 @@ func (r *resident) String() string {
 	return who + "/" + cmp.Or(r.name, "sandbox")
 }
 
-// residents brings groups, pods and bundles together.
+// residents combines groups, pods and bundles.
 func (w *witness) residents() []*resident {
 	now, err := w.pods.List(labels.Everything())
 	if err != nil {
@@ -108,7 +106,7 @@ func (w *witness) residents() []*resident {
 	for _, p := range now {
 		w.known[string(p.UID)] = p
 		if hash := p.Annotations["kubernetes.io/config.hash"]; hash != "" {
-			w.known[hash] = p // The kubelet knows a static pod by that.
+			w.known[hash] = p // The kubelet uses this hash as a static pod's UID.
 		}
 	}
 	byUID := maps.Clone(w.known)
@@ -142,8 +140,8 @@ func (w *witness) bundle(g group) (bundle, bool) {
 	return b, ok
 }
 
-// claimed is what the pod's placement says of the container: of an ordinary init container, what
-// it says of all others together.
+// claimed returns the container's part of the pod's placement. For an ordinary init container it is the union of all
+// other containers' parts.
 func (r *resident) claimed() claim {
 	if r.pod == nil || r.sandbox {
 		return claim{}
@@ -170,7 +168,7 @@ func (r *resident) claimed() claim {
 	return c
 }
 
-// groupsOf are the groups of pods of a namespace, with or without containers.
+// groupsOf returns the groups of pods of a namespace, with or without containers.
 func (w *witness) groupsOf(namespace string) (all []string) {
 	w.residents()
 	w.mu.Lock()
@@ -183,7 +181,7 @@ func (w *witness) groupsOf(namespace string) (all []string) {
 	return all
 }
 
-// look notes CPUs that are shared now and those that are not any more.
+// look records the CPUs that are shared now and ends the records of CPUs that are no longer shared.
 func (w *witness) look() {
 	pairs := w.shared()
 	if len(pairs) > 0 {
@@ -217,14 +215,14 @@ func (w *witness) look() {
 	}
 }
 
-// seen is a container and what it runs on.
+// seen is a container with the CPUs that it runs on.
 type seen struct {
 	*resident
 	masks []list
 }
 
-// running are the containers that run, but for sandboxes: these are narrowed after they were made,
-// and do nothing.
+// running returns the running containers without sandboxes, which are narrowed only after their creation and do
+// nothing.
 func (w *witness) running() (all []seen) {
 	for _, r := range w.residents() {
 		if masks, _ := r.masks(false); len(masks) > 0 && !r.sandbox {
@@ -234,14 +232,14 @@ func (w *witness) running() (all []seen) {
 	return all
 }
 
-// shared are the pairs of which one runs on CPUs that the other has for itself, or on cores that
-// the other side has.
+// shared returns the pairs of which one container runs on CPUs that the other has exclusively, or on cores of the other
+// side.
 func (w *witness) shared() map[string]bool {
 	all := w.running()
 	var owners []seen
 	for _, one := range all {
-		// One that was refused may run in the shared pool on what its annotation says a
-		// moment longer; it has its quota then.
+		// A refused container may run in the shared pool on the CPUs of its annotation for a moment longer; it has its
+		// quota then.
 		r, first := one.resident, one.masks[0]
 		if len(r.claim.cpus) > 0 && (first.in(r.claim.cpus) && quota(r.dir) == "max" || r.claim.bursts && r.claim.cpus.in(first)) {
 			owners = append(owners, one)
@@ -251,7 +249,7 @@ func (w *witness) shared() map[string]bool {
 	for _, owner := range owners {
 		for _, other := range all {
 			if other.id == owner.id || other.group.pod == owner.group.pod && len(other.claim.cpus) > 0 {
-				continue // Containers of a pod share where its annotation says so.
+				continue // Containers of a pod share CPUs if its annotation says so.
 			}
 			for _, mask := range other.masks {
 				if own := owner.own(owner.masks[0]); mask.meets(own) {
@@ -266,7 +264,7 @@ func (w *witness) shared() map[string]bool {
 	return pairs
 }
 
-// own is what of the CPUs that a container runs on is its alone.
+// own returns the exclusive part of the CPUs that a container runs on.
 func (r *resident) own(mask list) list {
 	if r.claim.bursts {
 		return r.claim.cpus
@@ -274,7 +272,7 @@ func (r *resident) own(mask list) list {
 	return mask
 }
 
-// take returns what was found since it was last asked, of that which is over.
+// take returns the violations that have ended since the last call.
 func (w *witness) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -283,15 +281,15 @@ func (w *witness) take() []string {
 	return found
 }
 
-// without says that from now on there may be no agent, until take is called.
+// without tells the witness that there may be no agent from now on, until take is called.
 func (w *witness) without() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.agentless = true
 }
 
-// notAsked says that a container's answer is not that of its placement: it was made without an
-// agent, or resized later.
+// notAsked tells the witness that a container's NRI answer differs from its placement, because it was created without
+// an agent or resized later.
 func (w *witness) notAsked(ids ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -308,7 +306,7 @@ func (w *witness) unaskedPod(p *v1.Pod) {
 	}
 }
 
-// differences compares annotation, answer, file and mask of everybody who is there.
+// differences compares annotation, answer, file and mask of every container.
 func (w *witness) differences() []string {
 	var out []string
 	all := w.residents()
@@ -332,7 +330,7 @@ func (w *witness) differences() []string {
 	return out
 }
 
-// owner compares what a container with exclusive CPUs has.
+// owner checks a container with exclusive CPUs.
 func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 	complain := func(what string, have, want any) {
 		out = append(out, fmt.Sprintf("%s: %s is %v, want %v", r, what, have, want))
@@ -374,9 +372,9 @@ func (w *witness) owner(r *resident, cpus, mems []list) (out []string) {
 	return out
 }
 
-// wasAsked says whether the answer of NRI that made the container has to be what the placement says.
-// One that was made while its pod had no room began in the pool. The pod is placed when another of
-// its containers is made: the answer of that one is the placement's then.
+// wasAsked reports whether the NRI answer at the container's creation must equal its placement. A container of a pod
+// without room started in the shared pool. The agent places the pod when another of its containers is created, and that
+// container's answer is the placement.
 func (w *witness) wasAsked(r *resident) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -395,7 +393,7 @@ func (w *witness) wasAsked(r *resident) bool {
 	return true
 }
 
-// other compares what a container without exclusive CPUs has.
+// other checks a container without exclusive CPUs.
 func (w *witness) other(r *resident, cpus []list, taken map[string]list) (out []string) {
 	exclusive := list{}
 	for _, some := range taken {

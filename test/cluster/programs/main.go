@@ -1,9 +1,9 @@
 // Program programs builds the programs that the tests of this module start.
 //
-//	programs build    builds what is missing, says on standard error what it does, and
+//	programs build    builds missing programs, reports its progress on standard error, and
 //	                  prints the paths
-//	programs find     prints the paths, or fails when something is missing
-//	programs path P   prints the path of one, which need not be there
+//	programs find     prints the paths, or fails if a program is missing
+//	programs path P   prints the path of one program, which may be missing
 package main
 
 import (

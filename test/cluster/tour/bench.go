@@ -19,19 +19,19 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// The load of the benchmark: that of `berth bench burst` with requests half as long and twice
-// as many, so that arms of half a minute have enough of them.
+// The load of the benchmark: the load of `berth bench burst`, with twice as many requests that are half as long, so
+// that arms of half a minute have enough of them.
 const (
 	podBatch = 80
 	podWork  = 600 * time.Microsecond
 )
 
-// podArms are the arms with a pod, in the order of the table.
+// podArms returns the arms with a pod, in the order of the table.
 func podArms() []string {
 	return []string{bench.Unlimited, bench.QuotaOnly, bench.Berth, bench.Unlimited2}
 }
 
-// benchmark measures the load of `berth bench burst` with the server as a pod.
+// benchmark measures the load of `berth bench burst` against a server in a pod.
 type benchmark struct {
 	*tour
 	options bench.BurstOptions
@@ -41,7 +41,7 @@ type benchmark struct {
 	peer    peer
 }
 
-// parseBench reads the flags of the benchmark, as those of `berth bench burst`.
+// parseBench parses the flags of the benchmark, which are those of `berth bench burst`.
 func parseBench(args []string, out io.Writer) (*benchmark, error) {
 	b := &benchmark{}
 	o := &b.options
@@ -80,7 +80,7 @@ func parseBench(args []string, out io.Writer) (*benchmark, error) {
 	return b, nil
 }
 
-// run measures all arms and prints what came out.
+// run measures all arms and prints the results.
 func (b *benchmark) run(ctx context.Context) error {
 	root, err := hostfs.Open("/")
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *benchmark) run(ctx context.Context) error {
 	return b.write()
 }
 
-// settle makes the namespace and has no pod in it.
+// settle creates the namespace and fails if it contains pods.
 func (b *benchmark) settle(ctx context.Context) error {
 	if err := b.space(ctx); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (b *benchmark) settle(ctx context.Context) error {
 	return nil
 }
 
-// write leaves the pods' own figures beside the raw samples.
+// write writes the pods' figures next to the raw samples.
 func (b *benchmark) write() error {
 	if b.options.Out == "" {
 		return nil
@@ -138,7 +138,7 @@ func (b *benchmark) write() error {
 	return os.WriteFile(filepath.Join(b.options.Out, "pods.json"), append(text, '\n'), 0o644)
 }
 
-// notes says what a reader has to know of this run.
+// notes returns what a reader has to know about this run.
 func (b *benchmark) notes() []string {
 	notes := []string{fmt.Sprintf("the server is a pod on %s; ABOVE counts the throttled periods of the pod's group and those above it, WRITES those to the container's", local.NodeName)}
 	low, all := 0, 0
@@ -161,7 +161,8 @@ func (b *benchmark) notes() []string {
 	return notes
 }
 
-// podTable shows both groups of each arm, over all repetitions, those that do not count too.
+// podTable prints the container's and the pod's group of each arm, over all repetitions, including those that do not
+// count.
 func (b *benchmark) podTable() error {
 	w := tabwriter.NewWriter(b.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "\nGROUPS\tCONTAINER: THROTTLED\tMEAN CPU\tQUOTA\tPOD: THROTTLED\tMEAN CPU\tQUOTA\tUSE OF THE NODE")
@@ -189,7 +190,7 @@ func (b *benchmark) podTable() error {
 	return w.Flush()
 }
 
-// between says which quotas were seen, in CPUs.
+// between formats the range of observed quotas, in CPUs.
 func between(low, high float64) string {
 	switch {
 	case high == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/bench"
 )
 
-// TestBenchFlags refuses what cannot be measured, and knows what --quick means.
+// TestBenchFlags checks that invalid measurements are refused, and what --quick sets.
 func TestBenchFlags(t *testing.T) {
 	for _, args := range []string{"--reps=0", "--duration=-1s", "--limit=0", "--rate=0", "--no-such-flag", "word", "--peer-label=a=b", "--peer-command=x --peer-annotation=word"} {
 		if _, err := parseBench(strings.Fields(args), io.Discard); err == nil {
@@ -28,7 +28,7 @@ func TestBenchFlags(t *testing.T) {
 	}
 }
 
-// TestBusyNote says that the machine had no CPU to spare only if a quota stood below its ceiling.
+// TestBusyNote checks that the notes report a machine without spare CPU only if a quota was below its ceiling.
 func TestBusyNote(t *testing.T) {
 	b, err := parseBench(nil, io.Discard)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestBusyNote(t *testing.T) {
 	}
 }
 
-// TestPeerFlags: the pod of a peer carries what the peer reads, and nothing of Berth's.
+// TestPeerFlags checks that the pod of a peer has the labels and annotations that the peer reads, and none of Berth's.
 func TestPeerFlags(t *testing.T) {
 	b, err := parseBench([]string{
 		"--peer-command", "/opt/agent --v 2", "--peer-settle", "5s", "--peer-label", "qos=LS", "--peer-annotation", `burst={"policy": "auto"}`,
@@ -62,7 +62,7 @@ func TestPeerFlags(t *testing.T) {
 	}
 }
 
-// TestWritesOf counts those of the server, as the agent's metrics have them, and no others.
+// TestWritesOf checks that writesOf counts only the writes to the server, in the agent's metrics.
 func TestWritesOf(t *testing.T) {
 	const text = `# TYPE berth_writes_total counter
 berth_writes_total{container="server",namespace="berth-tour",pod="server",workload=""} 3

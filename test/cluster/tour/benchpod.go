@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// raiseLimit is how long the agent gets to raise the quota: it averages the use of the
-	// machine over ten seconds.
+	// raiseLimit is how long the agent has to raise the quota: it averages the CPU use of the machine over ten seconds.
 	raiseLimit = 15 * time.Second
-	// quiet is how long a server is left alone before its load.
+	// quiet is how long a server is idle before its load.
 	quiet = 2 * time.Second
-	// lookEvery is how often the quota is looked at under load.
+	// lookEvery is the interval at which the quota is read under load.
 	lookEvery = 500 * time.Millisecond
 )
 
-// podOutcome is one arm of one repetition as container and pod had it: both groups have a quota.
+// podOutcome is one arm of one repetition, for container and pod, because both groups have a quota.
 type podOutcome struct {
 	Arm                string  `json:"arm"`
 	ContainerCPUs      float64 `json:"containerMeanCPUs"`
@@ -35,19 +34,19 @@ type podOutcome struct {
 	PodCPUs            float64 `json:"podMeanCPUs"`
 	PodThrottled       uint64  `json:"podThrottledPeriods"`
 	PodPeriods         uint64  `json:"podPeriods"`
-	// LowestQuota and HighestQuota in CPUs are between what the container's was under load,
-	// PodQuota is the pod's as the load began; 0 for none.
+	// LowestQuota and HighestQuota, in CPUs, are the extremes of the container's quota under load. PodQuota is the
+	// pod's quota at the start of the load; 0 for none.
 	LowestQuota  float64 `json:"lowestContainerQuotaCPUs"`
 	HighestQuota float64 `json:"highestContainerQuotaCPUs"`
 	PodQuota     float64 `json:"podQuotaCPUs"`
-	// NodeUse is the mean use of the machine under load, 0 to 1, the load's own included.
+	// NodeUse is the mean CPU use of the machine under load, 0 to 1, including the load itself.
 	NodeUse float64 `json:"nodeUse"`
 }
 
 // meters are the groups of one server.
 type meters struct {
 	container, pod *bench.Meter
-	// group is the container's.
+	// group is the container's group.
 	group string
 }
 
@@ -93,7 +92,7 @@ func (b *benchmark) arm(ctx context.Context, a bench.Arm) (outcome bench.Outcome
 	return outcome, err
 }
 
-// control is what moves the quota of the arm's server, which runs: the agents of the cluster or the peer.
+// control returns the controller of the running server's quota: the agents of the cluster or the peer.
 func (b *benchmark) control(ctx context.Context, a bench.Arm, m meters) (bench.Control, error) {
 	switch a.Name {
 	case bench.Peer:
@@ -106,16 +105,16 @@ func (b *benchmark) control(ctx context.Context, a bench.Arm, m meters) (bench.C
 	return counted(func() int { return writes(ctx) }), nil
 }
 
-// counted are the agents of the cluster, which count their writes.
+// counted represents the agents of the cluster, which count their writes.
 type counted func() int
 
 // Writes implements bench.Control.
 func (c counted) Writes() (int, error) { return c(), nil }
 
-// Stop implements bench.Control: the agents stay.
+// Stop implements bench.Control. It does nothing, because the agents stay.
 func (counted) Stop() error { return nil }
 
-// load sends the arrivals and notes what both groups had meanwhile.
+// load sends the arrivals and records the figures of both groups in that time.
 func (b *benchmark) load(ctx context.Context, a bench.Arm, address string, m meters) (bench.Outcome, error) {
 	p := podOutcome{Arm: a.Name}
 	before, err := m.pod.Counters()
@@ -149,7 +148,7 @@ func (b *benchmark) load(ctx context.Context, a bench.Arm, address string, m met
 	return outcome, nil
 }
 
-// add sums counters and means up; the pod's quota is the last one's.
+// add adds another outcome's counters and means; the pod's quota is that of the last outcome.
 func (p *podOutcome) add(o podOutcome) {
 	p.ContainerCPUs += o.ContainerCPUs
 	p.ContainerThrottled += o.ContainerThrottled
@@ -161,7 +160,7 @@ func (p *podOutcome) add(o podOutcome) {
 	p.NodeUse += o.NodeUse
 }
 
-// granted is a quota in CPUs, 0 for none.
+// granted returns a quota in CPUs, 0 for none.
 func granted(limit unit.CPUs, quota unit.Micros) float64 {
 	if quota == unit.NoLimit {
 		return 0
@@ -169,7 +168,7 @@ func granted(limit unit.CPUs, quota unit.Micros) float64 {
 	return float64(limit)
 }
 
-// watch looks at the container's quota until ctx ends.
+// watch reads the container's quota until ctx ends.
 func (p *podOutcome) watch(ctx context.Context, m *bench.Meter) error {
 	for first := true; ; first = false {
 		is, err := m.Bandwidth()
@@ -189,13 +188,14 @@ func (p *podOutcome) watch(ctx context.Context, m *bench.Meter) error {
 	}
 }
 
-// ceiling is how far the default policy lets a quota go, but for the microseconds that it stays below that.
+// ceiling returns the quota that the default policy permits at most, less the few microseconds by which the agent stays
+// below it.
 func ceiling(limit unit.CPUs) unit.CPUs {
 	return limit*unit.CPUs(bench.DefaultBurst().QuotaPercent)/100 - 0.001
 }
 
-// raised waits until the quota stands at its ceiling. One that does not is no error: the machine
-// is busy, which the notes say.
+// raised waits until the quota has reached its ceiling. It returns no error if the quota stays below: the machine is
+// busy, and the notes report that.
 func raised(ctx context.Context, limit unit.CPUs, m *bench.Meter) error {
 	for end := time.Now().Add(raiseLimit); time.Now().Before(end); {
 		is, err := m.Bandwidth()

@@ -24,7 +24,7 @@ import (
 const (
 	// server is the name of the pod and its container.
 	server = "server"
-	// request is what every arm's server requests: all get the same share of a busy machine.
+	// request is the CPU request of every arm's server, so that all get the same share of a busy machine.
 	request = "50m"
 )
 
@@ -63,8 +63,8 @@ func (b *benchmark) serve(ctx context.Context, a bench.Arm) (*v1.Pod, error) {
 	return pods.Get(ctx, server, metav1.GetOptions{})
 }
 
-// group is the control group of the server's container, as the kubelet of this cluster, whose
-// driver is cgroupfs, makes it.
+// group returns the control group of the server's container, as the kubelet of this cluster creates it with the
+// cgroupfs driver.
 func group(pod *v1.Pod) (string, error) {
 	if len(pod.Status.ContainerStatuses) != 1 {
 		return "", fmt.Errorf("pod %s has %d containers", pod.Name, len(pod.Status.ContainerStatuses))
@@ -73,7 +73,7 @@ func group(pod *v1.Pod) (string, error) {
 	return path.Join(strings.TrimPrefix(local.Group, "/"), "kubepods", strings.ToLower(string(pod.Status.QOSClass)), "pod"+string(pod.UID), id), nil
 }
 
-// gone deletes the server and waits until the kubelet has nothing of it any more.
+// gone deletes the server and waits until the kubelet has removed it.
 func (b *benchmark) gone() error {
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
@@ -92,8 +92,8 @@ func (b *benchmark) gone() error {
 	}
 }
 
-// writes is how often the agent wrote files of the server's container, as it counts itself, which
-// leaves the pod's own group out; an agent that does not say has written none.
+// writes returns the agent's own count of writes to files of the server's container, without those to the pod's group.
+// It is 0 if the agent does not answer.
 func writes(ctx context.Context) int {
 	text, err := local.AgentMetrics(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func writes(ctx context.Context) int {
 	return writesOf(text)
 }
 
-// writesOf finds the count of the server in the agent's metrics.
+// writesOf returns the count of the server in the agent's metrics.
 func writesOf(text []byte) (sum int) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// loaded is how long the server is under load if the tour does not say, settled how long the
-	// agent gets to raise its quota before.
+	// loaded is how long the server is under load by default. settled is how long the agent has to raise its quota
+	// before that.
 	loaded  = 20 * time.Second
 	settled = 4 * time.Second
 	// work is the CPU time of a request.
@@ -25,7 +25,7 @@ const (
 	policy = `annotations: {koordinator.sh/cpuBurst: '{"policy": "cfsQuotaBurstOnly"}'}`
 )
 
-// burst shows one server under the same load, with its limit and with credit on top.
+// burst shows a server under the same load twice, with only its limit and with a CPU burst.
 func (t *tour) burst(ctx context.Context) error {
 	t.title("A server limited to half a CPU, under bursts that need more")
 	arrivals, err := load.Pattern{Seed: 1, Rate: 5, Batch: 40}.Arrivals(t.loaded)
@@ -100,7 +100,7 @@ func quantile(sorted []time.Duration, q float64) string {
 	return v.Round(100 * time.Microsecond).String()
 }
 
-// busy is the CPU time of the machine in seconds, from the first line of /proc/stat.
+// busy returns the CPU time of the machine in seconds, from the first line of /proc/stat.
 func busy() float64 {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -115,7 +115,7 @@ func busy() float64 {
 	return (user + nice + system) / hertz
 }
 
-// freed waits until the neighbour has all CPUs, and shows it.
+// freed waits until the neighbor has all CPUs, and shows them.
 func (t *tour) freed(ctx context.Context) error {
 	for range 20 {
 		if err := load.Pause(ctx, 300*time.Millisecond); err != nil {

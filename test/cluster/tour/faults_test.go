@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// offline takes a CPU from a pod that has it exclusively. The pod gets another one, and no other
-// pod changes. It leaves "held" and "neighbour" behind.
+// offline takes a CPU of a pod with exclusive CPUs offline. The pod must get another CPU, and no other pod may change.
+// The pods "held" and "neighbour" remain.
 func (s *second) offline(t *testing.T) {
 	s.start(t, "held", 4)
 	s.start(t, "neighbour", 0)
@@ -35,9 +35,8 @@ func (s *second) offline(t *testing.T) {
 	s.settled(t)
 }
 
-// cut takes the power away from under the pods that offline leaves: one with exclusive CPUs, one
-// without. The kubelet starts them again after the boot, on the same CPUs, and nothing of the journal
-// of the boot before is carried out.
+// cut cuts the power of the node with the pods that offline leaves: one with exclusive CPUs, one without. After the
+// boot the kubelet must start them on the same CPUs, and the agent must not carry out the journal of the earlier boot.
 func (s *second) cut(t *testing.T) {
 	s.settled(t)
 	before := s.given(t, "held")
@@ -91,7 +90,7 @@ func (s *second) cut(t *testing.T) {
 	})
 }
 
-// fromEnv reads a number that may be set.
+// fromEnv returns a number from the environment, or a default.
 func fromEnv(t *testing.T, key string, value uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(key)
@@ -105,8 +104,8 @@ func fromEnv(t *testing.T, key string, value uint64) uint64 {
 	return value
 }
 
-// churn has pods come and go at random, BERTH_NODE_CHURN times (default 12), and looks every few
-// times whether annotation, file and masks say the same.
+// churn creates and deletes pods at random, BERTH_NODE_CHURN times (default 12). Every few steps it checks that
+// annotation, file and masks agree.
 func (s *second) churn(t *testing.T) {
 	steps := fromEnv(t, "BERTH_NODE_CHURN", 12)
 	seed := chance.Seed()

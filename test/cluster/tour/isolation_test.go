@@ -14,13 +14,13 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// policyName is the ConfigMap of an administrator of ACK.
+// policyName is the name of the ConfigMap that an administrator of ACK writes.
 const policyName = "ack-slo-config"
 
-// replicas is how many pods each of the Deployments has.
+// replicas is the number of pods of each Deployment.
 const replicas = 2
 
-// deployment is one of such pods, with a label beside the name.
+// deployment is a Deployment of such pods, with another label in addition to the name.
 const deployment = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: %[1]s}
@@ -37,8 +37,8 @@ spec:
 ---
 `
 
-// borrower is cal-pi of the documentation with the policy that it has as a comment, on an image that
-// leaves most of its quota: what is throttled borrows nothing.
+// borrower is cal-pi of the documentation with the policy from its comment, and with an image that leaves most of its
+// quota unused, because a throttled container borrows nothing.
 const borrower = `apiVersion: v1
 kind: Pod
 metadata:
@@ -51,10 +51,10 @@ spec:
   - {name: app, image: "berth-mask:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 100m}, limits: {cpu: 2}}}
 `
 
-// isolation has both Deployments on the node while an administrator gives offline work cores of its
-// own there: one, so that the boundary stands still and what each container had at its first
-// instruction can be compared, also while the kubelet is killed. Then a pod borrows CPUs, offline
-// work is guaranteed more, and in the end all have all CPUs.
+// isolation runs both Deployments on the node while an administrator gives offline work its own cores. It starts with
+// one core, so that the boundary does not move and every container's first CPUs can be checked, also after a kill of
+// the kubelet. Then a pod borrows CPUs, and offline work gets a larger guarantee. In the end all containers must have
+// all CPUs.
 func (s *second) isolation(t *testing.T) {
 	defer func() {
 		s.isolate(t, "")
@@ -74,7 +74,7 @@ func (s *second) isolation(t *testing.T) {
 
 	there := s.pods(t)
 	s.sh(t, "systemctl kill --signal=KILL kubelet.service")
-	stays := "" // an offline pod, and with it the boundary
+	stays := "" // an offline pod, which stays so that the boundary stays
 	for name, p := range there {
 		if stays == "" && p.Labels["app"] == "offline" {
 			stays = name
@@ -101,7 +101,7 @@ func (s *second) isolation(t *testing.T) {
 	})
 }
 
-// manifest applies a manifest with this text.
+// manifest applies a manifest with the given text.
 func (s *second) manifest(t *testing.T, name, text string) {
 	t.Helper()
 	file, err := manifest(t.TempDir(), name, text)
@@ -113,8 +113,8 @@ func (s *second) manifest(t *testing.T, name, text string) {
 	}
 }
 
-// borrows has cal-pi borrow CPUs of the online side beside those that are reserved for it, with the
-// quota that it has anyway.
+// borrows starts cal-pi, which must borrow CPUs of the online side in addition to its reserved CPUs, and keep its usual
+// quota.
 func (s *second) borrows(t *testing.T, cores []cpuset.Set) {
 	t.Helper()
 	s.manifest(t, "static-burst.yaml", fmt.Sprintf(borrower, vmName))
@@ -149,8 +149,8 @@ func (s *second) borrows(t *testing.T, cores []cpuset.Set) {
 	s.remove(t, "cal-pi")
 }
 
-// isolate has an administrator ask for cores of offline work on this node alone, in so many words, or
-// end that with none.
+// isolate configures, as an administrator, cores for offline work on this node only, with the given fields. An empty
+// text ends the isolation.
 func (s *second) isolate(t *testing.T, asked string) {
 	t.Helper()
 	m := &v1.ConfigMap{
@@ -174,7 +174,7 @@ func (s *second) isolate(t *testing.T, asked string) {
 	}
 }
 
-// pods returns the pods that there are, by name.
+// pods returns the existing pods by name.
 func (s *second) pods(t *testing.T) map[string]*v1.Pod {
 	t.Helper()
 	pods, err := s.mine(t.Context())
@@ -201,8 +201,8 @@ func (s *second) cores(t *testing.T) (all []cpuset.Set) {
 	return all
 }
 
-// apart waits until all pods of both Deployments run and no core runs containers of both sides, of
-// which the offline one has at least so many cores, and only whole ones.
+// apart waits until all pods of both Deployments run and no core runs containers of both sides. The offline side must
+// have at least so many cores, and only whole ones.
 func (s *second) apart(t *testing.T, what string, cores []cpuset.Set, least int) {
 	t.Helper()
 	s.eventually(t, what, func() string {
@@ -240,7 +240,7 @@ func (s *second) apart(t *testing.T, what string, cores []cpuset.Set, least int)
 	})
 }
 
-// complete says why there are not so many pods that run and stay, "" where there are.
+// complete returns an empty string if so many pods run and stay, and otherwise the reason.
 func (s *second) complete(t *testing.T, want int) string {
 	t.Helper()
 	pods := s.pods(t)
@@ -255,8 +255,8 @@ func (s *second) complete(t *testing.T, want int) string {
 	return ""
 }
 
-// rightFromTheFirst compares what such pods printed first with what they have: the boundary stands
-// still.
+// rightFromTheFirst compares the first output of such pods with their current CPUs, which is valid because the boundary
+// does not move.
 func (s *second) rightFromTheFirst(t *testing.T, such func(*v1.Pod) bool) {
 	t.Helper()
 	has := map[string]cpuset.Set{}

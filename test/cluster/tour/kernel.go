@@ -13,10 +13,10 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// look is a shell script that finds a process of a pod by its control group, and prints what
-// the kernel lets it use: most images have no shell to ask from inside. %s is the pod's UID
-// as both cgroup drivers write it. It starts few programs: an emulated machine has some hundred
-// processes, and a program for each of them would take it ten seconds.
+// look is a shell script that finds a process of a pod by its control group, and prints the CPUs, memory nodes and
+// quota that the kernel permits it. It runs outside the container, because most images have no shell. %s is the pod's
+// UID as both cgroup drivers write it. The script starts few programs: an emulated machine has some hundred processes,
+// and one program per process would take ten seconds.
 const look = `for f in $(grep -l '%s' /proc/[0-9]*/cgroup 2>/dev/null); do
   p=${f%%/cgroup}
   read -r name 2>/dev/null <$p/comm || continue
@@ -29,7 +29,7 @@ const look = `for f in $(grep -l '%s' /proc/[0-9]*/cgroup 2>/dev/null); do
 done
 exit 3`
 
-// seen is what the kernel shows of a pod's process.
+// seen is the kernel's view of a pod's process.
 type seen struct {
 	CPUs, Mems, Quota string
 }
@@ -41,7 +41,7 @@ func (s seen) String() string {
 	return fmt.Sprintf("cpus %s mems %s quota %s", s.CPUs, s.Mems, s.Quota)
 }
 
-// kernel asks the kernel of the pod's node, on this host or in its virtual machine.
+// kernel reads the kernel of the pod's node, on this host or in its virtual machine.
 func (t *tour) kernel(ctx context.Context, p *v1.Pod) seen {
 	if p.Status.Phase != v1.PodRunning {
 		return seen{}
@@ -58,7 +58,7 @@ func (t *tour) kernel(ctx context.Context, p *v1.Pod) seen {
 	return parse(out)
 }
 
-// parse reads what look prints.
+// parse parses the output of look.
 func parse(out string) seen {
 	var s seen
 	for line := range strings.Lines(out) {
@@ -70,7 +70,7 @@ func parse(out string) seen {
 		case found && name == "Mems_allowed_list":
 			s.Mems = value
 		case !found && line != "":
-			// A kernel that is starved of time doubles period and quota: the same rate.
+			// A kernel that gets too little CPU doubles period and quota, which is the same rate.
 			s.Quota = string(cgroup.ScaleTo(cgroup.Value(line), bench.Period))
 		}
 	}

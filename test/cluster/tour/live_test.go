@@ -23,9 +23,8 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestSecondNode applies the manifests of the documentation unchanged to a cluster with a node of
-// two NUMA nodes, SMT and cgroup v2, holds what the kernel says to the placements, and hurts
-// that node.
+// TestSecondNode applies the unchanged manifests of the documentation to a cluster with a node that has two NUMA nodes,
+// SMT and cgroup v2. It compares the kernel's masks with the placements, and causes faults on that node.
 func TestSecondNode(t *testing.T) {
 	programs := found(t)
 	up := func(args ...string) {
@@ -92,10 +91,10 @@ func TestSecondNode(t *testing.T) {
 	t.Run("Shutdown", other.shutdown)
 }
 
-// borrowed says that the test is to use the cluster that is up, and to leave it up.
+// borrowed reports whether the test uses the running cluster and leaves it running.
 func borrowed() bool { return os.Getenv("BERTH_NODE_CLUSTER") == "running" }
 
-// found returns the programs, or says why there is no cluster to be had.
+// found returns the programs, or skips the test with the reason why there is no cluster.
 func found(t *testing.T) cluster.Programs {
 	t.Helper()
 	if testing.Short() {
@@ -119,8 +118,8 @@ func found(t *testing.T) cluster.Programs {
 	return programs
 }
 
-// pinned checks every pod that has a placement: the kernel's masks are those of the placement,
-// there is no quota, and no two pods have a CPU in common.
+// pinned checks every pod with a placement: the kernel's masks equal the placement, there is no quota, and no two pods
+// have a common CPU.
 func (t *tour) pinned(ctx context.Context) error {
 	pods, err := t.mine(ctx)
 	if err != nil {
@@ -152,7 +151,7 @@ func (t *tour) pinned(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// bursts checks that the pod which the ConfigMap selects stands above its limit.
+// bursts checks that the quota of the pod that the ConfigMap selects is above its limit.
 func (t *tour) bursts(ctx context.Context, b batch) error {
 	if !slices.Contains(b.files, "apache-demo.yaml") {
 		return nil

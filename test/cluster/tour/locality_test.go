@@ -17,17 +17,17 @@ import (
 	"github.com/berth-project/berth/test/cluster"
 )
 
-// leastTold is the least ratio that a pod may hear of a pass that moved all. The agent waits for the
-// kernel's count, which the kernel of a starved machine may add up later than it should
-// (mm/memcontrol.c). What the group has then is held to 99 %.
+// leastTold is the minimum ratio that the agent may report to a pod after a pass that moved all pages. The agent waits
+// for the kernel's count, which the kernel of a slow machine may update late (mm/memcontrol.c). The ratio in the group
+// itself must be at least 99 %.
 const leastTold = 95
 
-// loadMiB is how much memory the pod has on the wrong node.
+// loadMiB is the amount of memory that the pod has on the wrong node.
 const loadMiB = 64
 
-// locality has the documentation's pod put its memory on the NUMA node that has none of its CPUs.
-// The agent as it ships may not move it, and says what it lacks; with the rights of deploy/hostpid
-// it does. The class's ConfigMap asks first, then the annotation.
+// locality makes the documentation's pod allocate its memory on the NUMA node without its CPUs. The shipped agent may
+// not move the memory and must report the missing rights. With the rights of deploy/hostpid it must move it. First the
+// class's ConfigMap requests this, then the annotation.
 func (s *second) locality(t *testing.T) {
 	defer s.leave()
 	s.applySeed(t, localityConfig)
@@ -58,8 +58,8 @@ func (s *second) locality(t *testing.T) {
 	s.moved(t, local)
 }
 
-// moved waits until the pod hears, in the words of the documentation, that its memory is local, and
-// wants the same of the kernel and of the pod's status.
+// moved waits until the agent reports, in the words of the documentation, that the pod's memory is local. The kernel
+// and the pod's status must agree.
 func (s *second) moved(t *testing.T, local int) {
 	t.Helper()
 	said := s.event(t, "redis", v1alpha1.EventMemoryLocalityCompleted)
@@ -98,8 +98,8 @@ func (s *second) applySeed(t *testing.T, name string) {
 	}
 }
 
-// applyLoaded applies the documentation's manifest of Redis. The image here has no bash: another
-// program takes its place, which knows where its memory is to be, and as a user who is not root.
+// applyLoaded applies the documentation's manifest of Redis. The image here has no bash, so another program replaces
+// the command. It chooses where its memory goes, and runs as a user other than root.
 func (s *second) applyLoaded(t *testing.T) {
 	t.Helper()
 	file, err := seed("redis.yaml")
@@ -130,7 +130,7 @@ func (s *second) applyLoaded(t *testing.T) {
 	}
 }
 
-// localNode is the NUMA node of the pod's CPUs.
+// localNode returns the NUMA node of the pod's CPUs.
 func (s *second) localNode(t *testing.T) int {
 	t.Helper()
 	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
@@ -151,7 +151,7 @@ func (s *second) localNode(t *testing.T) int {
 	return 0
 }
 
-// memoryOn is how many bytes of the container that can move are on each of the two nodes.
+// memoryOn returns how many movable bytes of the container are on each of the two nodes.
 func (s *second) memoryOn(t *testing.T) (on [2]int64) {
 	t.Helper()
 	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
@@ -201,7 +201,7 @@ func (s *second) applyDeploy(ctx context.Context, dir string) error {
 	return err
 }
 
-// deploy applies a directory of deploy and waits until every agent is that one.
+// deploy applies a directory of deploy and waits until every agent runs that version.
 func (s *second) deploy(t *testing.T, dir string) {
 	t.Helper()
 	if err := s.applyDeploy(t.Context(), dir); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 
-// machine wants the machine that QEMU was made to be, in Berth's own words.
+// machine checks that Berth reports the machine that QEMU was configured to emulate.
 func (s *second) machine(t *testing.T) {
 	got := s.sh(t, "berth topology")
 	head, _, _ := strings.Cut(got, "\n")
@@ -28,7 +28,7 @@ func (s *second) machine(t *testing.T) {
 	}
 }
 
-// commands is about commands that fail, are given up, and come in numbers.
+// commands checks commands that fail, time out or run concurrently.
 func (s *second) commands(t *testing.T) {
 	if _, err := s.node.Run(t.Context(), "echo no >&2; exit 7"); !errors.Is(err, vmnode.ErrCommand) || !strings.Contains(err.Error(), "7") || !strings.Contains(err.Error(), ": no") {
 		t.Errorf("a failing script: %v", err)
@@ -54,7 +54,7 @@ func (s *second) commands(t *testing.T) {
 	}
 }
 
-// open finds the node as another process would.
+// open opens the node as another process would.
 func (s *second) open(t *testing.T) {
 	if _, err := vmnode.Open(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Open of nothing: %v", err)
@@ -67,7 +67,7 @@ func (s *second) open(t *testing.T) {
 	}
 }
 
-// shutdown ends the machine as its power button does, and once more.
+// shutdown ends the machine with its power button, twice.
 func (s *second) shutdown(t *testing.T) {
 	for range 2 {
 		if err := s.node.Shutdown(t.Context()); err != nil {

@@ -1,9 +1,8 @@
-// Program tour shows in the cluster of `make cluster` what Berth does with the manifests of
-// ACK's and Koordinator's documentation: placements, masks, events, and a burst before and
-// after. It is what `make demo-cluster` runs. What it creates it deletes again; the cluster
-// stays.
+// Program tour shows, in the cluster of `make cluster`, what Berth does with the manifests of ACK's and Koordinator's
+// documentation: placements, masks, events, and a CPU burst before and after. `make demo-cluster` runs it. It deletes
+// the objects that it creates, and leaves the cluster running.
 //
-//	tour            the way through
+//	tour            the whole tour
 //	tour bench …    the load of `berth bench burst` with the server as a pod; --help lists the flags
 package main
 

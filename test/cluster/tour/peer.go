@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/internal/load"
 )
 
-// The agents of the cluster, and the patches that end them and have them back: they would follow the
-// annotation of a peer too.
+// The agents of the cluster, and the patches that stop and restart them, because they would also follow the annotation
+// of a peer.
 const (
 	agentSpace  = "berth-system"
 	agentSet    = "berth-agent"
@@ -24,7 +24,8 @@ const (
 	patchBack   = `{"spec":{"template":{"spec":{"nodeSelector":{"berth.test/paused":null}}}}}`
 )
 
-// peer is another agent, and what its pod carries for it: it is its own arm, in which Berth does not run.
+// peer is another agent, with the labels and annotations that its pod needs. It has its own arm, in which Berth does
+// not run.
 type peer struct {
 	bench.PeerOptions
 	labels, annotations pairs
@@ -58,19 +59,19 @@ func (p pairs) Set(text string) error {
 	return nil
 }
 
-// dress puts labels and annotations on the pod of the peer's arm, in the place of Berth's.
+// dress puts the peer's labels and annotations on the pod of its arm, in place of Berth's.
 func (p *peer) dress(pod *metav1.ObjectMeta) {
 	pod.Labels, pod.Annotations = maps.Clone(p.labels), maps.Clone(p.annotations)
 }
 
-// agentsBack has the agents of the cluster run again, also after an interrupt.
+// agentsBack restarts the agents of the cluster, also after an interrupt.
 func (b *benchmark) agentsBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
 	return b.agents(ctx, patchBack, false)
 }
 
-// agents patches their DaemonSet, and waits until none of them is there or all are.
+// agents patches the DaemonSet of the agents, and waits until none or all of them run.
 func (b *benchmark) agents(ctx context.Context, patch string, none bool) error {
 	sets := b.client.AppsV1().DaemonSets(agentSpace)
 	patched, err := sets.Patch(ctx, agentSet, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})

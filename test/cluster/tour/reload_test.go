@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reload has systemd read its units again five times, about as often as a minute has room for: it then
-// writes the CPUs that it has on record over those of each container. All stay where they are, and
-// Berth gives no list up: one whose CPU goes offline after that still moves. In the end the agent goes,
-// a rollback puts all back, and systemd does not undo that. The pods are those that offline leaves.
+// reload makes systemd reload its units five times, about as many as fit into a minute. Each time systemd writes its
+// recorded CPUs to every container, and every container must end up on its own CPUs. Berth must still be able to move a
+// pod when one of its CPUs goes offline later. In the end a rollback restores everything, and systemd must not undo
+// that. The pods are those that offline leaves.
 func (s *second) reload(t *testing.T) {
 	before, begun := s.given(t, "held"), time.Now()
 	for range 5 {
@@ -36,8 +36,8 @@ func (s *second) reload(t *testing.T) {
 	s.settled(t)
 }
 
-// moves takes a CPU from a pod, which gets another one, and gives it back to the machine after what is
-// to happen meanwhile. It returns that CPU.
+// moves takes a CPU of a pod offline, so that the pod gets another CPU. It calls meanwhile, brings the CPU online
+// again, and returns it.
 func (s *second) moves(t *testing.T, name string, meanwhile func()) (lost int) {
 	t.Helper()
 	before := s.given(t, name)
@@ -56,7 +56,7 @@ func (s *second) moves(t *testing.T, name string, meanwhile func()) (lost int) {
 	return lost
 }
 
-// everywhere says which container does not have all CPUs: none may be left.
+// everywhere reports every container that does not have all CPUs.
 func (s *second) everywhere(t *testing.T, when string) {
 	t.Helper()
 	all := s.online(t)
@@ -67,7 +67,7 @@ func (s *second) everywhere(t *testing.T, when string) {
 	}
 }
 
-// agents ends the agents of the cluster, or has them back.
+// agents stops or restarts the agents of the cluster.
 func (s *second) agents(t *testing.T, patch string) {
 	t.Helper()
 	if _, err := s.client.AppsV1().DaemonSets(agentSpace).Patch(t.Context(), agentSet, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {

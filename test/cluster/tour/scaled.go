@@ -54,13 +54,13 @@ spec:
 `
 )
 
-// manifest writes a manifest where kubectl finds it.
+// manifest writes a manifest file for kubectl.
 func manifest(dir, name, text string) (string, error) {
 	file := filepath.Join(dir, name)
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// scaled shows a pod with a CPU of its own beside one without, before, while and after.
+// scaled shows a pod with an exclusive CPU beside an ordinary pod: before, during and after.
 func (t *tour) scaled(ctx context.Context) error {
 	t.title("The same with a limit of 1 CPU, beside an ordinary pod")
 	node, err := t.smallest(ctx)

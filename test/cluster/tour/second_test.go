@@ -18,15 +18,15 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// vmName is the node in the virtual machine.
+// vmName is the name of the node in the virtual machine.
 const vmName = "berth-vm"
 
-// long is how long an emulated machine may go without progress to what has to happen, in time that
-// this machine served. It bounds a failure.
+// long limits how long an emulated machine may make no progress, in time during which this machine gave it CPU. It only
+// limits how long a failure takes.
 const long = 4 * time.Minute
 
-// second is that node with the agent on it. What one machine cannot do to itself and go on is
-// done to it: it loses a CPU, and its power.
+// second is the node in the virtual machine, with the agent on it. The tests take a CPU of it offline and cut its
+// power, which the test's own machine could not survive.
 type second struct {
 	*tour
 	node *vmnode.Node
@@ -53,7 +53,7 @@ func (s *second) clean(t *testing.T) {
 	})
 }
 
-// create creates a pod that prints its masks and waits, with so many exclusive CPUs.
+// create creates a pod with so many exclusive CPUs that prints its masks and waits.
 func (s *second) create(t *testing.T, name string, cpus int) {
 	t.Helper()
 	grace := int64(1)
@@ -111,7 +111,7 @@ func (s *second) remove(t *testing.T, name string) {
 	})
 }
 
-// given is what a pod's placement says.
+// given returns the CPUs of a pod's placement.
 func (s *second) given(t *testing.T, name string) cpuset.Set {
 	t.Helper()
 	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -133,18 +133,17 @@ func claimed(p *v1.Pod) cpuset.Set {
 	return cpus
 }
 
-// resident is a container as the guest's kernel has it.
+// resident is a container as the guest's kernel shows it.
 type resident struct {
 	pod   string
-	ours  bool // of this test, unlike the agent, whose group may have more CPUs than it uses
+	ours  bool // belongs to this test, unlike the agent, whose group may have more CPUs than it uses
 	claim cpuset.Set
-	// file and effective are cpuset.cpus and cpuset.cpus.effective, mask what all its
-	// threads may use together.
+	// file and effective are cpuset.cpus and cpuset.cpus.effective; mask is the union of what its threads may use.
 	file, effective, mask cpuset.Set
 }
 
-// survey prints a line for each container that has processes: the pod's UID, and its CPUs by both
-// files and by its processes. What the shell can do itself it does: the machine is emulated.
+// survey prints a line for each container with processes: the pod's UID, and its CPUs in both files and in its
+// processes. It uses the shell's own commands where possible, because the machine is emulated.
 const survey = `cd /sys/fs/cgroup/kubepods.slice
 for scope in */cri-containerd-*.scope */*/cri-containerd-*.scope; do
   first= name= cpus= effective= files=
@@ -158,7 +157,7 @@ for scope in */cri-containerd-*.scope */*/cri-containerd-*.scope; do
   echo "${uid%%.slice*}|$cpus|$effective|$masks"
 done`
 
-// residents lists the containers in the machine.
+// residents returns the containers in the machine.
 func (s *second) residents(t *testing.T) []resident {
 	t.Helper()
 	pods, err := s.mine(t.Context())
@@ -198,8 +197,8 @@ func (s *second) online(t *testing.T) cpuset.Set {
 	return cpus
 }
 
-// settled waits until annotation, files and masks say the same, and no thread runs on a CPU that
-// another one has for itself.
+// settled waits until annotation, files and masks agree, and no thread runs on a CPU that another container has
+// exclusively.
 func (s *second) settled(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "what annotations, files and masks say", func() string {
@@ -237,8 +236,8 @@ func (s *second) sh(t *testing.T, script string) string {
 	return strings.TrimSpace(out)
 }
 
-// eventually waits until look has nothing to say. It looks once a second: a look makes the machine
-// compute for as long.
+// eventually waits until look returns an empty string. It checks once a second, because a check keeps the machine busy
+// for as long.
 func (s *second) eventually(t *testing.T, what string, look func() string) {
 	t.Helper()
 	if err := patience.Until(context.WithoutCancel(t.Context()), time.Second, look); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// batch is what of the documentation is applied at once.
+// batch is a group of the documentation's manifests that the tour applies together.
 type batch struct {
 	what  string
 	files []string
@@ -33,7 +33,7 @@ func batches() []batch {
 	}
 }
 
-// unchanged applies the manifests as they are written, one after the other.
+// unchanged applies the manifests unchanged, one batch after the other.
 func (t *tour) unchanged(ctx context.Context) error {
 	node, err := t.largest(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (t *tour) unchanged(ctx context.Context) error {
 			return err
 		}
 	}
-	// nginx selects a node by this label, as its documentation has it.
+	// nginx selects a node by this label in its documentation.
 	label := []byte(`{"metadata":{"labels":{"policy":"intel7"}}}`)
 	if _, err := t.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
 		return err
@@ -62,8 +62,7 @@ func (t *tour) unchanged(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// pinnable waits until the agent of a node says that it pins: one that has just joined
-// takes a moment.
+// pinnable waits until the agent of a node reports that it pins, because a new node takes a moment.
 func (t *tour) pinnable(ctx context.Context, node string) error {
 	return patience.Until(ctx, time.Second, func() string {
 		said, err := local.Pinnable(ctx, t.client, node)
@@ -77,7 +76,7 @@ func (t *tour) pinnable(ctx context.Context, node string) error {
 	})
 }
 
-// batch applies some manifests, shows what becomes of them, and deletes them.
+// batch applies some manifests, shows the results, and deletes them.
 func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 	t.say("\n# %s", b.what)
 	if slices.Contains(b.files, burstConfig) {
@@ -117,8 +116,7 @@ func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 	return nil
 }
 
-// table shows every pod: where it runs, what it was given, what its processes may use, and
-// why not.
+// table shows every pod: its node, its placement, what its processes may use, and why it does not run.
 func (t *tour) table(ctx context.Context) error {
 	pods, err := t.mine(ctx)
 	if err != nil {
@@ -133,7 +131,7 @@ func (t *tour) table(ctx context.Context) error {
 	return w.Flush()
 }
 
-// placement is the annotation in short.
+// placement returns the annotation in short form.
 func placement(p *v1.Pod) string {
 	text, found := p.Annotations[v1alpha1.AnnotationPlacement]
 	if !found {
@@ -152,7 +150,7 @@ func placement(p *v1.Pod) string {
 	return strings.Join(parts, "; ")
 }
 
-// reason is why a pod is not scheduled, as the scheduler says it.
+// reason returns the scheduler's reason why a pod is not scheduled.
 func reason(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {

@@ -23,34 +23,33 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// tour is one run.
+// tour is one run of the program.
 type tour struct {
 	out                 io.Writer
 	cluster             *local.Cluster
 	client              kubernetes.Interface
 	kubectl, kubeconfig string
-	applied             []string      // files to delete at the end, the last first
+	applied             []string      // files to delete at the end, in reverse order
 	loaded              time.Duration // how long a server is under load
-	// shown, if set, looks at a batch whose pods run.
+	// shown, if set, is called with a batch whose pods run.
 	shown func(context.Context, batch) error
 }
 
 const (
-	// runLimit is how long pods may go without progress until they run, in time that the
-	// machine served.
+	// runLimit is how long pods may make no progress until they run, in time during which the machine gave them CPU.
 	runLimit = 2 * time.Minute
-	// verdict is how long the scheduler gets to say why a pod does not run.
+	// verdict is how long the scheduler has to report why a pod does not run.
 	verdict = 10 * time.Second
-	// namespace is the tour's own: the manifests name none.
+	// namespace is the tour's own namespace, because the manifests name none.
 	namespace = "berth-tour"
-	// burstConfig and localityConfig are the manifests that name their namespace.
+	// burstConfig and localityConfig are the manifests that name their own namespace.
 	burstConfig    = "cfs-quota-burst-cm.yaml"
 	localityConfig = "ml-config.yaml"
-	// manyCPUs is what the manifests need of a node: one of them at a time.
+	// manyCPUs is the number of CPUs that a node needs for the manifests, applied one at a time.
 	manyCPUs = 12
 )
 
-// all is the way through.
+// all is the whole tour.
 func (t *tour) all(ctx context.Context) error {
 	t.title("The cluster")
 	if err := t.run(ctx, "get", "nodes", "-o", "wide"); err != nil {
@@ -65,7 +64,7 @@ func (t *tour) all(ctx context.Context) error {
 	return errors.Join(t.unchanged(ctx), t.scaled(ctx), t.burst(ctx))
 }
 
-// space makes the namespace, when another's of that name has gone.
+// space creates the namespace, after an earlier namespace of that name has gone.
 func (t *tour) space(ctx context.Context) error {
 	if err := patience.Until(ctx, time.Second, func() string {
 		n, err := t.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
@@ -88,7 +87,7 @@ func (t *tour) title(text string) {
 
 func (t *tour) say(format string, values ...any) { fmt.Fprintf(t.out, format+"\n", values...) }
 
-// run shows a command of a user, and what it prints.
+// run shows a user's command and its output.
 func (t *tour) run(ctx context.Context, args ...string) error {
 	t.say("\n$ kubectl %s", strings.Join(args, " "))
 	out, err := t.quiet(ctx, args...)
@@ -96,7 +95,7 @@ func (t *tour) run(ctx context.Context, args ...string) error {
 	return err
 }
 
-// quiet runs kubectl and returns what it prints.
+// quiet runs kubectl and returns its output.
 func (t *tour) quiet(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.kubectl, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+t.kubeconfig)
@@ -109,13 +108,13 @@ func (t *tour) quiet(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// apply applies a manifest, and remembers to delete it.
+// apply applies a manifest, which leave deletes at the end.
 func (t *tour) apply(ctx context.Context, file string) error {
 	t.applied = append(t.applied, file)
 	return t.run(ctx, append([]string{"apply", "-f", file}, inNamespace(file)...)...)
 }
 
-// inNamespace says in which namespace a manifest is meant: two of them name their own.
+// inNamespace returns the namespace flags for a manifest; two manifests name their own namespace.
 func inNamespace(file string) []string {
 	if name := filepath.Base(file); name == burstConfig || name == localityConfig {
 		return nil
@@ -123,15 +122,14 @@ func inNamespace(file string) []string {
 	return []string{"-n", namespace}
 }
 
-// remove deletes what a manifest made, and waits until it is gone.
+// remove deletes the objects of a manifest, and waits until they are gone.
 func (t *tour) remove(ctx context.Context, file string) error {
 	args := []string{"delete", "-f", file, "--now", "--ignore-not-found", "--wait"}
 	_, err := t.quiet(ctx, append(args, inNamespace(file)...)...)
 	return err
 }
 
-// account waits until pods may be created in the namespace: its service account comes a
-// moment later.
+// account waits until pods can be created in the namespace, whose service account appears a moment later.
 func (t *tour) account(ctx context.Context) error {
 	return patience.Until(ctx, 100*time.Millisecond, func() string {
 		if _, err := t.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{}); err != nil {
@@ -141,7 +139,7 @@ func (t *tour) account(ctx context.Context) error {
 	})
 }
 
-// leave deletes all that is left.
+// leave deletes all remaining objects.
 func (t *tour) leave() {
 	ctx, _, cancel := patience.WithLimit(context.Background(), runLimit)
 	defer cancel()
@@ -152,7 +150,7 @@ func (t *tour) leave() {
 		}
 		t.applied = t.applied[:last]
 	}
-	for ctx.Err() == nil { // what ends slowly still has its CPUs
+	for ctx.Err() == nil { // pods that end slowly still have their CPUs
 		if pods, err := t.mine(ctx); err != nil || len(pods) == 0 {
 			return
 		}
@@ -160,7 +158,7 @@ func (t *tour) leave() {
 	}
 }
 
-// seed is the path of one of the manifests.
+// seed returns the path of one of the manifests.
 func seed(name string) (string, error) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -169,8 +167,8 @@ func seed(name string) (string, error) {
 	return filepath.Join(root, "test", "cluster", "testdata", "seeds", name), nil
 }
 
-// largest is the node with the most CPUs to give, smallest that with the fewest: the one on
-// this host.
+// largest returns the node with the most allocatable CPUs; smallest returns the node with the fewest, which is this
+// host.
 func (t *tour) largest(ctx context.Context) (v1.Node, error) {
 	return t.node(ctx, func(a, b *resource.Quantity) bool { return a.Cmp(*b) > 0 })
 }
@@ -196,7 +194,7 @@ func (t *tour) node(ctx context.Context, better func(a, b *resource.Quantity) bo
 	return best, nil
 }
 
-// mine are the pods of the namespace.
+// mine returns the pods of the namespace.
 func (t *tour) mine(ctx context.Context) ([]v1.Pod, error) {
 	pods, err := t.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -205,8 +203,8 @@ func (t *tour) mine(ctx context.Context) ([]v1.Pod, error) {
 	return pods.Items, nil
 }
 
-// await waits until every pod of the namespace runs, or has ended well, and there is one; it gives
-// up when there was no progress for so long, in time that the machine served.
+// await waits until the namespace has pods and every one runs or has completed successfully. It gives up after limit
+// without progress, in time during which the machine gave them CPU.
 func (t *tour) await(ctx context.Context, limit time.Duration) (all bool, err error) {
 	limited, progress, cancel := patience.WithLimit(ctx, limit)
 	defer cancel()
@@ -229,7 +227,7 @@ func (t *tour) await(ctx context.Context, limit time.Duration) (all bool, err er
 	return err == nil, err
 }
 
-// waiting says which pods do not run yet and how far they are, or that there are none.
+// waiting describes the pods that do not run yet and their progress, or that there are none.
 func waiting(pods []v1.Pod) string {
 	if len(pods) == 0 {
 		return "no pods"

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// agent stands for the node agent: it answers as the test says, and keeps what it was asked.
+// agent imitates the node agent: it gives the answers that the test sets, and records the events.
 type agent struct {
 	plugin *nri.Plugin
 
@@ -20,7 +20,7 @@ type agent struct {
 	waits  []time.Duration
 }
 
-// Observe takes how many seconds the runtime waited for an answer.
+// Observe records how many seconds the runtime waited for an answer.
 func (a *agent) Observe(seconds float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +45,7 @@ func (a *agent) Handle(ctx context.Context, e nri.Event) (nri.Reply, error) {
 	return answer(ctx, e)
 }
 
-// says sets what the agent answers from now on.
+// says sets the agent's answer from now on.
 func (a *agent) says(answer func(context.Context, nri.Event) (nri.Reply, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +86,7 @@ func (a *agent) last(k nri.Kind) (nri.Event, bool) {
 	return nri.Event{}, false
 }
 
-// agent connects one to the node's runtime.
+// agent connects an agent to the node's runtime.
 func (n *node) agent(change ...func(*nri.Options)) *agent {
 	t := n.t
 	t.Helper()
@@ -121,7 +121,7 @@ func (n *node) connect(a *agent, o nri.Options) {
 	a.connected(t, 1)
 }
 
-// connected waits until the agent was connected so many times and is now.
+// connected waits until the agent is connected and has connected at least so many times.
 func (a *agent) connected(t *testing.T, times int) {
 	t.Helper()
 	eventually(t, "the runtime to take the plugin", func() bool {
@@ -130,8 +130,8 @@ func (a *agent) connected(t *testing.T, times int) {
 	})
 }
 
-// pin answers for a small node: a container called pinned gets CPU 1 and no quota, and the
-// others, which the agent knows by id, what is left.
+// pin answers for a small node: a container called pinned gets CPU 1 and no quota, and the others, which the agent
+// knows by id, get the remaining CPUs.
 func pin(t *testing.T, others ...string) func(context.Context, nri.Event) (nri.Reply, error) {
 	_, left := online(t)
 	one, rest, mems := set(t, "1"), set(t, left), set(t, "0")

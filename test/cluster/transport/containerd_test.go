@@ -23,15 +23,15 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// long is how long a test waits for what has to happen, in time that the machine served.
+// long is how long a test waits for an expected event, in time during which the machine gave it CPU.
 const long = 60 * time.Second
 
-// node is a containerd of the test's own.
+// node is a containerd that belongs to the test.
 type node struct {
 	t        *testing.T
 	programs cluster.Programs
-	dir      string // of everything
-	group    string // that holds the groups of all pods
+	dir      string // of all files
+	group    string // parent of the groups of all pods
 	host     *cgroup.Host
 	daemon   *exec.Cmd
 	conn     *grpc.ClientConn
@@ -78,7 +78,7 @@ func start(t *testing.T) *node {
 	return n
 }
 
-// skip skips the test, or fails it where it has to run.
+// skip skips the test, or fails it with BERTH_CLUSTER=require.
 func skip(t *testing.T, why error) {
 	t.Helper()
 	if os.Getenv("BERTH_CLUSTER") == "require" {
@@ -89,7 +89,7 @@ func skip(t *testing.T, why error) {
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// nri is the socket of the runtime's plugins.
+// nri returns the socket of the runtime's plugins.
 func (n *node) nri() string { return n.path("nri.sock") }
 
 func (n *node) config() string {
@@ -147,7 +147,7 @@ func (n *node) run() {
 	})
 }
 
-// kill ends the daemon at once; containers live on.
+// kill kills the daemon; containers continue to run.
 func (n *node) kill() {
 	_ = n.daemon.Process.Kill()
 	_ = n.daemon.Wait()
@@ -194,7 +194,7 @@ func (n *node) drop(ctx context.Context, id string) error {
 func removeGroups(t *testing.T, top string) {
 	entries, err := os.ReadDir(top)
 	if err != nil {
-		return // a hierarchy that is mounted twice
+		return // the hierarchy is mounted twice
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -206,10 +206,10 @@ func removeGroups(t *testing.T, top string) {
 	}
 }
 
-// log is where a test's plugins write.
+// logger returns the log of a test's plugins.
 func logger(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
-// eventually waits for what has to become true.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	err := patience.Until(context.WithoutCancel(t.Context()), 10*time.Millisecond, func() string {

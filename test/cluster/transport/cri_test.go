@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cri"
 )
 
-// TestList reads over CRI what was made over CRI, and holds it against the kernel.
+// TestList lists containers over CRI that were created over CRI, and compares them with the kernel.
 func TestList(t *testing.T) {
 	n := start(t)
 	client, err := cri.Open("unix://"+n.path("containerd.sock"), n.host)
@@ -27,7 +27,7 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time what is known is not asked again
+	for range 2 { // the second list must not query known containers again
 		list, err := client.List(t.Context())
 		if err != nil || len(list.Problems) > 0 {
 			t.Fatalf("%v, %v", err, list.Problems)
@@ -68,7 +68,7 @@ func checkPod(t *testing.T, n *node, p *pod, got cri.Pod) {
 	}
 }
 
-// TestFollow sees containers come and go by the runtime's events, also after a restart.
+// TestFollow follows the creation and removal of containers through the runtime's events, also after a restart.
 func TestFollow(t *testing.T) {
 	n := start(t)
 	client, err := cri.Open(n.path("containerd.sock"), n.host)

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// rival is another plugin that sets CPUs, made with the stub that plugins are made with.
+// rival is another plugin that sets CPUs, built with the usual NRI stub.
 type rival struct {
-	only string // the name of the container that it sets them of
+	only string // the name of the container whose CPUs it sets
 	cpus string
 }
 
@@ -44,8 +44,8 @@ func (n *node) rival(index string, r *rival) {
 	t.Cleanup(s.Stop)
 }
 
-// TestRival has another plugin set CPUs, of containers that Berth leaves alone and of one that
-// it pins, asked before Berth and after.
+// TestRival connects another plugin that sets CPUs of a container that Berth ignores and of a container that Berth
+// pins. The runtime asks it before Berth or after.
 func TestRival(t *testing.T) {
 	for _, c := range []struct{ name, index string }{{"asked first", "10"}, {"asked last", "95"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRival(t *testing.T) {
 			}
 			wantCPUs := ""
 			if c.index < nri.DefaultIndex {
-				wantCPUs = "0" // what the other one set is seen, and could be left alone
+				wantCPUs = "0" // the agent sees the other plugin's CPUs, and could leave them alone
 			}
 			if got := refused.Container.Resources.CPUs.String(); got != wantCPUs {
 				t.Errorf("asked with CPUs %q, want %q", got, wantCPUs)

@@ -11,8 +11,7 @@ import (
 	goruntime "runtime"
 )
 
-// image imports an image of one static program, as /program, and calls it
-// berth.test/NAME:1.
+// image imports an image with one static program at /program, named berth.test/NAME:1.
 func (n *node) image(name, program string) {
 	n.t.Helper()
 	binary, err := os.ReadFile(program)

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
-// accounts are who asks the kubelet: one with the rights of the node agent, one without.
+// accounts are two clients of the kubelet: one with the rights of the node agent, and one without.
 const accounts = `
 apiVersion: v1
 kind: ServiceAccount
@@ -42,7 +42,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agent}
 subjects: [{kind: ServiceAccount, name: agent, namespace: default}]
 `
 
-// staticPod is a pod that no API server knows of.
+// staticPod is a pod that no API server knows.
 const staticPod = `
 apiVersion: v1
 kind: Pod
@@ -74,8 +74,7 @@ authentication: {anonymous: {enabled: false}, webhook: {enabled: true}}
 authorization: {mode: Webhook}
 `
 
-// TestKubelet asks a real kubelet, which asks a real API server who may ask it, and reads its
-// files.
+// TestKubelet queries a real kubelet, which asks a real API server for authorization, and reads its files.
 func TestKubelet(t *testing.T) {
 	n := start(t)
 	plane, err := controlplane.Start(t.Context(), n.path("plane"), n.programs.Programs)
@@ -121,7 +120,7 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	yes := true
-	want := file // what the file says, and the defaults of the rest
+	want := file // the fields of the file, and defaults for the other fields
 	want.MemoryManagerPolicy, want.TopologyManagerPolicy = "None", "none"
 	want.CgroupsPerQOS, want.CPUCFSQuota, want.CPUCFSQuotaPeriod = &yes, &yes, "100ms"
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(cpuset.Set{})); diff != "" {
@@ -149,8 +148,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// kubelet starts one on the node, and says how to ask it: its certificate is the one that it
-// made itself.
+// kubelet starts a kubelet on the node, and returns the options for its clients. The kubelet makes its own certificate.
 func (n *node) kubelet(plane *controlplane.ControlPlane) kubelet.Options {
 	t := n.t
 	t.Helper()
@@ -167,7 +165,7 @@ func (n *node) kubelet(plane *controlplane.ControlPlane) kubelet.Options {
 	}
 	write(t, n.path("manifests/static.yaml"), staticPod)
 	write(t, n.path("kubelet.yaml"), fmt.Sprintf(kubeletConfig, port, n.path("manifests"), n.path("containerd.sock"), n.group))
-	t.Cleanup(func() { // it makes its directory a mount of its own
+	t.Cleanup(func() { // the kubelet makes its directory a mount
 		if err := unix.Unmount(n.path("kubelet"), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			t.Errorf("unmount: %v", err)
 		}
@@ -192,7 +190,7 @@ func (n *node) kubelet(plane *controlplane.ControlPlane) kubelet.Options {
 	}
 }
 
-// makeGroups makes the group that the kubelet puts its pods into.
+// makeGroups creates the group below which the kubelet puts its pods.
 func (n *node) makeGroups() {
 	mounts, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	if err != nil {
@@ -208,7 +206,7 @@ func (n *node) makeGroups() {
 	}
 }
 
-// restoreSysctls puts back at the end what a kubelet changes of the host.
+// restoreSysctls restores the host's settings that a kubelet changes, at the end of the test.
 func restoreSysctls(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {

@@ -16,15 +16,15 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// paths is without a host.
+// paths resolves groups without a host.
 type paths struct{}
 
 func (paths) RuntimeGroup(cgroupsPath string, _ int) (string, error) {
 	return cgroup.RuntimePath(cgroupsPath)
 }
 
-// TestLargeNode synchronizes with the runtime's own half of NRI over a node whose state does
-// not fit into one message.
+// TestLargeNode synchronizes a plugin with the runtime's side of NRI for a node whose state does not fit into one
+// message.
 func TestLargeNode(t *testing.T) {
 	const pods, perPod = 250, 4
 	var state []*api.PodSandbox
@@ -75,7 +75,7 @@ func TestLargeNode(t *testing.T) {
 			t.Fatalf("container %d: %+v", i, c)
 		}
 	}
-	<-updated // of the plugins that the runtime starts itself: none
+	<-updated // of the plugins that the runtime starts itself: there are none
 	if updates := <-updated; len(updates) != 1 || updates[0].GetContainerId() != "pod-249-3" || updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "3" {
 		t.Errorf("updates %v", updates)
 	}

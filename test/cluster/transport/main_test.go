@@ -11,15 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside says that this process has a machine's directories for itself.
+// inside reports that this process has its own directories.
 const inside = "BERTH_TRANSPORT_INSIDE"
 
-// TestMain runs the tests in a mount name space of their own: containerd's shim and the kubelet
-// have directories below /run, /var/lib and /var/log whatever they are told, and what other
-// programs of this machine have there is not theirs to see or to change.
+// TestMain runs the tests in their own mount name space. containerd's shim and the kubelet always use directories below
+// /run, /var/lib and /var/log, and must not see or change other programs' files there.
 func TestMain(m *testing.M) {
 	if os.Getuid() != 0 {
-		os.Exit(m.Run()) // They say what they need.
+		os.Exit(m.Run()) // The tests report what they need.
 	}
 	code, err := 0, error(nil)
 	if os.Getenv(inside) == "" {
@@ -39,7 +38,7 @@ func again() (code int, err error) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	// Its mounts are seen nowhere else, and it ends with this process.
+	// Its mounts are invisible elsewhere, and it ends with this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	err = cmd.Run()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
@@ -48,7 +47,7 @@ func again() (code int, err error) {
 	return 0, err
 }
 
-// enter has the directories empty.
+// enter mounts empty file systems at the directories.
 func enter() error {
 	for _, dir := range []string{"/run", "/var/lib", "/var/log"} {
 		if err := unix.Mount("berth-test", dir, "tmpfs", 0, "mode=755"); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// TestPinnedFromTheFirstInstruction makes a container with a CPU of its own beside one that
-// has to shrink to the shared pool, in one reply.
+// TestPinnedFromTheFirstInstruction creates a container with an exclusive CPU while another container must shrink to
+// the shared pool, in one reply.
 func TestPinnedFromTheFirstInstruction(t *testing.T) {
 	n := start(t)
 	a := n.agent()
@@ -69,7 +69,7 @@ func TestPinnedFromTheFirstInstruction(t *testing.T) {
 	}
 }
 
-// checkEvent holds one event of the pinned container against the kernel.
+// checkEvent compares one event of the pinned container with the kernel.
 func checkEvent(t *testing.T, n *node, p *pod, c started, e nri.Event) {
 	t.Helper()
 	path, err := n.host.PathOf(c.pid)
@@ -95,8 +95,8 @@ func checkEvent(t *testing.T, n *node, p *pod, c started, e nri.Event) {
 	}
 }
 
-// TestStart shows that at the event Start the group and the process exist and nothing of the
-// container ran, and that an error keeps it from running.
+// TestStart checks the event Start: the group and the process exist, and no instruction of the container has run. An
+// error must prevent the container from running.
 func TestStart(t *testing.T) {
 	n := start(t)
 	a := n.agent()
@@ -135,7 +135,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestRuntimeRestarts kills containerd under running containers.
+// TestRuntimeRestarts kills containerd under running containers. The plugin must reconnect, and the containers must
+// keep their CPUs.
 func TestRuntimeRestarts(t *testing.T) {
 	n := start(t)
 	a := n.agent()
@@ -146,7 +147,7 @@ func TestRuntimeRestarts(t *testing.T) {
 
 	n.kill()
 	eventually(t, "the loss to be seen", func() bool { s := a.plugin.Status(); return s.State == nri.Away && s.Err != nil })
-	time.Sleep(300 * time.Millisecond) // the plugin tries in vain meanwhile
+	time.Sleep(300 * time.Millisecond) // the plugin tries in vain in this time
 	a.says(func(_ context.Context, e nri.Event) (nri.Reply, error) {
 		if e.Kind != nri.Synchronize {
 			return nri.Reply{}, nil
@@ -175,9 +176,9 @@ func TestRuntimeRestarts(t *testing.T) {
 	}
 }
 
-// TestTooSlowForTheRuntime has an agent that takes longer than the runtime waits. The runtime
-// drops it, and either refuses the container, because the plugin that was to validate it is
-// gone, or makes it without an answer; it depends on its version. The agent is back at once.
+// TestTooSlowForTheRuntime tests an agent that takes longer than the runtime waits. The runtime drops the agent.
+// Depending on its version, it refuses the container because the required plugin is gone, or creates it without an
+// answer. The agent must reconnect at once.
 func TestTooSlowForTheRuntime(t *testing.T) {
 	n := start(t)
 	a := n.agent(func(o *nri.Options) { o.Limit = long })
@@ -203,7 +204,7 @@ func TestTooSlowForTheRuntime(t *testing.T) {
 	})
 	id, err := p.create("pinned")
 	for err != nil && strings.Contains(err.Error(), nri.ErrLate.Error()) && t.Context().Err() == nil {
-		id, err = p.create("pinned") // the agent knows the deadline, and was quicker to say so
+		id, err = p.create("pinned") // the agent knows the deadline, and reported the error earlier
 	}
 	slow.Store(false)
 	a.connected(t, 2)
@@ -221,8 +222,8 @@ func TestTooSlowForTheRuntime(t *testing.T) {
 	}
 }
 
-// TestOwnLimit has an agent that takes longer than its own limit: it stays connected, a
-// container that needs an answer is refused, and any other is made without one.
+// TestOwnLimit tests an agent that exceeds its own limit. It must stay connected. A container that needs an answer must
+// be refused, and any other container must be created without an answer.
 func TestOwnLimit(t *testing.T) {
 	n := start(t)
 	a := n.agent(func(o *nri.Options) {
@@ -283,9 +284,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestRuntimeWritesAll shows what an agent has to reckon with that writes to groups itself: an
-// update writes all that the runtime has on record of a container, and what a reply set once
-// is on record.
+// TestRuntimeWritesAll shows a behavior of the runtime that matters to an agent which writes to groups itself. An
+// update writes all recorded settings of a container, and every setting of an earlier reply is recorded.
 func TestRuntimeWritesAll(t *testing.T) {
 	n := start(t)
 	a := n.agent()
@@ -312,7 +312,7 @@ func TestRuntimeWritesAll(t *testing.T) {
 	}
 }
 
-// TestManyStarts counts how often a container finds itself pinned in its first act.
+// TestManyStarts counts how many containers are pinned at their first instruction.
 func TestManyStarts(t *testing.T) {
 	starts := 10
 	if text := os.Getenv("BERTH_TRANSPORT_STARTS"); text != "" {

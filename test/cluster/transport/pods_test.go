@@ -13,16 +13,16 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// pod is a sandbox, and what its containers are made with.
+// pod is a sandbox, with the configuration of its containers.
 type pod struct {
 	n      *node
 	id     string
 	uid    string
 	config *runtime.PodSandboxConfig
-	made   uint32 // containers
+	made   uint32 // number of containers created
 }
 
-// pod makes a pod with the host's network, as the kubelet does.
+// pod creates a pod with the host's network, as the kubelet does.
 func (n *node) pod(name string) *pod {
 	n.t.Helper()
 	n.pods++
@@ -53,7 +53,7 @@ func (n *node) pod(name string) *pod {
 	return p
 }
 
-// create makes a container with a limit of one CPU.
+// create creates a container with a limit of one CPU.
 func (p *pod) create(name string) (string, error) {
 	p.made++
 	made, err := p.n.cri.CreateContainer(p.n.t.Context(), &runtime.CreateContainerRequest{
@@ -76,11 +76,11 @@ type started struct {
 	id    string
 	pid   int
 	group *cgroup.Group
-	cpus  string // as its first act saw them
+	cpus  string // as printed by its first instructions
 	mems  string
 }
 
-// start makes and starts a container and waits for what its first act says.
+// start creates and starts a container and waits for its first output.
 func (p *pod) start(name string) started {
 	t := p.n.t
 	t.Helper()
@@ -91,7 +91,7 @@ func (p *pod) start(name string) started {
 	return p.begin(name, id)
 }
 
-// begin starts a container that was just made, and waits for what its first act says.
+// begin starts a created container, and waits for its first output.
 func (p *pod) begin(name, id string) started {
 	t := p.n.t
 	t.Helper()
@@ -115,7 +115,7 @@ func (p *pod) begin(name, id string) started {
 	return c
 }
 
-// after returns what follows a key, in text or in a log of CRI.
+// after returns the text after a key, in plain text or in a CRI log.
 func after(text, key string) string {
 	for line := range strings.Lines(text) {
 		if _, value, ok := strings.Cut(line, key); ok && strings.HasSuffix(line, "\n") {
@@ -160,7 +160,7 @@ func (c started) knob(t *testing.T, k cgroup.Knob) cgroup.Value {
 	return v
 }
 
-// set is a set of CPUs.
+// set parses a valid CPU list.
 func set(t *testing.T, list string) cpuset.Set {
 	t.Helper()
 	s, err := cpuset.Parse(list)
@@ -170,7 +170,7 @@ func set(t *testing.T, list string) cpuset.Set {
 	return s
 }
 
-// write writes to a container's group past the runtime, on cgroup v1 or v2.
+// write writes to a container's group directly, without the runtime, on cgroup v1 or v2.
 func (c started) write(t *testing.T, controller, file, value, unified, unifiedValue string) {
 	t.Helper()
 	name := filepath.Join("/sys/fs/cgroup", c.group.Path(), unified)
@@ -182,8 +182,7 @@ func (c started) write(t *testing.T, controller, file, value, unified, unifiedVa
 	}
 }
 
-// online returns all CPUs of this machine, and those that are left when a container is pinned
-// to CPU 1, as lists of the kernel.
+// online returns all CPUs of this machine, and the remaining CPUs when a container is pinned to CPU 1, as kernel lists.
 func online(t *testing.T) (all, rest string) {
 	t.Helper()
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")

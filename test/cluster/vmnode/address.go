@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// takeAddress lets the host reach the node at its address, which the host must have for QEMU
-// to listen there: the loopback device gets it if no device has it. It returns the device.
+// takeAddress lets the host reach the node at the node's address. QEMU can listen there only if the host has the
+// address, so the loopback device gets it if no device has it. takeAddress returns the device.
 //
-// Who connects to an address of the host's own comes from that same address, and QEMU would
-// pass such a connection on as it is: from the guest's own address, which the guest drops.
-// So the host's route says to come from 127.0.0.1, which QEMU makes 10.0.2.2.
+// A connection to one of the host's own addresses has that same address as its source. QEMU would pass the connection
+// on unchanged, and the guest would drop it, because it would come from the guest's own address. The host's route
+// therefore sets the source 127.0.0.1, which QEMU translates to 10.0.2.2.
 func takeAddress(ctx context.Context, ip string) (device string, err error) {
 	device, err = deviceOf(ip)
 	if err != nil {
@@ -27,8 +27,7 @@ func takeAddress(ctx context.Context, ip string) (device string, err error) {
 	return device, comeFrom(ctx, "127.0.0.1", ip, device)
 }
 
-// giveAddress undoes takeAddress. An address of the loopback device is ours: it has no
-// others but its own.
+// giveAddress undoes takeAddress. Any address of the loopback device other than its own was added by takeAddress.
 func giveAddress(ctx context.Context, ip, device string) error {
 	if has, err := deviceOf(ip); err != nil || has != device {
 		return err // Another process has removed it.
@@ -44,13 +43,13 @@ func giveAddress(ctx context.Context, ip, device string) error {
 
 const loopback = "lo"
 
-// comeFrom sets the address that connections to an address of the host come from.
+// comeFrom sets the source address of connections to an address of the host.
 func comeFrom(ctx context.Context, source, ip, device string) error {
 	return run(ctx, "ip", "route", "replace", "local", ip, "dev", device,
 		"table", "local", "proto", "kernel", "scope", "host", "src", source)
 }
 
-// deviceOf returns the name of the device that has an address, or nothing.
+// deviceOf returns the name of the device that has an address, or "".
 func deviceOf(ip string) (string, error) {
 	devices, err := net.Interfaces()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/test/kernel"
 )
 
-// machineID is an id for systemd that depends on the name only.
+// machineID returns an id for systemd that depends only on the name.
 func machineID(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:32] }
 
 // runDisk makes the second disk.
@@ -55,11 +55,11 @@ func (o Options) runDisk(ctx context.Context, token, image string) error {
 	if err != nil {
 		return err
 	}
-	const own = 64 // the journal of format, and what else a file system keeps for itself
+	const own = 64 // the journal of format, and the file system's own metadata
 	return disk(ctx, stage, image, fmt.Sprintf("%dM", megabytes+megabytes/8+own))
 }
 
-// programs returns what the second disk gets from the host: name there, path here.
+// programs maps paths on the second disk to paths on the host.
 func (o Options) programs() map[string]string {
 	all := map[string]string{
 		"bin/containerd": o.Programs.Containerd, "bin/containerd-shim-runc-v2": o.Programs.Shim,
@@ -82,7 +82,7 @@ func (o Options) programs() map[string]string {
 	return all
 }
 
-// place puts a file of the host at another path, without a copy where that can be.
+// place puts a file of the host at another path, as a hard link where possible.
 func place(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -108,7 +108,7 @@ func guestProgram(ctx context.Context, to string) error {
 	return nil
 }
 
-// size is what a tree holds, in MiB.
+// size returns the total size of a tree in MiB.
 func size(dir string) (int64, error) {
 	var bytes int64
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -124,7 +124,7 @@ func size(dir string) (int64, error) {
 	return bytes >> 20, err
 }
 
-// command composes the QEMU command line.
+// command builds the QEMU command line.
 func (s state) command() []string {
 	var forward strings.Builder
 	for _, port := range []int{kubeletPort, wire.Port} {
@@ -133,8 +133,7 @@ func (s state) command() []string {
 	in := func(name string) string { return filepath.Join(s.Dir, name) }
 	return append(append([]string{kernel.QEMU}, s.Machine.Arguments()...),
 		"-name", "berth-"+s.Name,
-		// The page cache of the host outlives QEMU: what the guest has written is there after
-		// a power cut, and nothing else.
+		// The page cache of the host survives QEMU. After a power cut, exactly the guest's completed writes are there.
 		"-drive", "if=none,id=root,format=raw,cache=unsafe,discard=unmap,file="+in(rootImage),
 		"-device", "virtio-blk-pci,drive=root",
 		"-drive", "if=none,id=run,format=raw,readonly=on,file="+in(runImage),
@@ -150,15 +149,15 @@ func (s state) command() []string {
 		"-append", kernel.CommandLine(
 			"root=/dev/vda", "rw", "rootfstype=ext4",
 			"ip="+guestAddress+":::255.255.255.0:"+s.Name+":eth0:off", "net.ifnames=0",
-			// Sixteen processors that share two would queue for the same locks at every tick.
+			// Otherwise sixteen emulated processors, which share two, would compete for the same locks at every tick.
 			"skew_tick=1",
-			// It would have every page of a program fault now and then, to see which node asks for it.
+			// NUMA balancing would make every page of a program fault now and then, to see which node uses it.
 			"numa_balancing=disable",
 			"systemd.machine_id="+machineID(s.Name), "systemd.hostname="+s.Name, "systemd.show_status=0"))
 }
 
-// start starts QEMU, and returns how it ended once it has. The lock file is open in QEMU and locked
-// for as long as it lives, so that any process sees whether the machine is on.
+// start starts QEMU, and returns a channel with its exit state. QEMU holds the lock on the lock file for as long as it
+// lives, so that any process can see whether the machine is on.
 func (s state) start(lockFile *os.File) (pid int, ended <-chan *os.ProcessState, err error) {
 	said, err := os.OpenFile(filepath.Join(s.Dir, "qemu.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -175,13 +174,13 @@ func (s state) start(lockFile *os.File) (pid int, ended <-chan *os.ProcessState,
 	}
 	started, end := make(chan error), make(chan *os.ProcessState, 1)
 	go func() {
-		// The death signal comes when the thread ends that started the process.
+		// The kernel sends the death signal when the thread that started the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // Whether it has ended is what the lock says.
+			_ = cmd.Wait() // The lock shows whether it has ended.
 			end <- cmd.ProcessState
 		}
 	}()
@@ -191,7 +190,7 @@ func (s state) start(lockFile *os.File) (pid int, ended <-chan *os.ProcessState,
 	return cmd.Process.Pid, end, nil
 }
 
-// tryLock locks a file of its own, or says that another process holds the lock.
+// tryLock locks a file, or returns an error if another process holds the lock.
 func tryLock(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -15,19 +15,17 @@ import (
 )
 
 const (
-	// hostLoopback is the host's loopback as the guest sees it, and its only neighbour.
+	// hostLoopback is the guest's address for the host's loopback, and its only neighbor.
 	hostLoopback = "10.0.2.2"
 	// guestAddress is the guest's address in QEMU's user network.
 	guestAddress = "10.0.2.15"
-	// etc is where the guest's services read their configuration: a copy of what is on the
-	// second disk, which a test may change.
+	// etc is the configuration directory of the guest's services: a copy from the second disk, which a test may change.
 	etc = "/etc/berth-node"
-	// pki is where a kubelet has its serving certificate, and whoever wants to know it
-	// looks.
+	// pki is the directory where a kubelet stores its serving certificate, and where its clients read it.
 	pki = "/var/lib/kubelet/pki"
 )
 
-// files returns what the second disk holds besides programs and images: path to content.
+// files returns the files of the second disk other than programs and images, by path.
 func (o Options) files(token string) (map[string][]byte, error) {
 	files := map[string][]byte{
 		"etc/token":           []byte(token),
@@ -75,7 +73,7 @@ func (o Options) files(token string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// importScript imports images once in the life of the root disk.
+// importScript imports the images once in the lifetime of the root disk.
 const importScript = `set -e
 [ -e /var/lib/containerd/berth-imported ] && exit 0
 for image in /opt/berth/images/*; do
@@ -84,7 +82,7 @@ done
 touch /var/lib/containerd/berth-imported
 `
 
-// masquerade has pods reach what is outside the node under the node's address.
+// masquerade gives connections from pods to the outside the node's address.
 const masquerade = `nft -f - <<'END'
 table ip berth {
 	chain leaving {
@@ -121,8 +119,7 @@ func (o Options) setup(reach []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// mirror returns the address of the registry as the guest sees it and the file that makes
-// it the mirror of all.
+// mirror returns the guest's address of the registry, and the file that makes it the mirror of all registries.
 func (o Options) mirror() (address string, hosts []byte, err error) {
 	registry, err := url.Parse(o.Registry)
 	if err != nil {
@@ -135,7 +132,7 @@ func (o Options) mirror() (address string, hosts []byte, err error) {
 	return address, hosts, nil
 }
 
-// seen translates host:port into what the guest connects to; address is without the port.
+// seen translates host:port to the guest's view; address is the result without the port.
 func seen(hostPort string) (translated, address string) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -147,8 +144,8 @@ func seen(hostPort string) (translated, address string) {
 	return net.JoinHostPort(host, port), host
 }
 
-// translate makes a kubeconfig of the host one of the guest, and returns the addresses of
-// its servers. A server on the host's loopback keeps the name that its certificate has.
+// translate converts a kubeconfig of the host into one for the guest, and returns the addresses of its servers. A
+// server on the host's loopback keeps the name in its certificate.
 func translate(kubeconfig []byte) (translated []byte, servers []string, err error) {
 	if len(kubeconfig) == 0 {
 		return nil, nil, nil
@@ -199,7 +196,7 @@ disabled_plugins = [
 `, o.Sandbox, etc+"/certs.d", etc+"/cni")
 }
 
-// kubeletConfig is the kubelet's file; what the options say wins.
+// kubeletConfig returns the kubelet's configuration file; fields of the options take precedence.
 func (o Options) kubeletConfig() ([]byte, error) {
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -212,9 +209,9 @@ func (o Options) kubeletConfig() ([]byte, error) {
 		"cgroupDriver":             "systemd",
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
 		"resolvConf":               "/etc/resolv.conf",
-		// The disk is as large as it is written to; the host's fills first.
+		// The disk grows with its content; the host's disk fills up first.
 		"evictionHard": map[string]any{"memory.available": "100Mi"},
-		// Emulated programs answer late.
+		// Emulated programs answer slowly.
 		"runtimeRequestTimeout": "5m",
 	}
 	if len(o.ServingCert) > 0 {
@@ -251,9 +248,9 @@ func (o Options) proxyFlags() string {
 		" --proxy-mode=iptables --conntrack-max-per-core=0 --detect-local-mode=BridgeInterface --pod-bridge-interface=cni0\n"
 }
 
-// network is the CNI configuration: a bridge with addresses of the node's own. What each pod would
-// have iptables do a dozen times, which takes an emulated processor seconds, is done once (see
-// setup) or left out: host ports.
+// network returns the CNI configuration: a bridge with addresses that belong to the node. It avoids iptables calls for
+// each pod, a dozen of which take an emulated processor seconds. The script of setup does them once, and host ports are
+// omitted.
 func (o Options) network() ([]byte, error) {
 	text, err := json.MarshalIndent(map[string]any{
 		"cniVersion": "1.0.0", "name": "berth",

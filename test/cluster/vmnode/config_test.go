@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeconfig is a kubelet's, for a server.
+// kubeconfig returns a kubelet's kubeconfig for a server.
 func kubeconfig(server string) []byte {
 	return []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + server + "'}}]\n" +
 		"users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n")
@@ -24,8 +24,8 @@ func options() Options {
 	}
 }
 
-// TestServersAreSeenFromTheGuest wants the host's loopback translated, with the name in the
-// certificate, and any other address as it is, with a route.
+// TestServersAreSeenFromTheGuest checks that the host's loopback is translated, with the name in the certificate. Any
+// other address must stay unchanged and get a route.
 func TestServersAreSeenFromTheGuest(t *testing.T) {
 	for _, test := range []struct{ server, want, name, route string }{
 		{"https://127.0.0.1:6443", "https://10.0.2.2:6443", "127.0.0.1", "10.0.2.2"},
@@ -109,7 +109,7 @@ func TestOptionsThatMakeNoNode(t *testing.T) {
 	}
 }
 
-// TestMachineIDIsOne wants what systemd takes for an id: 32 hexadecimal digits.
+// TestMachineIDIsOne checks the format that systemd requires of an id: 32 hexadecimal digits.
 func TestMachineIDIsOne(t *testing.T) {
 	id := machineID("a")
 	if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" || id == machineID("b") {

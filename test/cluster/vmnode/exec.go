@@ -15,27 +15,27 @@ import (
 )
 
 var (
-	// ErrGuest means that the guest gave no answer: it is off, booting, or has no network.
+	// ErrGuest reports that the guest did not answer: it is off, booting, or has no network.
 	ErrGuest = errors.New("guest does not answer")
-	// ErrCommand means that a command in the guest ended with another code than 0.
+	// ErrCommand reports that a command in the guest ended with an exit code other than 0.
 	ErrCommand = errors.New("command in the guest failed")
 )
 
-// Command is what [Node.Exec] runs: a program in the guest's PATH with arguments.
+// Command is a command for [Node.Exec]: a program in the guest's PATH with arguments.
 type Command struct {
 	Argv  []string
 	Stdin []byte
 }
 
-// Result is how a command ended.
+// Result is the outcome of a command.
 type Result struct {
 	Stdout, Stderr []byte
 	Code           int // Exit code, or 128 plus the signal that ended it.
 }
 
-// Run runs a shell script in the guest and returns its standard output. With another exit
-// code than 0 the error is ErrCommand and holds what the script wrote to standard error.
-// When ctx ends, so does the script, with everything in its process group.
+// Run runs a shell script in the guest and returns its standard output. For an exit code other than 0 the error is
+// ErrCommand and contains the script's standard error. When ctx ends, so does the script, with everything in its
+// process group.
 func (n *Node) Run(ctx context.Context, script string) (string, error) {
 	result, err := n.Exec(ctx, Command{Argv: []string{"/bin/sh", "-c", script}})
 	if err != nil {
@@ -47,9 +47,8 @@ func (n *Node) Run(ctx context.Context, script string) (string, error) {
 	return string(result.Stdout), nil
 }
 
-// Exec runs a command in the guest as root and waits for its end. Many may run at once. The
-// error is ErrGuest when the guest cannot be reached, and ErrCommand when there is no such
-// program; an exit code is no error.
+// Exec runs a command in the guest as root and waits for its end. Commands may run concurrently. The error is ErrGuest
+// if the guest cannot be reached, and ErrCommand if the program does not exist; an exit code is no error.
 func (n *Node) Exec(ctx context.Context, command Command) (Result, error) {
 	answer, err := n.ask(ctx, wire.Request{Token: n.state.Token, Argv: command.Argv, Stdin: command.Stdin})
 	if err != nil {
@@ -61,7 +60,7 @@ func (n *Node) Exec(ctx context.Context, command Command) (Result, error) {
 	return Result{Stdout: answer.Stdout, Stderr: answer.Stderr, Code: answer.Code}, nil
 }
 
-// ask sends one request over a connection of its own.
+// ask sends one request over a separate connection.
 func (n *Node) ask(ctx context.Context, request wire.Request) (wire.Answer, error) {
 	var answer wire.Answer
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp4", net.JoinHostPort(n.state.IP, strconv.Itoa(wire.Port)))
@@ -80,11 +79,11 @@ func (n *Node) ask(ctx context.Context, request wire.Request) (wire.Answer, erro
 	return answer, nil
 }
 
-// pollEvery is the time between two questions whether something has happened.
+// pollEvery is the interval of poll.
 const pollEvery = 200 * time.Millisecond
 
-// poll asks until the answer is nil, ctx ends or the machine does. The error then holds the
-// last answer and the end of the console.
+// poll calls ask until it returns nil, or until ctx or the machine ends. The error then contains the last error of ask
+// and the end of the console.
 func (n *Node) poll(ctx context.Context, what string, ask func(context.Context) error) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()

@@ -20,7 +20,7 @@ type host struct {
 	t *testing.T
 }
 
-// berth is where its administrator put the program.
+// berth is the path of the program.
 const berth = "/usr/local/bin/berth"
 
 // work is a service that a profile changes.
@@ -46,7 +46,7 @@ spec:
   settings: {irq.affinity: {value: "0-1", optional: true}}
 `
 
-// had is what the host says of what the profile changes.
+// had is a script that prints the host's values of all that the profile changes.
 const had = "cat /proc/sys/vm/swappiness; systemctl show -P AllowedCPUs work; chrt -p $(systemctl show -P MainPID work) | head -1 | sed 's/.*: //'"
 
 const (
@@ -54,9 +54,9 @@ const (
 	profile = "7\n0-1\nSCHED_BATCH"
 )
 
-// TestHostOfSystemd takes a host that systemd runs through the life of its agent and of a profile:
-// install-systemd, a deadline that nobody commits, a commit, a power cut, and all of it back. What
-// talks to systemd has fakes elsewhere; this is systemd.
+// TestHostOfSystemd takes a systemd host through the life of its agent and of a profile: install-systemd, an expired
+// deadline, a commit, a power cut, and the restoration. Other tests use fakes of systemd; this test uses systemd
+// itself.
 func TestHostOfSystemd(t *testing.T) {
 	h := newHost(t)
 	t.Run("Install", h.install)
@@ -115,7 +115,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// sh runs a script that has to succeed, and returns what it said.
+// sh runs a script that must succeed, and returns its output.
 func (h *host) sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := h.Run(t.Context(), script)
@@ -133,7 +133,7 @@ func (h *host) write(name, text string) {
 	}
 }
 
-// fails runs a command that has to end with this exit code, and returns what it complained about.
+// fails runs a command that must end with this exit code, and returns its standard error.
 func (h *host) fails(t *testing.T, code int, argv ...string) string {
 	t.Helper()
 	r, err := h.Exec(t.Context(), Command{Argv: argv})
@@ -167,8 +167,8 @@ const (
 	runs  = "active\nenabled"
 )
 
-// install has systemd run the agent, but not by a program that another user could replace. Called
-// again it starts the agent anew.
+// install makes systemd run the agent, but refuses a program that another user could replace. A second call restarts
+// the agent.
 func (h *host) install(t *testing.T) {
 	h.sh(t, "chown 1000 "+berth)
 	if said := h.fails(t, 2, berth, "install-systemd"); !strings.Contains(said, "belongs to user 1000") {
@@ -199,7 +199,7 @@ metadata: {name: burner, annotations: {koordinator.sh/cpuBurst: '{"policy": "aut
 spec: {systemdUnit: burner.service}
 `
 
-// files is where the administrator has the workloads.
+// files is the administrator's directory of workloads.
 const files = "/etc/berth/workloads"
 
 const pinned = `apiVersion: berth.dev/v1alpha1
@@ -208,8 +208,8 @@ metadata: {name: work, annotations: {cpuset-scheduler: "true"}}
 spec: {systemdUnit: work.service, cpu: {limit: "1"}}
 `
 
-// killed kills the agent at a moment at which a quota is raised, and it does not come back: systemd has
-// the quota put back by the unit, and the CPUs of a pinned service stay.
+// killed kills the agent while a quota is raised, and prevents its restart. The unit must make systemd restore the
+// quota, and the CPUs of a pinned service must stay.
 func (h *host) killed(t *testing.T) {
 	const (
 		quota = "cat /sys/fs/cgroup/system.slice/burner.service/cpu.max"
@@ -237,11 +237,11 @@ func (h *host) killed(t *testing.T) {
 	h.expect(t, "the CPUs stay under the next one", cpus, has)
 	h.sh(t, "rm "+files+"/work.yaml")
 	h.eventually(t, "the CPUs are back", cpus, "")
-	h.sh(t, "systemctl restart work") // a group with processes is left with all CPUs by name
+	h.sh(t, "systemctl restart work") // a group with processes keeps an explicit list of all CPUs
 }
 
-// reload has systemd read its units again five times while a service is pinned, and once after a rollback:
-// its thread stays on the CPU that it was given, and then on all of them.
+// reload makes systemd reload its units five times while a service is pinned, and once after a rollback. The service's
+// thread must stay on its CPU, and after the rollback on all CPUs.
 func (h *host) reload(t *testing.T) {
 	const (
 		again = "systemctl daemon-reload && sleep 3"
@@ -266,7 +266,7 @@ func (h *host) reload(t *testing.T) {
 	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
 }
 
-// deadline applies a profile that nobody commits: a service of systemd's undoes it.
+// deadline applies a profile that nobody commits. A service of systemd must undo it at the deadline.
 func (h *host) deadline(t *testing.T) {
 	h.sh(t, berth+" tune apply host --confirm 1m")
 	h.expect(t, "applied", had, profile)
@@ -275,8 +275,8 @@ func (h *host) deadline(t *testing.T) {
 	h.eventually(t, "the keeper ended", "systemctl list-units --plain --no-legend 'berth-tune-*.service' | wc -l", "0")
 }
 
-// cut takes the power away from a committed profile: the next boot has the kernel's defaults, and the
-// agent, until the profile is applied again.
+// cut cuts the power after a profile was committed. The next boot must have the kernel's defaults, and the agent must
+// run, until the profile is applied again.
 func (h *host) cut(t *testing.T) {
 	h.sh(t, berth+" tune apply host --confirm 1h && "+berth+" tune commit")
 	h.expect(t, "committed", had, profile)
@@ -301,8 +301,8 @@ func (h *host) rollback(t *testing.T) {
 	h.expect(t, "rolled back", had, before)
 }
 
-// balance has irqbalance as its package runs it leave the interrupts of a profile alone, and no longer
-// after the rollback. It is the same process all the time.
+// balance checks that irqbalance, run as its package does, leaves the interrupts of a profile alone until the rollback.
+// It must stay the same process throughout.
 func (h *host) balance(t *testing.T) {
 	const (
 		pid  = "systemctl show -P MainPID irqbalance"
@@ -318,7 +318,8 @@ func (h *host) balance(t *testing.T) {
 	if n := h.sh(t, left); n == "0" {
 		t.Error("irqbalance leaves no interrupt alone")
 	}
-	// One that does not fire is where irqbalance had put it before, until it fires: ignored, and no drift.
+	// An interrupt that does not fire stays where irqbalance had put it, until it fires: irqbalance ignores it, and it
+	// is no drift.
 	h.expect(t, "nothing moves them back", berth+" tune verify -o json | grep -c '\"drift\"' || true", "0")
 	h.sh(t, berth+" tune rollback")
 	h.expect(t, "after the rollback irqbalance leaves none alone", left, "0")
@@ -326,7 +327,7 @@ func (h *host) balance(t *testing.T) {
 	h.sh(t, "systemctl stop irqbalance")
 }
 
-// remove ends the agent, and leaves no unit.
+// remove removes the agent, and must leave no unit.
 func (h *host) remove(t *testing.T) {
 	h.sh(t, berth+" install-systemd --remove")
 	h.expect(t, "removed", "systemctl show -P LoadState berth-agent; systemctl is-active berth-agent || true", "not-found\ninactive")

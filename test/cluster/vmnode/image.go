@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/test/kernel"
 )
 
-// rootfs holds the files that the image has besides Debian's.
+// rootfs contains the files of the image other than Debian's.
 //
 //go:embed all:rootfs
 var rootfs embed.FS
@@ -25,13 +25,13 @@ var rootfs embed.FS
 const (
 	release = "trixie"
 	mirror  = "http://deb.debian.org/debian"
-	// diskSize is how large a node's disk looks; it occupies what is written.
+	// diskSize is the nominal size of a node's disk; it occupies only the written blocks.
 	diskSize = "16G"
-	// stale is the age at which an image of other content is removed from the cache.
+	// stale is the age at which an image with other content is removed from the cache.
 	stale = 7 * 24 * time.Hour
 )
 
-// packages returns what the root file system has besides Debian's minimum.
+// packages returns the packages of the root file system beyond Debian's minimum.
 func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus", "udev", "kmod", "mount", "util-linux", "iproute2", "procps",
@@ -40,7 +40,7 @@ func packages() []string {
 	}
 }
 
-// enabled are the services of rootfs that every boot starts.
+// enabled returns the services of rootfs that every boot starts.
 func enabled() []string {
 	return []string{
 		"berth-setup.service", "berth-exec.service", "berth-journal.service",
@@ -48,8 +48,8 @@ func enabled() []string {
 	}
 }
 
-// masked are services of Debian that a machine without users, devices and updates does
-// without; each costs an emulated processor up to seconds.
+// masked returns services of Debian that a machine without users, devices and updates does not need. Each costs an
+// emulated processor up to seconds.
 func masked() []string {
 	return []string{
 		"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer",
@@ -68,13 +68,12 @@ func masked() []string {
 	}
 }
 
-// Check returns [kernel.ErrMissing], with the line that installs it, if this host lacks what
-// a node is made of.
+// Check returns [kernel.ErrMissing], with the command that installs the missing packages, if this host lacks a
+// requirement of a node.
 func Check(ctx context.Context) error { return kernel.CheckNode(ctx) }
 
-// Build fills the cache: the kernel (minutes, once) and the root image (a minute or two for
-// each change of the list of packages, and only as root). Start does it too; this says on
-// log what takes so long.
+// Build fills the cache: the kernel (minutes, once) and the root image (a minute or two for each change of the package
+// list, only as root). Start does it too; Build reports its progress on log.
 func Build(ctx context.Context, log io.Writer) error {
 	if _, err := kernel.Own(ctx, log); err != nil {
 		return err
@@ -87,10 +86,10 @@ func Build(ctx context.Context, log io.Writer) error {
 	return err
 }
 
-// ErrRoot means that the caller is not root, as whom a root file system is made.
+// ErrRoot reports that the caller is not root, which making a root file system needs.
 var ErrRoot = errors.New("a root file system is made as root")
 
-// image returns the path of the root image, made if the cache has none of this content.
+// image returns the path of the root image. It makes the image if the cache has none with this content.
 func image(ctx context.Context, log io.Writer) (string, error) {
 	if os.Geteuid() != 0 {
 		return "", ErrRoot
@@ -112,12 +111,12 @@ func image(ctx context.Context, log io.Writer) (string, error) {
 	})
 }
 
-// key names content.
+// key returns a short hash of parts.
 func key(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:12]
 }
 
-// content is everything that furnish puts into an image, as text.
+// content returns everything that furnish puts into an image, as text.
 func content() (string, error) {
 	text := strings.Join(append(enabled(), masked()...), " ")
 	err := fs.WalkDir(rootfs, "rootfs", func(name string, entry fs.DirEntry, err error) error {
@@ -131,7 +130,7 @@ func content() (string, error) {
 	return text, err
 }
 
-// debootstrap makes a Debian tree without what is only read by people.
+// debootstrap makes a Debian tree without documentation.
 func debootstrap(ctx context.Context, tree string) error {
 	if err := run(ctx, "debootstrap", "--variant=minbase", "--include="+strings.Join(packages(), ","), release, tree, mirror); err != nil {
 		return err
@@ -144,8 +143,8 @@ func debootstrap(ctx context.Context, tree string) error {
 	return os.MkdirAll(filepath.Join(tree, "var/log"), 0o755)
 }
 
-// furnish makes the image DIR/root.img of a tree and our files. The tree stays as it is:
-// the copy has hard links, and its files are replaced, never written.
+// furnish makes the image DIR/root.img from a tree and the files of rootfs. The tree stays unchanged: the copy consists
+// of hard links, and furnish replaces files instead of writing them.
 func furnish(ctx context.Context, tree, dir string) error {
 	root := filepath.Join(dir, "root")
 	if err := run(ctx, "cp", "-al", tree, root); err != nil {
@@ -171,7 +170,7 @@ func furnish(ctx context.Context, tree, dir string) error {
 	}
 	for name, text := range map[string]string{
 		"etc/hostname": "", "etc/fstab": "",
-		// Without one systemd takes each boot for the first; the command line has the node's own.
+		// Without a machine id systemd would treat each boot as the first. The kernel command line has the node's own.
 		"etc/machine-id":  machineID("image") + "\n",
 		"etc/resolv.conf": "nameserver 10.0.2.3\n", "etc/hosts": "127.0.0.1 localhost\n",
 	} {
@@ -194,7 +193,7 @@ func furnish(ctx context.Context, tree, dir string) error {
 	return os.RemoveAll(root)
 }
 
-// link makes a symbolic link in the place of whatever is there.
+// link makes a symbolic link in place of an existing file.
 func link(to, name string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -205,7 +204,7 @@ func link(to, name string) error {
 	return os.Symlink(to, name)
 }
 
-// disk makes an ext4 image of a directory, sparse.
+// disk makes a sparse ext4 image of a directory.
 func disk(ctx context.Context, dir, image, size string) error {
 	if err := os.RemoveAll(image); err != nil {
 		return err
@@ -214,8 +213,8 @@ func disk(ctx context.Context, dir, image, size string) error {
 	return run(ctx, append(args, "-d", dir, image, size)...)
 }
 
-// format are options of mke2fs: a small journal, no checksums, which cost an emulated
-// processor more than a host that crashes would cost, and nothing written that may be zero.
+// format returns options of mke2fs: a small journal, no checksums, and no writing of zeroes. Checksums would cost an
+// emulated processor more than a crash of the host would cost.
 func format() []string {
 	return []string{
 		"-t", "ext4", "-m", "0", "-i", "65536", "-J", "size=32", "-O", "^metadata_csum",
@@ -223,7 +222,7 @@ func format() []string {
 	}
 }
 
-// prune removes what stands beside a place in the cache and is old.
+// prune removes old entries beside the current entry of the cache.
 func prune(current string) error {
 	all, err := os.ReadDir(filepath.Dir(current))
 	if err != nil {
@@ -241,7 +240,7 @@ func prune(current string) error {
 	return nil
 }
 
-// run runs a program of the host; what it said is in the error.
+// run runs a program of the host; its output is in the error.
 func run(ctx context.Context, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	if out, err := cmd.CombinedOutput(); err != nil {

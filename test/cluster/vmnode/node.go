@@ -21,16 +21,16 @@ import (
 )
 
 var (
-	// ErrOff means that the machine is off.
+	// ErrOff reports that the machine is off.
 	ErrOff = errors.New("machine is off")
-	// ErrOn means that the machine is on already.
+	// ErrOn reports that the machine is already on.
 	ErrOn = errors.New("machine is on")
 )
 
 // Files in the node's directory.
 const (
-	ConsoleFile = "console" // What the kernel says.
-	JournalFile = "journal" // What systemd and all services say.
+	ConsoleFile = "console" // Messages of the kernel.
+	JournalFile = "journal" // Messages of systemd and all services.
 	stateFile   = "node.json"
 	lockFile    = "on" // Locked while the machine is on.
 	rootImage   = "root.img"
@@ -38,32 +38,32 @@ const (
 )
 
 const (
-	// kubeletPort is the kubelet's, in the guest and on the host.
+	// kubeletPort is the kubelet's port, in the guest and on the host.
 	kubeletPort = 10250
-	// startLimit bounds the time from power-on to the first command in the guest, as this machine
-	// served it.
+	// startLimit bounds the time from power-on to the first command in the guest, in time during which this machine
+	// gave it CPU.
 	startLimit = 5 * time.Minute
-	// stopLimit bounds the time of an orderly end, in the same way.
+	// stopLimit bounds the time of an orderly shutdown, in the same way.
 	stopLimit = 2 * time.Minute
 )
 
-// state is what another process must know about a node.
+// state is the information about a node that another process needs.
 type state struct {
 	Name, Dir, IP string
 	Machine       kernel.Machine
 	Kernel        string // Path of the image.
 	Token         string
 	Detached      bool
-	Device        string // Of the host, with the address.
-	PID           int    // Of QEMU, when it was last started.
+	Device        string // The host's device that has the address.
+	PID           int    // Of QEMU, at its last start.
 }
 
-// Node is one machine. Its methods may be called from many goroutines, except that those
-// which switch it on and off take turns.
+// Node is one machine. Several goroutines may call its methods, except that the methods which switch it on and off must
+// not overlap.
 type Node struct{ state state }
 
-// Start makes the node's disks, switches the machine on and waits until commands can be run
-// in it. If it fails nothing runs, and Dir keeps the console. See [Node.WaitReady].
+// Start makes the node's disks, switches the machine on and waits until it can run commands. If it fails, nothing runs,
+// and the console stays in Dir. See [Node.WaitReady].
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -108,7 +108,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// Open finds the node whose directory this is, in whatever state it is in.
+// Open returns the node in a directory, in any state.
 func Open(dir string) (*Node, error) {
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if err != nil {
@@ -121,11 +121,11 @@ func Open(dir string) (*Node, error) {
 	return n, nil
 }
 
-// Name is the node's name.
+// Name returns the node's name.
 func (n *Node) Name() string { return n.state.Name }
 
-// Boot switches the machine on, with the disks that it has, and waits until commands can be
-// run in it. An emulator that crashes meanwhile is started again: the guest has done nothing yet.
+// Boot switches the machine on, with its existing disks, and waits until it can run commands. If the emulator crashes
+// in that time, Boot starts it again, because the guest has done nothing yet.
 func (n *Node) Boot(ctx context.Context) error {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -171,8 +171,8 @@ func (n *Node) boot(ctx context.Context) error {
 	return errors.Join(err, n.Cut())
 }
 
-// lock takes the lock that QEMU will hold. Who asks whether the machine is on has it for an
-// instant, hence a second try.
+// lock acquires the lock that QEMU will hold. A process that checks whether the machine is on holds the lock for an
+// instant, hence the retries.
 func (n *Node) lock(ctx context.Context) (*os.File, error) {
 	for try := 0; ; try++ {
 		lock, err := tryLock(n.file(lockFile))
@@ -187,7 +187,7 @@ func (n *Node) lock(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// On says whether the machine is on.
+// On reports whether the machine is on.
 func (n *Node) On() bool {
 	lock, err := tryLock(n.file(lockFile))
 	if err != nil {
@@ -197,8 +197,8 @@ func (n *Node) On() bool {
 	return false
 }
 
-// WaitReady waits until the API server says that the node is Ready, in this boot: what it
-// heard before a power cut does not count.
+// WaitReady waits until the API server reports the node as Ready in the current boot. Reports from before a power cut
+// do not count.
 func (n *Node) WaitReady(ctx context.Context, client kubernetes.Interface) error {
 	boot, err := n.Run(ctx, "cat /proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -216,7 +216,7 @@ func (n *Node) WaitReady(ctx context.Context, client kubernetes.Interface) error
 	})
 }
 
-// ready is nil for a node that is Ready, and otherwise the reason.
+// ready returns nil for a node that is Ready, and otherwise the reason.
 func ready(node *corev1.Node) error {
 	for _, c := range node.Status.Conditions {
 		switch {
@@ -230,8 +230,8 @@ func ready(node *corev1.Node) error {
 	return errors.New("no condition Ready")
 }
 
-// Shutdown ends the guest in order, as its administrator would. That the machine is off
-// already is no error.
+// Shutdown shuts the guest down in order, as its administrator would. It returns no error if the machine is already
+// off.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if !n.On() {
 		return nil
@@ -244,8 +244,8 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	return n.off(limited)
 }
 
-// Cut takes the power away: what the guest has not written to its disk is lost. That the
-// machine is off already is no error.
+// Cut cuts the power: data that the guest has not written to its disk is lost. It returns no error if the machine is
+// already off.
 func (n *Node) Cut() error {
 	if !n.On() {
 		return nil
@@ -272,7 +272,7 @@ func (n *Node) off(ctx context.Context) error {
 	return nil
 }
 
-// Remove takes the power away and removes disks and address; console and journal stay.
+// Remove cuts the power and removes disks and address; console and journal stay.
 func (n *Node) Remove(ctx context.Context) error {
 	err := n.Cut()
 	for _, name := range []string{rootImage, runImage, stateFile, lockFile} {
@@ -285,7 +285,7 @@ func (n *Node) Remove(ctx context.Context) error {
 
 func (n *Node) file(name string) string { return filepath.Join(n.state.Dir, name) }
 
-// tails returns the last lines of what the guest said.
+// tails returns the last lines of the guest's output.
 func (n *Node) tails() string {
 	const lines = 30
 	var text strings.Builder

@@ -8,73 +8,69 @@ import (
 	"github.com/berth-project/berth/test/kernel"
 )
 
-// ErrOptions means that Start was called with options that make no node.
+// ErrOptions reports invalid options of Start.
 var ErrOptions = errors.New("invalid options of a VM node")
 
-// Programs are paths on the host of static amd64 binaries, or of ones that run in the
-// guest's Debian.
+// Programs are paths on the host of amd64 binaries that are static or run in the guest's Debian.
 type Programs struct {
 	Containerd, Shim, Runc string // The runtime; Shim is containerd-shim-runc-v2.
-	Kubelet                string // Without it the guest boots and is no node.
+	Kubelet                string // Without it the guest boots but is no node.
 	KubeProxy              string // May be empty: then no program serves service addresses.
 	Ctr                    string // Imports Options.Images.
 	Berth                  string // May be empty; in the guest's PATH.
 	CNI                    string // Directory with bridge and host-local.
 }
 
-// Options are what a node is started with.
+// Options are the options of Start.
 type Options struct {
 	// Name is the node's name: a DNS label.
 	Name string
-	// Dir is the node's directory, made if need be: disks, console, journal. One node at a
-	// time may use it.
+	// Dir is the node's directory, created if necessary: disks, console, journal. Only one node at a time may use it.
 	Dir string
-	// IP is the node's address, which API server and node know it by. If no device of the
-	// host has it, the loopback device gets it until Remove.
+	// IP is the node's address for the API server and for itself. If no device of the host has it, the loopback device
+	// gets it until Remove.
 	IP string
-	// Machine is the computer; the zero value is [Machine].
+	// Machine is the hardware; the zero value means [Machine].
 	Machine kernel.Machine
-	// Kubeconfig is the kubelet's: user system:node:NAME in group system:nodes, certificates
-	// inside. A server on the host's loopback is reached as 10.0.2.2.
+	// Kubeconfig is the kubelet's kubeconfig: user system:node:NAME in group system:nodes, with certificates inside.
+	// The guest reaches a server on the host's loopback as 10.0.2.2.
 	Kubeconfig []byte
-	// ProxyKubeconfig is kube-proxy's, in the same form; needed if Programs.KubeProxy is set.
+	// ProxyKubeconfig is kube-proxy's kubeconfig, in the same form; needed if Programs.KubeProxy is set.
 	ProxyKubeconfig []byte
-	// CA is the authority, in PEM, whose clients the kubelet's server knows.
+	// CA is the authority, in PEM, of the clients that the kubelet's server accepts.
 	CA []byte
-	// ServingCert and ServingKey are the pair of the kubelet's server, in PEM; without them
-	// it signs one itself.
+	// ServingCert and ServingKey are the pair of the kubelet's server, in PEM; without them the kubelet signs its own.
 	ServingCert, ServingKey []byte
-	// Programs are what the node runs.
+	// Programs are the programs that the node runs.
 	Programs Programs
-	// Registry is the URL of the mirror for all registries, like "http://127.0.0.1:5000";
-	// empty for none.
+	// Registry is the URL of the mirror for all registries, such as "http://127.0.0.1:5000"; empty for none.
 	Registry string
-	// HostsTOML is what certs.d/_default/hosts.toml holds; empty for a plain mirror at Registry.
+	// HostsTOML is the content of certs.d/_default/hosts.toml; empty for a plain mirror at Registry.
 	HostsTOML []byte
 	// Sandbox is the image of the pause container.
 	Sandbox string
-	// PodCIDR are the addresses of pods, ServiceCIDR those of services; the latter may be empty.
+	// PodCIDR is the address range of pods, ServiceCIDR that of services, which may be empty.
 	PodCIDR, ServiceCIDR string
 	// ClusterDNS is the name server of pods; may be empty.
 	ClusterDNS string
-	// Images are archives (docker or OCI) on the host that are imported at the first boot.
+	// Images are archives (docker or OCI) on the host that the guest imports at its first boot.
 	Images []string
 	// Kubelet changes and adds fields of the kubelet's configuration, at its top level.
 	Kubelet map[string]any
-	// Labels are put on the node by the kubelet.
+	// Labels are labels that the kubelet sets on the node.
 	Labels map[string]string
-	// Detached lets the machine outlive this process; [Open] finds it again.
+	// Detached lets the machine outlive this process; [Open] finds it later.
 	Detached bool
 }
 
-// Machine is the computer of a node unless the options name another: 16 CPUs on which
-// socket, NUMA node, core and thread are four different things, with memory for a pod of
-// 10 GiB on one node. The host gives only what is touched.
+// Machine returns the default hardware of a node: 16 CPUs on which socket, NUMA node, core and thread are four
+// different things, with memory for a pod of 10 GiB on one node. The host provides only the memory that the guest
+// touches.
 func Machine() kernel.Machine {
 	return kernel.Machine{Name: "vm-node", Sockets: 2, Dies: 1, Cores: 4, Threads: 2, Nodes: 2, MiB: 24 << 10}
 }
 
-// complete fills defaults in and checks what nothing else checks in time.
+// complete sets defaults and checks options that nothing else checks in time.
 func (o Options) complete() (Options, error) {
 	if o.Machine == (kernel.Machine{}) {
 		o.Machine = Machine()

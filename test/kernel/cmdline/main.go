@@ -1,5 +1,5 @@
-// Command cmdline is the first program of a guest that a boot loader of its own started: it prints
-// what the kernel was booted with to the console, and powers off.
+// Command cmdline is the first program of a guest that a boot loader started. It prints the kernel's arguments to the
+// console, and powers off.
 package main
 
 import (
@@ -11,11 +11,11 @@ import (
 
 func main() {
 	if err := report(); err != nil {
-		panic(err) // the kernel panics with its first program, and the console has both
+		panic(err) // the kernel panics when its first program ends, and the console has both messages
 	}
 }
 
-// report prints the line that the test looks for.
+// report prints the line that the test searches for.
 func report() error {
 	for dir, kind := range map[string]string{"/proc": "proc", "/dev": "devtmpfs"} {
 		if err := unix.Mount(kind, dir, kind, 0, ""); err != nil {

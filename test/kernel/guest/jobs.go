@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// runJobs runs the jobs of the initramfs in order, but for those that the command line
-// leaves out, and reports each on standard output.
+// runJobs runs the jobs of the initramfs in order, except those that the command line excludes, and reports each on
+// standard output.
 func runJobs() error {
 	data, err := os.ReadFile(job.File)
 	if err != nil {
@@ -39,15 +39,14 @@ func runJobs() error {
 	return nil
 }
 
-// leftOutput is how long a job's output may stay open after its end, in the hands of a process that
-// it has left.
+// leftOutput is how long a process that outlives its job may keep the job's output open.
 const leftOutput = 30 * time.Second
 
-// everyOther stands for every process but process 1 and the caller; see kill(2).
+// everyOther means every process except process 1 and the caller; see kill(2).
 const everyOther = -1
 
-// run runs one job; what goes wrong is part of its output. No process of it outlives it: one that
-// computes on would slow down all that follow, and one that holds its output would be waited for.
+// run runs one job; errors are part of its output. No process of the job may outlive it: a busy process would slow down
+// all later jobs, and run would wait for a process that keeps the output open.
 func run(j job.Job) {
 	fmt.Print(job.Begin(j.Name))
 	out := &lineEnd{}
@@ -84,8 +83,7 @@ func run(j job.Job) {
 	}
 }
 
-// lineEnd is standard output, remembering whether the last line is still open: a marker
-// must start a line.
+// lineEnd is standard output, remembering whether the last line is incomplete, because a marker must start a line.
 type lineEnd struct{ open bool }
 
 func (l *lineEnd) Write(p []byte) (int, error) {

@@ -1,6 +1,6 @@
-// Program guest is the init of a test VM. As process 1 it mounts what a booted host has,
-// with the cgroup layout of the kernel command line, starts itself again to run the jobs,
-// reaps orphans meanwhile (a test may leave some), and powers the machine off.
+// Program guest is the init of a test VM. As process 1 it mounts the file systems of a booted host, with the cgroup
+// layout of the kernel command line. It then starts itself again to run the jobs, reaps orphans of the tests, and
+// powers the machine off.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is the second serial line; the kernel keeps the first.
+// port is the second serial port; the kernel uses the first.
 const port = "/dev/ttyS1"
 
 func main() {
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// boot does what process 1 does until all jobs are done.
+// boot does the work of process 1 until all jobs are done.
 func boot() error {
 	if err := mountAll(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func boot() error {
 	return reap(runner.Process.Pid)
 }
 
-// reap waits for every child, among them orphans of the tests, until pid has ended.
+// reap waits for every child, including orphans of the tests, until pid has ended.
 func reap(pid int) error {
 	for {
 		var status unix.WaitStatus
@@ -89,7 +89,7 @@ func openRaw(name string) (*os.File, error) {
 	return tty, nil
 }
 
-// loopbackUp makes 127.0.0.1 answer: servers under test listen there.
+// loopbackUp brings up 127.0.0.1, on which servers under test listen.
 func loopbackUp() error {
 	sock, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {

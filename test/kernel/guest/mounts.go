@@ -32,11 +32,11 @@ var base = []mount{
 	{fstype: "securityfs", dir: "/sys/kernel/security", optional: true},
 }
 
-// layouts are the ways hosts mount the controllers of CPUs and memory.
+// layouts are the ways in which hosts mount the controllers of CPUs and memory.
 var layouts = map[string][]mount{
 	// The unified hierarchy alone: every current distribution.
 	"v2": {{fstype: "cgroup2", dir: "/sys/fs/cgroup"}},
-	// Each controller a hierarchy of its own: a group may exist in one and lack in another.
+	// Each controller in a separate hierarchy: a group may exist in one and be missing in another.
 	"v1": {
 		{fstype: "tmpfs", dir: "/sys/fs/cgroup"},
 		{fstype: "cgroup", dir: "/sys/fs/cgroup/cpu", options: "cpu"},
@@ -56,7 +56,7 @@ var layouts = map[string][]mount{
 	},
 }
 
-// mountAll mounts the base, then the cgroup layout that the command line asks for.
+// mountAll mounts the base, then the cgroup layout that the command line names.
 func mountAll() error {
 	if err := mountEach(base); err != nil {
 		return err
@@ -93,7 +93,7 @@ func mountEach(mounts []mount) error {
 	return nil
 }
 
-// delegate hands the controllers to the children of the root, as systemd does on a booted host.
+// delegate enables the controllers for the children of the root, as systemd does on a booted host.
 func delegate(root string) error {
 	for _, controller := range []string{"cpu", "cpuset", "memory", "pids", "hugetlb"} {
 		file := filepath.Join(root, "cgroup.subtree_control")

@@ -1,6 +1,6 @@
-// Package job is what the host and the guest of a test VM say to each other: the host puts a
-// list of commands into the initramfs, the guest answers on a serial port with the output of
-// each command between two marker lines, and with the file that the job asks for.
+// Package job is the protocol between the host and the guest of a test VM. The host puts a list of commands into the
+// initramfs. The guest answers on a serial port with the output of each command between two marker lines, and with the
+// file that the job asks for.
 package job
 
 import (
@@ -21,11 +21,11 @@ const File = "/jobs.json"
 // Parameters of the kernel command line, each followed by "=" and its value.
 const (
 	LayoutParam  = "berth.cgroup"  // The cgroup layout to mount.
-	WithoutParam = "berth.without" // Names of jobs that this boot leaves out, with commas.
-	StrideParam  = "berth.stride"  // Which of many like repetitions a test makes; see Stride.
+	WithoutParam = "berth.without" // Names of jobs that this boot omits, separated by commas.
+	StrideParam  = "berth.stride"  // Which of many similar repetitions a test makes; see Stride.
 )
 
-// mark starts each line that is the guest's own and not a command's.
+// mark starts each line that the guest itself writes, rather than a command.
 const mark = "@@berth "
 
 // Job is one command that the guest runs.
@@ -33,11 +33,11 @@ type Job struct {
 	Name string   // Unique, without spaces; the host finds the result by it.
 	Dir  string   // Working directory in the guest.
 	Argv []string // Program and arguments; no shell, no search path.
-	Env  []string // Beside what each job has, as NAME=VALUE.
+	Env  []string // Additional environment of the job, as NAME=VALUE.
 	File string   // Sent to the host after the command, if not empty.
 }
 
-// Result is what became of one job.
+// Result is the outcome of one job.
 type Result struct {
 	Output string // Standard output and error, interleaved.
 	File   []byte // Content of Job.File.
@@ -46,7 +46,7 @@ type Result struct {
 	Took   time.Duration
 }
 
-// Param returns the value of a parameter of the command line in /proc/cmdline, "" without it.
+// Param returns the value of a parameter of the command line in /proc/cmdline, "" if it is missing.
 func Param(commandLine, name string) string {
 	for word := range strings.FieldsSeq(commandLine) {
 		if value, ok := strings.CutPrefix(word, name+"="); ok {
@@ -56,9 +56,9 @@ func Param(commandLine, name string) string {
 	return ""
 }
 
-// Stride is 1 on a real machine, and wherever a test is to make all its repetitions. Where it is
-// n, a test of many like steps makes every nth one, and a random history of so many events an
-// nth of them: an emulated processor needs for each what a real one needs for ten or more.
+// Stride is 1 on a real machine, and wherever a test has to make all its repetitions. For a stride of n, a test with
+// many similar steps makes every nth step, and a random history has an nth of its events. An emulated processor needs
+// at least ten times as long for each.
 func Stride() (int, error) {
 	line, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
@@ -87,13 +87,13 @@ func End(name string, code int, took time.Duration) string {
 	return fmt.Sprintf("%send %s %d %d\n", mark, name, code, took.Milliseconds())
 }
 
-// Content returns the line that carries a file; base64, since a recorded sysfs may hold NULs.
+// Content returns the line that transfers a file, in base64, because a recorded sysfs may contain NULs.
 func Content(name string, data []byte) string {
 	return mark + "file " + name + " " + base64.StdEncoding.EncodeToString(data) + "\n"
 }
 
-// Read collects the results from the guest's serial port until it closes. Lines outside any
-// job (the guest's own complaints) are returned as rest.
+// Read collects the results from the guest's serial port until it closes. It returns lines outside any job (the guest's
+// own messages) as rest.
 func Read(r io.Reader) (results map[string]Result, rest string, err error) {
 	t := transcript{results: map[string]Result{}}
 	in := bufio.NewReader(r)

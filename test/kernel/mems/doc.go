@@ -1,7 +1,6 @@
-// Package mems is what is told of a running group whose memory nodes are to be narrowed: what the write
-// that an agent once made cost, beside what the agent of today does, and which laws that keeps. A live
-// test of package agent measures it, `vm mems` prints it.
+// Package mems reports on narrowing the memory nodes of a running group. It compares the cost of the single write that
+// agents once made with the current agent, and checks laws that must hold. A live test of package agent measures it,
+// and `vm mems` prints the report.
 //
-// The times are those of an emulated machine: they compare the arms with each other, and say nothing of
-// a real one.
+// The times come from an emulated machine. They compare the arms with each other, and say nothing about a real machine.
 package mems

@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// Slack is how much memory may be elsewhere when an agent narrows memory nodes.
+// Slack is how much memory may be on other nodes when an agent narrows memory nodes.
 const Slack = 64 << 20
 
-// Variables of the environment of the live test: how much memory is on the wrong node, in bytes, and the
-// file that the report is written to.
+// Environment variables of the live test: the amount of memory on the wrong node, in bytes, and the file for the
+// report.
 const (
 	BytesVariable  = "BERTH_MEMS_BYTES"
 	ReportVariable = "BERTH_MEMS_REPORT"
 )
 
-// SharedOf is how much of a bystander's file a group maps that has so much on the wrong node.
+// SharedOf returns how much of a bystander's file a group maps, given the group's memory on the wrong node.
 func SharedOf(bytes int64) int64 { return min(max(bytes/8, 16<<20), 256<<20) }
 
-// Kind is what an arm does about the memory nodes of its group.
+// Kind is what an arm does with the memory nodes of its group.
 type Kind string
 
 // The kinds of arms.
 const (
-	Rest   Kind = "nothing"                    // No group, for what the machine itself costs.
-	Raw    Kind = "raw write"                  // One write under the agent's mutex, as agents once did.
+	Rest   Kind = "nothing"                    // No group, to measure the machine itself.
+	Raw    Kind = "raw write"                  // One write while holding the agent's mutex, as agents once did.
 	Agent  Kind = "agent"                      // The agent pins the group.
-	Moving Kind = "agent, pages asked to move" // The same with a locality policy, without sharing and policy.
+	Moving Kind = "agent, pages asked to move" // Also with a locality policy, without sharing and memory policy.
 )
 
-// Questions that are asked all the time, whatever an arm does.
+// Questions that are asked continuously in each arm.
 const (
 	NRI    = "NRI answer"
 	Status = "berth status"
@@ -40,34 +40,34 @@ const (
 	Attach = "attach elsewhere"
 )
 
-// Report is what all arms came to.
+// Report is the outcome of all arms.
 type Report struct {
 	Kernel   string `json:"kernel"`
 	Cgroup   int    `json:"cgroup"` // The version of the hierarchy of cpuset.
-	Wrong    int    `json:"wrong"`  // The node that the memory is on, and
-	Right    int    `json:"right"`  // the one that it should be on.
-	Bytes    int64  `json:"bytes"`  // What the group has on the wrong node.
-	Shared   int64  `json:"shared"` // What it maps of a bystander's file besides.
+	Wrong    int    `json:"wrong"`  // The node that has the memory, and
+	Right    int    `json:"right"`  // the node that should have it.
+	Bytes    int64  `json:"bytes"`  // The group's memory on the wrong node.
+	Shared   int64  `json:"shared"` // The part of a bystander's file that it maps.
 	Arms     []Arm  `json:"arms"`
-	Warnings string `json:"warnings,omitempty"` // What the measuring itself could not do.
+	Warnings string `json:"warnings,omitempty"` // What the measurement itself could not do.
 }
 
-// Arm is one group, from the moment that it is pinned.
+// Arm is one group, starting when it is pinned.
 type Arm struct {
 	Kind    Kind             `json:"kind"`
-	Seconds float64          `json:"seconds"` // How long it was watched.
-	Writes  []Write          `json:"writes"`  // That took memory nodes away.
+	Seconds float64          `json:"seconds"` // How long it was observed.
+	Writes  []Write          `json:"writes"`  // Writes that removed memory nodes.
 	Answers map[string]Times `json:"answers"` // By question.
 
 	Mems      Change[string] `json:"mems"`
 	CPUs      Change[string] `json:"cpus"`
-	Elsewhere Change[int64]  `json:"elsewhere"` // Bytes that the group has on the wrong node.
-	Bystander Change[int64]  `json:"bystander"` // Bytes of its file that the bystander has there.
+	Elsewhere Change[int64]  `json:"elsewhere"` // Bytes of the group on the wrong node.
+	Bystander Change[int64]  `json:"bystander"` // Bytes of the bystander's file there.
 	Policy    Change[string] `json:"policy"`    // Of a thread of the group.
 	Why       string         `json:"why,omitempty"`
 }
 
-// Change is something before and after.
+// Change is a value before and after.
 type Change[T comparable] struct {
 	Before T `json:"before"`
 	After  T `json:"after"`
@@ -77,10 +77,10 @@ type Change[T comparable] struct {
 type Write struct {
 	To        string  `json:"to"`
 	Seconds   float64 `json:"seconds"`
-	Elsewhere int64   `json:"elsewhere"` // Bytes, right before it.
+	Elsewhere int64   `json:"elsewhere"` // Bytes on the wrong node, right before it.
 }
 
-// Times are how long answers took.
+// Times summarizes the durations of answers.
 type Times struct {
 	Asked  int     `json:"asked"`
 	Failed int     `json:"failed"`
@@ -89,7 +89,7 @@ type Times struct {
 	Max    float64 `json:"maxms"`
 }
 
-// TimesOf sums up how long answers took. Of fewer than a hundred the p99 is the longest one.
+// TimesOf summarizes the durations of answers. With fewer than a hundred answers, P99 is the longest duration.
 func TimesOf(took []time.Duration, failed int) Times {
 	if len(took) == 0 {
 		return Times{Failed: failed}
@@ -103,7 +103,7 @@ func TimesOf(took []time.Duration, failed int) Times {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Laws are what must hold, each with what breaks it, empty for nothing.
+// Laws returns the laws, each with its violations.
 func (r *Report) Laws() map[string][]string {
 	laws := map[string][]string{}
 	for _, l := range []struct {
@@ -127,7 +127,7 @@ func (r *Report) Laws() map[string][]string {
 	return laws
 }
 
-// breaks returns what breaks a law of some kinds of arms, each of which has to be there.
+// breaks returns the violations of a law by some kinds of arms, each of which must exist.
 func (r *Report) breaks(kinds []Kind, broke func(Arm) string) (all []string) {
 	for _, kind := range kinds {
 		at := slices.IndexFunc(r.Arms, func(a Arm) bool { return a.Kind == kind })
@@ -140,7 +140,7 @@ func (r *Report) breaks(kinds []Kind, broke func(Arm) string) (all []string) {
 	return all
 }
 
-// Broken returns what breaks laws, one line each.
+// Broken returns the violations of all laws, one per line.
 func (r *Report) Broken() (all []string) {
 	laws := r.Laws()
 	for _, text := range slices.Sorted(maps.Keys(laws)) {
@@ -186,7 +186,7 @@ func (r *Report) notNarrowed(a Arm) string {
 	return ""
 }
 
-// harmless says that the raw write did not do what it does on this version: then the other arms show nothing.
+// harmless reports that the raw write did not have its usual effects on this version; then the other arms show nothing.
 func (r *Report) harmless(a Arm) string {
 	switch {
 	case a.Policy.Before == a.Policy.After:

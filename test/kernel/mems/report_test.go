@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// kept is a report of which every law is kept.
+// kept returns a report that satisfies every law.
 func kept() *Report {
 	wide := Change[string]{"0-1", "0-1"}
 	return &Report{Cgroup: 2, Wrong: 1, Right: 0, Bytes: 1 << 30, Shared: 128 << 20, Arms: []Arm{
@@ -26,13 +26,13 @@ func kept() *Report {
 	}}
 }
 
-// Each law is broken by what it forbids, and by an arm that is missing.
+// TestLaws checks that each law is violated by what it forbids and by a missing arm.
 func TestLaws(t *testing.T) {
 	t.Parallel()
 	const raw, agent, moving = 1, 2, 3
 	for name, c := range map[string]struct {
 		spoil func(r *Report)
-		want  string // of each line; "" for none
+		want  string // part of each line; "" for no violation
 	}{
 		"kept": {func(*Report) {}, ""},
 		"on v1 no page moves": {func(r *Report) {
@@ -69,7 +69,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// The p99 of few is the longest, and one of a hundred is above it.
+// TestTimesOf checks that P99 of a few answers is the longest, and that one in a hundred may be longer.
 func TestTimesOf(t *testing.T) {
 	t.Parallel()
 	var took []time.Duration

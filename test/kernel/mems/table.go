@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes the report for people: a row for each matter, a column for each arm, then the laws.
+// Print writes the report as text: a row for each figure, a column for each arm, then the laws.
 func (r *Report) Print(to io.Writer) error {
 	fmt.Fprintf(to, "Linux %s, cgroup v%d: %s of a running group on node %d, its CPUs are to be on node %d; %s of a file shared with a bystander.\n",
 		r.Kernel, r.Cgroup, size(r.Bytes), r.Wrong, r.Right, size(r.Shared))
@@ -66,7 +66,7 @@ func (r *Report) printLaws(to io.Writer) {
 	}
 }
 
-// inGroup is a cell about the group of an arm, if that has one.
+// inGroup returns a cell about the group of an arm, if it has one.
 func inGroup(a Arm, text string) string {
 	if a.Kind == Rest {
 		return "-"
@@ -74,7 +74,7 @@ func inGroup(a Arm, text string) string {
 	return text
 }
 
-// change is a cell about what may have changed.
+// change returns a cell about a value that may have changed.
 func change(before, after string) string {
 	if before == after {
 		return after
@@ -99,7 +99,7 @@ func early(a Arm) string {
 	return size(slices.MaxFunc(a.Writes, func(x, y Write) int { return cmp.Compare(x.Elsewhere, y.Elsewhere) }).Elsewhere)
 }
 
-// String is a cell about how long answers took.
+// String returns a cell about the durations of answers.
 func (t Times) String() string {
 	if t.Asked == 0 {
 		return "-"

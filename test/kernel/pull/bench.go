@@ -15,14 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookEach is how often the benchmark is looked at: three times between the start of an arm's server and
-// its load.
+// lookEach is the interval of checks of the benchmark: three between the start of an arm's server and its load.
 const lookEach = 100 * time.Millisecond
 
-// endsIn is how long the benchmark may take to remove its groups when it is interrupted.
+// endsIn is how long the interrupted benchmark may take to remove its groups.
 const endsIn = 20 * time.Second
 
-// options say what to run.
+// options are the options of the benchmark.
 type options struct {
 	berth       string
 	reserve     int
@@ -32,7 +31,7 @@ type options struct {
 	buffer      int // MiB
 }
 
-// arguments are those of berth.
+// arguments returns the arguments of berth.
 func (o options) arguments() []string {
 	args := []string{
 		"bench", "interference", "--quick", "-o", "json",
@@ -44,7 +43,7 @@ func (o options) arguments() []string {
 	return args
 }
 
-// bench is a benchmark under way: what it does is told by its groups.
+// bench is a running benchmark, whose control groups show its progress.
 type bench struct {
 	options
 
@@ -54,12 +53,12 @@ type bench struct {
 	report *Report
 	say    func(string)
 
-	arm    string // That is recorded now, "" for none,
-	server string // the process that serves in it,
+	arm    string // The arm that is recorded now, "" for none,
+	server string // and the process of its server.
 	roles  map[int]role
 }
 
-// run runs the benchmark and takes in the trace of each arm as it ends.
+// run runs the benchmark and reads the trace of each arm when it ends.
 func (b *bench) run(ctx context.Context) (err error) {
 	var complaint strings.Builder
 	b.cmd = exec.CommandContext(ctx, b.berth, b.arguments()...)
@@ -97,7 +96,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	}
 }
 
-// look begins to record where an arm has begun, and ends it with its server.
+// look starts recording when an arm has started, and stops when its server ends.
 func (b *bench) look() error {
 	sides, err := b.groups.look()
 	if err != nil {
@@ -131,11 +130,11 @@ func (b *bench) look() error {
 	return nil
 }
 
-// isJudgeable says whether server and hogs of an arm may run on the same CPUs. Where they may not, a thread
-// beside a CPU with hogs only cannot go there.
+// isJudgeable reports whether the server and the hogs of an arm may run on the same CPUs. If they may not, a thread
+// cannot move to a CPU that runs only hogs.
 func isJudgeable(arm string) bool { return !strings.HasSuffix(arm, "cores") }
 
-// finish takes in the trace of an arm. The benchmark stands still meanwhile, as reading takes time that the
+// finish reads the trace of an arm. It stops the benchmark in the meantime, because reading takes CPU time that the
 // next arm would lack.
 func (b *bench) finish() error {
 	if b.arm == "" {
@@ -147,7 +146,7 @@ func (b *bench) finish() error {
 	if err := b.cmd.Process.Signal(unix.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop the benchmark: %w", err)
 	}
-	defer func() { _ = b.cmd.Process.Signal(unix.SIGCONT) }() // One that ended goes on with nothing.
+	defer func() { _ = b.cmd.Process.Signal(unix.SIGCONT) }() // Harmless if it has ended.
 	arm := b.report.arm(b.arm)
 	arm.Seconds += b.duration.Seconds()
 	s := scene{roles: b.roles, arm: arm}
@@ -155,5 +154,5 @@ func (b *bench) finish() error {
 	return b.tracer.drain(s.take)
 }
 
-// isGone says whether a process ended while it was looked at.
+// isGone reports whether a process ended during the check.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }

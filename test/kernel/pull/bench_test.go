@@ -19,7 +19,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// The arms in which server and hogs have CPUs of their own are left out.
+// TestIsJudgeable checks that the arms in which server and hogs have separate CPUs are omitted.
 func TestIsJudgeable(t *testing.T) {
 	t.Parallel()
 	for arm, want := range map[string]bool{

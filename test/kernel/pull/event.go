@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// Kind is what an event of the trace tells.
+// Kind is the kind of a trace event.
 type Kind uint8
 
 // The events that are recorded.
 const (
-	Switch    Kind = iota // A CPU goes from its current thread to another one.
+	Switch    Kind = iota // A CPU switches from its current thread to another.
 	Wakeup                // A thread becomes ready to run on a CPU.
-	Migrate               // A thread goes to the queue of another CPU.
-	TickBegin             // A CPU begins to balance because of a tick, its own or that of a CPU which kicked it,
-	TickEnd               // and ends it.
+	Migrate               // A thread moves to the queue of another CPU.
+	TickBegin             // A CPU begins to balance because of a tick of its own or of a CPU that kicked it,
+	TickEnd               // and stops.
 )
 
 // Event is a line of the trace.
 type Event struct {
 	Kind    Kind
 	At      time.Duration // By the monotonic clock.
-	CPU     int           // Where it happened,
-	Current int           // and the thread that was current there; 0 is the idle one.
-	Stopper bool          // The current thread is the CPU's stopper; of a switch, the next one is.
-	Ready   bool          // Of a switch: the thread that leaves is still ready to run.
-	Thread  int           // Who comes, wakes or goes elsewhere.
-	To      int           // Where that thread is now, of Wakeup and Migrate.
+	CPU     int           // The CPU of the event,
+	Current int           // and its current thread; 0 is the idle thread.
+	Stopper bool          // The current thread is the CPU's stopper; for a switch, the next thread is.
+	Ready   bool          // For a switch: the thread that leaves is still ready to run.
+	Thread  int           // The thread that is switched in, wakes or moves.
+	To      int           // The thread's CPU afterwards, for Wakeup and Migrate.
 }
 
-// Errors of a trace from which no figure may be made.
+// Errors of a trace that is not valid for figures.
 var (
 	errLine = errors.New("a line of the trace is not understood")
 	errLost = errors.New("events were lost")
 )
 
-// stopper is what the names of stopper threads begin with (kernel/stop_machine.c, cpu_stop_threads).
+// stopper is the prefix of the names of stopper threads (kernel/stop_machine.c, cpu_stop_threads).
 const stopper = "migration/"
 
-// parse reads a line of the file trace of tracefs, such as
+// parse parses a line of tracefs' file trace, such as
 //
 //	berth-20350   [000] dN.2. 81369.002951: sched_wakeup: comm=berth pid=20352 prio=120 target_cpu=000
 //
-// ok is false for a line that tells no event. The name of a thread may hold anything, so numbers are
-// looked for from the end of a line where that is possible.
+// ok is false for a line without an event. The name of a thread may contain anything, so parse searches for numbers
+// from the end of a line where possible.
 func parse(line []byte) (e Event, ok bool, err error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] == '#' {
@@ -65,13 +65,14 @@ func parse(line []byte) (e Event, ok bool, err error) {
 	return e, f.err == nil, f.err
 }
 
-// fields reads the parts of a line, and keeps the first error.
+// fields parses the parts of a line, and remembers the first error.
 type fields struct {
 	line []byte
 	err  error
 }
 
-// task returns the task, the number of the CPU in its brackets, and what follows. Names have brackets, too.
+// task returns the task, the number of the CPU in its brackets, and the remaining text. Names may contain brackets,
+// too.
 func (f *fields) task(line []byte) (task, cpu, rest []byte) {
 	for from := 0; ; {
 		at := bytes.Index(line[from:], []byte(" ["))
@@ -87,7 +88,7 @@ func (f *fields) task(line []byte) (task, cpu, rest []byte) {
 	}
 }
 
-// event reads what the line has of its own kind.
+// event parses the fields that are specific to a kind of event.
 func (f *fields) event(e *Event, name string, rest []byte) {
 	switch name {
 	case "sched_switch":
@@ -110,7 +111,7 @@ func (f *fields) event(e *Event, name string, rest []byte) {
 	}
 }
 
-// cut returns what is before and after the first sep.
+// cut returns the text before and after the first sep.
 func (f *fields) cut(text []byte, sep string) (before, after []byte) {
 	before, after, found := bytes.Cut(text, []byte(sep))
 	if !found {
@@ -130,7 +131,7 @@ func (f *fields) value(text []byte, name string) int {
 	return f.number(number)
 }
 
-// number reads digits. strconv would want a string, and a trace has millions of them.
+// number parses digits. strconv would need a string, and a trace has millions of numbers.
 func (f *fields) number(text []byte) (n int) {
 	if len(text) == 0 || len(text) > 10 {
 		f.fail("a number")
@@ -146,7 +147,7 @@ func (f *fields) number(text []byte) (n int) {
 	return n
 }
 
-// time reads seconds with six digits after the point.
+// time parses seconds with six digits after the point.
 func (f *fields) time(text []byte) time.Duration {
 	whole, micros := f.cut(text, ".")
 	if len(micros) != 6 {

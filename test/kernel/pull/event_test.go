@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// No line makes parse panic.
+// FuzzParse checks that no line makes parse panic.
 func FuzzParse(f *testing.F) {
 	f.Add("exe-20 [001] d..2. 81369.002951: sched_switch: prev_comm=exe prev_pid=20 prev_prio=120 prev_state=S ==> next_comm=x next_pid=0 next_prio=120")
 	f.Add("a [ [1] : ==> next_comm= next_pid=")
@@ -92,7 +92,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Each of the counters of a CPU's buffer that says that events are missing is an error.
+// TestLostIn checks that each counter of missing events in a CPU's buffer is an error.
 func TestLostIn(t *testing.T) {
 	t.Parallel()
 	const good = "entries: 1200\noverrun: 0\ncommit overrun: 0\nbytes: 5\noldest event ts: 1.000001\nnow ts: 2.0\ndropped events: 0\nread events: 7\n"

@@ -19,9 +19,9 @@ type side struct {
 
 // groups finds the processes of an arm.
 type groups struct {
-	proc   fs.FS           // A /proc.
-	before map[string]bool // What was there before the benchmark, and need not be looked at.
-	name   *regexp.Regexp  // Of the group of an arm, in a line of /proc/PID/cgroup.
+	proc   fs.FS           // The file system /proc.
+	before map[string]bool // Processes from before the benchmark, which need no check.
+	name   *regexp.Regexp  // Matches the group of an arm in a line of /proc/PID/cgroup.
 }
 
 func newGroups(proc fs.FS) (*groups, error) {
@@ -33,7 +33,7 @@ func newGroups(proc fs.FS) (*groups, error) {
 	return g, err
 }
 
-// processes lists those that began since.
+// processes lists the processes that started later.
 func (g *groups) processes() (all []string, err error) {
 	entries, err := fs.ReadDir(g.proc, ".")
 	if err != nil {
@@ -47,7 +47,7 @@ func (g *groups) processes() (all []string, err error) {
 	return all, nil
 }
 
-// look returns the processes of arms that live now.
+// look returns the running processes of arms.
 func (g *groups) look() (all []side, err error) {
 	processes, err := g.processes()
 	for _, process := range processes {
@@ -62,7 +62,7 @@ func (g *groups) look() (all []side, err error) {
 	return all, err
 }
 
-// side looks at one process.
+// side checks one process.
 func (g *groups) side(process string) (s side, is bool, err error) {
 	text, err := fs.ReadFile(g.proc, process+"/cgroup")
 	if err != nil {

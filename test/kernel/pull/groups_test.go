@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// Processes of arms are found by their groups in any hierarchy, and no other process is.
+// TestLook checks that only processes of arms are found, by their groups in any hierarchy.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }

@@ -1,11 +1,11 @@
-// Program pull shows by a trace of the scheduler how threads of an online server that wait come to a CPU,
-// in each arm of `berth bench interference`: pulled by a CPU that goes idle, by a tick, or not at all. It
-// judges one claim; see Claim and Rule in report.go.
+// Program pull shows, from a trace of the scheduler, how waiting threads of an online server get a CPU in each arm of
+// `berth bench interference`: pulled by a CPU that becomes idle, moved by a tick, or not moved at all. It judges one
+// claim; see Claim and Rule in report.go.
 //
 //	pull [--reserve PERCENT] [--duration 4s] [--reps 3] [--rate N] [--buffer MiB] [--json FILE] BERTH
 //
-// It needs root, and Linux 5.2. The trace buffer is an instance of its own in tracefs, which goes at the
-// end; one of a run that was killed goes at the next run.
+// It needs root, and Linux 5.2. The trace buffer is a separate instance in tracefs. The program removes it at the end;
+// the next run removes the instance of a killed run.
 //
 //	go build -o bin/ ./cmd/berth && sudo go run ./test/kernel/pull bin/berth
 //	go run ./test/kernel/vm pull -hz 1000        # on our own kernel, in a virtual machine
@@ -40,8 +40,8 @@ func main() {
 	}
 }
 
-// untilStopped returns a context that ends with a signal to stop, a terminal that goes away included: the trace has to be
-// turned off. Where nohup ignores that, it stays ignored.
+// untilStopped returns a context that ends at a termination signal, including a closed terminal, because the program
+// has to stop the trace. If nohup ignores SIGHUP, it stays ignored.
 func untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string) error {
 	return report.Print(os.Stdout)
 }
 
-// record runs the benchmark under the trace.
+// record runs the benchmark and records the trace.
 func record(ctx context.Context, o options) (r *Report, err error) {
 	if r, err = host(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func host() (*Report, error) {
 	if err := unix.Uname(&name); err != nil {
 		return nil, fmt.Errorf("uname: %w", err)
 	}
-	// The coarse clock goes on with each tick (kernel/time/posix-timers.c, posix_get_coarse_res).
+	// The coarse clock advances with each tick (kernel/time/posix-timers.c, posix_get_coarse_res).
 	var tick unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &tick); err != nil {
 		return nil, fmt.Errorf("length of a tick: %w", err)

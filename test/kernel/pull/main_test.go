@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUntilStopped: each signal that asks for an end ends the context, and not the process, which has a trace to turn off.
-// Under nohup the run outlives its terminal.
+// TestUntilStopped checks that each termination signal ends the context rather than the process, which has to stop a
+// trace. Under nohup the run must outlive its terminal.
 func TestUntilStopped(t *testing.T) { //nolint:paralleltest // signals are the process's
 	begun := make(chan os.Signal, 1)
 	signal.Notify(begun, syscall.SIGHUP) // the tests themselves may run under nohup

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// Place is where a thread of the server waits: what its own CPU runs, and what another CPU does.
+// Place describes where a thread of the server waits: what its own CPU runs, and what the other CPUs do.
 type Place int
 
-// The places. Only from the third on the thread is stacked on other online work.
+// The places. Only from the third on is the thread stacked on other online work.
 const (
-	OnIdle     Place = iota // Its own CPU is idle, and on its way to it.
+	OnIdle     Place = iota // Its own CPU is idle, and about to run it.
 	BehindHog               // Its own CPU runs a hog.
 	BesideIdle              // Stacked, and a CPU is idle.
-	BesideHogs              // Stacked, no CPU is idle, and one has hogs only.
-	Busy                    // Stacked, and each other CPU has online work.
+	BesideHogs              // Stacked, no CPU is idle, and one runs only hogs.
+	Busy                    // Stacked, and every other CPU has online work.
 	places
 )
 
-// MarshalText names a place.
+// MarshalText returns the name of a place.
 func (p Place) MarshalText() ([]byte, error) {
 	return []byte([places]string{"onIdleCPU", "behindHog", "besideIdleCPU", "besideHogsOnly", "allBusy"}[p]), nil
 }
 
-// Mover is who moves a thread that waits, if any.
+// Mover is what moves a waiting thread, if anything.
 type Mover int
 
 // The movers.
 const (
-	OwnCPU  Mover = iota // Nobody: its own CPU came free.
-	NewIdle              // A CPU that is about to go idle pulls it.
+	OwnCPU  Mover = iota // Nothing: its own CPU became free.
+	NewIdle              // A CPU that is about to become idle pulls it.
 	Tick                 // A CPU balances because of a tick.
 	Stopper              // A CPU's stopper pushes it, for a tick.
 	movers
 )
 
-// MarshalText names a mover.
+// MarshalText returns the name of a mover.
 func (m Mover) MarshalText() ([]byte, error) {
 	return []byte([movers]string{"ownCPU", "newIdle", "tick", "stopper"}[m]), nil
 }
 
-// Report is what the trace shows of all arms.
+// Report is the result of the trace for all arms.
 type Report struct {
 	Kernel  string `json:"kernel"`
 	HZ      int    `json:"hz"`
@@ -60,15 +60,15 @@ type Arm struct {
 	Seconds float64           `json:"seconds"` // Of load.
 	Waits   int               `json:"waits"`   // Of threads of the server.
 	Time    map[Place]float64 `json:"waitedMillis"`
-	Moved   map[Mover]int     `json:"moved"` // Threads that waited, by who moved them.
+	Moved   map[Mover]int     `json:"moved"` // Waiting threads, by mover.
 	Stacks  Stacks            `json:"stacks"`
-	Ended   map[Mover]int     `json:"stacksEnded"` // By what.
+	Ended   map[Mover]int     `json:"stacksEnded"` // Stacks by what ended them.
 	Unclear int               `json:"unclear"`     // Waits whose end is not in the trace: they count nowhere else.
 
 	stacks []time.Duration
 }
 
-// Stacks are the waits of more than half a millisecond behind online work beside a CPU with hogs only.
+// Stacks are waits of more than half a millisecond behind online work, while another CPU runs only hogs.
 type Stacks struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50ms"`
@@ -80,7 +80,7 @@ func newArm(name string) *Arm {
 	return &Arm{Name: name, Time: map[Place]float64{}, Moved: map[Mover]int{}, Ended: map[Mover]int{}}
 }
 
-// Waiting is how many threads of the server wait, in the mean.
+// Waiting returns the mean number of waiting threads of the server.
 func (a *Arm) Waiting() float64 {
 	sum := 0.0
 	for _, ms := range a.Time {
@@ -89,7 +89,7 @@ func (a *Arm) Waiting() float64 {
 	return sum / 1000 / a.Seconds
 }
 
-// arm returns the arm of that name, which may be a new one.
+// arm returns the arm of that name, and adds it if necessary.
 func (r *Report) arm(name string) *Arm {
 	for _, a := range r.Arms {
 		if a.Name == name {
@@ -100,7 +100,7 @@ func (r *Report) arm(name string) *Arm {
 	return r.Arms[len(r.Arms)-1]
 }
 
-// close sums up what was taken in, and judges it.
+// close summarizes and judges the recorded events.
 func (r *Report) close() {
 	for _, a := range r.Arms {
 		a.Stacks = stacksOf(a.stacks)
@@ -127,10 +127,10 @@ const (
 	idle  = "idle"
 )
 
-// Claim is what the trace is to confirm or to refute.
+// Claim is the claim that the trace confirms or refutes.
 const Claim = `a CPU whose only task is idle-class never runs new idle balance, so two online threads that were stacked stay so until one is done or a tick balances, and alone they are pulled at once`
 
-// Verdict is what becomes of the claim.
+// Verdict is the judgment of the claim.
 type Verdict string
 
 // The verdicts.
@@ -140,7 +140,7 @@ const (
 	NotResolvable Verdict = "not resolvable"
 )
 
-// Rule is how judge comes to its verdict.
+// Rule is the rule of judge.
 const Rule = `Confirmed: in idle at most 5 % of the stacks end by new idle balance, which pulls at most a tenth of what it pulls alone.
 Refuted: in idle new idle balance ends at least half of the stacks, or pulls at least half of what it pulls alone.
 Not resolvable: between the two; fewer than 30 pulls alone; or fewer than 30 stacks in idle.`

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// measured is a report in which the arms came to so many pulls and stacks.
+// measured returns a report with the given numbers of pulls and stacks.
 func measured(pullsAlone, pullsIdle, byNewIdle, byTick, own int) *Report {
 	r := &Report{Kernel: "6.12.117", HZ: 250, CPUs: 2, Reserve: 10}
 	a, i := r.arm(alone), r.arm(idle)
@@ -27,7 +27,7 @@ func measured(pullsAlone, pullsIdle, byNewIdle, byTick, own int) *Report {
 	return r
 }
 
-// The verdict at each bound of the rule, and beyond it.
+// TestJudge checks the verdict at each bound of the rule, and beyond it.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 
 var update = flag.Bool("update", false, "write golden files")
 
-// What is printed and written is what testdata has.
+// TestPrint compares the table and the JSON with testdata.
 func TestPrint(t *testing.T) {
 	t.Parallel()
 	r := measured(1063, 16, 0, 9, 1210)

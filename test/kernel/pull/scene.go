@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// role is on which side of the benchmark a thread is.
+// role is the side of the benchmark that a thread belongs to.
 type role uint8
 
 const (
-	other  role = iota // Neither: the load, the kernel, the rest of the host. Work that is not idle-class.
+	other  role = iota // Neither: the load, the kernel, other processes of the host. Work that is not idle-class.
 	server             // The request server: online work.
-	hog                // Offline work, where there is some.
+	hog                // Offline work, if any.
 )
 
-// shortStack is how long a thread may wait stacked before that counts as a stack.
+// shortStack is how long a thread may wait stacked before the wait counts as a stack.
 const shortStack = 500 * time.Microsecond
 
-// scene follows who runs on each CPU, and where threads of the server wait, during one arm of the
-// benchmark. Its zero value with roles and an arm is ready for the first event of a trace.
+// scene follows which thread runs on each CPU, and where threads of the server wait, during one arm of the benchmark.
+// Its zero value with roles and an arm is ready for the first event of a trace.
 //
-// A thread waits from its wakeup, or from the moment that it is preempted, until it is switched in.
+// A thread waits from its wakeup, or from its preemption, until it is switched in.
 type scene struct {
 	roles   map[int]role
 	arm     *Arm
@@ -29,23 +29,23 @@ type scene struct {
 	at      time.Duration
 }
 
-// processor is what is known of one CPU.
+// processor is the known state of one CPU.
 type processor struct {
 	known   bool
 	current int
 	stopper bool // Its current thread is the stopper.
 	ticking bool // It balances because of a tick.
-	queued  int  // How many threads of the server wait here.
+	queued  int  // Number of the server's threads that wait here.
 }
 
 // wait is one wait of one thread of the server.
 type wait struct {
 	cpu  int
 	time [places]time.Duration
-	by   Mover // Who moved it last, if anybody.
+	by   Mover // The last mover, if any.
 }
 
-// take goes on to the next event.
+// take processes the next event.
 func (s *scene) take(e Event) {
 	s.pass(e.At)
 	s.runs(e)
@@ -61,7 +61,7 @@ func (s *scene) take(e Event) {
 			s.empty(e.CPU)
 		}
 	case Wakeup:
-		// A thread on its way to sleep may be woken while it is still current; it waits for nothing.
+		// A thread on its way to sleep may be woken while it is still current; it does not wait.
 		if !slices.ContainsFunc(s.cpus, func(c processor) bool { return c.known && c.current == e.Thread }) {
 			s.begin(e.Thread, e.To)
 		}
@@ -74,9 +74,9 @@ func (s *scene) take(e Event) {
 	}
 }
 
-// runs takes the event's current thread for the one that runs there, as there may be no switch to it in
-// the trace: on one host that this was used on, a CPU recorded no switch away from a kernel thread or from
-// idle. When such a thread began to run is not known, so its wait does not count.
+// runs accepts the event's current thread as the one that runs there, because the trace may lack the switch to it. On
+// one tested host, a CPU recorded no switch away from a kernel thread or from idle. It is unknown when such a thread
+// began to run, so its wait does not count.
 func (s *scene) runs(e Event) {
 	cpu := s.cpu(e.CPU)
 	if !cpu.known || cpu.current != e.Current {
@@ -89,7 +89,7 @@ func (s *scene) runs(e Event) {
 	}
 }
 
-// empty takes a CPU that goes idle for one on which nobody waits: whoever seemed to has run, unseen.
+// empty ends all waits on a CPU that becomes idle: those threads have run without a recorded switch.
 func (s *scene) empty(cpu int) {
 	for thread, w := range s.waiting {
 		if w.cpu == cpu {
@@ -99,9 +99,9 @@ func (s *scene) empty(cpu int) {
 	}
 }
 
-// mover says by what a CPU moves a thread now. The stopper moves one for a tick that found no other
-// way (kernel/sched/fair.c, active_load_balance_cpu_stop). What is neither is a CPU about to go idle
-// (sched_balance_newidle): a thread that wakes is moved before it waits.
+// mover returns what makes a CPU move a thread now. The stopper moves a thread for a tick that found no other way
+// (kernel/sched/fair.c, active_load_balance_cpu_stop). Otherwise the CPU is about to become idle
+// (sched_balance_newidle), because a waking thread is moved before it waits.
 func mover(c processor) Mover {
 	switch {
 	case c.ticking:
@@ -112,7 +112,7 @@ func mover(c processor) Mover {
 	return NewIdle
 }
 
-// cpu returns a CPU, which may be a new one. It is valid until the next call.
+// cpu returns a CPU, and adds it if necessary. The pointer is valid until the next call.
 func (s *scene) cpu(n int) *processor {
 	for len(s.cpus) <= n {
 		s.cpus = append(s.cpus, processor{})
@@ -120,7 +120,7 @@ func (s *scene) cpu(n int) *processor {
 	return &s.cpus[n]
 }
 
-// begin has a thread of the server wait on a CPU.
+// begin starts the wait of a server thread on a CPU.
 func (s *scene) begin(thread, cpu int) {
 	if s.roles[thread] != server || s.waiting[thread] != nil {
 		return
@@ -132,7 +132,7 @@ func (s *scene) begin(thread, cpu int) {
 	s.cpu(cpu).queued++
 }
 
-// leave has a thread wait no longer.
+// leave removes a thread from the waiting threads.
 func (s *scene) leave(thread int, w *wait) {
 	delete(s.waiting, thread)
 	s.cpu(w.cpu).queued--
@@ -155,7 +155,7 @@ func (s *scene) end(thread int) {
 	}
 }
 
-// move has a thread that waits go on waiting elsewhere.
+// move moves a waiting thread to another CPU.
 func (s *scene) move(thread, to int, by Mover) {
 	w := s.waiting[thread]
 	if w == nil {
@@ -167,8 +167,8 @@ func (s *scene) move(thread, to int, by Mover) {
 	s.arm.Moved[by]++
 }
 
-// pass counts the time up to now for each thread that waits. The records of two CPUs may be out of order by a
-// little: then now is earlier, and what was counted too much is taken off again.
+// pass adds the time up to now to each waiting thread. The records of two CPUs may be slightly out of order: then now
+// is earlier, and pass subtracts the excess.
 func (s *scene) pass(now time.Duration) {
 	passed := now - s.at
 	s.at = now
@@ -181,7 +181,7 @@ func (s *scene) pass(now time.Duration) {
 	}
 }
 
-// place says where a thread waits, by what its own CPU runs and what else there is. Of several threads on
+// place returns where a thread waits, depending on what its own CPU runs and on the other CPUs. Of several threads on
 // an idle CPU one is about to run, and the others wait behind it.
 func (s *scene) place(w *wait, beside Place) Place {
 	switch c := s.cpu(w.cpu); {
@@ -193,8 +193,8 @@ func (s *scene) place(w *wait, beside Place) Place {
 	return beside
 }
 
-// beside says what there is for a thread that waits behind online work. A CPU on which one waits is neither
-// idle nor with hogs only.
+// beside returns the place of a thread that waits behind online work. A CPU with a waiting thread counts neither as
+// idle nor as running only hogs.
 func (s *scene) beside() Place {
 	beside := Busy
 	for _, c := range s.cpus {

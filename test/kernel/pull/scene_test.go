@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Threads of the tests. CPU 0 begins with an online thread, CPU 1 with a hog.
+// Threads of the tests. CPU 0 starts with an online thread, CPU 1 with a hog.
 const (
 	runner  = 10 // of the server
 	stacked = 11 // of the server
@@ -16,7 +16,7 @@ const (
 	migrate = 40 // the stopper of CPU 0
 )
 
-// script makes events, each a number of microseconds after the one before.
+// script builds events, each a number of microseconds after the previous event.
 type script struct {
 	at     time.Duration
 	events []Event
@@ -44,7 +44,7 @@ func (s *script) ticks(after, cpu, current int, kind Kind) {
 	s.add(after, Event{Kind: kind, CPU: cpu, Current: current})
 }
 
-// began is a script in which it is known who runs, and a thread has been woken behind the runner.
+// began returns a script in which the running threads are known, and a thread has been woken behind the runner.
 func began(other int) *script {
 	s := &script{}
 	s.ticks(1, 0, runner, TickEnd)
@@ -53,7 +53,7 @@ func began(other int) *script {
 	return s
 }
 
-// Each way in which a wait begins, goes on and ends.
+// TestScene covers each way in which a wait begins, continues and ends.
 func TestScene(t *testing.T) {
 	t.Parallel()
 	type result struct {

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes the report for people: a row for each matter, a column for each arm, then the verdict.
+// Print writes the report as text: a row for each figure, a column for each arm, then the verdict.
 func (r *Report) Print(to io.Writer) error {
 	fmt.Fprintf(to, "Linux %s, HZ %d, %d CPUs; reserve of %d %%. Waits of the server's threads.\n\n", r.Kernel, r.HZ, r.CPUs, r.Reserve)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -53,7 +53,7 @@ func (r *Report) Print(to io.Writer) error {
 	return nil
 }
 
-// String is a cell about how long stacks last.
+// String returns a cell about the duration of stacks.
 func (s Stacks) String() string {
 	if s.Count == 0 {
 		return "-"

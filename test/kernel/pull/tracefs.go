@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errTracing says what this host lacks.
+// errTracing reports what this host lacks.
 var errTracing = errors.New("cannot trace here")
 
-// instance is the name of the trace buffer that is made for a run: it has its own clock, events and
-// filters, so nothing else that traces notices.
+// instance is the name of the trace buffer of a run. It has its own clock, events and filters, so it does not disturb
+// other tracers.
 const instance = "berth-pull"
 
-// tracer is that buffer.
+// tracer is a trace buffer.
 type tracer struct {
 	tracefs *os.File
 	dir     string
-	on      *os.File // Its switch. While that is open nobody removes the buffer.
+	on      *os.File // Its switch. While it is open nobody can remove the buffer.
 }
 
-// events are what is recorded, with a filter. Softirq 7 is that of balancing (include/linux/interrupt.h).
+// events returns the recorded events with their filters. Softirq 7 is load balancing (include/linux/interrupt.h).
 func events() map[string]string {
 	const sched = "vec == 7"
 	return map[string]string{
@@ -36,7 +36,7 @@ func events() map[string]string {
 	}
 }
 
-// openTracer makes a buffer of so many MiB on all CPUs together, with tracing off.
+// openTracer makes a buffer of so many MiB for all CPUs together, with tracing off.
 func openTracer(mib, cpus int) (t *tracer, err error) {
 	t = &tracer{}
 	if t.tracefs, err = mountTracefs(); err != nil {
@@ -52,7 +52,8 @@ func openTracer(mib, cpus int) (t *tracer, err error) {
 	return t, nil
 }
 
-// mountTracefs mounts tracefs where nobody sees it: it is gone with the file, whatever ends this process.
+// mountTracefs mounts tracefs invisibly to other processes. The mount disappears with the file, however this process
+// ends.
 func mountTracefs() (*os.File, error) {
 	file, err := fsopen("tracefs")
 	switch {
@@ -66,7 +67,7 @@ func mountTracefs() (*os.File, error) {
 	return file, nil
 }
 
-// fsopen returns the root of a file system of that kind; see fsopen(2), Linux 5.2.
+// fsopen returns the root of a file system of that type; see fsopen(2), Linux 5.2.
 func fsopen(kind string) (*os.File, error) {
 	draft, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -83,7 +84,7 @@ func fsopen(kind string) (*os.File, error) {
 	return os.NewFile(uintptr(root), kind), nil
 }
 
-// make makes the buffer, in place of one that a killed run left.
+// make makes the buffer, in place of one from a killed run.
 func (t *tracer) make() error {
 	err := os.Mkdir(t.dir, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -98,7 +99,7 @@ func (t *tracer) make() error {
 	return nil
 }
 
-// setUp turns tracing off and the events on.
+// setUp turns tracing off and enables the events.
 func (t *tracer) setUp(kib int) (err error) {
 	if t.on, err = os.OpenFile(filepath.Join(t.dir, "tracing_on"), os.O_WRONLY, 0); err != nil {
 		return fmt.Errorf("%w: %w", errTracing, err)
@@ -136,7 +137,7 @@ func (t *tracer) turn(on bool) error {
 	return nil
 }
 
-// drain hands on each event that was recorded, in order, and empties the buffer. Recording has to be off.
+// drain passes on each recorded event, in order, and empties the buffer. Recording must be off.
 func (t *tracer) drain(take func(Event)) error {
 	if err := t.lost(); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (t *tracer) drain(take func(Event)) error {
 	return t.write("trace", "") // Opening it with O_TRUNC empties the buffer.
 }
 
-// lost is an error where the buffer of a CPU was too small.
+// lost returns an error if the buffer of a CPU was too small.
 func (t *tracer) lost() error {
 	all, err := filepath.Glob(filepath.Join(t.dir, "per_cpu", "cpu*", "stats"))
 	if err != nil || len(all) == 0 {
@@ -180,7 +181,7 @@ func (t *tracer) lost() error {
 	return nil
 }
 
-// lostIn reads a file stats.
+// lostIn checks a file stats.
 func lostIn(stats string) error {
 	for line := range strings.Lines(stats) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -194,7 +195,7 @@ func lostIn(stats string) error {
 	return nil
 }
 
-// close removes the buffer: tracefs is as it was.
+// close removes the buffer, so that tracefs is as it was.
 func (t *tracer) close() error {
 	var err error
 	if t.on != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// layout returns the cgroup layout of the test machine; on any other host the test skips.
+// layout returns the cgroup layout of the test machine; on any other host it skips the test.
 func layout(t *testing.T) string {
 	t.Helper()
 	name := job.Param(read(t, "/proc/cmdline"), job.LayoutParam)
@@ -76,7 +76,7 @@ func TestEachNodeHasMemory(t *testing.T) {
 	}
 }
 
-// TestControllersAreWhereTheLayoutSays looks for each controller's own file in a new group.
+// TestControllersAreWhereTheLayoutSays checks for each controller's own file in a new group.
 func TestControllersAreWhereTheLayoutSays(t *testing.T) {
 	files := map[string][]string{
 		"v2":     {"cpu.max", "cpu.max.burst", "cpu.stat", "cpuset.cpus", "memory.numa_stat", "hugetlb.2MB.max"},
@@ -93,7 +93,7 @@ func TestControllersAreWhereTheLayoutSays(t *testing.T) {
 	}
 }
 
-// TestQuotaThrottles lets a spinning process run into a quota of a tenth of a CPU.
+// TestQuotaThrottles checks that the kernel throttles a spinning process with a quota of a tenth of a CPU.
 func TestQuotaThrottles(t *testing.T) {
 	dir, quota := "", func(group string) { write(t, filepath.Join(group, "cpu.max"), "10000 100000") }
 	if l := layout(t); l != "v2" {
@@ -132,7 +132,7 @@ func makeGroup(t *testing.T, hierarchy string) string {
 	return group
 }
 
-// startSpinner starts this binary again as a process that only burns CPU, inside the group.
+// startSpinner starts this binary again, inside the group, as a process that only burns CPU.
 func startSpinner(t *testing.T, group string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -1,18 +1,18 @@
-// Program vm is the way from make to the test machines: it names missing packages, fills the
-// kernel cache and records the emulated machines for testdata.
+// Program vm runs the test machines for make and developers: it names missing packages, fills the kernel cache and
+// records the emulated machines for testdata.
 //
 //	vm deps [all]     names the Debian packages that are missing, on one line
-//	vm build [all]    downloads the stock kernel that is not in the cache; with all, builds our own, too
+//	vm build [all]    downloads the stock kernel if it is not in the cache; with all, also builds our own
 //	vm newest         names the newest stock kernel, and fails if the tests boot an older one
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
-//	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints what it said
+//	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints its output
 //	vm wide ARG...    does the same on 16 CPUs that share an L3
 //	vm test PACKAGE TEST...
 //	                  runs live tests of one package there, such as internal/cli TestLiveTop
 //	vm mems [-bytes 1GiB] [-kernel own|distro] [-json FILE]
 //	                  shows what narrowing the memory nodes of a running group does, and what the agent does
 //	vm pull [-cpus 2] [-hz 250] [-json FILE] [-- FLAG...]
-//	                  shows how threads that wait come to a CPU; the flags are those of test/kernel/pull
+//	                  shows how waiting threads get a CPU; the flags are those of test/kernel/pull
 package main
 
 import (
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
 }
 
-// runBerth boots a machine and runs one command of Berth there.
+// runBerth boots a machine and runs one berth command there.
 func runBerth(ctx context.Context, m kernel.Machine, args []string) error {
 	own, err := kernel.Own(ctx, os.Stderr)
 	if err != nil {
@@ -84,7 +84,7 @@ func runBerth(ctx context.Context, m kernel.Machine, args []string) error {
 	return err
 }
 
-// record boots each machine once and writes what `berth topology --capture` saw there.
+// record boots each machine once and writes the recording of `berth topology --capture`.
 func record(ctx context.Context, dir string) error {
 	if dir == "" {
 		dir = filepath.Join("testdata", "machines")
@@ -123,7 +123,7 @@ func capture(ctx context.Context, vm kernel.VM) ([]byte, error) {
 	return got.File, nil
 }
 
-// command boots a machine with the program in it and returns what one job came to.
+// command boots a machine with the program in it and returns the result of one job.
 func command(ctx context.Context, vm kernel.VM, j job.Job) (job.Result, error) {
 	return inGuest(ctx, vm, j.Name, func(guest *kernel.Guest) error {
 		guest.Job(j)
@@ -131,7 +131,7 @@ func command(ctx context.Context, vm kernel.VM, j job.Job) (job.Result, error) {
 	})
 }
 
-// inGuest boots a machine with a guest that fill has filled, and returns what the job of that name came to.
+// inGuest boots a machine with a guest that fill has filled, and returns the result of the job of that name.
 func inGuest(ctx context.Context, vm kernel.VM, name string, fill func(*kernel.Guest) error) (job.Result, error) {
 	dir, err := os.MkdirTemp("", "berth-vm-")
 	if err != nil {

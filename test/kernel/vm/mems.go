@@ -21,10 +21,10 @@ func memsTest() kernel.Cases {
 	return kernel.Cases{Package: "internal/agent", Tests: []string{"TestLiveMemsOfARunningGroup"}}
 }
 
-// errNoReport says that the test did not come to its report.
+// errNoReport reports that the test wrote no report.
 var errNoReport = errors.New("the test wrote no report")
 
-// showMems boots a machine whose nodes have room for a running group, and prints what became of it.
+// showMems boots a machine whose nodes have room for a running group, and prints the test's report.
 func showMems(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm mems", flag.ContinueOnError)
 	size := flags.String("bytes", "1GiB", "how much of the group's memory is on the wrong node; of host memory it takes two and a half times as much")
@@ -76,7 +76,7 @@ func memsIn(ctx context.Context, vm kernel.VM, bytes int64) (job.Result, error) 
 	}})
 }
 
-// kernelOf returns a kernel by who configured it.
+// kernelOf returns a kernel by its origin.
 func kernelOf(ctx context.Context, origin string) (kernel.Kernel, error) {
 	switch origin {
 	case "own":
@@ -87,15 +87,15 @@ func kernelOf(ctx context.Context, origin string) (kernel.Kernel, error) {
 	return kernel.Kernel{}, fmt.Errorf("-kernel %q: own or distro", origin)
 }
 
-// memoryFor is how many MiB a machine of two nodes has for that: an agent binds nine tenths of a node at
-// most, and the rest is for the guest itself.
+// memoryFor returns how many MiB a machine of two nodes needs for that: an agent binds at most nine tenths of a node,
+// and the guest itself needs the remainder.
 func memoryFor(bytes int64) int {
 	const rest = 640
 	node := (bytes+mems.SharedOf(bytes))>>20*10/9 + rest
 	return 2 * int(node)
 }
 
-// parseSize reads a size such as 96MiB or 8GiB.
+// parseSize parses a size such as 96MiB or 8GiB.
 func parseSize(text string) (int64, error) {
 	for suffix, one := range map[string]int64{"MiB": 1 << 20, "GiB": 1 << 30} {
 		number, has := strings.CutSuffix(text, suffix)

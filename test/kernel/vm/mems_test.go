@@ -11,8 +11,8 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// A node has room for the group, by the nine tenths that an agent binds, and of a machine of 23 GB the
-// full size leaves some.
+// TestMemoryFor checks that a node has room for the group within the nine tenths that an agent binds, and that the full
+// size fits on a machine of 23 GB.
 func TestMemoryFor(t *testing.T) {
 	t.Parallel()
 	if got := memoryFor(1 << 30); got != 3840 {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// showPull boots a machine whose CPUs share an L3, traces there how threads that wait come to a CPU, and
-// prints what package pull makes of it. What follows the flags are flags of that program.
+// showPull boots a machine whose CPUs share an L3, traces there how waiting threads get a CPU, and prints the result of
+// package pull. Arguments after the flags are flags of that program.
 func showPull(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm pull", flag.ContinueOnError)
 	cpus := flags.Int("cpus", 2, "how many CPUs the machine has, all emulated")

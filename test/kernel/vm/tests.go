@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
-// errNoTests says that a command names no test.
+// errNoTests reports that a command names no test.
 var errNoTests = errors.New("vm test wants a package and some of its tests")
 
 // runTests boots a machine and runs some live tests of one package there.

@@ -1,7 +1,7 @@
-// Program burn is work for a limited container.
+// Program burn uses CPU time in a container with a limit.
 //
 //	burn            answers GET /work?us=N on port 8080 by burning N microseconds of CPU time
-//	burn spin [N]   keeps N threads busy, one if it is not said, until a signal ends it
+//	burn spin [N]   keeps N threads busy (default 1) until a signal ends it
 package main
 
 import (
@@ -46,14 +46,14 @@ func run(args []string) error {
 	return nil
 }
 
-// spin ends only if the clock does.
+// spin returns only if reading the clock fails.
 func spin() {
 	for err := error(nil); err == nil; {
 		err = load.Burn(time.Second)
 	}
 }
 
-// serve answers like the request server of `berth bench burst`, to anyone in the cluster.
+// serve answers like the request server of `berth bench burst`, to all clients in the cluster.
 func serve() error {
 	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(work)}
 	return server.ListenAndServe()

@@ -1,7 +1,7 @@
-// Program load puts memory on a NUMA node that has none of its CPUs, which is what a process gets
-// whose own node is full, and waits until a signal ends it.
+// Program load allocates memory on a NUMA node that has none of its CPUs, and waits until a signal ends it. A process
+// gets such memory when its own node is full.
 //
-//	load MIB        maps and touches so much memory
+//	load MIB        maps and touches MIB MiB of memory
 package main
 
 import (
@@ -42,8 +42,8 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // A memory policy is a thread's.
-	var nodes unix.CPUSet  // A mask of nodes has the same form.
+	runtime.LockOSThread() // Each thread has its own memory policy.
+	var nodes unix.CPUSet  // A mask of nodes has the same layout.
 	nodes.Set(node)
 	if err := unix.SetMemPolicy(unix.MPOL_BIND, &nodes); err != nil {
 		return fmt.Errorf("bind memory to node %d: %w", node, err)
@@ -52,7 +52,7 @@ func run(args []string) error {
 	if _, err := unix.Mmap(-1, 0, mib<<20, unix.PROT_READ|unix.PROT_WRITE, how); err != nil {
 		return fmt.Errorf("map %d MiB: %w", mib, err)
 	}
-	// Berth leaves pages under a policy where they are.
+	// Berth does not migrate pages that have a memory policy.
 	if err := unix.SetMemPolicy(unix.MPOL_DEFAULT, nil); err != nil {
 		return fmt.Errorf("default memory policy: %w", err)
 	}
@@ -60,7 +60,7 @@ func run(args []string) error {
 	return nil
 }
 
-// elsewhere is a node that has none of the CPUs that this process may use.
+// elsewhere returns a node that has none of the CPUs that this process may use.
 func elsewhere() (int, error) {
 	var mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &mine); err != nil {
@@ -87,7 +87,7 @@ func elsewhere() (int, error) {
 	return 0, errors.New("every NUMA node has CPUs of this process")
 }
 
-// has says whether one of the CPUs is among those of a mask.
+// has reports whether a mask contains one of the CPUs.
 func has(cpus cpuset.Set, mask *unix.CPUSet) bool {
 	for cpu := range cpus.All() {
 		if mask.IsSet(cpu) {

@@ -1,10 +1,10 @@
-// Program mask prints, as its very first act, the CPUs and the memory nodes that the kernel
-// lets it use, the two lines of /proc/self/status, and then waits until a signal ends it.
-// What it prints is what a container's first instruction had.
+// Program mask first prints the CPUs and memory nodes that the kernel permits it, as the two lines of
+// /proc/self/status, and then waits until a signal ends it. Its output shows what the first instruction of a container
+// was permitted.
 //
 //	mask            prints and waits
 //	mask once       prints and ends
-//	mask watch      prints, then says when its CPUs change for the first time, and waits
+//	mask watch      prints, then reports the first change of its CPUs, and waits
 package main
 
 import (
@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// lookEvery is how often mask looks whether its CPUs have changed.
+	// lookEvery is the interval between two checks of the CPUs.
 	lookEvery = time.Millisecond
-	// lookFor is how long it looks.
+	// lookFor is the total time of these checks.
 	lookFor = 5 * time.Second
 )
 
@@ -43,7 +43,7 @@ func main() {
 	<-end
 }
 
-// allowed are the two lines.
+// allowed returns the two lines of /proc/self/status.
 func allowed() (cpus, mems string, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
@@ -57,7 +57,7 @@ func allowed() (cpus, mems string, err error) {
 	return cpus, mems, err
 }
 
-// watch says how long after begin the CPUs are others than before.
+// watch prints the time between begin and the first change of the CPUs.
 func watch(begin time.Time, before string) error {
 	for time.Since(begin) < lookFor {
 		time.Sleep(lookEvery)

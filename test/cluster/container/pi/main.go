@@ -1,8 +1,8 @@
-// Program pi computes digits of Pi on many threads at once: a stand-in for the image java-pi of
-// ACK's documentation, with its variables and its words.
+// Program pi computes digits of Pi on many threads at once. It replaces the image java-pi of ACK's documentation, and
+// has the same environment variables and output.
 //
-//	limit       how many digits, 20000 if it is not set
-//	threadNum   how many threads share the work, 1 if it is not set
+//	limit       number of digits (default 20000)
+//	threadNum   number of threads that share the work (default 1)
 package main
 
 import (
@@ -41,7 +41,7 @@ func run() error {
 	return nil
 }
 
-// number is a variable of the environment, 1 to a million.
+// number returns an environment variable as a number from 1 to a million.
 func number(name string, otherwise int) (int, error) {
 	text, set := os.LookupEnv(name)
 	if !set {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// guard digits take the rounding of every term.
+// guard is the number of extra digits that absorb the rounding errors of the terms.
 const guard = 10
 
 // compute returns Pi with a number of digits after the point, by Machin's formula

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCompute compares with the digits that everyone knows, and one thread with many.
+// TestCompute compares the result with the known digits, and the result of one thread with that of many.
 func TestCompute(t *testing.T) {
 	const known = "3.14159265358979323846264338327950288419716939937510"
 	for _, threads := range []int{1, 3, 100} {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// download fetches packages and the libraries they depend on into a directory, as the
-// machine's apt knows them, and returns the files.
+// download downloads packages and the libraries that they depend on into a directory, from the sources of the machine's
+// apt, and returns the files.
 func download(ctx context.Context, dir string, packages []string) ([]string, error) {
 	all, err := closure(ctx, packages)
 	if err != nil {
@@ -32,8 +32,8 @@ func download(ctx context.Context, dir string, packages []string) ([]string, err
 	return files, nil
 }
 
-// closure adds the libraries that packages depend on, and theirs. Other packages (a shell, a
-// script's interpreter, a service's start) are nothing that a program in a container needs.
+// closure adds the libraries that packages depend on, recursively. It omits other dependencies (a shell, an
+// interpreter, a service's start script), because a program in a container does not need them.
 func closure(ctx context.Context, packages []string) ([]string, error) {
 	all := slices.Clone(packages)
 	for next := packages; len(next) > 0; {
@@ -51,13 +51,12 @@ func closure(ctx context.Context, packages []string) ([]string, error) {
 	return all, nil
 }
 
-// isLibrary decides by Debian's naming.
+// isLibrary recognizes libraries by Debian's naming convention.
 func isLibrary(name string) bool {
 	return strings.HasPrefix(name, "lib") && !strings.HasPrefix(name, "libperl") && !strings.HasPrefix(name, "libnginx-mod") || name == "zlib1g"
 }
 
-// dependencies reads the names after Depends and Pre-Depends in package records; of
-// alternatives the first.
+// dependencies returns the names after Depends and Pre-Depends in package records; of alternatives, the first.
 func dependencies(records []byte) []string {
 	var names []string
 	lines := bufio.NewScanner(bytes.NewReader(records))
@@ -77,7 +76,7 @@ func dependencies(records []byte) []string {
 	return names
 }
 
-// output runs a program and returns what it printed; a failure shows what it complained about.
+// output runs a program and returns its output. An error contains the standard error.
 func output(ctx context.Context, dir string, argv ...string) ([]byte, error) {
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -47,7 +47,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestMirror pulls an image by a user's name for it, and pushes another one.
+// TestMirror pulls an image by a name that users know, and pushes another image.
 func TestMirror(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "hello")
 	if err := os.WriteFile(program, []byte("#!"), 0o755); err != nil {
@@ -111,7 +111,7 @@ func pull(ctx context.Context, t *testing.T, reference string) v1.Image {
 	return image
 }
 
-// TestKeys checks that a packed image is made anew when what it is made of changes.
+// TestKeys checks that a packed image gets a new key when its recipe changes.
 func TestKeys(t *testing.T) {
 	first := recipes()[0]
 	changed := recipes()[0]

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/tools/image"
 )
 
-// skipped is what no program needs to run.
+// skipped reports whether a file is of no use to a running program.
 func skipped(name string) bool {
 	for _, prefix := range []string{
 		"usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/lintian/", "usr/share/bug/",

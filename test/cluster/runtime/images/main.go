@@ -1,17 +1,16 @@
 // Program images packs the container images of the test cluster and serves them.
 //
-//	images pack DIR              packs the images of Debian's programs into DIR, those that
-//	                             are not there yet, and says on standard error what it does
-//	images serve OPTIONS         a registry of these images and of those of static programs:
-//	    -packed DIR              what pack filled
+//	images pack DIR              packs the missing images of Debian's programs into DIR,
+//	                             and reports its progress on standard error
+//	images serve OPTIONS         a registry of these images and of images of static programs:
+//	    -packed DIR              the directory of pack
 //	    -listen ADDRESS          host:port
-//	    -blobs DIR               where the registry keeps layers; emptied first
-//	    -program NAME=PATH       an image that holds one program; may be repeated
+//	    -blobs DIR               where the registry stores layers; emptied first
+//	    -program NAME=PATH       an image with one program; may be repeated
 //
-// The registry is made to be the mirror of all others: an image is found under the last
-// element of its name, whatever host and path stand before it and whatever tag behind. So
-// manifests that name images of anybody's run unchanged. Images that a client pushes are found
-// under the name they were pushed with.
+// The registry acts as the mirror of all other registries. It finds an image by the last element of its name, for any
+// host, path and tag. So manifests that name other people's images run unchanged. A client finds pushed images under
+// the name with which they were pushed.
 package main
 
 import (

@@ -16,14 +16,14 @@ import (
 	"github.com/berth-project/berth/tools/image"
 )
 
-// key names a packed image by what decides its content, versions of packages aside: what was
-// packed once stays.
+// key names a packed image by everything that determines its content, except the versions of packages: an image is
+// packed only once.
 func (r recipe) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, format, r, everyImage()))
 	return fmt.Sprintf("%s-%.6x", r.name, sum)
 }
 
-// pack makes the images that are missing in a directory, each an OCI layout of its own.
+// pack makes the images that are missing in a directory, each as a separate OCI layout.
 func pack(ctx context.Context, dir string, log io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -43,8 +43,7 @@ func pack(ctx context.Context, dir string, log io.Writer) error {
 	return nil
 }
 
-// pack makes the layout beside its place and renames it, so that one that was interrupted
-// leaves nothing that looks done.
+// pack writes the layout to a draft and renames it, so that an interrupted pack leaves nothing that looks complete.
 func (r recipe) pack(ctx context.Context, place string) error {
 	work, err := os.MkdirTemp(filepath.Dir(place), "draft-")
 	if err != nil {
@@ -81,10 +80,10 @@ func (r recipe) pack(ctx context.Context, place string) error {
 	return os.Rename(draft, place)
 }
 
-// architecture is that of the machines that the cluster of the tests runs on.
+// architecture is the architecture of the machines of the test cluster.
 const architecture = "amd64"
 
-// ofProgram is an image that holds one static program and runs it, as shipped images do.
+// ofProgram returns an image with one static program, which it runs, like the shipped images.
 func ofProgram(path string) (v1.Image, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/tools/image"
 )
 
-// format is a part of the key of a packed image: another number packs all anew.
+// format is a part of the key of a packed image. Another number causes all images to be packed again.
 const format = "1"
 
 //go:embed apache2.conf
@@ -22,12 +22,12 @@ var nginxConfig []byte
 // recipe is an image of Debian packages.
 type recipe struct {
 	name     string
-	packages []string // With the libraries they depend on.
+	packages []string // Together with the libraries that they depend on.
 	config   v1.Config
 	files    []image.File
 }
 
-// recipes are the images that users of ACK and Koordinator know, and a load generator.
+// recipes returns the images that users of ACK and Koordinator know, and a load generator.
 func recipes() []recipe {
 	return []recipe{
 		{
@@ -44,7 +44,7 @@ func recipes() []recipe {
 			},
 		},
 		{
-			// The load of Koordinator's page on CPU burst: 1 MiB that a client may have compressed.
+			// The server in Koordinator's page on CPU burst: 1 MiB, which a client may request compressed.
 			name:     "apache-2-4-51-for-slo-test",
 			packages: []string{"apache2-bin", "media-types"},
 			config:   v1.Config{Cmd: []string{"httpd", "-D", "FOREGROUND"}, ExposedPorts: map[string]struct{}{"8010/tcp": {}}, StopSignal: "SIGWINCH"},
@@ -67,7 +67,7 @@ func recipes() []recipe {
 	}
 }
 
-// everyImage is in all of them: users, and the shell and tools of busybox.
+// everyImage returns the files of every image: users, and the shell and tools of busybox.
 func everyImage() []image.File {
 	files := []image.File{
 		{Path: "etc/passwd", Content: []byte("root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\nnginx:x:101:101::/nonexistent:/bin/false\nnobody:x:65534:65534::/nonexistent:/bin/false\n")},
@@ -86,10 +86,10 @@ func everyImage() []image.File {
 	return files
 }
 
-// shell is in every image.
+// shell is the package of the shell in every image.
 const shell = "busybox-static"
 
-// words are a number of bytes of text, always the same, that compress about as text does.
+// words returns a number of bytes of constant text that compresses about as well as real text.
 func words(size int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	var text strings.Builder

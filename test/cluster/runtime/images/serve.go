@@ -28,11 +28,10 @@ import (
 // registrar serves images.
 type registrar struct {
 	packed, listen, blobs string
-	programs              map[string]string // Path of the program by name of the image.
+	programs              map[string]string // Path of the program by image name.
 }
 
-// serve fills a registry and then listens, until ctx ends: whoever is answered can have
-// every image.
+// serve fills a registry and then listens, until ctx ends. The registry answers only when it has every image.
 func (r registrar) serve(ctx context.Context) error {
 	if err := os.RemoveAll(r.blobs); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (r registrar) serve(ctx context.Context) error {
 		return err
 	}
 	server := &http.Server{Handler: mirror(handler, names), ReadHeaderTimeout: time.Minute}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Its error is Serve's.
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns its error.
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -66,7 +65,7 @@ func (r registrar) serve(ctx context.Context) error {
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// images are all images by name.
+// images returns all images by name.
 func (r registrar) images() (map[string]v1.Image, error) {
 	all := map[string]v1.Image{}
 	for _, recipe := range recipes() {
@@ -102,7 +101,7 @@ func read(dir string) (v1.Image, error) {
 	return index.Image(manifest.Manifests[0].Digest)
 }
 
-// fill pushes the images through a server that no other program knows.
+// fill pushes the images through a private server.
 func fill(ctx context.Context, handler http.Handler, images map[string]v1.Image) error {
 	server := httptest.NewServer(handler)
 	defer server.Close()
@@ -119,8 +118,8 @@ func fill(ctx context.Context, handler http.Handler, images map[string]v1.Image)
 	return nil
 }
 
-// mirror finds images under the last element of their names: /v2/HOST/PATH/NAME/manifests/TAG
-// becomes /v2/NAME/manifests/latest. Pushes and unknown names go through as they are.
+// mirror finds images by the last element of their names: /v2/HOST/PATH/NAME/manifests/TAG becomes
+// /v2/NAME/manifests/latest. Pushes and unknown names pass unchanged.
 func mirror(handler http.Handler, images []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -130,7 +129,7 @@ func mirror(handler http.Handler, images []string) http.Handler {
 	})
 }
 
-// known is the path under which a known image is stored; other paths stay.
+// known returns the path under which a known image is stored, and other paths unchanged.
 func known(asked string, images []string) string {
 	of, reference := path.Split(asked)
 	of, kind := path.Split(path.Clean(of))

@@ -1,6 +1,6 @@
 // Program build fills the cache of the VM node: its kernel and its root image.
 //
-//	build          makes what is missing and says on standard error what it does
+//	build          makes the missing parts and reports its progress on standard error
 package main
 
 import (

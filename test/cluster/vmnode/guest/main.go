@@ -1,5 +1,5 @@
-// Program guest runs commands for the host inside a virtual machine: it listens on a TCP
-// port that QEMU forwards and serves each connection by one command, see package wire.
+// Program guest runs commands for the host inside a virtual machine. It listens on a TCP port that QEMU forwards and
+// runs one command for each connection; see package wire.
 //
 //	guest TOKENFILE
 package main
@@ -70,7 +70,7 @@ func ignoreClosed(err error) error {
 func answer(ctx context.Context, conn net.Conn, token string) {
 	var request wire.Request
 	if err := json.NewDecoder(conn).Decode(&request); err != nil {
-		return // A look whether anybody is there.
+		return // The host only checks whether the program runs.
 	}
 	var result wire.Answer
 	switch {
@@ -81,7 +81,7 @@ func answer(ctx context.Context, conn net.Conn, token string) {
 	default:
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		go func() { // Ends when the connection does; the host sends nothing more.
+		go func() { // Ends with the connection; the host sends nothing more.
 			_, _ = conn.Read(make([]byte, 1))
 			cancel()
 		}()
@@ -90,14 +90,14 @@ func answer(ctx context.Context, conn net.Conn, token string) {
 	_ = json.NewEncoder(conn).Encode(result)
 }
 
-// run executes one command in a process group of its own, all of which ends with ctx.
+// run executes one command in a separate process group, which ends with ctx.
 func run(ctx context.Context, request wire.Request) wire.Answer {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, request.Argv[0], request.Argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request.Stdin), &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // A child left in the background keeps the pipes.
+	cmd.WaitDelay = time.Second // A background child keeps the pipes open.
 	err := cmd.Run()
 	result := wire.Answer{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 	if cmd.ProcessState == nil {

@@ -32,7 +32,7 @@ func TestRunSaysHowItEnded(t *testing.T) {
 	}
 }
 
-// TestAnswer is about the token, and about a host that goes away.
+// TestAnswer checks that a wrong token is refused, and that a command ends when the host goes away.
 func TestAnswer(t *testing.T) {
 	ask := func(request wire.Request) wire.Answer {
 		host, guest := net.Pipe()

@@ -1,4 +1,4 @@
-// Program pause says nothing and does not end.
+// Program pause prints nothing and does not end.
 package main
 
 import "time"
