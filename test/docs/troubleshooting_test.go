@@ -103,12 +103,13 @@ func eventReasons(t *testing.T) []string {
 func pinnableReasons(t *testing.T) []string {
 	t.Helper()
 	var all []string
+	observed := constants(t, "internal/observed")
 	inspect(t, "internal", func(dir string, n ast.Node) {
 		made, ok := n.(*ast.CompositeLit)
 		if !ok {
 			return
 		}
-		if name, ok := made.Type.(*ast.Ident); !ok || name.Name != "Obstacle" {
+		if kind, ok := made.Type.(*ast.SelectorExpr); !ok || kind.Sel.Name != "Obstacle" {
 			return
 		}
 		for _, e := range made.Elts {
@@ -121,6 +122,9 @@ func pinnableReasons(t *testing.T) []string {
 				continue
 			}
 			reason, ok := text(pair.Value, constants(t, dir))
+			if public, is := pair.Value.(*ast.SelectorExpr); is && !ok {
+				reason, ok = observed[public.Sel.Name]
+			}
 			if !ok {
 				t.Errorf("%s: the reason of an Obstacle is not a constant", dir)
 			}
