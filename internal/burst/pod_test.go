@@ -68,7 +68,7 @@ func TestOwnWithExtra(t *testing.T) {
 		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Quota: 2.5, Burst: 0.5}, 349998, 50000},
 		{burst.Own{Quota: 10000, Period: 10000}, burst.Extra{Quota: 2.5, Burst: 0.5}, 34998, 5000},
 		{burst.Own{Quota: 100000, Burst: 70000, Period: 100000}, burst.Extra{Burst: 0.5}, 100000, 70000}, // it had more
-		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Burst: 3}, 100000, 100000},                // at most
+		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Burst: 3}, 100000, 100000},                // the kernel's maximum
 		{burst.Own{Quota: 100000, Period: 100000}, burst.Extra{Quota: -1, Burst: -1}, 100000, 0},
 	} {
 		if quota, burst := c.own.With(c.extra); quota != c.quota || burst != c.burst {

@@ -87,7 +87,7 @@ func (c *counted) answer(r *http.Request) (*http.Response, error) {
 // write stores an object under its name.
 func (c *counted) write(r *http.Request, body []byte) (*http.Response, error) {
 	object := map[string]any{}
-	if decoded, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil { // protobuf
+	if decoded, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil { // an object in protobuf
 		decoded.GetObjectKind().SetGroupVersionKind(*kind)
 		if body, err = json.Marshal(decoded); err != nil {
 			return nil, err

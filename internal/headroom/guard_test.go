@@ -86,9 +86,9 @@ func TestShareWithoutMean(t *testing.T) {
 	}
 }
 
-// TestGuardSteps checks that the ceiling stays within its range and moves by at least a fifth of the headroom. It falls
-// at most once in ten seconds, except to the limit, where it falls at once. It rises to the minimum of the share over
-// the time that the guard remembers.
+// TestGuardSteps checks that the ceiling stays within its range and moves by at least a fifth of the headroom. It moves
+// at most once in ten seconds, except to the limit, where it falls at once. It rises at most to the minimum of the
+// share over the time that the guard remembers.
 func TestGuardSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := headroom.Demand{Limit: 2, Ceiling: unit.CPUs(rapid.Float64Range(2, 20).Draw(t, "ceiling"))}

@@ -152,8 +152,8 @@ func (h cpus) leaves() string {
 	return ""
 }
 
-// lost reports a group whose list no longer has a CPU in common with its parent's, although both have lists at the end:
-// v2 lets it run on all CPUs of the parent.
+// lost reports a group whose list no longer has a CPU in common with its parent's, although the group has a list now
+// and at the end. v2 lets such a group run on all CPUs of the parent.
 func (h cpus) lost(end cpus) string {
 	for name, set := range h {
 		above := ancestorsOf(name)

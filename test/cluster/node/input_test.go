@@ -13,8 +13,9 @@ import (
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// badAnnotations gives pods annotations that Berth cannot follow. Each pod must get an event with the annotation, the
-// fault and the permitted values. It must run in the shared pool, with the burst of a pod without that annotation.
+// badAnnotations gives pods invalid annotations. Each pod must run and get an event with the annotation, the fault and
+// the permitted values. An invalid bind policy must give no CPUs, and the API server must refuse an invalid request for
+// CPUs.
 func (s *stage) badAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		name, key, value string
