@@ -200,7 +200,7 @@ func TestPinnedContainerAndItsNeighbours(t *testing.T) {
 	handle(t, n, event(nri.Stop, pinned))
 	handle(t, n, event(nri.Remove, pinned))
 	if all, _ := n.Desired(nil); len(all) == 0 {
-		t.Error("the CPUs are given back while the pod may start its container anew")
+		t.Error("the CPUs are given back while the pod may restart its container")
 	}
 	n.Take(snapshot(other))
 	handle(t, n, nri.Event{Kind: nri.StopPod, Pod: sandbox(pinned)})

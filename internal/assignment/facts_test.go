@@ -85,7 +85,7 @@ func TestContainersAreKept(t *testing.T) {
 	n.Now(1)
 	n.Saw(only("kubepods/poda/c", "0-7")) // as before
 	if after := n.Containers(); &before[0] != &after[0] {
-		t.Error("made anew although nothing changed")
+		t.Error("made again although nothing changed")
 	}
 	for name, change := range map[string]func(){
 		"event": func() { handle(t, n, event(nri.PostStart, p)) },
@@ -96,7 +96,7 @@ func TestContainersAreKept(t *testing.T) {
 	} {
 		before := n.Containers()
 		if change(); &before[0] == &n.Containers()[0] {
-			t.Errorf("%s: not made anew", name)
+			t.Errorf("%s: not made again", name)
 		}
 	}
 }

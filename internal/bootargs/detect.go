@@ -107,7 +107,7 @@ func (t *tree) detect() (Loader, error) {
 		return "", fmt.Errorf("%w: ostree writes the entries: rpm-ostree kargs --append-if-missing=TOKEN", ErrByHand)
 	}
 	if images := t.images(); len(images) > 0 {
-		return "", fmt.Errorf("%w: /%s is a unified kernel image, which has its arguments inside: add them to /etc/kernel/cmdline and build it anew", ErrByHand, images[0])
+		return "", fmt.Errorf("%w: /%s is a unified kernel image, which has its arguments inside: add them to /etc/kernel/cmdline and build it again", ErrByHand, images[0])
 	}
 	entries := len(t.entries()) > 0
 	var found []Loader

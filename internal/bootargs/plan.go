@@ -177,7 +177,7 @@ func lineEnd(text string) string {
 func (t *tree) extlinux(p *Plan, want []string) {
 	text := t.text(extlinuxCfg)
 	if strings.Contains(t.text("etc/default/u-boot"), "U_BOOT") || t.exists("usr/sbin/u-boot-update") {
-		p.Notes = append(p.Notes, "u-boot-update writes /"+extlinuxCfg+" anew at each kernel: add the tokens to U_BOOT_PARAMETERS in /etc/default/u-boot as well")
+		p.Notes = append(p.Notes, "u-boot-update writes /"+extlinuxCfg+" again at each kernel: add the tokens to U_BOOT_PARAMETERS in /etc/default/u-boot as well")
 	}
 	f := Changed(extlinuxCfg, text, FormLabels, want)
 	if len(f.Changes) == 0 && len(labels(split(text))) == 0 {

@@ -46,7 +46,7 @@ func newLoadServe() *cobra.Command {
 	cmd.Flags().StringVar(&config.Address, "address", "", "loopback address to listen on (default: a free port)")
 	cmd.Flags().IntVar(&config.Workers, "workers", 2*runtime.NumCPU(), "requests worked on at once")
 	cmd.Flags().IntVar(&config.CPUs, "cpus", runtime.NumCPU(), "CPUs that the runtime uses, whatever the group's limit is; 0 leaves it to Go")
-	cmd.Flags().BoolVar(&moves, "moves", false, "start anew at the first byte of input, which comes after a move to another group: Go's runtime follows the group that it starts in")
+	cmd.Flags().BoolVar(&moves, "moves", false, "restart at the first byte of input, which comes after a move to another group: Go's runtime follows the group that it starts in")
 	return cmd
 }
 

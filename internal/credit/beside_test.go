@@ -23,7 +23,7 @@ func TestBesideIsChargedOnce(t *testing.T) {
 	}{
 		{"used beside it", 4e9, 16},
 		{"the same facts", 4e9, 16},
-		{"a counter that begins anew", 1e9, 15},
+		{"a counter that begins again", 1e9, 15},
 	} {
 		f.Beside.Usage = step.beside
 		f.Standing = f.LimitQuota * 3

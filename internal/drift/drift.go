@@ -194,7 +194,7 @@ func repeated(again []tuner.Setting) string {
 	for _, s := range again {
 		names = append(names, s.Knob+" "+s.Instance)
 	}
-	return "host profile: set again, since the unit was started anew: " + strings.Join(names, ", ")
+	return "host profile: set again, since the unit was restarted: " + strings.Join(names, ", ")
 }
 
 // compare reads the record and the host. The report is nil if no profile is committed. judged is false if the profile

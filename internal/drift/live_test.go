@@ -80,7 +80,7 @@ func TestLiveRepeated(t *testing.T) {
 		return ""
 	}))
 	s, err := kernel.ThreadScheduled(pid)
-	if want := "HostDrift false host profile: set again, since the unit was started anew: unit.policy db.service\n"; err != nil || s.Class != kernel.Batch || !strings.HasPrefix(said, want) {
+	if want := "HostDrift false host profile: set again, since the unit was restarted: unit.policy db.service\n"; err != nil || s.Class != kernel.Batch || !strings.HasPrefix(said, want) {
 		t.Errorf("%+v, %v; said %s", s, err, said)
 	}
 	if _, err := os.Stat(filepath.Join(h.state, tuner.Subdir, "applied")); err != nil {

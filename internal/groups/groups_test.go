@@ -248,7 +248,7 @@ func TestHeldGroups(t *testing.T) {
 		t.Errorf("%d groups are held", len(h.held))
 	}
 	if !slices.ContainsFunc(h.held, func(g *cgroup.Group) bool { return g.Path() == "above" }) {
-		t.Error("the group above is opened anew each time")
+		t.Error("the group above is opened again each time")
 	}
 }
 
@@ -269,7 +269,7 @@ func TestHeldGroupWithOldFiles(t *testing.T) {
 		t.Errorf("%v, %d held", err, len(h.held))
 	}
 	if err := h.read("a", func(*cgroup.Group) error { return syscall.ENODEV }); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("what fails anew as well: %v", err)
+		t.Errorf("what fails again as well: %v", err)
 	}
 }
 

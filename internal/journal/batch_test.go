@@ -55,7 +55,7 @@ func TestRecord(t *testing.T) {
 	must(t, j.Close())
 	reopened := mustOpen(t, dir)
 	if d := cmp.Diff(j.Entries(), reopened.Entries()); d != "" {
-		t.Errorf("after opening anew (-before +after):\n%s", d)
+		t.Errorf("after opening again (-before +after):\n%s", d)
 	}
 }
 

@@ -170,7 +170,7 @@ func devices() []Knob {
 		{
 			Name: "cpu.governor", About: "who chooses the frequency of a CPU",
 			Unit: Choice, Effective: "the file of each policy", Class: Lossy, Risk: Low, Phase: Governors,
-			Trap:   "the kernel may set the preference (cpu.epp) and the governor's own files anew, such as rate_limit_us or up_threshold; with cpu.epp in the profile the preference goes back as well",
+			Trap:   "the kernel may set the preference (cpu.epp) and the governor's own files again, such as rate_limit_us or up_threshold; with cpu.epp in the profile the preference goes back as well",
 			Places: []Place{{Kernels: anyLinux, File: policies + "/scaling_governor", Allowed: "scaling_available_governors"}},
 		},
 		{

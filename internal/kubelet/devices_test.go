@@ -88,7 +88,7 @@ func TestDevices(t *testing.T) {
 	}
 	fewer := Reading{Devices: slices.Concat(want[:1], want[2:])}
 	if k.TakeDevices(Reading{}) || !k.TakeDevices(fewer) || !k.TakeDevices(reading) {
-		t.Errorf("a kubelet that is started anew, and a device that fails for a while, leave %v", k.Devices)
+		t.Errorf("a kubelet that is restarted, and a device that fails for a while, leave %v", k.Devices)
 	}
 	for i := range keepGone {
 		if k.TakeDevices(Reading{}) != (i == keepGone-1) {

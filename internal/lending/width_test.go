@@ -70,7 +70,7 @@ func TestWidthPauses(t *testing.T) {
 			{25*m + 7*s, 6, 2}, // ten
 			{35*m + 7*s, 6, 4},
 		},
-		"anew after ten minutes of width": {
+		"again after ten minutes of width": {
 			{s, 0, 4},
 			{2 * s, 1, 2},
 			{62 * s, 1, 4},
@@ -81,7 +81,7 @@ func TestWidthPauses(t *testing.T) {
 			{14*m + 3*s, 3, 2},
 			{14*m + 4*s, 3, 4},
 		},
-		"a group that was made anew": {{s, 9, 4}, {2 * s, 0, 4}, {3 * s, 1, 2}},
+		"a group that was made again": {{s, 9, 4}, {2 * s, 0, 4}, {3 * s, 1, 2}},
 	} {
 		var b lending.Borrowing
 		for i, one := range steps {

@@ -616,7 +616,7 @@ func TestRestart(t *testing.T) {
 	w.with(c)
 	w.pass(11)
 	if len(w.mover.orders) != 1 {
-		t.Error("no pass for a container that was started anew")
+		t.Error("no pass for a container that was restarted")
 	}
 }
 

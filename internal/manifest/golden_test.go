@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-var update = flag.Bool("update", false, "write the golden messages anew")
+var update = flag.Bool("update", false, "write the golden messages again")
 
 // TestWorkloadMessages loads each case.yaml of testdata/workloads.txtar as the only file of a directory, and compares
 // the message to the user with case.want.

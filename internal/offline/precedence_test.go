@@ -124,7 +124,7 @@ func TestPrecedences(t *testing.T) {
 	}
 	n.Now += time.Second
 	if again := w.precedences.decide(n, ""); &again.Settings[0] != &d.Settings[0] {
-		t.Error("decided anew although nothing changed")
+		t.Error("decided again although nothing changed")
 	}
 
 	n.Containers = []capability.Container{one("be", "BE", `{"enable": false}`), alone}

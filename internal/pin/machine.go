@@ -71,7 +71,7 @@ func (s *Sets) Partitioned() cpuset.Set {
 func (s *Sets) TakeKubelet(r kubelet.Reading, now time.Duration) (changed bool, err error) {
 	k := &s.kubelet
 	if k.Outdated(r) {
-		return false, fmt.Errorf("the agent has to start anew: %w", r.Err)
+		return false, fmt.Errorf("the agent must be restarted: %w", r.Err)
 	}
 	if r.MemoryErr != nil && k.MemoryErr == nil { // once while it lasts
 		s.opts.Log.Warn("the memory that the kubelet gave to pods is not known: what it said last counts", "error", r.MemoryErr)

@@ -144,7 +144,7 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 	q.take(m, bandwidth)
 	q.openLedger(m)
 	if s, ok := q.saved[m.Group.Path()]; ok && s.Group == m.ID && s.Left != "" && s.Left == bandwidth.Max() {
-		const reason = "left to whoever wrote it, before the agent was started anew"
+		const reason = "left to whoever wrote it, before the agent was restarted"
 		m.Max.Leave(now, bandwidth.Max(), reason)
 		q.enter(m, burst.StateDrift, reason)
 		return nil

@@ -82,7 +82,7 @@ func TestCalledAgainEverLess(t *testing.T) {
 		}
 	}
 	if len(w.look()) != 1 {
-		t.Error("what ends a wait does not begin anew")
+		t.Error("what ends a wait does not begin again")
 	}
 }
 

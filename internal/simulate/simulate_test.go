@@ -23,7 +23,7 @@ import (
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
-var update = flag.Bool("update", false, "write the golden reports anew")
+var update = flag.Bool("update", false, "write the golden reports again")
 
 // TestGolden runs whole inputs, one directory each, on the same three machines.
 func TestGolden(t *testing.T) {

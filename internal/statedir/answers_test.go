@@ -50,7 +50,7 @@ func TestAnswersAreWrittenAnew(t *testing.T) {
 	}
 	save("2", 1)
 	if n := lines(); n != len(current) {
-		t.Errorf("written anew with %d lines, want %d", n, len(current))
+		t.Errorf("written again with %d lines, want %d", n, len(current))
 	}
 	recalls := func(boot string, want map[string]inventory.Answered) {
 		t.Helper()

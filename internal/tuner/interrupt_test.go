@@ -34,7 +34,7 @@ func TestPendingInterrupt(t *testing.T) {
 		"moved":            {"3,4", "3,4", "0", tune.OK},
 		"not fired":        {"3,4", "3,4", "1", tune.Pending},
 		"fired":            {"3,4", "3,5", "1", tune.Ignored},
-		"made anew":        {"3,4", "0,0", "1", tune.Ignored},
+		"made again":       {"3,4", "0,0", "1", tune.Ignored},
 		"was not counted":  {"", "3,4", "1", tune.Ignored},
 		"cannot be":        {"3,4", "", "1", tune.Ignored},
 		"not a number":     {"3,4", "3,x", "1", tune.Ignored},

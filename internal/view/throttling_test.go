@@ -23,8 +23,8 @@ func TestThrottlingBetween(t *testing.T) {
 		"seldom stopped":           {after(0.5, 2500, 100, 4), &Throttling{Limit: 0.5, Used: 0.25, Seconds: 10, Periods: 100, Throttled: 4}},
 		"often enough":             {after(0.5, 4500, 100, 5), &Throttling{Limit: 0.5, Used: 0.45, Seconds: 10, Periods: 100, Throttled: 5, BurstHelps: true}},
 		"idle":                     {after(0.5, 0, 0, 0), &Throttling{Limit: 0.5, Seconds: 10}},
-		"made anew":                {Counted{Limit: 0.5, Used: 2e9, Periods: 99, Throttled: 12}, nil},
-		"its counter anew":         {Counted{Limit: 0.5, Used: 1, Periods: 200, Throttled: 12}, nil},
+		"made again":               {Counted{Limit: 0.5, Used: 2e9, Periods: 99, Throttled: 12}, nil},
+		"its counter again":        {Counted{Limit: 0.5, Used: 1, Periods: 200, Throttled: 12}, nil},
 	} {
 		if diff := cmp.Diff(c.want, ThrottlingBetween(before, c.now, 10*time.Second)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -89,7 +89,7 @@ export class Model {
       if (!q) continue;
       const past = this.past.get(w.name) || [];
       const last = past.at(-1);
-      const again = last && last.q.periods <= q.periods; // else the group was made anew
+      const again = last && last.q.periods <= q.periods; // else the group was made again
       const periods = again ? q.periods - last.q.periods : 0;
       const share = (key) => (periods ? Math.min((q[key] - last.q[key]) / periods, 1) : 0);
       past.push({ at, q, ran: periods > 0, throttled: share('throttledPeriods'), above: share('throttledPeriodsAbove') });
