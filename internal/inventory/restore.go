@@ -42,7 +42,7 @@ func (inv *Inventory) Leftovers(has func(id string) bool) []Leftover {
 		if has(id) {
 			continue
 		}
-		if one, found := inv.Leftover(id); found {
+		if one, found := inv.leftover(id); found {
 			all = append(all, one)
 		}
 	}
@@ -52,9 +52,17 @@ func (inv *Inventory) Leftovers(has func(id string) bool) []Leftover {
 
 // Leftover returns what Berth heals of one container, if it does.
 func (inv *Inventory) Leftover(id string) (one Leftover, found bool) {
+	if !inv.Heals() {
+		return one, false
+	}
+	return inv.leftover(id)
+}
+
+// leftover returns what is left of Berth's answers for one container, if it has few CPUs.
+func (inv *Inventory) leftover(id string) (one Leftover, found bool) {
 	cs := &inv.containers
 	c := cs.byID[id]
-	if c == nil || !inv.Heals() || !c.ours || c.group == "" || c.Phase != observed.Running || !cs.narrow(c, inv.topology.Online) {
+	if c == nil || !c.ours || c.group == "" || c.Phase != observed.Running || !cs.narrow(c, inv.topology.Online) {
 		return one, false
 	}
 	if owner, _ := cs.host.Journaled(c.group); owner != "" {
