@@ -70,7 +70,7 @@ type Options struct {
 	// all.
 	mover     localize.Mover
 	narrowing *narrowing.Looks
-	// settles restores values that nobody moves. It waits for systemd.
+	// settles restores values that no agent moves any more (orphans.go). It waits for systemd.
 	settles *apply.Applier
 }
 

@@ -49,7 +49,8 @@ func byName(all []capability.Capability) []capability.Capability {
 	})
 }
 
-// settled returns the owners of the capabilities' desired settings, without the owner whose settings move at each look.
+// settled returns the owners of the capabilities' desired settings, without the owner whose settings change at each
+// check.
 func (o *Options) settled() []plan.Owner {
 	return slices.DeleteFunc(capability.OwnersOf(infosOf(*o)), func(w plan.Owner) bool { return w == plan.OwnerBurst })
 }

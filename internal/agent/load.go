@@ -22,7 +22,7 @@ type documents struct {
 	watcher *manifest.Watcher
 	// counted are the valid workloads of the files; waiting and problems are the other ones.
 	counted  []workload.Workload
-	held     []workload.Workload // by an earlier agent, until the files were read
+	held     []workload.Workload // workloads of an earlier agent, until the files were read
 	waiting  []manifest.Pending
 	problems []manifest.Problem
 	// manifestProblem is why the files could not be read.
@@ -177,7 +177,7 @@ func (s *standalone) findPool(c *controller) {
 	c.reported.forget(aboutPool, missing)
 }
 
-// warningsOf returns the problems of a workload that is valid all the same.
+// warningsOf returns the problems of a workload that is valid despite them.
 func (d *documents) warningsOf(name string) []string {
 	var warnings []string
 	for _, p := range d.problems {

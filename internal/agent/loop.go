@@ -284,7 +284,8 @@ func observe(c *controller, now time.Duration) *capability.Node {
 	return n
 }
 
-// urgently is the Reconciler of an answer to the runtime, which waits until systemd was asked for the group.
+// urgently is the Reconciler for an answer to the runtime: the answer waits until systemd was asked for the group
+// (Asking.Await).
 type urgently struct{ *controller }
 
 // Record implements pin.Reconciler.

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/window"
 )
 
-// deadLoop is how long a pass may be overdue before /healthz fails: looks are at most a second apart, so ten seconds
-// without a look mean a hang, not load.
+// deadLoop is how long a pass may be overdue before /healthz fails: checks are at most a second apart, so ten seconds
+// without a check mean a hang, not load.
 const deadLoop = 10 * time.Second
 
 // windows is the state that the agent shows to the outside.
@@ -29,8 +29,8 @@ type windows struct {
 }
 
 // openWindow opens the agent's socket and address, before anything on the host is changed. In a cluster a busy address
-// is no error: any program of the host may have the port, and an agent that ended for that would leave the pods of the
-// node alone.
+// is no error: any program of the host may have the port, and an agent that ended because of that would leave the pods
+// of the node without Berth.
 func (o *Options) openWindow(ctx context.Context) (*window.Window, error) {
 	return window.Open(ctx, window.Options{
 		StateDir: o.Config.StateDir, Address: o.Config.Listen, File: o.ConfigFile, Hosts: o.Config.Web.Hosts,

@@ -59,8 +59,8 @@ func (a *Assignment) create(e nri.Event, final bool) (Answer, error) {
 // kernel rebinds memory policies and visits each thread before the runtime's write ends (update_tasks_nodemask in
 // kernel/cgroup/cpuset.c), while the runtime waits. The next pass changes them after a check of the group.
 //
-// Values of another owner stay on the runtime's record: the next pass restricts the group itself, and also the group of
-// a container whose shim does not answer the runtime.
+// A container gets no answer if another owner set its values, or if its shim does not answer the runtime. The next pass
+// restricts the group of such a container itself.
 func (a *Assignment) answer(desired []place.Desired) Answer {
 	var answer Answer
 	for _, d := range desired {
@@ -86,8 +86,8 @@ func settings(d place.Desired) nri.Settings {
 }
 
 // update answers a change of resources that the kubelet requests. Berth's values stay: a pod with exclusive CPUs runs
-// without a quota. If another program sets CPU sets, or the update asks for CPUs, the answer is empty: it would replace
-// the owner's request.
+// without a quota. If another program sets CPU sets, or the update requests CPUs that Berth never answered, the answer
+// is empty: it would replace the owner's request.
 func (a *Assignment) update(e nri.Event, final bool) (Answer, error) {
 	p := a.inventory.Pod(e.Pod.UID)
 	if p == nil {
@@ -111,8 +111,8 @@ func (a *Assignment) update(e nri.Event, final bool) (Answer, error) {
 	}
 	answer := a.answer(append(desired, decided.Own...))
 	if _, answered := a.inventory.Containers().GroupOf(id); !own && answered {
-		// The runtime writes its whole record: also the CPUs that were left while other containers were pinned. NRI
-		// cannot make it forget them.
+		// The runtime writes its whole record. That includes the few CPUs that this container had while others were
+		// pinned, and NRI cannot make the runtime forget them.
 		all := nri.Settings{CPUs: a.inventory.Topology().Online}
 		answer.Reply.Updates = append(answer.Reply.Updates, nri.Change{ContainerID: id, Settings: all})
 		a.inventory.Containers().Remember(id, all)

@@ -19,14 +19,14 @@ type Assignment struct {
 	facts     place.Facts
 	caps      caps
 	running   running
-	// events are the events to report, reported the last obstacle passed to place.
+	// events are the events to report. reported is the obstacle that place was told last.
 	events   events
 	reported observed.Obstacle
 	// placed has the containers of the last call of Desired.
 	placed map[string]bool
 }
 
-// New returns the Assignment of an Inventory. The Inventory's changes are its own to read.
+// New returns the Assignment of an Inventory. Only this Assignment may read the Inventory's Changes.
 func New(inv *inventory.Inventory) *Assignment {
 	a := &Assignment{
 		inventory: inv, node: place.New(place.Facts{}), placed: map[string]bool{},
@@ -36,8 +36,7 @@ func New(inv *inventory.Inventory) *Assignment {
 	return a
 }
 
-// SetFacts replaces the facts of the whole node, except whether it is pinnable, and who sets memory nodes: these come
-// from the Inventory.
+// SetFacts replaces the facts of the whole node, except Pinnable, Reason and MemsOwner, which come from the Inventory.
 func (a *Assignment) SetFacts(f place.Facts) {
 	a.learn() // an earlier AllocatableMilli does not replace this one
 	a.facts = f
@@ -55,8 +54,8 @@ func (a *Assignment) SetOffline(cores capability.Offline) {
 	}
 }
 
-// learn passes the changes of the Inventory to place. Only at their beginning and at their end it asks place: between
-// them a decision would not know all pods and containers.
+// learn passes the changes of the Inventory to place. It asks place for decisions only before the first change and
+// after the last: between them, a decision would not know all pods and containers.
 func (a *Assignment) learn() {
 	a.node.Now(a.inventory.Time())
 	changes := a.inventory.Changes()
@@ -161,7 +160,7 @@ func excluded(p *cluster.Pod, handlers []string) string {
 }
 
 // Desired returns the desired state of every container and every pod with a known group. Other groups get back their
-// state from before Berth. Desired appends the containers to all, which may be nil: there are many, every second.
+// state from before Berth. Desired appends the containers to all, so that the caller can reuse a list; all may be nil.
 func (a *Assignment) Desired(all []place.Desired) ([]place.Desired, []place.DesiredPod) {
 	a.learn()
 	desired := a.node.Desired()

@@ -13,12 +13,12 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// caps are the refusals by the administrator's rules. The scheduler has the same rules, but never saw a pod with a
-// node's name in its spec, or of another scheduler. A namespace's CPUs are counted on this node. Pods that have CPUs
-// retain them, whatever the rules were then; after them come the pods that were bound first. Static pods belong to the
-// administrator, so the rules do not apply.
+// caps are the refusals by the administrator's rules. The scheduler has the same rules, but never saw a pod whose spec
+// names its node, or a pod of another scheduler. A namespace's CPUs are counted on this node. Pods that have CPUs
+// retain them, even if the present rules refuse them; after them come the pods that were bound first. Static pods
+// belong to the administrator, so the rules do not apply.
 type caps struct {
-	// refused has the pods, by UID, that may have no exclusive CPUs, or none except their present CPUs, and the reason.
+	// refused has the reason for each pod, by UID, that may have no exclusive CPUs, or only its present ones.
 	refused map[string]string
 	// holding has the pods that have exclusive CPUs.
 	holding map[string]bool

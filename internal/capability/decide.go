@@ -29,8 +29,8 @@ type Node struct {
 	// Obstacle is why Berth sets no CPU sets on this node.
 	Obstacle observed.Obstacle
 	// Exclusive are the CPUs outside the shared pool of online workloads: exclusive CPUs of workloads, and the CPUs of
-	// offline work. Before place decides, they are the exclusive CPUs of workloads by the last decision. Unlimited are the groups without a quota because of exclusive CPUs: their quotas have no other
-	// owner.
+	// offline work. Before place decides, they are the exclusive CPUs of workloads by the last decision. Unlimited are
+	// the groups without a quota because of exclusive CPUs: their quotas have no other owner.
 	Exclusive cpuset.Set
 	Unlimited map[string]bool
 	// Offline has the cores that offline work has, or gets with its first container.
@@ -93,8 +93,8 @@ func (o Offline) Equal(other Offline) bool {
 type Container struct {
 	// PodUID names the pod of an event or an annotation.
 	PodUID string
-	// Name is namespace/pod/container, or the name of the workload. Pod and Container are
-	// its parts; Pod is empty for a workload.
+	// Name is namespace/pod/container, or the name of the workload. Pod and Container are its parts; Pod is empty for a
+	// workload.
 	Name, Pod, Container string
 	// ID changes at a restart of the container, where a runtime says so.
 	ID, Group string
@@ -151,7 +151,7 @@ type Decision struct {
 	Settings []plan.Desired
 	// Events are the new events, once.
 	Events []Event
-	// Annotations are to be written to pods, once.
+	// Annotations are the annotations to write to pods, once.
 	Annotations []Annotation
 	// Touched are groups that another program has just written, or is about to: the next pass checks them.
 	Touched []string

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cookie is read back as it was written, and nothing else is one.
+// TestParse checks that Parse reads what String returns, and refuses any other text.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Cookie{1, 0xabcdef01, 1 << 63} {
@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What an answer of the kernel means.
+// TestClassify checks the meaning of the kernel's errors.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ err, want error }{

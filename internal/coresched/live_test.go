@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// built says whether this kernel has core scheduling, and siblings to use it for. That of the
-// virtual machines that this project builds has it.
+// built reports whether this kernel has core scheduling, and siblings for it. The kernel of this project's virtual
+// machines must have it.
 func built(t *testing.T) bool {
 	t.Helper()
 	_, err := Of(0)
@@ -34,7 +34,7 @@ func built(t *testing.T) bool {
 	return false
 }
 
-// has compares the cookie of the calling thread.
+// has returns a function that checks the cookie of the calling thread.
 func has(want Cookie) func() error {
 	return func() error {
 		if got, err := Of(0); err != nil || got != want {
@@ -44,8 +44,8 @@ func has(want Cookie) func() error {
 	}
 }
 
-// A cookie is held, taken and let go by threads of this process, and no other goroutine ever has
-// it. A kernel without says so at every door.
+// TestCookies checks that threads of this process hold, take and drop a cookie, and that no other goroutine ever runs
+// with it. Without core scheduling, Hold and With return errors.
 func TestCookies(t *testing.T) {
 	if !built(t) {
 		if h, err := Hold(); err == nil {
@@ -83,12 +83,11 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// TestCookieWhileTheStackGrows asks for a cookie at every depth of a young stack. At some of them
-// the stack is moved between the call and the system call: the kernel has to write its answer where
-// the variable is then.
+// TestCookieWhileTheStackGrows reads a cookie at every depth of a new stack. At some depths, the runtime moves the
+// stack between the call and the system call. The kernel must then write its answer to the moved variable.
 func TestCookieWhileTheStackGrows(t *testing.T) {
 	if !built(t) {
-		return // TestCookies holds such a kernel to its answers. Our own kernel has it: make verify-kernels.
+		return // TestCookies checks the errors of such a kernel. Our own kernel has core scheduling: make verify-kernels.
 	}
 	held, err := Hold()
 	if err != nil {
@@ -111,7 +110,7 @@ func TestCookieWhileTheStackGrows(t *testing.T) {
 	}
 }
 
-// deep compares a thread's cookie so many calls deep.
+// deep calls itself depth times, and then compares the cookie of a thread.
 //
 //go:noinline
 func deep(depth, tid int, want Cookie) error {

@@ -26,8 +26,9 @@ func OpenPod(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.
 	return &Pod{Follower: f}
 }
 
-// Gather replaces the containers of the pod: bursting ones and others. cpus is the number of online CPUs. more reports
-// new others: until the next check of the bursting containers, they can use more than the last decision assumed.
+// Gather replaces the containers of the pod: bursting ones and others. cpus is the number of online CPUs. more is true
+// if others has a new container in a pod with an unlimited one: until the next check, the pod can use more than the
+// last decision assumed.
 func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighbour, cpus int) (more bool) {
 	first := len(p.law.Groups) == 0
 	p.law.Groups = bursting

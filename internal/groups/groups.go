@@ -100,8 +100,9 @@ func (g *Groups) effective(path string, read func(*cgroup.Group) (cpuset.Set, er
 }
 
 // Journaled returns the owner that the journal has for the CPUs of this very group, "" for none, and the CPUs that the
-// group was given. There are none if nothing was to be written yet. The journal is ahead of the write: exclusive CPUs
-// still belong to the group while they are in effect, although a new list is about to be written.
+// group was given. There are none if the desired value of a pinned group is its original, or is no list. The journal is
+// ahead of the write: exclusive CPUs still belong to the group while they are in effect, although a new list is about
+// to be written.
 func (g *Groups) Journaled(path string) (owner plan.Owner, given cpuset.Set) {
 	e, ok := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs))
 	if !ok {
@@ -189,7 +190,7 @@ func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
 		if e, known := g.Journal.Entry(cgroupfile.Target(path, cgroup.KnobCPUs)); known && isOf(e, group, list) {
 			list = cgroup.Value(e.Original)
 		}
-		if cgroup.IsUnlimited(group, cgroup.KnobCPUs, list) { // a group with processes gets all CPUs where it was to inherit again
+		if cgroup.IsUnlimited(group, cgroup.KnobCPUs, list) { // with processes, a group that should inherit again has a list of all CPUs
 			list = cgroup.Inherit
 		}
 		return nil

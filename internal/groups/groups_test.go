@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// host is a v2 hierarchy of files.
+// host is a host with a v2 hierarchy made of plain files.
 type host struct {
 	Groups
 	t   *testing.T
@@ -60,20 +60,20 @@ func (h *host) write(name, content string) {
 	}
 }
 
-// group makes a group with a list of its own, "" for none.
+// group makes a group with its own list, "" for none, and a list in effect.
 func (h *host) group(path, list, effective string) {
 	h.write("sys/fs/cgroup/"+path+"/cgroup.controllers", "cpuset cpu\n")
 	h.write("sys/fs/cgroup/"+path+"/cpuset.cpus", list+"\n")
 	h.write("sys/fs/cgroup/"+path+"/cpuset.cpus.effective", effective+"\n")
 }
 
-// journals records the original list of a group as it is now.
+// journals makes the journal's entry for the CPUs of a group as it is now.
 func (h *host) journals(path string, original plan.Value, owner plan.Owner) {
 	h.t.Helper()
 	h.recorded(path, cgroup.KnobCPUs, original, owner)
 }
 
-// recorded records the original value of a knob of a group as it is now.
+// recorded makes the journal's entry for a knob of a group as it is now.
 func (h *host) recorded(path string, k cgroup.Knob, original plan.Value, owner plan.Owner) {
 	h.t.Helper()
 	group, err := h.Host.Group(path)
@@ -102,8 +102,8 @@ func wants(t *testing.T, what string, got cpuset.Set, list string) {
 	}
 }
 
-// The effective CPUs are the group's, also where Berth narrowed them; the original ones are
-// the journal's, or the group's own, or those of the next group above with a list.
+// TestCPUs checks that the effective CPUs are those of the group, even if Berth narrowed them. The original CPUs come
+// from the journal, from the group itself, or from the next group above with a list.
 func TestCPUs(t *testing.T) {
 	h := newHost(t)
 	h.group("slice", "0-3", "0-3")
@@ -112,7 +112,7 @@ func TestCPUs(t *testing.T) {
 	h.group("free", "", "0-5")
 	h.group("given", "2-3", "2-3")
 	h.group("shrunk", "0-1", "0-1")
-	h.group("slice/pod/named", "0-7", "0-3") // it went back to what it inherits while processes ran
+	h.group("slice/pod/named", "0-7", "0-3") // while processes ran, it was set back to inheriting
 	h.group("slice/again", "2", "2")
 	h.journals("given", plan.Value(cgroup.Inherit), plan.OwnerPlace)
 	h.journals("shrunk", "0-4", plan.OwnerBurst)
@@ -133,7 +133,8 @@ func TestCPUs(t *testing.T) {
 	}
 }
 
-// An entry is about one group; what was made again under its name is not in the journal.
+// TestJournaled checks that the journal's entry is used for its own group only, and not for a new group with the same
+// name.
 func TestJournaled(t *testing.T) {
 	h := newHost(t)
 	h.group("given", "2-3", "2-3")
@@ -162,7 +163,7 @@ func TestJournaled(t *testing.T) {
 	is("given", plan.OwnerPlace, "2-3")
 	intend(plan.OwnerPlace, "2-3", "5") // an agent that dies now leaves it on 2-3
 	is("given", plan.OwnerPlace, "2-3")
-	h.group("given", "2-3,5", "2-3,5") // what another program makes of it is not what it was given
+	h.group("given", "2-3,5", "2-3,5") // another program changed the list: those CPUs were not given
 	is("given", plan.OwnerPlace, "5")
 	h.group("given", "2-3", "2-3")
 	h.group("next", "3-4", "3-4")
@@ -170,18 +171,18 @@ func TestJournaled(t *testing.T) {
 	if err := h.Journal.Intend(plan.Change{Setting: plan.Setting{Target: cgroupfile.Target("next", cgroup.KnobCPUs), Value: "3-4", Owner: plan.OwnerPlace}, From: "0-5"}); err != nil {
 		t.Fatal(err)
 	}
-	is("given", plan.OwnerPlace, "5") // another one has some of the earlier ones: a program wrote them again
+	is("given", plan.OwnerPlace, "5") // another group has some of the earlier CPUs, so a program wrote the old list again
 	if err := h.Journal.Forget(cgroupfile.Target("next", cgroup.KnobCPUs)); err != nil {
 		t.Fatal(err)
 	}
-	intend(plan.OwnerPlace, "2-3", "0-5") // back to its original: that is not its own
+	intend(plan.OwnerPlace, "2-3", "0-5") // back to its original, which is not exclusive
 	is("given", plan.OwnerPlace, "2-3")
 	h.group("given", "0-5", "0-5")
 	is("given", plan.OwnerPlace, "")
 	h.group("given", "2-3", "2-3")
 	intend(plan.OwnerPool, "2-3", "0-1,4-5")
 	is("given", plan.OwnerPool, "0-1,4-5")
-	intend(plan.OwnerPlace, "0-1,4-5", "2-3") // what it had in the pool is not its own
+	intend(plan.OwnerPlace, "0-1,4-5", "2-3") // its list in the pool was not exclusive
 	is("given", plan.OwnerPlace, "2-3")
 	is("shrunk", plan.OwnerBurst, "")
 	is("free", "", "")
@@ -195,7 +196,8 @@ func TestJournaled(t *testing.T) {
 	wants(t, "original CPUs of another group", h.OriginalCPUs("given"), "4")
 }
 
-// On v1 a group that the hierarchy of CPU sets does not have is in the root of it.
+// TestGroupOutsideOfCPUSets checks that on v1 a group without a directory in the cpuset hierarchy has the CPUs of that
+// hierarchy's root.
 func TestGroupOutsideOfCPUSets(t *testing.T) {
 	h := newHost(t)
 	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"+
@@ -218,7 +220,7 @@ func TestGroupOutsideOfCPUSets(t *testing.T) {
 	}
 }
 
-// A group's own limit is the one that it would have without Berth.
+// TestOriginalLimit checks that a group's limit is the limit that it would have without Berth.
 func TestOriginalLimit(t *testing.T) {
 	h := newHost(t)
 	for group, quota := range map[string]string{"two": "200000 100000", "none": "max 100000", "raised": "900000 100000"} {
@@ -233,8 +235,8 @@ func TestOriginalLimit(t *testing.T) {
 	}
 }
 
-// Few groups are held, however many are read. What stands is read each time, and one that all
-// ask for stays held.
+// TestHeldGroups checks that few groups stay open, however many are read. Each read returns the present value, and the
+// group above, which every read needs, stays open.
 func TestHeldGroups(t *testing.T) {
 	h := newHost(t)
 	for i := range 3 * mostHeld {
@@ -252,8 +254,8 @@ func TestHeldGroups(t *testing.T) {
 	}
 }
 
-// A group that is held and cannot be read is opened anew: systemd takes a controller away and gives it
-// back, and the files that were open answer ENODEV from then on.
+// TestHeldGroupWithOldFiles checks that an open group which cannot be read is opened again. If systemd disables and
+// enables a controller, the open files return ENODEV from then on.
 func TestHeldGroupWithOldFiles(t *testing.T) {
 	h := newHost(t)
 	h.group("a", "", "0-5")
@@ -273,8 +275,8 @@ func TestHeldGroupWithOldFiles(t *testing.T) {
 	}
 }
 
-// TestHasProcesses looks at groups with a process, with one below, with none, and at one that is gone. What cannot be
-// read may have one.
+// TestHasProcesses checks groups with a process, with one below, with none, and a removed group. A group that cannot be
+// read may have processes.
 func TestHasProcesses(t *testing.T) {
 	h := newHost(t)
 	for _, group := range []string{"busy", "above", "above/below", "idle", "unread"} {

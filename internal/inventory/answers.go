@@ -41,8 +41,8 @@ func (cs *Containers) Answers(ids ...string) map[string]Answered {
 // Answered returns Berth's answers for one container.
 func (cs *Containers) Answered(id string) Answered { return cs.answers.byID[id] }
 
-// IsAnswer reports whether Berth answered the runtime this list of CPUs, or of memory nodes, for the container of a
-// group. The runtime and systemd have the list on record and write it again at any time, for example at a
+// IsAnswer reports whether Berth answered the runtime with this list of CPUs, or of memory nodes, for the container of
+// a group. The runtime and systemd have the list on record and write it again at any time, for example at a
 // daemon-reload.
 func IsAnswer(inv *Inventory, group string, mems bool, list cpuset.Set) bool {
 	for id, c := range inv.containers.byID {
@@ -109,7 +109,8 @@ func (as *answers) dropOf(box nri.Pod, last bool) {
 	as.drop(func(id string, a Answered) bool { return id == box.ID || last && a.Pod == box.UID })
 }
 
-// attempt is one container of a pod, however often the runtime makes it.
+// attempt identifies a container of a pod by name: the runtime may try to make it several times, each time with another
+// ID.
 type attempt struct{ pod, name string }
 
 // attempted remembers that Berth answered for a container that is about to be made.

@@ -8,9 +8,9 @@ import (
 // What is the kind of a Change.
 type What uint8
 
-// The kinds. Each names the fields of Change that it has, besides What.
+// The kinds. The comment of each names the fields of Change that are set in addition to What.
 const (
-	// PodsListed: the pods were replaced by those of Pods.
+	// PodsListed: the pods were replaced by those that Inventory.Pods returns.
 	PodsListed What = iota
 	// WorkloadsListed: the workloads of a host without Kubernetes were replaced; Listed has them as pods.
 	WorkloadsListed

@@ -36,8 +36,8 @@ type Original interface {
 type Host interface {
 	Effective
 	Original
-	// Journaled returns the owner of the group's CPUs in the journal, "" for none, and the CPUs, none if Berth has not
-	// written them yet.
+	// Journaled returns the owner of the group's CPUs in the journal, "" for none, and the CPUs that it was given, none
+	// if its original list is desired again.
 	Journaled(group string) (owner plan.Owner, given cpuset.Set)
 }
 
@@ -63,7 +63,7 @@ type container struct {
 	group string
 	// order is the container's number in the order of arrival.
 	order int
-	// recorded has the CPUs on the runtime's record or of the last answer; ours is true if Berth answered them.
+	// recorded has the CPUs on the runtime's record or in the last answer; ours is true if Berth answered them.
 	recorded cpuset.Set
 	ours     bool
 	// most has the CPUs that its group can have, if they were read.
@@ -106,7 +106,7 @@ func phaseOf(s nri.State) observed.Phase {
 	return observed.Created
 }
 
-// keep completes a container from the host, and remembers it.
+// keep adds the host's data and what was known before to a container, and remembers it.
 func (cs *Containers) keep(c *container) *container {
 	journaled := false
 	if c.group != "" && c.Phase != observed.Stopped {
@@ -150,7 +150,8 @@ func (cs *Containers) bound(c *container, journaled bool) cpuset.Set {
 }
 
 // judge determines whether the CPUs on a container's record are Berth's own: whether Berth answered them. If no answer
-// is known, as after the loss of the state directory, the journal decides; the journal's original is another owner's.
+// is known, as after the loss of the state directory, the journal decides: CPUs that equal the journal's original are
+// another owner's.
 func (cs *Containers) judge(c *container, journaled bool) {
 	a, known := cs.answers.byID[c.ID]
 	if !known && journaled && !c.recorded.IsEmpty() && c.recorded != cs.host.OriginalCPUs(c.group) {
@@ -182,8 +183,8 @@ func (cs *Containers) recorded(c *container, cpus cpuset.Set) {
 	cs.judge(c, journaled)
 }
 
-// restricts reports whether a list on record keeps a container off some CPUs. If the container runs on other CPUs or
-// the list has all CPUs, it does not, and has no owner.
+// restricts reports whether a list on record keeps a container off some CPUs. It does not if the container runs on
+// other CPUs, or if the list has all CPUs: the list then reveals no owner.
 func (cs *Containers) restricts(c *container, cpus cpuset.Set) bool {
 	all := cs.host.EffectiveCPUs("")
 	if !all.IsEmpty() && all.IsSubsetOf(cpus) {
@@ -212,8 +213,8 @@ func (cs *Containers) superseded(by *container) []string {
 // runtime once set, and reports nothing.
 const lookEvery = 16
 
-// unstarted returns a sentence about a container that was made with few CPUs and does not run yet, "" for none. It is
-// the first by ID.
+// unstarted returns a sentence about a container that was made with few CPUs and does not run yet, "" for none. Of
+// several such containers, it is about the first by ID.
 func (cs *Containers) unstarted() string {
 	for _, id := range slices.Sorted(maps.Keys(cs.byID)) {
 		if c := cs.byID[id]; c.ours && c.Phase == observed.Created {

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// earlyPod returns the runtime's data of a pod. It suffices for a placement from the scheduler, whose number of CPUs
-// must be the limit of the container. A container that the placement does not name gets no CPUs: it may be an init
-// container. Without a placement every container is assumed to be an app container. known is the pod from containers
-// that were made before, nil for none.
+// earlyPod returns the runtime's data of a pod. The data suffices to check a placement from the scheduler: its number
+// of CPUs must be the limit of the container. A container that the placement does not name gets no CPUs: it may be an
+// init container. Without a placement every container is assumed to be an app container. known is the pod from
+// containers that were made before, nil for none.
 func earlyPod(known *cluster.Pod, e nri.Event) *cluster.Pod {
 	p := &cluster.Pod{Static: cluster.FromFile(e.Pod.Annotations), Pod: workload.Pod{
 		Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID, Provisional: true,

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Observe stores one event of the runtime. A container that is about to be made comes with Creating and Created
-// instead.
+// Observe stores one event of the runtime. For a container that is about to be made, call Creating and Created instead.
 func (inv *Inventory) Observe(e nri.Event) {
 	inv.running.made = false
 	switch e.Kind {
@@ -118,7 +117,7 @@ func (inv *Inventory) put(p nri.Pod, c nri.Container, phase observed.Phase) {
 	}
 }
 
-// observe completes a container, and remembers it.
+// observe remembers a container with the host's data, and records the change.
 func (inv *Inventory) observe(c *container) *container {
 	kept := inv.containers.keep(c)
 	inv.changes.saw(kept)

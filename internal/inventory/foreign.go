@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/observed"
 )
 
-// otherPlugin is the Reason of an Obstacle that the runtime names.
+// otherPlugin is the Reason of an Obstacle for an NRI plugin, which the runtime names.
 const otherPlugin = "OtherNRIPlugin"
 
 // foreignOwner is another owner of one container's sets.
@@ -26,13 +26,14 @@ func foreignSet(pod nri.Pod, container, what string, set cpuset.Set, made bool) 
 	return foreignOwner{observed.Obstacle{Reason: observed.ForeignCPUSet, Message: text}, made, pod.UID, pod.Namespace}
 }
 
-// otherPluginOf returns the NRI plugin that sets CPU sets. It outlasts the sets themselves.
+// otherPluginOf returns the NRI plugin that sets CPU sets as an owner. It stays the owner even if the container gets
+// other sets later (made).
 func otherPluginOf(e nri.Event) foreignOwner {
 	return foreignOwner{observed.Obstacle{Reason: otherPlugin, Message: "the NRI plugin " + e.Owner + " sets CPU sets"}, true, e.Pod.UID, e.Pod.Namespace}
 }
 
-// ofPod returns why a pod gets no CPUs of its own: another owner has set those of a container of the pod. It returns ""
-// if there is no such owner.
+// ofPod returns why a pod gets no CPUs of its own: another owner has set the CPUs of one of its containers. It returns
+// "" if there is no other owner.
 func (o owner) ofPod(uid string) string {
 	for _, id := range slices.Sorted(maps.Keys(o.sets)) {
 		if o.sets[id].pod == uid {
@@ -96,8 +97,8 @@ func putAgain(inv *Inventory, uid string) {
 	}
 }
 
-// bind limits a container to the CPUs that another owner gave it: in the shared pool it has those of them that are
-// left. The empty set means that there is no other owner.
+// bind limits a container to the CPUs that another owner gave it: in the shared pool it has only those of these CPUs
+// that are in the pool. The empty set means that there is no other owner.
 func bind(inv *Inventory, c *container, cpus cpuset.Set) {
 	if c.Bound != cpus {
 		c.Bound = cpus
@@ -128,7 +129,8 @@ func (inv *Inventory) made(e nri.Event) {
 	}
 }
 
-// compare finds another owner by the record of an existing container, or finds that there is none any more.
+// compare finds another owner by the runtime's record of an existing container, or that the container has no other
+// owner any more.
 func (inv *Inventory) compare(c *container, record nri.Resources) {
 	switch mems := inv.containers.answers.byID[c.ID].Mems; {
 	case !record.CPUs.IsEmpty() && !c.ours && inv.containers.restricts(c, record.CPUs):

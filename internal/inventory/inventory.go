@@ -73,7 +73,7 @@ func (inv *Inventory) ownerChanged() {
 	inv.changes.add(Change{What: OwnerSeen})
 }
 
-// knows reports whether a pod is listed, or came before its list.
+// knows reports whether the cluster or the runtime has reported a pod.
 func (ps *pods) knows(uid string) bool {
 	_, early := ps.early[uid]
 	return ps.known[uid] != nil || early

@@ -34,13 +34,13 @@ func (o owner) obstacle() observed.Obstacle { return cmp.Or(o.known(), o.set()) 
 // known returns the obstacle that does not depend on the containers' sets.
 func (o owner) known() observed.Obstacle { return cmp.Or(o.agent, o.restoring, o.kubelet, o.peer) }
 
-// set returns the obstacle from sets that Berth did not set, of several always the same, and first that of a named
-// plugin. An unknown writer must have set the sets of two pods of strategy.SystemNamespace and of one in another
-// namespace.
+// set returns the obstacle from sets that Berth did not set. Of several, a named plugin comes first, then the first
+// container by ID. An unknown writer must have set the sets of two pods of strategy.SystemNamespace and of one in
+// another namespace.
 //
-// A tenant writes only its own namespaces, however many, and an operator gives a list to one pod. The two together are
-// no writer of the node, and must not cost all other pods their CPUs. A program that writes the CPU sets of a node, as
-// the kubelet does, writes those of every pod, and a node usually has two pods of strategy.SystemNamespace.
+// A tenant writes only its own namespaces, however many, and an operator gives a list to one pod. Both together do not
+// prove a writer of the node, and must not cost all other pods their CPUs. A program that writes the CPU sets of a
+// node, as the kubelet does, writes those of every pod, and a node usually has two pods of strategy.SystemNamespace.
 //
 // On a node with one such pod, Berth works beside the program: the pods that it wrote get no CPUs of their own (ofPod),
 // and other pods may share theirs with them. A second list of the operator together with a tenant's still makes an
@@ -89,7 +89,7 @@ func (inv *Inventory) Obstacle() observed.Obstacle {
 func (inv *Inventory) MemsOwner() string { return inv.owner.mems }
 
 // ForeignOwner returns why a pod gets no CPUs of its own because another owner has set those of its containers, "" if
-// there is no such owner.
+// there is no other owner.
 func (inv *Inventory) ForeignOwner(uid string) string { return inv.owner.ofPod(uid) }
 
 // IsAlone reports whether no other agent holds the Lease of this node, as far as the API server said.
@@ -114,7 +114,7 @@ func (c clock) starting() observed.Obstacle {
 	return observed.Obstacle{Reason: observed.Starting, Message: "the container runtime does not report its containers", Lasting: true}
 }
 
-// peers looks for pods of other programs that set CPU sets. Only pods in the namespaces of administrators are valid: a
+// peers looks for pods of other programs that set CPU sets. Only pods in the namespaces of administrators qualify: a
 // tenant must not be able to disable Berth by a name.
 func (o *owner) peers(pods []*cluster.Pod) {
 	o.peer = observed.Obstacle{}

@@ -9,10 +9,10 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// Leftover is a running container for which the runtime still has few CPUs of Berth's on record, and that has no more.
-// An agent answered these CPUs and did not journal them, because it ended or everything was to be restored first, or
-// systemd had them on record. Once the container has all possible CPUs the journal knows it, and its original is
-// restored.
+// Leftover is a running container that has only few CPUs because Berth's answer with these CPUs is still on the
+// runtime's record. An agent answered these CPUs and did not journal them, because it ended or everything was to be
+// restored first, or systemd had them on record. Once the container has all possible CPUs the journal knows it, and its
+// original is restored.
 type Leftover struct {
 	ID, PodUID, Name, Group string
 	// CPUs are all that its group can have. Mems are the memory nodes of the group above, if an answer left it fewer.
@@ -31,7 +31,7 @@ func (inv *Inventory) Heals() bool {
 	return inv.started && inv.topology != nil && o.obstacle() == (observed.Obstacle{})
 }
 
-// Leftovers returns what Berth heals, by ID, without the containers that has selects.
+// Leftovers returns the containers that Berth heals, by ID, without those for which has returns true.
 func (inv *Inventory) Leftovers(has func(id string) bool) []Leftover {
 	inv.containers.looks++
 	if !inv.Heals() {
@@ -50,7 +50,7 @@ func (inv *Inventory) Leftovers(has func(id string) bool) []Leftover {
 	return all
 }
 
-// Leftover returns what Berth heals of one container, if it does.
+// Leftover returns one container as a Leftover, if Berth heals it.
 func (inv *Inventory) Leftover(id string) (one Leftover, found bool) {
 	if !inv.Heals() {
 		return one, false
@@ -81,7 +81,7 @@ func (inv *Inventory) leftover(id string) (one Leftover, found bool) {
 }
 
 // Unrestored returns what the journal does not say while everything is restored: awaited is why containers with few
-// CPUs may still appear, doubt the reason if that lasts. Each is a sentence, or "".
+// CPUs may still appear, doubt is that reason instead once it lasts. Each is a sentence, or "".
 func Unrestored(inv *Inventory) (awaited, doubt string) {
 	var o observed.Obstacle
 	switch {

@@ -80,8 +80,8 @@ func setStandalone(inv *Inventory, all []workload.Workload) {
 	}
 }
 
-// mayKeep reports whether a workload may retain its exclusive CPUs: not once its file asks for none. A mistake in the
-// file removes none.
+// mayKeep reports whether a workload may retain its exclusive CPUs. It is false once its file asks for none. A mistake
+// in the file does not remove them.
 func mayKeep(w workload.Workload) bool {
 	pin, problems := workload.PinningOf(podOf(w))
 	return pin.Wanted || len(problems) > 0

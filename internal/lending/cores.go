@@ -10,12 +10,12 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// mark is by how much a borrower's core may be busier than another core, in CPUs, before it is exchanged: each change
-// moves threads away from their caches.
+// mark is how much busier than another core, in CPUs, a borrower's core may be before the borrower exchanges it: each
+// change moves threads away from their caches.
 const mark = 0.25
 
-// rank returns the cores to borrow from, the least used first. Without use, it returns only the cores that the borrower
-// has.
+// rank returns the cores to borrow from, the least used first. If use is nil, it returns only the CPUs that the
+// borrower has.
 func rank(free []cpuset.Set, held cpuset.Set, use []unit.CPUs) []cpuset.Set {
 	type ranked struct {
 		core cpuset.Set
@@ -48,8 +48,8 @@ func rank(free []cpuset.Set, held cpuset.Set, use []unit.CPUs) []cpuset.Set {
 	return cores
 }
 
-// spread returns n CPUs of the cores, or all: one thread of every core before a second of any, of the first cores
-// first.
+// spread returns n CPUs of the cores, or all CPUs if there are fewer. It chooses one thread of every core before a
+// second thread of any core, in the order of the list.
 func spread(cores []cpuset.Set, n int) cpuset.Set {
 	var chosen cpuset.Set
 	for chosen.Size() < n {
@@ -66,9 +66,9 @@ func spread(cores []cpuset.Set, n int) cpuset.Set {
 	return chosen
 }
 
-// Domain returns where a pod with these CPUs may borrow, and its name in placements: the smallest of L3 domain and NUMA
-// node that has all of them. Another writer's annotation may have CPUs in several nodes; then the node of the first CPU
-// is used.
+// Domain returns the CPUs among which a pod with these reserved CPUs may borrow, and the name of this domain in
+// placements. It is the L3 domain that has all reserved CPUs, or else the NUMA node. If another writer's annotation
+// names CPUs in several nodes, it is the node of the first CPU.
 func Domain(t *topology.Topology, reserved cpuset.Set) (name string, cpus cpuset.Set) {
 	for i := range t.L3 {
 		if l3 := &t.L3[i]; reserved.IsSubsetOf(l3.CPUs) {
@@ -89,7 +89,7 @@ func Domain(t *topology.Topology, reserved cpuset.Set) (name string, cpus cpuset
 	return "numa:0", cpuset.Set{}
 }
 
-// WholeFirst returns n of the CPUs, whole cores before others.
+// WholeFirst returns n of the CPUs, whole cores before single threads.
 func WholeFirst(t *topology.Topology, cpus cpuset.Set, n int) cpuset.Set {
 	var some cpuset.Set
 	for i := range t.Cores {

@@ -22,7 +22,7 @@ type Borrower struct {
 	Limit unit.CPUs
 }
 
-// Loan is what a Borrower may have.
+// Loan is how many CPUs a Borrower may have.
 type Loan struct {
 	PodUID, Container string
 	// Width is how many CPUs it should have, reserved ones included; Why is the reason.
@@ -32,20 +32,20 @@ type Loan struct {
 	Used unit.CPUs
 }
 
-// Lent is what a borrower has.
+// Lent is a Loan with the CPUs that the borrower has because of it.
 type Lent struct {
 	// Loan is what it may have.
 	Loan
 	// CPUs are the borrowed CPUs.
 	CPUs cpuset.Set
-	// over is on how many CPUs it runs, reserved ones included; chosen says that cores were chosen at least once.
+	// over is the number of CPUs that it runs on, reserved ones included. chosen is true once cores were chosen.
 	over   int
 	chosen bool
 }
 
-// Choose returns what the borrower has of its free cores, in the order of the topology. before is its previous loan,
-// and reserved its number of reserved CPUs. use is how busy each CPU is without borrowers; Choose adds the assumed use
-// of this borrower. Without use, no new core is chosen.
+// Choose returns the loan with the CPUs that the borrower gets from the free cores of its domain, which are in the
+// order of the topology. before is its previous loan, and reserved its number of reserved CPUs. use is how busy each
+// CPU is without borrowers; Choose adds the assumed use of this borrower. If use is nil, no new core is chosen.
 func (l Loan) Choose(before Lent, reserved int, free []cpuset.Set, use []unit.CPUs) Lent {
 	next := Lent{Loan: l, chosen: use != nil || before.chosen}
 	next.CPUs = spread(rank(free, before.CPUs, use), l.Width-reserved)
@@ -64,7 +64,7 @@ func Others(use []unit.CPUs, held []Lent) []unit.CPUs {
 	return use
 }
 
-// busy adds the borrower's use of each borrowed CPU, or subtracts it.
+// busy adds the borrower's assumed use to that of each borrowed CPU, or subtracts it for a sign of -1.
 func (l *Lent) busy(use []unit.CPUs, sign unit.CPUs) {
 	share := l.Used / unit.CPUs(max(l.over, 1))
 	for cpu := range l.CPUs.All() {

@@ -12,8 +12,8 @@ const (
 	// firstPause is how long a throttled group has its reserved CPUs only. It doubles each time the group is throttled
 	// on borrowed CPUs, up to longestPause.
 	firstPause, longestPause = time.Minute, 10 * time.Minute
-	// lastingThreads is how long a group's former number of threads counts, so that a pool of threads that shrinks and
-	// grows does not change its width.
+	// lastingThreads is how long a group's highest number of threads stays in effect, so that a pool of threads that
+	// shrinks and grows does not change the width.
 	lastingThreads = time.Minute
 )
 
@@ -54,7 +54,7 @@ type Borrowing struct {
 	since time.Duration
 	// until is when the present or last pause ends.
 	until, pause time.Duration
-	// threads is how many threads count, and lasting until when.
+	// threads is the highest recent number of threads, which is valid until lasting.
 	threads int
 	lasting time.Duration
 }
@@ -62,11 +62,11 @@ type Borrowing struct {
 // Next returns the state and the width after an observation at a time of the monotonic clock.
 //
 // A group may use twice its limit, as far as it has threads: they spread over more cores, and two threads that shared a
-// core have one each. Its quota stays, so it gets more done only where threads on one core slow each other down: two
-// siblings cost two CPUs of quota for the work of 1.2 to 1.5. If many threads are always ready, the quota ends early,
-// and all threads are throttled until the next period. So a throttled group has only its reserved CPUs, for a minute
-// after the last time. Each time it is throttled on borrowed CPUs the pause doubles, up to ten minutes. The pause
-// starts at a minute again once the group was wide for ten minutes without throttling.
+// core get a core each. The quota stays, so the group gets more done only where threads on one core slow each other
+// down: two siblings cost two CPUs of quota for the work of 1.2 to 1.5. If many threads are always ready, the quota
+// ends early, and all threads are throttled until the next period. So a throttled group has only its reserved CPUs, for
+// a minute after the last time. Each time it is throttled on borrowed CPUs the pause doubles, up to ten minutes. The
+// pause starts at a minute again once the group was wide for ten minutes without throttling.
 func (b Borrowing) Next(now time.Duration, c Claim) (Borrowing, Width) {
 	b.count(now, c.Threads)
 	b.pausing(now, c.Throttled)

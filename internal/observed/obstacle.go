@@ -2,7 +2,7 @@ package observed
 
 import "time"
 
-// Reasons of Obstacles that do not say who owns the CPU sets: in the meantime everything stays as it is.
+// Reasons of Obstacles that suspend Berth (Suspends). As long as one of them applies, all CPU sets stay as they are.
 const (
 	// KubeletUnknown: the kubelet was not asked yet whether it sets CPU sets, or did not answer.
 	KubeletUnknown = "KubeletUnknown"
@@ -14,12 +14,13 @@ const (
 
 // Other reasons of Obstacles.
 const (
-	// Restoring: the cluster's configuration asks for everything's original, and no capability sees a workload.
+	// Restoring: the cluster's configuration asks Berth to restore every original value, and no capability sees a
+	// workload.
 	Restoring = "Restoring"
 	// KubeletCPUManager: the kubelet sets CPU sets.
 	KubeletCPUManager = "KubeletCPUManager"
-	// ForeignCPUSet: an unknown writer sets CPU sets. Sets of containers reveal it, of two pods in a namespace of
-	// administrators and of one in another namespace.
+	// ForeignCPUSet: an unknown writer sets CPU sets. The sets of containers reveal it: those of two pods in a
+	// namespace of administrators and of one pod in another namespace.
 	ForeignCPUSet = "ForeignCPUSet"
 )
 

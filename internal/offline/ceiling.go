@@ -156,9 +156,9 @@ func onlineOf(containers []capability.Container) []observed.Pod {
 	return all
 }
 
-// blocker returns what keeps the quota of the group from being as low as that, "" for nothing. On cgroup v1 that is a
-// limit of a group below, which the kernel would also refuse to a later writer. It is a blocker from the start, not
-// only once the quota has come down to it: a quota that comes and goes helps neither side.
+// blocker returns what prevents lowering the quota of the group to low, "" for nothing. On cgroup v1 that is a limit of
+// a group below, which the kernel would also refuse to a later writer. It is a blocker from the start, not only once
+// the quota has come down to it: a quota that comes and goes helps neither side.
 func (c *ceiling) blocker(low unit.CPUs) (string, error) {
 	if hier, err := c.host.Hierarchy(cgroup.CPU); err != nil || hier.Version != 1 {
 		return "", err

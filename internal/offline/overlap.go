@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// lasts is how long cores must be shared before a report: the first pass after a container was made may be about to end
-// that.
+// lasts is how long both sides must share cores before Berth reports it: the next pass after a container was made may
+// end the sharing.
 const lasts = 2 * time.Second
 
 // overlap has the cores that run groups of both sides, by the CPUs in effect.
@@ -88,7 +88,7 @@ func (o *overlap) find(t *topology.Topology, groups []reconcile.Status) {
 	}
 }
 
-// text says which cores are shared, "" for none, or while that may be about to end.
+// text says which cores are shared, "" for none or if the sharing is younger than lasts.
 func (o *overlap) text() string {
 	if o.first == 0 || o.last-o.first < lasts {
 		return ""

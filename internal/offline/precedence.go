@@ -58,7 +58,7 @@ type precedences struct {
 	desired []plan.Desired
 	rows    map[string]Precedence
 	idle    bool
-	// yields means that some offline work is to be idle, also while the kubelet resizes its pod.
+	// yields means that some offline work should be idle, also while the kubelet resizes its pod.
 	yields bool
 	// reserve is what that work leaves free.
 	reserve reserve
@@ -192,7 +192,7 @@ func (p *precedences) of(c *capability.Container) (row Precedence, problem capab
 	return row, problem
 }
 
-// note records that a container is to be idle, whether or not its group is idle at this moment.
+// note records that a container should be idle, whether or not its group is idle at this moment.
 func (p *precedences) note(value, notOwn string) {
 	p.yields = p.yields || value == isolate.Idle && notOwn == "" && p.koordlet == ""
 }

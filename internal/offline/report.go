@@ -80,7 +80,7 @@ func (m *Moves) add(at time.Time, why isolate.Reason, counts bool) {
 	}
 }
 
-// The ways to cores of offline work.
+// The values of Node.Cores: how offline work gets its cores.
 const (
 	byCPUSet = "cpuset"
 	byQuota  = "quota"
@@ -208,7 +208,7 @@ func uncovered(offline []observed.Pod, groups []string) string {
 	return ""
 }
 
-// AddCondition adds whether online and offline work share no core, if offline work is to have cores of its own.
+// AddCondition adds whether online and offline work share no core, if offline work should have cores of its own.
 func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
 	without, limit := uncovered(w.last.pods, w.precedences.offline), w.limit

@@ -24,9 +24,9 @@ type Reserve struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// leave passes the reserve on. There is none while offline work has cores of its own ready: online work then has its
-// side to itself. There is also none while a BPF scheduler has all threads: it ignores cpu.idle when it chooses threads
-// to pull, and offline work would lose the CPUs for nothing.
+// leave passes the reserve on in n.Offline. There is no reserve while offline work has cores of its own ready: online
+// work then has its side to itself. There is also none while a BPF scheduler has all threads: it ignores cpu.idle when
+// it chooses threads to pull, and offline work would lose the CPUs for nothing.
 func (w *Work) leave(n *capability.Node) {
 	percent := 0
 	if n.Config != nil {

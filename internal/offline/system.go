@@ -39,7 +39,7 @@ func (w *Work) lookAtSystem(n *capability.Node) {
 	w.system.Look(n.Now, busy, used)
 }
 
-// managed returns the CPU time of the groups that contain all of some work.
+// managed returns the CPU time of the groups that together contain all of the given work.
 func (w *Work) managed(work []observed.Pod) (map[string]unit.CPUTime, error) {
 	groups, err := isolate.Managed(work)
 	if err != nil {

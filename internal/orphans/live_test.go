@@ -24,8 +24,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What an agent moved falls beside a pinned group, and puts nobody on that one's CPUs. A rollback puts all
-// back afterwards.
+// TestLiveBoundaryFalls checks that the boundary is removed beside a pinned group, and that no group gets the pinned
+// group's CPUs. A rollback then restores every original.
 func TestLiveBoundaryFalls(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("real cgroups need root; runs in the VM: make test")
@@ -70,7 +70,7 @@ func TestLiveBoundaryFalls(t *testing.T) {
 		must(t, r.Err)
 	}
 
-	for _, c := range changes { // The agent dies once it has journaled that the boundary moves: systemd was not asked yet.
+	for _, c := range changes { // The agent dies after it journaled a move of the boundary and before it asked systemd.
 		if c.Owner != plan.OwnerPlace {
 			stands := a.Read([]plan.Target{c.Target})[0]
 			must(t, stands.Err)

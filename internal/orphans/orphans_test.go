@@ -19,7 +19,7 @@ func entry(group string, k cgroup.Knob, owner plan.Owner, original, stands strin
 	return journal.Entry{Target: cgroupfile.Target(group, k), ID: "1", Owner: owner, Original: plan.Value(original), Intent: plan.Value(stands)}
 }
 
-// show says what Of returns: a group that goes back, and what one gets otherwise.
+// show returns the result of Of as text: the entries to restore, then the lists to widen.
 func show(entries []journal.Entry, owner plan.Owner, stands map[plan.Target]plan.Value) string {
 	restore, widen := Of(entries, owner, stands)
 	var all []string
@@ -34,8 +34,8 @@ func show(entries []journal.Entry, owner plan.Owner, stands map[plan.Target]plan
 	return strings.Join(all, "; ")
 }
 
-// What shrank for offline work widens with it. Beside pinned groups both sides of the boundary have
-// together what each had, as far as they had it before Berth, and no more.
+// TestOf checks that groups that shrank for offline work widen with it. Beside pinned groups, each side gets the CPUs
+// of both sides that it had before Berth, and no others.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	inherit := string(cgroup.Inherit)
@@ -80,8 +80,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// What stands counts, where the intent was journaled and not written: both sides widen from that. A CPU that a
-// pinned group is yet to get, or still has, stays out of it, and one that it never had for itself does not.
+// TestOfWhatStands checks that both sides widen from the current values if an intent was journaled but not written. The
+// CPUs that a pinned group has or is about to get stay out of the result. CPUs that it never had exclusively do not.
 func TestOfWhatStands(t *testing.T) {
 	t.Parallel()
 	inherit := string(cgroup.Inherit)
@@ -118,7 +118,8 @@ func TestOfWhatStands(t *testing.T) {
 	}
 }
 
-// No group gets an exclusive CPU, one that it did not have before Berth, or fewer than it has beside those.
+// TestNobodyIsHarmed checks that no group gets an exclusive CPU or a CPU that it did not have before Berth, and that no
+// group loses a CPU that is not exclusive.
 func TestNobodyIsHarmed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

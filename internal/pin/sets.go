@@ -24,8 +24,7 @@ import (
 
 // Answers stores Berth's answers to the runtime on disk.
 type Answers interface {
-	// Recall returns the answers of an earlier agent of this boot, by container, and an error for those that are
-	// unreadable.
+	// Recall returns the answers of an earlier agent of this boot, by container, and an error for unreadable answers.
 	Recall() (map[string]inventory.Answered, error)
 	// Save writes the answer that the runtime is about to get; current returns every answer that is valid after it.
 	Save(e nri.Event, r nri.Reply, current func(...string) map[string]inventory.Answered) error
@@ -77,8 +76,9 @@ type Sets struct {
 	// pods has the UID of the pod of every group with desired settings.
 	pods map[string]string
 	last last
-	// pages are the pages of groups that move first, moving the memory nodes of those groups. wide has the groups that do
-	// not have their memory nodes yet, by container, groups the findings of the last pass.
+	// pages has the pages that localize moves, by group. moving has the desired memory nodes of groups whose pages must
+	// move first. wide has the containers that do not have their desired memory nodes yet. groups are the findings of
+	// the last pass.
 	pages     map[string]capability.Pages
 	moving    map[string]cpuset.Set
 	wide      map[string]wide
@@ -128,7 +128,7 @@ func (s *Sets) Join(pods Pods) {
 
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
-	s.annotateAll() // of the last round, if that was held
+	s.annotateAll() // those of the last round, if it made no pass
 	s.pages, s.moving = n.Pages, map[string]cpuset.Set{}
 	s.assignment.SetOffline(n.Offline)
 	var d capability.Decision

@@ -72,9 +72,9 @@ func (c *container) answered(d Desired) {
 	c.CPUs, c.Pinned, c.verified = d.CPUs, c.Pinned && d.Pinned, false
 }
 
-// narrow returns the desired state of all containers, except those that but selects, that have or may have CPUs they
-// should not have. The runtime writes them in this order: a container that leaves a CPU comes before a container that
-// gets it.
+// narrow returns the desired state of all containers that have, or may have, CPUs that they should not have, except
+// containers for which but returns true. The runtime writes them in this order: a container that leaves a CPU comes
+// before a container that gets it.
 func (n *Node) narrow(but func(*container) bool) []Desired {
 	var desired []Desired
 	var come []arrival

@@ -66,7 +66,7 @@ func (n *Node) Exclusive() cpuset.Set {
 	return n.pool.Taken
 }
 
-// Events returns what is to report since the last call.
+// Events returns the events and annotations since the last call.
 func (n *Node) Events() []Event {
 	n.settle()
 	events := n.events

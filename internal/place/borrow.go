@@ -44,8 +44,8 @@ func (p *pod) borrowers() []lending.Borrower {
 }
 
 // Lend gives borrowers as many CPUs as their loans say, and takes back the CPUs of all other borrowers. use is how busy
-// each CPU was since the last choice of cores, by CPU number. Without it no new cores are chosen: borrowers only give
-// back.
+// each CPU was since the last choice of cores, by CPU number. If use is nil, no new cores are chosen: borrowers only
+// give CPUs back.
 func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 	if n.settle(); !n.open {
 		return
@@ -65,7 +65,7 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 	}
 }
 
-// held takes all loans back and returns those of the given borrowers, with what they used on them.
+// held takes all loans back. It returns the previous loans of the given borrowers, with the CPU time that they used.
 func (n *Node) held(loans []lending.Loan) []lending.Lent {
 	held := make([]lending.Lent, len(loans))
 	for i, l := range loans {
@@ -86,8 +86,8 @@ func (n *Node) held(loans []lending.Loan) []lending.Lent {
 // borrows reports whether the pod has reserved CPUs and may also use others.
 func (p *pod) borrows() bool { return p.grant != nil && p.grant.Burst }
 
-// running returns the running container of this name, or nil. With a limit of the pod, any container with a part will
-// do.
+// running returns the running container of this name, or nil. With a limit of the pod, it may be any container with a
+// part.
 func (p *pod) running(name string) *container {
 	for _, c := range p.containers {
 		_, pinned := p.grant.Parts[c.Name]
@@ -163,8 +163,8 @@ func (n *Node) yield() {
 	}
 }
 
-// gives records that a borrower may still be on CPUs that it must leave, until it is answered or seen: with systemd,
-// the change comes later.
+// gives records that a borrower may still be on CPUs that it must leave, until Berth answers for it or observes it:
+// with systemd, the change comes later.
 func (p *pod) gives(container string, cpus cpuset.Set) {
 	if !p.borrows() {
 		return
@@ -198,7 +198,7 @@ func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.
 	alone := m.CPUs.Intersect(s.pinnable())
 	for _, other := range s.pods {
 		for _, c := range other.containers {
-			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // a container that follows another
+			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // these may have the same CPUs as m
 			if c != m && c.live() && !c.Sandbox && !mate {
 				alone = alone.Difference(c.CPUs)
 			}

@@ -94,8 +94,8 @@ func (s *claims) read(c *claim) {
 	}
 }
 
-// remember adds the NUMA nodes of the placement to parts that were found running before the pod was known. Without it,
-// a container that starts again would have none.
+// remember adds the NUMA nodes of the placement to parts that were found running before the pod was known. Otherwise a
+// container that starts again would have no memory nodes.
 func (s *claims) remember(c *claim) {
 	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if text == "" || !c.pod.asks() || !c.has.Bare() {

@@ -63,7 +63,7 @@ func (r *reports) takeBack(p *pod) {
 }
 
 // examineAll reports about all pods after a decision: what is wrong with their keys, which annotations differ from
-// their grants, and which run on their CPUs.
+// their grants, and which pods run on their CPUs.
 func (r *reports) examineAll(all []*pod) {
 	for _, p := range all {
 		r.examine(p)
@@ -133,7 +133,7 @@ func (r *reports) examine(p *pod) {
 	}
 }
 
-// unfit returns why a pod gets nothing that does not ask, or asks for what Berth does not support. It is "" if the user
+// unfit returns why a pod gets nothing: it is excluded, or it has a placement and does not ask. It is "" if the user
 // expects nothing.
 func (p *pod) unfit() string {
 	switch {
@@ -177,7 +177,7 @@ func (r *reports) confirm(p *pod) {
 }
 
 // compareWritten corrects the annotation where it differs from the grant, and reports an annotation that another writer
-// changed since the last one.
+// changed since Berth last read it.
 func (r *reports) compareWritten(p *pod) {
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
 	if p.grant == nil || !p.real() || p.looked && text == p.written {

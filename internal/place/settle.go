@@ -149,8 +149,8 @@ func (n *Node) compare(o *placement.Occupancy) {
 	}
 }
 
-// room checks that a whole core remains for the shared pool. If all earlier grants together leave a core, so does each
-// of them.
+// room checks that a whole core remains for the shared pool. If all earlier grants together leave a core (ample), each
+// of them does as well.
 type room struct {
 	machine *alloc.Machine
 	most    cpuset.Set
@@ -172,7 +172,7 @@ func (r *room) core(but cpuset.Set) bool {
 	return grant.HasCore(r.machine, grant.Base(r.machine).Difference(but))
 }
 
-// leaves reports whether the grant leaves a core in addition to the grants that were added up.
+// leaves reports whether a whole core remains beside this grant and the grants that o already has.
 func (r *room) leaves(g *grant.Grant, o *placement.Occupancy) bool {
 	if r.ample && g.Occupied.IsSubsetOf(r.most) {
 		return true
@@ -182,8 +182,8 @@ func (r *room) leaves(g *grant.Grant, o *placement.Occupancy) bool {
 	return r.ample || r.core(o.Taken.CPUs().Union(g.Occupied))
 }
 
-// check removes from claims[at] the parts with taken CPUs that they do not run on. A pod of which nothing runs is
-// placed again as a whole.
+// check removes from claims[at] the parts with taken CPUs on which their containers do not run. A pod of which nothing
+// runs is placed again as a whole.
 func (s *claims) check(at int, taken cpuset.Set) {
 	c := s.all[at]
 	if c.whole && !c.pod.grant.Occupied.Intersects(taken) {

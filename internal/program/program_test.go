@@ -24,7 +24,7 @@ import (
 	"github.com/berth-project/berth/test/child"
 )
 
-// TestChild maps the file that it is told, as the loader does with a library.
+// TestChild is a child process that maps the file that it is told, as the loader maps a library.
 func TestChild(t *testing.T) {
 	child.Serve(t, func(what string) error {
 		path, is := strings.CutPrefix(what, "map ")
@@ -41,7 +41,7 @@ func TestChild(t *testing.T) {
 	})
 }
 
-// groupOf is a recorded group in which processes of this host are.
+// groupOf returns a recorded group that contains processes of this host.
 func groupOf(t *testing.T, procs ...any) (root *hostfs.Root, host *cgroup.Host) {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,11 +72,11 @@ func groupOf(t *testing.T, procs ...any) (root *hostfs.Root, host *cgroup.Host) 
 	return root, host
 }
 
-// anyone lets a child be in no group at all.
+// anyone attaches a child to no group.
 func anyone(int) error { return nil }
 
-// A program of this module follows the quota, one of C does not, and a process that has the
-// library of a virtual machine mapped is one, whatever its program.
+// TestOf checks that a Go program of this module follows the quota and a C program does not. A process with libjvm.so
+// mapped is a Java virtual machine, whatever its program.
 func TestOf(t *testing.T) {
 	sleep := exec.CommandContext(t.Context(), "sleep", "1000")
 	if err := sleep.Start(); err != nil {
@@ -113,7 +113,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Of more processes than are looked at the rest is unseen, and so are all when there is no time.
+// TestOfIsBounded checks that processes beyond mostProcesses are unseen, and that all are unseen if the context has
+// ended.
 func TestOfIsBounded(t *testing.T) {
 	self := os.Getpid()
 	procs := []any{self}
@@ -135,7 +136,7 @@ func TestOfIsBounded(t *testing.T) {
 	}
 }
 
-// What a link of a recorded /proc says is no file of this host.
+// TestRecordedProcessesAreUnknown checks that a link in a recorded /proc is not followed to a file of this host.
 func TestRecordedProcessesAreUnknown(t *testing.T) {
 	root, host := groupOf(t, os.Getpid())
 	dir := t.TempDir()
@@ -192,7 +193,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// patched is a file with other bytes somewhere.
+// patched is a file with some bytes replaced.
 type patched struct {
 	io.ReaderAt
 
@@ -210,7 +211,7 @@ func (p patched) ReadAt(to []byte, at int64) (int, error) {
 	return n, err
 }
 
-// The sections of a program are not looked at, whatever its header says of them.
+// TestBuildWithoutSections checks that the sections of a program are not read, whatever its header says about them.
 func TestBuildWithoutSections(t *testing.T) {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -229,7 +230,7 @@ func TestBuildWithoutSections(t *testing.T) {
 	}
 }
 
-// hole is a large file of nothing but a beginning.
+// hole is a large file of zeros after its beginning.
 type hole struct{ begin []byte }
 
 func (h hole) ReadAt(to []byte, at int64) (int, error) {
@@ -240,7 +241,7 @@ func (h hole) ReadAt(to []byte, at int64) (int, error) {
 	return len(to), nil
 }
 
-// broken cannot be read behind its header.
+// broken is a file that cannot be read behind its header.
 type broken struct{ hole }
 
 func (b broken) ReadAt(to []byte, at int64) (int, error) {
@@ -250,7 +251,7 @@ func (b broken) ReadAt(to []byte, at int64) (int, error) {
 	return b.hole.ReadAt(to, at)
 }
 
-// loaded is an ELF program with one writable segment, as large as it says.
+// loaded returns the header of an ELF program with one writable segment of the given size.
 func loaded(size uint64) []byte {
 	header := make([]byte, 0x40+0x38)
 	copy(header, "\x7fELF\x02\x01\x01")
@@ -275,7 +276,8 @@ func loaded(size uint64) []byte {
 	return header
 }
 
-// Of a program so much is read and not more, and what cannot be read is not known to be another's.
+// TestBuildIsBounded checks that only a bounded part of a program is read. A program that cannot be read is not
+// reported as a program that Go did not build.
 func TestBuildIsBounded(t *testing.T) {
 	if got := buildOf(hole{loaded(1 << 20)}); got != (build{}) {
 		t.Errorf("a program that Go did not build: %+v", got)

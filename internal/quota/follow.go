@@ -195,7 +195,7 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 	m.due, m.rereadDue = now, now
 }
 
-// settleState chooses between the states that need no check.
+// settleState makes m enter the state that follows from the known facts, and reads nothing from the group.
 func (q *Groups) settleState(m *Group) {
 	switch quota, _, err := m.Max.Original().Pair(); {
 	case err != nil:

@@ -140,7 +140,8 @@ func (m *Group) writers() plan.Writers {
 	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, InForce: m.workload.InForce, Lifted: true, PutsBack: true, Chosen: true}
 }
 
-// burstWriters says the same of a burst, which no specification names. Every write of a burst is deliberate.
+// burstWriters says what another program's burst means: no specification names it, and every write of a burst is
+// deliberate.
 func burstWriters(b cgroup.Bandwidth) plan.Writers {
 	return plan.Writers{Chosen: true, Meant: b.Burst > 0}
 }
@@ -220,7 +221,7 @@ func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
 	}
 }
 
-// takeOver stores the value after a write of one of m's two files in the facts.
+// takeOver updates the facts after a write of the quota or the burst of m.
 func (m *Group) takeOver(written *reconcile.Quota) {
 	n, period, err := written.Stands().Pair()
 	switch {

@@ -23,7 +23,7 @@ func (q *Groups) gatherPods(now time.Duration) {
 	}
 }
 
-// gatherPod does this for the pod of one group. Otherwise the pod's quota would limit its containers.
+// gatherPod does the same for one pod, whose quota would otherwise limit its containers.
 func (q *Groups) gatherPod(path string, limited []*Group, others []follower.Neighbour, now time.Duration) {
 	p, known := q.pods[path]
 	switch {

@@ -29,8 +29,8 @@ type SavedLedger struct {
 // Describe implements capability.Capability.
 func (*Groups) Describe() capability.Info { return burst.Info() }
 
-// Decide implements capability.Decider. The settings of burst use the writer, at the moment at which they are paid for,
-// and not a Decision.
+// Decide implements capability.Decider. The Decision has no settings: the writer writes each value of burst at the
+// moment when credit pays for it.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	if n.Config != nil {
 		q.pool.Configure(n.Config, n.Policies.SharePoolPercent)

@@ -110,7 +110,7 @@ func (a *Asking) ask(ctx context.Context) bool {
 	return len(first)+len(rest) > 0
 }
 
-// take returns the requests, apart those that a container waits for, and the waiting containers.
+// take returns the requests, first those that a container waits for, and the groups of the waiting containers.
 func (a *Asking) take() (first, rest []Ask, urgent map[string]chan struct{}) {
 	a.lock.Lock()
 	defer a.lock.Unlock()

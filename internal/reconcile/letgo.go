@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// LetGo restores the quotas that their givers do not ask for any more: the policy or the file was removed, the group
-// was removed, or another group has its name. A failure is reported once and tried again.
+// LetGo restores the quotas that their owners (Options.Movers) do not ask for any more: the policy or the file was
+// removed, the group was removed, or another group has its name. A failure is reported once and tried again.
 func (all *Quotas) LetGo(now time.Duration) {
 	due := func(e journal.Entry) bool { return all.unasked(e) && all.unrestored.Due(e, now) }
 	for _, res := range all.opts.Applier.Restore(due, false) {
@@ -56,7 +56,7 @@ func (all *Quotas) Leave(of func(journal.Entry) bool) (drifted, failed int) {
 	return drifted, failed
 }
 
-// unasked reports whether an entry is a quota that its giver does not ask for any more.
+// unasked reports whether an entry is a quota that its owner does not ask for any more.
 func (all *Quotas) unasked(e journal.Entry) bool {
 	asked := all.opts.Movers[e.Owner]
 	return asked != nil && !asked(e)

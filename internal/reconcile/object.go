@@ -58,8 +58,8 @@ type knob struct {
 	overwritten cgroup.Value
 	// deferred is the value left to systemd since the last check, "" for none.
 	deferred cgroup.Value
-	// effective is the list in effect. settled means that it follows from the desired value, lacking that the desired
-	// value names more, which is offline.
+	// effective is the list in effect. settled means that it follows from the value in the file. lacking means that the
+	// desired value names more, which is offline.
 	effective        cpuset.Set
 	settled, lacking bool
 	// refused is true if the last write failed.
@@ -103,7 +103,7 @@ func (o *object) knob(k cgroup.Knob) *knob {
 	return kn
 }
 
-// open opens the group, or finds out that it was made again.
+// open opens the group, unless it is open already.
 func (o *object) open(host *cgroup.Host) error {
 	if o.group != nil {
 		return nil
@@ -207,8 +207,8 @@ func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 	return nil
 }
 
-// observe records which part of a list that is not the desired one the kernel uses. The group stays on it until Berth
-// writes the list, and for good where Berth may not write it.
+// observe records the list in effect while the file does not have the desired list. The group uses it until Berth
+// writes the desired list, or permanently if Berth may not write.
 func (o *object) observe(k cgroup.Knob) {
 	kn := o.knob(k)
 	kn.settled = false

@@ -16,10 +16,10 @@ import (
 // must never share these CPUs.
 var errOccupied = errors.New("CPUs are not free yet")
 
-// unoccupied removes the changes that would give a group a CPU which another group of an owner apart (Owner.Apart)
-// still has although its desired list lacks it. If the other group's own change is among the changes, package plan
-// orders the two. Otherwise the kernel refused that change, or it is left to another writer. A waiting group retains
-// its CPUs, so further groups may have to wait for it.
+// unoccupied removes the changes that would give a group a CPU which another group still has although its desired list
+// lacks it. This applies only to two owners that must not share CPUs (Owner.Apart). If the other group's own change is
+// among the changes, package plan orders the two. Otherwise the kernel refused that change, or it is left to another
+// writer. A waiting group retains its CPUs, so further groups may have to wait for it.
 func (r *Reconciler) unoccupied(changes []plan.Change) []plan.Change {
 	moving := map[string]bool{}
 	for _, c := range changes {

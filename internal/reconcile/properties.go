@@ -36,7 +36,7 @@ func propertyOf(k cgroup.Knob) string {
 }
 
 // MayRecord implements cgroupfile.Properties: the units of groups have quotas and lists, and Berth never answers a
-// container runtime a precedence.
+// container runtime with a precedence.
 func (*Systemd) MayRecord(group string, k cgroup.Knob) bool {
 	return UnitOf(group) != "" && (k == cgroup.KnobMax || k.Controller() == cgroup.CPUSet)
 }

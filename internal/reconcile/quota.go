@@ -13,10 +13,11 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// Quota is cpu.max or cpu.max.burst of one group whose value its giver changes from check to check. It has the current
-// value, the value without Berth, and the state of other writers. The giver reads the file when it checks the group
-// anyway; Quotas says what a different value means (See), and writes (Set). Quotas never overwrites a value on its own:
-// every write of a quota refills the group's pool, and only the giver knows when that is paid for.
+// Quota is cpu.max or cpu.max.burst of one group whose value its owner, such as package quota, changes from check to
+// check. It has the current value, the value without Berth, and the state of other writers. The owner reads the file
+// when it checks the group anyway; Quotas says what a different value means (See), and writes (Set). Quotas never
+// overwrites a value on its own: every write of a quota refills the group's pool, and only the owner knows when that is
+// paid for.
 type Quota struct {
 	// setting has the target, the identity, the owner and the workload.
 	setting plan.Setting

@@ -21,22 +21,22 @@ import (
 	"github.com/berth-project/berth/internal/apiclient"
 )
 
-// server is an API server with agents, whose clock is that of the test.
+// server is an API server with agents. It uses the clock of the test.
 type server struct {
 	t     *testing.T
 	state string // of berth-config
-	// says is what the agents publish at a time since the state was set, of which before is
-	// negative. A node without a reason has a NodeTopology without conditions.
+	// says returns the condition's reason of each node at a time since the state was set; the time is negative before
+	// that. A node with an empty reason has a NodeTopology without conditions.
 	says func(since time.Duration) map[string]string
-	// renewed is how long before the test the Lease of a node was renewed last; the others are every minute, or as
-	// renews says, which has the holder, too. ended has the nodes whose agent gave it back.
+	// renewed has the nodes whose Lease was renewed last so long before the test. The other Leases are renewed every
+	// minute, or as renews says, which also returns the holder. ended has the nodes whose agent gave its Lease up.
 	renewed map[string]time.Duration
 	ended   map[string]bool
 	renews  func(since time.Duration) (at time.Duration, holder string)
 	began   time.Time
-	ahead   time.Duration // the caller's clock
-	// silent has the nodes without a NodeTopology. Without a kind there are none at all, and
-	// without the ConfigMap there is no state.
+	ahead   time.Duration // of the caller's clock
+	// silent has the nodes without a NodeTopology. noKind removes the kind NodeTopology, and noMap the ConfigMap with
+	// the state.
 	silent        map[string]bool
 	noKind, noMap bool
 	fails         func() bool
@@ -117,7 +117,7 @@ func (s *server) leases(since time.Duration) coordination.LeaseList {
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordination.LeaseSpec{HolderIdentity: &holder, RenewTime: &at},
 		})
 	}
-	holder, now, transitions := "i", metav1.NowMicro(), int32(0) // by which the replicas of the scheduler elect their leader
+	holder, now, transitions := "i", metav1.NowMicro(), int32(0) // the Lease of the scheduler's leader election
 	list.Items = append(list.Items, coordination.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: "berth-scheduler"},
 		Spec:       coordination.LeaseSpec{HolderIdentity: &holder, RenewTime: &now, LeaseTransitions: &transitions},
@@ -125,7 +125,7 @@ func (s *server) leases(since time.Duration) coordination.LeaseList {
 	return list
 }
 
-// run is Run against a server, and how long it took.
+// run calls Run against a server, and returns how long it took.
 func run(t *testing.T, s *server) (nodes []Node, took time.Duration, err error) {
 	t.Helper()
 	s.t, s.began = t, time.Now()
@@ -136,8 +136,8 @@ func run(t *testing.T, s *server) (nodes []Node, took time.Duration, err error) 
 	return nodes, time.Since(s.began), err
 }
 
-// TestRun: agents that live are waited for, until each says that it is through; those that do not
-// are named.
+// TestRun checks that Run waits for every live agent until it reports Restored, and returns the nodes without a live
+// agent as absent.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{
@@ -171,7 +171,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestLate: the time is over before agents are through, or before they know the state at all.
+// TestLate checks the error if the time ends before the agents have finished, or before they know the state.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{says: func(time.Duration) map[string]string {
@@ -188,7 +188,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestEarlier: what an agent says of an earlier restoration is no answer to this one.
+// TestEarlier checks that Run does not take an agent's report of an earlier restoration for an answer to this one.
 func TestEarlier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -208,8 +208,8 @@ func TestEarlier(t *testing.T) {
 	})
 }
 
-// TestFailures: a request may fail for a while, as rights that were just given do not count at
-// once. What fails for long is the answer. A cluster without nodes needs nothing put back.
+// TestFailures checks that a request may fail for a while, because new rights take effect later. A lasting failure is
+// returned. A cluster without nodes has nothing to restore.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -225,8 +225,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestSilent: an agent that lives and has published nothing yet is waited for. One that ended, and
-// published nothing, has no node here.
+// TestSilent checks that Run waits for a live agent that has published nothing yet. An agent that ended without
+// publishing anything has no node in the result.
 func TestSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{says: func(time.Duration) map[string]string {
@@ -243,15 +243,15 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestAgain: an uninstall that stopped after it had removed the ConfigMap, and the kind, can be tried
-// again: no agent is left to be asked. Where one lives, it cannot be asked, and is named.
+// TestAgain checks that an uninstall can be repeated after it removed the ConfigMap, or also the kind: no agent is left
+// to ask. If an agent is still alive, it cannot be asked, and the error names it.
 func TestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := func(time.Duration) map[string]string { return map[string]string{"a": "Restored"} }
 		for _, noKind := range []bool{false, true} {
 			s := &server{says: ended, ended: map[string]bool{"a": true}, noMap: true, noKind: noKind}
 			most := time.Duration(0)
-			if noKind { // no agent says that it is through: that none lives is seen by the Lease
+			if noKind { // no agent can report Restored: only the Leases show that none is alive
 				most = apiclient.LeaseQuiet + lookEvery
 			}
 			if nodes, took, err := run(t, s); err != nil || took > most {
@@ -265,8 +265,8 @@ func TestAgain(t *testing.T) {
 	})
 }
 
-// TestOtherClocks: agents that live are waited for, whatever the caller's clock says, and where no renewal is seen
-// for a while: between two lives of an agent, and while the API server is away.
+// TestOtherClocks checks that Run waits for live agents, whatever the caller's clock shows. It also waits while no
+// renewal is seen for a while: between two agents of a node, and while the API server is away.
 func TestOtherClocks(t *testing.T) {
 	const restoredAt = 100 * time.Second
 	away := func(since time.Duration) bool { return since > 50*time.Second && since < 75*time.Second }

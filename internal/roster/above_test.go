@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// TestAboveKeepsWhatItKnows: a quota that cannot be read for a moment is not none, and neither is that of a group that
-// cannot be opened.
+// TestAboveKeepsWhatItKnows checks that a quota which cannot be read for a moment keeps its last value. A group that
+// was never read, or cannot be opened, has an unknown limit rather than none.
 func TestAboveKeepsWhatItKnows(t *testing.T) {
 	m := newMachine(t, "slice", "other")
 	a := NewAbove(m.host)
@@ -49,8 +49,8 @@ func TestAboveKeepsWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestAboveReadsLittle: a quota is one file, and that of a group which had none is read every five seconds where there
-// may be many such groups.
+// TestAboveReadsLittle checks that reading a quota reads one file only. Among many groups below, a group without a
+// quota is read again only every five seconds.
 func TestAboveReadsLittle(t *testing.T) {
 	m := newMachine(t, "slice", "slice/one", "slice/other")
 	a := NewAbove(m.host)
@@ -60,7 +60,7 @@ func TestAboveReadsLittle(t *testing.T) {
 	set("slice/one", "max")
 	for second, c := range []struct {
 		one, other string
-		want       [3]unit.CPUs // of the slice, of one and the other below it
+		want       [3]unit.CPUs // limits of the slice, and of one and other below it
 	}{
 		{"max", "50000", [3]unit.CPUs{0.5, 0, 0.5}},
 		{"60000", "60000", [3]unit.CPUs{0.5, 0, 0.6}},

@@ -1,5 +1,5 @@
-// Package roster has the workloads of this node, each with its group once that was found. Every capability that works
-// on the groups of workloads starts from it: the capabilities share one handle and one claim for each group.
+// Package roster has the workloads of this node, each with its group once the group was found. Every capability that
+// works on the groups of workloads starts from it: the capabilities share one handle and one claim for each group.
 //
 // A workload names its group by path, by systemd unit, or by the processes in it. Units and processes are looked up
 // again every few seconds. A workload loses its group if another process is in the group, or if the kernel gave its

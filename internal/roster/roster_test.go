@@ -49,7 +49,7 @@ func newMachine(t *testing.T, groups ...string) *machine {
 	return m
 }
 
-// fresh is the roster of another agent.
+// fresh returns a Roster as another agent would have it.
 func (m *machine) fresh() *Roster {
 	return New(Options{
 		Host: m.host, Log: slog.New(slog.NewTextHandler(&m.log, nil)),
@@ -77,19 +77,19 @@ func (m *machine) group(path, limit string) {
 	m.write(dir+"cpu.stat", "usage_usec 0\nnr_periods 9\nnr_throttled 7\nthrottled_usec 1\nnr_bursts 0\nburst_usec 0\n")
 }
 
-// process is a process of a group.
+// process makes a process in a group, with a start time.
 func (m *machine) process(pid int, group string, start int) {
 	m.write(fmt.Sprintf("proc/%d/cgroup", pid), "0::/"+group+"\n")
 	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (sh) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n", pid, start))
 }
 
-// find passes time and finds.
+// find advances the time by soleEvery and calls Find.
 func (m *machine) find() {
 	m.now += soleEvery
 	m.Find(m.now)
 }
 
-// has are the groups of all workloads, or why they have none.
+// has returns the group of each workload, or why it has none.
 func (m *machine) has() map[string]string {
 	all := map[string]string{}
 	for _, e := range m.Entries() {
@@ -116,7 +116,7 @@ func by(name string, pids ...int) Ready {
 	return Ready{Workload: workload.Workload{Name: name, PIDs: pids}}
 }
 
-// What a group used is read by the handle of its workload, and of any other group, too.
+// TestUsage checks that Usage reads the group of a workload as well as any other group.
 func TestUsage(t *testing.T) {
 	m := newMachine(t, "a", "above")
 	m.Adopt([]Ready{in("one", "a")}, nil)
@@ -146,7 +146,7 @@ func TestFindByPath(t *testing.T) {
 	if got := m.Standalone(); len(got) != 3 || got[0].Cgroup != "c" {
 		t.Errorf("standalone %+v", got)
 	}
-	// Two change places: neither may hold the claim to the group of the other.
+	// Two workloads swap their groups: neither may still hold the claim to the other's group.
 	before := m.Entries()[1].Group
 	m.Adopt([]Ready{in("one", "b"), in("two", "a")}, nil)
 	m.find()
@@ -174,7 +174,8 @@ func TestOneGroupOfTwoWorkloads(t *testing.T) {
 	m.want(map[string]string{"two": "/a"})
 }
 
-// After a restart the one that had the group keeps it. Where none had it, none gets it.
+// TestOneGroupOfTwoWorkloadsAfterARestart checks that the workload that had the group before a restart keeps it. If
+// neither had it, neither gets it.
 func TestOneGroupOfTwoWorkloadsAfterARestart(t *testing.T) {
 	shared := "group a: " + ErrShared.Error()
 	for held, want := range map[string]map[string]string{
@@ -192,7 +193,8 @@ func TestOneGroupOfTwoWorkloadsAfterARestart(t *testing.T) {
 	}
 }
 
-// A workload that names its group as before keeps the handle, whatever else its file says.
+// TestAdoptKeepsTheHandle checks that a workload keeps its open group as long as its file names the same group, even if
+// other fields change.
 func TestAdoptKeepsTheHandle(t *testing.T) {
 	m := newMachine(t, "a", "b")
 	m.Adopt([]Ready{in("one", "a")}, nil)
@@ -218,7 +220,7 @@ func TestAdoptKeepsTheHandle(t *testing.T) {
 	}
 }
 
-// A group that a reader could not read is looked for again, and one line of the log says so.
+// TestRelease checks that a released group is looked for again, and that the log has one line for it.
 func TestRelease(t *testing.T) {
 	m := newMachine(t, "a")
 	m.Adopt([]Ready{in("one", "a")}, nil)
@@ -231,7 +233,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%d lines for one reason", n)
 	}
 	m.find()
-	m.find() // it could be read for a while
+	m.find() // in between, the group could be read
 	m.Release(m.Entries()[0], "its file cannot be read")
 	if n := strings.Count(m.log.String(), "its file cannot be read"); n != 2 {
 		t.Errorf("%d lines for a group lost twice", n)
@@ -267,7 +269,8 @@ func TestContainersThatDoNotRun(t *testing.T) {
 	}
 }
 
-// The group of processes is the workload's as long as they, and only they, are in it.
+// TestFindByProcesses checks that a workload named by processes has their group only while exactly these processes are
+// in it.
 func TestFindByProcesses(t *testing.T) {
 	m := newMachine(t, "a")
 	m.process(7, "a", 100)
@@ -291,7 +294,7 @@ func TestFindByProcesses(t *testing.T) {
 	m.find()
 	refused := fmt.Sprintf("pids [7]: %v: 7", ErrOther)
 	m.want(map[string]string{"one": refused})
-	// Neither a damaged file nor another agent of this boot forgets which process it was.
+	// A damaged file or a new agent of this boot does not forget which process it was.
 	m.Adopt(nil, []Waiting{{Workload: workload.Workload{Name: "one"}, Damaged: true}})
 	before := m.Started()
 	m.Roster = m.fresh()
@@ -299,7 +302,7 @@ func TestFindByProcesses(t *testing.T) {
 	m.Adopt([]Ready{by("one", 7)}, nil)
 	m.find()
 	m.want(map[string]string{"one": refused})
-	// A file that names other processes, or is written again, does.
+	// A removed file, or a file with other processes, does.
 	m.Adopt(nil, nil)
 	if got := m.Started(); len(got) != 0 {
 		t.Errorf("processes of no workload: %v", got)
@@ -339,7 +342,7 @@ func TestAbove(t *testing.T) {
 	see("a", none, 7)
 	see("a/b", half, 7)
 
-	m.write("sys/fs/cgroup/a/b/cpu.max", "") // as little can be read of one that is gone
+	m.write("sys/fs/cgroup/a/b/cpu.max", "") // the files of a removed group cannot be read either
 	if err := os.RemoveAll(filepath.Join(m.dir, "sys/fs/cgroup/a/b")); err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +368,7 @@ func TestApart(t *testing.T) {
 	m.find()
 	var apart Apart
 	used := 0
-	// second has each group use so many seconds more, and says what counts apart of them.
+	// second advances one second in which each group uses that many CPU-seconds, and checks how many of them are apart.
 	second := func(seconds int, want unit.CPUSeconds) {
 		t.Helper()
 		m.now += time.Second
@@ -379,17 +382,17 @@ func TestApart(t *testing.T) {
 		}
 	}
 	second(5, 0)
-	second(1, 1+1) // bound and wide
-	second(3, 3+1) // what wide uses beyond the CPU of its own is the pool's
+	second(1, 1+1) // of bound and of wide
+	second(3, 3+1) // wide's use beyond its exclusive CPU belongs to the pool
 	offline := in("offline", "offline")
 	offline.Workload.Offline = true
 	m.Adopt([]Ready{offline, in("bound", "bound"), in("shared", "shared"), in("wide", "wide")}, nil)
 	m.find()
-	second(1, 1+1) // what it used while it was in the pool does not count
+	second(1, 1+1) // offline: its use while in the pool is not counted
 	second(1, 1+1+1)
 	m.write("sys/fs/cgroup/bound/cpu.stat", "")
 	if got := apart.Used(m.now, m.Entries(), map[string]bool{"bound": true}, map[string]int{"wide": 1}); got != 0 {
 		t.Errorf("%v is apart of groups that used nothing or cannot be read", got)
 	}
-	second(1, 1+1+1) // nothing was lost meanwhile
+	second(1, 1+1+1) // nothing was lost in between
 }

@@ -58,7 +58,7 @@ func (g *Group) SetBurst(burst unit.Micros) error {
 	return g.set(cgroup.KnobBurst, cgroup.BurstValue(burst, now.Period))
 }
 
-// SetPrecedence sets the group's precedence over other groups, as the kernel accepts it for a group that is not idle.
+// SetPrecedence sets the group's precedence over other groups. The kernel refuses a weight while the group is idle.
 func (g *Group) SetPrecedence(v cgroup.Value) error { return g.set(cgroup.KnobPrecedence, v) }
 
 // SetCPUs sets the CPUs the group may use.

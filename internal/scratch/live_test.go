@@ -24,8 +24,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// sleepEnv makes the test binary a process that waits to be killed, leaveEnv
-// one that makes a group below the one named there and dies without a word.
+// sleepEnv makes the test binary a process that waits to be killed. leaveEnv makes it create a group below the named
+// parent and kill itself.
 const (
 	sleepEnv = "BERTH_TEST_SLEEP"
 	leaveEnv = "BERTH_TEST_LEAVE"
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// leave returns the path of the group it made.
+// leave makes a group below parent and returns its path.
 func leave(parent string) (string, error) {
 	root, err := hostfs.Open("/")
 	if err != nil {
@@ -82,8 +82,8 @@ func liveHost(t *testing.T) *cgroup.Host {
 	return host
 }
 
-// picture is what the hierarchies look like: the groups at the root, and the
-// controllers that v2 hands down.
+// picture returns the state of the hierarchies: the groups of this test at the root, and the controllers that are
+// enabled there on v2.
 func picture(t *testing.T, host *cgroup.Host) map[string]string {
 	t.Helper()
 	seen := map[string]string{}
@@ -123,7 +123,7 @@ func newGroup(t *testing.T, host *cgroup.Host, parent, name string) *scratch.Gro
 	return g
 }
 
-// sleeper starts a process in g.
+// sleeper starts a process in g that waits to be killed.
 func sleeper(t *testing.T, g *scratch.Group) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -238,7 +238,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestNewFailsHalfway meets a group that one hierarchy has already.
+// TestNewFailsHalfway checks that New leaves nothing behind if one hierarchy already has the group.
 func TestNewFailsHalfway(t *testing.T) {
 	host := liveHost(t)
 	cpu, _ := host.Hierarchy(cgroup.CPU)
@@ -255,7 +255,7 @@ func TestNewFailsHalfway(t *testing.T) {
 	if _, err := scratch.New(host, "", name); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("New: %v", err)
 	}
-	if cpu.Mount == cpuset.Mount { // the one hierarchy has that group itself
+	if cpu.Mount == cpuset.Mount { // the only hierarchy has that group
 		return
 	}
 	if _, err := os.Stat(filepath.Join(cpu.Mount, name)); !errors.Is(err, fs.ErrNotExist) {
@@ -303,9 +303,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestEnabledStaysWhileReliedOn holds that closing a group does not take the
-// controllers from one that was made later beside it, as it would on v2 if
-// what was enabled for the first were just disabled again.
+// TestEnabledStaysWhileReliedOn checks that closing a group does not disable controllers that a later sibling group
+// uses. On v2 a plain undo of what was enabled for the first group would do that.
 func TestEnabledStaysWhileReliedOn(t *testing.T) {
 	host := liveHost(t)
 	outer := newGroup(t, host, "", scratch.Name("test-scratch"))
@@ -325,7 +324,7 @@ func TestEnabledStaysWhileReliedOn(t *testing.T) {
 	}
 }
 
-// killed runs leave in a process of its own and returns the group it left.
+// killed runs leave in another process and returns the path of the group that it left behind.
 func killed(t *testing.T, parent string) string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -338,8 +337,8 @@ func killed(t *testing.T, parent string) string {
 	return path
 }
 
-// TestSweepUndoesWhatAKilledRunEnabled holds that what a run enabled on v2 is
-// known after it was killed. On v1 nothing is enabled.
+// TestSweepUndoesWhatAKilledRunEnabled checks that Sweep disables on v2 what a killed run enabled. On v1 nothing is
+// enabled.
 func TestSweepUndoesWhatAKilledRunEnabled(t *testing.T) {
 	host := liveHost(t)
 	cpu, _ := host.Hierarchy(cgroup.CPU)
@@ -371,7 +370,7 @@ func TestSweepUndoesWhatAKilledRunEnabled(t *testing.T) {
 	sweep(left)
 	hasCPU("swept", false)
 
-	// Another group that was made meanwhile may rely on it.
+	// Another group that was made since then may rely on the controller.
 	left = killed(t, outer.Path())
 	other := newGroup(t, host, outer.Path(), scratch.Name("other"))
 	sweep(left)
@@ -385,7 +384,7 @@ func TestSweepUndoesWhatAKilledRunEnabled(t *testing.T) {
 	sweep()
 	hasCPU("swept again", false)
 
-	// A living owner's is left alone.
+	// Sweep leaves the group of a living owner alone.
 	mine := newGroup(t, host, outer.Path(), scratch.Name("left"))
 	sweep()
 	hasCPU("swept beside a living owner's group", true)

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/hostwrite"
 )
 
-// ErrBadName says that a name is not one a scratch group may have.
+// ErrBadName says that a name is not allowed for a scratch group.
 var ErrBadName = errors.New("bad name of a scratch group")
 
 // Prefix is what the names of all scratch groups start with.

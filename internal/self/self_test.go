@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/kernel"
 )
 
-// affinity is where the calling thread may run.
+// affinity returns the CPUs that the calling thread may run on.
 func affinity(t *testing.T) cpuset.Set {
 	t.Helper()
 	status, err := os.ReadFile("/proc/thread-self/status")
@@ -30,7 +30,7 @@ func affinity(t *testing.T) cpuset.Set {
 	return cpus
 }
 
-// All threads leave CPUs that others are given, and come back.
+// TestThreadsShrink checks that all threads leave CPUs that other groups get, and that they come back.
 func TestThreadsShrink(t *testing.T) {
 	all := affinity(t)
 	one, _ := all.Max()
@@ -61,7 +61,7 @@ func TestThreadsShrink(t *testing.T) {
 	}
 	wait.Wait()
 	s.CPUs = cpuset.Set{}
-	nowhere, _ := cpuset.Of(cpuset.Max - 1) // where the kernel lets no thread run
+	nowhere, _ := cpuset.Of(cpuset.Max - 1) // a CPU on which the kernel lets no thread run
 	if err := s.Shrink(nowhere); err == nil {
 		t.Error("back on a CPU that is not there")
 	}
@@ -70,7 +70,7 @@ func TestThreadsShrink(t *testing.T) {
 	}
 }
 
-// tree is a v2 hierarchy of files, with groups and the processes in them.
+// tree returns a v2 hierarchy of plain files, with one process in each group.
 func tree(t *testing.T, procs map[string]int) *cgroup.Host {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,8 +102,8 @@ func tree(t *testing.T, procs map[string]int) *cgroup.Host {
 	return host
 }
 
-// The kernel keeps the agent from writing the one group that it is in, and not those
-// above: others in them have to leave CPUs as well.
+// TestSelfIsOneGroup checks that only the group that the agent itself is in counts as its own. The kernel lets the
+// agent write the groups above, and other processes in them must leave CPUs as well.
 func TestSelfIsOneGroup(t *testing.T) {
 	const own = "system.slice/docker-x.scope"
 	host := tree(t, map[string]int{"system.slice": 0, own: os.Getpid(), "system.slice/y.service": 1})
@@ -117,7 +117,8 @@ func TestSelfIsOneGroup(t *testing.T) {
 	}
 }
 
-// Where the agent's own group is never reported, what it is not is no growing list.
+// TestOtherGroupsAreBounded checks that the list of other groups stays bounded if the agent's own group is never
+// reported.
 func TestOtherGroupsAreBounded(t *testing.T) {
 	s := Self{Host: tree(t, map[string]int{"a": 1}), Sealed: true}
 	s.others = map[string]bool{}

@@ -125,8 +125,8 @@ func (p *Pool) For(c Container) cpuset.Set {
 	return left
 }
 
-// Less returns what a container gets that must give up CPUs in an answer to the runtime. With two sides it gets no new
-// CPU in the same answer, unless it would have none left. The runtime writes one group after the other, so another
+// Less returns the CPUs of a container that must give up CPUs in an answer to the runtime. With two sides it gets no
+// new CPU in the same answer, unless it would have none left. The runtime writes one group after the other, so another
 // group may still be on a new CPU.
 func (p *Pool) Less(has, shall cpuset.Set) cpuset.Set {
 	if left := has.Intersect(shall); p.Divided() && !left.IsEmpty() {

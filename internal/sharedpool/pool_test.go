@@ -17,8 +17,9 @@ func set(t *testing.T, list string) cpuset.Set {
 	return s
 }
 
-// Of 16 CPUs 0 is reserved, 2-3 are isolated at boot, 8-11 a partition's, and 4-5 a pinned pod's. Who
-// would have all CPUs gets none of the partition, and who runs in it keeps it.
+// TestForBesideAPartition uses a machine with 16 CPUs: 0 is reserved, 2-3 are isolated at boot, 8-11 belong to a
+// partition, and 4-5 to a pinned pod. A container that would have all CPUs gets none of the partition. A container in
+// the partition keeps its CPUs.
 func TestForBesideAPartition(t *testing.T) {
 	t.Parallel()
 	partitioned := set(t, "8-11")
@@ -47,8 +48,9 @@ func TestForBesideAPartition(t *testing.T) {
 	}
 }
 
-// Beside a reserve the others run everywhere, and offline work on all else. It counts for nothing where
-// offline work has cores of its own, or would have none left; who is bound to it stays there.
+// TestReserve checks that online containers run everywhere beside a reserve, and that offline work runs on all other
+// CPUs. The reserve has no effect if offline work has its own cores, or would have no CPU left. A container that is
+// bound to the reserve stays there.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	machine := &topology.Topology{Online: set(t, "0-7")}

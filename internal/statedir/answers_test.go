@@ -19,8 +19,8 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// Answers are appended, and the file is written anew before it grows without end: it then
-// has a line for each answer that counts. Those of another boot count no more.
+// TestAnswersAreWrittenAnew checks that answers are appended, and that the file is written again before it grows
+// without bound. It then has one line for each valid answer. Answers of another boot are not recalled.
 func TestAnswersAreWrittenAnew(t *testing.T) {
 	dir := t.TempDir()
 	a := NewAnswers(dir, "boot")
@@ -63,13 +63,13 @@ func TestAnswersAreWrittenAnew(t *testing.T) {
 		}
 	}
 	recalls("boot", current)
-	save("0", 9) // the later line counts
+	save("0", 9) // the later line is valid
 	recalls("boot", current)
 	recalls("another boot", map[string]inventory.Answered{})
 }
 
-// After a line that a full disk cut off the next answer writes the file anew: else it would be one line
-// with the half one, and lost.
+// TestAnswerAfterAFullDisk checks that the next answer after a cut-off line writes the whole file again. An appended
+// answer would join the cut-off line and be lost.
 func TestAnswerAfterAFullDisk(t *testing.T) {
 	dir := disk.Small(t)
 	a := NewAnswers(dir, "boot")
@@ -102,7 +102,7 @@ func TestAnswerAfterAFullDisk(t *testing.T) {
 	}
 }
 
-// A line that was cut off is reported, and the others count.
+// TestDamagedAnswers checks that a cut-off line is reported, and that the other lines are still valid.
 func TestDamagedAnswers(t *testing.T) {
 	dir := t.TempDir()
 	lines := `{"bootID":"boot","container":"a","pod":"p","cpus":["0-3"]}` + "\n" + `{"bootID":"bo`

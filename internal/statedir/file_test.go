@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// A value is there as it was saved; a missing file leaves what was there, and a damaged one
-// is named.
+// TestValues checks that Load returns what Save wrote. A missing or empty file leaves the value unchanged, and the
+// error of a damaged file names the file.
 func TestValues(t *testing.T) {
 	dir := t.TempDir()
 	value := "before"
@@ -46,7 +46,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// What kill -9 left of a file half written is gone with the next one, and a full disk keeps the old one.
+// TestReplace checks that Save replaces a half-written file that a kill left behind, and that a full disk preserves the
+// old file.
 func TestReplace(t *testing.T) {
 	dir := disk.Small(t)
 	if err := os.WriteFile(filepath.Join(dir, "value.json.new"), []byte("half and mu"), 0o600); err != nil {
@@ -75,7 +76,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// The identity is made once for a directory, and is another one in each.
+// TestIdentity checks that a directory has one identity, and that two directories have different identities.
 func TestIdentity(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Identity(dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// What an earlier agent knew is written over by the first snapshot of the cluster, also where no
-// pod is left, and again with every change of the node.
+// TestMemoryFollowsTheCluster checks that the first snapshot of the cluster replaces what an earlier agent remembered,
+// even if it has no pod. Each later change of the node is written as well.
 func TestMemoryFollowsTheCluster(t *testing.T) {
 	dir, now := t.TempDir(), time.Hour
 	gone := cluster.Memory{Pods: []*cluster.Pod{{Key: "ns/gone", Pod: workload.Pod{UID: "gone"}}}}
@@ -63,7 +63,7 @@ func TestMemoryFollowsTheCluster(t *testing.T) {
 	}
 }
 
-// What could not be written is tried again, a second later.
+// TestMemoryIsTriedAgain checks that a failed write is tried again a second later.
 func TestMemoryIsTriedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	m := NewMemory(dir, "boot")
@@ -75,7 +75,7 @@ func TestMemoryIsTriedAgain(t *testing.T) {
 	}
 }
 
-// ids are the pods that are remembered.
+// ids returns the UIDs of the remembered pods.
 func ids(m cluster.Memory) []string {
 	var all []string
 	for _, p := range m.Pods {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 )
 
-// TestDormant: a frequency policy whose CPUs are offline cannot be read, and is not gone; of another file EBUSY
-// is a refusal.
+// TestDormant checks that EBUSY of a frequency policy means that its CPUs are offline, not that the file is gone. For
+// any other file, EBUSY is a refusal.
 func TestDormant(t *testing.T) {
 	t.Parallel()
 	busy := &fs.PathError{Op: "read", Path: "f", Err: syscall.EBUSY}

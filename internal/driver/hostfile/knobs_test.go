@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// What the catalogue says of a file: which words it offers, which masks are the same, and
-// where the requested value is.
+// TestKnobFiles checks what the catalogue says about files: which word of several is selected, which masks are equal,
+// and how values are restored.
 func TestKnobFiles(t *testing.T) {
 	const sched, workqueue = "/sys/kernel/debug/sched/", "/sys/devices/virtual/workqueue/"
 	for file, tt := range map[string]struct{ text, from, same, to, effective, back string }{
@@ -40,8 +40,8 @@ func TestKnobFiles(t *testing.T) {
 	}
 }
 
-// Of the workqueues' mask the request is the value: an isolated partition takes CPUs from
-// what the file itself shows.
+// TestRequestedMask checks that the workqueues' requested mask is the value. The mask that the file itself shows lacks
+// the CPUs of isolated partitions.
 func TestRequestedMask(t *testing.T) {
 	const file = "/sys/devices/virtual/workqueue/cpumask"
 	r := newRecorded(t)
@@ -52,7 +52,8 @@ func TestRequestedMask(t *testing.T) {
 	}
 }
 
-// After the slice the kernel's second copy of it is brought up to date, forwards and back.
+// TestSliceIsNormalized checks that apply and restore of the slice also write tunable_scaling again, which updates the
+// kernel's second copy of the slice.
 func TestSliceIsNormalized(t *testing.T) {
 	const slice, scaling = "/sys/kernel/debug/sched/base_slice_ns", "/sys/kernel/debug/sched/tunable_scaling"
 	r := newRecorded(t)
@@ -81,9 +82,9 @@ func TestSliceIsNormalized(t *testing.T) {
 	rewritten("restore")
 }
 
-// TestScaledSlice: CPUs that went offline rescaled the slice, and left a rounding when they
-// came back. Both are still Berth's; another value is not. So it is with its sysctl, and with the other two
-// that the kernel scales, until Linux 5.12.
+// TestScaledSlice checks that a slice which the kernel rescaled while CPUs were offline, or left rounded when they came
+// back, is still Berth's. Any other value is another program's. The same applies to its sysctl, and to the other two
+// values that the kernel scales until Linux 5.12.
 func TestScaledSlice(t *testing.T) {
 	for _, slice := range []string{
 		"/sys/kernel/debug/sched/base_slice_ns", "/sys/kernel/debug/sched/latency_ns", "/proc/sys/kernel/sched_min_granularity_ns",

@@ -19,15 +19,14 @@ import (
 	"github.com/berth-project/berth/test/crash"
 )
 
-// The settings of the running kernel that the tests change and put back: how often the
-// statistics of memory are gathered, in seconds, and what of the kernel's messages is
-// printed, where the last number is for the next boot only.
+// The settings of the running kernel that the tests change and restore. interval is how often the kernel gathers memory
+// statistics, in seconds. printk is which kernel messages are printed; its last number only applies to the next boot.
 const (
 	interval = "/proc/sys/vm/stat_interval"
 	printk   = "/proc/sys/kernel/printk"
 )
 
-// live is the running kernel. Its settings are as before when the test ends.
+// live returns the kinds of the running kernel. The end of the test checks that its settings are as before.
 func live(t *testing.T) apply.Kinds {
 	t.Helper()
 	if testing.Short() {
@@ -74,8 +73,7 @@ func openJournal(t *testing.T, dir string) *journal.Journal {
 	return j
 }
 
-// another returns a value of the setting that is not the one that stands: the last of
-// its numbers is another one.
+// another returns a change of the setting to another value: the last number differs.
 func another(t *testing.T, k apply.Kinds, file string) plan.Change {
 	t.Helper()
 	c := change(t, k, file, "")
@@ -109,7 +107,7 @@ func TestRunningKernel(t *testing.T) {
 	}
 }
 
-// Another writer's value stays.
+// TestRunningKernelDrift checks that the restoration leaves another writer's value alone.
 func TestRunningKernelDrift(t *testing.T) {
 	k := live(t)
 	before := content(t, interval)
@@ -128,8 +126,8 @@ func TestRunningKernelDrift(t *testing.T) {
 	restored(t, a, apply.OutcomeAlready)
 }
 
-// What the real kernel answers to what it does not take, does not have and does not
-// let anybody write.
+// TestRunningKernelRefuses checks the errors for a value that the kernel refuses, a file that does not exist, and files
+// that are read-only.
 func TestRunningKernelRefuses(t *testing.T) {
 	k := live(t)
 	refused := func(what string, k apply.Kinds, c plan.Change, want error) {
@@ -151,8 +149,8 @@ func TestRunningKernelRefuses(t *testing.T) {
 	refused("a read-only mount", k, another(t, k, interval), hostfile.ErrReadOnly)
 }
 
-// What is mounted below the trees is no setting of the kernel, and what is below a mount
-// that hides a directory is not seen: neither is touched, and no original is forgotten.
+// TestMountsBelow checks that a file on a filesystem mounted below the trees is not treated as a kernel setting. A file
+// that such a mount hides cannot be seen: neither is touched, and no original is forgotten.
 func TestMountsBelow(t *testing.T) {
 	live(t)
 	r := newRecorded(t)
@@ -190,7 +188,7 @@ func TestMountsBelow(t *testing.T) {
 	}
 }
 
-// TestCrashChild is the child of the crash test; else it does nothing.
+// TestCrashChild is the child process of the crash test. Otherwise it does nothing.
 func TestCrashChild(t *testing.T) {
 	child, ok := crash.Asked(t)
 	if !ok {
@@ -208,8 +206,8 @@ func TestCrashChild(t *testing.T) {
 	crash.Undone(t, "in the child", a.Restore(nil, false))
 }
 
-// The process dies by SIGKILL between every two steps; each time a rollback by another
-// process puts back what the kernel had.
+// TestCrashBetweenSteps kills the process with SIGKILL between every two steps. Each time, a rollback by another
+// process must restore the kernel's original values.
 func TestCrashBetweenSteps(t *testing.T) {
 	k := live(t)
 	before := content(t, interval) + content(t, printk)

@@ -16,7 +16,7 @@ import (
 
 const boot = "11111111-2222-3333-4444-555555555555"
 
-// recorded is a tree of plain files, as they read on a real host.
+// recorded is a tree of plain files with the content that they have on a real host.
 type recorded struct {
 	t     *testing.T
 	dir   string
@@ -73,7 +73,7 @@ func (r *recorded) content(name string) string {
 	return string(data)
 }
 
-// applier journals into a directory of its own.
+// applier returns an applier with a journal in a directory of its own.
 func (r *recorded) applier(opts apply.Options) (*apply.Applier, *journal.Journal) {
 	r.t.Helper()
 	j, err := journal.Open(r.t.TempDir(), boot, hostfile.Values())
@@ -89,7 +89,7 @@ func target(t *testing.T, file string) plan.Target {
 	return at
 }
 
-// change is planned from what stands.
+// change returns a change of the file from its current value.
 func change(t *testing.T, kinds apply.Kinds, file string, to plan.Value) plan.Change {
 	t.Helper()
 	at := target(t, file)
@@ -148,7 +148,7 @@ func TestWriteAndRestore(t *testing.T) {
 	}
 }
 
-// What the kernel made of a value is not what was wanted.
+// TestNotEffective checks that apply returns ErrNotEffective if the kernel changes the written value.
 func TestNotEffective(t *testing.T) {
 	r := newRecorded(t)
 	a, _ := r.applier(apply.Options{Step: func(s apply.Step, _ plan.Target) {
@@ -163,15 +163,15 @@ func TestNotEffective(t *testing.T) {
 	restored(t, a, apply.OutcomeDrifted)
 }
 
-// TestPoolInPart: of huge pages the kernel takes as many as it has memory for, and these go back. Another number
-// between the two is another program's.
+// TestPoolInPart checks huge pages, of which the kernel allocates only as many as it has memory for: the undo frees
+// these. Another number between the two values is another program's.
 func TestPoolInPart(t *testing.T) {
 	const file = "/proc/sys/vm/nr_hugepages"
 	for name, tt := range map[string]struct {
 		leave               bool
 		before              string
 		to                  plan.Value
-		takes, again, other string // what the kernel makes of the write, of the undo, and another program
+		takes, again, other string // the number after the write, after the undo, and by another program
 		err                 error
 		want                apply.Outcome
 		left                string
@@ -210,16 +210,17 @@ func TestPoolInPart(t *testing.T) {
 	}
 }
 
-// TestPoolOnTheWay: where a kill ended a write of huge pages, or the kernel took back a part, what stands then is
-// Berth's, and goes back; numbers that only others can have written are not, also as the file has the journal.
+// TestPoolOnTheWay checks a write of huge pages that a kill interrupted, and an undo that the kernel did in part. The
+// number in the file is then Berth's and is restored. A number that only another program can have written is not
+// restored. The journal on disk gives the same results.
 func TestPoolOnTheWay(t *testing.T) {
 	const file = "/proc/sys/vm/nr_hugepages"
 	for name, tt := range map[string]struct {
 		before, to  string
-		step        apply.Step // which leaves so many
+		step        apply.Step // the step after which the file has leaves
 		leaves      string
 		kill        bool
-		first, then apply.Outcome // of that undo, if it is not killed, and of the one after it
+		first, then apply.Outcome // outcomes of the first undo, if it is not killed, and of the next
 		other, left string
 	}{
 		"killed as it grows":             {before: "0", to: "1024", step: apply.StepWritten, leaves: "500", kill: true, then: apply.OutcomeRestored, left: "0"},
@@ -271,7 +272,7 @@ func TestPoolOnTheWay(t *testing.T) {
 	}
 }
 
-// Another writer's value that is to stay is no business of Berth's any more.
+// TestLeave checks that Options.Leave leaves another writer's value alone and forgets its entry.
 func TestLeave(t *testing.T) {
 	r := newRecorded(t)
 	a, j := r.applier(apply.Options{Leave: true})
@@ -283,8 +284,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestPolicyWithoutCPUs: a frequency policy without an online CPU is not written, and its original is kept until
-// one is back, on kernels that still show its value, too.
+// TestPolicyWithoutCPUs checks that a frequency policy without an online CPU is not written, and that its original is
+// kept until a CPU is back. Some kernels still show the value of such a policy.
 func TestPolicyWithoutCPUs(t *testing.T) {
 	const policy = "/sys/devices/system/cpu/cpufreq/policy2"
 	const file, cpus = policy + "/scaling_governor", policy + "/affected_cpus"
@@ -311,8 +312,8 @@ func TestPolicyWithoutCPUs(t *testing.T) {
 	}
 }
 
-// TestHeldBeside: a target that another part of Berth has on record once the own entry is on disk is not written,
-// and the entry goes again; one that was on record before is nobody else's.
+// TestHeldBeside checks a target that another part of Berth records after the own entry is on disk: it is not written,
+// and the own entry is removed. A target that was recorded before belongs to no other part.
 func TestHeldBeside(t *testing.T) {
 	const file = "/proc/sys/vm/stat_interval"
 	held := errors.New("another part has it")
@@ -335,14 +336,14 @@ func TestHeldBeside(t *testing.T) {
 	if err := a.Claim([]plan.Change{c, other}); !errors.Is(err, held) || errors.Is(err, apply.ErrJournal) || len(j.Entries()) > 0 {
 		t.Errorf("claim: %v; entries %v", err, j.Entries())
 	}
-	must(t, a.Record([]plan.Change{c})) // what the container runtime is about to write
+	must(t, a.Record([]plan.Change{c})) // as for a write of the container runtime
 	if res := a.Apply([]plan.Change{c})[0]; res.Err != nil || r.content(file) != "9" {
 		t.Errorf("on record before: %+v", res)
 	}
 }
 
-// A file that is not there, one that is for reading only, and one that is no setting
-// of the kernel are distinguished, and none is touched or made.
+// TestRefusals checks that a missing file, a read-only file and a file outside the kernel's settings return different
+// errors. None is changed or created.
 func TestRefusals(t *testing.T) {
 	r := newRecorded(t)
 	must(t, os.Symlink("../etc", filepath.Join(r.dir, "sys", "out")))
@@ -410,8 +411,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A device that went and came back has another file of the same name, while a sysctl
-// is the same one whatever its inode.
+// TestIdentity checks that a device which was removed and added again has a new file with the same name. A sysctl is
+// the same setting, whatever its inode.
 func TestIdentity(t *testing.T) {
 	for file, want := range map[string]apply.Outcome{
 		"/sys/kernel/mm/transparent_hugepage/enabled": apply.OutcomeGone,
@@ -431,8 +432,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// An interface that is made again has files of the same names and another index. What is
-// meant for all interfaces, or for those to come, has none.
+// TestIdentityOfInterface checks that a recreated network interface has files with the same names and another index.
+// The settings for all interfaces, or for new ones, have no index.
 func TestIdentityOfInterface(t *testing.T) {
 	const index = "/sys/class/net/eth0/ifindex"
 	for name, tt := range map[string]struct {
@@ -462,8 +463,8 @@ func TestIdentityOfInterface(t *testing.T) {
 	}
 }
 
-// An original is forgotten when its object is gone, and kept while the tree that the object
-// is in cannot be seen.
+// TestHiddenTreeForgetsNothing checks that an original is forgotten once its object is gone, and kept while the tree of
+// the object cannot be seen.
 func TestHiddenTreeForgetsNothing(t *testing.T) {
 	for hidden, tt := range map[string]struct {
 		file string

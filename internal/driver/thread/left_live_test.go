@@ -18,7 +18,7 @@ import (
 
 // startThreads starts threads that stay until the process ends.
 func startThreads() {
-	const more = 16 // than the Go runtime has idle
+	const more = 16 // more than the idle threads of the Go runtime
 	var started sync.WaitGroup
 	for range more {
 		started.Add(1)
@@ -68,7 +68,7 @@ func (l *left) leave() {
 	}
 }
 
-// applied gives the unit a policy, after which all its processes leave.
+// applied gives the unit a policy, and then moves all its processes to the other group.
 func (l *left) applied() {
 	l.t.Helper()
 	l.with(func(a *apply.Applier, _ *journal.Journal) {
@@ -89,7 +89,7 @@ func (l *left) applied() {
 
 func (l *left) processes() []*child.Child { return []*child.Child{l.first, l.second} }
 
-// elsewhere is what every thread of the processes that left has.
+// elsewhere returns the scheduling attributes of every thread of the processes that left.
 func (l *left) elsewhere() map[int]kernel.Scheduled {
 	l.t.Helper()
 	all := map[int]kernel.Scheduled{}
@@ -114,7 +114,7 @@ func (l *left) end() {
 	must(l.t, l.top.Close())
 }
 
-// again makes another group of its name, which the end of the test removes.
+// again makes a new group with the name of the unit's removed group. The end of the test removes it.
 func (l *left) again() {
 	l.t.Helper()
 	var err error
@@ -122,8 +122,8 @@ func (l *left) again() {
 	must(l.t, err)
 }
 
-// asBefore says that all threads that left have what they had, and those that were started there what the first
-// thread of their process had.
+// asBefore checks that every thread that left has its original attributes. A thread that was started in the other group
+// must have those of the first thread of its process.
 func (l *left) asBefore() {
 	l.t.Helper()
 	for tid, s := range l.elsewhere() {
@@ -137,8 +137,8 @@ func (l *left) asBefore() {
 	}
 }
 
-// TestLiveAllThreadsLeft: a unit all of whose threads are in another group has them put back, also where its own
-// group is gone, or another one has its name.
+// TestLiveAllThreadsLeft checks that the threads of a unit are restored after all of them moved to another group. That
+// also holds if the unit's group is gone, or a new group has its name.
 func TestLiveAllThreadsLeft(t *testing.T) {
 	for name, becomes := range map[string]func(*left){
 		"empty":      func(*left) {},
@@ -166,8 +166,8 @@ func TestLiveAllThreadsLeft(t *testing.T) {
 	}
 }
 
-// TestLiveLeftAndStartedAnew: an apply to a unit that was started anew first gives back what threads have that left
-// its former group, since their record ends with it.
+// TestLiveLeftAndStartedAnew checks an apply to a unit that was restarted while threads of its former group live
+// elsewhere. The apply first restores these threads, because it replaces their record.
 func TestLiveLeftAndStartedAnew(t *testing.T) {
 	for name, claims := range map[string]bool{"claimed": true, "repeated": false} {
 		t.Run(name, func(t *testing.T) {
@@ -207,8 +207,8 @@ func TestLiveLeftAndStartedAnew(t *testing.T) {
 	}
 }
 
-// TestLiveLeftDuringTheApply: where all threads leave a group and it ends while they are given a policy, the entry
-// stays, and a rollback puts them back.
+// TestLiveLeftDuringTheApply checks that the entry stays if all threads leave a group, and the group ends, during an
+// apply. A rollback then restores the threads.
 func TestLiveLeftDuringTheApply(t *testing.T) {
 	l := newLeft(t)
 	ended := false

@@ -31,13 +31,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// unit is a real group with one below it, and a process in each.
+// unit is a real group with two groups below it, and a process in each of these.
 type unit struct {
 	t          *testing.T
 	host       *cgroup.Host
 	top, below *scratch.Group
-	first      *child.Child // all threads of which are ordinary, one niced
-	second     *child.Child // all threads of which are batch
+	first      *child.Child // all its threads are SCHED_OTHER, one has a nice value
+	second     *child.Child // all its threads are SCHED_BATCH
 	dir        string
 }
 
@@ -72,7 +72,7 @@ func newUnit(t *testing.T) *unit {
 	return u
 }
 
-// TestChild is a process of a unit.
+// TestChild is the main function of a process of a unit.
 func TestChild(t *testing.T) {
 	child.Serve(t, func(what string) error {
 		if what == "threads" {
@@ -95,7 +95,7 @@ func (u *unit) process(tid int) int {
 	return pid
 }
 
-// has is what every thread of the group has.
+// has returns the scheduling attributes of every thread of the group.
 func (u *unit) has() map[int]kernel.Scheduled {
 	u.t.Helper()
 	tids, _, err := u.host.ThreadIDs(u.top.Handle())
@@ -112,7 +112,7 @@ func (u *unit) has() map[int]kernel.Scheduled {
 	return all
 }
 
-// change has another program change threads.
+// change changes threads as another program would.
 func (u *unit) change(which func(int) bool, how func(*kernel.Scheduled)) {
 	u.t.Helper()
 	for tid, s := range u.has() {
@@ -124,7 +124,7 @@ func (u *unit) change(which func(int) bool, how func(*kernel.Scheduled)) {
 	}
 }
 
-// all says that every thread of the group is as it should be.
+// all checks the attributes of every thread of the group with ok.
 func (u *unit) all(when string, ok func(kernel.Scheduled) bool) {
 	u.t.Helper()
 	for tid, s := range u.has() {
@@ -134,8 +134,8 @@ func (u *unit) all(when string, ok func(kernel.Scheduled) bool) {
 	}
 }
 
-// asBefore says that the threads that were there before have what they had, and that those that
-// were started meanwhile have what begins.
+// asBefore checks that the earlier threads have their original attributes, and that threads started since then have the
+// class begins.
 func (u *unit) asBefore(when string, before map[int]kernel.Scheduled, begins kernel.Class) {
 	u.t.Helper()
 	for tid, s := range u.has() {
@@ -154,7 +154,7 @@ func (u *unit) applier(step func(apply.Step, plan.Target)) (*apply.Applier, *jou
 	return u.asking(kernel.DefaultThreadSlice, step)
 }
 
-// asking is an applier that asks for the slice of a thread that has none of its own.
+// asking returns an applier that uses base for the slice of a thread without a slice of its own.
 func (u *unit) asking(base thread.Slice, step func(apply.Step, plan.Target)) (*apply.Applier, *journal.Journal) {
 	u.t.Helper()
 	j, err := journal.Open(u.dir, boot, thread.Values())
@@ -162,7 +162,7 @@ func (u *unit) asking(base thread.Slice, step func(apply.Step, plan.Target)) (*a
 	return apply.New(thread.Kinds(u.host, base), j, apply.Options{Step: step}), j
 }
 
-// with works with an applier as a command does.
+// with calls f with an applier and a journal, as a command uses them.
 func (u *unit) with(f func(*apply.Applier, *journal.Journal)) {
 	u.t.Helper()
 	a, j := u.applier(nil)
@@ -170,7 +170,7 @@ func (u *unit) with(f func(*apply.Applier, *journal.Journal)) {
 	must(u.t, j.Close())
 }
 
-// apply gives all threads what the target names.
+// apply gives all threads of the group the value that the target names.
 func (u *unit) apply(a *apply.Applier, target plan.Target) apply.Result {
 	u.t.Helper()
 	stands := a.Read([]plan.Target{target})[0]
@@ -180,7 +180,7 @@ func (u *unit) apply(a *apply.Applier, target plan.Target) apply.Result {
 	return a.Apply([]plan.Change{c})[0]
 }
 
-// restored puts back what is on record, as an outcome.
+// restored restores everything on record, and checks the outcome.
 func (u *unit) restored(a *apply.Applier, want apply.Outcome) {
 	u.t.Helper()
 	all := a.Restore(nil, false)
@@ -189,7 +189,8 @@ func (u *unit) restored(a *apply.Applier, want apply.Outcome) {
 	}
 }
 
-// TestLiveThreadsThatLeft: threads on record that were moved to another group get back what they had, too.
+// TestLiveThreadsThatLeft checks that threads on record get back their attributes even after they were moved to another
+// group.
 func TestLiveThreadsThatLeft(t *testing.T) {
 	u := newUnit(t)
 	other, err := scratch.New(u.host, "", scratch.Name("test-left"))
@@ -221,8 +222,8 @@ func TestLiveThreadsThatLeft(t *testing.T) {
 	}
 }
 
-// TestLivePolicy: all threads of a group get a policy; each that was there before gets back what it
-// had, with its nice value, and what was forked meanwhile begins as any thread does.
+// TestLivePolicy checks that all threads of a group get a policy. The undo restores the class and nice value of each
+// earlier thread, and gives threads that were forked since then the default class.
 func TestLivePolicy(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
@@ -253,8 +254,8 @@ func TestLivePolicy(t *testing.T) {
 	})
 }
 
-// TestLiveSlice: a thread with a slice of its own has it again, and the others follow the default
-// again, also where the slice that they were given equals it.
+// TestLiveSlice checks that the undo restores a thread's own slice, and that the other threads follow the default
+// again. That includes a slice that equals the default.
 func TestLiveSlice(t *testing.T) {
 	u := newUnit(t)
 	base, err := kernel.DefaultThreadSlice()
@@ -289,8 +290,7 @@ func TestLiveSlice(t *testing.T) {
 	}
 }
 
-// TestLiveSliceOverAPolicy: a class that has no slices costs a thread its own, which it has again
-// after the undo.
+// TestLiveSliceOverAPolicy checks that the undo restores a thread's own slice after a class without slices removed it.
 func TestLiveSliceOverAPolicy(t *testing.T) {
 	u := newUnit(t)
 	base, err := kernel.DefaultThreadSlice()
@@ -310,8 +310,8 @@ func TestLiveSliceOverAPolicy(t *testing.T) {
 	}
 }
 
-// TestLiveAnotherWriter: a thread that another program gave another policy keeps it, and that is
-// reported; the others are as before. Once it has what it had, all is done.
+// TestLiveAnotherWriter checks that a thread keeps the policy that another program gave it, and that the undo reports
+// this and restores the other threads. Once the thread has its original policy, nothing is left to undo.
 func TestLiveAnotherWriter(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
@@ -341,8 +341,8 @@ func TestLiveAnotherWriter(t *testing.T) {
 	})
 }
 
-// TestLiveRealTime: a group that has no budget for real-time threads is said to have none, and what
-// was written before is taken back; with one, all threads get the policy and its priority.
+// TestLiveRealTime checks that a group without a budget for real-time threads returns an error that says so, and that
+// the threads already changed are restored. With a budget, all threads get the policy and its priority.
 func TestLiveRealTime(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
@@ -365,11 +365,11 @@ func TestLiveRealTime(t *testing.T) {
 	})
 }
 
-// killed is a SIGKILL as far as a process can see its own.
+// killed is the panic value that stands for a SIGKILL within one process.
 type killed struct{}
 
-// TestLiveCrash: whatever step a change dies at, between the threads of a group too, the next
-// command puts back what every thread had; and so does the one after it, where that one dies as well.
+// TestLiveCrash checks that the next command restores every thread, at whatever step an apply is killed, also between
+// two threads. The restoring command may be killed at any step as well.
 func TestLiveCrash(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
@@ -397,7 +397,7 @@ func TestLiveCrash(t *testing.T) {
 	}
 }
 
-// dies runs f as a command that is killed at a step, and says whether it came to that.
+// dies runs f as a command that is killed at a step, and reports whether f reached that step.
 func (u *unit) dies(fatal int, f func(*apply.Applier)) (died bool) {
 	u.t.Helper()
 	n := 0
@@ -419,7 +419,7 @@ func (u *unit) dies(fatal int, f func(*apply.Applier)) (died bool) {
 	return false
 }
 
-// TestLiveGoneGroup: a unit that was started again has a new group, and nothing to put back.
+// TestLiveGoneGroup checks that nothing is left to restore if the threads ended and the group was removed.
 func TestLiveGoneGroup(t *testing.T) {
 	u := newUnit(t)
 	u.with(func(a *apply.Applier, j *journal.Journal) {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// starved is what answers where no new thread runs, and counts how often it was asked.
+// starved returns a Slice that fails as if no new thread ran, and counts its calls.
 func starved(asked *int) thread.Slice {
 	return func() (time.Duration, error) {
 		*asked++
@@ -20,8 +20,8 @@ func starved(asked *int) thread.Slice {
 	}
 }
 
-// TestLiveWayBackWithoutAsking: the way back of a policy needs no new thread, neither does a look at it. Threads that
-// have all CPUs may have that very policy.
+// TestLiveWayBackWithoutAsking checks that neither reading nor undoing a policy starts a new thread. Real-time threads
+// with this very policy may occupy all CPUs, so that a new thread would never run.
 func TestLiveWayBackWithoutAsking(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
@@ -50,8 +50,8 @@ func TestLiveWayBackWithoutAsking(t *testing.T) {
 	must(t, j.Close())
 }
 
-// TestLiveStarved: where no new thread runs, a policy is not given, since what a thread had is not known; a slice stays
-// on record, and other targets go back.
+// TestLiveStarved checks the case in which no new thread runs. A policy is not applied, because the threads' original
+// slices are unknown. A slice stays on record, and other targets are restored.
 func TestLiveStarved(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
