@@ -1,7 +1,6 @@
 #!/bin/bash
-# check-go.sh says in one clear line what is wrong with this machine's Go, if
-# anything is. Go 1.21 and newer fetch the toolchain that go.mod names; older
-# ones, and GOTOOLCHAIN=local, do not.
+# check-go.sh prints in one clear line what is wrong with this machine's Go, if anything is wrong. Go 1.21 and newer
+# fetch the toolchain that go.mod names. Older releases, and GOTOOLCHAIN=local, do not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +12,7 @@ if ! command -v "$go" >/dev/null; then
 	exit 1
 fi
 
-# Asked outside the module, so that go.mod does not switch the toolchain.
+# Run go outside the module, so that go.mod does not switch the toolchain.
 have=$(cd / && GOTOOLCHAIN=local "$go" env GOVERSION 2>/dev/null || true)
 have=${have#go}
 have=${have%% *}

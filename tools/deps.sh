@@ -1,9 +1,8 @@
 #!/bin/bash
-# deps.sh installs the Debian or Ubuntu packages that `make test` and `make
-# cluster` need: an emulator for the virtual machine, what connects pods, rpm, and a browser.
-# With "all" it installs those of the verify targets, too: what builds a kernel and the root
-# file system of a node. test/kernel knows which are missing. Without root it prints the line
-# to run instead.
+# deps.sh installs the Debian or Ubuntu packages that `make test` and `make cluster` need: an emulator for the virtual
+# machine, the tools that connect pods, rpm, and a browser. With "all" it also installs the packages of the verify
+# targets: the tools that build a kernel and the root file system of a node. test/kernel/vm lists the missing packages.
+# Without root, deps.sh prints the command to run instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,8 +19,7 @@ if ! command -v apt-get >/dev/null; then
 	exit 1
 fi
 
-# The stock kernel of the release is downloaded by the tests, which takes
-# package lists that are not too old.
+# The tests download the stock kernel of the release. This requires recent package lists.
 lists=/var/lib/apt/lists/partial
 recent() { [ -n "$(find "$lists" -maxdepth 0 -mtime -1 2>/dev/null)" ]; }
 

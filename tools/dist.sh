@@ -1,8 +1,7 @@
 #!/bin/bash
-# dist.sh OUT VERSION LDFLAGS builds what is shipped, into the directory OUT: static binaries for
-# amd64 and arm64 and their bills of materials, images, the plugin of kubectl, the chart, .deb and
-# .rpm, and the checksums of all. The same commit gives the same bytes, wherever the tree is: dates are that
-# of the commit, and no path gets in.
+# dist.sh OUT VERSION LDFLAGS builds the release into the directory OUT: static binaries for amd64 and arm64 and their
+# bills of materials, images, the kubectl plugin, the chart, .deb and .rpm, and all checksums. The same commit gives the
+# same bytes, wherever the tree is: all dates are the commit's date, and no file contains a path of the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p "$1"
@@ -12,15 +11,15 @@ go=${GO:-go}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export OUT VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 LC_ALL=C TZ=UTC
 umask 022
-# A package's version begins with a digit and has no hyphen. Without a tag it sorts before all
-# releases, by the day of the commit.
+# A package's version begins with a digit and has no hyphen. Without a tag, the version sorts before all releases, by
+# the day of the commit.
 PACKAGE_VERSION=$(sed 's/^v//; s/-/./g' <<<"$VERSION")
 case "$PACKAGE_VERSION" in
 [0-9]*.[0-9]*.[0-9]*) ;;
 *) PACKAGE_VERSION="0.0.0~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d).$PACKAGE_VERSION" ;;
 esac
 export PACKAGE_VERSION
-# Helm and krew take semantic versions only: the same order, and a hash is no number.
+# Helm and krew accept only semantic versions. Without a tag, the version sorts in the same way; a hash is not a number.
 if [[ $VERSION =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
 	SEMVER=${VERSION#v}
 else
@@ -37,7 +36,7 @@ for arch in amd64 arm64; do
 done
 unset GOOS GOARCH
 
-# nfpm reads its files relative to the tree, and its own module is elsewhere.
+# nfpm reads its files relative to the tree, but its module is in tools/dist: build the tools first.
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 "$go" -C tools/dist build -o "$tools" ./sbom ./krew ./pages github.com/goreleaser/nfpm/v2/cmd/nfpm
@@ -60,7 +59,7 @@ done
 "$tools/krew" "$VERSION" "v$SEMVER" \
 	"amd64=$OUT/kubectl-berth-linux-amd64.tar.gz" "arm64=$OUT/kubectl-berth-linux-arm64.tar.gz" >"$OUT/krew.yaml"
 
-# The chart's links become the files that they lead to.
+# Replace the chart's symbolic links by their target files.
 mkdir "$tools/chart"
 cp -rL deploy/chart "$tools/chart/berth"
 chmod -R u=rwX,go=rX "$tools/chart"

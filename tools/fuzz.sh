@@ -1,6 +1,6 @@
 #!/bin/bash
-# fuzz.sh TIME runs every fuzz target of the module for TIME each. Go fuzzes one
-# target at a time, so the targets are listed first.
+# fuzz.sh TIME runs every fuzz target of the module for TIME each. Go fuzzes one target at a time, so the script lists
+# the targets first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

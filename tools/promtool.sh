@@ -1,6 +1,6 @@
 #!/bin/bash
-# promtool.sh prints the path of promtool: the one of PATH, or that of Debian's package
-# prometheus, unpacked into the directory $1 and not installed: the package would start a server.
+# promtool.sh prints the path of promtool: from PATH, or from Debian's package prometheus. The script unpacks the
+# package into the directory $1 and does not install it, because the package would start a server.
 set -euo pipefail
 
 if command -v promtool; then

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Runs tests, and those that fail once more, from their top: the tests of kernels, clusters and
-# browsers share their machine with others. A test that fails twice fails. Each one that ran twice
-# has a line in bin/stages/again, which `make test` prints: it is a defect, of the test or of Berth.
+# suite.sh runs tests, and runs each failed top-level test a second time, because tests of kernels, clusters and
+# browsers share the machine with other tests. The run fails if a test fails twice. Every test that ran twice has a line
+# in bin/stages/again, which `make test` prints: a defect of the test or of Berth.
 #
 #   suite.sh [--once] PACKAGE... [-- FLAG...]      in the directory of a module; FLAGs of go test
 #
-# --once is for tests that nothing on the machine can disturb: they have no second run.
+# --once omits the second run, for tests that nothing on the machine can disturb.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 again=$root/bin/stages/again

@@ -1,7 +1,7 @@
-// Command berth-scheduler is kube-scheduler with one additional plugin, Berth. The plugin places pods that ask for
-// exclusive CPUs: on the node whose cores suit them best, with CPUs and memory nodes. Everything else is
-// kube-scheduler's own, including its flags and its configuration file. A profile has the plugin if the file enables
-// it.
+// Command berth-scheduler is kube-scheduler with one additional plugin, Berth. For each pod that asks for exclusive
+// CPUs the plugin chooses the node whose cores suit the pod best, together with its CPUs and memory nodes. Everything
+// else is kube-scheduler's own, including its flags and its configuration file. The plugin is active in the profiles
+// that enable it in this file.
 package main
 
 import (
@@ -29,7 +29,7 @@ in the same call that binds the pod. Enable it with --config: in a profile's
 plugins it belongs into multiPoint and, before DefaultBinder, into bind.`
 
 func main() {
-	// SetDynamicVersion fails only in a build without a Kubernetes version; that build's version then remains.
+	// SetDynamicVersion fails only in a build without a Kubernetes version. Then the version stays as it is.
 	_ = kubeversion.SetDynamicVersion(reported(kubeversion.Get().GitVersion, version))
 	os.Exit(cli.Run(command()))
 }

@@ -9,7 +9,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// The help is kube-scheduler's own and one paragraph more.
+// TestHelp checks that the help is kube-scheduler's help plus one paragraph: every flag of kube-scheduler is still
+// there.
 func TestHelp(t *testing.T) {
 	theirs, ours := app.NewSchedulerCommand(), command()
 	var want, got bytes.Buffer
@@ -39,7 +40,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The reported version is one that component-base accepts.
+// TestReportedVersion checks that component-base accepts the reported version, which carries Berth's version as build
+// metadata.
 func TestReportedVersion(t *testing.T) {
 	for _, c := range []struct{ kubernetes, berth, want string }{
 		{"v1.36.1", "dev", "v1.36.1+berth.dev"},

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// BenchmarkAnswer measures the thread's CPU time of what the runtime asks about a container
-// beside a pinned one, on plain files laid out as cgroup v2: Create and Start. A container that
-// was made on CPUs that another one has by now is written before it runs.
+// BenchmarkAnswer measures the CPU time of a thread that answers Create and Start for a container beside a pinned one,
+// on plain files laid out as cgroup v2. In "overtaken" another container has got the CPUs of the new one, and the agent
+// writes its list before it runs.
 func BenchmarkAnswer(b *testing.B) {
 	for name, overtaken := range map[string]bool{"standing": false, "overtaken": true} {
 		b.Run(name, func(b *testing.B) {

@@ -9,9 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/observed"
 )
 
-// An agent that is killed right after it answered the runtime, before anything of it is in
-// the journal, knows what it answered when it is back. What it did not answer is another
-// owner's.
+// After a kill right after an answer to the runtime, the next agent knows the answer although the journal has no entry
+// yet. It attributes a list that no agent answered to another owner.
 func TestAnswersAreOnDisk(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -21,7 +21,8 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// A host profile that records a list while the agent does has it: the agent's one writer looks again.
+// A host profile may record a list while the agent does. The agent's one writer then checks the profiles again and
+// leaves the list to the profile.
 func TestWriterLooksAtProfiles(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -49,8 +50,8 @@ func TestWriterLooksAtProfiles(t *testing.T) {
 	})
 }
 
-// TestUnreadableProfiles: an agent that cannot read the journal of host profiles leaves alone what the profile on
-// record has, goes on with all else, and says so once.
+// An agent that cannot read the journal of host profiles leaves the lists of the recorded profile alone. It writes all
+// other lists, and logs the problem once.
 func TestUnreadableProfiles(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -58,7 +59,7 @@ func TestUnreadableProfiles(t *testing.T) {
 		m.joins()
 		c := m.controls
 		dir := filepath.Join(c.opts.Config.StateDir, tuner.Subdir)
-		if err := os.MkdirAll(filepath.Join(dir, "journal"), 0o700); err != nil { // which cannot be read
+		if err := os.MkdirAll(filepath.Join(dir, "journal"), 0o700); err != nil { // unreadable as a file
 			t.Fatal(err)
 		}
 		m.commits(c.opts.BootID)
@@ -80,8 +81,8 @@ func TestUnreadableProfiles(t *testing.T) {
 	})
 }
 
-// TestListsOfACommittedProfileAfterABoot: the agent starts before berth-tune has set the committed profile again. It
-// leaves a list of that alone for ten minutes, writes all others at once, and this one after that.
+// The agent starts before berth-tune has set the committed profile again. It leaves a list of this profile alone for
+// ten minutes after the boot, and writes all other lists at once.
 func TestListsOfACommittedProfileAfterABoot(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		uptime := time.Minute
@@ -98,7 +99,7 @@ func TestListsOfACommittedProfileAfterABoot(t *testing.T) {
 			isReason bool
 		}{{time.Minute, "", true}, {10*time.Minute - time.Second, "", true}, {10 * time.Minute, "0", false}} {
 			uptime = look.at
-			time.Sleep(time.Minute) // within the bubble: past the wait for the next look
+			time.Sleep(time.Minute) // within the bubble: past the retry delay
 			report, _ := c.reconciler.Pass(c.opts.Clock())
 			for _, s := range report.Groups {
 				if awaits := strings.Contains(s.Reason, "profile database is committed"); awaits != (look.isReason && s.Group == "a.scope") {
@@ -112,7 +113,7 @@ func TestListsOfACommittedProfileAfterABoot(t *testing.T) {
 	})
 }
 
-// commits records a profile of a boot, which has the CPUs of a.scope.
+// commits records a committed profile of a boot that sets the CPUs of a.scope.
 func (m *machine) commits(boot string) {
 	m.t.Helper()
 	dir := filepath.Join(m.controls.opts.Config.StateDir, tuner.Subdir)
@@ -125,7 +126,7 @@ func (m *machine) commits(boot string) {
 	}
 }
 
-// wantsLists has the reconciler give a.scope CPU 0, and b.scope CPU 1.
+// wantsLists makes the reconciler desire CPU 0 for a.scope and CPU 1 for b.scope.
 func (m *machine) wantsLists() {
 	m.t.Helper()
 	var settings []plan.Desired

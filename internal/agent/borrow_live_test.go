@@ -15,8 +15,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestThreads is a process with threads that do nothing, or with BERTH_TEST_THREADS=busy all they
-// can, until it is killed.
+// TestThreads is a helper process. Its threads sleep, or spin with BERTH_TEST_THREADS=busy, until it is killed.
 func TestThreads(*testing.T) {
 	how := os.Getenv("BERTH_TEST_THREADS")
 	if how == "" {
@@ -36,7 +35,7 @@ func TestThreads(*testing.T) {
 	time.Sleep(time.Hour)
 }
 
-// runs starts a process with threads in the group, and returns what ends it.
+// runs starts a process with threads in the group, and returns a function that kills it.
 func (s *site) runs(how string) (end func()) {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), "/proc/self/exe", "-test.run=^TestThreads$")
@@ -50,7 +49,7 @@ func (s *site) runs(how string) (end func()) {
 	}
 	end = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 	s.t.Cleanup(end)
-	if _, err := said.Read(make([]byte, 1)); err != nil { // its start takes more than its quota
+	if _, err := said.Read(make([]byte, 1)); err != nil { // before it joins the group, whose quota is too small for its start
 		s.t.Fatal(err)
 	}
 	if err := s.group.Attach(cmd.Process.Pid); err != nil {
@@ -59,7 +58,7 @@ func (s *site) runs(how string) (end func()) {
 	return end
 }
 
-// lends says that some L3 domain, or NUMA node of a machine that shows none, has two cores.
+// lends reports whether some L3 domain has two cores, or some NUMA node where the machine shows no L3.
 func (s *site) lends() bool {
 	s.t.Helper()
 	m, err := topology.Discover(s.root.FS())
@@ -79,7 +78,7 @@ func (s *site) lends() bool {
 	return false
 }
 
-// reaches waits until the two groups are as ok says.
+// reaches waits until ok accepts the CPUs of both groups.
 func (p *pair) reaches(what string, ok func(own, other cpuset.Set) bool) {
 	p.t.Helper()
 	err := patience.Until(context.WithoutCancel(p.t.Context()), 50*time.Millisecond, func() string {
@@ -94,9 +93,9 @@ func (p *pair) reaches(what string, ok func(own, other cpuset.Set) bool) {
 	}
 }
 
-// A workload with static-burst has a CPU reserved that its neighbour leaves, keeps its quota,
-// borrows a core that the neighbour keeps, has the same CPU reserved after a restart of the agent, and
-// gives the core back once its quota throttles it. All is as before when it asks no more.
+// A workload with static-burst has a reserved CPU that its neighbor leaves, keeps its quota, and borrows a core that it
+// shares with the neighbor. After a restart of the agent it has the same reserved CPU. It returns the core once its
+// quota throttles it, and everything once it no longer asks.
 func TestLiveStaticBurst(t *testing.T) {
 	p := newPair(t, "lend")
 	if !p.lends() {

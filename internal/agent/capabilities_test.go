@@ -28,7 +28,8 @@ import (
 	"github.com/berth-project/berth/test/newcomer"
 )
 
-// TestNewCapability brings a capability along that no file of this package names.
+// The agent serves a capability that no file of this package names: its status, metrics, problems, owner and
+// checkpoint.
 func TestNewCapability(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -76,8 +77,8 @@ func TestNewCapability(t *testing.T) {
 	})
 }
 
-// TestNewCapabilityDecides has a capability that the agent does not know desire a value, and
-// then no more: the reconciler writes it, keeps it and puts it back.
+// The reconciler writes a value that an unknown capability desires, restores it after another writer, and rolls it back
+// once the capability no longer desires it.
 func TestNewCapabilityDecides(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.addGroup("bunk", atLimit)
@@ -118,7 +119,7 @@ func TestNewCapabilityDecides(t *testing.T) {
 	})
 }
 
-// changeFor journals that an owner changed the quota of the group bunk, and changes it.
+// changeFor changes the quota of the group bunk, and records the owner in the journal.
 func (m *machine) changeFor(owner plan.Owner) {
 	m.t.Helper()
 	m.addGroup("bunk", atLimit)
@@ -144,7 +145,7 @@ func (m *machine) changeFor(owner plan.Owner) {
 	}
 }
 
-// served is the view as commands are sent it.
+// served returns the view that the agent sends to commands.
 func (m *machine) served() *view.View {
 	m.t.Helper()
 	now, err := (&viewer{agent: m.controls}).look()
@@ -162,7 +163,7 @@ func (m *machine) served() *view.View {
 	return &v
 }
 
-// samples are the metrics of one scrape, with how many samples each has.
+// samples returns the number of samples of each Berth metric in one scrape.
 func (m *machine) samples() map[string]int {
 	m.t.Helper()
 	registry, err := metrics.Registry(m.controls.measured())
@@ -176,7 +177,7 @@ func (m *machine) samples() map[string]int {
 	samples := map[string]int{}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "berth_") {
-			continue // of the process
+			continue // a metric of the process
 		}
 		samples[f.GetName()] = len(f.GetMetric())
 	}
@@ -192,8 +193,7 @@ func text(t *testing.T, v any) string {
 	return string(data)
 }
 
-// TestRecordedCheckpointIsRecalled reads the checkpoint of an agent that
-// knew no capabilities, and writes the same again.
+// The agent reads the checkpoint of an agent without capabilities, and writes the same content again.
 func TestRecordedCheckpointIsRecalled(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		recorded, err := os.ReadFile("../cli/testdata/report/checkpoint.json")
@@ -221,7 +221,7 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 		if got := m.kubelet(); got == nil || got.CPUManagerPolicy != "none" {
 			t.Errorf("the kubelet said %+v", got)
 		}
-		// The groups of the ledgers are gone, and a pass forgets them.
+		// A pass would forget these ledgers, because their groups are gone.
 		fresh := quota.New(quota.Options{}, roster.New(roster.Options{}), nil)
 		var cp checkpoint.Checkpoint
 		if err := json.Unmarshal(recorded, &cp); err != nil {
@@ -250,8 +250,8 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 	})
 }
 
-// TestCheckpointKeys compares the keys that a checkpoint has with those that agents
-// without capabilities read, so that each can go on where the other stopped.
+// A checkpoint has the keys that agents without capabilities read. An upgrade and a downgrade can therefore continue
+// with it.
 func TestCheckpointKeys(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -286,8 +286,7 @@ func TestCheckpointKeys(t *testing.T) {
 	})
 }
 
-// TestCapabilitiesAreApart says that no two capabilities share a name, an owner or a
-// metric, and that none has the name of a field of the status.
+// No two capabilities share a name, an owner or a metric, and no capability has the name of a status field.
 func TestCapabilitiesAreApart(t *testing.T) {
 	all := Capabilities()
 	used := map[string]bool{}

@@ -30,22 +30,22 @@ func (m *machine) joins() {
 	c.join(&connections{client: client, memory: memory, runtime: new(containers.Runtime)})
 }
 
-// told is how often a text was logged.
+// told returns how often a text was logged.
 func (m *machine) told(text string) int {
 	m.controls.mu.Lock()
 	defer m.controls.mu.Unlock()
 	return strings.Count(m.log.String(), text)
 }
 
-// events are those that a view has.
+// events returns the events of the view.
 func (m *machine) events() []view.Event {
 	m.controls.mu.Lock()
 	defer m.controls.mu.Unlock()
 	return m.controls.events.All()
 }
 
-// A pod's fault is reported when it is made, and again when it is made again; of a pod that
-// is gone nothing is kept.
+// The agent reports a fault in a pod's annotation when it appears, and again when it appears a second time. It
+// remembers nothing of a pod that is gone.
 func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -82,7 +82,7 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 	})
 }
 
-// A peer's ConfigMap that the agent's file does not list is logged, once while it is there.
+// The agent logs a peer's ConfigMap that its file does not list once for as long as the ConfigMap exists.
 func TestIgnoredConfigMapIsLoggedOnce(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 )
 
-// printed is the agent's file as berth agent --print-config prints it.
+// printed returns the agent's file as berth agent --print-config prints it.
 func printed() string {
 	var parts []string
 	for _, info := range Capabilities() {
@@ -39,7 +39,7 @@ func TestPrintConfigReadsBackAsDefaults(t *testing.T) {
 	}
 }
 
-// TestPrintConfigIsComplete says that a new field is printed too.
+// A new field of the configuration must be printed too.
 func TestPrintConfigIsComplete(t *testing.T) {
 	cfg := v1alpha1.AgentConfig{ReservedCPUs: "0", SharedPool: []string{"a"}}
 	v1alpha1.SetAgentConfigDefaults(&cfg)

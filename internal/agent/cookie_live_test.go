@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// cookies returns those of the threads of the site's group, each once.
+// cookies returns the distinct cookies of the threads in the site's group.
 func (s *site) cookies() map[coresched.Cookie]bool {
 	s.t.Helper()
 	tids, _, err := s.host.ThreadIDs(s.group.Handle())
@@ -38,8 +38,8 @@ func (s *site) cookies() map[coresched.Cookie]bool {
 	return all
 }
 
-// shares waits until the threads of the site's group have one cookie, none where that is 0, and
-// returns it.
+// shares waits until all threads of the site's group have the same cookie and ok accepts it. It returns the cookie; 0
+// is none.
 func (s *site) shares(when string, ok func(coresched.Cookie) bool) coresched.Cookie {
 	s.t.Helper()
 	var one coresched.Cookie
@@ -57,9 +57,8 @@ func (s *site) shares(when string, ok func(coresched.Cookie) bool) coresched.Coo
 	return one
 }
 
-// Where offline work has no cores of its own its threads share a cookie, those of a process that
-// joins too, for as long as it is offline work and the agent runs. A kernel that cannot do that
-// is named.
+// Offline work without cores of its own shares a cookie, including a process that joins later. It has the cookie while
+// it is offline work and the agent runs. Status names a kernel without core scheduling.
 func TestLiveOfflineThreadsShareACookie(t *testing.T) {
 	s := newSite(t, "cookie")
 	config, err := os.ReadFile(filepath.Join(s.dir, "agent.yaml"))
@@ -107,7 +106,7 @@ spec: {cgroup: %s}
 	}
 }
 
-// refuses waits until status says why there is no cookie.
+// refuses waits until status gives the reason for the missing cookie.
 func (s *site) refuses(note string) {
 	s.t.Helper()
 	want := `"reason":"the kernel has no core scheduling: ` + note

@@ -23,9 +23,8 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// BenchmarkGroupSecond measures one second of looks at real groups whose quota
-// stands: what the agent spends on a group that does nothing special. The clock
-// is the benchmark's, the files are the kernel's.
+// BenchmarkGroupSecond measures what the agent spends in one second on real groups whose quota does not change. The
+// clock is the benchmark's, the files are the kernel's.
 func BenchmarkGroupSecond(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
@@ -53,8 +52,7 @@ func BenchmarkGroupSecond(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/groups, "µs/group/s")
 }
 
-// BenchmarkView makes views of an agent of 500 groups, and says for how long each holds the
-// agent's mutex.
+// BenchmarkView makes views of an agent of 500 groups, and reports how long each view holds the agent's mutex.
 func BenchmarkView(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
@@ -85,8 +83,8 @@ func BenchmarkView(b *testing.B) {
 
 const isolated = "resource-threshold-config: {clusterStrategy: {enable: true}}\n"
 
-// BenchmarkIsolatedSecond measures the CPU time of a second of passes over groups of which one is
-// offline, with a boundary that stands and without one: the difference is what that costs.
+// BenchmarkIsolatedSecond measures the CPU time of one second of passes over groups of which one is offline, with a
+// boundary and without. The difference is the cost of the boundary.
 func BenchmarkIsolatedSecond(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
@@ -117,9 +115,9 @@ func BenchmarkIsolatedSecond(b *testing.B) {
 	}
 }
 
-// BenchmarkBoundaryMoves measures how long a hundred groups take to get to their sides when offline
-// work comes, one group of them. It counts the whole passes until the kernel says so, with the
-// originals that go to the journal.
+// BenchmarkBoundaryMoves measures how long a hundred groups need to move to their sides when one of them becomes
+// offline work. It counts whole passes until the kernel confirms the CPUs, including the originals written to the
+// journal.
 func BenchmarkBoundaryMoves(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
@@ -146,7 +144,7 @@ func BenchmarkBoundaryMoves(b *testing.B) {
 	b.ReportMetric(float64(cpu.Microseconds())/1000/float64(b.N), "cpu-ms/move")
 }
 
-// cpuTime is what this process used.
+// cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage unix.Rusage
@@ -156,7 +154,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// benchHost is a controller on the groups of this machine, with a clock of its own.
+// benchHost runs a controller on groups of this machine, with a clock of its own.
 type benchHost struct {
 	b      *testing.B
 	root   *hostfs.Root
@@ -193,7 +191,7 @@ func newBenchHost(b *testing.B, groups int, config string) *benchHost {
 	return h
 }
 
-// workload writes the workload of a group, with a field of its metadata.
+// workload writes the file of a group's workload, with a field of its metadata.
 func (h *benchHost) workload(i int, field string) {
 	h.b.Helper()
 	name := h.groups[i].Path()
@@ -203,7 +201,7 @@ func (h *benchHost) workload(i int, field string) {
 	h.write("w/"+name+".yaml", fmt.Sprintf("apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: %s%s}\nspec: {cgroup: %s}\n", name, field, name))
 }
 
-// start makes the controller.
+// start creates the controller.
 func (h *benchHost) start() {
 	h.b.Helper()
 	config := filepath.Join(h.dir, "agent.yaml")
@@ -231,7 +229,7 @@ func (h *benchHost) start() {
 	})
 }
 
-// apart says whether the kernel lets the first group and the others run on no CPU in common.
+// apart reports whether the effective CPUs of the first group and of all other groups are disjoint.
 func (h *benchHost) apart() bool {
 	h.b.Helper()
 	var sides [2]cpuset.Set

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// While another agent decides, the CPUs that pods have for themselves are not the pool's.
+// While another agent decides, the shared pool still excludes the exclusive CPUs of pods.
 func TestPoolWhileAnotherDecides(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -48,7 +48,7 @@ func TestPoolWhileAnotherDecides(t *testing.T) {
 	})
 }
 
-// What another writer did to a quota is forgotten when the group runs without one meanwhile.
+// The agent forgets another writer's quota once the group has run without a quota for its exclusive CPUs.
 func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -65,7 +65,7 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 			}
 		}
 		rounds(1, map[string]bool{app: true})
-		target := cgroupfile.Target(app, cgroup.KnobMax) // place takes it over
+		target := cgroupfile.Target(app, cgroup.KnobMax) // place becomes the owner
 		e, known := m.journal.Entry(target)
 		if !known {
 			t.Fatal("there is no entry")
@@ -77,7 +77,7 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 		m.write("sys/fs/cgroup/app/cpu.max", "max 100000\n")
 		rounds(5, map[string]bool{app: true})
 		wantState(t, m, StateOff)
-		if err := m.journal.Forget(target); err != nil { // place puts back what a resize made of it
+		if err := m.journal.Forget(target); err != nil { // place restores the value of a resize
 			t.Fatal(err)
 		}
 		m.write("sys/fs/cgroup/app/cpu.max", "60000 100000\n")
@@ -90,8 +90,8 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 	})
 }
 
-// The law goes by the kernel's burst that is in force, also one of another writer under a
-// policy that moves the quota alone, and also right after a write.
+// The burst law uses the kernel's burst in effect. That includes another writer's burst under a policy that moves the
+// quota alone, and right after a write.
 func TestForeignBurstStaysInTheLaw(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(`{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPercent":300,"cfsQuotaBurstPeriodSeconds":10}`)
@@ -108,16 +108,15 @@ func TestForeignBurstStaysInTheLaw(t *testing.T) {
 	})
 }
 
-// A burst that stands without being Berth's is the kubelet's, or another writer's: it stays, counts
-// in the law, and is no conflict, whatever else changes. The kernel would have taken every value that
-// was seen: no quota is below the burst.
+// A burst that Berth did not write belongs to the kubelet or another writer. It stays, enters the law, and is no
+// conflict. The kernel would accept every value seen here: no quota is below the burst.
 func TestKubeletsOwnBurst(t *testing.T) {
 	const file = "sys/fs/cgroup/app/cpu.max.burst"
 	in(t, func(t *testing.T, m *machine) {
 		m.write(file, "20000\n")
 		files := 0
 		named := func(limit int) {
-			files++ // a file of the same size and moment is the same file
+			files++ // so that the file's size changes and the agent reads it again
 			m.workload(`{"policy":"auto","cfsQuotaBurstPercent":300,"cfsQuotaBurstPeriodSeconds":10}`,
 				fmt.Sprintf(`, cpu: {limit: "%dm"%s}`, limit/100, strings.Repeat(" ", files)))
 		}
@@ -127,7 +126,7 @@ func TestKubeletsOwnBurst(t *testing.T) {
 		limit, burst, raised := 50000, 20000, 0
 		for range 400 {
 			switch r.IntN(8) {
-			case 0: // the kubelet resizes the container, and its burst with it
+			case 0: // the kubelet resizes the container and its burst
 				limit = 100 * (100 + r.IntN(900))
 				burst = min(limit, 1000*(1+r.IntN(100)))
 				named(limit)
@@ -148,7 +147,7 @@ func TestKubeletsOwnBurst(t *testing.T) {
 				t.Fatalf("the burst is %s, its writer wrote %d", got, burst)
 			}
 		}
-		m.run(6*time.Second, 0) // all is read again
+		m.run(6*time.Second, 0) // the agent reads everything again
 		s := wantState(t, m, StateActive)
 		if s.Burst.KernelBurst != unit.Micros(burst) || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "another program's") }) {
 			t.Errorf("status %s", m.statusJSON())
@@ -163,8 +162,8 @@ func TestKubeletsOwnBurst(t *testing.T) {
 	})
 }
 
-// A buffer that another program writes over Berth's is left to it at once. One that it takes away is
-// given once more.
+// A burst that another program writes over Berth's is left to that program at once. Berth writes its burst once more
+// after another program has set it to 0.
 func TestBurstWrittenOver(t *testing.T) {
 	const file = "sys/fs/cgroup/app/cpu.max.burst"
 	for written, want := range map[string]string{"0": "50000", "30000": "30000"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/internal/tuner"
 )
 
-// A list that a host profile has set stays the profile's, and the status names it. Once the profile is rolled
-// back the workload gets its CPU.
+// A list that a host profile has set stays the profile's, and status names the profile. The workload gets its CPU after
+// the profile is rolled back.
 func TestLiveHostProfileHasTheList(t *testing.T) {
 	p := newPair(t, "held")
 	all := p.cpusOf(p.group)
@@ -40,7 +40,7 @@ func TestLiveHostProfileHasTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := cgroupfile.Target(p.group.Path(), cgroup.KnobCPUs)
-	target.Driver = cgroupfile.UnitDriver // as a profile reaches it
+	target.Driver = cgroupfile.UnitDriver // the driver that a profile uses
 	err = profiles.Begin(journal.Entry{
 		Target: target, ID: cgroupfile.Identity(id), Original: plan.Value(cgroup.ListValue(all)), Owner: tuner.Owner, Workload: "database", Since: time.Now(),
 	})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// After a restart beside a second file that claims the same group the workload that had it goes
-// on, and the other one waits, in whichever form it names the group.
+// After a restart, a second file claims the group of a running workload by its cgroup or its unit. The workload that
+// had the group keeps it, and the second workload waits.
 func TestHolderKeepsItsGroupOverARestart(t *testing.T) {
 	const unit = "db.service"
 	for name, second := range map[string]string{"group": "cgroup: " + unit, "unit": "systemdUnit: " + unit} {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/history"
 )
 
-// The agent keeps what the quotas of workloads were and what these used, once a second, also
-// while no one looks, and the next agent has it.
+// The agent records the quota and use of each workload once a second, even while nobody watches. The next agent finds
+// the records.
 func TestHistory(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -62,7 +62,7 @@ func TestHistory(t *testing.T) {
 		next := m.controls
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if err := next.recorder.Run(ended); err != nil { // it opens what is there
+		if err := next.recorder.Run(ended); err != nil { // opens the existing records
 			t.Error(err)
 		}
 		if after, found, err := next.past.Of(app, history.Kept, 1); !found || err != nil || !slices.Equal(after.Times, p.Times) {
@@ -73,8 +73,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// BenchmarkRecord measures for how long the agent's mutex is held for the history of a node with
-// 250 pods that burst.
+// BenchmarkRecord measures how long recording the history holds the agent's mutex on a node with 250 pods that burst.
 func BenchmarkRecord(b *testing.B) {
 	n := newFullNode(b)
 	n.begins(b, costs{})

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// An offline workload has cores of its own while it is there and while the agent runs, beside
-// an online one, and both have all CPUs again after that.
+// An offline workload has cores of its own beside an online workload while it exists and the agent runs. Afterwards
+// both have all CPUs again.
 func TestLiveOfflineWorkloadHasItsOwnCores(t *testing.T) {
 	p := newPair(t, "offline")
 	top, err := topology.Discover(p.root.FS())
@@ -52,7 +52,7 @@ spec: {cgroup: %s}
 	write("BE")
 	stop := p.start()
 	p.settles("offline work came", apart)
-	// Which reason stands by now depends on how busy the machine was in the first second.
+	// The reason depends on how busy the machine was in the first second.
 	if text := p.view(); !strings.Contains(text, `"cores":"cpuset"`) || !regexp.MustCompile(`"reason":"[a-z ,]+","moved":"[a-z ,]+"`).MatchString(text) {
 		t.Errorf("status %s", text)
 	}
@@ -72,9 +72,8 @@ spec: {cgroup: %s}
 	p.eventually(limit)
 }
 
-// By cfsQuota the group with all offline work has a quota while that is there, and its own limit
-// again after that. On cgroup v1 it has none while a group below keeps the quota from coming
-// down: the kernel would refuse it.
+// With cfsQuota, the group of all offline work has a quota while offline work exists, and its own limit afterwards. On
+// cgroup v1 there is no quota while a group below has a larger limit, because the kernel would refuse it.
 func TestLiveOfflineWorkByQuota(t *testing.T) {
 	p := newPair(t, "ceiling")
 	top, err := topology.Discover(p.root.FS())
@@ -138,9 +137,8 @@ spec: {cgroup: %s}
 	}
 }
 
-// Idle offline work leaves a reserve, on the real files: its list is that of the reserve's complement,
-// nothing is written of the online group, and both have all CPUs once it is not asked for or the agent
-// ended.
+// Idle offline work leaves a reserve on the real files. The offline group gets the complement of the reserve, and the
+// online group is not written. Both have all CPUs after offline work or the agent has ended.
 func TestLiveOfflineWorkLeavesAReserve(t *testing.T) {
 	p := newPair(t, "reserve")
 	top, err := topology.Discover(p.root.FS())

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/kubelet"
 )
 
-// kubelet is what the next agent remembers of the kubelet, nil for nothing.
+// kubelet returns what the next agent remembers of the kubelet, or nil.
 func (m *machine) kubelet() *kubelet.Said {
 	m.t.Helper()
 	var said *kubelet.Said
@@ -21,9 +21,9 @@ func (m *machine) kubelet() *kubelet.Said {
 	return said
 }
 
-// A mounted file that the kubelet replaced is the old one for ever: the agent ends, and
-// its next container has the new one. Where the kubelet sets CPU sets it replaces its
-// state with every pod, and nothing depends on it.
+// A bind mount keeps showing a file that the kubelet has replaced. The agent ends, so that its next container mounts
+// the new file. Under the static policy the kubelet replaces its state with every pod, and the agent does not depend on
+// it.
 func TestReplacedKubeletFileEndsTheAgent(t *testing.T) {
 	for name, test := range map[string]struct {
 		file string
@@ -56,7 +56,7 @@ func TestReplacedKubeletFileEndsTheAgent(t *testing.T) {
 				if err := (kubelet.Source{Dir: m.path("kubelet")}).Watch(ctx, c.takeKubelet); errors.Is(err, kubelet.ErrReplaced) != test.ends {
 					t.Errorf("error %v", err)
 				}
-				c.mu.Lock() // The loop goes on.
+				c.mu.Lock() // The loop continues.
 				defer c.mu.Unlock()
 				if said := m.kubelet(); said == nil || said.CPUManagerPolicy != test.last {
 					t.Errorf("it said %+v, want the last policy, %q", said, test.last)

@@ -23,7 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// eventServer is an API server that takes events, and has nothing else.
+// eventServer is an API server that only accepts events.
 func eventServer(t *testing.T) (client *cluster.Client, events <-chan eventsv1.Event) {
 	t.Helper()
 	taken := make(chan eventsv1.Event, 1000)
@@ -65,8 +65,8 @@ func eventServer(t *testing.T) (client *cluster.Client, events <-chan eventsv1.E
 	return client, taken
 }
 
-// Of a workload that is back at its limit again and again there is one event, the newest: others have
-// their places in the view. Its pod has one for each cause, which names no other pod.
+// A workload that is at its limit again and again has one event, the newest, so that it displaces no other event of the
+// view. Its pod has one event for each cause, without names of other pods.
 func TestLimitedIsOneEvent(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -96,7 +96,7 @@ func TestLimitedIsOneEvent(t *testing.T) {
 	say(in("web-0", "app"), "AncestorCap", "the group above")
 	say(in("web-0", "beside"), "GuardFull", "busy")
 	say(in("web-1", "app"), "GuardFull", "busy")
-	say(in("early", "app"), "GuardFull", "busy")                    // its pod has no object
+	say(in("early", "app"), "GuardFull", "busy")                    // the pod has no API object
 	say(&workload.Workload{Name: "of a file"}, "GuardFull", "busy") // of no pod
 	c.report("uid-web-1", v1alpha1.EventCPUPinFailed, "last", true)
 

@@ -8,8 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// A limit of 417m is 41700 µs in 100 ms, and 42000 where systemd has written it.
-// Neither is a resize.
+// A limit of 417m is 41700 µs in 100 ms, and 42000 µs after systemd has rounded it. Neither value is a resize.
 func TestLimitThatSystemdRounds(t *testing.T) {
 	for limit, raised := range map[string]string{"41700 100000": "125098 100000", "42000 100000": "125998 100000"} {
 		t.Run(limit, func(t *testing.T) {
@@ -29,8 +28,8 @@ func TestLimitThatSystemdRounds(t *testing.T) {
 	}
 }
 
-// systemd writes its rounding over a raised quota at every daemon-reload, which is no
-// conflict, however often it comes.
+// systemd writes its rounded limit over a raised quota at every daemon-reload. This is never a conflict, however often
+// it happens.
 func TestDaemonReloadOfARoundedLimit(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.addGroup(podPath+"/c1", "41700 100000")
@@ -49,8 +48,8 @@ func TestDaemonReloadOfARoundedLimit(t *testing.T) {
 	})
 }
 
-// A resize that the kubelet puts off leaves the container bursting over the limit that
-// it has. What the spec asks for becomes the limit once the kubelet writes it.
+// While the kubelet defers a resize, the container keeps bursting above its present limit. The limit of the spec
+// becomes the original once the kubelet writes it.
 func TestHeldResizeGoesOnBursting(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -72,9 +71,9 @@ func TestHeldResizeGoesOnBursting(t *testing.T) {
 	})
 }
 
-// In a period below 5 ms nearly every quota is that of a limit. There a resize to exactly the quota that Berth raised
-// to changes nothing in the file. The kubelet says that it carried the limit out, and until it does the container keeps
-// to the old one.
+// In a period below 5 ms nearly every quota equals the quota of some limit, so that a raised quota looks like a limit.
+// A resize to exactly the raised quota does not change the file. The container keeps its old limit until the kubelet
+// reports the new one in effect.
 func TestResizeToTheRaisedQuota(t *testing.T) {
 	for name, killed := range map[string]bool{"while the agent runs": false, "while it was dead": true} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestResizeToTheRaisedQuota(t *testing.T) {
 				}
 				m.write("sys/fs/cgroup/"+podPath+"/c1/cpu.max", "6000 4000\n") // by the kubelet
 				m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "8000 4000\n")
-				c.Limit, c.InForce = 1.5, false // the spec is known before the status
+				c.Limit, c.InForce = 1.5, false // the spec arrives before the status
 				if killed {
 					m.makes()
 				}
@@ -124,8 +123,8 @@ func TestResizeToTheRaisedQuota(t *testing.T) {
 	}
 }
 
-// A limit that only the specification names is not the group's, whatever the kubelet says: another
-// program may have set another one before Berth came.
+// A limit that no group had is not in effect, even if the kubelet says so: another program may have set a different
+// limit before Berth came.
 func TestLimitInForceThatNoGroupHad(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// busy takes an address until the function that it returns is called.
+// busy occupies an address until free is called.
 func busy(t *testing.T) (address string, free func()) {
 	t.Helper()
 	var config net.ListenConfig
@@ -65,7 +65,7 @@ func (m *machine) runs(file string) (stop func() error) {
 	}
 }
 
-// get asks for a path, over the agent's socket where the address is none of TCP.
+// get requests a path over the network and address, TCP or the agent's socket.
 func get(t *testing.T, network, address, path string) (int, string) {
 	t.Helper()
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
@@ -91,7 +91,7 @@ func get(t *testing.T, network, address, path string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// becomes waits until a path is answered with a code and a text.
+// becomes waits until a path returns a code and a text.
 func becomes(t *testing.T, network, address, path string, code int, part string) {
 	t.Helper()
 	var got int
@@ -107,8 +107,8 @@ func becomes(t *testing.T, network, address, path string, code int, part string)
 	}
 }
 
-// In a cluster the port of a node may be another program's. The agent works all the same,
-// is healthy, says why it is not ready, and takes the port once it is free.
+// In a cluster another program may have the agent's port. The agent works nevertheless, is healthy, reports why it is
+// not ready, and listens on the port once it is free.
 func TestBusyAddressInCluster(t *testing.T) {
 	m := newMachine(t)
 	address, free := busy(t)
@@ -145,7 +145,7 @@ current-context: c
 	}
 }
 
-// Without Kubernetes an administrator reads why the agent does not start.
+// Without Kubernetes the agent does not start, and the error names the address.
 func TestBusyAddressWithoutCluster(t *testing.T) {
 	m := newMachine(t)
 	address, _ := busy(t)
@@ -155,7 +155,7 @@ func TestBusyAddressWithoutCluster(t *testing.T) {
 	}
 }
 
-// The end of the agent is that of its mover, too: none works on beside the next agent.
+// The agent waits for its mover when it ends. No mover may work beside the next agent.
 func TestStopJoinsTheMover(t *testing.T) {
 	m := newMachine(t)
 	fake := &moves{ended: make(chan struct{})}
@@ -177,7 +177,7 @@ func TestStopJoinsTheMover(t *testing.T) {
 	}
 }
 
-// viewed is what the agent of stateDir shows over its socket.
+// viewed returns the view that the agent of stateDir serves over its socket.
 func viewed(t *testing.T, stateDir string) (v view.View) {
 	t.Helper()
 	text, err := window.View(t.Context(), stateDir)

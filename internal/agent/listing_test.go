@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/observed"
 )
 
-// While NRI is away the runtime is asked over CRI, which does not say what is on record: an
-// owner of CPU sets that a record revealed stays in the way until its container is gone.
+// While NRI is away the agent asks the runtime over CRI, which does not report recorded CPU sets. Another owner that a
+// record has revealed remains an obstacle until its container is gone.
 func TestListKeepsTheOtherOwner(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()

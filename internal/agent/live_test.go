@@ -27,7 +27,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// site is a real group on this kernel with an agent beside it.
+// site is a real group on this kernel, with an agent beside it.
 type site struct {
 	t      *testing.T
 	root   *hostfs.Root
@@ -64,7 +64,7 @@ cpu-burst-config: {clusterStrategy: {sharePoolThresholdPercent: 100}}
 	return s
 }
 
-// freeAddress finds a port that no process listens on right now.
+// freeAddress returns an address on which no process listens now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -108,7 +108,7 @@ spec: {cgroup: %s}
 `, policy, s.group.Path()))
 }
 
-// start runs the real agent; the returned function ends it as SIGTERM does.
+// start runs the real agent. The returned function ends it as SIGTERM does.
 func (s *site) start() (stop func() error) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "agent.yaml")
@@ -139,7 +139,7 @@ func (s *site) start() (stop func() error) {
 	return stop
 }
 
-// bandwidth returns the group's quota, period and burst as the kernel has them.
+// bandwidth returns the group's quota, period and burst as the kernel reports them.
 func (s *site) bandwidth() string {
 	s.t.Helper()
 	g, err := s.host.Group(s.group.Path())
@@ -151,8 +151,8 @@ func (s *site) bandwidth() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// A starved machine's kernel doubles a period that its timer cannot follow, with
-	// quota and burst (sched_cfs_period_timer): that is the same bandwidth.
+	// On a starved machine the kernel doubles a period that its timer cannot follow, and also quota and burst
+	// (sched_cfs_period_timer). The bandwidth is the same.
 	for b.Period > usualPeriod && b.Quota > 0 {
 		b.Quota, b.Period, b.Burst = b.Quota/2, b.Period/2, b.Burst/2
 	}
@@ -162,7 +162,7 @@ func (s *site) bandwidth() string {
 // usualPeriod is the period that the tests give their groups, in microseconds.
 const usualPeriod = 100000
 
-// eventually waits for the group's bandwidth; a busy machine may take long.
+// eventually waits for a bandwidth of the group. A busy machine may need long.
 func (s *site) eventually(want string) {
 	s.t.Helper()
 	s.until(func() string {
@@ -173,7 +173,7 @@ func (s *site) eventually(want string) {
 	})
 }
 
-// until waits until look says nothing any more.
+// until waits until look returns "".
 func (s *site) until(look func() string) {
 	s.t.Helper()
 	if err := patience.Until(context.WithoutCancel(s.t.Context()), 50*time.Millisecond, look); err != nil {
@@ -181,7 +181,7 @@ func (s *site) until(look func() string) {
 	}
 }
 
-// view is what root's commands are shown.
+// view returns the view that root's commands get.
 func (s *site) view() string {
 	s.t.Helper()
 	text, err := window.View(s.t.Context(), filepath.Join(s.dir, "state"))
@@ -209,7 +209,7 @@ func (s *site) get(path string) string {
 	return string(body)
 }
 
-// TestSpin is the load of the live tests, in a process of its own.
+// TestSpin is a helper process: the load of the live tests.
 func TestSpin(*testing.T) {
 	busy := os.Getenv("BERTH_TEST_SPIN") != ""
 	for n := 0; busy; n++ {
@@ -255,7 +255,7 @@ func TestLiveRaisesServesAndRestores(t *testing.T) {
 	}
 }
 
-// watched looks at the agent as a page does that stays open: what ends it is the agent.
+// watched opens a stream, as an open page does, and leaves it open: the end of the agent closes it.
 func (s *site) watched() {
 	s.t.Helper()
 	stream, err := window.Stream(s.t.Context(), filepath.Join(s.dir, "state"))
@@ -273,7 +273,7 @@ func (s *site) watched() {
 
 func TestLiveAbuserFallsBackToItsLimit(t *testing.T) {
 	s := newSite(t, "abuser")
-	// So small a limit is exceeded on the busiest machine.
+	// The test can exceed such a small limit even on a busy machine.
 	if err := s.group.SetMax(5000, 100000); err != nil {
 		t.Fatal(err)
 	}
@@ -284,8 +284,7 @@ func TestLiveAbuserFallsBackToItsLimit(t *testing.T) {
 	s.eventually("5000/100000 burst 0")
 }
 
-// A burst that stood before the agent came is its writer's, also while the quota moves and when the
-// agent leaves.
+// A burst from before the agent belongs to its writer. It stays while the quota moves and when the agent ends.
 func TestLiveForeignBurstStays(t *testing.T) {
 	s := newSite(t, "foreign")
 	if err := s.group.SetMax(5000, 100000); err != nil {
@@ -348,7 +347,7 @@ func (s *site) waitReady() {
 	})
 }
 
-// passes waits until the agent has begun and ended so many passes from now on.
+// passes waits until the agent has begun and ended n more passes.
 func (s *site) passes(n int) {
 	s.t.Helper()
 	count := func() int {
@@ -361,7 +360,7 @@ func (s *site) passes(n int) {
 		}
 		return number
 	}
-	want := count() + n + 1 // One may be under way.
+	want := count() + n + 1 // A pass may be running.
 	s.until(func() string {
 		if got := count(); got < want {
 			return fmt.Sprintf("pass %d, want %d", got, want)
@@ -387,7 +386,7 @@ func TestLiveBlockedWayBackGoesAsFarAsItCan(t *testing.T) {
 	if got := s.view(); !strings.Contains(got, "does not take the limit") {
 		t.Errorf("status does not say what blocks the limit:\n%s", got)
 	}
-	time.Sleep(8 * time.Second) // it is tried again, and stands as low as it can already
+	time.Sleep(8 * time.Second) // retries leave the quota as low as possible
 	if err := s.group.SetBurst(0); err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// The credit of the test's policy: 20 s at 1 CPU above the limit of half a CPU.
+// policy20 gives a credit of 20 s at 1 CPU above the limit of half a CPU.
 const policy20 = `{"policy":"cfsQuotaBurstOnly","cfsQuotaBurstPercent":300,"cfsQuotaBurstPeriodSeconds":20}`
 
 const (
 	atLimit   = "50000 100000"
-	atCeiling = "149998 100000" // a kubelet can mean 150000
+	atCeiling = "149998 100000" // a kubelet may write 150000
 )
 
 func in(t *testing.T, f func(t *testing.T, m *machine)) {
@@ -99,7 +99,7 @@ func TestAbuserFallsBackToItsLimitAndRecoversWithRest(t *testing.T) {
 	})
 }
 
-// rate is what a group that wants more than anybody gives it uses: its quota.
+// rate returns the use of a group that needs more than its quota: the quota, at most most.
 func (m *machine) rate(most float64) float64 {
 	quota, err := strconv.Atoi(strings.Fields(m.quota())[0])
 	if err != nil {
@@ -133,8 +133,8 @@ func TestCreditSurvivesARestart(t *testing.T) {
 	}
 }
 
-// An agent that stops puts the quotas back first. What a workload uses until the next one comes it uses at its limit:
-// that takes no credit, however long it is.
+// An agent that stops first restores the quotas. Until the next agent comes the workload runs at its limit, which costs
+// no credit.
 func TestOrderlyRestartTakesNoCredit(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -194,7 +194,7 @@ func TestForeignValueIsAssertedOnceThenLeft(t *testing.T) {
 			t.Errorf("%d HostDrift events, want 1", got)
 		}
 		_ = m.stop()
-		wantQuota(t, m, "70000 100000") // compare-and-swap leaves it
+		wantQuota(t, m, "70000 100000") // compare-and-swap leaves the other value
 	})
 }
 
@@ -364,7 +364,7 @@ func TestGroupThatAppearsLater(t *testing.T) {
 	})
 }
 
-// A workload that comes for a group which another one has waits until that is gone.
+// A second workload for the same group waits until the first one is gone.
 func TestSecondWorkloadOfAGroupWaits(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -407,8 +407,8 @@ func TestNodeGuardDividesTheHeadroom(t *testing.T) {
 	})
 }
 
-// TestNodeGuardWritesRarely: the use of the node moves about the threshold every few seconds, as
-// that of neighbours does which burst, and the quota is written less than once in 20 s.
+// The use of the node crosses the threshold every few seconds, as with bursting neighbors. The guard still writes the
+// quota less than once in 20 s.
 func TestNodeGuardWritesRarely(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -451,7 +451,7 @@ spec: {cgroup: slice/inner}
 	})
 }
 
-// A quota that moves takes nothing from the limits of others below the same group, whether they burst or not.
+// A raised quota leaves siblings below the same ancestor their limits, whether they burst or not.
 func TestAncestorKeepsTheLimitsOfOthers(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.addGroup("slice", "150000 100000")
@@ -478,7 +478,7 @@ spec: {cgroup: slice/`+name+`}
 	})
 }
 
-// Groups that no workload names claim their limits too, as those of pods without a policy do in Kubernetes.
+// Groups without a workload also claim their limits, as groups of pods without a policy do in Kubernetes.
 func TestAncestorKeepsTheLimitsOfOtherGroups(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.addGroup("slice", "150000 100000")
@@ -572,7 +572,7 @@ func TestForeignKernelBurstDoesNotStopTheLaw(t *testing.T) {
 	})
 }
 
-// loses has app raised, and left to another writer that insists on 0.7 CPUs.
+// loses raises app, and then lets another writer insist on 0.7 CPUs.
 func (m *machine) loses() {
 	m.t.Helper()
 	m.run(3*time.Second, 0)
@@ -671,8 +671,8 @@ func TestRestartWritesNothingThatStands(t *testing.T) {
 	}
 }
 
-// A host profile may set the bandwidth slice while the agent runs. What CPUs can run unaccounted grows with
-// it: here above the capacity, so that the quota goes back.
+// A host profile may change the bandwidth slice while the agent runs. The CPU time that can run unaccounted grows with
+// the slice. Here it exceeds the capacity, and the quota returns to the limit.
 func TestSliceIsReadAgain(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)

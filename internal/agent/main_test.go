@@ -8,8 +8,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a test leaves a goroutine behind: every one is joined. As the child of a benchmark it
-// is the viewers of that.
+// TestMain fails when a test leaves a goroutine behind. In the child of a benchmark it runs the benchmark's viewers.
 func TestMain(m *testing.M) {
 	if address := os.Getenv(viewersOf); address != "" {
 		if err := look(address); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// moves is a mover that a test lets end its passes.
+// moves is a mover whose passes end when the test says so.
 type moves struct {
 	mu      sync.Mutex
 	orders  []mover.Order
@@ -59,7 +59,7 @@ func (f *moves) Run(ctx context.Context) error {
 	return nil
 }
 
-// ends ends the pass that is under way.
+// ends ends the running pass.
 func (f *moves) ends(r mover.Report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *moves) ends(r mover.Report) {
 	f.reports = []mover.Report{r}
 }
 
-// ordered is how many passes were ordered so far, and the last one.
+// ordered returns the number of ordered passes and the last order.
 func (f *moves) ordered() (int, mover.Order) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func inNodes(t *testing.T, f func(t *testing.T, m *machine, mover *moves)) {
 	})
 }
 
-// memory gives a group CPUs, and MiB of memory on the two nodes.
+// memory gives a group CPUs, and memory on both nodes in MiB.
 func (m *machine) memory(group, cpus string, node0, node1 int) {
 	dir := "sys/fs/cgroup/" + group + "/"
 	m.write(dir+"cgroup.controllers", "cpuset cpu memory\n")
@@ -119,8 +119,8 @@ spec: {cgroup: app}
 `, annotation))
 }
 
-// A workload of a host without Kubernetes, in CPUs that its administrator gave it, opts in by
-// annotation; another annotation counts at once, and a bad one is reported.
+// On a host without Kubernetes a workload opts in by annotation, for the CPUs that its administrator gave it. A changed
+// annotation takes effect at once, and the agent reports an invalid one.
 func TestWorkloadMovesItsMemory(t *testing.T) {
 	inNodes(t, func(t *testing.T, m *machine, fake *moves) {
 		m.memory(app, "2-3", 57, 43)
@@ -173,7 +173,7 @@ func TestWorkloadMovesItsMemory(t *testing.T) {
 		if err := m.stop(); err != nil {
 			t.Error(err)
 		}
-		m.boot() // once stays once
+		m.boot() // policy bestEffort moves once, also across agents
 		m.run(30*time.Second, 0)
 		if n, _ := fake.ordered(); n != 2 {
 			t.Errorf("%d orders after a restart", n)
@@ -184,7 +184,7 @@ func TestWorkloadMovesItsMemory(t *testing.T) {
 	})
 }
 
-// The agent's file opts a class in, and switches all of it off.
+// The agent's file can opt a class in, and can switch memory locality off.
 func TestClassOfTheFile(t *testing.T) {
 	for file, want := range map[string]int{
 		`resource-qos-config: {clusterStrategy: {lsClass: {memoryLocality: {policy: bestEffort}}}}`:                             1,
@@ -207,7 +207,7 @@ func TestClassOfTheFile(t *testing.T) {
 	}
 }
 
-// pinnedPod has a pod with exclusive CPUs run whose memory is on both nodes.
+// pinnedPod runs a pod with exclusive CPUs whose memory is on both nodes.
 func (m *machine) pinnedPod(annotations map[string]string, config string) {
 	m.t.Helper()
 	m.joins()
@@ -247,8 +247,8 @@ func (m *machine) pinnedPod(annotations map[string]string, config string) {
 	}
 }
 
-// The memory nodes of a pinned pod that opted in, by the seed's ConfigMap or by annotation, are
-// narrowed once its pages have moved; those of another one at once.
+// A pinned pod opts in by the seed's ConfigMap or by annotation. Berth narrows its memory nodes after its pages have
+// moved, and those of other pinned pods at once.
 func TestMemsFollowTheMemory(t *testing.T) {
 	const class = `{
 	  "clusterStrategy": {
@@ -303,7 +303,8 @@ func TestMemsFollowTheMemory(t *testing.T) {
 	}
 }
 
-// What a pinned pod may still take of its node by its limit is no room for a group that would be narrowed to it.
+// Memory that a pinned pod may still allocate on its node, up to its limit, is no room for a group that Berth would
+// narrow to this node.
 func TestRoomOfPinnedPods(t *testing.T) {
 	inNodes(t, func(t *testing.T, m *machine, _ *moves) {
 		var zones strings.Builder

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// A kubelet with a static memory manager sets the memory nodes of Guaranteed pods. Berth sets
-// none then, and does not take the kubelet's for those of another owner of CPU sets.
+// A kubelet with a static memory manager sets the memory nodes of Guaranteed pods. Berth then sets none, and does not
+// mistake the kubelet's memory nodes for another owner's CPU sets.
 func TestKubeletOwnsMemoryNodes(t *testing.T) {
 	for _, c := range []struct {
 		policy string

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// annotated has the annotations that were written to pods, by "name key"; "-" is a removal.
+// annotated has the annotations written to pods, by "name key". The value "-" is a removal.
 type annotated map[string]string
 
 func (a annotated) Annotate(pod cluster.Object, key string, value *string) {
@@ -21,15 +21,15 @@ func (a annotated) Annotate(pod cluster.Object, key string, value *string) {
 	}
 }
 
-// took returns the last value of a key, and forgets it.
+// took returns and forgets the last value of a key.
 func (a annotated) took(key string) string {
 	value := a[key]
 	delete(a, key)
 	return value
 }
 
-// shows has the API server show pods of one container that wants a CPU or runs in the shared
-// pool, with annotations by their names.
+// shows makes the API server show pods of one container with these annotations, by name. The annotations decide between
+// exclusive CPUs and the shared pool.
 func (m *machine) shows(pods map[string]map[string]string) {
 	m.t.Helper()
 	var all []*cluster.Pod
@@ -50,16 +50,16 @@ func (m *machine) shows(pods map[string]map[string]string) {
 	m.run(3*time.Second, 0)
 }
 
-// kernel is what the groups of both pods have, and has the kernel use these CPUs.
+// kernel sets the effective CPUs of both pods' groups.
 func (m *machine) kernel(own, other string) {
 	m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", own+"\n")
 	m.write("sys/fs/cgroup/podx/c/cpuset.cpus.effective", other+"\n")
 	m.run(3*time.Second, 0)
 }
 
-// TestMove: a pod that runs comes to other CPUs once the shared pool has left them, and others
-// get those from before once it was seen to have left. Its placement says so, and what asked for
-// the move is gone when the API server shows that. The next agent goes on in the middle of it.
+// A running pod moves to other CPUs after the shared pool has left them. The pool gets the old CPUs after the pod was
+// seen to have left them. The agent then writes the placement, and removes the request once the API server shows it.
+// The next agent continues in the middle of a move.
 func TestMove(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		inNodes(t, func(t *testing.T, m *machine, _ *moves) {

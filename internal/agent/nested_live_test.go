@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// The kernel takes the copy of a limit below a container's group up and down with it,
-// in the order that cgroup v1 asks for.
+// On the real kernel the copy of a limit below a container's group follows the container's quota up and down, in the
+// order that cgroup v1 requires.
 func TestLiveNestedLimitFollows(t *testing.T) {
 	s := newSite(t, "nested")
 	below, err := scratch.New(s.host, s.group.Path(), scratch.Name("container"))

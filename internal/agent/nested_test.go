@@ -7,8 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// crun writes the limit of a container twice: to the scope, and to the group
-// "container" in it, where the processes are.
+// crun writes a container's limit twice: to the scope, and to the group "container" below it, which has the processes.
 const nestedPath = podPath + "/c1/container"
 
 func inNested(t *testing.T, nested string, f func(t *testing.T, m *machine)) {
@@ -34,7 +33,7 @@ func TestNestedLimitFollows(t *testing.T) {
 		wantQuota(t, m, atCeiling)
 		wantNested(t, m, atCeiling)
 
-		for range 30 { // until the credit is gone
+		for range 30 { // until the credit is used up
 			m.run(time.Second, m.rate(3))
 		}
 		wantQuota(t, m, atLimit)
@@ -49,8 +48,7 @@ func TestNestedLimitFollows(t *testing.T) {
 	})
 }
 
-// A limit that a process in the container made, or none, is not the runtime's copy of the
-// container's limit.
+// A different limit below the container, or none, is not the runtime's copy of the container's limit. It stays.
 func TestOtherNestedLimitsStay(t *testing.T) {
 	for _, own := range []string{"20000 100000", "max 100000", "80000 100000"} {
 		t.Run(own, func(t *testing.T) {
@@ -77,7 +75,7 @@ func TestNestedLimitOverKillsAndRewrites(t *testing.T) {
 		m.boot()
 		m.tenants(container(app, podPath+"/c1"))
 		m.run(3*time.Second, 0.1)
-		m.write("sys/fs/cgroup/"+nestedPath+"/cpu.max", atLimit+"\n") // the runtime, once more
+		m.write("sys/fs/cgroup/"+nestedPath+"/cpu.max", atLimit+"\n") // the runtime again
 		m.run(7*time.Second, 0.1)
 		wantNested(t, m, atCeiling)
 		m.tenants()
@@ -86,7 +84,7 @@ func TestNestedLimitOverKillsAndRewrites(t *testing.T) {
 	})
 }
 
-// The runtime resizes both groups; the new limit is the original of both.
+// The runtime resizes both groups. The new limit becomes the original of both.
 func TestNestedLimitIsResized(t *testing.T) {
 	inNested(t, atLimit, func(t *testing.T, m *machine) {
 		m.boot()
@@ -122,7 +120,7 @@ func TestNestedGroupSavesWithItsContainer(t *testing.T) {
 	})
 }
 
-// A subgroup that is a workload itself has a policy of its own.
+// A subgroup with a workload of its own has its own policy.
 func TestNestedWorkloadIsItsOwn(t *testing.T) {
 	inNested(t, atLimit, func(t *testing.T, m *machine) {
 		m.boot()

@@ -19,12 +19,12 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// fullNode is a node of 80 CPUs with 250 pods of one container each that burst, of which every 25th
-// has four CPUs of its own. It is made of plain files laid out as cgroup v2.
+// fullNode is a node of 80 CPUs with 250 pods of one bursting container each. Every 25th pod has four CPUs of its own.
+// The node consists of plain files laid out as cgroup v2.
 type fullNode struct {
 	*machine
 	pods []*cluster.Pod
-	all  nri.Event // everything that runs
+	all  nri.Event // all running containers
 }
 
 func newFullNode(b *testing.B) *fullNode {
@@ -55,7 +55,7 @@ func newFullNode(b *testing.B) *fullNode {
 	return n
 }
 
-// podOf is a pod, and the event of its only container.
+// podOf returns a pod, and the event of its only container.
 func podOf(name string, pinned bool) (*cluster.Pod, nri.Event) {
 	p := &cluster.Pod{Key: "ns/" + name, Object: cluster.Object{Namespace: "ns", Name: name, UID: name}, Pod: workload.Pod{
 		Namespace: "ns", Name: name, UID: name, Scheduled: 100,
@@ -72,8 +72,8 @@ func podOf(name string, pinned bool) (*cluster.Pod, nri.Event) {
 	}
 }
 
-// costs are what pieces of work took, by name: on the clock and of the thread's CPU time. What is over
-// on the clock of a busy machine is the wait for a CPU.
+// costs has the durations of pieces of work by name, as wall-clock time and as the thread's CPU time. On a busy machine
+// the difference is the wait for a CPU.
 type costs map[string][]time.Duration
 
 func (c costs) of(b *testing.B, name string, work func()) {
@@ -84,12 +84,12 @@ func (c costs) of(b *testing.B, name string, work func()) {
 	c[name] = append(c[name], time.Since(began))
 }
 
-// begins has an agent start on the node, up to the moment at which it is ready.
+// begins starts an agent on the node, until it is ready.
 func (n *fullNode) begins(b *testing.B, measured costs) {
 	n.makes()
 	n.joins()
 	c := n.controls
-	c.pass() // reads the machine
+	c.pass() // reads the topology
 	c.mu.Lock()
 	c.inventory.Take(&cluster.Snapshot{
 		Generation: 1, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 80_000}, Pods: n.pods,
@@ -105,8 +105,8 @@ func (n *fullNode) begins(b *testing.B, measured costs) {
 	}
 }
 
-// BenchmarkFullNode measures a node with 250 pods: the start of an agent, the answer to the runtime's
-// list of all that runs, and those to a container that ends, is made again and resized.
+// BenchmarkFullNode measures a node with 250 pods: the start of an agent, the answer to the runtime's list of all
+// containers, and the answers while a container ends, is created again and is resized.
 func BenchmarkFullNode(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

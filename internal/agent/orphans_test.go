@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// An agent that comes long after the last one ended puts raised quotas back before anything else, and
-// then decides anew. One that comes soon goes on with them (TestRestartWritesNothingThatStands).
+// An agent that starts long after the last one ended first restores raised quotas, and then decides again. An agent
+// that starts soon keeps them (TestRestartWritesNothingThatStands).
 func TestOrphansGoBackFirst(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -38,7 +38,7 @@ func TestOrphansGoBackFirst(t *testing.T) {
 	})
 }
 
-// What cannot go back is a warning, with what was to be written where.
+// A value that cannot be restored is a warning with the file and the original.
 func TestOrphanThatStays(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -66,7 +66,7 @@ func TestOrphanThatStays(t *testing.T) {
 	})
 }
 
-// divides gives a group on each side of a boundary, and one that is pinned, what an agent gave them that is dead.
+// divides applies lists as a dead agent left them: one group on each side of a boundary, and optionally a pinned group.
 func (m *machine) divides(lists map[string]plan.Owner) {
 	m.t.Helper()
 	var changes []plan.Change
@@ -89,7 +89,7 @@ func (m *machine) divides(lists map[string]plan.Owner) {
 	}
 }
 
-// lists are the CPUs of these groups.
+// lists returns the CPUs of these groups.
 func (m *machine) lists(groups ...plan.Owner) string {
 	var all []string
 	for _, group := range groups {
@@ -98,8 +98,8 @@ func (m *machine) lists(groups ...plan.Owner) string {
 	return strings.Join(all, " ")
 }
 
-// The boundary of a dead agent falls a minute after the next one began that does not hear of the runtime, and when
-// that one is stopped before. Nobody comes to the CPUs of a pinned group. What stood before goes back where there is none.
+// A new agent that does not hear from the runtime removes a dead agent's boundary after a minute, or when it is stopped
+// earlier. No group gets the CPUs of a pinned group. Without a pinned group the originals return.
 func TestBoundaryFallsWhileHeld(t *testing.T) {
 	const pool, isolate, place = plan.OwnerPool, plan.OwnerIsolate, plan.OwnerPlace
 	for name, test := range map[string]struct {
@@ -121,7 +121,7 @@ func TestBoundaryFallsWhileHeld(t *testing.T) {
 					if got := m.lists(groups...); got != test.stands {
 						t.Errorf("before a minute was over the lists are %q", got)
 					}
-					for _, group := range groups { // as the kernel has it after the write
+					for _, group := range groups { // the kernel's view after the write
 						if group != place {
 							m.write("sys/fs/cgroup/"+string(group)+"/cpuset.cpus.effective", test.inEffect+"\n")
 						}
@@ -143,8 +143,8 @@ func TestBoundaryFallsWhileHeld(t *testing.T) {
 	}
 }
 
-// What cannot go back while the agent is held is tried each minute. It is one warning until the problem is another one, the
-// agent is held again, or it ends.
+// While the agent is held, it retries each minute what it cannot restore. It warns once, and again when the problem
+// changes, when it is held again, and when it ends.
 func TestBoundaryThatStaysIsSaidOnce(t *testing.T) {
 	const pool, isolate, place = plan.OwnerPool, plan.OwnerIsolate, plan.OwnerPlace
 	for text, lists := range map[string]map[string]plan.Owner{
@@ -181,7 +181,7 @@ func TestBoundaryThatStaysIsSaidOnce(t *testing.T) {
 				m.run(2*orphanedAfter, 0)
 				warned("of another problem", 2)
 				m.controls.mu.Lock()
-				m.controls.unmoved.is = false // as if the runtime had been heard for a moment
+				m.controls.unmoved.is = false // as if the runtime had reported for a moment
 				m.controls.mu.Unlock()
 				m.run(2*orphanedAfter, 0)
 				warned("held again", 3)
@@ -194,7 +194,8 @@ func TestBoundaryThatStaysIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Another agent that holds the Lease of the node may have pinned groups that no journal here has: nothing falls.
+// Another agent that holds the Lease of the node may have pinned groups that this journal does not have. The boundary
+// stays.
 func TestBoundaryStaysBesideAnotherAgent(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.makes()
@@ -211,7 +212,8 @@ func TestBoundaryStaysBesideAnotherAgent(t *testing.T) {
 	})
 }
 
-// Orphans are what moves, of an agent that neither wrote its checkpoint nor came to an entry lately.
+// Orphans are raised quotas and boundaries of an agent that has recently written neither its checkpoint nor a journal
+// entry.
 func TestOrphaned(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -222,7 +224,7 @@ func TestOrphaned(t *testing.T) {
 	last := func(boot string, ago time.Duration) checkpoint.Checkpoint {
 		return checkpoint.Checkpoint{BootID: boot, Written: now.Add(-ago), Clock: uptime - ago}
 	}
-	set := func(by time.Duration, c checkpoint.Checkpoint) checkpoint.Checkpoint { // who set the wall clock, since
+	set := func(by time.Duration, c checkpoint.Checkpoint) checkpoint.Checkpoint { // the wall clock was set by this much since
 		c.Written = c.Written.Add(-by)
 		return c
 	}

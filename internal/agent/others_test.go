@@ -19,7 +19,7 @@ type opens struct {
 	fd int
 }
 
-// watched counts how often these files are opened from now on.
+// watched starts to count how often these files are opened.
 func watched(t *testing.T, files ...string) opens {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -35,8 +35,8 @@ func watched(t *testing.T, files ...string) opens {
 	return opens{t, fd}
 }
 
-// count is how often since it was asked last. Equal events in a row are one to the kernel until
-// they are read.
+// count returns the number of opens since the last call. The kernel merges equal consecutive events until they are
+// read.
 func (o opens) count() (n int) {
 	o.t.Helper()
 	var buf [64 * unix.SizeofInotifyEvent]byte
@@ -54,14 +54,14 @@ func (o opens) count() (n int) {
 	}
 }
 
-// counts writes what the kernel counted of a group.
+// counts writes a group's counters of the kernel.
 func (m *machine) counts(group string, periods, throttled int, used time.Duration) {
 	m.write("sys/fs/cgroup/"+group+"/cpu.stat", fmt.Sprintf(
 		"usage_usec %d\nnr_periods %d\nnr_throttled %d\nthrottled_usec 0\n", used.Microseconds(), periods, throttled))
 }
 
-// While nobody looks, nothing is read of a workload that did not ask for burst. While somebody
-// does, it is read every ten seconds, and the view says what its quota did to it.
+// While nobody watches, the agent does not read a workload that did not ask for burst. While somebody watches, it reads
+// the workload every ten seconds, and the view shows how its quota throttled it.
 func TestOthersAreReadWhileSomebodyLooks(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.group = "idle"
@@ -79,7 +79,7 @@ func TestOthersAreReadWhileSomebodyLooks(t *testing.T) {
 		var last *view.View
 		for second := range 35 {
 			m.counts(app, 10*second, 4*second, time.Duration(second)*200*time.Millisecond)
-			files.count() // the test's own
+			files.count() // the test's own opens
 			var err error
 			if last, err = v.look(); err != nil {
 				t.Fatal(err)

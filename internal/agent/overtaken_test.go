@@ -22,7 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// gives lets the machine, of two cores, give CPUs to pods.
+// gives describes a machine of two cores, so that the agent can pin pods.
 func (m *machine) gives() {
 	m.t.Helper()
 	cpus := func(list string) cpuset.Set {
@@ -52,8 +52,8 @@ func (m *machine) gives() {
 	c.assignment.SetFacts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 
-// overtaken has a plain container x made in a group, and then p, which is given CPUs that
-// x does not leave. It returns those, and what asks the runtime's questions.
+// overtaken creates a plain container x in a group, and then p with exclusive CPUs that x has not left. It returns
+// these CPUs, and a function that makes runtime events.
 func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri.Kind, uid, group string) nri.Event) {
 	m.t.Helper()
 	m.joins()
@@ -86,8 +86,8 @@ func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri
 	return given, event
 }
 
-// witnesses has the runtime report two pods of kube-system with CPUs that Berth did not give them: those of
-// a single namespace say nothing of the node.
+// witnesses makes the runtime report two pods of kube-system with CPUs that Berth did not assign. Lists of a single
+// namespace say nothing about the node.
 func (m *machine) witnesses(event func(kind nri.Kind, uid, group string) nri.Event) (all []nri.Event) {
 	m.t.Helper()
 	one := cpuset.Set{}.Add(0)
@@ -103,7 +103,7 @@ func (m *machine) witnesses(event func(kind nri.Kind, uid, group string) nri.Eve
 	return all
 }
 
-// answers answers a question of the runtime.
+// answers returns the agent's answer to an event of the runtime.
 func (m *machine) answers(e nri.Event) nri.Reply {
 	m.t.Helper()
 	reply, err := m.controls.answer(e, true)
@@ -113,8 +113,8 @@ func (m *machine) answers(e nri.Event) nri.Reply {
 	return reply
 }
 
-// A container that was created before another one was given its CPUs, and that the runtime
-// did not know yet when it was asked, leaves them before it runs.
+// A container was created before another container got its CPUs, and the runtime did not know it yet when it was asked.
+// The container leaves these CPUs before it runs.
 func TestStartsWhereItShould(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -128,7 +128,7 @@ func TestStartsWhereItShould(t *testing.T) {
 		if e := m.journal.Entries(); len(e) != 1 || e[0].Target.Object != "podx/c" {
 			t.Errorf("journal %v", e)
 		}
-		m.write("sys/fs/cgroup/podx/c/cpuset.cpus", "0-3\n") // a resize, answered before p came
+		m.write("sys/fs/cgroup/podx/c/cpuset.cpus", "0-3\n") // a resize answered before p came
 		m.answers(event(nri.PostUpdate, "x", "podx/c"))
 		if again := m.read("sys/fs/cgroup/podx/c/cpuset.cpus"); again != got.String() {
 			t.Errorf("updated it runs on CPUs %q, was on %q", again, got)
@@ -144,7 +144,8 @@ func TestStartsWhereItShould(t *testing.T) {
 	})
 }
 
-// One whose own CPUs are others by now does not start on what another one may have.
+// A container whose group has the wrong CPUs starts on its own exclusive CPUs, not on CPUs that another container may
+// have.
 func TestPinnedStartsWhereItShould(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -164,8 +165,8 @@ func TestPinnedStartsWhereItShould(t *testing.T) {
 	})
 }
 
-// TestAnswerAfterTheEnd: an event that waited while the agent put everything back writes nothing any more. A container with
-// exclusive CPUs is not made without an answer.
+// An event that waited while the agent restored everything writes nothing. The agent refuses the creation of a
+// container with exclusive CPUs, because it can no longer assign them.
 func TestAnswerAfterTheEnd(t *testing.T) {
 	for _, restores := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restores %t", restores), func(t *testing.T) {
@@ -200,8 +201,8 @@ func TestAnswerAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Where systemd writes it, the container waits until it was asked, ahead of all else; but
-// a systemd that takes its time holds up no other container.
+// Where systemd writes the list, the container waits until systemd was asked, before all other requests. A slow systemd
+// delays no other container.
 func TestStartWaitsForSystemd(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, waits time.Duration

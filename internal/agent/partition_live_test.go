@@ -14,8 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// partitions says whether groups can be partitions here: they can where the controller is of cgroup
-// v2, and otherwise no group has the file.
+// partitions reports whether groups can be cpuset partitions here. They can on cgroup v2; on v1 no group has the file.
 func (s *site) partitions() bool {
 	s.t.Helper()
 	hier, err := s.host.Hierarchy(cgroup.CPUSet)
@@ -32,8 +31,8 @@ func (s *site) partitions() bool {
 	return false
 }
 
-// partition makes a group a partition of some CPUs, as an administrator does, and returns it with a
-// function that checks that it still is one.
+// partition makes a group a partition of some CPUs, as an administrator does. The returned function checks that the
+// partition is still valid.
 func (s *site) partition(kind string, cpus cpuset.Set) (g *scratch.Group, stands func(when string)) {
 	s.t.Helper()
 	g = s.newGroup("partition-" + kind)
@@ -48,7 +47,7 @@ func (s *site) partition(kind string, cpus cpuset.Set) (g *scratch.Group, stands
 	if err := os.WriteFile(name, []byte(kind), 0); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { // A group that is removed has its CPUs until the kernel gets to it.
+	s.t.Cleanup(func() { // A removed group keeps its CPUs until the kernel destroys it.
 		if err := os.WriteFile(name, []byte(cgroup.Member), 0); err != nil {
 			s.t.Error(err)
 		}
@@ -67,8 +66,8 @@ func (s *site) partition(kind string, cpus cpuset.Set) (g *scratch.Group, stands
 	return g, stands
 }
 
-// An administrator's cpuset partition stands while Berth pins and narrows beside it, when a new agent
-// follows, and when everything goes back. Nobody is given its CPUs.
+// An administrator's cpuset partition stays valid while Berth pins and narrows groups beside it, when a new agent
+// follows, and when everything is restored. No group gets its CPUs.
 func TestLivePartitionStands(t *testing.T) {
 	for _, kind := range []string{"root", "isolated"} {
 		t.Run(kind, func(t *testing.T) {
@@ -85,7 +84,7 @@ func TestLivePartitionStands(t *testing.T) {
 			_, stands := p.partition(kind, taken)
 			left := all.Difference(taken)
 			limit := p.bandwidth()
-			p.join("db", p.group) // to a group with a process the kernel gives no empty list back
+			p.join("db", p.group) // the kernel refuses an empty list for a group with a process
 			p.join("db", p.other)
 			p.asks()
 			stop := p.start()
@@ -113,7 +112,7 @@ func TestLivePartitionStands(t *testing.T) {
 	}
 }
 
-// A workload whose group is a partition gets no CPUs from Berth, and keeps its own and its quota.
+// A workload whose group is a partition gets no CPUs from Berth, and keeps its own CPUs and its quota.
 func TestLivePartitionIsLeftAlone(t *testing.T) {
 	p := newPair(t, "partition-own")
 	if !p.partitions() {
@@ -141,8 +140,8 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	stands("asked for")
 }
 
-// A list that goes back while an administrator's partition has some of its CPUs goes back without these, and
-// gets them once the partition has ended.
+// A partition that was made later has some CPUs of a list that Berth restores. Berth restores the list without these
+// CPUs, and adds them after the partition has ended.
 func TestLivePartitionMadeMeanwhile(t *testing.T) {
 	p := newPair(t, "partition-later")
 	if !p.partitions() {

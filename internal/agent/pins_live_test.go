@@ -14,8 +14,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// pair is a site with two groups: one whose workload may ask for exclusive CPUs,
-// and a neighbour.
+// pair is a site with two groups: the group of a workload that may ask for exclusive CPUs, and a neighbor.
 type pair struct {
 	*site
 
@@ -43,7 +42,7 @@ spec: {cgroup: %s}
 // asks writes the workload that asks for a CPU of its own.
 func (p *pair) asks() { p.says("true") }
 
-// says writes the workload with a value of the key that asks.
+// says writes the workload with a value of the cpuset-scheduler annotation.
 func (p *pair) says(value string) {
 	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
 kind: Workload
@@ -66,7 +65,7 @@ func (s *site) cpusOf(g *scratch.Group) cpuset.Set {
 	return cpus
 }
 
-// settles waits until the two groups are as ok says.
+// settles waits until ok accepts the CPUs of both groups.
 func (p *pair) settles(what string, ok func(own, other cpuset.Set) bool) {
 	p.t.Helper()
 	err := patience.Until(context.WithoutCancel(p.t.Context()), 50*time.Millisecond, func() string {
@@ -81,7 +80,7 @@ func (p *pair) settles(what string, ok func(own, other cpuset.Set) bool) {
 	}
 }
 
-// shows looks for series in one scrape.
+// shows checks for these series in one scrape.
 func (p *pair) shows(series ...string) {
 	p.t.Helper()
 	scrape := p.get("/metrics")
@@ -92,8 +91,8 @@ func (p *pair) shows(series ...string) {
 	}
 }
 
-// A workload has its own CPU, without a quota, through a restart of the agent, and
-// all is as before once it does not ask any more.
+// A workload keeps its own CPU, without a quota, through a restart of the agent. CPUs and quota return once the
+// workload no longer asks.
 func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	p := newPair(t, "own")
 	all, limit := p.cpusOf(p.group), p.bandwidth()
@@ -126,7 +125,7 @@ func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	p.eventually(limit)
 }
 
-// A workload whose file says that it asks no more gives its CPU back, and asks again later.
+// A workload that stops asking in its file returns its CPU, and can ask again later.
 func TestLiveWorkloadAsksNoMore(t *testing.T) {
 	p := newPair(t, "no-more")
 	all, limit := p.cpusOf(p.group), p.bandwidth()
@@ -141,7 +140,7 @@ func TestLiveWorkloadAsksNoMore(t *testing.T) {
 	p.settles("asking again", pinned)
 }
 
-// A workload that does not fit gets none, says so, and no group is touched.
+// A workload that does not fit gets no CPUs and is counted as refused. Berth writes no group.
 func TestLiveWorkloadThatDoesNotFit(t *testing.T) {
 	p := newPair(t, "large")
 	all := p.cpusOf(p.group)
@@ -162,8 +161,8 @@ spec: {cgroup: %s, cpu: {limit: "%d"}}
 	}
 }
 
-// A workload that asks for both gets the CPUs; its limit comes back when it asks for
-// neither, and bursting alone goes on from it.
+// A workload that asks for both gets exclusive CPUs and no burst. After it stops asking for CPUs, bursting continues
+// from its limit, which returns at the end.
 func TestLiveOwnCPUAndBurst(t *testing.T) {
 	p := newPair(t, "both")
 	all, limit := p.cpusOf(p.group), p.bandwidth()
@@ -194,8 +193,8 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 	p.eventually(limit)
 }
 
-// A neighbour whose group has a list of its own shrinks to the shared pool, is never given a CPU that the
-// list does not name, and has the list again in the end.
+// A neighbor with a CPU list of its own shrinks to the shared pool, never gets a CPU outside its list, and has its list
+// again at the end.
 func TestLiveOwnListBounds(t *testing.T) {
 	p := newPair(t, "bounded")
 	all := p.cpusOf(p.group)
@@ -205,7 +204,7 @@ func TestLiveOwnListBounds(t *testing.T) {
 	last, _ := all.Max()
 	list := cpuset.Set{}.Add(last)
 	for cpu := range all.All() {
-		if list.Size() < all.Size()-1 { // all but one: the pool has as many, and others
+		if list.Size() < all.Size()-1 { // all but one, so that the list and the pool have equal size
 			list = list.Add(cpu)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// saver is a container with the kernel's own burst and no more.
+// saver returns a container with only the kernel's burst.
 func saver(name, group string) workload.Workload {
 	c := container(name, group)
 	c.Burst = workload.Burst{Policy: "cpuBurstOnly", KernelBurst: true, CPUBurstPercent: 1000, QuotaPercent: 300, PeriodSeconds: 20, Source: "test"}
@@ -27,8 +27,8 @@ func wantBurst(t *testing.T, m *machine, group, want string) {
 	}
 }
 
-// The pod saves what its containers save: without a burst of its own it would throttle
-// what theirs allows.
+// A pod's burst is the sum of its containers' bursts. Without it the pod would throttle what the bursts of its
+// containers allow.
 func TestPodSavesWithItsContainers(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -52,7 +52,7 @@ func TestPodSavesWithItsContainers(t *testing.T) {
 	})
 }
 
-// Nothing adds up over kills, and nothing is left when no container asks any more.
+// A pod's burst does not grow over kills of the agent, and returns to 0 when no container asks any more.
 func TestBurstOfAPodOverRestarts(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		for range 3 {
@@ -68,8 +68,7 @@ func TestBurstOfAPodOverRestarts(t *testing.T) {
 	})
 }
 
-// The kernel refuses the kubelet a quota below the burst: before a resize the pod's
-// shrinks with those of its containers.
+// The kernel refuses a quota below the burst. Before a resize, the bursts of the pod and of its containers shrink.
 func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 	for _, way := range []string{"the spec says so", "the runtime says so"} {
 		t.Run(way, func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 	}
 }
 
-// Another writer's burst of the pod is left alone, and the containers' own stay.
+// Another writer's burst on the pod stays, and so do the bursts of its containers.
 func TestForeignBurstOfAPod(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -17,8 +17,7 @@ const (
 	podPath = "kubepods/pod4a3c"
 )
 
-// container is what the agent makes of a container of a pod: half a CPU, up to
-// three times that for 20 s.
+// container returns a pod's container as the agent derives it: half a CPU, up to three times that for 20 s.
 func container(name, group string) workload.Workload {
 	return workload.Workload{
 		Name: name, Cgroup: group, Limit: 0.5,
@@ -29,7 +28,7 @@ func container(name, group string) workload.Workload {
 	}
 }
 
-// inPod gives a machine whose app is a container of a pod with another one.
+// inPod provides a machine whose app is one of two containers of a pod.
 func inPod(t *testing.T, f func(t *testing.T, m *machine)) {
 	t.Helper()
 	in(t, func(t *testing.T, m *machine) {
@@ -42,7 +41,7 @@ func inPod(t *testing.T, f func(t *testing.T, m *machine)) {
 	})
 }
 
-// tenants makes these the containers of the node, as the next second sees them.
+// tenants makes these containers the node's containers from the next second on.
 func (m *machine) tenants(all ...workload.Workload) {
 	m.controls.mu.Lock()
 	m.controls.containers, m.controls.settled = all, true
@@ -50,7 +49,7 @@ func (m *machine) tenants(all ...workload.Workload) {
 	m.controls.mu.Unlock()
 }
 
-// targetOf names a knob of a group in the journal.
+// targetOf returns the journal's target for a knob of a group.
 func (m *machine) targetOf(group string, k cgroup.Knob) plan.Target {
 	return cgroupfile.Target(group, k)
 }
@@ -62,7 +61,8 @@ func wantPod(t *testing.T, m *machine, want string) {
 	}
 }
 
-// The pod's own 1 CPU, and twice 1.5 less 0.5 for each raised container; less 2 µs, so that no kubelet means it.
+// The quotas are the pod's own 1 CPU, and for each raised container twice 1.5 CPUs minus 0.5. They are 2 µs less, so
+// that no kubelet writes the same value.
 const (
 	podRaisedOnce  = "349998 100000"
 	podRaisedTwice = "599998 100000"
@@ -108,7 +108,7 @@ func wantPodFile(t *testing.T, m *machine, want string, below ...string) {
 	}
 }
 
-// Nothing adds up over kills: what stands is a function of who is raised.
+// A pod's quota does not grow over kills of the agent: it depends only on the containers that are raised.
 func TestPodDoesNotDriftOverRestarts(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		for range 4 {
@@ -134,12 +134,11 @@ func TestPodLimitedByItsUserCapsItsContainers(t *testing.T) {
 		m.tenants(c)
 		m.run(4*time.Second, 0.1)
 		wantPod(t, m, podOwn)
-		wantQuota(t, m, "99998 100000") // the pod's, not the policy's 1.5
+		wantQuota(t, m, "99998 100000") // the pod's limit, not the policy's 1.5
 	})
 }
 
-// A pod limited by its user is a limited group like any other, with an account of
-// its own.
+// A pod with a limit of its user bursts as any other limited group does, with its own account.
 func TestPodLimitedByItsUserBursts(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.addGroup(podPath+"/c2", "max 100000") // claims nothing of the pod's quota
@@ -164,8 +163,8 @@ func TestPodWithoutQuotaIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The kubelet resizes: children are at their limits from the moment the spec says
-// so, and its own values become the originals.
+// When the kubelet resizes a pod, the containers return to their limits as soon as the spec changes. The kubelet's
+// values then become the originals.
 func TestResizedPodGoesBackToItsLimitFirst(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -192,7 +191,7 @@ func TestResizedPodGoesBackToItsLimitFirst(t *testing.T) {
 	})
 }
 
-// While a container stands raised the kubelet may still write the pod's quota.
+// The kubelet may write the pod's quota while a container is raised. Its value becomes the original.
 func TestPodQuotaOfTheKubeletBecomesTheOriginal(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -201,16 +200,16 @@ func TestPodQuotaOfTheKubeletBecomesTheOriginal(t *testing.T) {
 		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n")
 		m.run(2*time.Second, 0.1)
 		wantPod(t, m, "369998 100000")
-		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // systemd puts back what it knows
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // systemd writes its own value again
 		m.run(2*time.Second, 0.1)
 		wantPod(t, m, "369998 100000")
 	})
 }
 
-// ended is why a container that does not run waits.
+// ended is the reason of a workload whose container does not run.
 const ended = "the container does not run"
 
-// A container that restarts has a new group, and the account it had.
+// A restarted container has a new group, and keeps its credit.
 func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 	for _, restart := range []string{"the container", "the container and the agent"} {
 		t.Run(restart, func(t *testing.T) {
@@ -228,7 +227,7 @@ func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 					t.Errorf("reason %q, want %q", s.Reason, ended)
 				}
 				if restart != "the container" {
-					m.run(11*time.Second, 0) // a checkpoint is written
+					m.run(11*time.Second, 0) // writes a checkpoint
 					m.kill()
 					m.boot()
 				}
@@ -246,8 +245,8 @@ func TestLedgerSurvivesTheRestartOfAContainer(t *testing.T) {
 	}
 }
 
-// A pod's quota that was made unlimited for exclusive CPUs is not burst's to judge: what the
-// kubelet wrote over it meanwhile is no limit that burst may confirm.
+// place made a pod's quota unlimited for exclusive CPUs, and the kubelet then wrote over it. burst does not own this
+// quota, so it must not confirm the kubelet's value as a limit.
 func TestPodOfAnotherOwner(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -267,7 +266,7 @@ func TestPodOfAnotherOwner(t *testing.T) {
 		if err := m.journal.Record([]plan.Change{lifted}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // the kubelet's
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "120000 100000\n") // by the kubelet
 		m.tenants(container(app, podPath+"/c1"))
 		m.run(4*time.Second, 0.1)
 		e, known := m.journal.Entry(lifted.Target)
@@ -281,7 +280,7 @@ func TestPodOfAnotherOwner(t *testing.T) {
 	})
 }
 
-// A container that gets its limit while the agent looks bursts with its pod from that second on: the pod's quota never
+// A container that gets a limit while the agent runs bursts with its pod from that second on. The pod's quota never
 // bounds it.
 func TestLimitThatAppearsRisesWithItsPod(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
@@ -303,7 +302,7 @@ func TestLimitThatAppearsRisesWithItsPod(t *testing.T) {
 	})
 }
 
-// A pod's group that cannot be read for a moment goes on following its containers.
+// A pod's group that is unreadable for a moment continues to follow its containers afterwards.
 func TestPodThatCannotBeReadForAMoment(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -10,15 +10,15 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// quotas writes and reads the quotas of groups in periods of 100 ms, as a kubelet and a runtime do.
+// quotas writes and reads quotas of groups in periods of 100 ms, as a kubelet and a runtime do.
 type quotas interface {
 	set(group string, quota unit.Micros)
 	of(group string) unit.Micros
 }
 
-// resizes stands for a kubelet that resizes the pod of one container to a quota. As since Kubernetes 1.33 it compares
-// that with what the pod's group has: it writes the pod before the container where it is more, after it where it is
-// less, and not at all where it is the same. Of the container the runtime asks the agent first.
+// resizes acts as a kubelet that resizes a pod of one container. Since Kubernetes 1.33 it compares the quota with the
+// pod's group, and writes the pod first where it grows. It writes the pod last where it shrinks, and not at all where
+// the quota is equal. The runtime first asks the agent about the container.
 func (m *machine) resizes(q quotas, quota unit.Micros) {
 	m.t.Helper()
 	before := q.of(podPath)
@@ -34,7 +34,7 @@ func (m *machine) resizes(q quotas, quota unit.Micros) {
 	}
 }
 
-// inV2 are those of cgroup v2.
+// inV2 accesses the quotas of cgroup v2.
 type inV2 struct{ *machine }
 
 func (m inV2) set(group string, quota unit.Micros) {
@@ -50,8 +50,8 @@ func (m inV2) of(group string) unit.Micros {
 	return quota
 }
 
-// A pod whose containers all burst stands at a multiple of its own quota, and the kubelet may resize it to the very
-// number. It must not find that in the file: it would write nothing, and the old quota would come back.
+// A pod whose containers all burst has a multiple of its own quota, and the kubelet may resize it to exactly this
+// value. If the kubelet found it in the file, it would write nothing, and the old quota would return.
 func TestPodResizedToWhatItIsRaisedTo(t *testing.T) {
 	for percent, raised := range map[int64]unit.Micros{300: 300000, 200: 200000, 150: 150000} {
 		t.Run(fmt.Sprint(percent), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestPodResizedToWhatItIsRaisedTo(t *testing.T) {
 	}
 }
 
-// The same of a pod that is limited as a whole: nothing says that its limit is in force but its group.
+// A pod that is limited as a whole is resized to its ceiling. Only its group shows that the new limit is in effect.
 func TestPodLimitedByItsUserResizedToItsCeiling(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -101,7 +101,7 @@ func TestPodLimitedByItsUserResizedToItsCeiling(t *testing.T) {
 	})
 }
 
-// inV1 are those of cgroup v1, whose kernel refuses a quota above that of the group above.
+// inV1 accesses the quotas of cgroup v1, whose kernel refuses a quota above the parent's.
 type inV1 struct{ *machine }
 
 func (inV1) file(group, name string) string { return "sys/fs/cgroup/cpu/" + group + "/cpu." + name }
@@ -132,8 +132,8 @@ func (m inV1) of(group string) unit.Micros {
 	return unit.Micros(quota)
 }
 
-// A kubelet that finds the pod raised takes more than its limit for less, and has the runtime write the container first:
-// the pod must let that through, although the container goes back to its limit before.
+// A kubelet that finds the pod raised mistakes a growing limit for a shrinking one, and has the runtime write the
+// container first. The pod must admit that write, although the container returned to its limit before.
 func TestResizeOfARaisedPodInV1(t *testing.T) {
 	for name, quota := range map[string]unit.Micros{"up": 200000, "down": 60000, "far up": 700000} {
 		t.Run(name, func(t *testing.T) {

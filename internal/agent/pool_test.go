@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A name in sharedPool that no group of this host has is a problem for as long as that lasts,
-// and reported each time that it begins.
+// A name in sharedPool without a group on this host is a problem for as long as the group is missing. The agent reports
+// the problem each time it begins.
 func TestSharedPoolWithoutGroup(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\nsharedPool: [user.slice, sytem.slice]\n")
@@ -39,8 +39,8 @@ func TestSharedPoolWithoutGroup(t *testing.T) {
 	})
 }
 
-// TestFewerCPUsAtOnce: a workload that has fewer CPUs after the shared ones changed, in the same second or once
-// systemd has moved it, is not raised for the rest of five seconds by the CPUs that it had.
+// A workload may lose CPUs when the shared CPUs change, or later when systemd has moved it. The agent then lowers its
+// quota at once, and does not use its old CPUs for up to five seconds.
 func TestFewerCPUsAtOnce(t *testing.T) {
 	for name, late := range map[string]time.Duration{"with the shared CPUs": 0, "through systemd": 1500 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestFewerCPUsAtOnce(t *testing.T) {
 				m.workload(policy20)
 				m.addGroup(app, full)
 				m.boot()
-				m.run(11*time.Second, 0.1) // read in full every five seconds
+				m.run(11*time.Second, 0.1) // past the full read every five seconds
 				wantQuota(t, m, "299998 100000")
 				m.write("sys/devices/system/cpu/online", "0-2\n")
 				if late > 0 {

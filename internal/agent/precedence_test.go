@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// batch writes a workload that is offline, and its group of a weight.
+// batch writes an offline workload, and its group with a weight.
 func (m *machine) batch(annotation string) {
 	m.addGroup("batch", "max 100000")
 	m.write("sys/fs/cgroup/batch/cpu.weight", "79\n")
@@ -23,7 +23,7 @@ spec: {cgroup: batch}
 `)
 }
 
-// An offline workload is idle as its class says, live by its annotation, and has its weight again
+// An offline workload is idle as its class says. Changes of its annotation take effect at once, and its weight returns
 // when the agent ends.
 func TestOfflineIsIdle(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
@@ -62,8 +62,7 @@ func TestOfflineIsIdle(t *testing.T) {
 	})
 }
 
-// cfsQuota bounds offline work on the group that has nothing else, and says why where there is
-// none.
+// cfsQuota limits the group that has only offline work. Without such a group the log gives the reason.
 func TestOfflineByQuota(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\n"+

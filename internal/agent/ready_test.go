@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/observed"
 )
 
-// unready is what is missing or wrong until the agent is ready.
+// unready returns what the agent still waits for, "" when it is ready.
 func (m *machine) unready() string {
 	missing, err := m.controls.unready()
 	if err != nil {
@@ -19,8 +19,7 @@ func (m *machine) unready() string {
 	return missing
 }
 
-// An agent of a cluster is ready once the runtime reports events; the API server may
-// be away.
+// An agent in a cluster is ready once the runtime reports events, even while the API server is away.
 func TestReadyOnceTheRuntimeTells(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -45,8 +44,8 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 	})
 }
 
-// A container runtime that does not report its containers is reported after a minute,
-// although it asks nothing: the loop says how late it is.
+// The agent reports a runtime that has not listed its containers for a minute. The loop notices it without a call from
+// the runtime.
 func TestSilentRuntimeIsReported(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.makes()

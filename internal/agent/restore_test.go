@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/test/newcomer"
 )
 
-// saysState has berth-config say a state, or with "" nothing of it, and the loop turn.
+// saysState sets the state in berth-config, "" for none, and runs the loop.
 func (m *machine) saysState(state string) {
 	data := map[string]string{}
 	if state != "" {
@@ -36,16 +36,16 @@ func (m *machine) saysState(state string) {
 	m.run(4*time.Second, 0.1)
 }
 
-// restoreRetry is longer than a value waits that could not be put back.
+// restoreRetry is longer than the delay before the agent retries a failed restore.
 const restoreRetry = 12 * time.Second
 
-// effective has the kernel use these CPUs for the pinned container, and for the sandbox of its pod.
+// effective sets the effective CPUs of the pinned container and of its pod's sandbox.
 func (m *machine) effective(own, box string) {
 	m.write("sys/fs/cgroup/podp/c/cpuset.cpus.effective", own+"\n")
 	m.write("sys/fs/cgroup/podp/box/cpuset.cpus.effective", box+"\n")
 }
 
-// pinnable is what the NodeTopology would say, as "status reason: message".
+// pinnable returns the NodeTopology's condition as "status reason: message".
 func (m *machine) pinnable() string {
 	c := m.controls
 	c.mu.Lock()
@@ -56,8 +56,8 @@ func (m *machine) pinnable() string {
 	return string(one.Status) + " " + one.Reason + ": " + one.Message
 }
 
-// TestRestoreByConfiguration: while berth-config says so, everything that any capability wrote is
-// as it was, but for what another program wrote since, and stays so; then all is done again.
+// While berth-config says restore, every value that a capability wrote is back, except where another program wrote
+// since. Afterwards the agent applies everything again.
 func TestRestoreByConfiguration(t *testing.T) {
 	inNodes(t, func(t *testing.T, m *machine, _ *moves) {
 		m.workload(policy20)
@@ -96,7 +96,7 @@ func TestRestoreByConfiguration(t *testing.T) {
 		if left := m.controls.journal.Entries(); len(left) > 0 {
 			t.Errorf("the journal has %+v", left)
 		}
-		m.saysState("off") // no value: the last good one counts
+		m.saysState("off") // invalid: the last valid value applies
 		if got := host(); got != restored || m.told(v1alpha1.EventInvalidPolicy) != 1 {
 			t.Errorf("with a bad value: %s", got)
 		}
@@ -115,9 +115,8 @@ func TestRestoreByConfiguration(t *testing.T) {
 	})
 }
 
-// TestRestoreBeforeAnyPass: a container that starts with what the runtime was answered, and of which
-// no pass has journaled anything when everything is to go back, is not left on few CPUs, nor without
-// its quota. The condition says that all is back once that is so.
+// When everything is restored, a container may have started with the answer to the runtime before any pass journaled
+// it. It must not stay on few CPUs or without its quota. The condition says Restored only after that.
 func TestRestoreBeforeAnyPass(t *testing.T) {
 	inNodes(t, func(t *testing.T, m *machine, _ *moves) {
 		m.boot()
@@ -145,8 +144,8 @@ func TestRestoreBeforeAnyPass(t *testing.T) {
 	})
 }
 
-// TestRestoreWithoutFiles: a workload directory that cannot be read does not keep anything from going
-// back. Nothing that its files asked for counts meanwhile.
+// An unreadable workload directory does not prevent the restore. Until it is readable, requests of its files have no
+// effect.
 func TestRestoreWithoutFiles(t *testing.T) {
 	inNodes(t, func(t *testing.T, m *machine, _ *moves) {
 		m.workload(policy20)

@@ -49,7 +49,7 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// TestChild is a process of a group, with memory where it is told to have it.
+// TestChild is a helper process in a group, with memory as told.
 func TestChild(t *testing.T) { child.Serve(t, has) }
 
 // The modes of set_mempolicy(2) and mbind(2), from include/uapi/linux/mempolicy.h.
@@ -59,20 +59,20 @@ const (
 	interleave = 3
 )
 
-// has gives this process memory, or a memory policy. It stays on its thread: another one that is started
-// by a thread with a policy would have that, too.
+// has gives this process memory or a memory policy. It stays on its thread, because a thread started by a thread with a
+// policy inherits the policy.
 func has(what string) error {
 	runtime.LockOSThread()
 	var path string
 	var size int64
 	var node int
 	switch word, rest, _ := strings.Cut(what, " "); word {
-	case "hold": // its own memory on a node
+	case "hold": // private memory on a node
 		if _, err := fmt.Sscan(rest, &size, &node); err != nil {
 			return err
 		}
 		return holds(size, node)
-	case "make", "map": // a file in memory, made on a node, or as another process made it
+	case "make", "map": // a file in memory: created on a node, or mapped from another process
 		if _, err := fmt.Sscan(rest, &path, &size, &node); err != nil {
 			return err
 		}
@@ -83,10 +83,10 @@ func has(what string) error {
 	return nil
 }
 
-// piece is how much is mapped at a time: of a mapping above 4 GiB nobody reads the memory policy.
+// piece is the size of one mapping. The agent does not read the memory policy of a mapping above 4 GiB.
 const piece = 1 << 30
 
-// holds takes memory of a node.
+// holds allocates memory on a node.
 func holds(size int64, node int) error {
 	page := os.Getpagesize()
 	for ; size > 0; size -= piece {
@@ -95,11 +95,11 @@ func holds(size int64, node int) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Mprotect(region[n:], unix.PROT_NONE); err != nil { // else the kernel makes one mapping of two
+		if err := unix.Mprotect(region[n:], unix.PROT_NONE); err != nil { // else the kernel merges two mappings
 			return err
 		}
 		region = region[:n]
-		if err := unix.Madvise(region, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) { // a kernel without them
+		if err := unix.Madvise(region, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: a kernel without huge pages
 			return err
 		}
 		if err := placed(region, useBind, 1<<node); err != nil {
@@ -113,7 +113,7 @@ func holds(size int64, node int) error {
 	return nil
 }
 
-// node1 is the node beside the first one.
+// node1 is the second node.
 const node1 = 1
 
 // setPolicy sets the memory policy of this thread.
@@ -135,8 +135,8 @@ func placed(region []byte, mode int, nodes uint64) error {
 	return nil
 }
 
-// mapsFile maps a file as shared. The node of who makes it is a policy of the thread: one of the mapping
-// would be the file's, and be rebound.
+// mapsFile maps a shared file. Its creator uses a thread policy for the node: a policy of the mapping would belong to
+// the file, and the kernel would rebind it.
 func mapsFile(path string, size int64, node int, makes bool) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -162,8 +162,8 @@ func touchAll(region []byte) {
 	}
 }
 
-// questions are how often each question is asked, by the clock: how long an answer takes counts from when
-// it was to be asked, so that one that takes long cannot hide that others had to wait for it.
+// questions returns how often each question is asked. Each answer's time counts from the scheduled time, so that a slow
+// answer cannot hide the delay of later ones.
 func questions() map[string]time.Duration {
 	return map[string]time.Duration{
 		mems.NRI: 100 * time.Millisecond, mems.Attach: 500 * time.Millisecond,
@@ -171,7 +171,7 @@ func questions() map[string]time.Duration {
 	}
 }
 
-// bed is a host of two NUMA nodes with an agent of a cluster, whose API server never answers.
+// bed is a host of two NUMA nodes, with an agent of a cluster whose API server never answers.
 type bed struct {
 	*testing.T
 
@@ -182,8 +182,8 @@ type bed struct {
 	right, wrong topology.Node
 	report       *mems.Report
 	taken        uint64
-	made         atomic.Int64 // how many containers the runtime asked about
-	failed       sync.Map     // by question, the first failure
+	made         atomic.Int64 // number of containers the runtime asked about
+	failed       sync.Map     // first failure by question
 	attached     [2]*scratch.Group
 	attaches     *child.Child
 }
@@ -210,7 +210,7 @@ func newBed(t *testing.T) *bed {
 	b.must(err)
 	b.report = &mems.Report{
 		Cgroup: hier.Version, Wrong: int(b.wrong.ID), Right: int(b.right.ID),
-		Bytes: 96 << 20, // more than an agent moves by a write
+		Bytes: 96 << 20, // more than an agent moves in one write
 	}
 	if text := os.Getenv(mems.BytesVariable); text != "" {
 		b.report.Bytes, err = strconv.ParseInt(text, 10, 64)
@@ -235,7 +235,7 @@ func (b *bed) must(err error) {
 	}
 }
 
-// group makes a group with the memory controller.
+// group creates a group with the memory controller.
 func (b *bed) group(name string) *scratch.Group {
 	b.Helper()
 	g, err := scratch.New(b.host, "", scratch.Name(name))
@@ -245,8 +245,8 @@ func (b *bed) group(name string) *scratch.Group {
 	return g
 }
 
-// runs starts the agent as Run does, but in a cluster that a test speaks for. All CPUs of the wrong node
-// are reserved: whatever it pins comes to the right one.
+// runs starts the agent as Run does, in a cluster that the test simulates. All CPUs of the wrong node are reserved, so
+// that the agent pins to the right node.
 func (b *bed) runs() {
 	b.Helper()
 	file := filepath.Join(b.dir, "agent.yaml")
@@ -296,7 +296,7 @@ func (b *bed) runs() {
 	b.knows()
 }
 
-// plain is a pod in the shared pool, whose containers the runtime asks about.
+// plain returns a pod in the shared pool, whose containers the runtime asks about.
 func plain() *cluster.Pod {
 	return &cluster.Pod{
 		Key: "ns/plain", Object: cluster.Object{Namespace: "ns", Name: "plain", UID: "plain"}, From: cluster.APIServer,
@@ -307,12 +307,12 @@ func plain() *cluster.Pod {
 	}
 }
 
-// sandbox is a pod as the runtime has it.
+// sandbox returns a pod as the runtime reports it.
 func sandbox(p *cluster.Pod) nri.Pod {
 	return nri.Pod{ID: "box-" + p.UID, UID: p.UID, Namespace: "ns", Name: p.Name, CgroupParent: "berth-none", Annotations: p.Annotations}
 }
 
-// knows has the agent know of the plain pod and of others, whose containers run in these groups.
+// knows tells the agent about the plain pod and more pods, whose containers run in groups of the same name.
 func (b *bed) knows(more ...*cluster.Pod) {
 	b.Helper()
 	b.taken++
@@ -359,7 +359,7 @@ func (b *bed) answers(ctx context.Context, question string) error {
 	return b.attached[0].Attach(b.attaches.Process.Pid)
 }
 
-// asking are questions that are asked until their end.
+// asking is a run of all questions until their end.
 type asking struct {
 	until atomic.Pointer[time.Time]
 	all   sync.WaitGroup
@@ -377,11 +377,11 @@ func (b *bed) asks() *asking {
 			a.times[question] = times
 		})
 	}
-	b.Cleanup(func() { a.end() }) // where the arm did not come to its end
+	b.Cleanup(func() { a.end() }) // for an arm that fails early
 	return a
 }
 
-// end returns how long answers took to what was to be asked so far, and waits for them.
+// end stops the questions, waits for their answers, and returns the times of all answers so far.
 func (a *asking) end() map[string]mems.Times {
 	now := time.Now()
 	a.until.Store(&now)
@@ -389,7 +389,7 @@ func (a *asking) end() map[string]mems.Times {
 	return a.times
 }
 
-// asksOne asks a question until its end.
+// asksOne repeats a question until the end.
 func (b *bed) asksOne(question string, every time.Duration, until *atomic.Pointer[time.Time]) mems.Times {
 	var took []time.Duration
 	failed := 0
@@ -407,23 +407,23 @@ func (b *bed) asksOne(question string, every time.Duration, until *atomic.Pointe
 	}
 }
 
-// party is a running group with memory on the wrong node, and who shares a file with it.
+// party is a running group with memory on the wrong node, and optionally a bystander that shares a file with it.
 type party struct {
 	*bed
 
 	group, other      *scratch.Group
-	member, bystander *child.Child // no bystander shares nothing
+	member, bystander *child.Child // nil bystander: nothing is shared
 	file              string
 	memory            *cgroup.Memory
 	elsewhere         atomic.Int64
-	written           atomic.Int64 // how many writes took a node
+	written           atomic.Int64 // number of writes that removed a node
 	arm               mems.Arm
 	began             time.Time
 	asking            *asking
 	unwatch           func()
 }
 
-// party makes a group, for the agent to pin or not.
+// party creates a group that the agent may pin.
 func (b *bed) party(kind mems.Kind, shares bool) *party {
 	b.Helper()
 	p := &party{bed: b, arm: mems.Arm{Kind: kind, Writes: []mems.Write{}}}
@@ -458,7 +458,7 @@ func (b *bed) party(kind mems.Kind, shares bool) *party {
 	return p
 }
 
-// measure takes how the group and the bystander are.
+// measure records the state of the group and of the bystander.
 func (p *party) measure(into func(*mems.Arm) (nodes, cpus *string, elsewhere, bystander *int64, policy *string)) {
 	p.Helper()
 	nodes, cpus, elsewhere, bystander, policy := into(&p.arm)
@@ -472,7 +472,7 @@ func (p *party) measure(into func(*mems.Arm) (nodes, cpus *string, elsewhere, by
 	if p.bystander == nil {
 		return
 	}
-	for range 50 { // A page that the kernel moves at that moment, to have larger free blocks, is missing.
+	for range 50 { // A page that the kernel is compacting at this moment is missing.
 		if *bystander = p.shares(); *bystander == cmp.Or(p.arm.Bystander.Before, *bystander) {
 			return
 		}
@@ -480,13 +480,13 @@ func (p *party) measure(into func(*mems.Arm) (nodes, cpus *string, elsewhere, by
 	}
 }
 
-// remote is how many bytes the group is charged for on the wrong node.
+// remote returns the bytes that the group is charged for on the wrong node.
 func (p *party) remote() (int64, error) {
 	now, err := p.memory.ByNode()
 	return locality.Memory{Movable: now.Movable, File: now.File}.Remote(cpuset.Set{}.Add(p.report.Right)), err
 }
 
-// policy is the memory policy of a thread of the group.
+// policy returns the memory policy of a thread of the group.
 func (p *party) policy() string {
 	p.Helper()
 	names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/numa_maps", p.member.Process.Pid))
@@ -503,7 +503,7 @@ func (p *party) policy() string {
 	return "default"
 }
 
-// shares is how many bytes of its file the bystander has on the wrong node.
+// shares returns the bytes of the shared file that the bystander has on the wrong node.
 func (p *party) shares() (bytes int64) {
 	p.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", p.bystander.Process.Pid))
@@ -519,7 +519,7 @@ func (p *party) shares() (bytes int64) {
 	return bytes
 }
 
-// watch begins to watch writes of cpuset.mems, and what is elsewhere right before them.
+// watch starts to record writes of cpuset.mems, and the remote memory right before each.
 func (p *party) watch() {
 	p.Helper()
 	stop, ended := make(chan struct{}), make(chan struct{})
@@ -530,7 +530,7 @@ func (p *party) watch() {
 			case <-stop:
 				return
 			case <-time.After(50 * time.Millisecond):
-				if now, err := p.remote(); err == nil { // it is gone in the end
+				if now, err := p.remote(); err == nil { // the group is gone at the end
 					p.elsewhere.Store(now)
 				}
 			}
@@ -547,9 +547,8 @@ func (p *party) watch() {
 	p.Cleanup(p.unwatch)
 }
 
-// watchWrites keeps each write that takes a node from the group of a party, until it is called.
-// The kernel tells of a file that is opened to be replaced, that it was changed (do_truncate in
-// fs/open.c), then, at its end, that it is closed.
+// watchWrites records each write that removes a node from a party's group, until end is called. The kernel reports a
+// change when a file is opened with truncation (do_truncate in fs/open.c), and a close after the write.
 func watchWrites(p *party, name string) (end func()) {
 	p.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -586,7 +585,7 @@ func watchWrites(p *party, name string) (end func()) {
 	return func() { _ = events.Close(); <-ended; _ = handle.Close() }
 }
 
-// wrote takes a write, if it took a node.
+// wrote records a write that removed a node.
 func (p *party) wrote(handle *cgroup.Group, took time.Duration, elsewhere int64) {
 	has, err := handle.EffectiveMems()
 	if err != nil || has.Contains(p.report.Wrong) {
@@ -596,7 +595,7 @@ func (p *party) wrote(handle *cgroup.Group, took time.Duration, elsewhere int64)
 	p.written.Add(1)
 }
 
-// ends ends the arm, and what runs in its group.
+// ends ends the arm, and the processes of its group.
 func (p *party) ends() {
 	p.Helper()
 	p.arm.Seconds, p.arm.Answers = time.Since(p.began).Seconds(), p.asking.end()
@@ -618,14 +617,14 @@ func (p *party) ends() {
 	p.must(p.group.Close())
 }
 
-// rest is what the questions cost while nothing happens.
+// rest measures the questions while nothing else happens.
 func (b *bed) rest() {
 	began, all := time.Now(), b.asks()
 	time.Sleep(10 * time.Second)
 	b.report.Arms = append(b.report.Arms, mems.Arm{Kind: mems.Rest, Writes: []mems.Write{}, Seconds: time.Since(began).Seconds(), Answers: all.end()})
 }
 
-// raw is one write of memory nodes from the loop, with its mutex, as agents made it up to 80a17d1.
+// raw writes memory nodes once from the loop under its mutex, as agents did up to 80a17d1.
 func (b *bed) raw() {
 	b.Helper()
 	p := b.party(mems.Raw, true)
@@ -647,7 +646,7 @@ func (b *bed) raw() {
 	own.Writes = []mems.Write{{To: own.Mems.After, Seconds: took.Seconds(), Elsewhere: elsewhere}}
 }
 
-// pod is one that asks for a CPU of its own, whose container is in the group of a party.
+// pod returns a pod that asks for a CPU of its own, and whose container is in the party's group.
 func (p *party) pod(annotations map[string]string) *cluster.Pod {
 	name := p.group.Path()
 	annotations[v1alpha1.AnnotationCPUSetScheduler] = "true"
@@ -662,7 +661,7 @@ func (p *party) pod(annotations map[string]string) *cluster.Pod {
 	}
 }
 
-// until waits until look says nothing any more.
+// until waits until look returns "".
 func (b *bed) until(look func() string) {
 	b.Helper()
 	if err := patience.Until(context.WithoutCancel(b.Context()), 500*time.Millisecond, look); err != nil {
@@ -670,7 +669,7 @@ func (b *bed) until(look func() string) {
 	}
 }
 
-// why is what the agent says of memory nodes that stay, "" for nothing.
+// why returns the agent's reason for leaving memory nodes wide, "" for none.
 func (b *bed) why() string {
 	b.Helper()
 	text, err := window.View(b.Context(), filepath.Join(b.dir, "state"))
@@ -678,8 +677,8 @@ func (b *bed) why() string {
 	return string(regexp.MustCompile(`memory nodes stay [^"\\]*`).Find(text))
 }
 
-// pinned has the agent pin a group for which it may not narrow the memory nodes, and watches that for as
-// long as the raw write took, and for ten seconds at least.
+// pinned makes the agent pin a group whose memory nodes it may not narrow. It watches the group for as long as the raw
+// write took, and at least ten seconds.
 func (b *bed) pinned() {
 	b.Helper()
 	p := b.party(mems.Agent, true)
@@ -698,7 +697,7 @@ func (b *bed) pinned() {
 	p.ends()
 }
 
-// moving has the agent pin a group whose pages are asked to move, and waits until it is narrowed.
+// moving makes the agent pin a group that asks to move its pages, and waits until its memory nodes are narrowed.
 func (b *bed) moving() {
 	b.Helper()
 	p := b.party(mems.Moving, false)
@@ -707,18 +706,18 @@ func (b *bed) moving() {
 	b.until(func() string {
 		nodes, err := p.group.Handle().EffectiveMems()
 		b.must(err)
-		if nodes.String() != right || p.written.Load() == 0 { // they are as written before the write ends
+		if nodes.String() != right || p.written.Load() == 0 { // the nodes change before the write ends
 			return fmt.Sprintf("its memory nodes are %s with %d MiB elsewhere: %s", nodes, p.elsewhere.Load()>>20, b.why())
 		}
 		return ""
 	})
-	time.Sleep(2 * time.Second) // the agent sees it
+	time.Sleep(2 * time.Second) // so that the agent sees it
 	p.ends()
 }
 
-// A group that runs with memory on the wrong node: its memory nodes are not narrowed while that would move
-// what is elsewhere, or others' pages, or rebind a policy, and they are once the pages have moved. What
-// the write would do, and did when the loop made it, is seen beside it. No time is judged.
+// Berth does not narrow the memory nodes of a running group while the write would move remote memory or shared pages,
+// or rebind a memory policy. It narrows them once the pages have moved. The raw arm shows what such a write does. The
+// test judges no times.
 func TestLiveMemsOfARunningGroup(t *testing.T) {
 	b := newBed(t)
 	b.rest()

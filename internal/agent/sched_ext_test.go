@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// schedExt has a BPF scheduler in this state on the machine.
+// schedExt puts a BPF scheduler in this state on the machine.
 func (m *machine) schedExt(state, name, switchAll string) {
 	const dir = "sys/kernel/sched_ext/"
 	m.write(dir+"state", state+"\n")
@@ -18,7 +18,7 @@ func (m *machine) schedExt(state, name, switchAll string) {
 	m.write(dir+"root/ops", name+"\n")
 }
 
-// explained are the lines about burst that explain has of app.
+// explained returns explain's lines about the burst of app.
 func (m *machine) explained() string {
 	m.t.Helper()
 	v := m.served()
@@ -35,9 +35,8 @@ func (m *machine) explained() string {
 	return ""
 }
 
-// While a BPF scheduler has all threads the kernel holds none to its cpu.max: the quota stands at
-// the limit, and an event, status and explain name the scheduler. When it is gone, credit counts
-// again.
+// While a BPF scheduler has all threads, the kernel enforces no cpu.max. The quota stays at the limit, and an event,
+// status and explain name the scheduler. When the scheduler is gone, the credit is valid again.
 func TestBurstBesideSchedExt(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -63,7 +62,7 @@ func TestBurstBesideSchedExt(t *testing.T) {
 			t.Errorf("explain does not say %q:\n%s", s.Limited, told)
 		}
 
-		m.schedExt("enabled", "scx_rusty", "0") // Only threads that ask for it are under it.
+		m.schedExt("enabled", "scx_rusty", "0") // Only threads that ask for it use it.
 		m.run(12*time.Second, 0.1)
 		wantQuota(t, m, atCeiling)
 
@@ -79,7 +78,7 @@ func TestBurstBesideSchedExt(t *testing.T) {
 	})
 }
 
-// An agent that starts under a BPF scheduler never raises a quota until that is gone.
+// An agent that starts under a BPF scheduler raises no quota until the scheduler is gone.
 func TestStartUnderSchedExt(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.schedExt("enabled", "scx_lavd", "1")

@@ -2,8 +2,7 @@ package agent
 
 import "testing"
 
-// An agent of a cluster asks for tokens at its address; without Kubernetes there is no API
-// server that reviews one.
+// An agent in a cluster requires tokens at its address. Without Kubernetes no API server can review a token.
 func TestTokensInClusterOnly(t *testing.T) {
 	if (*connections)(nil).review() != nil {
 		t.Error("a host without Kubernetes wants tokens")

@@ -17,14 +17,14 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-// silent is a machine without NRI, of whose containers the runtime lists that they run, and maybe not where.
+// silent is a machine without NRI. The runtime lists its running containers, but perhaps not their groups.
 type silent struct{ *machine }
 
-// begins starts an agent that knows the machine, the pods that the API server shows, and no container.
+// begins starts an agent that knows the machine and the pods of the API server, but no container.
 func (m silent) begins(pods map[string]map[string]string) {
 	m.t.Helper()
 	m.makes()
-	m.joins() // before the first pass: on a host without Kubernetes all goes back
+	m.joins() // before the first pass: without Kubernetes the agent restores everything
 	c := m.controls
 	c.mu.Lock()
 	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
@@ -35,7 +35,7 @@ func (m silent) begins(pods map[string]map[string]string) {
 	m.shows(pods)
 }
 
-// lists has the runtime list a container of each pod, and with asked false not answer where it runs.
+// lists makes the runtime list a container of each pod. With asked false, the runtime does not answer where they run.
 func (m silent) lists(asked bool, pods ...string) {
 	e, problems := nri.Event{Kind: nri.Synchronize}, []error(nil)
 	for _, pod := range pods {
@@ -51,14 +51,14 @@ func (m silent) lists(asked bool, pods ...string) {
 	m.controls.takeListing(e, problems, nil)
 }
 
-// settles has the kernel use these CPUs for the containers of both pods, and the agent see it.
+// settles sets the effective CPUs of both containers, and lets the agent see them.
 func (m silent) settles(own, other string) {
 	m.write("sys/fs/cgroup/podp/crio-cp.scope/cpuset.cpus.effective", own+"\n")
 	m.write("sys/fs/cgroup/podx/crio-cx.scope/cpuset.cpus.effective", other+"\n")
 	m.run(restoreRetry, 0)
 }
 
-// has compares the lists of both containers.
+// has compares the CPU lists of both containers.
 func (m silent) has(what, own, other string) {
 	m.t.Helper()
 	p, x := m.read("sys/fs/cgroup/podp/crio-cp.scope/cpuset.cpus"), m.read("sys/fs/cgroup/podx/crio-cx.scope/cpuset.cpus")
@@ -67,7 +67,7 @@ func (m silent) has(what, own, other string) {
 	}
 }
 
-// entries is how many CPU lists the journal has.
+// entries returns the number of CPU lists in the journal.
 func (m silent) entries() int {
 	var n int
 	for _, group := range []string{"podp/crio-cp.scope", "podx/crio-cx.scope"} {
@@ -78,9 +78,9 @@ func (m silent) entries() int {
 	return n
 }
 
-// TestStatusLateAtTheStart: an agent that was just started leaves containers their CPUs where the runtime lists them and
-// does not say in time where they run. That holds for a pod that the API server has no more, too: the next pod gets
-// others. Once the pinned container has ended, the other one gets back what it had.
+// Right after its start, the agent leaves listed containers their CPUs while the runtime is too slow to report their
+// groups. This includes a pod that the API server no longer has: the next pod gets other CPUs. After the pinned
+// container has ended, the other container gets its original CPUs.
 func TestStatusLateAtTheStart(t *testing.T) {
 	inNodes(t, func(t *testing.T, plain *machine, _ *moves) {
 		m := silent{plain}
@@ -128,7 +128,7 @@ func TestStatusLateAtTheStart(t *testing.T) {
 	})
 }
 
-// TestRecallGroups: groups come from the journal by the whole ID, and a pod's group from its containers.
+// The agent finds groups in the journal by the whole container ID, and a pod's group from its containers.
 func TestRecallGroups(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.makes()

@@ -5,10 +5,9 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// State is where a workload stands, as the tests read it.
+// State is the state of a workload.
 type State = capability.State
 
-// The states of workloads.
 const (
 	StateActive  = burst.StateActive
 	StateOff     = burst.StateOff

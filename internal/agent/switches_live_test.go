@@ -24,11 +24,11 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// sideFlag makes this binary a process of one side: first one that waits until it is in its group,
-// then one of the side's name, whose load its input says.
+// sideFlag makes this binary a process of one side. The process waits until it is in its group, and then executes
+// itself under the side's name. Its input controls its load.
 const sideFlag = "BERTH_TEST_SIDE"
 
-// TestSide is such a process.
+// TestSide is the helper process of a side.
 func TestSide(t *testing.T) {
 	path := os.Getenv(sideFlag)
 	if path == "" {
@@ -66,19 +66,18 @@ func TestSide(t *testing.T) {
 	}
 }
 
-// storm forks for as long as this process is there, each time a process of the same name that ends
-// at once.
+// storm forks for as long as this process exists. Each child has the same name and ends at once.
 func storm(ctx context.Context, path string) {
 	runtime.LockOSThread() // a child ends with the thread that forked it
 	for ctx.Err() == nil {
 		child := exec.CommandContext(ctx, path, "-test.run=^$")
 		child.Env = []string{}
 		child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		_ = child.Run() // also one that is killed was there
+		_ = child.Run() // a killed child also ran
 	}
 }
 
-// side is a process of one side.
+// side is a running process of one side.
 type side struct {
 	*exec.Cmd
 
@@ -132,7 +131,7 @@ func (s *side) says(what string) {
 
 func (s *side) end() { _, _ = s.Process.Kill(), s.Wait() }
 
-// status waits until the status of the agent has a text.
+// status waits until ok accepts the agent's status.
 func (s *site) status(what string, ok func(text string) bool) {
 	s.t.Helper()
 	err := patience.Until(context.WithoutCancel(s.t.Context()), 100*time.Millisecond, func() string {
@@ -146,15 +145,14 @@ func (s *site) status(what string, ok func(text string) bool) {
 	}
 }
 
-// number reads a number of the isolation in a status.
+// number reads a number of the isolation from a status.
 func number(text, field string) int {
 	_, rest, _ := strings.Cut(text, `"`+field+`":`)
 	n, _ := strconv.Atoi(rest[:max(0, strings.IndexAny(rest, ",}"))])
 	return n
 }
 
-// coresOf returns the number of the core of each CPU, how many cores there are, and whether any of
-// them has two threads.
+// coresOf returns the index of each CPU's core, the number of cores, and whether any core has two threads.
 func (s *site) coresOf() (cores map[int]int, n int, siblings bool) {
 	s.t.Helper()
 	top, err := topology.Discover(s.root.FS())
@@ -171,10 +169,9 @@ func (s *site) coresOf() (cores map[int]int, n int, siblings bool) {
 	return cores, len(top.Cores), siblings
 }
 
-// Where the boundary stands still, no record of the scheduler has threads of both sides on one core,
-// not even one after the other, while processes come and go, and offline work forks as fast as it
-// can, also while the sides are parted. Two cores of one thread are enough for that: each side has
-// one. Without the agent there are such records.
+// While the boundary does not move, the scheduler never runs threads of both sides on one core, not even one after the
+// other. This is true while processes come and go and offline work forks as fast as it can, also during the first
+// separation. Two cores of one thread suffice. Without the agent such records exist.
 func TestLiveSidesKeepToTheirCores(t *testing.T) {
 	p := newPair(t, "cores")
 	cores, n, _ := p.coresOf()
@@ -209,7 +206,7 @@ func TestLiveSidesKeepToTheirCores(t *testing.T) {
 	}
 }
 
-// measures waits until records of a second show what must not be when the agent runs.
+// measures waits until the records of a second show what the agent must prevent.
 func (p *pair) measures(tr *trace, ok func(records []string) bool) {
 	p.t.Helper()
 	err := patience.Until(context.WithoutCancel(p.t.Context()), time.Millisecond, func() string {
@@ -223,9 +220,9 @@ func (p *pair) measures(tr *trace, ok func(records []string) bool) {
 	}
 }
 
-// No record of the scheduler has an online and an offline thread on one core at a time, once the
-// boundary stands: not while it moves, in a surge, when processes come and go, when a workload
-// takes CPUs for itself, or when a CPU goes and comes back. Without the agent there are such records.
+// Once the boundary exists, no online and offline thread run on one core at the same time. This is true while it moves,
+// in a surge, when processes come and go, when a workload gets exclusive CPUs, and when a CPU goes offline and returns.
+// Without the agent such records exist.
 func TestLiveSidesShareNoCore(t *testing.T) {
 	p := newPair(t, "switches")
 	cores, count, siblings := p.coresOf()
@@ -285,7 +282,7 @@ func TestLiveSidesShareNoCore(t *testing.T) {
 
 func apart(own, other cpuset.Set) bool { return !own.IsEmpty() && !own.Intersects(other) }
 
-// asksFor writes the workload of a group, with annotations.
+// asksFor writes the workload of a group with annotations.
 func (p *pair) asksFor(g *scratch.Group, annotations string) {
 	p.write("workloads/pinned.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
 kind: Workload
@@ -294,7 +291,7 @@ spec: {cgroup: %s, cpu: {limit: "2"}}
 `, annotations, g.Path()))
 }
 
-// ownMachine says whether the machine is the tests' alone.
+// ownMachine reports whether only the tests use this machine.
 func ownMachine(t *testing.T) bool {
 	t.Helper()
 	line, err := os.ReadFile("/proc/cmdline")
@@ -304,7 +301,7 @@ func ownMachine(t *testing.T) bool {
 	return strings.Contains(string(line), "berth.cgroup=")
 }
 
-// plugs has a CPU go offline, or come back.
+// plugs takes a CPU offline or online.
 func (p *pair) plugs(cpu int, online string) {
 	p.t.Helper()
 	file := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu)
@@ -314,7 +311,7 @@ func (p *pair) plugs(cpu int, online string) {
 	p.t.Cleanup(func() { _ = os.WriteFile(file, []byte("1"), 0) })
 }
 
-// isolates starts the agent with a threshold in percent and waits until the boundary stands.
+// isolates starts the agent with a threshold in percent, and waits for the boundary.
 func (p *pair) isolates(percent int) {
 	p.t.Helper()
 	config, err := os.ReadFile(filepath.Join(p.dir, "agent.yaml"))
@@ -332,7 +329,7 @@ spec: {cgroup: %s}
 	p.settles("offline work came", apart)
 }
 
-// churns replaces a process of a side by others that come and go.
+// churns replaces a process of a side three times.
 func (p *pair) churns(one *side, name string, g *scratch.Group) *side {
 	for range 3 {
 		next := p.join(name, g)
@@ -342,7 +339,7 @@ func (p *pair) churns(one *side, name string, g *scratch.Group) *side {
 	return one
 }
 
-// has waits until a group has CPUs as ok says.
+// has waits until ok accepts the CPUs of a group.
 func (p *pair) has(what string, g *scratch.Group, ok func(cpuset.Set) bool) {
 	p.t.Helper()
 	err := patience.Until(context.WithoutCancel(p.t.Context()), 50*time.Millisecond, func() string {

@@ -14,21 +14,20 @@ import (
 	"github.com/berth-project/berth/internal/scratch"
 )
 
-// The names that threads of either side have in the kernel's records.
+// onlineName and offlineName are the names of each side's threads in the kernel's records.
 const (
 	onlineName  = "berth-online"
 	offlineName = "berth-offline"
 )
 
-// together are the moments at which an online and an offline thread were on one core, by the
-// records of sched_switch in the order of time, and how often a thread of either side came to run
-// at all. cores has the number of the core of each CPU.
+// together returns the moments at which an online and an offline thread were on one core, from records of sched_switch
+// in order. It also returns how often threads of each side were switched in. cores maps each CPU to its core.
 func together(records []string, cores map[int]int) (moments []string, online, offline int) {
 	running := map[int]string{}
 	for _, record := range records {
 		if s, ok := parseSwitch(record); ok {
 			if _, known := running[s.cpu]; !known {
-				running[s.cpu] = s.previous // since before the first record
+				running[s.cpu] = s.previous // running since before the first record
 			}
 		}
 	}
@@ -56,8 +55,8 @@ func together(records []string, cores map[int]int) (moments []string, online, of
 	return moments, online, offline
 }
 
-// crossed are the moments at which a thread of one side came to run on a core on which one of the
-// other side had run before, and how often a thread of either side came to run at all.
+// crossed returns the moments at which a thread ran on a core after a thread of the other side. It also returns how
+// often threads of each side were switched in.
 func crossed(records []string, cores map[int]int) (moments []string, online, offline int) {
 	ran := map[int]string{}
 	for _, record := range records {
@@ -104,8 +103,8 @@ func parseSwitch(record string) (s switched, ok bool) {
 	return switched{cpu, previous, next}, err == nil
 }
 
-// What counts as together: the two sides on two CPUs of one core, also by what ran there before
-// the first record; and nothing else.
+// together finds both sides on two CPUs of one core, including threads that ran before the first record. It finds
+// nothing else.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	record := func(cpu int, previous, next string) string {
@@ -134,7 +133,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// trace records sched_switch in buffers of its own.
+// trace records sched_switch in its own buffers.
 type trace struct {
 	t   *testing.T
 	dir string
@@ -171,7 +170,7 @@ func (tr *trace) set(name, value string) {
 	}
 }
 
-// records returns those of the time in which what ran, in order. None of them may be missing.
+// records returns the records of the time in which what ran, in order. It fails if the kernel lost any.
 func (tr *trace) records(what func()) []string {
 	tr.t.Helper()
 	tr.set("tracing_on", "0")

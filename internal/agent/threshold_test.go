@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// The threshold of the shared pool is the ConfigMap's while it has one, and the agent's
-// file's again when it is removed. A change of the file does not replace the ConfigMap's.
+// The ConfigMap's threshold of the shared pool has precedence over the agent's file. The file's threshold applies again
+// when the ConfigMap or its field is removed.
 func TestSharePoolThresholdFollows(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// When a container was updated, the groups of its pod are looked at in the next pass,
-// not only when their turn comes.
+// After the runtime's events about a container, the agent reads the groups of its pod in the next pass, not only at
+// their next turn.
 func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 	inPod(t, func(t *testing.T, m *machine) {
 		m.boot()
@@ -30,7 +30,7 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 		if n := pass(0); n != 1 {
 			t.Fatalf("%d writes, want 1", n)
 		}
-		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "150000 100000\n") // the kubelet's
+		m.write("sys/fs/cgroup/"+podPath+"/cpu.max", "150000 100000\n") // by the kubelet
 		if n := pass(time.Second); n != 0 {
 			t.Errorf("%d writes to a settled group", n)
 		}

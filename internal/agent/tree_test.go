@@ -25,8 +25,7 @@ import (
 	"github.com/berth-project/berth/internal/view"
 )
 
-// machine is a host made of plain files, with a clock that a test moves: 4 CPUs,
-// cgroup v2, one group "app" limited to half a CPU.
+// machine is a host of plain files with a test's clock: 4 CPUs, cgroup v2, and a group "app" limited to half a CPU.
 type machine struct {
 	t        testing.TB
 	dir      string
@@ -34,12 +33,12 @@ type machine struct {
 	journal  *journal.Journal
 	log      *strings.Builder
 	start    time.Time
-	group    string                  // the group that runs
+	group    string                  // the group whose CPU time grows
 	used     time.Duration           // CPU time of app
 	busy     time.Duration           // CPU time of the whole machine
-	more     []capability.Capability // beside those of the agent
-	mover    localize.Mover          // nil for the one that ships
-	boottime func() time.Duration    // nil for the clock of the agent
+	more     []capability.Capability // in addition to the agent's
+	mover    localize.Mover          // nil for the real mover
+	boottime func() time.Duration    // nil for the agent's clock
 	halt     chan struct{}
 	halted   chan struct{}
 }
@@ -62,7 +61,7 @@ func newMachine(t testing.TB) *machine {
 	return m
 }
 
-// memoryDir is a directory that costs no disk writes, where there is one.
+// memoryDir returns a directory in memory where possible, so that tests write to no disk.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "berth-agent-*") //nolint:usetesting // t.TempDir is on a disk
@@ -101,7 +100,7 @@ func (m *machine) mkdir(name string) {
 func (m *machine) write(name, content string) {
 	m.t.Helper()
 	m.mkdir(filepath.Dir(name))
-	if m.controls != nil { // between two passes, as a kernel file changes: at once
+	if m.controls != nil { // between two passes: a kernel file changes at once
 		m.controls.mu.Lock()
 		defer m.controls.mu.Unlock()
 	}
@@ -119,7 +118,7 @@ func (m *machine) read(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// run lets app use rate CPUs for d, and the rest of the machine others CPUs.
+// run lets app use rate CPUs for d, and the other groups of the machine others CPUs.
 func (m *machine) run(d time.Duration, rate float64, others ...float64) {
 	const step = 25 * time.Millisecond
 	var other float64
@@ -162,14 +161,14 @@ func (m *machine) boot() {
 	m.begin()
 }
 
-// begin starts the loop of an agent that was made.
+// begin starts the loop of a created agent.
 func (m *machine) begin() {
 	m.halt, m.halted = make(chan struct{}), make(chan struct{})
 	go m.turn(m.controls, m.halt, m.halted)
 	synctest.Wait()
 }
 
-// makes makes an agent.
+// makes creates an agent.
 func (m *machine) makes() {
 	m.t.Helper()
 	root, err := hostfs.Open(m.dir)
@@ -207,7 +206,7 @@ func (m *machine) makes() {
 	m.controls = newController(opts, host, m.journal, applier)
 }
 
-// turn is the loop of controller.run, with an end that says no last words.
+// turn is the loop of controller.run, without its orderly end.
 func (m *machine) turn(c *controller, halt, halted chan struct{}) {
 	defer close(halted)
 	timer := time.NewTimer(0)
@@ -230,10 +229,10 @@ func (m *machine) stop() error {
 	return m.controls.stop()
 }
 
-// kill ends the agent between two passes without last words, as SIGKILL does.
+// kill ends the agent between two passes without an orderly end, as SIGKILL does.
 func (m *machine) kill() {
 	m.end()
-	m.controls.burst.Close() // the kernel closes what a dead process held
+	m.controls.burst.Close() // the kernel closes the files of a dead process
 	m.controls.roster.Close()
 	m.closeJournal()
 }
@@ -257,7 +256,7 @@ func (m *machine) closeJournal() {
 	}
 }
 
-// shown is the status of a workload with the section of burst.
+// shown is a workload's status with its burst section.
 type shown struct {
 	view.Status
 	Burst *burst.Status `json:"burst,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/reconcile"
 )
 
-// slowUnits is a systemd that takes its time, and notes whether the mutex was free.
+// slowUnits is a slow systemd that notes whether the agent's mutex was free.
 type slowUnits struct {
 	c           *controller
 	takes       time.Duration
@@ -30,7 +30,7 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 	return nil
 }
 
-// hasSystemd gives the machine a systemd that is asked between two passes.
+// hasSystemd gives the machine a systemd that the agent asks between two passes.
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	later := reconcile.NewLater(units)
@@ -38,13 +38,13 @@ func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c.askSystemd(later)
 }
 
-// TestSystemdHoldsNobodyUp: the loop turns, and the mutex is free, while systemd takes its time. An
-// agent that ends waits for it: what systemd is asked for must not come after what goes back.
+// While systemd is slow, the loop continues and the mutex is free. An agent that ends waits for systemd: a late request
+// must not overwrite a restored value.
 func TestSystemdHoldsNobodyUp(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.boot()
 		m.end()
-		m.joins() // nothing is known of pods: what is desired stays
+		m.joins() // pods are unknown, so that desired values stay
 		c := m.controls
 		slow := &slowUnits{c: c, takes: 2500 * time.Millisecond}
 		m.hasSystemd(slow)

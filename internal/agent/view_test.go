@@ -21,8 +21,7 @@ import (
 	"github.com/berth-project/berth/test/newcomer"
 )
 
-// A view has the machine, quotas, changes with their originals and events, whichever
-// capability knows of them.
+// A view has the machine, quotas, changes with their originals, and events of every capability.
 func TestView(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		m.workload(policy20)
@@ -52,7 +51,7 @@ func TestView(t *testing.T) {
 	})
 }
 
-// A change is named by the file that this version of control groups has, with the number that is in it.
+// A change names the file of this cgroup version, and the value in that file.
 func TestChangesNameTheFile(t *testing.T) {
 	archive, err := txtar.ParseFile(filepath.Join("..", "cgroup", "testdata", "v1.txtar"))
 	if err != nil {
@@ -88,7 +87,7 @@ func TestChangesNameTheFile(t *testing.T) {
 	}
 }
 
-// How busy the CPUs are is measured between two views.
+// The view measures the load of CPUs between two views.
 func TestViewLoads(t *testing.T) {
 	dir := t.TempDir()
 	root, err := hostfs.Open(dir)

@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	viewersOf  = "BERTH_TEST_VIEWERS_OF" // the address that a child of these tests follows
+	viewersOf  = "BERTH_TEST_VIEWERS_OF" // the address whose stream the child follows
 	viewersRaw = "BERTH_VIEWERS_RAW"     // a file for the raw data
 	viewers    = 100
 )
 
-// answered is one turn: how long the runtime waited for each answer, with this many viewers.
+// answered is one turn: the runtime's wait for each answer with this many viewers.
 type answered struct {
 	Round   int       `json:"round"`
 	Viewers int       `json:"viewers"`
 	Micros  []float64 `json:"us"`
 }
 
-// p99 is that of the answers of some turns with this many viewers.
+// p99 returns the 99th percentile of the answers in the turns with this many viewers.
 func p99(turns []answered, viewers int) float64 {
 	var all []float64
 	for _, t := range turns {
@@ -49,11 +49,10 @@ func p99(turns []answered, viewers int) float64 {
 	return all[len(all)*99/100]
 }
 
-// BenchmarkViewers measures how long the runtime waits for answers of a node with 250 pods while
-// nobody looks, and while 100 viewers follow the stream from a process of their own, in pairs of turns;
-// on the clock, so that only a quiet machine has a verdict. Answers are spread over three seconds a turn.
-// -benchtime says how many pairs; a few bound no interval. BERTH_VIEWERS_RAW names a file for a
-// line of each turn.
+// BenchmarkViewers measures how long the runtime waits for answers of a node with 250 pods, with no viewers and with
+// 100. The viewers follow the stream from a process of their own. Turns come in pairs, and each spreads its answers
+// over three seconds. Times are wall-clock, so only a quiet machine gives a verdict. -benchtime sets the number of
+// pairs; a few bound no interval. BERTH_VIEWERS_RAW names a file for one line per turn.
 func BenchmarkViewers(b *testing.B) {
 	const answers, apart = 300, 10 * time.Millisecond
 	n := newFullNode(b)
@@ -122,8 +121,8 @@ func compareViewers(b *testing.B, turns []answered) {
 	b.Logf("p99 with %d viewers is %.3f of that without (%s), %d pairs", viewers, r.Ratio, bounds, len(turns)/2)
 }
 
-// follow has a child take the stream for all viewers until it is told that they leave. Each has its first
-// view when it returns.
+// follow starts a child that follows the stream for all viewers until leave is called. Each viewer has its first view
+// when follow returns.
 func follow(b *testing.B, address string) (leave func()) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
@@ -149,7 +148,7 @@ func follow(b *testing.B, address string) (leave func()) {
 	return leave
 }
 
-// look is such a child: it says a line once each viewer has a view, and ends with its input.
+// look runs the child: it prints a line once each viewer has a view, and ends with its input.
 func look(address string) error {
 	stream, err := url.Parse(address + "/api/v1/stream")
 	if err != nil {

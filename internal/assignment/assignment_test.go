@@ -27,13 +27,12 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// host is a machine of 8 CPUs, four cores in one NUMA node, on which every group
-// may run everywhere.
+// host is a machine of 8 CPUs, four cores in one NUMA node, on which every group may run on all CPUs.
 type host struct{ pinned map[string]cpuset.Set }
 
 func (h host) EffectiveCPUs(group string) cpuset.Set { return cpusOf(group, h.pinned) }
 
-// cpusOf are those of a group, all of the host where it is not listed.
+// cpusOf returns the listed CPUs of a group, or all CPUs of the host.
 func cpusOf(group string, listed map[string]cpuset.Set) cpuset.Set {
 	if cpus, found := listed[group]; found {
 		return cpus
@@ -82,7 +81,7 @@ func machine(t *testing.T) *alloc.Machine {
 	return m
 }
 
-// node is the Inventory of a node, and what was decided of it.
+// node combines the Inventory of a node with the Assignment that decides on it.
 type node struct {
 	*inventory.Inventory
 	*assignment.Assignment
@@ -93,7 +92,7 @@ func newNode(h inventory.Host, admin workload.Administrator) *node {
 	return &node{inv, assignment.New(inv)}
 }
 
-// Containers returns the running containers with what was decided of them.
+// Containers returns the running containers with their assignment.
 func (n *node) Containers() []capability.Container { return n.Assignment.Running() }
 
 func open(t *testing.T) *node {
@@ -209,7 +208,7 @@ func TestPinnedContainerAndItsNeighbours(t *testing.T) {
 	}
 }
 
-// agree holds what is desired in each group against what is desired in all of them.
+// agree checks that DesiredIn returns for each group the same as Desired returns for all.
 func agree(t *testing.T, n *node, all []place.Desired) {
 	t.Helper()
 	in := map[string]place.Desired{}
@@ -225,7 +224,7 @@ func agree(t *testing.T, n *node, all []place.Desired) {
 	}
 }
 
-// Siblings that stay empty are as little for others as the CPUs themselves.
+// Siblings that must stay empty belong to the pod as its own CPUs do: no other pod may use them.
 func TestEmptySiblingsAreExclusive(t *testing.T) {
 	n := open(t)
 	p := pinnedPod("alone", "")
@@ -262,8 +261,7 @@ func TestPodThatOnlyTheRuntimeKnows(t *testing.T) {
 	}
 }
 
-// A pod whose last sandbox is gone leaves nothing behind, whatever the runtime reported of
-// its containers.
+// A pod whose last sandbox is removed leaves nothing desired, whatever the runtime reported about its containers.
 func TestRemovedPodLeavesNothing(t *testing.T) {
 	n := open(t)
 	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
@@ -290,7 +288,7 @@ func TestOrdinaryPodsNeverWait(t *testing.T) {
 	handle(t, n, event(nri.Create, p))
 }
 
-// What ran before the agent keeps its CPUs.
+// A container that ran before the agent started keeps its CPUs, even when another pod's placement claims them.
 func TestSynchronizeKeepsWhatRuns(t *testing.T) {
 	h := host{map[string]cpuset.Set{"kubepods/podpinned/c": set("6-7")}}
 	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -441,8 +439,8 @@ func TestOtherPluginLeaves(t *testing.T) {
 	}
 }
 
-// An agent that was just started hears of pods before it hears what runs. What runs
-// keeps its CPUs, whatever was asked in between.
+// A new agent learns of pods before it learns of running containers. Those keep their CPUs, whatever the agent was
+// asked in the meantime.
 func TestNothingIsDecidedBeforeTheRuntimeTold(t *testing.T) {
 	for _, annotated := range []string{"", "2-3"} {
 		h := host{map[string]cpuset.Set{"kubepods/podpinned/c": set("4-5")}}
@@ -489,8 +487,8 @@ func TestVirtualMachineThatOnlyTheSandboxNames(t *testing.T) {
 	}
 }
 
-// A container that was narrow gets its CPUs back also where systemd remembers the few,
-// as far as the group above has them.
+// A container that Berth once narrowed gets its CPUs back even where systemd remembers the narrow list. It gets as many
+// as the parent group has.
 func TestNarrowOnesAreNotForgotten(t *testing.T) {
 	for name, c := range map[string]struct{ has, above, want string }{
 		"all are above":              {has: "0-3", above: "0-7", want: "0-7"},
@@ -528,7 +526,7 @@ func TestNarrowOnesAreNotForgotten(t *testing.T) {
 	}
 }
 
-// narrowAgain is a host on which containers have other CPUs than the groups above.
+// narrowAgain is a host on which containers have other CPUs than their parent groups.
 type narrowAgain struct {
 	has, above cpuset.Set
 	reads      int
@@ -552,8 +550,8 @@ func (*narrowAgain) OriginalLimit(string) unit.CPUs { return 0 }
 
 func (*narrowAgain) HasProcesses(string) bool { return false }
 
-// While the owner of CPU sets is only not known yet, no event reports pods that have none;
-// one does once it stays so, and no other event is lost.
+// While the owner of CPU sets is unknown for a moment, no event reports pods without CPUs. An event does once this
+// lasts. Events with other causes are not lost.
 func TestRefusalsOfTheStart(t *testing.T) {
 	unknown := observed.Obstacle{Reason: observed.KubeletUnknown, Message: "not asked yet"}
 	start := func() *node {
@@ -579,7 +577,7 @@ func TestRefusalsOfTheStart(t *testing.T) {
 
 	n := start()
 	n.Desired(nil)
-	n.Kubelet(observed.Obstacle{}, "") // the CPUs come later than all others
+	n.Kubelet(observed.Obstacle{}, "") // the machine becomes known last
 	n.Desired(nil)
 	n.SetFacts(facts)
 	if got := reported(n); got != "q PlacementRefused" {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Containers that the pod's spec does not list, as those of kubectl debug, are in no
-// limit of the pod. The containers that burst in it have to know.
+// Containers outside the pod's spec, such as those of kubectl debug, are in no limit of the pod. Burst must know them,
+// because they use the quota of the pod's group.
 func TestWorkloadsWithADebugger(t *testing.T) {
 	for name, test := range map[string]struct {
 		annotation string

@@ -36,7 +36,7 @@ func wantsOf(n *node) map[string]string {
 	return got
 }
 
-// Groups that shrink to the shared pool keep within the CPUs that they had before Berth.
+// Groups that shrink to the shared pool stay within their CPUs from before Berth.
 func TestPoolIsBoundByOriginals(t *testing.T) {
 	n := withLists(t, map[string]cpuset.Set{"b.service": set("4-6")})
 	n.SetStandalone([]workload.Workload{{
@@ -54,8 +54,7 @@ func TestPoolIsBoundByOriginals(t *testing.T) {
 	}
 }
 
-// Exclusive CPUs from before count until the file of the workload asks for none. A mistake in it
-// takes none away.
+// A workload keeps its exclusive CPUs until its file asks for none. An invalid value does not take them away.
 func TestWorkloadKeepsWhatItAsksFor(t *testing.T) {
 	for value, want := range map[string]string{"true": "2-3", "false": "", "maybe": "2-3"} {
 		n := newNode(host{map[string]cpuset.Set{"w.service": set("2-3")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -69,8 +68,8 @@ func TestWorkloadKeepsWhatItAsksFor(t *testing.T) {
 	}
 }
 
-// So do containers that the runtime reports. A list that it was answered to make one with is
-// no original.
+// Containers that the runtime reports also stay within their original CPUs. A list from Berth's answer is not an
+// original.
 func TestContainersAreBoundByOriginals(t *testing.T) {
 	n := withLists(t, map[string]cpuset.Set{"kubepods/podweb/c": set("4-6"), "kubepods/podnew/c": set("4-6")})
 	handle(t, n, nri.Event{Kind: nri.Synchronize})

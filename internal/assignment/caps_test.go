@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// capped are the agent's own rules.
+// capped returns the agent's own rules.
 func capped(t *testing.T, rules string) workload.Administrator {
 	t.Helper()
 	config, problems := v1alpha1.DecodeAgentConfig([]byte(`{"cluster": {"enabled": true, "pinning": ` + rules + `}}`))
@@ -25,15 +25,15 @@ func capped(t *testing.T, rules string) workload.Administrator {
 	return workload.AdministratorOf("agent.yaml", config)
 }
 
-// boundAt is a pod that asks for two CPUs and was bound so many seconds after the epoch.
+// boundAt returns a pod that asks for two CPUs and was bound at this many seconds after the epoch.
 func boundAt(uid string, seconds int64) *cluster.Pod {
 	p := pinnedPod(uid, "")
 	p.Bound = time.Unix(seconds, 0)
 	return p
 }
 
-// A rule that comes later takes no CPUs from a pod that has some, also while none of its
-// containers runs; they count before those of a pod that was bound earlier.
+// A later rule takes no CPUs from a pod that has some, even while none of its containers runs. These CPUs have
+// precedence over the claim of a pod that was bound earlier.
 func TestRuleThatComesLater(t *testing.T) {
 	for _, rules := range []string{`{"maxPinnedCPUsPerNamespace": 1}`, `{"maxPinnedCPUsPerNamespace": 2}`, `{"namespaces": ["other"]}`} {
 		t.Run(rules, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRuleThatComesLater(t *testing.T) {
 	}
 }
 
-// An agent that is started anew knows who has CPUs by the journal and by what runs.
+// After a restart, the agent knows from the journal and the running containers which pods have CPUs.
 func TestRuleThatComesWithAnotherAgent(t *testing.T) {
 	h := host{map[string]cpuset.Set{"kubepods/podhas/c": set("6-7")}}
 	n := newNode(h, capped(t, `{"maxPinnedCPUsPerNamespace": 2}`))
@@ -81,7 +81,7 @@ func TestRuleThatComesWithAnotherAgent(t *testing.T) {
 	}
 }
 
-// A pod that has CPUs does not grow beyond the cap by a resize.
+// A resize does not grow a pod beyond the cap.
 func TestResizeObeysCaps(t *testing.T) {
 	n := open(t)
 	n.Configure(capped(t, `{"maxPinnedCPUsPerNamespace": 3}`))
@@ -104,12 +104,11 @@ func desired(n *node) []place.Desired {
 	return all
 }
 
-// A pod that only the runtime has reported obeys the rules, as far as they can be applied:
-// what it requests is not known.
+// A pod that only the runtime has reported obeys the rules as far as they can be applied. Its requests are unknown.
 func TestRulesForEarlyPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules  string
-		source string // the kubelet's annotation
+		source string // the kubelet's config.source annotation
 		pinned bool
 	}{
 		"no rules":          {`{}`, "api", true},
@@ -139,12 +138,11 @@ func TestRulesForEarlyPods(t *testing.T) {
 	}
 }
 
-// TestAgentAppliesCaps has pods that never met the scheduler: their names of a node stand
-// in their specs, and they have no placement.
+// The agent applies the caps to pods that bypass the scheduler: their specs name the node, and they have no placement.
 func TestAgentAppliesCaps(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules string
-		want  map[string]string // by pod: why it has no exclusive CPUs, "" where it has
+		want  map[string]string // by pod: why it has no exclusive CPUs, "" if it has
 	}{
 		"no rules":          {`{}`, map[string]string{"a": "", "b": "", "below": ""}},
 		"a cap":             {`{"maxPinnedCPUsPerNamespace": 2}`, map[string]string{"a": "", "b": "namespace ns has 2 of the 2 pinned CPUs"}},
@@ -193,8 +191,8 @@ func TestAgentAppliesCaps(t *testing.T) {
 	}
 }
 
-// A pod that requires its CPUs does not start without them, also where a rule refuses them:
-// it starts once the rule lets it.
+// A pod that requires its CPUs does not start without them, even where a rule refuses them. It starts once the rule
+// permits it.
 func TestRefusedPodThatRequiresItsCPUs(t *testing.T) {
 	n := open(t)
 	n.Configure(capped(t, `{"maxPinnedCPUsPerNamespace": 2}`))
@@ -216,5 +214,5 @@ func TestRefusedPodThatRequiresItsCPUs(t *testing.T) {
 	never.RuntimeClass = "kata"
 	n.Configure(capped(t, `{}`))
 	n.Take(snapshot(waits, never))
-	start(t, n, never) // what Berth cannot do at all makes no pod wait
+	start(t, n, never) // a pod that Berth can never pin does not wait
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// pairPod has two containers of two CPUs, main on 2-3 and two on 4-5, and an init
-// container.
+// pairPod has two containers of two CPUs, main on 2-3 and two on 4-5, and an init container.
 func pairPod(uid string) *cluster.Pod {
 	p := pinnedPod(uid, "")
 	p.Scheduled = 4000
@@ -26,7 +25,7 @@ func pairPod(uid string) *cluster.Pod {
 	return p
 }
 
-// create makes a container of so many CPUs as late as possible.
+// create creates a container with a limit of so many CPUs, when the runtime can wait no longer.
 func create(t *testing.T, n *node, p *cluster.Pod, name string, cpus int64) string {
 	t.Helper()
 	e := event(nri.Create, p)
@@ -39,7 +38,7 @@ func create(t *testing.T, n *node, p *cluster.Pod, name string, cpus int64) stri
 	return a.Reply.Adjust.CPUs.String()
 }
 
-// written returns what is to be written to a pod, as "main 2-3, two 4-5".
+// written returns the placement to be written to a pod, as "main 2-3, two 4-5".
 func written(n *node, uid string) string {
 	var all []string
 	for _, event := range n.Events() {
@@ -54,8 +53,8 @@ func written(n *node, uid string) string {
 	return strings.Join(all, ", ")
 }
 
-// A pod that only the runtime reports at first has what its placement says, in all
-// its containers, and its placement stays.
+// A pod that only the runtime reports at first gets the CPUs of its placement in all its containers. The placement is
+// not overwritten.
 func TestEarlyPodIsFollowedOnceKnown(t *testing.T) {
 	type step struct {
 		name string
@@ -99,8 +98,8 @@ func TestEarlyPodIsFollowedOnceKnown(t *testing.T) {
 	}
 }
 
-// Without a placement an init container looks like any other. What was given to
-// it for that belongs to no pod once the pod is known, and never written.
+// Without a placement an init container looks like an app container. CPUs given to it for this reason belong to no pod
+// once the pod is known, and are never written.
 func TestEarlyPodWithoutAPlacement(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot())
@@ -122,7 +121,7 @@ func TestEarlyPodWithoutAPlacement(t *testing.T) {
 	}
 }
 
-// Containers that share CPUs have a limit that the runtime does not report.
+// Containers that share a pod-level limit show no limit to the runtime. They get CPUs once the pod is known.
 func TestEarlyPodWithALimitOfItsOwn(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot())
@@ -143,7 +142,7 @@ func TestEarlyPodWithALimitOfItsOwn(t *testing.T) {
 	}
 }
 
-// The last sandbox of a pod that only the runtime knows takes its CPUs along.
+// When the last sandbox of an early pod is removed, its CPUs return to the pool.
 func TestEarlyPodGoes(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot())
@@ -171,8 +170,7 @@ func TestEarlyPodInAVirtualMachine(t *testing.T) {
 	}
 }
 
-// A static pod has an object once its mirror is known: then its placement is written,
-// once.
+// A static pod has an API object only once its mirror pod is known. Its placement is then written once.
 func TestPlacementWaitsForTheObject(t *testing.T) {
 	n := open(t)
 	static := pinnedPod("static", "")
@@ -182,7 +180,7 @@ func TestPlacementWaitsForTheObject(t *testing.T) {
 	if got := written(n, "static"); got != "" {
 		t.Errorf("written without an object: %s", got)
 	}
-	n.Take(snapshot()) // the API server is back and has no mirror yet
+	n.Take(snapshot()) // the API server is back, without a mirror pod
 	if got := written(n, "static"); got != "" {
 		t.Errorf("written without an object: %s", got)
 	}
@@ -198,7 +196,7 @@ func TestPlacementWaitsForTheObject(t *testing.T) {
 	}
 }
 
-// What was decided before another agent came is written when it has gone.
+// A placement that was chosen before another agent held the node is written after that agent has gone.
 func TestPlacementIsWrittenAfterAnObstacle(t *testing.T) {
 	n := open(t)
 	p := pinnedPod("p", "")

@@ -1,4 +1,4 @@
 package assignment
 
-// Held counts the events that are kept until they can be reported.
+// Held returns the number of events that wait to be reported.
 func (a *Assignment) Held() int { return len(a.events.held) + len(a.events.unwritten) }

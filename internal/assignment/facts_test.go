@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// bound are the containers by name, and which of them are.
+// bound returns by container name whether the container has CPUs of its own.
 func bound(n *node) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range n.Containers() {
@@ -27,7 +27,7 @@ func bound(n *node) map[string]bool {
 	return all
 }
 
-// What every capability may go by: containers that run, of pods that are known.
+// Containers returns what capabilities decide on: running containers of known pods that have not ended.
 func TestContainers(t *testing.T) {
 	h := host{map[string]cpuset.Set{}}
 	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -65,7 +65,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// only says of one group which CPUs it was found on.
+// only returns a function that reports these CPUs for one group, and none for other groups.
 func only(group, list string) func(string) cpuset.Set {
 	return func(path string) cpuset.Set {
 		if path == group {
@@ -75,7 +75,7 @@ func only(group, list string) func(string) cpuset.Set {
 	}
 }
 
-// The list is made anew when something changed, and only then.
+// Containers makes a new list when something changed, and only then.
 func TestContainersAreKept(t *testing.T) {
 	n := open(t)
 	p := plainPod("a")
@@ -101,8 +101,8 @@ func TestContainersAreKept(t *testing.T) {
 	}
 }
 
-// Where another program owns CPU sets, a container has CPUs of its own if it asks that
-// program for them; otherwise Berth gives it some.
+// Where another program owns CPU sets, a container is bound if it asks that program for CPUs. Without such a program,
+// it is bound if it asks Berth.
 func TestBoundByOthers(t *testing.T) {
 	resources := func(cpu int64) workload.Resources {
 		return workload.Resources{CPURequest: cpu, CPULimit: cpu, MemoryRequest: 1, MemoryLimit: 1}
@@ -137,8 +137,8 @@ func (h boundHost) OriginalCPUs(group string) cpuset.Set {
 	return h.host.OriginalCPUs(group)
 }
 
-// A workload of a host without Kubernetes has CPUs of its own unless it only shrank to the
-// shared pool. Its annotations are live.
+// On a host without Kubernetes a workload is bound unless it only shrank to the shared pool. Changed annotations take
+// effect at once.
 func TestWorkloadsAsContainers(t *testing.T) {
 	cfg := v1alpha1.AgentConfig{ResourceQOS: v1alpha1.ResourceQOSConfig{ClusterStrategy: v1alpha1.ResourceQOS{
 		BEClass: &v1alpha1.ClassQOS{MemoryLocality: &v1alpha1.MemoryLocality{TargetLocalityRatio: new(int64(90))}},
@@ -171,7 +171,7 @@ func TestWorkloadsAsContainers(t *testing.T) {
 	}
 }
 
-// The node agent of Koordinator or ACK is reported by its pod.
+// The agent names the pod of Koordinator's or ACK's node agent.
 func TestKoordletIsNamed(t *testing.T) {
 	n := open(t)
 	p := plainPod("k")
@@ -190,7 +190,7 @@ func TestKoordletIsNamed(t *testing.T) {
 	}
 }
 
-// A container that place gives CPUs has its own, also before the journal has them.
+// A container that place assigns CPUs is bound even before the journal has them.
 func TestBoundByDecision(t *testing.T) {
 	n := open(t)
 	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
@@ -202,8 +202,8 @@ func TestBoundByDecision(t *testing.T) {
 	}
 }
 
-// Offline work is all pods and workloads of that class, and says of each whether it is here; a pod
-// that is here and of which nothing runs is present with its first container.
+// Offline work has all pods and workloads of the class, and reports whether each is here. A pod that is here without a
+// running container is present with its first container.
 func TestHere(t *testing.T) {
 	n := open(t)
 	offline := func(uid string) *cluster.Pod {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// recorded is an event about a container that the runtime has CPUs on record for.
+// recorded returns an event about a container with CPUs on the runtime's record.
 func recorded(kind nri.Kind, p *cluster.Pod, cpus string) nri.Event {
 	e := event(kind, p)
 	e.Container.Resources.CPUs = set(cpus)
@@ -28,8 +28,8 @@ func recorded(kind nri.Kind, p *cluster.Pod, cpus string) nri.Event {
 	return e
 }
 
-// restarted is an agent that finds pods whose containers run, with these CPUs on record
-// and in effect by UID. Nothing is in the journal.
+// restarted returns an agent that finds running containers. Their CPUs, by pod UID, are on record and in effect, and
+// the journal is empty.
 func restarted(t *testing.T, answers map[string]inventory.Answered, has map[string]string, pods ...*cluster.Pod) *node {
 	t.Helper()
 	h := standing{}
@@ -47,7 +47,7 @@ func restarted(t *testing.T, answers map[string]inventory.Answered, has map[stri
 	return n
 }
 
-// standing is a host on which these groups have these CPUs, and all others all.
+// standing is a host on which these groups have these CPUs, and all other groups have all CPUs.
 type standing map[string]cpuset.Set
 
 func (s standing) EffectiveCPUs(group string) cpuset.Set {
@@ -67,8 +67,8 @@ func (standing) OriginalLimit(string) unit.CPUs { return 0 }
 
 func (standing) HasProcesses(string) bool { return false }
 
-// Where another one owns the CPU sets, an update that the kubelet asks for is not
-// answered: the answer would replace the kubelet's exclusive set.
+// Where another program owns CPU sets, the agent does not answer an update of the kubelet. The answer would replace the
+// kubelet's exclusive set.
 func TestObstacleAnswersNoUpdate(t *testing.T) {
 	koordlet, dra := plainPod("koordlet"), plainPod("dra")
 	koordlet.Namespace, koordlet.Containers[0].Name = "koordinator-system", "koordlet"
@@ -96,17 +96,17 @@ func TestObstacleAnswersNoUpdate(t *testing.T) {
 	}
 }
 
-// system has a pod be one of kube-system.
+// system moves a pod to namespace kube-system.
 func system(p *cluster.Pod) *cluster.Pod { return elsewhere(p, "kube-system") }
 
-// elsewhere has a pod be of another namespace.
+// elsewhere moves a pod to another namespace.
 func elsewhere(p *cluster.Pod, namespace string) *cluster.Pod {
 	p.Namespace, p.Key, p.Object.Namespace = namespace, namespace+"/"+p.Name, namespace
 	return p
 }
 
-// CPUs of two pods of kube-system and of another namespace that the runtime has on record and that Berth did not
-// answer are another owner's: nothing is widened, no pod is pinned, and the node says why.
+// Two pods of kube-system and one of another namespace have recorded CPUs that Berth did not assign. This shows another
+// owner: Berth widens nothing, pins no pod, and reports the reason.
 func TestForeignRecord(t *testing.T) {
 	theirs, pinned := plainPod("theirs"), pinnedPod("pinned", "2-3")
 	also, more := system(plainPod("also")), system(plainPod("more"))
@@ -130,8 +130,7 @@ func TestForeignRecord(t *testing.T) {
 	}
 }
 
-// TestForeignRecordsOfATenant: sets of containers of a tenant's two namespaces keep no other pod from its
-// CPUs, whatever the tenant had an annotation do.
+// A tenant with CPU sets in two namespaces keeps no other pod from its CPUs, whatever its annotations cause.
 func TestForeignRecordsOfATenant(t *testing.T) {
 	stage, live, pinned := elsewhere(plainPod("stage"), "shop-stage"), elsewhere(plainPod("live"), "shop-live"), pinnedPod("pinned", "2-3")
 	n := restarted(t, nil, map[string]string{"stage": "0-3", "live": "4"}, stage, live)
@@ -144,8 +143,8 @@ func TestForeignRecordsOfATenant(t *testing.T) {
 	}
 }
 
-// TestForeignRecordsOfAnOperatorAndATenant: the list of one pod of kube-system, on however many of its containers,
-// and a tenant's own keep no other pod from its CPUs. Those of a second pod of kube-system are a program's.
+// Lists of one pod in kube-system, on any number of its containers, and of a tenant keep no other pod from its CPUs.
+// Lists of a second pod in kube-system show another owner.
 func TestForeignRecordsOfAnOperatorAndATenant(t *testing.T) {
 	operator, tenant, pinned := system(plainPod("operator")), plainPod("tenant"), pinnedPod("pinned", "2-3")
 	second, hollow := recorded(nri.PostStart, operator, "5"), system(plainPod("hollow"))
@@ -166,9 +165,9 @@ func TestForeignRecordsOfAnOperatorAndATenant(t *testing.T) {
 	}
 }
 
-// CPUs of one container, or of one namespace, that Berth did not give are left to whoever did: that pod
-// gets none of its own, the runtime is answered nothing for it, and others are pinned as ever. In the
-// shared pool it has what is left of its CPUs. It is pinned again once it runs on all.
+// CPUs that Berth did not assign, of one container or one namespace, are left to whoever set them. The pod gets no
+// exclusive CPUs and no answer, and other pods are pinned. In the shared pool it loses only their CPUs. It is pinned
+// again once it runs on all CPUs.
 func TestOneForeignRecord(t *testing.T) {
 	h := standing{}
 	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -227,7 +226,7 @@ func TestOneForeignRecord(t *testing.T) {
 	}
 }
 
-// What Berth narrows of another owner's set is in the journal then. That does not make the set Berth's.
+// Narrowing another owner's set puts it in the journal. That does not make the set Berth's.
 func TestNarrowedForeignRecord(t *testing.T) {
 	h := journaledHost{set("0-3")}
 	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -241,7 +240,7 @@ func TestNarrowedForeignRecord(t *testing.T) {
 	}
 }
 
-// journaledHost has the CPUs of all groups in the journal, and 0-1 in effect.
+// journaledHost has all groups in the journal, with 0-1 in effect.
 type journaledHost struct{ original cpuset.Set }
 
 func (journaledHost) EffectiveCPUs(group string) cpuset.Set {
@@ -261,7 +260,7 @@ func (journaledHost) OriginalLimit(string) unit.CPUs { return 0 }
 
 func (journaledHost) HasProcesses(string) bool { return false }
 
-// A record that keeps no container off any CPU is no owner, and not Berth's to widen either.
+// A record that restricts no container shows no owner. It is also not Berth's to widen.
 func TestRecordOutOfForce(t *testing.T) {
 	for _, cpus := range []string{"0-3", "0-7"} {
 		p := plainPod("p")
@@ -279,14 +278,14 @@ func TestRecordOutOfForce(t *testing.T) {
 	}
 }
 
-// What Berth answered is its own also after it was killed before it journaled that.
+// The agent recognizes its answers after it was killed before it journaled them.
 func TestAnswersOutliveTheAgent(t *testing.T) {
 	n := open(t)
 	pinned, other := pinnedPod("pinned", "2-3"), plainPod("other")
 	n.Take(snapshot(pinned))
 	start(t, n, pinned)
 	n.Take(snapshot(pinned, other))
-	start(t, n, other) // made in the shared pool
+	start(t, n, other) // in the shared pool
 	file, err := json.Marshal(n.Inventory.Containers().Answers())
 	if err != nil {
 		t.Fatal(err)
@@ -331,9 +330,8 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	}
 }
 
-// A plugin that is asked before Berth, the kubelet and the runtime itself show what they
-// set in the container that is to be made, whatever the version of NRI. Two plugins that
-// set the same field keep it from being made.
+// A plugin asked before Berth, the kubelet or the runtime shows its settings in the container to be created, with every
+// version of NRI. Berth must not set the same fields: two plugins that do prevent the creation.
 func TestForeignSetInCreate(t *testing.T) {
 	for name, resources := range map[string]nri.Resources{
 		"CPUs": {CPUs: set("4-5")}, "memory nodes": {Mems: set("0")},
@@ -369,9 +367,8 @@ func TestForeignSetInCreate(t *testing.T) {
 	}
 }
 
-// A plugin that is asked after Berth keeps every container from being made that both set
-// CPUs of, and NRI reports that to neither. The next try leaves the CPUs to the other one, if there
-// is one.
+// When a plugin asked after Berth sets the same CPUs, the runtime fails each creation, and NRI tells neither plugin.
+// Berth therefore leaves the next try to the other plugin, and so learns whether there is one.
 func TestForeignSetAfterBerth(t *testing.T) {
 	for name, c := range map[string]struct {
 		made string
@@ -393,7 +390,7 @@ func TestForeignSetAfterBerth(t *testing.T) {
 			if got := try("first"); got.CPUs != set("2-3") {
 				t.Fatalf("first try: %+v", got)
 			}
-			for _, kind := range []nri.Kind{nri.Stop, nri.Remove} { // as containerd undoes it
+			for _, kind := range []nri.Kind{nri.Stop, nri.Remove} { // as containerd does after a failure
 				e := event(kind, p)
 				e.Container.ID = "first"
 				handle(t, n, e)
@@ -418,8 +415,8 @@ func TestForeignSetAfterBerth(t *testing.T) {
 	}
 }
 
-// A container that was made with other CPUs than Berth answered, or is updated to others,
-// is another owner's. One that was changed by a later answer of Berth's is not.
+// A container created with or updated to CPUs that Berth did not answer has another owner. A container changed by a
+// later answer of Berth has not.
 func TestForeignSetInEvents(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind      nri.Kind
@@ -451,7 +448,7 @@ func TestForeignSetInEvents(t *testing.T) {
 				t.Fatalf("answer %+v", a.Reply)
 			}
 			n.Take(snapshot(first, second, other))
-			start(t, n, second) // and narrows the other one once more
+			start(t, n, second) // and narrows other again
 			e := recorded(c.kind, other, c.cpus)
 			e.Requested.CPUs = set(c.requested)
 			updates := handle(t, n, e).Reply.Updates
@@ -465,7 +462,7 @@ func TestForeignSetInEvents(t *testing.T) {
 	}
 }
 
-// A reply that came too late was not carried out: the next try is answered like the first.
+// The runtime does not apply a reply that came too late. The next try gets the same answer as the first.
 func TestDroppedAnswerIsNoConflict(t *testing.T) {
 	n := open(t)
 	p := pinnedPod("p", "2-3")
@@ -480,8 +477,8 @@ func TestDroppedAnswerIsNoConflict(t *testing.T) {
 	}
 }
 
-// While the kubelet sets CPU sets every container has some. Once it does not any more, those
-// are in the way that keep a container off CPUs, until they are widened or gone.
+// While the kubelet sets CPU sets, every container has one. After it stops, sets that restrict containers are an
+// obstacle until they are widened or gone.
 func TestKubeletLeavesItsSets(t *testing.T) {
 	pods := []*cluster.Pod{plainPod("p"), system(plainPod("q")), system(plainPod("r"))}
 	h := standing{}
@@ -512,8 +509,8 @@ func TestKubeletLeavesItsSets(t *testing.T) {
 	}
 }
 
-// Where the answers are not known, as after the state directory was lost in part, the journal
-// says which sets are Berth's.
+// Without known answers, for example after a partial loss of the state directory, the journal tells which sets are
+// Berth's.
 func TestJournalKnowsWhatIsBerths(t *testing.T) {
 	p := pinnedPod("p", "6-7")
 	h := host{map[string]cpuset.Set{"kubepods/podp/c": set("6-7")}}
@@ -530,8 +527,8 @@ func TestJournalKnowsWhatIsBerths(t *testing.T) {
 	}
 }
 
-// A list over CRI does not say what the runtime has on record. What an event said before
-// stays: the other owner's set until its container is gone, and what is Berth's own.
+// A list over CRI has no recorded CPU sets. The agent keeps what events said before: another owner's set until its
+// container is gone, and Berth's own sets.
 func TestListWithoutRecords(t *testing.T) {
 	list := func(pods ...*cluster.Pod) nri.Event {
 		e := nri.Event{Kind: nri.Synchronize}

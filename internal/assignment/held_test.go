@@ -6,8 +6,8 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// While the kubelet puts a resize off, the limits that burst goes by are those that
-// stand; what the spec asks for is known all the same, for when it is written.
+// While the kubelet defers a resize, burst uses the limits in effect. The requested limits are also known, for when the
+// kubelet writes them.
 func TestWorkloadsOfAHeldResize(t *testing.T) {
 	p := plainPod("held")
 	p.Annotations = map[string]string{v1alpha1.AnnotationCPUBurst: `{"policy":"auto"}`}

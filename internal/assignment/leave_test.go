@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// Nothing of a pod is remembered once its last sandbox is gone, however late the runtime
-// reports the rest and whatever it never reports.
+// The agent remembers nothing of a pod after its last sandbox is removed, however late or incomplete the runtime's
+// reports are.
 func TestNothingIsRememberedForGood(t *testing.T) {
 	box := func(kind nri.Kind) nri.Event { return nri.Event{Kind: kind, Pod: sandbox(plainPod("p"))} }
 	of := func(kind nri.Kind) nri.Event { return event(kind, plainPod("p")) }
@@ -42,8 +42,8 @@ func TestNothingIsRememberedForGood(t *testing.T) {
 	}
 }
 
-// Nothing is remembered of a pod either whose sandbox ended unreported, as one that is older
-// than its containerd: the pod is unknown, and its group gone.
+// The agent also forgets a pod whose sandbox ended without a report, as with a sandbox older than its containerd. The
+// pod is unknown, and its group is gone.
 func TestNothingIsRememberedOfUnreportedEnds(t *testing.T) {
 	h := host{map[string]cpuset.Set{}}
 	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -65,8 +65,8 @@ func TestNothingIsRememberedOfUnreportedEnds(t *testing.T) {
 	}
 }
 
-// A container that the runtime fails to make again and again is one container. Every
-// second try goes unanswered: it shows whether another plugin is in the way.
+// A container that the runtime fails to create repeatedly is one container. Every second try gets no answer, to find
+// out whether another plugin is the cause.
 func TestFailedContainersDoNotAddUp(t *testing.T) {
 	n := open(t)
 	p := pinnedPod("p", "2-3")
@@ -88,9 +88,8 @@ func TestFailedContainersDoNotAddUp(t *testing.T) {
 	}
 }
 
-// The scheduler gives the CPUs of a pod that was deleted by force to the next one while
-// its containers still run. That one starts on them once they are free, or without
-// any when that takes too long.
+// After a forced deletion the scheduler gives the CPUs to the next pod while the old containers still run. The next pod
+// starts on them once they are free, or without exclusive CPUs after 30 s.
 func TestSuccessorOfForceDeletedPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		free bool

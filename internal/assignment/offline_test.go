@@ -11,9 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/strategy"
 )
 
-// TestBestEffortIsNotOffline says that BestEffort pods without a class, such as
-// kube-proxy, are offline only where an administrator says so. The use of offline
-// groups does not count for the node guard.
+// BestEffort pods without a class, such as kube-proxy, are offline only where an administrator enables it, and never in
+// kube-system. The node guard ignores the use of offline groups.
 func TestBestEffortIsNotOffline(t *testing.T) {
 	bestEffort := func(namespace, name string) *cluster.Pod {
 		p := plainPod(name)
@@ -42,7 +41,7 @@ func TestBestEffortIsNotOffline(t *testing.T) {
 	}
 }
 
-// A pod is on its side of the boundary from the very snapshot that says so.
+// A pod is offline from the very snapshot that says so.
 func TestOfflineWithTheSnapshot(t *testing.T) {
 	p := plainPod("batch")
 	p.BestEffort = true

@@ -22,8 +22,8 @@ type nodes struct {
 
 func (n nodes) EffectiveMems(string) cpuset.Set { return n.mems }
 
-// A container that is in the shared pool again has the memory nodes from before Berth: the runtime's record of those
-// that it was made with follows, once it has them.
+// A container that returned to the shared pool has its original memory nodes. The runtime's record follows once they
+// are in effect.
 func TestRenewInThePool(t *testing.T) {
 	for has, want := range map[string]string{"0-1": "0-1", "0": "", "1": "", "": ""} {
 		n := newNode(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -50,8 +50,8 @@ func TestRenewInThePool(t *testing.T) {
 	}
 }
 
-// TestAnswersChangeNoMemoryNodes: what the runtime is answered for a container that runs has the memory nodes that its
-// group has, and the next pass changes them. One that is made gets its own at once.
+// An answer for a running container has the memory nodes of its group, and the next pass changes them. A new container
+// gets its own memory nodes at once.
 func TestAnswersChangeNoMemoryNodes(t *testing.T) {
 	for has, want := range map[string]string{"1": "1", "0-1": "0-1", "0": "0", "": "0"} {
 		n := newNode(nodes{host{map[string]cpuset.Set{}}, set(has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))

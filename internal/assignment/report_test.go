@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// waiting knows the machine, and no runtime reports what runs.
+// waiting returns a node that knows the machine, while no runtime has reported.
 func waiting(t *testing.T) *node {
 	t.Helper()
 	n := newNode(host{map[string]cpuset.Set{}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -25,10 +25,10 @@ func waiting(t *testing.T) *node {
 	return n
 }
 
-// since is when the agent starts: the clock counts from the boot.
+// since is the start of the agent on a clock that counts from the boot.
 const since = 3 * time.Hour
 
-// refusals are those that are reported now, as pod and text.
+// refusals returns the refusals that are reported now, as pod and text.
 func refusals(n *node) []string {
 	var all []string
 	for _, one := range n.Events() {
@@ -39,8 +39,7 @@ func refusals(n *node) []string {
 	return all
 }
 
-// A runtime that reports no containers for a minute is reported, once; and then as if
-// nothing had been when it does.
+// A runtime that lists no containers for a minute is reported once. When it does report, pods are pinned normally.
 func TestRuntimeThatNeverReports(t *testing.T) {
 	n := waiting(t)
 	n.Take(snapshot(pinnedPod("p", "")))
@@ -73,8 +72,7 @@ func TestRuntimeThatNeverReports(t *testing.T) {
 	}
 }
 
-// Where another agent holds the node it reports, however long no runtime tells this one what
-// runs.
+// Where another agent holds the node, only that agent reports, even if no runtime ever reports to this one.
 func TestOtherAgentReports(t *testing.T) {
 	n := waiting(t)
 	s := snapshot(pinnedPod("p", ""))
@@ -88,14 +86,14 @@ func TestOtherAgentReports(t *testing.T) {
 	}
 }
 
-// While nothing is reported, nothing is kept of pods that came and went.
+// While events are held back, the agent does not keep events of pods that are gone.
 func TestEventsOfPodsThatAreGone(t *testing.T) {
 	n := waiting(t)
 	n.Kubelet(observed.Obstacle{Reason: observed.KubeletUnknown, Message: "not asked yet"}, "")
 	handle(t, n, nri.Event{Kind: nri.Synchronize})
 	bad := func(uid string) *cluster.Pod {
 		p := pinnedPod(uid, "")
-		p.RuntimeClass = "kata" // refused whatever sets CPU sets
+		p.RuntimeClass = "kata" // refused with any owner of CPU sets
 		return p
 	}
 	for i := range 1000 {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/nri"
 )
 
-// limited returns a pod on CPUs 2-3 whose spec says another limit now, in thousandths; held
-// is the limit in force where the kubelet puts that off, 0 where it does not.
+// limited returns a pod on CPUs 2-3 with this limit in its spec, in thousandths. held is the limit in effect while the
+// kubelet defers the resize, or 0.
 func limited(limit, held int64) *cluster.Pod {
 	p := pinnedPod("p", "2-3")
 	p.Containers[0].CPURequest, p.Containers[0].CPULimit, p.Containers[0].CPUHeld = limit, limit, held
@@ -18,9 +18,8 @@ func limited(limit, held int64) *cluster.Pod {
 	return p
 }
 
-// A resize is decided by the limits that the kubelet carries out: those in force while it
-// puts the spec's off, the spec's from when its call names them, and none of a pod that the
-// agent knows as it was before.
+// A resize uses the limits that the kubelet applies: the limits in effect while it defers, and the spec's limits once
+// its call names them. A call that does not match the known pod waits, and then changes nothing.
 func TestResizeFollowsTheKubelet(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -60,7 +59,7 @@ func TestResizeFollowsTheKubelet(t *testing.T) {
 			if own.ContainerID != "c-p" || own.CPUs != set(test.want) || !own.NoQuota {
 				t.Errorf("answered %+v", a.Reply)
 			}
-			n.Take(snapshot(test.known)) // the status says the same for a while
+			n.Take(snapshot(test.known)) // the status stays the same for a while
 			if d := desired(n); d[len(d)-1].CPUs != set(test.want) {
 				t.Errorf("desired afterwards: %+v", d)
 			}
@@ -68,7 +67,7 @@ func TestResizeFollowsTheKubelet(t *testing.T) {
 	}
 }
 
-// Once the kubelet has carried a resize out the new limits count, whatever the runtime asked.
+// Once the kubelet has applied a resize, its limits take effect, whatever the runtime asked.
 func TestResizeThatWasMissed(t *testing.T) {
 	n := open(t)
 	n.Take(snapshot(limited(2000, 0)))
@@ -86,7 +85,7 @@ func TestResizeThatWasMissed(t *testing.T) {
 	}
 }
 
-// The update of a pod that does not ask for CPUs waits for nothing.
+// The update of a pod that does not ask for exclusive CPUs never waits.
 func TestUpdateOfOthersDoesNotWait(t *testing.T) {
 	n := open(t)
 	p := plainPod("web")

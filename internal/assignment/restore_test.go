@@ -16,15 +16,15 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// restoring is a snapshot in whose berth-config everything is to go back.
+// restoring is a snapshot whose berth-config says restore.
 func restoring(pods ...*cluster.Pod) *cluster.Snapshot {
 	s := snapshot(pods...)
 	s.ConfigMaps = strategy.Maps{strategy.BerthConfig: {strategy.KeyState: strategy.StateRestore}}
 	return s
 }
 
-// TestRestore: nothing is desired of a pod that has its CPUs, nothing is answered for one that
-// starts, and no capability sees any; the first has the same CPUs again afterwards.
+// During a restore, nothing is desired of a pinned pod, a new pod gets no answer, and capabilities see no pods.
+// Afterwards the pinned pod has the same CPUs again.
 func TestRestore(t *testing.T) {
 	n := open(t)
 	first, next := pinnedPod("first", "2-3"), pinnedPod("next", "4-5")
@@ -56,8 +56,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreAtTheStart: an agent that starts meanwhile does not wait for the runtime, or for the
-// kubelet, to put back what an earlier one left. Where another agent is at work, that one does.
+// An agent that starts during a restore restores at once, without waiting for the runtime or the kubelet. Where another
+// agent holds the node, that agent restores.
 func TestRestoreAtTheStart(t *testing.T) {
 	n := newNode(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
@@ -74,7 +74,7 @@ func TestRestoreAtTheStart(t *testing.T) {
 	}
 }
 
-// narrowing is a host on which groups run on what the runtime wrote, and whose journal has nothing.
+// narrowing is a host on which groups have the CPUs that the runtime wrote, with an empty journal.
 type narrowing struct {
 	host
 	cpus map[string]cpuset.Set
@@ -82,7 +82,7 @@ type narrowing struct {
 
 func (h narrowing) EffectiveCPUs(group string) cpuset.Set { return cpusOf(group, h.cpus) }
 
-// narrowed is an Inventory on such a host.
+// narrowed returns a node on such a host.
 func narrowed(t *testing.T) (*node, narrowing) {
 	t.Helper()
 	h := narrowing{cpus: map[string]cpuset.Set{}}
@@ -92,9 +92,8 @@ func narrowed(t *testing.T) (*node, narrowing) {
 	return n, h
 }
 
-// TestRestoreWhatNoJournalHas: containers that were answered before everything is to go back, and
-// start before their lists are journaled, get all CPUs, and a pinned one no quota, so that both are
-// journaled and go back. Until they run, not all is back.
+// Containers may be answered before a restore, and start before their lists are journaled. They get all CPUs, and a
+// pinned one no quota, so that the values are journaled and restored. The restore is incomplete until they run.
 func TestRestoreWhatNoJournalHas(t *testing.T) {
 	n, h := narrowed(t)
 	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
@@ -129,8 +128,8 @@ func TestRestoreWhatNoJournalHas(t *testing.T) {
 	}
 }
 
-// TestRestoreThroughAnUpdate: what the runtime has on record comes back with each update of the
-// kubelet's. The answer replaces it, also while everything is put back.
+// Each update of the kubelet applies the runtime's recorded CPUs again. The answer replaces them, also during a
+// restore.
 func TestRestoreThroughAnUpdate(t *testing.T) {
 	n, h := narrowed(t)
 	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
@@ -143,7 +142,7 @@ func TestRestoreThroughAnUpdate(t *testing.T) {
 	if len(got) != 1 || got[0].Settings != (nri.Settings{CPUs: set("0-7")}) {
 		t.Errorf("answered %+v, %s is on record", got, narrow)
 	}
-	e := event(nri.PostUpdate, plain) // of one that was answered before
+	e := event(nri.PostUpdate, plain) // for an update that was answered before
 	e.Container.Resources.CPUs, h.cpus[e.Container.CgroupPath] = narrow, narrow
 	handle(t, n, e)
 	n.Saw(h.EffectiveCPUs)
@@ -152,9 +151,8 @@ func TestRestoreThroughAnUpdate(t *testing.T) {
 	}
 }
 
-// TestRestoreWaitsForTheRuntime: before the runtime has listed its containers, or while the
-// kubelet's part is not known, an agent cannot know that all is back. After a minute that is a doubt
-// that its message has.
+// The agent cannot know that everything is restored before the runtime has listed its containers, or while the
+// kubelet's part is unknown. After a minute without a runtime this becomes a doubt in its message.
 func TestRestoreWaitsForTheRuntime(t *testing.T) {
 	n := newNode(host{}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef"})
@@ -177,8 +175,8 @@ func TestRestoreWaitsForTheRuntime(t *testing.T) {
 	}
 }
 
-// TestRestoreAfterADeath: so does the agent that comes after one that ended between its answer and
-// its journal, by the answers that it finds.
+// The restore also includes containers whose agent died between its answer and its journal. The next agent finds the
+// answers.
 func TestRestoreAfterADeath(t *testing.T) {
 	before, h := narrowed(t)
 	pinned := pinnedPod("pinned", "2-3")

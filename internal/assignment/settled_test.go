@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// CPU sets are neither written nor put back before all is known that decides about them:
-// the machine and, in a cluster, the pods, the containers and the owner of CPU sets.
+// CPU sets are neither written nor restored before everything they depend on is known: the machine and, in a cluster,
+// the pods, the containers and the owner of CPU sets.
 func TestSettled(t *testing.T) {
 	n := newNode(host{map[string]cpuset.Set{}}, workload.Administrator{})
 	unknown := observed.Obstacle{Reason: observed.KubeletUnknown, Message: "it was not asked yet"}

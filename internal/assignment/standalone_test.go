@@ -19,8 +19,7 @@ type limits struct {
 
 func (l limits) OriginalLimit(group string) unit.CPUs { return l.of[group] }
 
-// A workload whose file names no limit gets as many CPUs as its group's own limit says, also
-// once an administrator changes that.
+// A workload whose file has no limit gets CPUs for its group's own limit, and follows when an administrator changes it.
 func TestLimitOfTheGroup(t *testing.T) {
 	h := limits{host{map[string]cpuset.Set{}}, map[string]unit.CPUs{"w.service": 2, "other.service": 3}}
 	n := newNode(h, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
@@ -46,8 +45,8 @@ func TestLimitOfTheGroup(t *testing.T) {
 	has(4)
 }
 
-// A group that only shrinks to the pool, and was a workload with CPUs of its own, has none now, and no other
-// such group gets them.
+// A group that only shrinks to the pool has no exclusive CPUs, even if it was a pinned workload earlier. It must not
+// exclude other such groups from them.
 func TestPoolGroupThatWasAWorkload(t *testing.T) {
 	n := newNode(host{map[string]cpuset.Set{"batch.slice": set("2,6")}}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
 	n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// occupied is a host on which processes are in these groups.
+// occupied is a host on which these groups have processes.
 type occupied struct {
 	host
 
@@ -25,7 +25,7 @@ type occupied struct {
 
 func (o occupied) HasProcesses(group string) bool { return o.groups[group] }
 
-// withProcesses is an Inventory of such a host.
+// withProcesses returns a node of such a host with these pods running.
 func withProcesses(t *testing.T, pods ...*cluster.Pod) (*node, occupied) {
 	t.Helper()
 	h := occupied{groups: map[string]bool{}}
@@ -40,7 +40,7 @@ func withProcesses(t *testing.T, pods ...*cluster.Pod) (*node, occupied) {
 	return n, h
 }
 
-// listOf is what the runtime lists of pods.
+// listOf returns the runtime's list of pods.
 func listOf(pods ...*cluster.Pod) nri.Event {
 	e := nri.Event{Kind: nri.Synchronize}
 	for _, p := range pods {
@@ -51,7 +51,7 @@ func listOf(pods ...*cluster.Pod) nri.Event {
 	return e
 }
 
-// desiredOf are the CPUs that are desired of the container of each pod.
+// desiredOf returns the desired CPUs of each pod's container.
 func desiredOf(n *node) map[string]string {
 	cpus := map[string]string{}
 	all, _ := n.Desired(nil)
@@ -65,15 +65,15 @@ func desiredOf(n *node) map[string]string {
 
 func nothing(string) cpuset.Set { return cpuset.Set{} }
 
-// TestUnlistedContainerKeepsItsCPUs has the runtime list a container no more whose processes run, as containerd does at
-// its start where the shim gives no answer: it stays off the CPUs of others until its processes have ended.
+// The runtime may stop listing a container whose processes run, as containerd does at its start when the shim does not
+// answer. The container keeps its CPUs and stays off other CPUs until its processes have ended.
 func TestUnlistedContainerKeepsItsCPUs(t *testing.T) {
 	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
 	for _, c := range []struct {
 		name     string
 		unlisted *cluster.Pod
 		others   *cluster.Pod
-		left     map[string]string // what is desired once it has ended
+		left     map[string]string // desired once it has ended
 	}{
 		{"an ordinary pod", plain, pinned, map[string]string{"pinned": "2-3"}},
 		{"the pinned pod", pinned, plain, map[string]string{"plain": "0-1,4-7"}}, // the kubelet starts it again
@@ -111,7 +111,7 @@ func TestUnlistedContainerKeepsItsCPUs(t *testing.T) {
 	}
 }
 
-// TestCPUsOfAnUnlistedPodAreNotGivenAway has a pod deleted by force while the runtime does not list it.
+// A pod is deleted by force while the runtime does not list it. The next pod must not get the CPUs of its processes.
 func TestCPUsOfAnUnlistedPodAreNotGivenAway(t *testing.T) {
 	pinned, next := pinnedPod("pinned", "2-3"), pinnedPod("next", "2-3")
 	n, h := withProcesses(t, pinned)
@@ -136,8 +136,8 @@ func TestCPUsOfAnUnlistedPodAreNotGivenAway(t *testing.T) {
 	}
 }
 
-// TestContainerThatOutlivesItsSandbox has the runtime list the container of a sandbox that has ended, as over CRI while
-// the container has its time to end.
+// The runtime lists a container whose sandbox has ended, as over CRI during the container's grace period. The container
+// keeps its CPUs until it ends.
 func TestContainerThatOutlivesItsSandbox(t *testing.T) {
 	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
 	n, h := withProcesses(t, pinned, plain)
@@ -158,8 +158,8 @@ func TestContainerThatOutlivesItsSandbox(t *testing.T) {
 	}
 }
 
-// TestEndOfAnUnlistedContainer has the runtime report the end of containers whose shims give no answer: they end with
-// their processes.
+// The runtime reports the end of containers whose shims do not answer. They keep their CPUs until their processes have
+// ended.
 func TestEndOfAnUnlistedContainer(t *testing.T) {
 	pinned, plain := pinnedPod("pinned", "2-3"), plainPod("plain")
 	n, h := withProcesses(t, pinned, plain)
@@ -183,7 +183,7 @@ func TestEndOfAnUnlistedContainer(t *testing.T) {
 	}
 }
 
-// TestGroupOfAnUnlistedContainer has the runtime list another container with its group.
+// The runtime lists a new container with the group of an old one. The group is then no longer unlisted.
 func TestGroupOfAnUnlistedContainer(t *testing.T) {
 	plain := plainPod("plain")
 	n, _ := withProcesses(t, plain)

@@ -24,7 +24,8 @@ const (
 	completed = "u Normal MemoryLocalityCompleted: Container redis completed: migrated memory from remote numa: 1 to local numa: 0" + total
 )
 
-// The main job, by annotation: at once when the CPUs have been the same for ten seconds, once.
+// A container opts in by annotation. One pass begins after its CPUs have been the same for ten seconds, and no second
+// pass follows.
 func TestByAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -52,7 +53,7 @@ func TestByAnnotation(t *testing.T) {
 	if len(w.mover.orders)+len(w.mover.reports) > 0 {
 		t.Errorf("a second pass: %+v, reports %+v", w.mover.orders, w.mover.reports)
 	}
-	// Another policy text is another pass.
+	// A different policy text starts another pass.
 	w.with(w.container("redis", true, `{"policy":"BestEffort"}`))
 	w.pass(1)
 	if len(w.mover.orders) != 1 {
@@ -60,8 +61,8 @@ func TestByAnnotation(t *testing.T) {
 	}
 }
 
-// The kernel counts some seconds late what a pass moved; the pod hears of it then, and within a
-// minute where the container does not get there.
+// The kernel counts moved pages some seconds late. The pod gets its event after that, and within a minute when the
+// count never arrives.
 func TestCountComesLate(t *testing.T) {
 	t.Parallel()
 	moved := []mover.Moved{{Pair: locality.Pair{From: 1, To: 0}, Base: 57 << 20}}
@@ -77,7 +78,7 @@ func TestCountComesLate(t *testing.T) {
 	w.pass(1)
 	w.expect(completed, w.at("Completed", "Completed", 100, 0))
 
-	// Another pass begins before the first one's memory is counted: the pod hears once, of both.
+	// Another pass begins before the memory of the first is counted. The pod gets one event for both.
 	w.with(w.container("redis", true, `{"policy":"BestEffort"}`))
 	w.memory(redis, 10, 90)
 	w.pass(1)
@@ -92,7 +93,7 @@ func TestCountComesLate(t *testing.T) {
 	w.pass(5)
 	w.expect(completed, w.at("Completed", "Completed", 100, 0))
 
-	// The container ends meanwhile: nothing waits for it.
+	// The container ends before the count: nothing waits for it.
 	w.with(w.container("redis", true, `{"policy":"bestEffort"}`))
 	w.memory(redis, 10, 90)
 	w.pass(1)
@@ -104,7 +105,7 @@ func TestCountComesLate(t *testing.T) {
 	w.expect("", "")
 }
 
-// Processes that exit do not fail a pass; their errors are the kernel's own words.
+// Processes that exit do not fail a pass. The event has the kernel's error texts.
 func TestExitedProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +120,7 @@ func TestExitedProcesses(t *testing.T) {
 	}
 }
 
-// By class nothing happens before the ratio is below the target.
+// A policy by class starts no pass until the ratio is below the target.
 func TestByClass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,8 +141,8 @@ func TestByClass(t *testing.T) {
 	}
 }
 
-// With an interval a pass begins at most so often, while the ratio is below the target, and is
-// reported again only when the outcome or the ratio differs.
+// With an interval, passes begin only while the ratio is below the target, and at most once per interval. A result is
+// reported again only when the outcome or the ratio changes.
 func TestInterval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -184,8 +185,8 @@ func TestInterval(t *testing.T) {
 	w.expect("", "")
 }
 
-// Where no node is better than another one, an annotation has that reported, and a class only
-// to pinned pods.
+// Where no node is better than another, the agent reports that for an annotation. For a class it reports it only to
+// pinned pods.
 func TestNoTarget(t *testing.T) {
 	t.Parallel()
 	const skipped = "u Normal MemoryLocalitySkipped: no target numa"
@@ -233,7 +234,7 @@ func TestNoTarget(t *testing.T) {
 	}
 }
 
-// At its target an annotation is answered at once.
+// An annotation is answered at once when the ratio is at its target.
 func TestAtTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +244,7 @@ func TestAtTarget(t *testing.T) {
 		"Total: 0 container(s) completed, 0 failed, 1 skipped; cur local memory ratio 100, rest remote memory pages 0", w.at("Completed", "Skipped", 100, 0))
 }
 
-// A pod has one event for all its containers, once the last pass ended.
+// A pod has one event for all its containers, after the last pass has ended.
 func TestPodOfTwo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -264,7 +265,7 @@ func TestPodOfTwo(t *testing.T) {
 		"Total: 1 container(s) completed, 1 failed, 0 skipped; cur local memory ratio 75, rest remote memory pages 12800", w.at("Completed", "Failed", 75, 12800))
 }
 
-// A pod waits for all its containers to settle before it reports, but not for one that never does.
+// A pod's event waits until the CPUs of all its containers are stable, but not for a container whose CPUs never are.
 func TestPodWaitsForAll(t *testing.T) {
 	t.Parallel()
 	for name, unsettled := range map[string]int{"settles": 20, "crashes again and again": 1000} {
@@ -294,7 +295,7 @@ func TestPodWaitsForAll(t *testing.T) {
 	}
 }
 
-// Of several passes over one container while another one moves the last one counts.
+// When one container has several passes while another still moves, the event has only its last result.
 func TestOneResultForEachContainer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,7 +317,7 @@ func TestOneResultForEachContainer(t *testing.T) {
 	}
 }
 
-// Groups whose CPUs change all the time do not keep others from being looked at.
+// Groups whose CPUs change all the time do not prevent other groups from being measured.
 func TestEachGroupIsLookedAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -340,8 +341,7 @@ func TestEachGroupIsLookedAt(t *testing.T) {
 	}
 }
 
-// A pass that was canceled and ends later does not end the one after it, and what it moved
-// stays counted.
+// A canceled pass that ends later does not end the next pass, and the bytes that it moved stay counted.
 func TestCanceledPassEndsLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -372,7 +372,7 @@ func TestCanceledPassEndsLater(t *testing.T) {
 	}
 }
 
-// A container that is started anew after a while is another one, and its pod the same.
+// A container that is started again after a while is a new container of the same pod. The pod's event is not repeated.
 func TestContainerStartedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -407,8 +407,8 @@ func TestContainerStartedAnew(t *testing.T) {
 	}
 }
 
-// A service whose group goes away and comes back is another one, of which once is once more. A
-// container has an identity of its own.
+// A service whose group is removed and created again is new, so that a single pass may run again. A container of a pod
+// is identified by its ID instead.
 func TestServiceStartsAnew(t *testing.T) {
 	t.Parallel()
 	for _, pod := range []string{"", "ns/p"} {
@@ -420,7 +420,7 @@ func TestServiceStartsAnew(t *testing.T) {
 		w.memory(redis, 100, 0)
 		w.done(mover.Report{Key: key("redis"), Outcome: locality.Completed})
 		w.pass(1)
-		w.cpus(redis, "x") // What cannot be read is opened again, and files of a directory stay readable while open.
+		w.cpus(redis, "x") // An unreadable file is opened again; files of a removed directory stay readable while open.
 		w.pass(11)
 		if err := os.RemoveAll(filepath.Join(w.dir, "sys/fs/cgroup", redis)); err != nil {
 			t.Fatal(err)
@@ -437,7 +437,7 @@ func TestServiceStartsAnew(t *testing.T) {
 	}
 }
 
-// Nodes that cannot be read are read again, and so are they when memory comes online.
+// Unreadable NUMA nodes are read again, and so are nodes whose memory comes online.
 func TestNodesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	const tier = "sys/devices/virtual/memory_tiering/memory_tier4/nodelist"
@@ -463,7 +463,7 @@ func TestNodesAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestNoTopology has an agent that could not read the topology of its host so far.
+// The workload is pending until the agent has read the topology of its host.
 func TestNoTopology(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -476,7 +476,7 @@ func TestNoTopology(t *testing.T) {
 	}
 }
 
-// Of local nodes that a foreign cpuset.mems leaves out the pages stay, and none go there.
+// A foreign cpuset.mems may exclude local nodes. Pages on these nodes stay, and no pages are moved there.
 func TestForeignMemsCutTheTargets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -495,7 +495,7 @@ func TestForeignMemsCutTheTargets(t *testing.T) {
 	}
 }
 
-// Without the rights the event names them, and where they are.
+// Without the rights to move pages, the event names the rights and the deployment that has them.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -510,7 +510,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// The kernel answers EACCES for a target outside of cpuset.mems, too, which no right mends.
+// The kernel also answers EACCES for a target outside cpuset.mems. No right solves that, so the event must not
+// recommend one.
 func TestMemsAreNoRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -523,7 +524,7 @@ func TestMemsAreNoRight(t *testing.T) {
 	}
 }
 
-// A pass stops for another policy, for other CPUs, and with the group.
+// A pass stops when its policy or its CPUs change, and with its group.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -565,7 +566,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// What was done once is not done again by the next agent; what was not finished goes on.
+// The next agent does not repeat a pass that ran once, and continues an unfinished pass.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -600,7 +601,7 @@ func TestRestart(t *testing.T) {
 	w.mover.orders = map[string]mover.Order{}
 	w.restart(saved)
 	all := w.node.Containers
-	w.with() // the runtime did not report yet
+	w.with() // before the runtime reports
 	w.pass(30)
 	saved = remember()
 	w.restart(saved)
@@ -620,7 +621,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Bad values are reported once, and the policy is off; unknown fields change nothing.
+// An invalid value is reported once and switches the policy off. An unknown field changes nothing.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	const at = "u Warning InvalidPolicy: field metadata.annotations[koordinator.sh/memoryLocality]"
@@ -644,7 +645,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// What the host lacks is reported; a group that is gone is not.
+// The agent reports what the host lacks, but not a group that is gone.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	const prefix = "u Warning MemoryLocalityFailed: Container redis failed: "
@@ -685,7 +686,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A pass waits for memory nodes that Berth is about to give the group.
+// A pass waits while Berth is about to give the group its memory nodes.
 func TestPassWaitsForMemoryNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -706,7 +707,7 @@ func TestPassWaitsForMemoryNodes(t *testing.T) {
 	}
 }
 
-// A kernel without NUMA has no target, and a mover that found nothing says so.
+// A kernel without NUMA has no target, and a mover that finds nothing to move reports it.
 func TestNothingToMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -724,13 +725,13 @@ func TestNothingToMove(t *testing.T) {
 	}
 }
 
-// keeps reports whether place leaves the memory nodes of redis wide that are to become these.
+// keeps reports whether place leaves the memory nodes of redis wide instead of changing them to these.
 func (w *world) keeps(to string) bool {
 	pages, found := w.node.Pages[redis]
 	return found && pages.Stay(list(w.t, to))
 }
 
-// asks is place, which desires these memory nodes for redis.
+// asks acts as place, which desires these memory nodes for redis.
 func (w *world) asks(to string) {
 	w.node.Wide = nil
 	if w.keeps(to) {
@@ -738,7 +739,7 @@ func (w *world) asks(to string) {
 	}
 }
 
-// Memory nodes of a group are kept wide while much of its memory is elsewhere, or on its way.
+// A group keeps wide memory nodes while more than 64 MiB of its memory is elsewhere, or while a pass moves its pages.
 func TestKeepsMems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -780,8 +781,8 @@ func TestKeepsMems(t *testing.T) {
 	}
 }
 
-// What a pass that was walked to the end left elsewhere holds no narrowing back, and neither does
-// a group that cannot be measured. A pass that failed, or stopped at its target, does.
+// A completed or skipped pass permits narrowing, whatever it left elsewhere, and so does a group that cannot be
+// measured. A pass that failed or stopped at its target does not.
 func TestKeepsMemsUntilAPassEndedWell(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -817,11 +818,11 @@ func TestKeepsMemsUntilAPassEndedWell(t *testing.T) {
 	}
 }
 
-// How much the containers bound to a node may still take does not count as room.
+// Memory that containers bound to a node may still allocate does not count as free room.
 func TestUnused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.write("sys/devices/system/node/online", "0-2\n") // the last one has no memory
+	w.write("sys/devices/system/node/online", "0-2\n") // the last node has no memory
 	w.write("sys/devices/system/node/node2/cpulist", "\n")
 	w.write("sys/devices/system/node/node2/distance", "30 30 10\n")
 	w.write("sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 0 kB\n")
@@ -849,7 +850,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// What users see: rows, the node, metrics, and the text of explain.
+// Users see these rows, node lines, metrics and texts of explain.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -914,7 +915,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A group that did not opt in is not looked at.
+// The agent does not read a group that did not opt in.
 func TestNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -926,7 +927,7 @@ func TestNobodyElse(t *testing.T) {
 	}
 }
 
-// At rest a round costs little CPU time a group: a look every ten seconds.
+// BenchmarkRest measures the CPU time of a round at rest, with one check of each group every ten seconds.
 func BenchmarkRest(b *testing.B) {
 	w := newWorld(b)
 	const groups = 100
@@ -950,7 +951,7 @@ func BenchmarkRest(b *testing.B) {
 	b.ReportMetric(float64((used(b)-before).Microseconds())/float64(b.N)/groups, "µs-CPU/group-s")
 }
 
-// used is the CPU time of this process.
+// used returns the CPU time of this process.
 func used(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -21,12 +21,12 @@ import (
 
 // fake is a mover that does what a test says.
 type fake struct {
-	// orders are by key, without the number of the order; last has the whole key by that.
+	// orders has the orders by key without the order's number. last has the whole key by the same key.
 	orders   map[string]mover.Order
 	last     map[string]string
 	reports  []mover.Report
 	canceled []string
-	// slow says that what is canceled does not end yet.
+	// slow is true when canceled passes do not end yet.
 	slow bool
 }
 
@@ -63,7 +63,7 @@ func (f *fake) Forget(key string) {
 }
 func (*fake) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
-// world is a host of plain files with two NUMA nodes of two CPUs each, and its agent's part.
+// world is a host of plain files with two NUMA nodes of two CPUs each, and the Groups of its agent.
 type world struct {
 	t     testing.TB
 	dir   string
@@ -72,7 +72,7 @@ type world struct {
 	s     *Groups
 	node  capability.Node
 	cfg   v1alpha1.AgentConfig
-	// events and annotations are all so far.
+	// events and annotations has everything reported since the last call of took.
 	events, annotations []string
 	changes             int
 }
@@ -120,7 +120,7 @@ func list(t testing.TB, text string) cpuset.Set {
 func (w *world) write(name, content string) {
 	w.t.Helper()
 	if strings.HasPrefix(name, "sys/devices/system/") {
-		w.node.Topology = nil // The agent reads it anew.
+		w.node.Topology = nil // The agent reads it again.
 	}
 	name = filepath.Join(w.dir, name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
@@ -138,12 +138,12 @@ func (w *world) cpus(path, list string) {
 	w.write("sys/fs/cgroup/"+path+"/cpuset.cpus.effective", list+"\n")
 }
 
-// memory sets how many MiB of a group are on each of the nodes.
+// memory sets a group's memory on both nodes in MiB.
 func (w *world) memory(path string, node0, node1 int) {
 	w.write("sys/fs/cgroup/"+path+"/memory.numa_stat", fmt.Sprintf("anon N0=%d N1=%d\nfile N0=0 N1=99999\nshmem N0=0 N1=0\n", node0<<20, node1<<20))
 }
 
-// container is one of the pod ns/p. An empty annotation is none.
+// container returns a container of the pod ns/p. An empty annotation is none.
 func (w *world) container(name string, bound bool, annotation string) capability.Container {
 	c := capability.Container{
 		PodUID: "u", Name: "ns/p/" + name, Pod: "ns/p", Container: name, ID: "id-" + name, Group: "pods/" + name, Bound: bound, Class: "LS",
@@ -163,7 +163,7 @@ func byClass(c capability.Container, text string) capability.Container {
 
 func (w *world) with(all ...capability.Container) { w.node.Containers = all }
 
-// restart has another agent go on with what the last one remembered.
+// restart starts another agent with what the last one remembered.
 func (w *world) restart(saved capability.Sections) {
 	w.t.Helper()
 	host, err := cgroup.Open(w.root)
@@ -179,7 +179,7 @@ func (w *world) restart(saved capability.Sections) {
 	}
 }
 
-// pass makes rounds for so many seconds.
+// pass runs rounds for so many seconds.
 func (w *world) pass(seconds int) {
 	for range seconds {
 		w.node.Now += time.Second
@@ -201,7 +201,7 @@ func (w *world) pass(seconds int) {
 	}
 }
 
-// discover has the agent know the topology as it is now.
+// discover reads the present topology.
 func (w *world) discover() {
 	if w.node.Topology != nil {
 		return
@@ -219,7 +219,7 @@ func (w *world) took() (events, annotations string) {
 	return strings.ReplaceAll(events, "koordinator.sh/memory-locality-status ", ""), strings.ReplaceAll(annotations, "koordinator.sh/memory-locality-status ", "")
 }
 
-// expect compares them.
+// expect compares the events and annotations since the last call.
 func (w *world) expect(events, annotations string) {
 	w.t.Helper()
 	gotEvents, gotAnnotations := w.took()
@@ -231,16 +231,16 @@ func (w *world) expect(events, annotations string) {
 	}
 }
 
-// key is that of the orders for a container.
+// key returns the key of the orders for a container.
 func key(name string) string { return "ns/p/" + name + "@id-" + name }
 
-// done has a pass end.
+// done ends a pass with this report.
 func (w *world) done(r mover.Report) {
 	r.Phase = mover.Done
 	w.mover.set(r)
 }
 
-// at is the status annotation.
+// at returns the status annotation.
 func (w *world) at(phase, result string, ratio, pages int) string {
 	if result == "" {
 		return fmt.Sprintf(`u {"phase":%q}`, phase)

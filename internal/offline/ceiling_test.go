@@ -26,11 +26,11 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// host is one of plain files, of 8 CPUs and cgroup v2.
+// host is a machine of plain files with 8 CPUs and cgroup v2.
 type host struct {
 	t         *testing.T
 	dir       string
-	used, all time.Duration // CPU time of offline work, and of everything
+	used, all time.Duration // CPU time of offline work, and of all work
 	ceiling   ceiling
 }
 
@@ -78,7 +78,7 @@ func (h *host) remove(name string) {
 	}
 }
 
-// work are offline pods that are here.
+// work returns offline pods that are here.
 func work(pods ...string) []observed.Pod {
 	var all []observed.Pod
 	for _, pod := range pods {
@@ -99,8 +99,8 @@ func (h *host) run(online, offline float64) {
 	h.write("proc/stat", stat)
 }
 
-// Offline work has a quota that follows what online work leaves, whatever offline work uses
-// itself, on the one group that has all of it.
+// The quota is on the one group that has all offline work. It follows what online work leaves, independent of what
+// offline work uses.
 func TestCeiling(t *testing.T) {
 	h := newHost(t, "kubepods/besteffort/poda", "kubepods/besteffort/podb")
 	node := isolate.Node{Policy: isolate.DefaultPolicy()}
@@ -133,7 +133,7 @@ func TestCeiling(t *testing.T) {
 	if got := quota(3, 5, 3); got != "100000 100000" {
 		t.Errorf("online work uses five: %s", got)
 	}
-	// A reading that fails changes nothing.
+	// A failed reading changes nothing.
 	h.remove("proc/stat")
 	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) != 1 || desired[0].Value != "100000 100000" || err == nil ||
 		!strings.HasPrefix(err.Error(), "the quota stays as it is: ") {
@@ -145,7 +145,7 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("without a list of processes: %+v, %v", desired, err)
 	}
 	h.write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
-	// Online work beside the offline pods would be bounded, too.
+	// The quota would also limit online work beside the offline pods.
 	if desired, err := h.ceiling.decide(now, node, both, []capability.Container{one("web", "LS", "")}); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
 		t.Errorf("%+v, %v", desired, err)
 	}
@@ -158,7 +158,7 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// A quota that nothing measures for 20 s comes down to the guarantee, and stays there with the reason.
+// A quota without a reading for 20 s falls to the guarantee, and stays there with the reason.
 func TestQuotaWithoutReadings(t *testing.T) {
 	h := newHost(t, "kubepods/besteffort/poda")
 	node := isolate.Node{Policy: isolate.DefaultPolicy()}
@@ -192,13 +192,13 @@ func TestQuotaWithoutReadings(t *testing.T) {
 		}
 	}
 	h.run(1, 0)
-	if got, err := quota(); got != "200000 100000" || err != nil { // a step
+	if got, err := quota(); got != "200000 100000" || err != nil { // one step
 		t.Errorf("read again: %s, %v", got, err)
 	}
 }
 
-// A quota bounds offline work alone: no other group below, unless that has no processes, and none
-// of the group itself.
+// A quota must limit only offline work. The group has no processes of its own, and no other group below it has
+// processes.
 func TestCeilingIsOfOfflineWorkAlone(t *testing.T) {
 	h := newHost(t, "kubepods/besteffort/pod1", "kubepods/besteffort/pod2", "own.slice/a", "left.slice/a", "left.slice/empty", "left.slice/odd")
 	h.write("sys/fs/cgroup/kubepods/besteffort/pod2/cgroup.procs", "7\n")
@@ -230,11 +230,11 @@ func TestCeilingIsOfOfflineWorkAlone(t *testing.T) {
 	}
 }
 
-// errUnreadable is what reading a directory as a file gives.
+// errUnreadable is the error of reading a directory as a file.
 const errUnreadable = syscall.EISDIR
 
-// A pod that was offline while the quota stood and that the cluster forgot ends no quota, however
-// long it takes to end, nor does a group without processes. Another one does, after a moment.
+// The quota survives a formerly offline pod that the cluster forgot, however long it takes to end, and a group without
+// processes. An unknown group with processes ends the quota after two seconds.
 func TestCeilingBesideUnknownGroups(t *testing.T) {
 	const above = "sys/fs/cgroup/kubepods/besteffort"
 	h := newHost(t, "kubepods/besteffort/poda", "kubepods/besteffort/podb/main")
@@ -251,7 +251,7 @@ func TestCeilingBesideUnknownGroups(t *testing.T) {
 			t.Errorf("%s: %d settings, want %d: %v", what, len(got), want, err)
 		}
 	}
-	// A process of another pid namespace counts.
+	// PID 0 is a process of another PID namespace, and means that the group is in use.
 	h.write(above+"/podb/main/cgroup.procs", "0\n")
 	expect("pod b is not known yet", work("a"), 0, isolate.ErrUnknownGroup)
 	expect("both", work("a", "b"), 1, nil)
@@ -278,8 +278,8 @@ func TestCeilingBesideUnknownGroups(t *testing.T) {
 	expect("all are known", work("a", "b", "c"), 1, nil)
 }
 
-// Work that becomes online ends the quota at once, and a workload that an administrator takes back
-// does within seconds.
+// Work that becomes online ends the quota at once. A workload that an administrator removes from offline work ends it
+// within seconds.
 func TestCeilingOfWorkThatComesBack(t *testing.T) {
 	h := newHost(t, "batch.slice/a.service", "batch.slice/b.service")
 	h.write("sys/fs/cgroup/batch.slice/cpu.stat", "usage_usec 0\n")
@@ -310,7 +310,7 @@ func TestCeilingOfWorkThatComesBack(t *testing.T) {
 	}
 }
 
-// offlinePod is an offline pod of one container, as the cluster and the runtime report it.
+// offlinePod returns an offline pod of one container, as the cluster and the runtime report it.
 func offlinePod(uid string) (*cluster.Pod, nri.Pod, nri.Container) {
 	group := "kubepods/besteffort/pod" + uid
 	pod := &cluster.Pod{Key: "ns/" + uid, Pod: workload.Pod{
@@ -320,8 +320,8 @@ func offlinePod(uid string) (*cluster.Pod, nri.Pod, nri.Container) {
 	return pod, box, nri.Container{ID: "main", PodID: "box", Name: "main", CgroupPath: group + "/main"}
 }
 
-// What an agent that was killed left behind stays until the next one can decide: a reading that
-// fails at its start, or a group that is not known yet, lifts no quota.
+// The quota of a killed agent stays until the next agent can decide. A failed reading at its start or an unknown group
+// does not lift the quota.
 func TestCeilingOfAnEarlierAgentStays(t *testing.T) {
 	const group = "kubepods/besteffort"
 	entries := []journal.Entry{
@@ -347,8 +347,8 @@ func TestCeilingOfAnEarlierAgentStays(t *testing.T) {
 	}
 }
 
-// worldByQuota is a world that keeps offline work to a quota, with one pod of it, whose sandbox and
-// container the runtime has not reported yet.
+// worldByQuota returns a world that limits offline work by a quota. It has one offline pod, whose sandbox and container
+// the runtime has not reported yet.
 func worldByQuota(t *testing.T) (*world, *host, nri.Pod, nri.Container) {
 	t.Helper()
 	asked := enabled()
@@ -361,8 +361,8 @@ func worldByQuota(t *testing.T) (*world, *host, nri.Pod, nri.Container) {
 	return w, h, box, main
 }
 
-// The quota stays while a pod has no container that runs, as between two starts of one, and
-// ends with the pod. A pod whose group is not known keeps all from having one.
+// The quota stays while a pod has no running container, for example between two starts, and ends with the pod. A pod
+// whose group is unknown prevents the quota.
 func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	w, h, box, main := worldByQuota(t)
 	expect := func(kind nri.Kind, want int, limit string) {
@@ -390,7 +390,7 @@ func TestQuotaOfPodsWithoutContainers(t *testing.T) {
 	expect(nri.RunPod, 0, "the group of ns/b is not known")
 }
 
-// By quota too the metrics say what online work uses and needs, and what is guaranteed.
+// With a quota, the metrics also give the use and need of online work, and the guarantee.
 func TestMetricsByQuota(t *testing.T) {
 	w, h, box, main := worldByQuota(t)
 	if _, err := w.assignment.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
@@ -411,8 +411,7 @@ func TestMetricsByQuota(t *testing.T) {
 	}
 }
 
-// A quota that follows the load moves as a boundary does: counted, with its reason and its time, from
-// the second one on.
+// A change of the quota counts as a move of the boundary, with its reason and time. The first quota does not count.
 func TestMovesOfTheQuota(t *testing.T) {
 	w, h, box, main := worldByQuota(t)
 	if _, err := w.assignment.Handle(nri.Event{Kind: nri.RunPod, Pod: box, Container: main}, false); err != nil {
@@ -450,8 +449,8 @@ func TestMovesOfTheQuota(t *testing.T) {
 	}
 }
 
-// While a BPF scheduler has all threads neither the quota nor cpu.idle is reported as in force.
-// Both stay written, and are reported again when it is gone.
+// While a BPF scheduler has all threads, neither the quota nor cpu.idle is reported as in effect. Both stay written,
+// and are reported again when the scheduler is gone.
 func TestOfflineUnderSchedExt(t *testing.T) {
 	asked := enabled()
 	asked.CPUSuppressPolicy = new("cfsQuota")
@@ -515,8 +514,8 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 	expect("after it", true)
 }
 
-// On cgroup v1 the kernel refuses a quota below that of a group below. Offline work with such
-// a one has none, from the start.
+// On cgroup v1 the kernel refuses a quota below the quota of a child group. Offline work with such a child gets no
+// quota from the start.
 func TestQuotaBelowAnother(t *testing.T) {
 	h := newHost(t)
 	h.write("proc/self/mountinfo", "32 23 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n")
@@ -551,7 +550,7 @@ func TestQuotaBelowAnother(t *testing.T) {
 	}
 }
 
-// What limits offline work is reported once, and not again after each start of its container.
+// The limit of offline work is reported once, and not after each start of its container.
 func TestLimitBetweenTwoStarts(t *testing.T) {
 	w := newWorld(t, enabled())
 	pod, box, main := offlinePod("b")

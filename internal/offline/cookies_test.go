@@ -17,12 +17,12 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// ThreadIDs implements Host: there is no group.
+// ThreadIDs implements Host. Every group is missing.
 func (*machine) ThreadIDs(g *cgroup.Group) ([]int, int, error) {
 	return nil, 0, fmt.Errorf("%w: %s", cgroup.ErrNoGroup, g.Path())
 }
 
-// coreSched has the administrator ask for cookies beside precedence.
+// coreSched makes the administrator ask for this cpuPolicy for offline work.
 func (w *world) coreSched(policy string) {
 	w.inventory.Configure(workload.Administrator{File: "agent.yaml", QOS: v1alpha1.ResourceQOS{
 		Policies: &v1alpha1.QOSPolicies{CPUPolicy: &policy},
@@ -30,8 +30,8 @@ func (w *world) coreSched(policy string) {
 	}})
 }
 
-// Nothing is said of cookies where they are not asked for, and why there are none where they are:
-// here because of Group Identity, whatever the kernel of the test has beside it.
+// Cookies are not reported where they are not requested. Where they are refused, the status gives the reason: here
+// Group Identity, independent of the kernel that runs the test.
 func TestCookieRefused(t *testing.T) {
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
 	w.work.precedences.host = &machine{idle: kernel.Supported, identity: kernel.Supported}
@@ -58,7 +58,7 @@ func TestCookieRefused(t *testing.T) {
 	}
 }
 
-// What status and explain say.
+// Status and explain report cookies in these texts.
 func TestCookieReader(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestCookieReader(t *testing.T) {
 	}
 }
 
-// Offline work for which cpuQOS is off has no cookie, and runs beside online threads.
+// Offline work that has no cookie, because cpuQOS is off, runs beside online threads. The agent must name it.
 func TestWhoHasNoCookie(t *testing.T) {
 	t.Parallel()
 	work := []observed.Pod{{Name: "ns/a", Group: "a", Here: true}, {Name: "ns/b", Group: "b"}, {Name: "ns/c", Here: true}}
@@ -97,8 +97,7 @@ func TestWhoHasNoCookie(t *testing.T) {
 	}
 }
 
-// coreExpeller counts with the policy only, and the groups are those of offline work that is to
-// be kept apart, each once.
+// coreExpeller has an effect only with the policy. Each group of offline work that must be kept apart is listed once.
 func TestWhoSharesACookie(t *testing.T) {
 	w := newWork(t, mainline())
 	second := one("a", "BE", `{"coreExpeller": true}`)

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// machine is a kernel with what a test says.
+// machine is a kernel that supports what the test says.
 type machine struct {
 	idle, identity kernel.Support
 	fails          error
@@ -49,7 +49,7 @@ func (*machine) Group(path string, _ ...cgroup.Controller) (*cgroup.Group, error
 	return nil, fmt.Errorf("%w: %s", cgroup.ErrNoGroup, path)
 }
 
-// mainline is a kernel since 5.15.
+// mainline returns a kernel since 5.15.
 func mainline() *machine { return &machine{idle: kernel.Supported, identity: kernel.Unsupported} }
 
 // newWork returns Work on a kernel.
@@ -68,12 +68,12 @@ func newWork(t *testing.T, m *machine) *Work {
 	return New(Options{Root: root, Host: m, Now: func() time.Time { return time.Unix(1, 0) }})
 }
 
-// yields is what an administrator gives class BE.
+// yields returns what an administrator sets for class BE.
 func yields() v1alpha1.ClassQOS {
 	return v1alpha1.ClassQOS{CPUQOS: &v1alpha1.ClassCPUQOS{Enable: new(true), GroupIdentity: new(int64(-1))}}
 }
 
-// one is the container of a pod.
+// one returns the container of a pod.
 func one(pod string, class v1alpha1.QoSClass, annotation string) capability.Container {
 	c := capability.Container{
 		PodUID: pod, Name: "ns/" + pod + "/main", Pod: "ns/" + pod, Container: "main",
@@ -88,7 +88,7 @@ func one(pod string, class v1alpha1.QoSClass, annotation string) capability.Cont
 	return c
 }
 
-// settings are those of a decision, short.
+// settings returns the settings of a decision in short form.
 func settings(all []plan.Desired) []string {
 	var short []string
 	for _, d := range all {
@@ -97,7 +97,7 @@ func settings(all []plan.Desired) []string {
 	return short
 }
 
-// events are those of a decision, short.
+// events returns the events of a decision in short form.
 func events(all []capability.Event) string {
 	short := make([]string, 0, len(all))
 	for _, e := range all {
@@ -106,8 +106,8 @@ func events(all []capability.Event) string {
 	return strings.Join(short, "\n")
 }
 
-// Offline pods are idle, once for all of their containers, and live: when the keys change, when
-// the kubelet resizes the pod, and where koordlet is.
+// An offline pod is idle once for all of its containers. The decision follows changed keys, a resize by the kubelet,
+// and koordlet on the node.
 func TestPrecedences(t *testing.T) {
 	w := newWork(t, mainline())
 	second := one("be", "BE", "")
@@ -144,7 +144,7 @@ func TestPrecedences(t *testing.T) {
 	}
 }
 
-// A group that is not the pod's own is never idle.
+// A group that is not the pod's own never becomes idle.
 func TestPrecedenceOfKubeletsGroup(t *testing.T) {
 	w := newWork(t, mainline())
 	c := one("be", "BE", "")
@@ -158,7 +158,7 @@ func TestPrecedenceOfKubeletsGroup(t *testing.T) {
 	}
 }
 
-// What is wrong with a pod is reported once, and again when it is something else.
+// A fault of a pod is reported once, and again when it becomes a different fault.
 func TestPrecedenceEvents(t *testing.T) {
 	w := newWork(t, mainline())
 	for _, test := range []struct {
@@ -179,7 +179,8 @@ func TestPrecedenceEvents(t *testing.T) {
 	}
 }
 
-// A kernel with Group Identity has that, also for online work; one with neither says so.
+// On a kernel with Group Identity, Berth uses it, also for online work. On a kernel with neither mechanism an event
+// says so.
 func TestPrecedenceByKernel(t *testing.T) {
 	containers := []capability.Container{one("be", "BE", ""), one("web", "LS", `{"enable": true}`)}
 	w := newWork(t, &machine{idle: kernel.Supported, identity: kernel.Supported})
@@ -195,7 +196,7 @@ func TestPrecedenceByKernel(t *testing.T) {
 	if len(d.Settings) > 0 || !strings.Contains(events(d.Events), "be IsolationLimited an idle group has no form on this kernel") {
 		t.Errorf("an old kernel: %q, %q", settings(d.Settings), events(d.Events))
 	}
-	// The first group with the cpu controller may come later.
+	// The first group with the cpu controller may appear later.
 	later := &machine{}
 	w = newWork(t, later)
 	n := &capability.Node{Now: time.Hour, Containers: containers}
@@ -207,8 +208,8 @@ func TestPrecedenceByKernel(t *testing.T) {
 	}
 }
 
-// The kernel is asked where a pod asks for a precedence, or an administrator for cores of offline
-// work, which status reports; otherwise never.
+// The kernel is probed only where a pod asks for a precedence, or where status reports support because an administrator
+// asks for offline cores.
 func TestProbeWhereItCounts(t *testing.T) {
 	m := &machine{}
 	w := newWork(t, m)
@@ -234,7 +235,7 @@ func TestProbeWhereItCounts(t *testing.T) {
 	decide("the kernel has answered for good", 8)
 }
 
-// A pod keeps its precedence while its container is started anew, and has none after its end.
+// A pod keeps its precedence between two starts of its container, and loses it at its end.
 func TestPrecedenceBetweenTwoStarts(t *testing.T) {
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
 	w.inventory.Configure(workload.Administrator{File: "agent.yaml", QOS: v1alpha1.ResourceQOS{BEClass: new(yields())}})
@@ -254,7 +255,7 @@ func TestPrecedenceBetweenTwoStarts(t *testing.T) {
 	}
 }
 
-// What status and explain say.
+// Status and explain report precedence in these texts.
 func TestPrecedenceReader(t *testing.T) {
 	for _, test := range []struct {
 		machine *machine
@@ -294,7 +295,7 @@ func TestPrecedenceReader(t *testing.T) {
 			t.Errorf("%v, %q, want %q", err, row.Lines, test.lines)
 		}
 	}
-	// Nothing is said where no workload asks.
+	// Nothing is reported where no workload asks.
 	w := newWork(t, mainline())
 	w.precedences.decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}}, "")
 	if out := w.Outcome(time.Time{}); len(out.Node)+len(out.Rows) > 0 {
@@ -305,7 +306,7 @@ func TestPrecedenceReader(t *testing.T) {
 	}
 }
 
-// What Berth does not do is said of the workloads that ask for it.
+// Explain tells the workloads that ask for it what Berth does not do.
 func TestUndone(t *testing.T) {
 	w := newWork(t, mainline())
 	expels, caches := one("a", "BE", `{"enable": true, "coreExpeller": true}`), one("b", "LS", "")
@@ -329,7 +330,7 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// The cost of a round in which nothing changed does not grow with the groups.
+// The cost of a round without changes does not grow with the number of groups.
 func BenchmarkPrecedencesSettled(b *testing.B) {
 	var all []capability.Container
 	for i := range 100 {

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// asksReserve has the administrator ask for a reserve beside precedence for class BE, or for cores.
+// asksReserve makes the administrator ask for a reserve, for precedence of class BE, and for a threshold.
 func (w *world) asksReserve(percent int64, precedence bool, threshold v1alpha1.ResourceThreshold) {
 	w.config = &v1alpha1.AgentConfig{Isolation: v1alpha1.IsolationConfig{PullReservePercent: &percent}}
 	admin := workload.Administrator{File: "agent.yaml", Threshold: threshold}
@@ -25,7 +25,7 @@ func (w *world) asksReserve(percent int64, precedence bool, threshold v1alpha1.R
 	w.inventory.Configure(admin)
 }
 
-// decided is a round in which precedence may be desired, and what place makes of it.
+// decided runs a round in which precedence may be desired, and returns what place makes of it.
 func (w *world) decided() string {
 	w.run(1, 0.1)
 	w.node = w.observed()
@@ -54,8 +54,8 @@ func (w *world) line() string {
 	return ""
 }
 
-// Idle offline work leaves a reserve only where the file asks for one, while there is such work, while it
-// has no cores of its own, on a kernel with cpu.idle, and until the agent ends.
+// Idle offline work leaves a reserve only where the file asks for it, and only while there is offline work without
+// cores of its own. The kernel must have cpu.idle, and the reserve ends with the agent.
 func TestReserve(t *testing.T) {
 	const narrowed, stay = "batch 1-7,9-15 isolate", "reserve: CPUs 0,8 stay free of offline work"
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
@@ -98,7 +98,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveUnderSchedExt: a BPF scheduler that has all threads ends the reserve, and status says so, until it is gone.
+// A BPF scheduler that has all threads ends the reserve until it is gone, and status gives the reason.
 func TestReserveUnderSchedExt(t *testing.T) {
 	const narrowed, stay = "batch 1-7,9-15 isolate", "reserve: CPUs 0,8 stay free of offline work"
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
@@ -116,15 +116,15 @@ func TestReserveUnderSchedExt(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.now += 10 * time.Second // the kernel is asked that often
+		w.now += 10 * time.Second // the interval of reading the scheduler
 		if got := w.decided(); got != c.settings || w.line() != c.line {
 			t.Errorf("under %q: %q, %q", c.scheduler, got, w.line())
 		}
 	}
 }
 
-// A reserve stays while the kubelet resizes a pod, and a core of it that goes is replaced; what came in
-// its place stays when it is back.
+// The reserve stays while the kubelet resizes a pod. An offline core of the reserve is replaced, and the replacement
+// stays when the core returns.
 func TestReserveIsStable(t *testing.T) {
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
 	w.asksReserve(10, true, v1alpha1.ResourceThreshold{})
@@ -149,7 +149,7 @@ func TestReserveIsStable(t *testing.T) {
 	}
 }
 
-// Where CPU sets are another program's, or no L3 has two cores, status says why there is no reserve.
+// Where another program owns CPU sets, or no L3 has two cores, status says why there is no reserve.
 func TestReserveLimit(t *testing.T) {
 	for want, r := range map[string]reserve{
 		"reserve: none: the kubelet sets CPU sets":                        {asked: true, limit: "the kubelet sets CPU sets", cpus: cpuset.Set{}.Add(0)},

@@ -28,8 +28,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// groups are those of a host on which each may run everywhere, but for those that an
-// administrator bound.
+// groups is a host on which each group may run on all CPUs, unless an administrator bound it.
 type groups struct {
 	all   cpuset.Set
 	bound map[string]cpuset.Set
@@ -50,7 +49,7 @@ func (groups) HasProcesses(string) bool                  { return false }
 func (groups) EffectiveMems(string) cpuset.Set           { return cpuset.Set{} }
 func (groups) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set{} }
 
-// world is a host of 8 cores, core i with the CPUs i and i+8, and a clock that tests move.
+// world is a host of 8 cores, where core i has the CPUs i and i+8, with a clock that tests move.
 type world struct {
 	t          *testing.T
 	dir        string
@@ -66,10 +65,10 @@ type world struct {
 	config     *v1alpha1.AgentConfig
 	events     []string
 	failed     int
-	used       map[string]unit.CPUTime // of groups, by the name of each
+	used       map[string]unit.CPUTime // by the name of the group
 }
 
-// usage is that of a group.
+// usage returns the CPU time of a group.
 func (w *world) usage(group string) (unit.CPUTime, error) {
 	if used, there := w.used[group]; there {
 		return used, nil
@@ -114,12 +113,12 @@ func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	return w
 }
 
-// asks has the administrator ask for something else.
+// asks changes what the administrator asks for.
 func (w *world) asks(asked v1alpha1.ResourceThreshold) {
 	w.inventory.Configure(workload.Administrator{File: "agent.yaml", Threshold: asked})
 }
 
-// restart has another agent go on.
+// restart starts another agent, without memory of the last one.
 func (w *world) restart() {
 	w.work = New(Options{
 		Host: w.host,
@@ -129,7 +128,7 @@ func (w *world) restart() {
 	})
 }
 
-// with has these workloads, of a name and a class each, beside an online one.
+// with sets offline workloads of these names beside an online one.
 func (w *world) with(names ...string) {
 	all := []workload.Workload{{Name: "web", Cgroup: "web"}}
 	for _, name := range names {
@@ -161,7 +160,7 @@ func (w *world) run(d time.Duration, busy float64) {
 	}
 }
 
-// observed are the facts of a round.
+// observed returns the facts of a round.
 func (w *world) observed() capability.Node {
 	n := capability.Node{
 		Now: w.now, Online: w.all, Config: w.config, Topology: w.inventory.Topology(), Obstacle: w.inventory.Obstacle(),
@@ -172,7 +171,7 @@ func (w *world) observed() capability.Node {
 	return n
 }
 
-// round makes a round of the agent.
+// round runs one round of the agent.
 func (w *world) round() {
 	w.node = w.observed()
 	d := w.work.Decide(&w.node)
@@ -185,7 +184,7 @@ func (w *world) round() {
 	w.assignment.SetOffline(w.node.Offline)
 }
 
-// rounds makes one a second.
+// rounds runs n rounds, one a second.
 func (w *world) rounds(n int, busy float64) {
 	for range n {
 		w.run(time.Second, busy)
@@ -193,7 +192,7 @@ func (w *world) rounds(n int, busy float64) {
 	}
 }
 
-// expect compares what offline work has.
+// expect compares the CPUs of offline work.
 func (w *world) expect(what, cpus string) {
 	w.t.Helper()
 	if got := w.assignment.Offline().String(); got != cpus {
@@ -211,8 +210,8 @@ func (w *world) expectEvents(want ...string) {
 
 func enabled() v1alpha1.ResourceThreshold { return v1alpha1.ResourceThreshold{Enable: new(true)} }
 
-// Offline work starts with its guarantee, which stood ready, grows to what online work leaves,
-// gives back in a surge at the next look, and starts anew with another agent.
+// Offline work starts with its prepared guarantee, and grows to what online work leaves. In a surge it returns cores at
+// the next check. A new agent starts at the guarantee again.
 func TestBoundaryFollowsTheLoad(t *testing.T) {
 	w := newWorld(t, enabled())
 	w.rounds(3, 0.1)
@@ -261,7 +260,7 @@ func TestBoundaryFollowsTheLoad(t *testing.T) {
 	}
 }
 
-// Without the key nothing is read, offered or reported, and an agent that ends desires nothing.
+// Without the key nothing is read, offered or reported. An agent that ends desires nothing.
 func TestOffAndEnd(t *testing.T) {
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
 	w.with("batch")
@@ -285,8 +284,8 @@ func TestOffAndEnd(t *testing.T) {
 	w.expect("at the end", "")
 }
 
-// While /proc/stat cannot be read nothing grows, 20 s later offline work is back at its guarantee,
-// and the node hears why. What is read again counts at once.
+// While /proc/stat is unreadable, offline work does not grow. After 20 s it is back at its guarantee, and an event
+// gives the reason. A successful reading takes effect at once.
 func TestUnreadableUse(t *testing.T) {
 	w := newWorld(t, enabled())
 	w.with("batch")
@@ -329,7 +328,7 @@ func TestUnreadableUse(t *testing.T) {
 	}
 }
 
-// What an administrator asks for counts, and what cannot be has its reason.
+// The agent follows what the administrator asks for, and reports a reason for what is impossible.
 func TestLimits(t *testing.T) {
 	asked := enabled()
 	asked.CPUSuppressMinPercent = new(int64(40))
@@ -349,7 +348,7 @@ func TestLimits(t *testing.T) {
 	w.expectEvents("IsolationLimited: the kubelet sets CPU sets")
 	w.inventory.Kubelet(observed.Obstacle{}, "")
 	w.all = set(t, "0-1,8")
-	w.restart() // its groups are those of a smaller root
+	w.restart() // the groups of a smaller root
 	w.rounds(2, 0)
 	w.expect("one core", "")
 	w.expectEvents("IsolationLimited: fewer than two cores can be moved: offline work shares the pool")
@@ -360,7 +359,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// While it is not known who owns CPU sets, what stands stays.
+// While the owner of CPU sets is unknown, the boundary stays as it is.
 func TestSuspended(t *testing.T) {
 	w := newWorld(t, enabled())
 	w.with("batch")
@@ -377,7 +376,7 @@ func TestSuspended(t *testing.T) {
 	w.expectEvents()
 }
 
-// Cores that groups of both sides have are counted at once, and reported when they last.
+// A core with groups of both sides is counted at once, and reported when the overlap lasts.
 func TestOverlap(t *testing.T) {
 	w := newWorld(t, enabled())
 	w.with("batch")
@@ -424,8 +423,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// An offline workload that an administrator bound to online cores stays there: the overlap has
-// that as its reason.
+// An offline workload that an administrator bound to online cores stays there. The report of the overlap gives this
+// reason.
 func TestBoundOverlap(t *testing.T) {
 	w := newWorld(t, enabled())
 	w.with("batch", "bound")
@@ -453,8 +452,8 @@ func TestBoundOverlap(t *testing.T) {
 	}
 }
 
-// What runs outside of all workloads is shown apart: as unknown, never as 0, before it was measured and
-// while the use of a workload cannot be read.
+// The use of processes outside all workloads is shown separately. It is unknown, never 0, before the first measurement
+// and while a workload's use is unreadable.
 func TestSystemIsShownApart(t *testing.T) {
 	w := newWorld(t, enabled())
 	shown := func() string {
@@ -511,7 +510,7 @@ func TestSystemIsShownApart(t *testing.T) {
 	expect("without offline work again", 1, "")
 }
 
-// What status prints, and the JSON of it.
+// Status prints this text, also from its JSON.
 func TestStatus(t *testing.T) {
 	w := newWorld(t, enabled())
 	w.with("batch")

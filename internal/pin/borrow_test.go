@@ -20,8 +20,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// lender is a host of four cores in one memory node with a container of static-burst, db, whose
-// limit is one CPU, and pods that are given CPUs later.
+// lender is a host of four cores in one memory node. It runs a container db with static-burst and a limit of one CPU;
+// other pods get CPUs later.
 type lender struct {
 	*Sets
 
@@ -29,7 +29,7 @@ type lender struct {
 	now time.Duration
 }
 
-// recorder takes what is journaled before the runtime is answered.
+// recorder remembers what is journaled before the answer to the runtime.
 type recorder struct{ values map[string]string }
 
 func (r *recorder) Record(all []plan.Desired) error {
@@ -63,7 +63,7 @@ func newLender(t *testing.T, annotations map[string]string) *lender {
 	return l
 }
 
-// onePod is a pod of one container of its name, with a limit of one CPU.
+// onePod returns a pod of one container of the same name, with a limit of one CPU.
 func onePod(name string, annotations map[string]string) *cluster.Pod {
 	one := workload.Container{Name: name, Resources: workload.Resources{CPURequest: 1000, CPULimit: 1000, MemoryLimit: 1 << 30}}
 	return &cluster.Pod{
@@ -101,7 +101,7 @@ func (l *lender) threads(n int) {
 	l.write("sys/fs/cgroup/db/cgroup.threads", strings.Repeat("7\n", n))
 }
 
-// busy is for how many seconds each CPU was busy since boot.
+// busy sets the seconds for which each CPU was busy since boot.
 func (l *lender) busy(seconds ...int) {
 	lines := "cpu  0 0 0 0 0 0 0 0 0 0\n"
 	for cpu := range 4 {
@@ -114,7 +114,7 @@ func (l *lender) busy(seconds ...int) {
 	l.write("proc/stat", lines)
 }
 
-// after lets time pass, a second a round, and returns the CPUs of db, and whether its quota stays.
+// after lets time pass in rounds of a second, and returns the CPUs of db. It fails if db loses its quota.
 func (l *lender) after(d time.Duration) string {
 	l.t.Helper()
 	var cpus string
@@ -144,9 +144,9 @@ func (l *lender) wants(what, got, want, why string) {
 	}
 }
 
-// A container with static-burst keeps its quota, is wide after the first five seconds, on the
-// cores that are used least, narrow for a minute once its quota throttled it, and as wide as it
-// has threads. It leaves a core in the answer that gives it to another.
+// A container with static-burst keeps its quota and, after five seconds, borrows the least used cores. It has only its
+// reserve for a minute after its quota throttled it, and never more CPUs than threads. It leaves a core in the answer
+// that assigns it to another pod.
 func TestBorrow(t *testing.T) {
 	t.Parallel()
 	l := newLender(t, map[string]string{})
@@ -154,7 +154,7 @@ func TestBorrow(t *testing.T) {
 	l.wants("before the choice", l.after(4*time.Second), "0", "; it borrows none so far")
 	l.busy(0, 5, 1, 3)
 	l.wants("the least used", l.after(time.Second), "0,2", "CPUs 0 are reserved, chosen by the agent of this node; it borrows 2: up to twice its limit")
-	l.busy(2, 5, 3, 3) // two and a half seconds on each of its CPUs, as far as the ticks show
+	l.busy(2, 5, 3, 3) // two and a half seconds on each of its CPUs, by the ticks
 	l.stat(5*time.Second, 0)
 	l.wants("its own use", l.after(5*time.Second), "0,2", "it borrows 2: up to twice its limit")
 	l.stat(5*time.Second, 3)
@@ -175,8 +175,7 @@ func TestBorrow(t *testing.T) {
 	l.taken(borrowed)
 }
 
-// taken has a pod take the borrowed core: all others are taken, but for one, which the shared pool
-// keeps.
+// taken lets two pods take all cores except one for the shared pool, and thus the borrowed core.
 func (l *lender) taken(borrowed cpuset.Set) {
 	l.t.Helper()
 	for _, name := range []string{"a", "b"} {
@@ -206,7 +205,7 @@ func (l *lender) taken(borrowed cpuset.Set) {
 	l.t.Fatal("no pod was given the borrowed core")
 }
 
-// snapshot is all pods so far, with one more.
+// snapshot returns all pods so far and one more.
 func (l *lender) snapshot(more *cluster.Pod) *cluster.Snapshot {
 	pods := []*cluster.Pod{more}
 	for _, uid := range []string{"db", "a", "b"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// Devices that the kubelet lists are published by the machine's NUMA nodes, and stay while it
-// is silent. A resource with a device in a node that is not there is left out.
+// Devices that the kubelet lists are published by NUMA node, and stay while the kubelet is silent. A resource with a
+// device on an absent node is omitted.
 func TestDevicesArePublished(t *testing.T) {
 	s := newNode(t, twoNodes("0-1"))
 	s.ReadMachine(0, list(t, "0-3"), cpuset.Set{}, nil)
@@ -53,7 +53,7 @@ func TestDevicesArePublished(t *testing.T) {
 	publishes("one less, from a kubelet that says nothing else", gpus, v1alpha1.NodeDevice{Resource: "example.com/nic", PerNUMANode: []int64{0, 1}})
 }
 
-// A kubelet that does not say what memory it gave is logged once, and again when it was heard meanwhile.
+// A kubelet that does not report the memory it gave is logged once, and again after it has reported in between.
 func TestUnknownMemoryIsLogged(t *testing.T) {
 	s, log := newNode(t, twoNodes("0-1")), &strings.Builder{}
 	s.opts.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -71,8 +71,8 @@ func TestUnknownMemoryIsLogged(t *testing.T) {
 	}
 }
 
-// What the kubelet's memory manager gave is published by NUMA nodes and pages, but for pods that
-// have a placement, that are over, or that nobody knows.
+// The memory that the kubelet's memory manager gave is published by NUMA nodes and page size. Pods that have a
+// placement, have ended or are unknown are omitted.
 func TestKubeletMemoryIsPublished(t *testing.T) {
 	s := newNode(t, twoNodes("0-1"))
 	s.ReadMachine(0, list(t, "0-3"), cpuset.Set{}, nil)

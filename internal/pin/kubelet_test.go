@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/observed"
 )
 
-// A kubelet that does not answer for long is reported, once.
+// A kubelet that does not answer for a minute is reported once.
 func TestSilentKubelet(t *testing.T) {
 	t.Parallel()
 	s := newNode(t, nil)
@@ -28,7 +28,7 @@ func TestSilentKubelet(t *testing.T) {
 		if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
 			t.Errorf("after %d s: %+v", 10*i, o)
 		}
-		// What is wrong after a minute counts, not what was while it started.
+		// The message is the error after a minute, not an error from the kubelet's start.
 		if port := fmt.Sprintf("port %d:", min(i/6, 1)*6); !strings.Contains(o.Message, port) {
 			t.Errorf("after %d s: %q, want %s", 10*i, o.Message, port)
 		}

@@ -34,7 +34,7 @@ func list(t *testing.T, text string) cpuset.Set {
 	return s
 }
 
-// twoNodes is a host with two NUMA nodes of two CPUs each, and a group with these memory nodes.
+// twoNodes returns a host with two NUMA nodes of two CPUs each, and a group with these memory nodes.
 func twoNodes(mems string) map[string]string {
 	files := map[string]string{
 		"sys/devices/system/cpu/online": "0-3\n", "sys/devices/system/node/online": "0-1\n",
@@ -81,7 +81,7 @@ type urgently struct{ *reconcile.Reconciler }
 
 func (u urgently) Urgent(group string, desired []plan.Desired) { u.Reconciler.Urgent(group, desired) }
 
-// mems is what a round desires for the memory nodes of its container, and which groups wait for their pages.
+// mems returns the desired memory nodes of the container in a round, and the groups that wait for their pages.
 func mems(s *Sets, keeps bool) (desired string, asked []string) {
 	n := &capability.Node{}
 	if keeps {
@@ -98,7 +98,7 @@ func mems(s *Sets, keeps bool) (desired string, asked []string) {
 	return desired, asked
 }
 
-// rowOf is what is reported of the container.
+// rowOf returns the reported row of the container.
 func rowOf(t *testing.T, s *Sets) ContainerCPUs {
 	t.Helper()
 	for _, row := range s.cpus(s.assignment.Snapshot()).Containers {
@@ -110,8 +110,8 @@ func rowOf(t *testing.T, s *Sets) ContainerCPUs {
 	return ContainerCPUs{}
 }
 
-// A group whose pages have to be where they are a while longer keeps its memory nodes, and a
-// jump goes by the union. The narrowing follows.
+// A group keeps its memory nodes while its pages have to stay for some time. A jump to another node first uses the
+// union of both. The narrowing follows after the pass.
 func TestMemsStayWideWhilePagesMove(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -141,8 +141,8 @@ func TestMemsStayWideWhilePagesMove(t *testing.T) {
 	}
 }
 
-// A group that may not be narrowed keeps its memory nodes without a locality policy, too, and what is
-// reported says what is in the way. It is not asked about once its memory nodes are what it gets.
+// A group that must not be narrowed keeps its memory nodes even without a locality policy, and its row gives the
+// reason. The agent stops asking once the desired memory nodes are in effect.
 func TestMemsStayWideWhereNarrowingHarms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -179,14 +179,14 @@ func TestMemsStayWideWhereNarrowingHarms(t *testing.T) {
 	}
 }
 
-// TestMemsStayWhereWideningHarms: a group that may not get its memory nodes beside its own either keeps what it has. That
-// is desired then: a group that waits for memory nodes would keep the CPUs that it left from others.
+// A group that must not even get its new memory nodes in addition to its own keeps what it has. These nodes are then
+// desired: a group that waits for memory nodes would keep other pods from the CPUs that it left.
 func TestMemsStayWhereWideningHarms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		has, to string
 		moves   bool
-		refused string // of the nodes asked about
+		refused string // refused memory nodes
 		want    string
 		why     string
 	}{
@@ -220,10 +220,11 @@ func TestMemsStayWhereWideningHarms(t *testing.T) {
 	}
 }
 
-// What the last pass found spares a look at the group, and counts no longer once it is another one.
+// The agent does not read a group whose memory nodes are known from the last pass. This ends when another program
+// changes them.
 func TestMemsInEffectAreNotLookedAt(t *testing.T) {
 	t.Parallel()
-	s := pinned(t, "0-1") // what a look would find
+	s := pinned(t, "0-1") // what reading would find
 	s.opts.MayChange = func(string, cpuset.Set) error { return errors.New("asked") }
 	s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0")}})
 	if got, _ := mems(s, false); got != "0" {
@@ -235,8 +236,8 @@ func TestMemsInEffectAreNotLookedAt(t *testing.T) {
 	}
 }
 
-// What the runtime is about to write changes no memory nodes of a group that runs: not before the first round
-// either, when it is not known which pages have to move.
+// An answer changes no memory nodes of a running group. This is also true before the first round, when it is not yet
+// known which pages have to move.
 func TestAnswerChangesNoMems(t *testing.T) {
 	t.Parallel()
 	for has, want := range map[string]string{"0-1": "0-1", "1": "1", "0": "0"} {
@@ -254,16 +255,16 @@ func TestAnswerChangesNoMems(t *testing.T) {
 	}
 }
 
-// The runtime's record of memory nodes follows those of a container that was made with fewer: at a daemon-reload PID 1
-// writes what was answered last, and the kernel moves all pages off the other nodes. It is answered once, and only what
-// the group has by now.
+// The runtime's record must follow the memory nodes of a container that was created with fewer. At a daemon-reload PID
+// 1 writes the last answer again, and the kernel would move all pages off the other nodes. The agent answers once, with
+// the memory nodes in effect.
 func TestRecordFollowsMems(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		has, cpus string // in effect
 		recorded  []string
 		want      string
-		may       bool // the group may be narrowed
+		may       bool // narrowing is permitted
 	}{
 		"as it was made":         {"0", "0-1", []string{"0"}, "", false},
 		"wider":                  {"0-1", "0-1", []string{"0"}, "0-1", false},

@@ -20,7 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// newNode returns the CPU sets of a host made of plain files, of which nothing was read.
+// newNode returns the CPU sets of a host of plain files that was not read yet.
 func newNode(t *testing.T, files map[string]string) *Sets {
 	t.Helper()
 	dir := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 )
 
-// Where the machine cannot be read nothing is pinned, and the metric says so.
+// Where the machine cannot be read, nothing is pinned, and the metric gives a reason.
 func TestPinnableWithoutTopology(t *testing.T) {
 	s := newNode(t, map[string]string{})
 	shown := map[string]float64{}
@@ -26,8 +26,8 @@ func TestPinnableWithoutTopology(t *testing.T) {
 	}
 }
 
-// A reader finds the CPUs of a workload of a host, of a container and of a pod as a whole, and of no
-// other; and says who has which CPUs where offline work has cores of its own, too.
+// The reader finds the CPUs of a workload, of a container and of a whole pod, and nothing for other names. It also
+// lists the CPUs where offline work has cores of its own.
 func TestReader(t *testing.T) {
 	r := capability.Reported{Alive: true, Node: capability.Sections{keyCPUs: &CPUs{
 		Offline: "2-3", Shared: "4-7", Memory: "doubtful",

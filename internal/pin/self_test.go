@@ -11,14 +11,14 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// The agent takes its own group out of what the runtime is to write, and goes itself.
+// The agent removes its own group from the answer to the runtime, and moves itself instead.
 func TestSelfMakesRoom(t *testing.T) {
 	t.Parallel()
 	s := newNode(t, map[string]string{
 		"sys/fs/cgroup/other/cgroup.procs": "",
 		"sys/fs/cgroup/own/cgroup.procs":   fmt.Sprintf("%d\n", os.Getpid()),
 	})
-	nowhere, _ := cpuset.Of(cpuset.Max - 1) // where the kernel lets no thread run
+	nowhere, _ := cpuset.Of(cpuset.Max - 1) // the kernel lets no thread run there
 	desired := func(group, id string) place.Desired {
 		return place.Desired{Group: group, ContainerID: id, CPUs: nowhere}
 	}

@@ -31,8 +31,8 @@ func busy(t testing.TB) *place.Node {
 	return n
 }
 
-// BenchmarkCreate is the answer to the runtime: with no container to narrow, as it
-// is where the pod was seen before, and with all 200 of the shared pool.
+// BenchmarkCreate measures the answer to the runtime: without containers to narrow, where the pod was seen before, and
+// with all 200 containers of the shared pool to narrow.
 func BenchmarkCreate(b *testing.B) {
 	p := pod("new", 1000, app("app", 2))
 	for _, test := range []struct {

@@ -23,16 +23,16 @@ func static(p workload.Pod) workload.Pod {
 	return with(p, v1alpha1.AnnotationCPUPolicy, v1alpha1.CPUPolicyStaticBurst)
 }
 
-// lending returns the pod with a placement for static-burst: name, cpus, mems, ...
+// bursting returns the pod with a placement for static-burst: name, cpus, mems, ...
 func bursting(p workload.Pod, parts ...string) workload.Pod {
 	text := strings.ReplaceAll(written(parts...), `"policy":"exclusive"`, `"policy":"static-burst","domain":"numa:0"`)
 	return with(static(p), v1alpha1.AnnotationPlacement, text)
 }
 
-// reserved is what is exclusive of what is desired.
+// reserved returns the exclusive part of the desired CPUs.
 func reserved(d place.Desired) cpuset.Set { return d.CPUs.Difference(d.Borrowed) }
 
-// idle is a machine on which nothing runs, but on CPUs: number, use, ...
+// idle returns the use of a machine where only the listed CPUs are busy: number, use, ...
 func idle(busy ...unit.CPUs) []unit.CPUs {
 	use := make([]unit.CPUs, 16)
 	for i := 0; i < len(busy); i += 2 {
@@ -41,12 +41,12 @@ func idle(busy ...unit.CPUs) []unit.CPUs {
 	return use
 }
 
-// lends gives the only container of a pod a width.
+// lends sets the width of a pod's only container.
 func lends(n *place.Node, uid string, width int, use []unit.CPUs) {
 	n.Lend([]lending.Loan{{PodUID: uid, Container: "app", Width: width, Why: "so it is"}}, use)
 }
 
-// borrower is a node with a pod on CPUs 0 and 8, of limit 2, beside a neighbour.
+// borrower returns a node with a pod on CPUs 0 and 8, of limit 2, beside a neighbor.
 func borrower(t *testing.T) *place.Node {
 	t.Helper()
 	n := place.New(two().facts(t))
@@ -57,7 +57,7 @@ func borrower(t *testing.T) *place.Node {
 	return n
 }
 
-// Its reserved CPUs are its alone, its quota stays, and it begins with these CPUs.
+// A container with static-burst starts on its reserved CPUs. These are exclusive, and its quota stays.
 func TestStaticBurst(t *testing.T) {
 	n := borrower(t)
 	equal(t, "desired", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
@@ -77,7 +77,8 @@ func TestStaticBurst(t *testing.T) {
 	}
 }
 
-// TestLend has a pod on CPUs 0 and 8 borrow in its node, where core n has CPUs n and n+8.
+// A pod on CPUs 0 and 8 borrows the least used cores of its node, one thread of each core first. Core n has CPUs n and
+// n+8.
 func TestLend(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -109,8 +110,8 @@ func TestLend(t *testing.T) {
 	}
 }
 
-// A core stays borrowed unless another one is idler by a quarter of a CPU, the borrower's own use
-// apart; between two choices nothing is borrowed.
+// A borrowed core stays unless another core is idler by a quarter of a CPU, without the borrower's own use. Between two
+// choices nothing new is borrowed.
 func TestLendKeeps(t *testing.T) {
 	n := borrower(t)
 	again := func(width int, used unit.CPUs, use []unit.CPUs) {
@@ -135,7 +136,7 @@ func TestLendKeeps(t *testing.T) {
 	equal(t, "no borrower any more", has(n), "a/app 0,8!; web/nginx 1-7,9-15")
 }
 
-// Two borrowers go to different cores: the use of the first counts for the second.
+// Two borrowers get different cores, because the use of the first is part of the second's choice.
 func TestLendApart(t *testing.T) {
 	n := borrower(t)
 	n.PutPod(bursting(pod("b", 3, app("app", 1)), "app", "1", "0"))
@@ -147,8 +148,8 @@ func TestLendApart(t *testing.T) {
 	equal(t, "again", has(n), "a/app 0,2,8!; b/app 1,3!; web/nginx 2-7,9-15")
 }
 
-// Whoever is given a borrowed core has it in the answer that gives it: the borrower leaves the
-// whole core there, and the reserved part stays.
+// A pod that gets a borrowed core has it in the answer that assigns it. In this answer the borrower leaves the whole
+// core, and its reserved part stays.
 func TestYield(t *testing.T) {
 	for name, observe := range map[string]bool{"seen": true, "not seen yet": false} {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +171,8 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A CPU that goes is not borrowed any more, nor is the other thread of its core; neither is one
-// that the group above does not have.
+// A borrowed CPU is returned when it goes offline, becomes isolated, or is outside the parent group. The other thread
+// of an offline CPU stays borrowed.
 func TestYieldsOfflineCPU(t *testing.T) {
 	n := borrower(t)
 	lends(n, "a", 99, idle())
@@ -187,8 +188,7 @@ func TestYieldsOfflineCPU(t *testing.T) {
 	equal(t, "bound", has(n), "a/app 0-1,8-9!; web/nginx 1,3-7,9,11-15")
 }
 
-// A new agent knows what is reserved: by the annotation, and without one by what no other
-// container has.
+// A new agent knows the reserved CPUs from the annotation. Without one, they are the CPUs that no other container has.
 func TestBorrowerAfterRestart(t *testing.T) {
 	lend := bursting(pod("a", 2, app("app", 2)), "app", "3,11", "0")
 	bare, ended := static(pod("a", 2, app("app", 2))), lend
@@ -214,7 +214,7 @@ func TestBorrowerAfterRestart(t *testing.T) {
 	}
 }
 
-// A container that follows another of its name, of which the end was not heard yet, is on the same CPUs.
+// A new container of the same name stays on the CPUs of its predecessor, whose end the agent has not heard of yet.
 func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 	n := place.New(two().facts(t))
 	for _, id := range []string{"a/app", "a/app-again"} {
@@ -224,8 +224,8 @@ func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 3,11!; a/app-again 3,11!")
 }
 
-// Of a borrower that was gone before the agent began it is not known what was reserved. Where all that it is on leaves no
-// whole core, it is the one that goes: others keep what they have.
+// The agent cannot know the reserved CPUs of a borrower that was gone before it started. If the borrower's CPUs leave
+// no whole core, the borrower yields, and other pods keep their CPUs.
 func TestBorrowerGoneBeforeARestart(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "5-7"), Given: set(t, "5-7"), Pinned: true})
@@ -234,7 +234,7 @@ func TestBorrowerGoneBeforeARestart(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 0-4!; gone/app 5-15")
 }
 
-// The containers of a pod with a limit of its own share what is reserved and what is borrowed.
+// The containers of a pod with a pod-level limit share the reserved and the borrowed CPUs.
 func TestBorrowPerPod(t *testing.T) {
 	p := static(pod("a", 2, workload.Container{Name: "x"}, workload.Container{Name: "y"}))
 	p.CPULimit, p.CPURequest, p.Scheduled = 1500, 1500, 1500
@@ -250,7 +250,7 @@ func TestBorrowPerPod(t *testing.T) {
 	equal(t, "desired", has(n), "a/x 0-1,8!; a/y 0-1,8!")
 }
 
-// A resize keeps the policy: a fraction is rounded up, and the domain is the annotation's.
+// A resize keeps static-burst: the reserve is the limit rounded up, and the annotation names the domain.
 func TestBorrowerResize(t *testing.T) {
 	n := borrower(t)
 	n.Events()
@@ -268,7 +268,7 @@ func TestBorrowerResize(t *testing.T) {
 	}
 }
 
-// TestLendIsDeterministic: the same loans give the same cores, in whatever order they come.
+// The same loan on the same use always gives the same cores.
 func TestLendIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		use := make([]unit.CPUs, 16)
@@ -287,13 +287,13 @@ func TestLendIsDeterministic(t *testing.T) {
 	})
 }
 
-// TestBorrowersYield: whatever is lent, and whatever of it the kernel knows already, a pod that is
-// given CPUs has them in that answer, and nothing of what is reserved for a borrower ever goes.
+// Every loan yields at once. A pod that gets exclusive CPUs has them in the answer, although the kernel may not have
+// applied all loans, and no borrower ever loses a reserved CPU.
 func TestBorrowersYield(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := place.New(two().facts(t))
-		may := map[string]cpuset.Set{} // where each container may be
-		own := map[string]cpuset.Set{} // what is reserved for it
+		may := map[string]cpuset.Set{} // CPUs that each container may use
+		own := map[string]cpuset.Set{} // CPUs reserved for it
 		take := func(all []place.Desired) {
 			for _, d := range all {
 				may[d.ContainerID] = d.CPUs
@@ -308,7 +308,7 @@ func TestBorrowersYield(t *testing.T) {
 					loans = append(loans, lending.Loan{PodUID: b.PodUID, Container: b.Container, Width: rapid.IntRange(1, 9).Draw(r, "width")})
 				}
 				n.Lend(loans, idle(unit.CPUs(rapid.IntRange(0, 15).Draw(r, "busy")), 0.9))
-				for _, d := range n.Desired() { // systemd is asked later
+				for _, d := range n.Desired() { // systemd is asked later, so both lists are possible
 					may[d.ContainerID] = may[d.ContainerID].Union(d.CPUs)
 				}
 			case "apply":
@@ -345,12 +345,12 @@ func TestBorrowersYield(t *testing.T) {
 	})
 }
 
-// bursts says whether the pod asks for static-burst.
+// bursts reports whether the pod asks for static-burst.
 func (w *world) bursts(uid string) bool {
 	return w.pods[uid].Annotations[v1alpha1.AnnotationCPUPolicy] == v1alpha1.CPUPolicyStaticBurst
 }
 
-// lend has the borrowers of the world borrow.
+// lend lets the borrowers of the world borrow.
 func (w *world) lend(r *rapid.T) {
 	var loans []lending.Loan
 	for _, b := range w.node.Borrowers() {
@@ -373,8 +373,8 @@ func (w *world) lend(r *rapid.T) {
 	}
 }
 
-// borrowed checks what is borrowed: whole cores of the shared pool, in the domain of what is
-// reserved, and by no pod that did not ask.
+// borrowed checks that only pods with static-burst borrow, and only from whole cores of the shared pool in the NUMA
+// nodes of their reserved CPUs.
 func (w *world) borrowed(r *rapid.T, desired map[string]place.Desired) {
 	pool := w.node.Pool()
 	for _, one := range desired {

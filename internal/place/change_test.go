@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// resized returns the pod with other limits.
+// resized returns the pod with other limits, as during a resize.
 func resized(p workload.Pod, containers ...workload.Container) workload.Pod {
 	p.Containers, p.Scheduled, p.Changed, p.Resizing = containers, 0, true, true
 	for _, c := range containers {
@@ -176,7 +176,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestAfterRestart are pods and containers that a new Node finds.
+// A new Node finds these pods and containers.
 func TestAfterRestart(t *testing.T) {
 	found := func(uid, cpus string, pinned bool) observed.Container {
 		c := observed.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: observed.Running, CPUs: set(t, cpus), Pinned: pinned}
@@ -237,9 +237,8 @@ func TestAfterRestart(t *testing.T) {
 	}
 }
 
-// A container that was found running before its pod was known has no NUMA nodes by
-// that; the one that is started after it gets those of the placement. A user who wrote
-// other nodes there than those of the CPUs does not lose the CPUs, and gets no remote memory.
+// A container that runs before its pod is known still gets the memory nodes of the placement later. Memory nodes that
+// do not match the CPUs cost the pod neither its CPUs nor local memory.
 func TestMemsAfterRestart(t *testing.T) {
 	for _, c := range []struct{ name, cpus, written, want string }{
 		{"as placed", "1,9", "0", "0"},
@@ -317,7 +316,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// What is refused is said of the container, also where nothing is pinned.
+// The snapshot gives the reason why a container has no exclusive CPUs, even where nothing is pinned.
 func TestSnapshotSaysWhatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  workload.Pod
@@ -340,8 +339,7 @@ func TestSnapshotSaysWhatIsRefused(t *testing.T) {
 	}
 }
 
-// shut returns the facts of a machine with CPUs switched off, which may be
-// promised all the same.
+// shut returns the facts of a machine with CPUs offline. Allocatable still includes them.
 func shut(t *testing.T, cpus string) place.Facts {
 	s := two()
 	s.switched = cpus
@@ -373,8 +371,7 @@ func TestShrinkWherePromisedTooMuch(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 0,8!")
 }
 
-// TestRunsOnLess are containers whose change was not carried out yet: what they
-// run on stays theirs, whatever pod comes.
+// Before a change is applied, the container's present CPUs still belong to it, even when an earlier pod claims them.
 func TestRunsOnLess(t *testing.T) {
 	forged := placed(pod("b", 0, app("app", 1)), "app", "1", "0")
 	t.Run("CPU went", func(t *testing.T) {
@@ -403,8 +400,7 @@ func TestRunsOnLess(t *testing.T) {
 	})
 }
 
-// TestFewerAreNotWritten: a placement with CPUs that are gone stays, since they
-// may come back.
+// A placement with CPUs that are offline stays, because they may return.
 func TestFewerAreNotWritten(t *testing.T) {
 	n := place.New(shut(t, "9"))
 	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
@@ -418,8 +414,7 @@ func TestFewerAreNotWritten(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 1-2,10!")
 }
 
-// TestFewerStayFewer: a container that lacks CPUs gets more when the facts
-// change, not because anything else does.
+// A container that lacks CPUs gets more when the facts change, and not for any other reason.
 func TestFewerStayFewer(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
@@ -436,8 +431,7 @@ func TestFewerStayFewer(t *testing.T) {
 	holds(t, "looked at again", has(n), "a/app 0-2,10!")
 }
 
-// TestPlacementTakenBack has a placement with the CPUs of another pod, with no other
-// ones left, removed once.
+// A placement with another pod's CPUs is removed once when no other CPUs are left.
 func TestPlacementTakenBack(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 14)), "app", "0-6,8-14", "0-1"))
@@ -454,7 +448,7 @@ func TestPlacementTakenBack(t *testing.T) {
 	equal(t, "written again", events(n), "")
 }
 
-// TestSandboxHoldsNothing has a pod gone whose sandbox the runtime never reported as ended.
+// A pod is gone, but the runtime never reported the end of its sandbox. The sandbox holds no CPUs.
 func TestSandboxHoldsNothing(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
@@ -466,7 +460,7 @@ func TestSandboxHoldsNothing(t *testing.T) {
 	equal(t, "afterwards", n.Pool().String(), "0-15")
 }
 
-// TestNarrowedAgain has a container shrink to the shared pool twice. Nothing observed what it got back in between.
+// A container shrinks to the shared pool twice. In between, nothing observed the CPUs that it got back.
 func TestNarrowedAgain(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(plain("web", 1, app("nginx", 1)))
@@ -481,7 +475,7 @@ func TestNarrowedAgain(t *testing.T) {
 	}
 }
 
-// A pod that was refused runs in the pool. That its placement names just the CPUs of the pool makes them not its own.
+// A refused pod runs in the shared pool. If its placement names exactly the pool's CPUs, they are still not its own.
 func TestRefusedInThePool(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"))
@@ -494,8 +488,8 @@ func TestRefusedInThePool(t *testing.T) {
 	equal(t, "looked at again", has(n), "a/app 6,14; a/debug 6,14; b/app 0-5,7-13,15!")
 }
 
-// TestSharesByTheJournal are containers that run on just the CPUs which their placement names, and that
-// the journal has in the shared pool, or with offline work: a new Node does not take these for their own.
+// A container may run on exactly the CPUs of its placement while the journal says shared pool or offline work. A new
+// Node does not mistake these CPUs for exclusive.
 func TestSharesByTheJournal(t *testing.T) {
 	for _, c := range []struct {
 		name, given string
@@ -528,7 +522,7 @@ func TestSharesByTheJournal(t *testing.T) {
 	}
 }
 
-// A container that leaves the pool for the very CPUs that the pool had has them for its own from then on.
+// A container may leave the pool for exclusive CPUs equal to the pool's. From then on they belong to it.
 func TestFromThePoolToTheSameCPUs(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
@@ -540,7 +534,8 @@ func TestFromThePoolToTheSameCPUs(t *testing.T) {
 	holds(t, "beside it", has(n), "a/app 6,14!")
 }
 
-// While nothing could be pinned no pod was refused for room: what runs on its CPUs comes first as ever.
+// While the node was not pinnable, no pod was refused for lack of room. Afterwards a container that already runs on its
+// CPUs still has precedence.
 func TestPinnableAgain(t *testing.T) {
 	closed := two().facts(t)
 	closed.Pinnable = false

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// What is desired names its targets: the CPUs first, then the memory nodes, then the quota.
-// Where the CPUs are the shared pool's they have another owner.
+// Settings lists the CPUs first, then the memory nodes, then the quota. CPUs of the shared pool have a different owner.
 func TestSettings(t *testing.T) {
 	setting := func(group, knob string, value plan.Value, owner plan.Owner) plan.Setting {
 		return plan.Setting{

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// hybrid has performance cores of two CPUs and efficiency cores of one.
+// hybrid returns the facts of a machine with performance cores of two CPUs and efficiency cores of one.
 func hybrid(t *testing.T, performance, efficiency int) place.Facts {
 	t.Helper()
 	top := &topology.Topology{}
@@ -38,7 +38,7 @@ func hybrid(t *testing.T, performance, efficiency int) place.Facts {
 	return place.Facts{Machine: m, Hash: hash, AllocatableMilli: int64(cpu) * 1000, Pinnable: true}
 }
 
-// Free is what pods can get: all of it at once, and never one CPU more.
+// Free is what pods can get: one pod can get all of it, and never one CPU more.
 func TestFreeCanBeGivenOut(t *testing.T) {
 	pins := func(facts place.Facts, taken string) *place.Node {
 		n := place.New(facts)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// leaving is a full node: the pod old is gone from the API server and runs on.
+// leaving returns a full node whose pod old is deleted at the API server but still runs.
 func leaving(t *testing.T) *place.Node {
 	n := full(t)
 	n.Now(0)
@@ -19,7 +19,7 @@ func leaving(t *testing.T) *place.Node {
 	return n
 }
 
-// next is the pod that the scheduler gave CPUs of old.
+// next returns the pod to which the scheduler gave CPUs of old.
 func next() workload.Pod { return placed(pod("next", 2, app("app", 2)), "app", "1,9", "0") }
 
 func TestWaitsForPodThatLeaves(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWaitsNotForLong(t *testing.T) {
 	n.Now(130 * time.Second)
 	equal(t, "own", show(start(t, n, "next", "app").Own), "next/app 7,11,15")
 	holds(t, "events", events(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
-	// Nor once more for the same.
+	// A second container is not made to wait again.
 	n.Observe(observed.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: observed.Stopped})
 	if _, err := n.Create("next", "app", "again"); err != nil {
 		t.Error(err)
@@ -103,7 +103,7 @@ func TestWaitsForNoOtherPod(t *testing.T) {
 	}
 }
 
-// A container that is gone and whose CPUs all went offline runs on those of all others: none of them is its own.
+// A container of a deleted pod whose CPUs all went offline runs on shared CPUs. None of them becomes its own.
 func TestLeavesWithoutCPUs(t *testing.T) {
 	n := place.New(shut(t, "0"))
 	n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
@@ -118,8 +118,8 @@ func TestLeavesWithoutCPUs(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 1!; ended/app 2-15; gone/app 2-15")
 }
 
-// The kernel shows more CPUs than Berth gave: all that it gave went offline, and the group above has but
-// some CPUs itself; or another program wrote the list. Neither makes the others the container's own.
+// The kernel may show more CPUs than Berth assigned: all of those went offline below a small parent group, or another
+// program wrote the list. The additional CPUs do not become the container's own.
 func TestRunsOnOthersThanGiven(t *testing.T) {
 	for _, c := range []struct{ name, offline, cpus, given, want string }{
 		{"offline, below a group of few", "0,8", "1-3", "0,8", "a/app 1!; gone/app 2-7,9-15"},

@@ -19,11 +19,10 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// TestResizesAgainstTheLedger resizes and moves pods of one node at random, also both at
-// once, while a scheduler fills it and the agent ends now and then, also in the middle of its writes: no CPU is two
-// pods' at any moment, and the pods that the scheduler bound have their CPUs, although the
-// scheduler and the agent hear of each other late. There are twenty resizes for
-// each check of a property, of which the default is 100; with -rapid.checks=5000 100,000.
+// Pods of one node are resized and moved at random, also both at once, while a scheduler fills the node. The agent
+// restarts now and then, also between two writes. No CPU ever belongs to two pods, and bound pods have their CPUs,
+// although scheduler and agent learn of changes late. Each check of a property makes twenty resizes. The default is 100
+// checks; -rapid.checks=5000 makes 100,000 resizes.
 func TestResizesAgainstTheLedger(t *testing.T) {
 	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
 	if err != nil {
@@ -55,13 +54,11 @@ func TestResizesAgainstTheLedger(t *testing.T) {
 	}
 }
 
-// ledgerCounts are what histories were made of: later are resizes that found room after they
-// were put off, closed nodes that took no pod while CPUs were chosen, lost bindings that were
-// given up, moved pods that the agent placed anew, unplaced those for which it found no room:
-// a resize between their reservation and their binding took what they request. Of the moves that
-// were asked for some took place, pods are away then, some were refused or withdrawn, and of some
-// the pod was made not movable, or movable again: flipped. halfway
-// are agents that ended between two writes.
+// ledgerCounts counts the events of all histories. later: deferred resizes that found room. closed: times that the node
+// took no pod during a resize. lost: bindings given up. moved: pods to which the agent gave other CPUs. unplaced: pods
+// without room, because a resize between reservation and binding took it. asked: requested moves. away: moves carried
+// out. refused and withdrawn: requests that ended otherwise. flipped: changes of a pod's movable annotation. halfway:
+// agents that ended between two writes.
 type ledgerCounts struct {
 	bound, resizes, grown, shrunk, putOff, later, closed, lost, moved, unplaced int
 	asked, away, refused, withdrawn, flipped, halfway                           int
@@ -81,16 +78,16 @@ type ledger struct {
 	random *rand.Rand
 	facts  place.Facts
 	agent  *place.Node
-	// api are the pods as the API server shows them; the scheduler sees that.
+	// api has the pods of the API server, which the scheduler also sees.
 	api map[string]workload.Pod
-	// watch are the changes that the agent has not seen, in their order; nil is a deletion.
+	// watch has the changes that the agent has not seen, in order. A nil pod is a deletion.
 	watch []change
-	// seen is what the agent knows, boxes the containers that run.
+	// seen has the pods that the agent knows, boxes the running containers.
 	seen  map[string]workload.Pod
 	boxes map[string]observed.Container
-	// writes are annotations on their way to the API server.
+	// writes has annotations on their way to the API server.
 	writes []change
-	// flying are pods that were reserved and are not bound.
+	// flying has pods that are reserved but not bound.
 	flying []flying
 	ids    int
 	counts ledgerCounts
@@ -99,7 +96,7 @@ type ledger struct {
 type change struct {
 	uid string
 	pod *workload.Pod
-	// key and text are an annotation to write, or to remove without a text.
+	// key and text are an annotation to write. An empty text removes it.
 	key, text string
 }
 
@@ -140,7 +137,7 @@ func (l *ledger) step() {
 	}
 }
 
-// pick returns a pod of the API server that passes.
+// pick returns a random pod of the API server for which passes is true.
 func (l *ledger) pick(passes func(workload.Pod) bool) (workload.Pod, bool) {
 	var all []string
 	for _, uid := range slices.Sorted(maps.Keys(l.api)) {
@@ -160,7 +157,7 @@ func (l *ledger) store(p workload.Pod) {
 	l.watch = append(l.watch, change{uid: p.UID, pod: &p})
 }
 
-// occupy is the scheduler's sum.
+// occupy returns the scheduler's view of the node.
 func (l *ledger) occupy() (placement.Node, placement.Occupancy) {
 	n := placement.Node{Machine: l.facts.Machine, AllocatableMilli: l.facts.AllocatableMilli}
 	var o placement.Occupancy
@@ -217,8 +214,8 @@ func (l *ledger) bind() {
 	l.store(f.pod)
 }
 
-// outOfMoves looks that the scheduler binds no pod to CPUs that another one is on its way to, or from. The
-// move of a pod that was resized in the middle is over once its placement has more CPUs, or fewer.
+// outOfMoves checks that the scheduler binds no pod to the CPUs of a running move. A move of a pod that was resized on
+// the way ends once its placement has another number of CPUs.
 func (l *ledger) outOfMoves(bound workload.Pod) {
 	cpus := set(l.t, placement.Believed(bound.Annotations[v1alpha1.AnnotationPlacement]).Containers["app"].CPUs)
 	for _, d := range l.agent.Desired() {
@@ -229,7 +226,7 @@ func (l *ledger) outOfMoves(bound workload.Pod) {
 		from, to := set(l.t, m.From), set(l.t, m.To)
 		placed := set(l.t, placement.Believed(l.api[d.PodUID].Annotations[v1alpha1.AnnotationPlacement]).Containers["app"].CPUs)
 		if from.Size() != to.Size() || d.CPUs != from && d.CPUs != to || placed.Size() != to.Size() {
-			continue // it is none, or the pod was resized
+			continue // no move, or the pod was resized
 		}
 		if has := d.CPUs.Union(l.boxes[d.ContainerID].CPUs); has.Intersects(cpus) {
 			l.t.Errorf("pod %s is bound to %s while %s moves from %s to %s", bound.UID, cpus, d.PodUID, m.From, m.To)
@@ -237,7 +234,7 @@ func (l *ledger) outOfMoves(bound workload.Pod) {
 	}
 }
 
-// resize is what a client asks for, not before the annotation of the last resize is written.
+// resize requests a resize as a client does, after the annotation of the last resize is written.
 func (l *ledger) resize() {
 	p, found := l.pick(func(p workload.Pod) bool {
 		return !p.Resizing && !l.writing(p)
@@ -251,7 +248,7 @@ func (l *ledger) resize() {
 	p.Changed, p.Resizing, p.Infeasible = true, true, false
 	c.CPULimit = 1000 * int64(1+l.random.IntN(7))
 	if l.random.IntN(40) == 0 {
-		c.CPULimit = 20_000 // more than there are
+		c.CPULimit = 20_000 // more than the node has
 	}
 	c.CPUHeld, c.CPUStands = 0, stands
 	if c.CPULimit == stands {
@@ -261,13 +258,13 @@ func (l *ledger) resize() {
 	l.store(p)
 }
 
-// writing says whether an annotation of the pod is on its way.
+// writing reports whether an annotation of the pod is on its way.
 func (l *ledger) writing(p workload.Pod) bool {
 	return slices.ContainsFunc(l.writes, func(w change) bool { return w.uid == p.UID })
 }
 
-// repack asks for a move of a pod to CPUs that the scheduler knows to be free, or to any; or
-// withdraws one, or takes note of its answer.
+// repack requests a move of a pod, to CPUs that are free for the scheduler or to any CPUs. For a pod with a move it may
+// withdraw the move, flip whether the pod is movable, or remove an answer.
 func (l *ledger) repack() {
 	p, found := l.pick(func(p workload.Pod) bool { return !l.writing(p) })
 	if !found {
@@ -319,7 +316,7 @@ func without(p workload.Pod, key string) workload.Pod {
 	return p
 }
 
-// kubelet goes on with a resize: it puts it off, carries it out, or reports that.
+// kubelet continues a resize: it defers the resize, carries it out, or reports it done.
 func (l *ledger) kubelet() {
 	p, found := l.pick(func(p workload.Pod) bool { return p.Resizing || p.Held() })
 	if !found {
@@ -340,7 +337,7 @@ func (l *ledger) kubelet() {
 	}
 }
 
-// ask is the runtime's question. The agent waits for limits that it does not know.
+// ask is the runtime's question about a resize. The agent first waits until it knows the new limits.
 func (l *ledger) ask(p workload.Pod) {
 	for {
 		known, found := l.seen[p.UID]
@@ -377,10 +374,11 @@ func (l *ledger) ask(p workload.Pod) {
 		l.t.Errorf("pod %s is resized from %s to %s", p.UID, before, now)
 	}
 	l.report()
-	l.api[p.UID] = p // the kubelet's own note of it; nothing to see for others
+	l.api[p.UID] = p // the kubelet's own record, without an event
 }
 
-// desired is what the agent has decided for a container: in the middle of a move it is not there yet.
+// desired returns the CPUs that the agent has decided for a container. During a move the container may not be there
+// yet.
 func (l *ledger) desired(id string) cpuset.Set {
 	for _, d := range l.agent.Desired() {
 		if d.ContainerID == id {
@@ -390,7 +388,7 @@ func (l *ledger) desired(id string) cpuset.Set {
 	return cpuset.Set{}
 }
 
-// move carries out what is desired of a container, and looks that no other one is there.
+// move applies the desired CPUs of a container, and checks that no other pinned container is on them.
 func (l *ledger) move(d place.Desired) {
 	c := l.boxes[d.ContainerID]
 	c.CPUs, c.Given, c.Pinned = d.CPUs, d.CPUs, d.Pinned
@@ -403,8 +401,7 @@ func (l *ledger) move(d place.Desired) {
 	l.agent.Observe(c)
 }
 
-// apply brings about all that is desired: what narrows first, as the agent does. It may end in
-// between.
+// apply applies all desired CPUs, narrowing first as the agent does. The agent may end in between.
 func (l *ledger) apply() {
 	all := l.agent.Desired()
 	for _, narrow := range []bool{true, false} {
@@ -428,7 +425,7 @@ func (l *ledger) apply() {
 	l.report()
 }
 
-// report takes the annotations that the agent writes.
+// report collects the annotations that the agent writes.
 func (l *ledger) report() {
 	for _, e := range l.agent.Events() {
 		if e.Annotation != nil {
@@ -491,7 +488,7 @@ func (l *ledger) start(p workload.Pod) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if len(a.Own) != 1 || !a.Own[0].Pinned { // its owner deletes it
+	if len(a.Own) != 1 || !a.Own[0].Pinned { // the pod's owner deletes it
 		l.counts.unplaced++
 		delete(l.api, p.UID)
 		l.agent.Remove(p.UID)
@@ -509,8 +506,8 @@ func (l *ledger) start(p workload.Pod) {
 	}
 }
 
-// remove ends a pod. The API server deletes it once the kubelet has stopped it, of which the
-// agent hears at once.
+// remove ends a pod. The API server deletes the pod after the kubelet has stopped it, and the agent learns of it at
+// once.
 func (l *ledger) remove() {
 	if p, found := l.pick(func(workload.Pod) bool { return true }); found {
 		delete(l.api, p.UID)
@@ -521,7 +518,7 @@ func (l *ledger) remove() {
 	}
 }
 
-// restart begins with an agent that knows what runs, and what was shown so far.
+// restart starts a new agent, which sees the running containers and the pods delivered so far.
 func (l *ledger) restart() {
 	l.agent = place.New(l.facts)
 	l.agent.SetPods(slices.Collect(maps.Values(l.seen)))
@@ -529,7 +526,7 @@ func (l *ledger) restart() {
 	l.apply()
 }
 
-// check is what holds at every moment.
+// check checks that no CPU belongs to two pods, as desired and as applied.
 func (l *ledger) check() {
 	var used cpuset.Set
 	for _, d := range l.agent.Desired() {
@@ -549,7 +546,7 @@ func (l *ledger) check() {
 	}
 }
 
-// quiet ends all that is under way, and looks that all agree.
+// quiet finishes all pending work, and checks that annotations and CPUs agree.
 func (l *ledger) quiet() {
 	for len(l.watch)+len(l.writes) > 0 {
 		for len(l.watch) > 0 {

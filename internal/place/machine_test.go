@@ -19,8 +19,8 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// world is a node as it really is: pods of the API, containers with the CPUs
-// that the kernel lets them use. It knows the rules by their outcome only.
+// world is the real node: pods of the API, and containers with the CPUs that the kernel lets them use. It knows the
+// rules only by their outcome.
 type world struct {
 	t      *testing.T
 	shape  shape
@@ -28,19 +28,19 @@ type world struct {
 	node   *place.Node
 	pods   map[string]workload.Pod
 	gone   map[string]bool
-	boxes  map[string]observed.Container // by id, live ones and stopped ones
+	boxes  map[string]observed.Container // by ID, running and stopped
 	ids    int
 	clock  int                      // seconds
-	before map[string]place.Desired // what was desired before the step, by container
-	// moved says that the step may move running containers, anew that another Node decides since.
+	before map[string]place.Desired // desired before the step, by container
+	// moved is true when the step may move running containers, anew when another Node decides since.
 	moved, anew bool
-	// loose are pods whose CPUs need not be as many as their limits, until they are; again those of them
-	// that the step has the Node look at again.
+	// loose has pods whose CPUs may differ from their limits until they match. again has the pods that the Node
+	// considers again in this step.
 	loose, again map[string]bool
-	// resized are pods that were resized: one for which there was no room grows later.
+	// resized has pods that were resized. A resize without room may be carried out later.
 	resized map[string]bool
-	// early are pods that only the runtime has reported; known those that were put as
-	// they are in this step, guessed all that ever were early.
+	// early has pods that only the runtime has reported. known has pods that became known in this step, and guessed all
+	// pods that were ever early.
 	early   map[string]workload.Pod
 	known   map[string]bool
 	guessed map[string]bool
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) online() cpuset.Set { return w.facts.Machine.Topology().Online }
 
-// all asks for everything, by container id.
+// all returns everything that is desired, by container ID.
 func (w *world) all() map[string]place.Desired {
 	desired := map[string]place.Desired{}
 	for _, one := range w.node.Desired() {
@@ -74,7 +74,7 @@ func (w *world) observe(c observed.Container) {
 	w.node.Observe(c)
 }
 
-// some picks a key of a map, "" where there is none.
+// some picks a key of a map, "" where it is empty.
 func some[V any](r *rapid.T, m map[string]V, what string) string {
 	keys := make([]string, 0, len(m))
 	for key := range m {
@@ -87,7 +87,7 @@ func some[V any](r *rapid.T, m map[string]V, what string) string {
 	return rapid.SampledFrom(keys).Draw(r, what)
 }
 
-// draw returns so many CPUs of a set, fewer where it has no more.
+// draw returns up to n CPUs of a set.
 func draw(r *rapid.T, from cpuset.Set, n int) cpuset.Set {
 	var cpus cpuset.Set
 	for n > 0 && !from.IsEmpty() {
@@ -98,7 +98,7 @@ func draw(r *rapid.T, from cpuset.Set, n int) cpuset.Set {
 	return cpus
 }
 
-// schedule adds a pod: placed where there is room, anywhere, or not at all.
+// schedule adds a pod with a placement that fits, with an arbitrary one, or without.
 func (w *world) schedule(r *rapid.T) {
 	uid := fmt.Sprintf("p%d", w.ids)
 	w.ids++
@@ -161,7 +161,7 @@ func (w *world) hasCore(cpus cpuset.Set) bool {
 	return slices.ContainsFunc(w.facts.Machine.Topology().Cores, func(c topology.Core) bool { return c.CPUs.IsSubsetOf(cpus) })
 }
 
-// create starts one container, and checks that no other container runs where it starts.
+// create starts one container, and checks that it shares no exclusive CPUs with another one.
 func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	w.ids++
 	id := fmt.Sprintf("c%d", w.ids)
@@ -213,7 +213,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	return own.CPUs
 }
 
-// leaving says whether something still runs of a pod that is complete or gone.
+// leaving reports whether a container of an ended or deleted pod still runs.
 func (w *world) leaving() bool {
 	for _, c := range w.live() {
 		if w.gone[c.PodUID] || w.pods[c.PodUID].Ended {
@@ -223,7 +223,7 @@ func (w *world) leaving() bool {
 	return false
 }
 
-// apply carries out what is desired, for those that give up CPUs first.
+// apply applies the desired CPUs to all containers.
 func (w *world) apply() {
 	desired := w.all()
 	for _, c := range w.boxes {
@@ -241,7 +241,7 @@ func (w *world) apply() {
 	maps.DeleteFunc(w.loose, func(uid string, _ bool) bool { return !w.gone[uid] && w.full(uid, desired) })
 }
 
-// full says whether all containers of a pod that are to have CPUs run, each with as many as its limit says.
+// full reports whether every container of the pod with a limit has as many exclusive CPUs as its limit.
 func (w *world) full(uid string, desired map[string]place.Desired) bool {
 	p, has := w.pods[uid], map[string]bool{}
 	for _, one := range desired {
@@ -257,7 +257,7 @@ func (w *world) full(uid string, desired map[string]place.Desired) bool {
 	return true
 }
 
-// restart begins with a new Node that sees the same world, in any order.
+// restart returns a new Node that sees the same world in any order.
 func (w *world) restart(r *rapid.T) *place.Node {
 	n := place.New(w.facts)
 	n.Now(time.Duration(w.clock) * time.Second)
@@ -270,7 +270,7 @@ func (w *world) restart(r *rapid.T) *place.Node {
 	for _, c := range w.boxes {
 		calls = append(calls, func() { n.Observe(c) })
 	}
-	for i := range calls { // maps have no order; shuffle by what rapid says
+	for i := range calls { // maps have no order: rapid shuffles
 		at := rapid.IntRange(i, len(calls)-1).Draw(r, "order")
 		calls[i], calls[at] = calls[at], calls[i]
 	}
@@ -280,7 +280,7 @@ func (w *world) restart(r *rapid.T) *place.Node {
 	return n
 }
 
-// write carries out what the Node reports.
+// write writes the annotations that the Node reports.
 func (w *world) write() {
 	for _, one := range w.node.Events() {
 		if _, found := w.early[one.PodUID]; found {
@@ -302,7 +302,7 @@ func (w *world) write() {
 	}
 }
 
-// check is what holds after every step.
+// check checks the invariants after every step.
 func (w *world) check(r *rapid.T) {
 	desired := w.all()
 	owner, pinned := map[int]string{}, cpuset.Set{}
@@ -323,7 +323,7 @@ func (w *world) check(r *rapid.T) {
 			}
 			owner[cpu] = one.PodUID
 		}
-		partly := one.Container == "init" && w.guessed[one.PodUID] // not all that it ends before may have room
+		partly := one.Container == "init" && w.guessed[one.PodUID] // there may be no room for all that it ends before
 		if has, want := int64(own.Size())*1000, w.limit(one); !guess && !w.loose[one.PodUID] && (has > want || has < want && !partly) {
 			r.Fatalf("container %s of pod %s has CPUs %s for a limit of %d", one.Container, one.PodUID, one.CPUs, want)
 		}
@@ -356,22 +356,22 @@ func (w *world) check(r *rapid.T) {
 		if now, found := desired[id]; was.Pinned && found && !w.moved && reserved(now) != reserved(was) {
 			was.CPUs, now.CPUs = reserved(was), reserved(now)
 			if w.between(was.PodUID, now.CPUs) {
-				continue // it is being moved
+				continue // it moves
 			}
 			if w.gone[was.PodUID] && w.bursts(was.PodUID) {
-				continue // after a restart it is not known what it borrowed
+				continue // after a restart its borrowed CPUs are unknown
 			}
 			if w.known[was.PodUID] && was.Container == "init" {
-				continue // it was taken for another kind
+				continue // it was taken for an app container
 			}
 			if len(w.known) > 0 && w.loose[was.PodUID] {
-				continue // with fewer CPUs, and no core to leave, one that is known by now may come before it
+				continue // lacks CPUs, no core is left, and a pod that became known may precede it
 			}
 			if w.resized[was.PodUID] && was.CPUs.IsSubsetOf(now.CPUs) && int64(now.CPUs.Size())*1000 == w.limit(was) {
-				continue // a resize that was put off has room now
+				continue // a deferred resize has room now
 			}
 			if w.loose[was.PodUID] && (w.again[was.PodUID] || w.anew || w.moving(was.PodUID)) && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
-				continue // where none can be added a pod that lacks some is placed anew
+				continue // it lacks CPUs and cannot grow: it is placed again
 			}
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
@@ -381,8 +381,7 @@ func (w *world) check(r *rapid.T) {
 	clear(w.again)
 }
 
-// move asks for a move of a pod, to CPUs that nobody has or to any, and says that it may begin
-// from now on.
+// move requests a move of a pod to free CPUs or to any CPUs. Some requests are already withdrawn.
 func (w *world) move(r *rapid.T) {
 	uid := some(r, w.present(), "pod")
 	if _, guess := w.early[uid]; guess || uid == "" || w.moving(uid) {
@@ -403,18 +402,18 @@ func (w *world) move(r *rapid.T) {
 	}
 }
 
-// moving says whether a move of the pod stands.
+// moving reports whether a move of the pod is requested.
 func (w *world) moving(uid string) bool {
 	return w.pods[uid].Annotations[v1alpha1.AnnotationMove] != ""
 }
 
-// between says whether CPUs are what the pod may have while it is moved.
+// between reports whether the pod may have these CPUs during its move.
 func (w *world) between(uid string, cpus cpuset.Set) bool {
 	m, _ := v1alpha1.DecodeMove(w.pods[uid].Annotations[v1alpha1.AnnotationMove])
 	return w.moving(uid) && cpus.IsSubsetOf(set(w.t, m.From).Union(set(w.t, m.To)))
 }
 
-// limit returns what a pinned container should have, in thousandths.
+// limit returns the CPUs that a pinned container is entitled to, in thousandths.
 func (w *world) limit(one place.Desired) int64 {
 	p, sum := w.pods[one.PodUID], int64(0)
 	for _, c := range p.Containers {
@@ -428,7 +427,7 @@ func (w *world) limit(one place.Desired) int64 {
 	return max(p.CPULimit, sum)
 }
 
-// mates checks that containers of one pod share CPUs only where they should.
+// mates checks that containers of one pod share CPUs only where they may.
 func (w *world) mates(r *rapid.T, desired map[string]place.Desired) {
 	for _, a := range desired {
 		for _, b := range desired {
@@ -448,7 +447,7 @@ func sidecar(p workload.Pod) bool {
 	return slices.ContainsFunc(p.Containers, func(c workload.Container) bool { return c.Name == "more" && c.Sidecar })
 }
 
-// live returns the containers that run.
+// live returns the running containers.
 func (w *world) live() map[string]observed.Container {
 	live := map[string]observed.Container{}
 	for id, c := range w.boxes {
@@ -547,7 +546,7 @@ func TestStateMachine(t *testing.T) {
 				had := w.before
 				w.pods[uid] = p
 				w.node.PutPod(p)
-				if p.Resizing { // else the kubelet carried it out, and the runtime did not ask
+				if p.Resizing { // else the kubelet applied it, and the runtime did not ask
 					a, err := w.node.Resize(uid)
 					if err != nil {
 						r.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// The memory nodes that a placement names count where the memory is known to fit. Else
-// the container has all nodes, and its annotation says so.
+// The memory nodes of a placement take effect where the memory is known to fit. Otherwise the container has all nodes,
+// and its annotation says so.
 func TestMemoryOfPlacement(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -49,7 +49,7 @@ func TestMemoryOfPlacement(t *testing.T) {
 	}
 }
 
-// A container that runs with its memory bound keeps that, whatever comes later.
+// A running container keeps its memory nodes, even if its node no longer has room for them.
 func TestMemoryOfRunningContainerStays(t *testing.T) {
 	n := place.New(two().facts(t))
 	beside := plain("web", 1, app("nginx", 1))

@@ -9,13 +9,13 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// moves returns the pod with a move that is asked for.
+// moves returns the pod with a requested move.
 func moves(p workload.Pod, m v1alpha1.Move) workload.Pod {
 	m.V = v1alpha1.MoveVersion
 	return with(with(p, v1alpha1.AnnotationMovable, v1alpha1.Movable), v1alpha1.AnnotationMove, m.Encode())
 }
 
-// answers returns what was answered to moves: "done", or why one was refused.
+// answers returns the answers to moves: "done", or the reason of a refusal.
 func answers(n *place.Node) string {
 	text := ""
 	for _, e := range n.Events() {
@@ -29,14 +29,14 @@ func answers(n *place.Node) string {
 	return text
 }
 
-// sees has the Node see a container on CPUs.
+// sees makes the Node see a container on CPUs.
 func sees(t *testing.T, n *place.Node, uid, name, cpus string) {
 	t.Helper()
 	n.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true})
 }
 
-// A move gives a running pod other CPUs. Until it was seen on these, and until the API server
-// shows its placement, it has both; nobody else gets either, and the move stands.
+// A move gives a running pod other CPUs. Until the container was seen there, no other pod gets the old or the new CPUs.
+// The move is answered once the API server shows the placement.
 func TestMove(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(plain("web", 0, app("web", 0)))
@@ -72,7 +72,7 @@ func TestMove(t *testing.T) {
 	holds(t, "and back", has(n), "a/app 1,9!")
 }
 
-// What the Node does not follow: the move says why, and the pod keeps what it has.
+// When the Node refuses a move, the move gives the reason, and the pod keeps its CPUs.
 func TestMoveRefused(t *testing.T) {
 	two2 := func() workload.Pod { return placed(pod("a", 1, app("app", 2)), "app", "1,9", "0") }
 	tests := []struct {
@@ -114,7 +114,7 @@ func TestMoveRefused(t *testing.T) {
 	}
 }
 
-// The shared pool keeps a whole core also while a pod has both its old CPUs and the new ones.
+// The shared pool keeps a whole core even while a moving pod has its old and its new CPUs.
 func TestMoveLeavesACore(t *testing.T) {
 	for to, want := range map[string]string{"7,15": "a: no whole core would be left for the shared pool while it has CPUs 6-7,14-15;", "": ""} {
 		n := place.New(two().facts(t))
@@ -131,7 +131,8 @@ func TestMoveLeavesACore(t *testing.T) {
 	}
 }
 
-// One move at a time; what is withdrawn before it begins is not begun, and after that it ends.
+// The Node makes one move at a time. A move that is withdrawn before its start never starts; one that has started
+// finishes.
 func TestMovesOneAtATime(t *testing.T) {
 	n := place.New(two().facts(t))
 	a, b := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"), placed(pod("b", 2, app("app", 2)), "app", "2,10", "0")
@@ -153,8 +154,8 @@ func TestMovesOneAtATime(t *testing.T) {
 	equal(t, "what began is brought to its end", has(n), "a/app 1,9!; b/app 7,15!")
 }
 
-// A pod goes where it is asked to also if some of its CPUs stay, and each container keeps what
-// it has of them: none comes to CPUs that another one is on.
+// A move may keep some of a pod's CPUs. Each container keeps its CPUs among these, so that no container comes to CPUs
+// on which another still runs.
 func TestMoveOfContainers(t *testing.T) {
 	for _, c := range []struct{ to, want string }{
 		{"6-7,14-15", "a/x 6,14!; a/y 7,15!"},
@@ -170,8 +171,8 @@ func TestMoveOfContainers(t *testing.T) {
 	}
 }
 
-// An agent that ends in a move leaves some containers there and some here. The next one goes
-// on, by what it finds and what is asked for.
+// An agent may end in a move, with some containers moved and others not. The next agent finishes the move from the
+// observed CPUs and the request.
 func TestMoveAfterRestart(t *testing.T) {
 	a := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
 	asked := moves(a, v1alpha1.Move{From: "0-1,8-9", To: "6-7,14-15"})
@@ -198,7 +199,7 @@ func TestMoveAfterRestart(t *testing.T) {
 	}
 }
 
-// Pages stay where they are: a pod that goes to another NUMA node may use those of before too.
+// Pages do not move with the CPUs. A pod that moves to another NUMA node keeps its old memory nodes in addition.
 func TestMoveKeepsMemory(t *testing.T) {
 	for _, c := range []struct{ mems, to, want string }{{"0", "6,14", "0-1"}, {"0", "2,10", "0"}, {"0-1", "6,14", "0-1"}} {
 		n := place.New(two().facts(t))
@@ -212,7 +213,7 @@ func TestMoveKeepsMemory(t *testing.T) {
 	}
 }
 
-// inMove returns a Node with a pod that is on its way from CPUs 1,9 to 6,14, and the pod.
+// inMove returns a Node with a pod that is moving from CPUs 1,9 to 6,14, and the pod.
 func inMove(t *testing.T) (*place.Node, workload.Pod) {
 	t.Helper()
 	n := place.New(two().facts(t))
@@ -226,15 +227,15 @@ func inMove(t *testing.T) (*place.Node, workload.Pod) {
 	return n, a
 }
 
-// withdraw returns the pod with its move withdrawn.
+// withdraw returns the pod with a withdrawn move.
 func withdraw(p workload.Pod) workload.Pod {
 	m, _ := v1alpha1.DecodeMove(p.Annotations[v1alpha1.AnnotationMove])
 	m.Withdrawn = true
 	return with(p, v1alpha1.AnnotationMove, m.Encode())
 }
 
-// A pod that an agent left on some of both CPUs goes on, whatever was said of its move since; and
-// where others have the new CPUs by then, back.
+// A new agent finishes a half-done move even if it was withdrawn or the pod is no longer movable. Where another pod has
+// the new CPUs, the containers return.
 func TestMoveIsMended(t *testing.T) {
 	asked := moves(placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0"),
 		v1alpha1.Move{From: "0-1,8-9", To: "6-7,14-15"})
@@ -266,7 +267,7 @@ func TestMoveIsMended(t *testing.T) {
 			}
 			sees(t, n, "a", "x", x)
 			sees(t, n, "a", "y", y)
-			if !c.other { // else the API server shows this already
+			if !c.other { // else the API server shows it already
 				equal(t, "nor before the API server knows", answers(n), "")
 				n.PutPod(placed(c.pod, "x", x, "0-1", "y", y, "0-1"))
 			}
@@ -289,8 +290,7 @@ func TestMoveIsMended(t *testing.T) {
 	})
 }
 
-// A move that began and goes no further is given up once it is withdrawn: no container was seen on
-// the new CPUs.
+// A withdrawn move turns back when no container was seen on the new CPUs yet.
 func TestMoveTurnsBack(t *testing.T) {
 	n, a := inMove(t)
 	for range 3 {
@@ -312,8 +312,8 @@ func TestMoveTurnsBack(t *testing.T) {
 	equal(t, "it has arrived", has(n), "a/app 6,14!")
 }
 
-// A container that was not seen yet runs where it was answered, also once a move begins: a pod that was scheduled
-// earlier takes none of that by what its placement says.
+// A container that was not seen yet runs where the answer put it, even after a move begins. An earlier pod cannot claim
+// these CPUs by its placement.
 func TestMoveBeforeTheFirstLook(t *testing.T) {
 	n := place.New(two().facts(t))
 	a := placed(pod("a", 1, app("app", 3)), "app", "0-2", "0")
@@ -334,7 +334,7 @@ func TestMoveBeforeTheFirstLook(t *testing.T) {
 	equal(t, "beside another", has(n), "a/init 0-1,3!")
 }
 
-// CPUs that go offline in the middle of a move are nobody's: neither those from before, nor the new ones.
+// CPUs that go offline during a move belong to no pod, neither the old nor the new ones.
 func TestMoveWhileCPUsGo(t *testing.T) {
 	n, _ := inMove(t)
 	n.SetFacts(shut(t, "9"))
@@ -352,8 +352,8 @@ func TestMoveWhileCPUsGo(t *testing.T) {
 	equal(t, "a new one", n.Exclusive().Intersect(set(t, "1,6,9,14")).String(), "1,6,9")
 }
 
-// A pod that loses CPUs in the middle of its move gets no others for which the shared pool would lose its last whole core
-// while it is on those from before: else the pod that was scheduled last would lose all of its own.
+// A pod that loses CPUs during its move gets no replacement that would leave the shared pool without a whole core while
+// the old CPUs are in use. Otherwise the pod that was scheduled last would lose all its CPUs.
 func TestMoveWhileCPUsGoLeavesACore(t *testing.T) {
 	for _, test := range []struct{ name, off, own, pool string }{
 		{"one of its own", "13", "0,5", "7,15"},
@@ -381,8 +381,8 @@ func TestMoveWhileCPUsGoLeavesACore(t *testing.T) {
 	}
 }
 
-// A pod for which there was no room while it was on its way is looked at again once it has arrived: what it
-// left is the shared pool's then.
+// A pod that lacked room for a replacement during its move is considered again after it has arrived, because its old
+// CPUs are then free.
 func TestMoveWhileCPUsGoAsksAgain(t *testing.T) {
 	n := place.New(two().facts(t))
 	a := with(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
@@ -400,7 +400,7 @@ func TestMoveWhileCPUsGoAsksAgain(t *testing.T) {
 	equal(t, "arrived", has(n), "a/app 5-6!; c/app 2-3,9-11!; d/app 4,12-13,15!")
 }
 
-// An init container that is on the CPUs from before holds the new ones, as an app container does.
+// An init container on the old CPUs holds the new CPUs for its pod, as an app container does.
 func TestMoveWithAnInitContainer(t *testing.T) {
 	n := place.New(two().facts(t))
 	a := placed(pod("a", 2, app("app", 2)), "app", "0,8", "0")
@@ -413,8 +413,8 @@ func TestMoveWithAnInitContainer(t *testing.T) {
 	equal(t, "claimed by a pod scheduled earlier", has(n), "a/init 5,13!")
 }
 
-// A pod that is on its way is turned back by what was seen of it last, which may have changed
-// since: nobody else gets the CPUs before it was seen again.
+// A withdrawn move turns back on the last observation, which may be old. No other pod gets the new CPUs before the
+// container was seen again.
 func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {
 	n, a := inMove(t)
 	sees(t, n, "a", "app", "1,9")
@@ -426,7 +426,7 @@ func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {
 	equal(t, "it left", n.Exclusive().String(), "1,9")
 }
 
-// No answer to the runtime begins a move.
+// An answer to the runtime never begins a move.
 func TestAnswersBeginNoMove(t *testing.T) {
 	n := place.New(two().facts(t))
 	a, b := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"), placed(pod("b", 2, app("app", 2)), "app", "2,10", "0")
@@ -442,8 +442,8 @@ func TestAnswersBeginNoMove(t *testing.T) {
 	holds(t, "after it", has(n), "a/app 6,14!")
 }
 
-// A pod that is resized on its way keeps the CPUs from before until it was seen on the others. Its
-// placement, and the answer, which says what it has, come after that.
+// A pod that is resized during its move keeps the old CPUs until it was seen on the new ones. Then the agent writes the
+// placement, and after that the answer with the present CPUs.
 func TestMoveResizedOnTheWay(t *testing.T) {
 	n, a := inMove(t)
 	a = resized(a, app("app", 4))
@@ -480,7 +480,7 @@ func TestRefusalWaitsForPlacement(t *testing.T) {
 			n := place.New(two().facts(t))
 			a := change(moves(placed(pod("a", 1, app("app", 2)), "app", "6,14", "0-1"), v1alpha1.Move{From: "1,9", To: "6,14"}))
 			n.PutPod(with(a, v1alpha1.AnnotationMovable, "false"))
-			sees(t, n, "a", "app", "1,9") // what the agent that began had not written
+			sees(t, n, "a", "app", "1,9") // the previous agent had not written this
 			n.SetContainers([]observed.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true}})
 			answered := func() (text string, answer bool) {
 				for _, e := range n.Events() {

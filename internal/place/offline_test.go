@@ -21,7 +21,7 @@ func batch(uid string, since int) workload.Pod {
 	return p
 }
 
-// cores are those of a two, in the order in which offline work takes them.
+// cores returns the cores of a two in the order in which offline work takes them.
 func cores(t testing.TB, size, low int, first ...string) capability.Offline {
 	o := capability.Offline{Size: size, Low: low, Why: "as online use fell"}
 	for _, list := range append(first, "7,15", "6,14", "5,13", "4,12", "3,11", "2,10", "1,9", "0,8") {
@@ -30,8 +30,8 @@ func cores(t testing.TB, size, low int, first ...string) capability.Offline {
 	return o
 }
 
-// Beside a reserve offline containers leave it, from the answer that makes them on, and nothing is desired
-// of the others: they run everywhere, also on what offline work has. It moves nobody to the offline side.
+// With a reserve, offline containers avoid the reserve from their creation on. Other containers have no desired CPUs,
+// and run everywhere. The reserve moves no container to an offline side.
 func TestReserve(t *testing.T) {
 	n := place.New(two().facts(t))
 	reserve := capability.Offline{Reserve: set(t, "0,8,4,12"), Why: "which stay free"}
@@ -72,7 +72,7 @@ func TestReserve(t *testing.T) {
 	equal(t, "without offline work", has(n), "")
 }
 
-// The boundary from before the first offline container until after the last one.
+// The boundary exists from the creation of the first offline container until after the last one.
 func TestBoundary(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 2, 1))
@@ -100,12 +100,12 @@ func TestBoundary(t *testing.T) {
 	}
 	s := n.Snapshot()
 	equal(t, "sides", s.Shared.String()+" "+s.Offline.String(), "0-5,8-13 6-7,14-15")
-	// A pinned pod takes cores of either side at once; offline work keeps the rest.
+	// A pinned pod takes cores of either side at once. Offline work keeps its other cores.
 	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
 	a = create(t, n, "db", "app")
 	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
 	equal(t, "offline work beside it", show(a.Others), "batch/app 6,14")
-	// It takes others where it would have less than its guarantee. In an answer it only gives.
+	// Offline work takes other cores when it would have less than its guarantee, but never in an answer.
 	n.PutPod(placed(pod("db2", 3, app("app", 2)), "app", "6,14", "1"))
 	create(t, n, "db2", "app")
 	equal(t, "offline work with its guarantee", n.Offline().String(), "5,13")
@@ -114,8 +114,7 @@ func TestBoundary(t *testing.T) {
 	equal(t, "without offline work", n.Offline().String(), "")
 }
 
-// In an answer whoever leaves a core comes before whoever takes it, in whatever order the pods
-// came.
+// In an answer, the container that leaves a core comes before the container that takes it, in any order of the pods.
 func TestBoundaryInOneAnswer(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 1, 1))
@@ -130,8 +129,7 @@ func TestBoundaryInOneAnswer(t *testing.T) {
 	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
 }
 
-// A pod between two starts of its container keeps the boundary where it is, and one that has
-// ended ends it.
+// The boundary stays while a pod is between two starts of its container, and ends with the pod.
 func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 1, 1))
@@ -147,8 +145,8 @@ func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
 	equal(t, "at its end", n.Offline().String(), "")
 }
 
-// Offline work shares the pool where no two of its cores are free, and where CPU sets belong
-// to another program nothing is desired at all.
+// Offline work shares the pool where fewer than two of its cores are free. Where another program owns CPU sets, nothing
+// is desired.
 func TestNoBoundary(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(capability.Offline{Cores: []cpuset.Set{set(t, "7,15"), set(t, "6,14")}, Size: 1, Low: 1})
@@ -178,7 +176,7 @@ func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
 	equal(t, "one of two cores", has(n), "batch-app 5,7,13,15; bound-app 6")
 }
 
-// An offline container that an administrator bound to online cores stays there, and that is said.
+// An offline container that an administrator bound to online cores stays there, and its row gives the reason.
 func TestBoundOfflineContainerStays(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 1, 1))
@@ -195,8 +193,8 @@ func TestBoundOfflineContainerStays(t *testing.T) {
 	}
 }
 
-// TestBoundBesideAReserve: where offline work has no cores of its own, the text of a container that is bound to the
-// reserve speaks of none.
+// With a reserve, offline work has no cores of its own. The reason of a container bound to the reserve must not mention
+// such cores.
 func TestBoundBesideAReserve(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(capability.Offline{Reserve: set(t, "0,8"), Why: "which stay free"})
@@ -209,7 +207,7 @@ func TestBoundBesideAReserve(t *testing.T) {
 	}
 }
 
-// The shared pool is judged by what online work has while offline work has its guarantee.
+// Overcommitment compares the requests with the CPUs that online work has while offline work has its guarantee.
 func TestOvercommittedBesideOfflineWork(t *testing.T) {
 	for _, test := range []struct {
 		low, requests int64
@@ -227,16 +225,15 @@ func TestOvercommittedBesideOfflineWork(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, and wherever the boundary is: no core has an online and an offline
-// container, none is empty, offline work has its guarantee, and an answer takes nothing from a
-// container but for what it shall not have.
+// After any sequence of changes, no core has online and offline containers, no container is without CPUs, and offline
+// work has its guarantee. An answer takes from a container only CPUs that it must not have.
 func TestBoundaryUnderAnything(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := place.New(two().facts(t))
-		now := map[string]cpuset.Set{} // what the containers have
+		now := map[string]cpuset.Set{} // CPUs of the containers
 		for i := range rapid.IntRange(1, 25).Draw(r, "steps") {
 			uid := fmt.Sprintf("p%d", rapid.IntRange(0, 5).Draw(r, "pod"))
-			written := false // all that changed since is in now
+			written := false // now includes all changes
 			switch rapid.IntRange(0, 4).Draw(r, "step") {
 			case 0:
 				o := cores(t, rapid.IntRange(0, 8).Draw(r, "size"), rapid.IntRange(0, 8).Draw(r, "low"))
@@ -271,7 +268,7 @@ func TestBoundaryUnderAnything(t *testing.T) {
 				}
 			}
 			checkSides(r, n, now, written)
-			if len(n.Desired()) == 0 { // before anything else the agent gives back what they had
+			if len(n.Desired()) == 0 { // the agent first restores all lists
 				for id := range now {
 					now[id] = set(t, "0-15")
 				}
@@ -280,8 +277,8 @@ func TestBoundaryUnderAnything(t *testing.T) {
 	})
 }
 
-// checkFree looks at what a container takes that is about to be written: no core of it is still
-// one of the other side. Of two pods that change sides at once and exchange their cores one is first.
+// checkFree checks that a container about to be written takes no core that the other side still has. When two pods
+// exchange their cores, one of them must be first.
 func checkFree(r *rapid.T, n *place.Node, now map[string]cpuset.Set, d place.Desired) {
 	had := now[d.ContainerID]
 	taken := d.CPUs.Difference(had)
@@ -294,9 +291,9 @@ func checkFree(r *rapid.T, n *place.Node, now map[string]cpuset.Set, d place.Des
 	}
 }
 
-// checkSides looks at what is desired, and where that was written at what the containers have.
+// checkSides checks the desired CPUs, and once they are written also the CPUs of the containers.
 func checkSides(r *rapid.T, n *place.Node, now map[string]cpuset.Set, written bool) {
-	var online, offline cpuset.Set // cores, by the first of their CPUs
+	var online, offline cpuset.Set // cores, by their first CPU
 	for _, d := range n.Desired() {
 		for cpu := range d.CPUs.All() {
 			if d.Offline {

@@ -21,8 +21,8 @@ const (
 	hash = "0123456789abcdef"
 )
 
-// shape is a regular machine: NUMA nodes of L3 domains of cores of threads, CPUs
-// numbered thread by thread as x86 does it.
+// shape is a regular machine: NUMA nodes of L3 domains of cores of threads. CPUs are numbered thread by thread, as on
+// x86.
 type shape struct {
 	nodes, l3, cores, threads    int
 	memory                       int64 // of a NUMA node
@@ -91,22 +91,22 @@ func set(t testing.TB, list string) cpuset.Set {
 	return s
 }
 
-// at is a time, in seconds.
+// at returns a time, in seconds after a fixed start.
 func at(seconds int) time.Time { return time.Unix(int64(1_700_000_000+seconds), 0) }
 
-// app is a container of n CPUs that requests them all.
+// app returns a container that requests n CPUs, all of its limit.
 func app(name string, n int64) workload.Container {
 	return workload.Container{Name: name, Resources: workload.Resources{CPULimit: n * 1000, CPURequest: n * 1000, MemoryLimit: gi}}
 }
 
-// pod is one that asks for exclusive CPUs.
+// pod returns a pod that asks for exclusive CPUs.
 func pod(uid string, since int, containers ...workload.Container) workload.Pod {
 	p := plain(uid, since, containers...)
 	p.Annotations["cpuset-scheduler"] = "true"
 	return p
 }
 
-// plain is one that does not.
+// plain returns a pod that does not ask for exclusive CPUs.
 func plain(uid string, since int, containers ...workload.Container) workload.Pod {
 	p := workload.Pod{
 		Namespace: "ns", Name: uid, UID: uid, Annotations: map[string]string{}, Labels: map[string]string{}, Containers: containers,
@@ -118,7 +118,7 @@ func plain(uid string, since int, containers ...workload.Container) workload.Pod
 	return p
 }
 
-// with returns the pod with another annotation.
+// with returns the pod with an additional annotation.
 func with(p workload.Pod, key, value string) workload.Pod {
 	annotations := map[string]string{key: value}
 	for k, v := range p.Annotations {
@@ -143,7 +143,7 @@ func written(parts ...string) string {
 	return w.Encode()
 }
 
-// create asks about a container and fails the test where it is refused.
+// create asks the Node about a container. A refusal fails the test.
 func create(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	t.Helper()
 	a, err := n.Create(uid, name, uid+"/"+name)
@@ -153,8 +153,7 @@ func create(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	return a
 }
 
-// start creates a container and shows it running where the answer said, or on
-// all CPUs where it said nothing.
+// start creates a container, and shows it running on the answered CPUs, or on all CPUs without an answer.
 func start(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	t.Helper()
 	a := create(t, n, uid, name)
@@ -166,8 +165,7 @@ func start(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	return a
 }
 
-// has returns the desired as "pod/container cpus[!]", with a mark on CPUs of its
-// own, sorted.
+// has returns what is desired, sorted, as "pod/container cpus[!]". The mark means exclusive CPUs.
 func has(n *place.Node) string { return show(n.Desired()) }
 
 func show(desired []place.Desired) string {

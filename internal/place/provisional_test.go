@@ -11,15 +11,15 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// early is the pod as the runtime reports it, with these containers.
+// early returns the pod as the runtime reports it, with these containers.
 func early(p workload.Pod, containers ...workload.Container) workload.Pod {
 	p.Containers, p.Init, p.CPULimit, p.Scheduled = containers, nil, 0, 0
 	p.Bound, p.Provisional = at(0).AddDate(-30, 0, 0), true
 	return p
 }
 
-// TestProvisionalPodBecomesKnown goes by what the placement says as soon as it is
-// known what the pod is, and nothing is reported or written before.
+// A provisional pod gets the CPUs of its placement as soon as it is known. Before that, the Node reports and writes
+// nothing.
 func TestProvisionalPodBecomesKnown(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 2, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
@@ -33,7 +33,8 @@ func TestProvisionalPodBecomesKnown(t *testing.T) {
 	equal(t, "events", events(n), "a CPUPinned: main 2-3, side 4-5; memory of NUMA nodes 0-1 (by its placement)")
 }
 
-// TestProvisionalGuessWasWrong has the init container taken for one that stays.
+// The Node took an init container for an app container. Once the pod is known, its containers have the CPUs of the
+// placement.
 func TestProvisionalGuessWasWrong(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 2, app("main", 2)), "main", "2-3", "0")
@@ -48,7 +49,7 @@ func TestProvisionalGuessWasWrong(t *testing.T) {
 	equal(t, "events", events(n), "a CPUPinned: main 2-3; memory of NUMA nodes 0 (by its placement)")
 }
 
-// TestProvisionalKeepsWhatRuns moves nothing, and has written what was chosen here.
+// A pod that becomes known keeps the CPUs on which its container runs. The Node writes the placement that it chose.
 func TestProvisionalKeepsWhatRuns(t *testing.T) {
 	for _, annotated := range []bool{false, true} {
 		n := place.New(two().facts(t))
@@ -72,8 +73,8 @@ func TestProvisionalKeepsWhatRuns(t *testing.T) {
 	}
 }
 
-// TestProvisionalComesLast keeps a pod that only the runtime has reported from taking
-// what others were given: the time it was scheduled is unknown.
+// A pod that only the runtime has reported takes no CPUs of another pod's placement, because its scheduling time is
+// unknown.
 func TestProvisionalComesLast(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 5, app("app", 2)), "app", "2-3", "0"))
@@ -83,8 +84,8 @@ func TestProvisionalComesLast(t *testing.T) {
 	equal(t, "desired", has(n), "a/app 0,8!; b/app 2-3!")
 }
 
-// TestProvisionalNeverReplaces has the runtime make a container of a pod that was
-// deleted meanwhile.
+// The runtime creates a container of a pod that was deleted earlier. The provisional pod must not replace the known
+// pod.
 func TestProvisionalNeverReplaces(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 1, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
@@ -97,8 +98,7 @@ func TestProvisionalNeverReplaces(t *testing.T) {
 	equal(t, "desired", has(n), "a/init 2-5!; a/main 2-3!")
 }
 
-// TestProvisionalEnded is complete as soon as it is known, while two of its containers
-// have not left yet.
+// A pod has ended when it becomes known, and two of its containers still run. They keep CPUs until they end.
 func TestProvisionalEnded(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := pod("a", 1, app("main", 2))
@@ -114,8 +114,8 @@ func TestProvisionalEnded(t *testing.T) {
 	equal(t, "pool", n.Pool().String(), "0,2-8,10-15")
 }
 
-// TestInitHoldsWhatItRunsOn has an init container on some of the CPUs that a placement names. Of the others a container
-// is not moved that runs there, although its pod was scheduled later.
+// An init container runs on some CPUs of its pod's placement. A container of a later pod that runs on the other CPUs is
+// not moved away.
 func TestInitHoldsWhatItRunsOn(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "0", "0"))
@@ -129,8 +129,7 @@ func TestInitHoldsWhatItRunsOn(t *testing.T) {
 	equal(t, "known", has(n), "a/init 1,9!; b/app 0!")
 }
 
-// TestProvisionalInThePool has a container that lost its CPUs since the Node began: the pool, where it is now, is not
-// what it was given.
+// A container lost its CPUs to an offline change and runs in the pool. The pool's CPUs do not count as assigned to it.
 func TestProvisionalInThePool(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("big", 1, app("app", 13)), "app", "0-5,8-13,15", "0-1"))
@@ -149,7 +148,7 @@ func TestProvisionalInThePool(t *testing.T) {
 	equal(t, "known", has(n), "")
 }
 
-// TestProvisionalIsTakenAway is from a pod that should have had none.
+// A pod that should have no exclusive CPUs loses them, with its placement, once it is known.
 func TestProvisionalIsTakenAway(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
@@ -161,7 +160,7 @@ func TestProvisionalIsTakenAway(t *testing.T) {
 	equal(t, "events", events(n), "a PlacementRefused: it is a virtual machine\na [removed]")
 }
 
-// TestExcludedLate excludes a pod that was placed and did not start.
+// A placed pod that has not started loses its claim when it is excluded.
 func TestExcludedLate(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
@@ -175,8 +174,8 @@ func TestExcludedLate(t *testing.T) {
 	equal(t, "pool", n.Pool().String(), "0-15")
 }
 
-// TestExcludedKeepsItsOwn excludes a pod from more than it has: it keeps that also while none
-// of its containers runs, and gets nothing else.
+// A pod excluded from more than it has keeps its CPUs, even while none of its containers runs. It gets no additional
+// CPUs.
 func TestExcludedKeepsItsOwn(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
@@ -202,8 +201,7 @@ func TestExcludedKeepsItsOwn(t *testing.T) {
 	equal(t, "one that has nothing", show(create(t, n, "b", "main").Own), "")
 }
 
-// promised are the containers that the placement of a pod names, as if they had
-// what it says.
+// promised returns the containers of a pod's placement, with the placement's CPUs as limits.
 func (w *world) promised(p workload.Pod) []workload.Container {
 	var all []workload.Container
 	written, _ := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
@@ -213,8 +211,7 @@ func (w *world) promised(p workload.Pod) []workload.Container {
 	return all
 }
 
-// meet has the runtime report what it knows of a container, where nothing else knows the
-// pod: its limit, and not what kind it is.
+// meet makes the runtime report a container of an early pod: with its limit, without its kind.
 func (w *world) meet(uid, name string) {
 	guess, found := w.early[uid]
 	if !found {
@@ -232,12 +229,12 @@ func (w *world) meet(uid, name string) {
 	w.node.PutPod(guess)
 }
 
-// put puts a pod as it is.
+// put shows the Node a pod as it is.
 func (w *world) put(p workload.Pod) {
 	if _, found := w.early[p.UID]; found {
 		delete(w.early, p.UID)
 		w.known[p.UID] = true
-		// There may be no room besides what it was found running on.
+		// There may be no room in addition to the CPUs that it was found on.
 		w.loose[p.UID] = w.loose[p.UID] || p.Ended || len(p.Containers) > 1
 	}
 	w.pods[p.UID] = p

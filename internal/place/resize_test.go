@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/workload"
 )
 
-// resize puts a pod with other limits, and has the runtime ask about them.
+// resize puts a pod with other limits, and makes the runtime ask about them.
 func resize(t *testing.T, n *place.Node, p workload.Pod, containers ...workload.Container) place.Answer {
 	t.Helper()
 	n.PutPod(resized(p, containers...))
@@ -32,8 +32,8 @@ func lastWritten(n *place.Node, uid string) string {
 	return last
 }
 
-// A container that grew and shrinks again has the CPUs that it had first, also where the
-// agent knows them from the annotation only.
+// A container that grew and shrinks again keeps its first CPUs, even where the agent knows them only from the
+// annotation.
 func TestResizeKeepsTheFirst(t *testing.T) {
 	tests := []struct {
 		name, has, first, terms string
@@ -64,7 +64,7 @@ func TestResizeKeepsTheFirst(t *testing.T) {
 				before = with(before, v1alpha1.AnnotationPlacement, one.Encode())
 				n := place.New(two().facts(t))
 				n.PutPod(before)
-				if restarted { // it runs, and the agent finds it
+				if restarted { // an agent finds it running
 					n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, test.has)})
 				} else {
 					start(t, n, "a", "app")
@@ -79,7 +79,7 @@ func TestResizeKeepsTheFirst(t *testing.T) {
 	}
 }
 
-// A container that grows and shrinks over and over ends where it began.
+// A container that grows and shrinks repeatedly ends where it began.
 func TestResizeThereAndBack(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
@@ -94,8 +94,8 @@ func TestResizeThereAndBack(t *testing.T) {
 	}
 }
 
-// The CPUs that a shrinking container leaves are the pool's in the same answer, after it
-// has left them; those that a growing one takes leave the pool before.
+// A growing container's answer narrows the pool first. CPUs of a shrinking container return to the pool only after it
+// has left them.
 func TestResizeNarrowsThePoolFirst(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
@@ -112,7 +112,7 @@ func TestResizeNarrowsThePoolFirst(t *testing.T) {
 	equal(t, "widened later", has(n), "a/app 1,9!; web/web 0,2-8,10-15")
 }
 
-// crowded is a node on which a pod of 12 CPUs leaves one of 2 no room.
+// crowded returns a node with a pod of 10 CPUs and a pod of 2, after a resize of the small pod without room.
 func crowded(t *testing.T, limit int64) (*place.Node, workload.Pod) {
 	t.Helper()
 	n := place.New(two().facts(t))
@@ -126,7 +126,7 @@ func crowded(t *testing.T, limit int64) (*place.Node, workload.Pod) {
 	return n, p
 }
 
-// A resize without room is Deferred and carried out once there is some, as by the kubelet.
+// A resize without room is Deferred, and carried out once there is room, as by the kubelet.
 func TestResizeDeferred(t *testing.T) {
 	leaves := func(t *testing.T, n *place.Node) {
 		t.Helper()
@@ -171,7 +171,7 @@ func TestResizeDeferred(t *testing.T) {
 		n := place.New(two().facts(t))
 		n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,2-4,6,8,10-12,14", "0-1"))
 		p = resized(p, app("app", 6))
-		p.Resizing = false // the kubelet is through with it
+		p.Resizing = false // the kubelet has finished it
 		n.PutPod(p)
 		start(t, n, "b", "app")
 		start(t, n, "a", "app")
@@ -181,7 +181,7 @@ func TestResizeDeferred(t *testing.T) {
 	})
 }
 
-// A resize that the empty node could not follow is Infeasible, and waits for nothing.
+// A resize that even the empty node could not follow is Infeasible, and is not tried again.
 func TestResizeInfeasible(t *testing.T) {
 	n, _ := crowded(t, 15)
 	holds(t, "events", events(n), "a CPUPinFailed: Pod resize Infeasible: no whole core left for the shared pool", "; it keeps app 1,9")
@@ -191,8 +191,8 @@ func TestResizeInfeasible(t *testing.T) {
 	equal(t, "events", events(n), "")
 }
 
-// An agent that starts while a pod is resized leaves it what it has until the kubelet has
-// asked, or is through: it may yet find the resize infeasible.
+// An agent that starts during a resize leaves the pod its CPUs until the kubelet has asked or finished. The kubelet may
+// still find the resize infeasible.
 func TestResizeUnderWayAtTheStart(t *testing.T) {
 	for _, limit := range []int64{2, 6} {
 		p := resized(placed(pod("a", 1, app("app", 4)), "app", "0-1,8-9", "0"), app("app", limit))
@@ -207,14 +207,14 @@ func TestResizeUnderWayAtTheStart(t *testing.T) {
 	}
 }
 
-// Limits that the kubelet has carried out count although the runtime asked nothing: the
-// agent was away, or knew the pod's new limits only after the runtime had asked.
+// Limits that the kubelet has applied take effect without a question of the runtime. The agent may have been away, or
+// may have learned the limits after the question.
 func TestResizeThatTheKubeletCarriedOut(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
 	n.PutPod(p)
 	start(t, n, "a", "app")
-	if _, err := n.Resize("a"); err != nil { // too early for the agent
+	if _, err := n.Resize("a"); err != nil { // before the agent knows the limits
 		t.Fatal(err)
 	}
 	p = resized(p, app("app", 4))
@@ -225,8 +225,8 @@ func TestResizeThatTheKubeletCarriedOut(t *testing.T) {
 	equal(t, "carried out", has(n), "a/app 0-1,8-9!")
 }
 
-// What the pod had first is forgotten of CPUs that went offline: when they are back, one that is resized to fewer keeps
-// some of those that it has.
+// A pod's first CPUs are forgotten when they go offline. After they return, a shrinking pod keeps some of its present
+// CPUs.
 func TestResizeAfterCPUsWent(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("b", 1, app("app", 7)), "app", "1-2,4-6,13-14", "0-1"))
@@ -239,7 +239,7 @@ func TestResizeAfterCPUsWent(t *testing.T) {
 		s.switched = step.off
 		n.SetFacts(s.facts(t))
 		equal(t, "CPUs "+step.off+" offline", has(n), "a/app "+step.want+"!; b/app 1-2,4-6,13-14!")
-		n.PutPod(plain("promised", 3, app("app", 4))) // so that there is no room for others from now on
+		n.PutPod(plain("promised", 3, app("app", 4))) // from now on there is no room for replacements
 	}
 	p = resized(p, app("app", 2))
 	p.Resizing = false

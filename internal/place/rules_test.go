@@ -80,7 +80,7 @@ func TestOverlap(t *testing.T) {
 		name    string
 		pods    []workload.Pod
 		running []run
-		want    map[string]string // who has 1,9
+		want    map[string]string // CPUs by pod
 	}{
 		{"earlier", []workload.Pod{a, b}, nil, map[string]string{"a": "1,9", "b": "0,8"}},
 		{"lower UID", []workload.Pod{twin, a}, nil, map[string]string{"a": "1,9", "twin": "0,8"}},
@@ -106,7 +106,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestUnbelievable are placements that no pod may have, whatever wrote them.
+// No pod may have these placements, whoever wrote them.
 func TestUnbelievable(t *testing.T) {
 	base := pod("a", 1, app("app", 2))
 	tests := []struct {
@@ -161,7 +161,7 @@ func TestPlacedHere(t *testing.T) {
 	equal(t, "own", show(create(t, n, "a", "web").Own), "a/web 1!")
 }
 
-// full returns a node on which 13 of 16 CPUs are taken.
+// full returns a node on which 13 of 16 CPUs are exclusive.
 func full(t *testing.T) *place.Node {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("old", 1, app("x", 7), app("y", 6)), "x", "0-3,8-10", "0", "y", "4-6,12-14", "1"))
@@ -234,7 +234,7 @@ func TestUnknownPod(t *testing.T) {
 	}
 }
 
-// TestNotPinned are pods that ask and run in the shared pool whatever room there is.
+// These pods run in the shared pool however much room there is.
 func TestNotPinned(t *testing.T) {
 	base := pod("a", 2, app("app", 2))
 	kata := base
@@ -285,7 +285,7 @@ func TestNotPinnable(t *testing.T) {
 	equal(t, "again", has(n), "a/app 1,9!; b/app 0,8!; web/nginx 2-7,10-15")
 }
 
-// An event says whether the node or the pod is the reason: only the first may pass.
+// An event says whether the node or the pod is the cause, because only the node's cause can pass.
 func TestUnpinnableIsOfTheNode(t *testing.T) {
 	closed := two().facts(t)
 	closed.Pinnable, closed.Reason = false, "KubeletStaticPolicy"
@@ -432,8 +432,8 @@ func TestPoolKeepsACore(t *testing.T) {
 	holds(t, "events", events(n), "b PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
 }
 
-// TestHalfRunning is a pod of which one container runs, and the other was placed
-// where another pod runs.
+// One container of a pod runs, and the other was placed on a CPU of another running pod. Only the second gets a
+// different CPU.
 func TestHalfRunning(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
@@ -445,7 +445,7 @@ func TestHalfRunning(t *testing.T) {
 	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
 }
 
-// A pod does not learn the name of a pod of another namespace.
+// A pod must not learn the name of a pod in another namespace.
 func TestOtherNamespaceIsNotNamed(t *testing.T) {
 	n := place.New(two().facts(t))
 	b := placed(pod("b", 2, app("app", 1)), "app", "2", "0")
@@ -510,8 +510,8 @@ func TestPoolKeepsACoreOfEarlierGrants(t *testing.T) {
 	holds(t, "events", events(n), "a PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
 }
 
-// TestSharedSetFoundSmaller starts anew where one of two containers that share a set was found on
-// fewer CPUs than the placement says: both have what it runs on, and what is added to that.
+// After a restart, one of two containers that share a set is found on fewer CPUs than the placement says. Both get
+// these CPUs, and the replacements.
 func TestSharedSetFoundSmaller(t *testing.T) {
 	p := pod("a", 1, workload.Container{Name: "app"}, workload.Container{Name: "more"})
 	p.CPULimit, p.CPURequest, p.Scheduled = 4000, 4000, 4000

@@ -8,8 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/place"
 )
 
-// The agent follows the known fields of a foreign key beside one that it does not
-// know, and reports that once.
+// The agent follows the known fields of a foreign key beside an unknown field, and reports the unknown field once.
 func TestUnknownFieldOfForeignKey(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")

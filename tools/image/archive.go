@@ -16,15 +16,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// The annotations by which programs find an image of an archive: containerd by its whole name,
-// podman and skopeo by its tag.
+// The annotations by which programs find an image in an archive: containerd uses the full name, podman and skopeo use
+// the tag.
 const (
 	annotationName = "io.containerd.image.name"
 	annotationTag  = "org.opencontainers.image.ref.name"
 )
 
-// Archive writes images of several architectures under one name and tag, as a tar archive of an
-// OCI layout.
+// Archive writes images of several architectures under one name and tag, as a tar archive of an OCI layout.
 func Archive(out io.Writer, name, tag string, images []v1.Image) error {
 	all := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, image := range images {

@@ -1,10 +1,10 @@
-// Package image makes container images without a container runtime: files become one layer,
-// a layer and a configuration an image, and images of several architectures an archive in the
-// layout of the Open Container Initiative, which containerd, podman and skopeo read. The same
-// input gives the same bytes: entries have no dates, and an archive is in the order of its names.
+// Package image makes container images without a container runtime. Files become a layer; a layer and a configuration
+// become an image. Images of several architectures become an archive in the layout of the Open Container Initiative,
+// which containerd, podman and skopeo read. The same input gives the same bytes: entries have no dates, and archives
+// are sorted by name.
 //
-// What `make dist` ships and what the cluster of the tests runs come from here. It is a module of
-// its own, so that neither of them decides about the dependencies of the other.
+// `make dist` and the test cluster build their images with this package. It is a separate module, so that neither of
+// them affects the dependencies of the other.
 package image
 
 import (
@@ -19,11 +19,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// search is where the programs of an image are looked for.
+// search is the PATH of an image's programs.
 const search = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// OfProgram is an image that has one static program in /usr/bin and runs it. The configuration
-// says what the image is of: its architecture, its labels.
+// OfProgram returns an image that has one static program in /usr/bin and runs it. config describes the image: its
+// architecture and its labels.
 func OfProgram(name string, binary []byte, config v1.ConfigFile) (v1.Image, error) {
 	layer := NewLayer()
 	for _, f := range []File{
@@ -39,7 +39,7 @@ func OfProgram(name string, binary []byte, config v1.ConfigFile) (v1.Image, erro
 	return Of(layer, config)
 }
 
-// Of is one layer with a configuration, in the media types of the Open Container Initiative.
+// Of returns an image of one layer and a configuration, in the media types of the Open Container Initiative.
 func Of(layer *Layer, config v1.ConfigFile) (v1.Image, error) {
 	content, err := layer.Bytes()
 	if err != nil {
@@ -59,7 +59,7 @@ func Of(layer *Layer, config v1.ConfigFile) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	// ConfigFile replaces all there is, the list of layers too.
+	// mutate.ConfigFile replaces the whole configuration, including the list of layers.
 	config.OS, config.RootFS = "linux", made.RootFS
 	config.Config.Env = append(config.Config.Env, search)
 	finished, err := mutate.ConfigFile(whole, &config)

@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestLayer checks that parents come before their files, once, and that the same content is
-// the same layer.
+// TestLayer checks that each directory precedes its files and appears once, and that the same content always gives the
+// same layer.
 func TestLayer(t *testing.T) {
 	pack := func() []byte {
 		l := NewLayer()
 		for _, f := range []File{
 			{Path: "a/b/c", Content: []byte("x"), Mode: 0o755},
-			{Path: "a/b", Mode: 0o1777}, // There already.
+			{Path: "a/b", Mode: 0o1777}, // Already in the layer.
 			{Path: "a/link", Link: "b/c"},
 			{Path: "a/b/c", Content: []byte("another")},
 		} {
@@ -50,7 +50,7 @@ func TestLayer(t *testing.T) {
 	}
 }
 
-// each reads an archive.
+// each calls do for every entry of a tar archive.
 func each(t *testing.T, archive []byte, do func(*tar.Header, []byte)) {
 	t.Helper()
 	for reader := tar.NewReader(bytes.NewReader(archive)); ; {
@@ -69,7 +69,7 @@ func each(t *testing.T, archive []byte, do func(*tar.Header, []byte)) {
 	}
 }
 
-// archive packs a program for two architectures.
+// archive returns an archive of one program for two architectures.
 func archive(t *testing.T) []byte {
 	t.Helper()
 	var images []v1.Image
@@ -87,8 +87,8 @@ func archive(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// TestArchive unpacks an archive and holds the layout to the specification: every digest and size,
-// one image for each architecture, the names that runtimes look for.
+// TestArchive unpacks an archive and validates the layout against the specification: every digest and size, one image
+// per architecture, and the names that container runtimes look up.
 func TestArchive(t *testing.T) {
 	packed, dir := archive(t), t.TempDir()
 	if !bytes.Equal(packed, archive(t)) {
@@ -140,7 +140,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// program returns what an image runs, and what that holds.
+// program returns the path of the program that an image runs and the content of this program.
 func program(t *testing.T, image v1.Image) string {
 	t.Helper()
 	config, err := image.ConfigFile()

@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// File is an entry of an image: a link, a file, or a directory if it has neither content nor
-// link.
+// File is an entry of an image: a link, a file, or a directory if it has neither content nor a link.
 type File struct {
 	Path    string // Relative to the root.
 	Content []byte
 	Link    string
-	Mode    int64 // 0644, or 0755 for a directory, if not set.
+	Mode    int64 // If 0: 0644, or 0755 for a directory.
 }
 
-// Layer is the content of an image as a tar archive. Files belong to root and have no time,
-// so that the same content is the same layer.
+// Layer is the content of an image as a tar archive. Files belong to root and have no time, so that the same content
+// always gives the same layer.
 type Layer struct {
 	content bytes.Buffer
 	out     *tar.Writer
@@ -34,8 +33,8 @@ func NewLayer() *Layer {
 	return l
 }
 
-// Add puts a file into the layer, and the directories above it, unless something of that name
-// is there.
+// Add adds a file, and its missing parent directories, to the layer. It ignores a file whose name is already in the
+// layer.
 func (l *Layer) Add(f File) error {
 	header := tar.Header{Name: f.Path, Mode: f.Mode, Format: tar.FormatPAX}
 	switch {
@@ -55,7 +54,7 @@ func (l *Layer) Add(f File) error {
 	return l.Write(&header, bytes.NewReader(f.Content))
 }
 
-// Write is Add for an entry of another archive.
+// Write is like Add, but for an entry of another archive.
 func (l *Layer) Write(header *tar.Header, content io.Reader) error {
 	name := strings.Trim(path.Clean("/"+header.Name), "/")
 	if name == "" || l.seen[name] {

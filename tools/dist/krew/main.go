@@ -1,9 +1,9 @@
-// Command krew writes the manifest by which krew installs kubectl-berth:
+// Command krew writes the manifest from which krew installs kubectl-berth:
 //
 //	krew RELEASE VERSION ARCHITECTURE=ARCHIVE...
 //
-// The archives have the program as kubectl-berth beside LICENSE, and are what RELEASE has under
-// their names. VERSION is the same as krew takes it: v and a semantic version.
+// Each archive has the program as kubectl-berth next to LICENSE, and RELEASE publishes it under its file name. VERSION
+// is the release's version in the form that krew accepts: v and a semantic version.
 package main
 
 import (
@@ -25,10 +25,10 @@ const (
 	plugin = "kubectl-berth"
 )
 
-// errUsage says that the arguments are not those above.
+// errUsage reports arguments that do not match the usage above.
 var errUsage = errors.New("want RELEASE VERSION ARCHITECTURE=ARCHIVE, as often as there are archives")
 
-// manifest is krew.googlecontainertools.github.com/v1alpha2, as far as it is used.
+// manifest is the part of krew.googlecontainertools.github.com/v1alpha2 that Berth uses.
 type manifest struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

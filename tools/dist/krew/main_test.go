@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestManifest reads the manifest as krew does, and compares it with the archive.
+// TestManifest reads the manifest as strictly as krew does, and compares its platform, URI and checksum with the
+// archive.
 func TestManifest(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "kubectl-berth-linux-arm64.tar.gz")
 	if err := os.WriteFile(archive, []byte("x"), 0o600); err != nil {

@@ -1,4 +1,4 @@
-// Package packages installs, upgrades and removes the .deb and the .rpm of deploy/package with dpkg
-// and rpm, each in a root directory of its own, and looks at what their scripts call. What systemd
-// and Berth make of these calls, other tests say. It has tests only.
+// Package packages tests the .deb and the .rpm of deploy/package. The tests install, upgrade and remove them with dpkg
+// and rpm, each in its own root directory, and check which commands their scripts call. Other tests cover what systemd
+// and Berth do then. The package has tests only.
 package packages

@@ -14,10 +14,10 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// calls is where the programs that stand in for systemctl and berth write how they were called.
+// calls is the file to which the substitutes for systemctl and berth write their command lines.
 const calls = "calls"
 
-// program is such a program. It fails if there is a file of its name in /broken.
+// program is the script of such a substitute. It fails if /broken has a file of its name.
 const program = `#!/bin/sh
 echo "${0##*/} $*" >>/calls
 [ ! -e "/broken/${0##*/}" ]
@@ -39,7 +39,7 @@ func managers() []manager {
 		},
 		{
 			format: "rpm",
-			// Nothing in that root says that it has a shell.
+			// The records of this root directory do not list a shell, so rpm must not check dependencies.
 			install: func(root, file string) []string {
 				return []string{"rpm", "--root", root, "--upgrade", "--nodeps", "--ignorearch", file}
 			},
@@ -48,7 +48,7 @@ func managers() []manager {
 	}
 }
 
-// machine is a root directory with a shell and a package manager's records.
+// machine is a root directory with a shell and the records of a package manager.
 type machine struct {
 	manager
 	t    *testing.T
@@ -93,7 +93,7 @@ func (v *machine) read(name string) string {
 	return string(text)
 }
 
-// program copies a program of this machine with what its loader asks for.
+// program copies a program of this host into the root directory, with the libraries that its loader needs.
 func (v *machine) program(name string) {
 	v.t.Helper()
 	files := []string{name}
@@ -116,7 +116,7 @@ func (v *machine) program(name string) {
 	}
 }
 
-// run runs the package manager, and returns what the programs were called with meanwhile.
+// run runs the package manager and returns the commands that the package's scripts called.
 func (v *machine) run(argv []string) []string {
 	v.t.Helper()
 	if err := os.RemoveAll(v.path(calls)); err != nil {
@@ -128,7 +128,7 @@ func (v *machine) run(argv []string) []string {
 	return strings.Split(strings.TrimSuffix(v.read(calls), "\n"), "\n")
 }
 
-// pack makes a package of a version by deploy/package/nfpm.yaml, whose berth is program.
+// pack builds a package of a version from deploy/package/nfpm.yaml, with program as its berth.
 func (v *machine) pack(version string) string {
 	v.t.Helper()
 	out := v.t.TempDir()
@@ -143,7 +143,7 @@ func (v *machine) pack(version string) string {
 			v.t.Fatal(err)
 		}
 	}
-	v.t.Chdir("../../..") // What the file names is relative to the tree.
+	v.t.Chdir("../../..") // The paths in the file are relative to the tree.
 	defer v.t.Chdir("tools/dist/packages")
 	variables := map[string]string{"ARCH": "amd64", "PACKAGE_VERSION": version, "OUT": out}
 	config, err := nfpm.ParseFileWithEnvMapping("deploy/package/nfpm.yaml", func(name string) string { return variables[name] })
@@ -184,7 +184,7 @@ func write(config nfpm.Config, format, file string) (err error) {
 	return nil
 }
 
-// check compares what the programs were called with.
+// check compares the called commands with the expected commands.
 func (v *machine) check(when string, got []string, want ...string) {
 	v.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -194,9 +194,8 @@ func (v *machine) check(when string, got []string, want ...string) {
 
 const edited = "workloadDir: /etc/berth/workloads\nreservedCPUs: \"0\"\n"
 
-// TestLifeOfPackage installs, upgrades and removes the package: an installation starts nothing, an
-// upgrade restarts what runs and puts nothing back, removing stops the agent and then puts
-// everything back. What the user wrote stays.
+// TestLifeOfPackage installs, upgrades and removes the package. An installation starts nothing. An upgrade restarts the
+// running agent and restores nothing. A removal stops the agent and then restores all values. The user's files stay.
 func TestLifeOfPackage(t *testing.T) {
 	for _, m := range managers() {
 		t.Run(m.format, func(t *testing.T) {
@@ -210,7 +209,7 @@ func TestLifeOfPackage(t *testing.T) {
 			upgraded := v.run(m.install(v.root, v.pack("1.1.0")))
 			want := []string{"systemctl daemon-reload", "systemctl try-restart berth-agent.service"}
 			if m.format == "rpm" {
-				want = append(want, "systemctl daemon-reload") // Of the version that goes.
+				want = append(want, "systemctl daemon-reload") // By the old version's script.
 			} else {
 				want = append([]string{"systemctl daemon-reload"}, want...)
 			}
@@ -230,8 +229,8 @@ func TestLifeOfPackage(t *testing.T) {
 	}
 }
 
-// TestRemovedAllTheSame: values that cannot be put back, or a systemd that does not answer, do not
-// keep a package on the host.
+// TestRemovedAllTheSame checks that a package can always be removed, even if berth cannot restore values and systemd
+// does not answer.
 func TestRemovedAllTheSame(t *testing.T) {
 	for _, m := range managers() {
 		t.Run(m.format, func(t *testing.T) {
@@ -245,7 +244,7 @@ func TestRemovedAllTheSame(t *testing.T) {
 	}
 }
 
-// TestWithoutSystemd: in a container or a chroot there is nothing to start, stop or reload.
+// TestWithoutSystemd checks that the scripts do not call systemctl without systemd, as in a container or a chroot.
 func TestWithoutSystemd(t *testing.T) {
 	for _, m := range managers() {
 		t.Run(m.format, func(t *testing.T) {
@@ -259,7 +258,8 @@ func TestWithoutSystemd(t *testing.T) {
 	}
 }
 
-// TestHandMadeUnit: a unit of the administrator, which systemd prefers, stays as it is.
+// TestHandMadeUnit checks that the administrator's own unit, which systemd prefers to the package's unit, stays
+// unchanged.
 func TestHandMadeUnit(t *testing.T) {
 	for _, m := range managers() {
 		t.Run(m.format, func(t *testing.T) {

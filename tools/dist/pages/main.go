@@ -1,5 +1,8 @@
 // Command pages writes the man pages and the shell completions of berth into a directory:
-// pages DIR VERSION SECONDS, where SECONDS since 1970 are the date of the pages.
+//
+//	pages DIR VERSION SECONDS
+//
+// The date of the pages is SECONDS since 1970.
 package main
 
 import (
@@ -61,7 +64,7 @@ func run(args []string) error {
 	return nil
 }
 
-// untagged leaves out the line with the day of the build.
+// untagged omits the line with the day of the build from the page of cmd and of its subcommands.
 func untagged(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	for _, sub := range cmd.Commands() {

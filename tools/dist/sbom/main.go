@@ -2,9 +2,9 @@
 //
 //	sbom OUT NAME VERSION SECONDS FILE
 //
-// Everything in it is what the linker recorded in the program: its modules with versions and
-// sums, the Go release and the platform. SECONDS since 1970 are the date of the document, and its
-// number is a sum of the program, so that the same program has the same document.
+// Its content is what the linker recorded in the program: the modules with versions and sums, the Go release and the
+// platform. The document's date is SECONDS since 1970 and its serial number is derived from the program's SHA-256, so
+// that the same program always gives the same document.
 package main
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// errUsage says that the arguments are not those above.
+// errUsage reports arguments that do not match the usage above.
 var errUsage = errors.New("want OUT NAME VERSION SECONDS FILE")
 
-// errSum says that a module has no sum of the only kind there is.
+// errSum reports a module without an h1 sum, the only kind of sum in Go.
 var errSum = errors.New("no h1 sum")
 
 func main() {
@@ -63,7 +63,7 @@ func run(args []string) error {
 	return nil
 }
 
-// describe reads a program.
+// describe returns the bill of materials of the program in a file.
 func describe(file, name, version string, date time.Time) (*cdx.BOM, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
@@ -104,8 +104,8 @@ func describe(file, name, version string, date time.Time) (*cdx.BOM, error) {
 	return bill, nil
 }
 
-// dependency is a module of a program, or the one that replaces it. A module that is a directory
-// of the tree has no sum, and what the linker calls its version says nothing.
+// dependency returns the component of a module, or of the module that replaces it. A module that is replaced by a
+// directory of the tree has no sum, and the linker's version for the directory has no meaning.
 func dependency(module *debug.Module) (cdx.Component, error) {
 	if module.Replace != nil && module.Replace.Sum != "" {
 		module = module.Replace
@@ -123,7 +123,7 @@ func dependency(module *debug.Module) (cdx.Component, error) {
 	return part, nil
 }
 
-// component is a Go module by its package URL.
+// component returns a Go module, identified by its package URL.
 func component(path, version string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + version
 	return cdx.Component{

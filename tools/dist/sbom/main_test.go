@@ -13,8 +13,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestBill writes the bill of this test program twice, and compares it with what the program
-// says of itself.
+// TestBill writes the bill of this test program twice: the two bills must be equal. It compares their modules with the
+// program's own build information.
 func TestBill(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -59,7 +59,8 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// TestReplaced: what is in the bill is the module that is in the program. One of the tree has no sum.
+// TestReplaced checks that the bill lists the replacement of a module, which is what the program contains. A module
+// that is replaced by a directory of the tree keeps its own name and has no sum.
 func TestReplaced(t *testing.T) {
 	const sum = "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 	fork := &debug.Module{Path: "example.org/fork", Version: "v2.0.0", Sum: sum}
@@ -76,7 +77,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestNoProgram: a file that Go did not link has no bill.
+// TestNoProgram checks that describe fails for a file that Go did not link.
 func TestNoProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o600); err != nil {

@@ -2,8 +2,8 @@
 //
 //	pack OUT NAME VERSION SECONDS ARCHITECTURE=FILE...
 //
-// The image has the program as /usr/bin/NAME and the name docker.io/library/NAME:VERSION, which is
-// what a container runtime makes of NAME:VERSION. SECONDS since 1970 are its date.
+// The image has the program as /usr/bin/NAME. Its name is docker.io/library/NAME:VERSION, to which a container runtime
+// expands NAME:VERSION. Its date is SECONDS since 1970.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/tools/image"
 )
 
-// errUsage says that the arguments are not those above.
+// errUsage reports arguments that do not match the usage above.
 var errUsage = errors.New("want OUT NAME VERSION SECONDS ARCHITECTURE=FILE, as often as there are files")
 
 func main() {
@@ -72,7 +72,7 @@ func run(args []string) error {
 	return nil
 }
 
-// program is the image of one architecture.
+// program returns the image of one architecture.
 func program(name, file string, config v1.ConfigFile) (v1.Image, error) {
 	binary, err := os.ReadFile(file)
 	if err != nil {

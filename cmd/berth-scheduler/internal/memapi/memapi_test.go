@@ -44,7 +44,8 @@ func binding(p *v1.Pod, node string) *v1.Binding {
 	}
 }
 
-// A pod is bound once, only with its own UID, and gets the annotations.
+// TestBinding checks that the server binds a pod only once and only with the pod's own UID, and that the pod gets the
+// annotations of the binding.
 func TestBinding(t *testing.T) {
 	_, c := start(t)
 	pods := c.CoreV1().Pods("default")
@@ -69,7 +70,8 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// Each fault fails for the client; exactly the two that say so are applied.
+// TestFaults checks that the client sees an error for every fault, and that only LostAfter and TimeoutAfter bind the
+// pod.
 func TestFaults(t *testing.T) {
 	for fault := memapi.Refused; fault <= memapi.TimeoutAfter; fault++ {
 		s, c := start(t)
@@ -90,8 +92,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A late binding is carried out after its client gave up, unless the pod was
-// bound meanwhile.
+// TestLate checks that a Late binding takes effect after its client gave up, unless the pod was bound in between.
 func TestLate(t *testing.T) {
 	s, c := start(t)
 	pods := c.CoreV1().Pods("default")
@@ -107,7 +108,7 @@ func TestLate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(200 * time.Millisecond) // The late one may come now, and must not win.
+		time.Sleep(200 * time.Millisecond) // The late binding may arrive now, and must not win.
 		err := patience.Until(t.Context(), time.Millisecond, func() string {
 			if got, err := pods.Get(t.Context(), name, metav1.GetOptions{}); err != nil || got.Spec.NodeName != want {
 				return fmt.Sprintf("%s is bound to %q (%v), want %q", name, got.Spec.NodeName, err, want)
@@ -120,8 +121,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// A watch with a field selector sees an object that leaves it as deleted, and
-// an informer follows the server through an absence.
+// TestWatch checks that a watch with a field selector reports an object as deleted when it no longer matches, and that
+// an informer catches up after the server was away.
 func TestWatch(t *testing.T) {
 	s, c := start(t)
 	create(t, c, "a")
@@ -158,7 +159,7 @@ func TestWatch(t *testing.T) {
 	expect(2)
 }
 
-// An unknown resource is a 404, and a bound pod that is deleted ends with Reap.
+// TestAbsentAndReap checks that an absent resource is a 404, and that a deleted bound pod stays until Reap removes it.
 func TestAbsentAndReap(t *testing.T) {
 	s, c := start(t)
 	s.Absent("/api/v1/pods", true)
@@ -190,7 +191,8 @@ func TestAbsentAndReap(t *testing.T) {
 	}
 }
 
-// What is too old is forgotten: a watch from then is told so, one that goes on misses nothing, and events go.
+// TestForgets checks that the server drops old changes and old events. A watch from a dropped version expires; a watch
+// that keeps up misses nothing.
 func TestForgets(t *testing.T) {
 	s, c := start(t)
 	pods := c.CoreV1().Pods("default")
@@ -200,7 +202,7 @@ func TestForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer now.Stop()
-	const rounds, each = 12, 1000 // of changes that the watch follows
+	const rounds, each = 12, 1000 // of changes that the watch reads
 	for round := range rounds {
 		for i := range each {
 			name := fmt.Sprintf("e-%d", round*each+i)

@@ -91,8 +91,8 @@ func bookmark(r request, rv int64) event {
 	return event{Type: "BOOKMARK", Object: o}
 }
 
-// seen translates a change for a watch of a part of the objects. An object that leaves this part is a deletion for the
-// watch.
+// seen translates a change for a watch with a selector. For the watch, an object that no longer matches the selector is
+// deleted.
 func (c change) seen(keep func(Object) bool) (event, bool) {
 	was := c.before != nil && keep(c.before)
 	is := c.after != nil && keep(c.after)

@@ -115,7 +115,7 @@ func (r *resources) has(resource string) bool {
 func (s *Server) KeepTerminating(keep bool) { s.grace.Store(keep) }
 
 // Fence permanently stops the client with this user agent: after Fence returns, none of its requests changes anything.
-// A dead scheduler's binding ends like this: the Lease ensures it before the next leader starts.
+// It simulates a dead scheduler, whose requests have ended before the Lease lets the next leader start.
 func (s *Server) Fence(userAgent string) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

@@ -22,21 +22,21 @@ type change struct {
 	before, after Object
 }
 
-// kept is the least number of changes of a resource that a watch can read back.
+// kept is the minimum number of changes of a resource that a watch can read back.
 const kept = 5000
 
-// collection has all objects of one resource, and the end of its history for watches. It has dropped the first before
-// changes; the last dropped change has the version forgotten.
+// collection has all objects of one resource and the end of its history, for watches. before is the number of changes
+// dropped from the history; forgotten is the resource version of the last dropped change.
 type collection struct {
 	objects   map[string]Object
 	history   []change
 	before    int
 	forgotten int64
-	// passing removes objects together with their changes, as for events.
+	// passing removes an object together with its last change, as a real server does with old events.
 	passing bool
 }
 
-// note adds a change and drops changes that are too old.
+// note adds a change, and drops the changes that are too old.
 func (c *collection) note(one change) {
 	c.history = append(c.history, one)
 	if len(c.history) < 2*kept {

@@ -51,7 +51,8 @@ func (s *Server) insert(r request, o Object) Object {
 	return s.store.put(r.resource, r.key(), o)
 }
 
-// update answers PUT and PATCH, for the object and for its status. A patch itself says what it changes.
+// update answers PUT and PATCH, for the object and for its status. It treats a patch of the status like any other
+// patch, because a patch names the fields that it changes.
 func (s *Server) update(w http.ResponseWriter, q *http.Request, r request) {
 	data, err := io.ReadAll(q.Body)
 	if err != nil {

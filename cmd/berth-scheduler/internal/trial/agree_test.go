@@ -32,7 +32,7 @@ func (c *cluster) byHand() *byHand {
 	return &byHand{Scheduler: s, f: s.Profiles[schedulerName], t: c}
 }
 
-// snapshot brings the view of the nodes up to date, as each cycle begins.
+// snapshot updates the scheduler's snapshot of the nodes, as at the start of each cycle, and returns the nodes.
 func (b *byHand) snapshot() []fwk.NodeInfo {
 	b.t.Helper()
 	view, ok := b.f.SnapshotSharedLister().(*internalcache.Snapshot)
@@ -49,14 +49,14 @@ func (b *byHand) snapshot() []fwk.NodeInfo {
 	return nodes
 }
 
-// cycle runs PreFilter and says whether the pod may go on.
+// cycle runs PreFilter and returns the state of the pod's cycle and the status.
 func (b *byHand) cycle(p *v1.Pod) (fwk.CycleState, *fwk.Status) {
 	state := framework.NewCycleState()
 	_, status, _ := b.f.RunPreFilterPlugins(b.t.Context(), state, p)
 	return state, status
 }
 
-// known waits until the plugin believes the topologies.
+// known waits until the plugin accepts the topologies of all nodes.
 func (b *byHand) known() {
 	b.t.Helper()
 	err := patience.Until(b.t.Context(), 5*time.Millisecond, func() string {
@@ -64,7 +64,8 @@ func (b *byHand) known() {
 		state, status := b.cycle(uid(pinned("probe", 1, 1), "probe"))
 		ok := len(nodes) > 0 && status.IsSuccess()
 		for _, n := range nodes {
-			// A node that is full is known too; one that is not known is so for good.
+			// The plugin knows a full node too: it refuses the probe as Unschedulable, and an unknown node with another
+			// code.
 			said := b.f.RunFilterPlugins(b.t.Context(), state, uid(pinned("probe", 1, 1), "probe"), n)
 			ok = ok && (said.IsSuccess() || said.Code() == fwk.Unschedulable)
 		}
@@ -83,9 +84,8 @@ func uid(p *v1.Pod, uid string) *v1.Pod {
 	return p
 }
 
-// What Filter says and what Reserve does on the same state is the same: on
-// every node that Filter lets pass Reserve succeeds, on every node that Berth
-// refused Reserve refuses too, and a reservation changes the next answer.
+// TestFilterAndReserveAgree checks that Filter and Reserve give the same answer for the same state. Reserve succeeds on
+// every node that Filter accepts and fails on every node that Berth refused; each bound pod changes the later answers.
 func TestFilterAndReserveAgree(t *testing.T) {
 	seed := chance.Seed()
 	s := &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 3))}
@@ -103,7 +103,7 @@ func TestFilterAndReserveAgree(t *testing.T) {
 		if !status.IsSuccess() {
 			continue
 		}
-		own := p.Annotations != nil // what Reserve looks at
+		own := p.Annotations != nil // Reserve ignores ordinary pods
 		var fits []string
 		for _, n := range nodes {
 			name := n.Node().Name
@@ -136,7 +136,7 @@ func TestFilterAndReserveAgree(t *testing.T) {
 	}
 }
 
-// bindTo takes a pod the rest of the way.
+// bindTo creates a pod, reserves CPUs for it on the node, and binds it.
 func (b *byHand) bindTo(c *cluster, state fwk.CycleState, p *v1.Pod, node string) {
 	b.t.Helper()
 	c.create(p)
@@ -149,8 +149,7 @@ func (b *byHand) bindTo(c *cluster, state fwk.CycleState, p *v1.Pod, node string
 	}
 }
 
-// bind takes a pod the rest of the way and waits until the scheduler's own
-// cache knows it.
+// bind is bindTo followed by an audit. It waits until the scheduler's own cache has the pod.
 func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
 	b.t.Helper()
 	b.bindTo(s.cluster, state, p, node)
@@ -169,7 +168,7 @@ func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
 	})
 }
 
-// release deletes any bound pod.
+// release deletes a random pod and waits until the scheduler's cache has dropped it.
 func (b *byHand) release(s *storm) {
 	b.t.Helper()
 	s.some(func(p *v1.Pod) {

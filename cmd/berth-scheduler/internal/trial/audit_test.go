@@ -12,15 +12,14 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 )
 
-// auditor holds what is stored against the three promises: no exclusive CPU
-// twice, the sum of what pods take on a node stays within the node, and a
-// placement is a believable answer to its pod. It shares no code with what it
-// judges, except the reading of lists and placements.
+// auditor checks the stored pods against three promises. No exclusive CPU is given twice. The sum of what the pods take
+// on a node stays within the node. A placement is a plausible answer to its pod. Except for parsing lists and
+// placements, auditor shares no code with the code under test.
 type auditor struct {
 	nodes map[string]*audited
 }
 
-// audited is one node and what was found on it.
+// audited is one node with the CPUs of its pods, as the auditor found them.
 type audited struct {
 	hash     string
 	pinnable cpuset.Set
@@ -28,9 +27,9 @@ type audited struct {
 	numa     []cpuset.Set
 	mems     cpuset.Set
 	capacity int64                 // thousandths
-	taken    map[string]cpuset.Set // by pod: what no other pod may have
+	taken    map[string]cpuset.Set // by pod: the CPUs that no other pod may have
 	used     map[string]cpuset.Set // by pod: its own CPUs
-	empty    map[string]cpuset.Set // by pod: siblings left empty
+	empty    map[string]cpuset.Set // by pod: SMT siblings left empty
 	charged  int64
 }
 
@@ -44,7 +43,7 @@ func parsed(list v1alpha1.CPUList) cpuset.Set {
 	return set
 }
 
-// add makes a node known; its allocatable CPUs are in thousandths.
+// add adds a node to the auditor; allocatable is its allocatable CPU in thousandths.
 func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int64) {
 	n := &audited{hash: s.Hash}
 	n.pinnable = parsed(s.Online).Difference(parsed(s.ReservedCPUs)).Difference(parsed(s.IsolatedCPUs))
@@ -59,7 +58,7 @@ func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int6
 	a.nodes[name] = n
 }
 
-// check judges all pods as they are stored at one moment.
+// check audits a snapshot of all pods.
 func (a *auditor) check(pods []*v1.Pod) error {
 	for _, n := range a.nodes {
 		n.taken, n.used, n.empty = map[string]cpuset.Set{}, map[string]cpuset.Set{}, map[string]cpuset.Set{}
@@ -86,7 +85,7 @@ func (a *auditor) check(pods []*v1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// pool checks that one whole core is left for the shared pool.
+// pool checks that at least one whole core is left for the shared pool.
 func (n *audited) pool() error {
 	free := n.pinnable
 	for pod, own := range n.used {
@@ -130,7 +129,7 @@ func (n *audited) add(p *v1.Pod) error {
 	return n.occupy(p.Name, placement.Exclusive, own, wants)
 }
 
-// occupy enters the CPUs of a pod and those that it keeps others from.
+// occupy records the CPUs of a pod and the CPUs that its policy denies to other pods.
 func (n *audited) occupy(pod string, exclusive v1alpha1.CPUExclusivePolicy, own cpuset.Set, wants map[string]want) error {
 	kept := own
 	switch exclusive {
@@ -150,14 +149,14 @@ func (n *audited) occupy(pod string, exclusive v1alpha1.CPUExclusivePolicy, own 
 	return nil
 }
 
-// want is what one container must have.
+// want is what one container must get: its number of CPUs and its request in thousandths.
 type want struct {
 	cpus      int
 	requested int64
 }
 
-// asked is the request of a pod in thousandths and the containers that must be
-// pinned, for the plain pods of these tests.
+// asked returns the request of a pod in thousandths and its containers that must be pinned. It handles only the plain
+// pods of these tests.
 func asked(p *v1.Pod) (requested int64, wants map[string]want) {
 	wants = map[string]want{}
 	for i := range p.Spec.Containers {
@@ -172,7 +171,7 @@ func asked(p *v1.Pod) (requested int64, wants map[string]want) {
 	return requested, wants
 }
 
-// charge is what the pod takes beyond its request.
+// charge returns what the pod takes beyond its request, in thousandths.
 func charge(wants map[string]want, empty int) int64 {
 	var sum int64
 	for _, w := range wants {
@@ -201,7 +200,7 @@ func container(c v1alpha1.ContainerPlacement, w want, n *audited) (cpuset.Set, e
 	return cpus, nil
 }
 
-// whole is the set and all groups of CPUs that it touches.
+// whole returns the union of the set and all groups that intersect it.
 func whole(groups []cpuset.Set, set cpuset.Set) cpuset.Set {
 	all := set
 	for _, g := range groups {

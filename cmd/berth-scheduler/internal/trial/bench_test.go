@@ -23,19 +23,19 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// large is the node of the figures: 256 CPUs in two NUMA nodes of eight L3
-// domains each, with eight cores of two threads.
+// large is the machine of the benchmarks: 256 CPUs in two NUMA nodes of eight L3 domains each. A domain has eight cores
+// of two threads.
 func large() shape { return shape{nodes: 2, l3: 8, cores: 8, threads: 2} }
 
-// alone is one plugin in the real framework, with the nodes of the test given
-// to it by hand: nothing else moves.
+// alone is one plugin in the real framework. The benchmark passes the nodes to it directly, so that nothing else runs
+// at the same time.
 type alone struct {
 	testing.TB
 	plugin *schedule.Plugin
 	spec   v1alpha1.NodeTopologySpec
 }
 
-// newAlone starts a plugin that knows so many nodes, named by name("n", i).
+// newAlone starts a plugin that knows that many nodes, named by name("n", i).
 func newAlone(t testing.TB, nodes int) *alone {
 	t.Helper()
 	a := &alone{TB: t, spec: large().spec(t)}
@@ -55,7 +55,7 @@ func newAlone(t testing.TB, nodes int) *alone {
 	return a
 }
 
-// lister hands out the topologies once and keeps none of them.
+// lister serves the topologies without keeping a copy, so that BenchmarkMemory measures only the plugin.
 func (a *alone) lister(nodes int) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (kuberuntime.Object, error) {
@@ -77,7 +77,7 @@ func (a *alone) lister(nodes int) cache.ListerWatcher {
 	}
 }
 
-// placed is a node with so many pinned pods of four CPUs, packed from CPU 0.
+// placed returns a node with that many pinned pods of four CPUs each, packed from CPU 0.
 func (a *alone) placed(on string, pods int) *framework.NodeInfo {
 	var bound []*v1.Pod
 	for i := range pods {
@@ -96,7 +96,7 @@ func (a *alone) placed(on string, pods int) *framework.NodeInfo {
 	return info
 }
 
-// state is a cycle of a pod, after PreFilter.
+// state returns the cycle state of a pod after PreFilter.
 func (a *alone) state(p *v1.Pod) fwk.CycleState {
 	a.Helper()
 	state := framework.NewCycleState()
@@ -118,13 +118,13 @@ func (a *alone) ready(info fwk.NodeInfo) {
 	}
 }
 
-// BenchmarkFilter measures one node's answer: from memory, and worked out anew
-// as after a change on the node.
+// BenchmarkFilter measures Filter on one node: with a remembered answer, and with a computed answer, as after a change
+// of the node.
 func BenchmarkFilter(b *testing.B) {
 	a := newAlone(b, 1)
 	info := a.placed(name("n", 0), 32)
 	a.ready(info)
-	// More generations of the same node than it remembers answers of.
+	// More generations of the same node than the plugin remembers answers for.
 	others := make([]fwk.NodeInfo, 8)
 	for i := range others {
 		other := info.SnapshotConcrete()
@@ -167,8 +167,8 @@ func BenchmarkFilter(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory reports what the plugin keeps: per node that only has a
-// topology, and per placed container on top of that.
+// BenchmarkMemory reports the heap that the plugin uses: bytes per node that has only a topology, and additional bytes
+// per placed container.
 func BenchmarkMemory(b *testing.B) {
 	const nodes, pods = 1000, 60
 	for b.Loop() {
@@ -203,7 +203,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// heap is what is live.
+// heap returns the live heap in bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	for range 3 {

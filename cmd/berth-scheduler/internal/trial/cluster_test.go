@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cluster is an API server in memory and a client of the test's own.
+// cluster is an API server in memory and a client for the test itself.
 type cluster struct {
 	testing.TB
 	api        *memapi.Server
@@ -53,15 +53,15 @@ func newCluster(t testing.TB) *cluster {
 	return &cluster{TB: t, api: api, client: client}
 }
 
-// running is one scheduler at work.
+// running is one running scheduler.
 type running struct {
 	*scheduler.Scheduler
-	// kill ends it at once, whatever it has on its way to the API server.
+	// kill stops the scheduler immediately. Its requests that are still on the way change nothing.
 	kill func()
 }
 
-// decode reads a configuration as the scheduler does: strictly, with defaults.
-// A file may also be the ConfigMap that the configuration is installed in.
+// decode reads a configuration as the scheduler does: strictly and with defaults. The file may also be the ConfigMap
+// that installs the configuration.
 func decode(path string) (*config.KubeSchedulerConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -91,8 +91,7 @@ func configFrom(t testing.TB, path string) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// build makes a scheduler over the cluster and starts its informers; it does
-// not schedule yet.
+// build makes a scheduler for the cluster and starts its informers. The scheduler does not schedule yet.
 func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *scheduler.Scheduler {
 	c.Helper()
 	c.schedulers++
@@ -117,7 +116,7 @@ func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfigurat
 		scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
 		scheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
-		scheduler.WithPodInitialBackoffSeconds(0), // none: tests wait for nothing
+		scheduler.WithPodInitialBackoffSeconds(0), // no backoff: tests are faster
 		scheduler.WithPodMaxBackoffSeconds(0),
 		scheduler.WithParallelism(4),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
@@ -136,10 +135,10 @@ func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfigurat
 	return s
 }
 
-// agent is the user agent of the scheduler that was started last.
+// agent returns the user agent of the most recently started scheduler.
 func (c *cluster) agent() string { return fmt.Sprintf("scheduler-%d", c.schedulers) }
 
-// schedule starts a scheduler; kill, or the end of the test, ends it.
+// schedule starts a scheduler. It runs until kill or the end of the test.
 func (c *cluster) schedule(cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *running {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -159,7 +158,7 @@ func (c *cluster) schedule(cfg *config.KubeSchedulerConfiguration, registry runt
 	return &running{Scheduler: s, kill: kill}
 }
 
-// create makes pods, as their owners do.
+// create creates pods through the API, as their owners do.
 func (c *cluster) create(pods ...*v1.Pod) {
 	c.Helper()
 	for _, p := range pods {
@@ -169,7 +168,7 @@ func (c *cluster) create(pods ...*v1.Pod) {
 	}
 }
 
-// pod is a pod as it is stored now.
+// pod returns the stored pod.
 func (c *cluster) pod(name string) *v1.Pod {
 	c.Helper()
 	p, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
@@ -179,7 +178,7 @@ func (c *cluster) pod(name string) *v1.Pod {
 	return p
 }
 
-// until waits for a condition and says what was waited for.
+// until waits for a condition. If the wait makes no progress, the test fails with what as its message.
 func (c *cluster) until(what string, ok func() bool) {
 	c.Helper()
 	err := patience.Until(context.WithoutCancel(c.Context()), 5*time.Millisecond, func() string {
@@ -194,7 +193,7 @@ func (c *cluster) until(what string, ok func() bool) {
 	}
 }
 
-// dump shows where every pod is, for a test that fails.
+// dump logs the node and the condition of every pod, for a failing test.
 func (c *cluster) dump() {
 	for _, p := range c.pods() {
 		c.Logf("%s/%s on %q %s nominated %q deleted %v: %s %s", p.Namespace, p.Name, p.Spec.NodeName, p.Status.Phase,
@@ -202,7 +201,7 @@ func (c *cluster) dump() {
 	}
 }
 
-// bound waits until a pod has its node.
+// bound waits until the pod has a node, and returns the pod.
 func (c *cluster) bound(name string) *v1.Pod {
 	c.Helper()
 	var p *v1.Pod
@@ -213,7 +212,8 @@ func (c *cluster) bound(name string) *v1.Pod {
 	return p
 }
 
-// pending waits until a pod's condition says why it has no node.
+// pending waits until the pod's condition gives a reason for waiting, and returns it. The test fails if the pod is
+// bound.
 func (c *cluster) pending(name string) string {
 	c.Helper()
 	text := ""
@@ -228,7 +228,7 @@ func (c *cluster) pending(name string) string {
 	return text
 }
 
-// why is the message of the pod's PodScheduled=False condition.
+// why returns the message of the pod's PodScheduled=False condition, "" if there is none.
 func why(p *v1.Pod) string {
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == v1.PodScheduled && cond.Status == v1.ConditionFalse {

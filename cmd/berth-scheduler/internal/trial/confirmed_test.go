@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
 )
 
-// gate is a plugin that calls a function between the moment in which the scheduler
-// assumed a pod and Berth's Reserve.
+// gate is a plugin whose Reserve runs before Berth's. It calls a function after the scheduler assumed a pod and before
+// Berth reserves CPUs for it.
 type gate struct{ assumed func(fwk.Handle, *v1.Pod) }
 
 type gatePlugin struct {
@@ -36,7 +36,7 @@ func (g *gatePlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _
 
 func (*gatePlugin) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
-// behind starts a scheduler with Berth in which a gate's Reserve comes first.
+// behind starts a scheduler with Berth in which the gate's Reserve runs first.
 func (c *cluster) behind(g *gate) {
 	c.Helper()
 	cfg, all := configFrom(c, berthConfig), registry()
@@ -46,9 +46,9 @@ func (c *cluster) behind(g *gate) {
 	c.schedule(cfg, all)
 }
 
-// An ambiguous binding went through, and the scheduler hears of it after it has
-// assumed the pod a second time, now for other CPUs. What the pod is bound with stays
-// its own: another pod that comes before the second binding has failed gets none of it.
+// TestConfirmedBetweenAssumeAndReserve covers an ambiguous bind that took effect. The scheduler learns this only after
+// it assumed the pod a second time, for other CPUs. The pod keeps its first CPUs: another pod that arrives before the
+// second binding fails gets none of them.
 func TestConfirmedBetweenAssumeAndReserve(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -64,7 +64,7 @@ func TestConfirmedBetweenAssumeAndReserve(t *testing.T) {
 			shown, err := h.SharedInformerFactory().Core().V1().Pods().Lister().Pods("default").Get("a")
 			return err == nil && shown.Spec.NodeName != ""
 		})
-		time.Sleep(200 * time.Millisecond) // Berth's handler has seen it by now.
+		time.Sleep(200 * time.Millisecond) // By now Berth's handler has seen the binding.
 		close(second)
 	}})
 	c.api.FailBinds(func(_, pod string) memapi.Fault {
@@ -72,11 +72,11 @@ func TestConfirmedBetweenAssumeAndReserve(t *testing.T) {
 			return memapi.None
 		}
 		if calls.Add(1) > 1 {
-			<-ended // The answer to the second binding is late.
+			<-ended // Delay the answer to the second binding.
 			return memapi.None
 		}
-		c.remove("z")                      // So the second choice is another one,
-		time.Sleep(200 * time.Millisecond) // once the scheduler knows.
+		c.remove("z")                      // Berth's second choice is other CPUs,
+		time.Sleep(200 * time.Millisecond) // once the scheduler has seen this removal.
 		c.api.Mute(podPath, true)
 		return memapi.LostAfter
 	})

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// 500 pods at once, pinned and ordinary, on machines that hold them almost exactly.
+// TestCrowd schedules 500 pods at once, pinned and ordinary, on machines with almost exactly enough CPUs for them.
 func TestCrowd(t *testing.T) {
 	c := newCluster(t)
 	big := shape{nodes: 2, l3: 4, cores: 8, threads: 2} // 128 CPUs
@@ -27,7 +27,7 @@ func TestCrowd(t *testing.T) {
 
 func bound(p *v1.Pod) bool { return p.Spec.NodeName != "" }
 
-// count counts stored pods.
+// count returns the number of stored pods for which ok is true.
 func (c *cluster) count(ok func(*v1.Pod) bool) int {
 	c.Helper()
 	n := 0

@@ -10,8 +10,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// waits expects that an opted-in pod says why it waits while an ordinary pod
-// is bound as ever.
+// waits checks that an opted-in pod waits with this reason, and that an ordinary pod is bound in the same situation.
 func (c *cluster) waits(reason string) {
 	c.Helper()
 	c.create(pinned("opted-in", 1, 4), ordinary("ordinary", 1000, 4000))
@@ -23,7 +22,8 @@ func (c *cluster) waits(reason string) {
 	}
 }
 
-// soon expects that the pod is bound long before the queue's own retries.
+// soon waits until the opted-in pod is bound, and logs how long this took after the cause was gone. It sets no limit of
+// its own.
 func (c *cluster) soon() {
 	c.Helper()
 	start := time.Now()
@@ -52,7 +52,7 @@ func TestMissingTopology(t *testing.T) {
 	c.soon()
 }
 
-// A topology that contradicts itself is not believed, in whichever way it does.
+// TestLyingTopology checks that Berth rejects a topology that contradicts itself, for each kind of contradiction.
 func TestLyingTopology(t *testing.T) {
 	lies := map[string]func(*v1alpha1.NodeTopologySpec){
 		"overlapping L3": func(s *v1alpha1.NodeTopologySpec) { s.L3[1].CPUs = "2-7" },
@@ -104,7 +104,7 @@ func TestStaleLease(t *testing.T) {
 	c.soon()
 }
 
-// An agent that goes silent is noticed while the scheduler runs.
+// TestLeaseGrowsStale checks that a running scheduler notices an agent that stops renewing its Lease.
 func TestLeaseGrowsStale(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -116,9 +116,7 @@ func TestLeaseGrowsStale(t *testing.T) {
 	c.soon()
 }
 
-// A node of which everything vanishes, pods bound to it included, is no trap.
-// withoutNodes waits until the scheduler has seen that no node is left: until an ordinary
-// pod waits.
+// withoutNodes waits until the scheduler has seen that no node is left: until an ordinary pod stays pending.
 func (c *cluster) withoutNodes() {
 	c.Helper()
 	seen := 0
@@ -133,6 +131,8 @@ func (c *cluster) withoutNodes() {
 	})
 }
 
+// TestNodeVanishesAndReturns checks that a node whose objects all disappear, while a pod is bound to it, gets pods
+// again after it returns.
 func TestNodeVanishesAndReturns(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())

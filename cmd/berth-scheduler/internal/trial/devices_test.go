@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod with a device gets the CPUs next to it, although others would be better
-// without; where there are none left it gets those others. The device is
-// allocated in the same cycle, and is known when Berth reserves.
+// TestCPUsNextToDevice checks that a pod with a device gets the CPUs next to it, even if other CPUs would be better
+// without the device. If none are left there, the pod gets the other CPUs. The device is allocated in the same cycle,
+// before Berth reserves.
 func TestCPUsNextToDevice(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -24,8 +24,8 @@ func TestCPUsNextToDevice(t *testing.T) {
 	c.audit()
 }
 
-// A pod whose claim has no device yet goes to the node where CPUs are free beside one, although
-// another node would be fuller with it.
+// TestNodeOfFreeDevices checks the choice of the node for a pod whose claim has no device yet. The pod goes to the node
+// with free CPUs next to a device, although another node would be fuller with it.
 func TestNodeOfFreeDevices(t *testing.T) {
 	c := newCluster(t)
 	for name, at := range map[string]int64{"n0": 0, "n1": 1} {
@@ -49,7 +49,7 @@ func TestNodeOfFreeDevices(t *testing.T) {
 	c.audit()
 }
 
-// devices publishes devices of a node, by name, with their NUMA nodes.
+// devices publishes a node's devices; numa maps each device name to its NUMA node.
 func (c *cluster) devices(node string, numa map[string]int64) {
 	c.Helper()
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "card"}}
@@ -76,7 +76,7 @@ func (c *cluster) devices(node string, numa map[string]int64) {
 	}
 }
 
-// withDevice has a pod claim one device.
+// withDevice creates a claim for one device and adds it to the pod.
 func (c *cluster) withDevice(p *v1.Pod) *v1.Pod {
 	c.Helper()
 	claim := &resourceapi.ResourceClaim{

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a pod lacks that waits because of fragmentation is in its condition PodScheduled,
-// after the reasons of the nodes.
+// TestConditionSaysFragmentation checks the PodScheduled condition of a pod that waits because of fragmentation. After
+// the nodes' reasons, it says how many CPUs the pod lacks.
 func TestConditionSaysFragmentation(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())

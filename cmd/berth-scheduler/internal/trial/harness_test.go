@@ -11,7 +11,7 @@ import (
 
 const schedulerName = "berth-scheduler"
 
-// plain is kube-scheduler's own configuration under Berth's scheduler name.
+// plain returns kube-scheduler's default configuration under Berth's scheduler name.
 func plain(t testing.TB) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg, err := latest.Default()
@@ -22,9 +22,8 @@ func plain(t testing.TB) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// The instrument itself, with the default plugins: pods are bound, a pod that
-// does not fit says why, a deletion frees CPUs, and every fault of a binding
-// ends well.
+// TestHarness checks the test harness itself, with the default plugins only. Pods are bound, a pod that does not fit
+// gives a reason, and a deletion frees CPUs.
 func TestHarness(t *testing.T) {
 	c := newCluster(t)
 	c.addNode(node("n0", 4))
@@ -39,6 +38,7 @@ func TestHarness(t *testing.T) {
 	c.bound("b")
 }
 
+// TestHarnessFaults checks that the scheduler binds the pod after each fault of a binding.
 func TestHarnessFaults(t *testing.T) {
 	for fault := memapi.Refused; fault <= memapi.Late; fault++ {
 		c := newCluster(t)

@@ -19,34 +19,33 @@ import (
 	"github.com/berth-project/berth/test/chance"
 )
 
-// history is a cluster to which things happen at random, one at a time: the scheduler knows each
-// before the next one.
+// history is a cluster with random events, one at a time: the scheduler has seen each event before the next one.
 type history struct {
 	*cluster
 	by     *byHand
 	plugin *schedule.Plugin
 	rand   *rand.Rand
-	// nodes are those that are there, by name, as they were stored.
+	// nodes are the nodes that exist, by name, as they were last stored.
 	nodes map[string]*v1.Node
-	// shut are those of which the agent says that it pins nothing.
+	// shut are the nodes whose agents report that they pin nothing.
 	shut                 map[string]bool
-	pods, machines       int // made so far
+	pods, machines       int // created so far
 	placed, waited, tied int
 	done                 map[string]int
 }
 
-// TestSimulateAgreesOverEvents has random events (BERTH_PAPER_EVENTS, 2,000; make verify-cluster: 10,000)
-// happen to a cluster: pods of all kinds come, end and are deleted, nodes come, go, are cordoned
-// and tainted, and agents stop to pin. Each pod is decided by simulate, from what the API server
-// has, and by the scheduler's own cycle in this process. Both let it wait for the same reasons, or
-// give it the same node with the same CPUs and memory nodes.
+// TestSimulateAgreesOverEvents applies random events to a cluster (BERTH_PAPER_EVENTS, 2,000; make verify-cluster:
+// 10,000). Pods of all kinds arrive, end and are deleted; nodes join, leave, are cordoned and tainted; agents stop
+// pinning. For each new pod two programs decide: simulate, from what the API server has, and the scheduler's own cycle
+// in this process. Either both leave the pod pending for the same reasons, or both give it the same node, CPUs and
+// memory nodes.
 //
-// They are defined to differ in three things. In the scheduler the scores of other plugins count
-// too: here Berth's has a weight by which it decides. Among nodes of which that is equal simulate
-// takes the first name, and in the scheduler the others decide, or chance; of an ordinary pod Berth
-// has no score at all. The scheduler's node has to be one of those then, and on that very node the
-// CPUs have to be the same. And where only few nodes are open the plugin names these to the
-// scheduler, which says of the others that Berth ruled them out, and not why.
+// The two differ by definition in three cases. First, other plugins also score nodes in the scheduler: the test gives
+// Berth's score a weight that decides. Second, among nodes with equal scores simulate chooses the first name, but the
+// scheduler chooses by other plugins or at random. For an ordinary pod Berth has no score at all. The scheduler's node
+// must then be one of the equal nodes, and on that node the CPUs must be the same. Third, if only few nodes are open,
+// the plugin shows only these nodes to the scheduler. For all other nodes the scheduler reports only that Berth ruled
+// them out, without a reason.
 func TestSimulateAgreesOverEvents(t *testing.T) {
 	events := setting("BERTH_PAPER_EVENTS", 2000)
 	if testing.Short() {
@@ -82,7 +81,7 @@ func TestSimulateAgreesOverEvents(t *testing.T) {
 	}
 }
 
-// event has one thing happen, and returns its name.
+// event applies one random event and returns its name.
 func (h *history) event() string {
 	events := []struct {
 		weight int
@@ -110,7 +109,7 @@ func (h *history) event() string {
 	return ""
 }
 
-// some runs a function on any pod that runs.
+// some calls run with a random pod that has not completed, if there is one.
 func (h *history) some(run func(*v1.Pod)) {
 	pods := slices.DeleteFunc(h.cluster.pods(), func(p *v1.Pod) bool { return p.Status.Phase == v1.PodSucceeded })
 	if len(pods) > 0 {
@@ -118,7 +117,7 @@ func (h *history) some(run func(*v1.Pod)) {
 	}
 }
 
-// any is the name of any node, in an order that the seed decides.
+// any returns the name of a random node. It sorts the names first, so that the seed decides.
 func (h *history) any() string {
 	names := slices.Sorted(maps.Keys(h.nodes))
 	return names[h.rand.IntN(len(names))]
@@ -130,7 +129,7 @@ func (h *history) put(n *v1.Node) {
 	h.nodes[n.Name] = n
 }
 
-// change stores a node anew.
+// change modifies a random node and stores it again.
 func (h *history) change(how func(*v1.Node)) {
 	h.Helper()
 	n := h.nodes[h.any()].DeepCopy()
@@ -138,7 +137,7 @@ func (h *history) change(how func(*v1.Node)) {
 	h.put(n)
 }
 
-// seldom leaves most of the nodes open.
+// seldom is true in one of four cases, so that most nodes stay open.
 func (h *history) seldom() bool { return h.rand.IntN(4) == 0 }
 
 func (h *history) taint(n *v1.Node) {
@@ -148,7 +147,7 @@ func (h *history) taint(n *v1.Node) {
 	}
 }
 
-// close has the agent of a node say that it pins nothing any more, or that it does again.
+// close makes the agent of a random node report that it pins nothing, or that it pins again.
 func (h *history) close() {
 	h.Helper()
 	var with []v1alpha1.NodeTopology
@@ -165,10 +164,10 @@ func (h *history) close() {
 	h.publish(t)
 }
 
-// mostNodes is more than a pod is shown at its first try.
+// mostNodes is the maximum number of nodes: more than a pod is shown at its first try.
 const mostNodes = shown + 4
 
-// join adds a machine of any kind.
+// join adds a machine of a random kind.
 func (h *history) join() {
 	h.Helper()
 	if len(h.nodes) == mostNodes {
@@ -183,7 +182,7 @@ func (h *history) join() {
 	h.put(node(n, kind.cpus()))
 }
 
-// leave takes a node away, and what ran there.
+// leave removes a random node and its pods.
 func (h *history) leave() {
 	h.Helper()
 	n := h.any()
@@ -201,7 +200,7 @@ func (h *history) leave() {
 	delete(h.shut, n)
 }
 
-// settle waits until the scheduler knows what happened.
+// settle waits until the scheduler has seen the last event.
 func (h *history) settle() {
 	h.Helper()
 	h.until("the scheduler knows the pods and nodes", func() bool {
@@ -244,7 +243,7 @@ func (h *history) settle() {
 	})
 }
 
-// decide has a pod come, and compares what becomes of it.
+// decide creates a pod, lets the scheduler's own cycle decide about it, and compares the result with simulate.
 func (h *history) decide() {
 	h.Helper()
 	p := anyPod(h.rand, name("p", h.pods))
@@ -257,7 +256,7 @@ func (h *history) decide() {
 	if err != nil {
 		h.Fatal(err)
 	}
-	before.Agents = simulate.Agents{} // none renews its Lease here, and the scheduler asks for none
+	before.Agents = simulate.Agents{} // no agent renews a Lease here, and the scheduler ignores Leases
 	h.by.snapshot()
 	state := framework.NewCycleState()
 	info, err := framework.NewPodInfo(p)
@@ -283,7 +282,7 @@ func (h *history) decide() {
 	h.compare(before, h.pod(p.Name))
 }
 
-// compare compares a pod with the same one on paper.
+// compare checks the node and the CPUs of a bound pod against the result of simulate.
 func (h *history) compare(before simulate.Objects, p *v1.Pod) {
 	h.Helper()
 	paper := h.place(before, p)
@@ -307,7 +306,7 @@ func (h *history) compare(before simulate.Objects, p *v1.Pod) {
 	}
 }
 
-// place places a pod on paper.
+// place runs simulate with one more pod and returns the pod's placement.
 func (h *history) place(before simulate.Objects, p *v1.Pod) simulate.Placement {
 	h.Helper()
 	report := h.onPaper(before, p, "")
@@ -317,7 +316,7 @@ func (h *history) place(before simulate.Objects, p *v1.Pod) simulate.Placement {
 	return report.Placements[0]
 }
 
-// without is a cluster of which some nodes take no new pod.
+// without returns a copy of the cluster in which the nodes that is selects are cordoned.
 func without(o simulate.Objects, is func(name string) bool) simulate.Objects {
 	o.Nodes = slices.Clone(o.Nodes)
 	for i := range o.Nodes {

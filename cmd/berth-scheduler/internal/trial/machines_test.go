@@ -13,26 +13,26 @@ import (
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Where the server keeps what the agents write.
+// The resources that the agents write.
 const (
 	topologyPath = "/apis/berth.dev/v1alpha1/nodetopologies"
 	leasePath    = "/apis/coordination.k8s.io/v1/leases"
 )
 
-// shape is a regular machine: CPU numbers run through the threads of a core,
-// the cores of an L3 domain, the domains of a NUMA node, one socket per node.
+// shape is a regular machine. Its CPU numbers run through the threads of a core, the cores of an L3 domain, and the
+// domains of a NUMA node. Each NUMA node is one socket.
 type shape struct {
 	nodes, l3, cores, threads int
 	reserved                  string
 }
 
-// small is two NUMA nodes of 12 CPUs: three L3 domains each, of two cores with
-// two threads. 22 of the 24 CPUs can be pinned: one core stays for the others.
+// small is two NUMA nodes of 12 CPUs: three L3 domains each, of two cores with two threads. 22 of the 24 CPUs can be
+// pinned: one core stays in the shared pool.
 func small() shape { return shape{nodes: 2, l3: 3, cores: 2, threads: 2} }
 
 func (s shape) cpus() int { return s.nodes * s.l3 * s.cores * s.threads }
 
-// group is one line of a topology's JSON.
+// group is one entry of a list in the JSON of a topology.
 type group struct {
 	ID          int    `json:"id"`
 	CPUs        string `json:"cpus"`
@@ -52,7 +52,7 @@ type core struct {
 	CPUs string `json:"cpus"`
 }
 
-// spec is the machine as its agent would publish it.
+// spec returns the topology that the machine's agent would publish.
 func (s shape) spec(t testing.TB) v1alpha1.NodeTopologySpec {
 	t.Helper()
 	var m machine
@@ -91,7 +91,7 @@ func (s shape) spec(t testing.TB) v1alpha1.NodeTopologySpec {
 	return topo.Spec()
 }
 
-// nodeTopology is what a healthy agent of such a node writes.
+// nodeTopology returns the NodeTopology that a healthy agent writes.
 func nodeTopology(t testing.TB, name string, s shape) *v1alpha1.NodeTopology {
 	t.Helper()
 	return &v1alpha1.NodeTopology{
@@ -116,7 +116,7 @@ func (c *cluster) publish(n *v1alpha1.NodeTopology) {
 	}
 }
 
-// addMachine stores a node, its topology and its agent's lease.
+// addMachine stores a node, its topology and its agent's Lease.
 func (c *cluster) addMachine(name string, s shape) {
 	c.Helper()
 	c.publish(nodeTopology(c, name, s))
@@ -124,7 +124,7 @@ func (c *cluster) addMachine(name string, s shape) {
 	c.addNode(node(name, s.cpus()))
 }
 
-// renew writes the lease of a node's agent, renewed so long ago.
+// renew writes the Lease of a node's agent with a renew time of that long ago.
 func (c *cluster) renew(name string, ago time.Duration) {
 	c.Helper()
 	holder, seconds := name, int32(40)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// With the scheduler's asynchronous API calls the binding takes another way,
-// with the same result.
+// TestAsyncAPICalls checks the binding with the feature gate SchedulerAsyncAPICalls. The binding uses another code path
+// in the scheduler, with the same result.
 func TestAsyncAPICalls(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.SchedulerAsyncAPICalls, true)
 	c := newCluster(t)
@@ -24,7 +24,7 @@ func TestAsyncAPICalls(t *testing.T) {
 	c.audit()
 }
 
-// A gated pod holds nothing, and gets its CPUs when the gate opens.
+// TestGatedPod checks that a pod with a scheduling gate reserves no CPUs, and gets its CPUs when the gate opens.
 func TestGatedPod(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())

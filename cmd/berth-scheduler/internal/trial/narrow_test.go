@@ -22,10 +22,10 @@ import (
 	"github.com/berth-project/berth/test/chance"
 )
 
-// shown is how many nodes a plain pod is shown at its first try.
+// shown is how many nodes a pinned pod is shown at its first try (mostBest of internal/schedule).
 const shown = 16
 
-// caught is a registry that hands out the plugin it makes.
+// caught returns a registry with Berth and stores the plugin that the scheduler makes in into.
 func caught(into **schedule.Plugin) runtime.Registry {
 	made := registry()
 	return runtime.Registry{schedule.Name: func(ctx context.Context, args kuberuntime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -35,9 +35,9 @@ func caught(into **schedule.Plugin) runtime.Registry {
 	}}
 }
 
-// Random pods on random nodes, of which some are full, cordoned, tainted, or of another
-// pool: what a pod is shown are the best of all nodes that the plugins of the shipped
-// configuration let it run on, and as many as there are, up to the bound.
+// TestBestFirstAgreesWithTheFullSearch compares the nodes that a random pod is shown with a full search. Some nodes are
+// full, cordoned, tainted, or of another pool. The shown nodes must be the best of all nodes that the shipped
+// configuration's plugins allow, and as many as there are, up to the bound.
 func TestBestFirstAgreesWithTheFullSearch(t *testing.T) {
 	seed := chance.Seed()
 	t.Logf("BERTH_SEED=%d", seed)
@@ -48,7 +48,7 @@ func TestBestFirstAgreesWithTheFullSearch(t *testing.T) {
 		s.addMachine(name("n", i), shapes[i%len(shapes)])
 	}
 	var plugin *schedule.Plugin
-	scheduler := s.build(t.Context(), configFrom(t, "testdata/without-leases.yaml"), caught(&plugin)) // no agent renews any
+	scheduler := s.build(t.Context(), configFrom(t, "testdata/without-leases.yaml"), caught(&plugin)) // no agent renews a Lease
 	b := &byHand{Scheduler: scheduler, f: scheduler.Profiles[schedulerName], t: t}
 	b.known()
 	s.spoil(b, nodes)
@@ -85,7 +85,7 @@ func TestBestFirstAgreesWithTheFullSearch(t *testing.T) {
 	}
 }
 
-// expectBest compares what a pod is shown with the scores of all nodes it can run on.
+// expectBest compares the nodes that a pod is shown with the scores of all nodes on which it can run.
 func expectBest(t *testing.T, p *v1.Pod, names []string, best map[string]int64) {
 	t.Helper()
 	if want := min(len(best), shown); len(names) != want {
@@ -109,8 +109,8 @@ func expectBest(t *testing.T, p *v1.Pod, names []string, best map[string]int64) 
 	}
 }
 
-// spoil gives some of the nodes little memory, a taint, a cordon, or another pool, and
-// waits until the scheduler knows.
+// spoil gives random nodes a pool, and some of them little memory, room for one pod, a taint, or a cordon. It waits
+// until the scheduler has seen the pools.
 func (s *storm) spoil(b *byHand, nodes int) {
 	for i := range nodes {
 		at := name("n", i)
@@ -142,7 +142,8 @@ func (s *storm) spoil(b *byHand, nodes int) {
 	})
 }
 
-// plain is a pinned pod of any kind of which nodes decide by themselves.
+// plain returns a random pinned pod for which Berth may narrow the nodes: only its own answer, requests, taints and
+// selectors decide.
 func (s *storm) plain() *v1.Pod {
 	for {
 		p := s.any()
@@ -161,10 +162,10 @@ func (s *storm) plain() *v1.Pod {
 	}
 }
 
-// picky is a plugin of another team: it lets a pod onto empty nodes only.
+// picky is a plugin of another team. It accepts a pod only on an empty node.
 type picky struct {
 	mu    sync.Mutex
-	asked map[string]int // times by pod
+	asked map[string]int // number of calls, by pod
 }
 
 func (p *picky) Name() string { return "Picky" }
@@ -185,8 +186,8 @@ func (p *picky) times(pod string) int {
 	return p.asked[pod]
 }
 
-// Where a plugin that Berth does not know refuses all of a pod's best nodes, and would not
-// once a less important pod is gone, no pod is evicted: the pod gets one of the others.
+// TestBestFirstEvictsNoPod covers a plugin, unknown to Berth, that refuses all best nodes of a pod. The plugin would
+// accept such a node if a less important pod were evicted from it. No pod is evicted: the pod gets another node.
 func TestBestFirstEvictsNoPod(t *testing.T) {
 	c := newCluster(t)
 	for i := range shown + 4 {
@@ -216,8 +217,8 @@ func TestBestFirstEvictsNoPod(t *testing.T) {
 	c.audit()
 }
 
-// kube-scheduler spreads the pods of a Service over the nodes by default: none of these is
-// shown its best nodes only, which would be those that have one already.
+// TestBestFirstLeavesSpreadingAlone checks that the pods of a Service are spread over the nodes, as kube-scheduler does
+// by default. None of them is shown only its best nodes, because these are the nodes that already have such a pod.
 func TestBestFirstLeavesSpreadingAlone(t *testing.T) {
 	const nodes = shown + 4
 	c := newCluster(t)

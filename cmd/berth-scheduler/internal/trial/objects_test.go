@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Where the server keeps its objects.
+// The resources of nodes and pods.
 const (
 	nodePath = "/api/v1/nodes"
 	podPath  = "/api/v1/pods"
 )
 
-// node is a ready node with so many CPUs.
+// node returns a ready node with that many CPUs.
 func node(name string, cpus int) *v1.Node {
 	amount := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(cpus), resource.DecimalSI),
@@ -39,7 +39,7 @@ func (c *cluster) addNode(n *v1.Node) {
 	}
 }
 
-// pod is an ordinary pod of one container, in milli-CPUs; limit 0 is none.
+// ordinary returns a pod of one container with a request and a limit in milli-CPUs; limit 0 means none.
 func ordinary(name string, request, limit int64) *v1.Pod {
 	need := v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(request, resource.DecimalSI)}}
 	if limit > 0 {
@@ -54,7 +54,7 @@ func ordinary(name string, request, limit int64) *v1.Pod {
 	}
 }
 
-// pinned is the seed's kind of pod: opted in, with an integer limit.
+// pinned returns an opted-in pod with a request and a limit in whole CPUs.
 func pinned(name string, request, limit int64) *v1.Pod {
 	p := ordinary(name, request*1000, limit*1000)
 	p.Annotations = map[string]string{"cpuset-scheduler": "true"}

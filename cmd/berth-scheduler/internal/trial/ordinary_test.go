@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
 )
 
-// go-demo requests 1 CPU and gets 4: the 3 that its request hides are gone for
-// ordinary pods too, to the last thousandth.
+// TestOrdinaryPodsAreCharged checks the accounting rule for ordinary pods. Each go-demo pod requests 1 CPU and gets 4.
+// The other 3 CPUs, which its request hides, are not available to ordinary pods either, down to a thousandth of a CPU.
 func TestOrdinaryPodsAreCharged(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -32,8 +32,8 @@ func TestOrdinaryPodsAreCharged(t *testing.T) {
 	c.audit()
 }
 
-// The rule holds against the other order as well: ordinary pods keep what they
-// requested when a pinned pod with a small request arrives.
+// TestPinnedPodsLeaveRequests checks the accounting rule in the opposite order. Ordinary pods keep what they requested
+// when a pinned pod with a small request arrives.
 func TestPinnedPodsLeaveRequests(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -50,13 +50,14 @@ func TestPinnedPodsLeaveRequests(t *testing.T) {
 	c.audit()
 }
 
-// Ordinary pods stay eligible for opportunistic batching; pinned ones of one
-// shape are signed alike, and differ from another shape and from ordinary ones.
+// TestSigning checks signatures for opportunistic batching. Ordinary pods stay eligible: two equal pods have the same
+// signature. Pinned pods differ from ordinary pods, and pods with another number of CPUs differ, unless they have no
+// signature.
 func TestSigning(t *testing.T) {
 	c := newCluster(t)
 	cfg := configFrom(t, berthConfig)
 	for _, pc := range cfg.Profiles[0].PluginConfig {
-		// With the system's spreading constraints no pod is batched at all.
+		// With the default spreading constraints of the system, the scheduler batches no pod at all.
 		if args, ok := pc.Args.(*config.PodTopologySpreadArgs); ok {
 			args.DefaultingType = config.ListDefaulting
 		}
@@ -80,8 +81,8 @@ func TestSigning(t *testing.T) {
 	}
 }
 
-// Pods that did not opt in are bound with one call, and keep their annotations; but a
-// placement that one brings is emptied, since CPUs would be held for it.
+// TestOrdinaryPodsAreLeftAlone checks that pods that did not opt in are bound with one call and keep their annotations.
+// Only a placement that such a pod brings is emptied, because CPUs would be reserved for it.
 func TestOrdinaryPodsAreLeftAlone(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -103,7 +104,7 @@ func TestOrdinaryPodsAreLeftAlone(t *testing.T) {
 	c.audit()
 }
 
-// A placement that a user wrote or copied into an opted-in pod is overwritten.
+// TestHandWrittenPlacement checks that Berth overwrites a placement that a user wrote or copied into an opted-in pod.
 func TestHandWrittenPlacement(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -117,7 +118,8 @@ func TestHandWrittenPlacement(t *testing.T) {
 	c.audit()
 }
 
-// Bad values make a pod an ordinary one, with a Warning that says which.
+// TestInvalidPolicy checks that a pod with an invalid annotation is scheduled as an ordinary pod and gets a Warning
+// event InvalidPolicy.
 func TestInvalidPolicy(t *testing.T) {
 	for what, change := range map[string]func(map[string]string){
 		"yes":      func(a map[string]string) { a["cpuset-scheduler"] = "yes" },
@@ -141,7 +143,7 @@ func TestInvalidPolicy(t *testing.T) {
 	}
 }
 
-// events counts the events of a reason.
+// events returns the number of Warning events with a reason.
 func (c *cluster) events(reason string) int {
 	c.Helper()
 	var all []memapi.Object

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-project/berth/internal/simulate"
 )
 
-// Paper and program agree: before each pod the cluster is read, the pod is
-// placed by simulate, and then by the scheduler. Node, CPUs and memory nodes
-// must be the same, and so must be what the scheduler says of a pod that waits.
+// TestSimulateAgrees checks that simulate and the scheduler agree. Before each pod the test reads the cluster, places
+// the pod with simulate, and then lets the scheduler place it. Node, CPUs and memory nodes must be the same. For a pod
+// that waits, the scheduler's reasons must be the same.
 func TestSimulateAgrees(t *testing.T) {
 	c := newCluster(t)
 	wide := shape{nodes: 1, l3: 4, cores: 4, threads: 2, reserved: "0-1"}
@@ -59,7 +59,7 @@ func TestSimulateAgrees(t *testing.T) {
 	c.audit()
 }
 
-// opened waits until the plugin pins pods on each of the nodes.
+// opened waits until the plugin pins pods on each of these nodes.
 func (c *cluster) opened(nodes ...string) {
 	c.Helper()
 	for _, n := range nodes {
@@ -72,7 +72,7 @@ func (c *cluster) opened(nodes ...string) {
 	}
 }
 
-// anyPod is one of many kinds of pods.
+// anyPod returns a random pod of many kinds.
 func anyPod(random *rand.Rand, name string) *v1.Pod {
 	cpus := 1 + random.Int64N(12)
 	p := pinned(name, 1+random.Int64N(cpus), cpus)
@@ -95,7 +95,7 @@ func anyPod(random *rand.Rand, name string) *v1.Pod {
 	return p
 }
 
-// makeRoom ends some pods, so that others than the first ones are placed.
+// makeRoom removes about a third of the pods, so that later pods can be placed too.
 func (c *cluster) makeRoom(random *rand.Rand) {
 	c.Helper()
 	for _, p := range c.pods() {
@@ -105,7 +105,7 @@ func (c *cluster) makeRoom(random *rand.Rand) {
 	}
 }
 
-// onPaper places one more pod in the cluster.
+// onPaper runs simulate on the cluster with one more pod. If node is not empty, the pod is already on that node.
 func (c *cluster) onPaper(before simulate.Objects, p *v1.Pod, node string) simulate.Report {
 	c.Helper()
 	fresh := p.DeepCopy()
@@ -141,7 +141,7 @@ func (c *cluster) comparePlaced(before simulate.Objects, p *v1.Pod) {
 	if pins && paper.Node != p.Spec.NodeName && paper.Equals == 0 {
 		c.Fatalf("%s is on %s, on paper on %s", p.Name, p.Spec.NodeName, paper.Node)
 	}
-	if paper.Node != p.Spec.NodeName { // as good, or an ordinary pod, of which others decide
+	if paper.Node != p.Spec.NodeName { // an equally good node, or an ordinary pod, which other plugins place
 		paper = c.onPaper(before, p, p.Spec.NodeName).Placements[0]
 	}
 	if !pins {

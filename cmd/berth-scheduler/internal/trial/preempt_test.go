@@ -23,7 +23,7 @@ func oneNode(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// names are the pods that exist and are not being deleted.
+// names returns the sorted names of the pods that exist and are not being deleted.
 func (c *cluster) names() []string {
 	c.Helper()
 	var names []string
@@ -36,8 +36,8 @@ func (c *cluster) names() []string {
 	return names
 }
 
-// fill puts five pods of four CPUs on a small machine: a, b and c on NUMA node
-// 0, d and e on node 1, where four CPUs are left.
+// fill creates five pods of four CPUs on a small machine: a, b and c on NUMA node 0, d and e on node 1. Node 1 has four
+// CPUs left.
 func (c *cluster) fill(priorities map[string]int32) {
 	c.Helper()
 	for i, pod := range []string{"a", "b", "c", "d", "e"} {
@@ -46,8 +46,8 @@ func (c *cluster) fill(priorities map[string]int32) {
 	}
 }
 
-// Preemption evicts where eight CPUs come free in one NUMA node, and there the
-// least important pods: d is the least important of all but would not do.
+// TestPreemptionEvictsTheRightPods checks that preemption evicts pods where eight CPUs become free in one NUMA node,
+// and there the least important pods. On node 1 it can evict no pod: d and e are more important than the preemptor.
 func TestPreemptionEvictsTheRightPods(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -61,8 +61,8 @@ func TestPreemptionEvictsTheRightPods(t *testing.T) {
 	c.audit()
 }
 
-// Where eviction cannot help (a limit larger than the machine, a required
-// policy that the count contradicts) no pod is evicted.
+// TestPreemptionSparesWhereItCannotHelp checks that no pod is evicted if eviction cannot help: for a limit larger than
+// a NUMA node, or for a required policy that contradicts the CPU count.
 func TestPreemptionSparesWhereItCannotHelp(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -80,8 +80,8 @@ func TestPreemptionSparesWhereItCannotHelp(t *testing.T) {
 	c.audit()
 }
 
-// A pod that no node could hold if it were empty says what is missing, not who
-// is in the way.
+// TestLargerThanAnyNode checks the message for a pod that fits on no node even if the node were empty. The message says
+// what is missing, not which pods are in the way.
 func TestLargerThanAnyNode(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -93,8 +93,8 @@ func TestLargerThanAnyNode(t *testing.T) {
 	}
 }
 
-// While victims end, the CPUs they leave are the preemptor's: pods of lower
-// priority that would fit there wait, those of higher priority may go first.
+// TestNominatedPodKeepsItsCPUs checks that the CPUs of terminating victims stay reserved for the preemptor. Pods of
+// lower priority that would fit on these CPUs wait until the preemptor is bound.
 func TestNominatedPodKeepsItsCPUs(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -106,7 +106,7 @@ func TestNominatedPodKeepsItsCPUs(t *testing.T) {
 	c.create(prioritized(pinned("low", 1, 4), 10), prioritized(ordinary("low-ordinary", 4500, 0), 10))
 	t.Log(c.pending("low"))
 	t.Log(c.pending("low-ordinary"))
-	c.remove("b") // one of two victims is gone: half of the room
+	c.remove("b") // one of the two victims is gone: half of the CPUs are free
 	time.Sleep(300 * time.Millisecond)
 	for _, low := range []string{"low", "low-ordinary"} {
 		if bound(c.pod(low)) {
@@ -121,8 +121,8 @@ func TestNominatedPodKeepsItsCPUs(t *testing.T) {
 	c.audit()
 }
 
-// An ordinary pod of high priority preempts pinned ones by the accounting rule:
-// as many CPUs as they take, not as they request.
+// TestOrdinaryPodPreemptsPinned checks that an ordinary pod of high priority preempts pinned pods by the accounting
+// rule: it counts the CPUs that they have, not the CPUs that they request.
 func TestOrdinaryPodPreemptsPinned(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())

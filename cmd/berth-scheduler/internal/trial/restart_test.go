@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/cmd/berth-scheduler/internal/memapi"
 )
 
-// A new scheduler knows from the pods alone what is held.
+// TestRestart checks that a restarted scheduler learns from the stored pods alone which CPUs are assigned.
 func TestRestart(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -32,8 +32,8 @@ func TestRestart(t *testing.T) {
 	c.audit()
 }
 
-// A scheduler that dies while its binding is on the way: applied or not, the
-// next one gives no CPU twice and leaves no pod behind.
+// TestDeathInBind checks the death of a scheduler while its binding is on the way. Whether or not the binding took
+// effect, the next scheduler gives no CPU twice and binds both pods.
 func TestDeathInBind(t *testing.T) {
 	for _, fault := range []memapi.Fault{memapi.LostBefore, memapi.LostAfter} {
 		c := newCluster(t)
@@ -56,8 +56,8 @@ func TestDeathInBind(t *testing.T) {
 	}
 }
 
-// Each kind of failed binding, once: the pod is bound in the end, nothing is
-// given twice, and nothing stays reserved for a pod that is gone.
+// TestBindFaults lets each kind of binding fail once. In the end the pod is bound, no CPU is given twice, and no CPU
+// stays reserved for a pod that is gone.
 func TestBindFaults(t *testing.T) {
 	for fault := memapi.Refused; fault <= memapi.Late; fault++ {
 		t.Run(faultName(fault), func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestBindFaults(t *testing.T) {
 	}
 }
 
-// While it is open whether a binding went through, its CPUs go to no
-// other pod, and once it is known that it did not they do.
+// TestAmbiguousBindingKeepsCPUs checks that the CPUs of an ambiguous bind go to no other pod while its outcome is
+// unknown. The CPUs become free once the binding is known not to have taken effect.
 func TestAmbiguousBindingKeepsCPUs(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -111,9 +111,8 @@ func TestAmbiguousBindingKeepsCPUs(t *testing.T) {
 	c.audit()
 }
 
-// A binding to n0 is applied and its answer lost; the scheduler, which does not
-// see the pod bound yet, binds it to n1, which fails. Whatever n1 kept for it is
-// given up.
+// TestBoundElsewhere covers a binding to n0 that takes effect although its answer is lost. The scheduler does not see
+// the pod bound yet and binds it to n1, which fails. Then the scheduler must release the pod's CPUs on n1.
 func TestBoundElsewhere(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -134,7 +133,7 @@ func TestBoundElsewhere(t *testing.T) {
 			return memapi.LostAfter
 		case 2:
 			c.api.Mute(podPath, false)
-			time.Sleep(200 * time.Millisecond) // the scheduler sees it on n0
+			time.Sleep(200 * time.Millisecond) // the scheduler sees the pod on n0
 		}
 		return memapi.None
 	})
@@ -150,8 +149,8 @@ func TestBoundElsewhere(t *testing.T) {
 	c.audit()
 }
 
-// The accounting rule holds from the first pod that a new scheduler binds, also
-// where it learns late which CPUs the nodes have.
+// TestRuleHoldsFromTheStart checks that the accounting rule applies to the first pod that a restarted scheduler binds,
+// even if the scheduler learns the nodes' topologies late.
 func TestRuleHoldsFromTheStart(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -169,8 +168,8 @@ func TestRuleHoldsFromTheStart(t *testing.T) {
 	c.audit()
 }
 
-// A pod that is deleted, and one that is made anew under its name, while the
-// binding is on the way: the new one is another pod.
+// TestDeletedWhileBinding covers a pod that is deleted and created again under the same name while its binding is on
+// the way. The second pod is another pod: it gets its own placement.
 func TestDeletedWhileBinding(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -194,7 +193,8 @@ func TestDeletedWhileBinding(t *testing.T) {
 	c.audit()
 }
 
-// The API server is away for a while with pods in all states.
+// TestAPIServerAway checks that scheduling continues after the API server was unreachable for a while, and that no CPU
+// is given twice.
 func TestAPIServerAway(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -212,8 +212,8 @@ func TestAPIServerAway(t *testing.T) {
 	c.audit()
 }
 
-// A pod that another scheduler bound without a placement counts with unknown
-// CPUs, until its agent says which.
+// TestForeignPodIsAdopted covers a pod that another scheduler bound without a placement. The pod counts with unknown
+// CPUs until its agent writes which CPUs it has.
 func TestForeignPodIsAdopted(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -240,7 +240,7 @@ func TestForeignPodIsAdopted(t *testing.T) {
 	c.audit()
 }
 
-// update stores a pod that its test changed.
+// update stores a pod that the test changed.
 func (c *cluster) update(p *v1.Pod) {
 	c.Helper()
 	if err := c.api.Put(podPath, p.Namespace, p.Name, p); err != nil {

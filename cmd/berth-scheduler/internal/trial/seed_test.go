@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// expect waits for the pod's placement and compares it as a whole.
+// expect waits until the pod is bound, and compares its node and its whole placement.
 func (c *cluster) expect(pod, node, cpus, mems string) {
 	c.Helper()
 	p := c.bound(pod)
@@ -30,9 +30,9 @@ func (c *cluster) placement(p *v1.Pod) v1alpha1.Placement {
 	return got
 }
 
-// The seed's pods: cal-pi (request = limit = 4) and go-demo (request 1, limit
-// 4, four replicas) fill one machine L3 by L3; the next one says why it waits,
-// in the scheduler's own grouped form, and gets the CPUs of the first that ends.
+// TestSeed fills one machine L3 by L3 with cal-pi (request = limit = 4) and go-demo (request 1, limit 4, four
+// replicas). The next pod's condition gives a reason in the scheduler's grouped form. This pod gets the CPUs of the
+// first pod that ends.
 func TestSeed(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -52,7 +52,7 @@ func TestSeed(t *testing.T) {
 	c.audit()
 }
 
-// Nodes are grouped by reason.
+// TestGroupedReasons checks that the condition of a pending pod groups the nodes by reason.
 func TestGroupedReasons(t *testing.T) {
 	c := newCluster(t)
 	for i := range 12 {

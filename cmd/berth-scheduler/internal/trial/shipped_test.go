@@ -12,13 +12,13 @@ import (
 	"github.com/berth-project/berth/internal/schedule"
 )
 
-// The configurations that users get, by mode.
+// The configurations that Berth ships, by mode.
 const (
 	sideBySide = "../../../../deploy/scheduler/side-by-side.yaml"
 	replace    = "../../../../deploy/scheduler/replace.yaml"
 )
 
-// binders are the Bind plugins of a profile, in the order they are asked.
+// binders returns the Bind plugins of a profile in the order in which the scheduler calls them.
 func (c *cluster) binders(cfg *config.KubeSchedulerConfiguration, profile string) []string {
 	c.Helper()
 	s := c.build(c.Context(), cfg, registry())
@@ -29,9 +29,8 @@ func (c *cluster) binders(cfg *config.KubeSchedulerConfiguration, profile string
 	return names
 }
 
-// Every shipped configuration is read by the scheduler's own strict decoder,
-// and in all its profiles that have Berth, Berth binds before DefaultBinder and
-// outweighs the scores that look at amounts only.
+// TestShippedProfiles checks every shipped configuration with the scheduler's own strict decoder. In each profile Berth
+// binds before DefaultBinder and outweighs the scores that consider only amounts. Leader election is on.
 func TestShippedProfiles(t *testing.T) {
 	for file, want := range map[string][]string{
 		sideBySide: {schedulerName},
@@ -74,8 +73,8 @@ func checkProfile(t *testing.T, name string, f framework.Framework) {
 	}
 }
 
-// In the mode REPLACE the profiles share one view: what a pod of one got no pod
-// of the other gets, and the rule holds for pods that name no scheduler.
+// TestProfilesShareOneView checks that the profiles share one view in the mode REPLACE. A CPU of a pod of one profile
+// goes to no pod of the other profile. The accounting rule also applies to pods of the default scheduler's profile.
 func TestProfilesShareOneView(t *testing.T) {
 	c := newCluster(t)
 	c.addMachine("n0", small())
@@ -98,9 +97,9 @@ func TestProfilesShareOneView(t *testing.T) {
 	t.Log(c.pending("ordinary"))
 }
 
-// With Berth in multiPoint only, DefaultBinder is asked first, as the default
-// plugins come before those that a profile adds: pods would be bound without
-// their placement. That is why the shipped profiles enable Berth for Bind too.
+// TestMultiPointAloneBindsTooLate shows why the shipped profiles enable Berth for Bind too. With Berth only in
+// multiPoint the scheduler calls DefaultBinder first, because default plugins precede the profile's plugins. The pods
+// are then bound without their placement.
 func TestMultiPointAloneBindsTooLate(t *testing.T) {
 	c := newCluster(t)
 	cfg := configFrom(t, "testdata/multipoint-only.yaml")

@@ -10,24 +10,23 @@ import (
 	"github.com/berth-project/berth/internal/schedule"
 )
 
-// berthConfig is the configuration that the tests run with.
+// berthConfig is the configuration that most tests use.
 const berthConfig = "testdata/berth.yaml"
 
-// registry is what a scheduler knows besides its own plugins, made anew for
-// each, with metrics of its own.
+// registry returns the scheduler's registry of additional plugins, for one scheduler: it has its own metrics registry.
 func registry() runtime.Registry {
 	r := metrics.NewKubeRegistry()
 	f := &schedule.Factory{Register: func(m metrics.Registerable) error { return r.Register(m) }}
 	return runtime.Registry{schedule.Name: f.New}
 }
 
-// begin starts a scheduler with Berth.
+// begin starts a scheduler with Berth and berthConfig.
 func (c *cluster) begin() *running {
 	c.Helper()
 	return c.schedule(configFrom(c, berthConfig), registry())
 }
 
-// finish completes a pod, as its kubelet would say.
+// finish marks a pod as Succeeded, as its kubelet would.
 func (c *cluster) finish(name string) {
 	c.Helper()
 	p := c.pod(name)
@@ -37,10 +36,10 @@ func (c *cluster) finish(name string) {
 	}
 }
 
-// remove deletes a pod at once.
+// remove deletes a pod immediately.
 func (c *cluster) remove(name string) { c.api.Remove(podPath, "default", name) }
 
-// audit holds the whole cluster, as it is stored now, against the promises.
+// audit checks the stored cluster against the promises of auditor.
 func (c *cluster) audit() {
 	c.Helper()
 	if err := c.audited(); err != nil {
@@ -51,7 +50,7 @@ func (c *cluster) audit() {
 
 func (c *cluster) audited() error { return c.auditor().check(c.pods()) }
 
-// pods are all pods as they are stored now; callers do not change them.
+// pods returns all stored pods. Callers must not change them.
 func (c *cluster) pods() []*v1.Pod {
 	c.Helper()
 	pods, err := c.api.Pods()
@@ -61,7 +60,7 @@ func (c *cluster) pods() []*v1.Pod {
 	return pods
 }
 
-// auditor knows the nodes as they are stored now.
+// auditor returns an auditor that knows all stored nodes.
 func (c *cluster) auditor() *auditor {
 	c.Helper()
 	a := newAuditor()

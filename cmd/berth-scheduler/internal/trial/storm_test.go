@@ -19,18 +19,18 @@ import (
 	"github.com/berth-project/berth/test/patience"
 )
 
-// storm is a cluster to which things happen at random.
+// storm is a cluster with random events.
 type storm struct {
 	*cluster
 	rand      *rand.Rand
 	scheduler *running
 	nodes     *auditor
-	made      int // pods so far
-	// faults is the share of bindings that fail, in percent.
+	made      int // pods created so far
+	// faults is the percentage of bindings that fail. mu protects luck and faults.
 	mu     sync.Mutex
 	luck   *rand.Rand
 	faults int
-	// written is every pod's placement as it was first seen.
+	// written is the node and placement of each bound pod as the test first saw them, by UID.
 	written map[string]string
 	done    map[string]int
 }
@@ -42,19 +42,18 @@ func setting(name string, otherwise int) int {
 	return otherwise
 }
 
-// TestStorm has a random sequence of events (BERTH_EVENTS, 1,000; make verify-storm: 1,000,000) happen to a
-// small cluster: pods of all kinds are made, deleted, completed, evicted;
-// bindings fail in all ways; schedulers die; the API server is away. After
-// every event the promises hold, whatever is on the way at that moment; in the
-// end, when faults stop, every pod that fits is bound. BERTH_SEED repeats the
-// choices, though not the timing of what happens at the same time.
+// TestStorm applies random events to a small cluster (BERTH_EVENTS, 1,000; make verify-storm: 1,000,000). Pods of all
+// kinds are created, deleted, completed and evicted; bindings fail in all ways; schedulers die; the API server is away.
+// After every event the auditor checks the promises, whatever requests are on the way at that moment. In the end the
+// faults stop, and every pod that fits must be bound. BERTH_SEED repeats the random choices, but not the timing of
+// concurrent events.
 func TestStorm(t *testing.T) {
 	events := setting("BERTH_EVENTS", 1000)
 	if testing.Short() {
 		events /= 5
 	}
 	t.Run("Few", func(t *testing.T) { runStorm(t, events, 1) })
-	// So many nodes that pods are shown the best of them.
+	// Enough nodes that a pod is shown only the best of them.
 	t.Run("Many", func(t *testing.T) { runStorm(t, events/3, shown/4+1) })
 }
 
@@ -85,7 +84,7 @@ func runStorm(t *testing.T, events, each int) {
 	t.Logf("events: %v", s.done)
 }
 
-// fault decides the fate of one binding.
+// fault chooses the fault of one binding.
 func (s *storm) fault(_, _ string) memapi.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +94,8 @@ func (s *storm) fault(_, _ string) memapi.Fault {
 	return memapi.Refused + memapi.Fault(s.luck.IntN(int(memapi.Late)))
 }
 
-// judge holds the cluster against the promises, and every placement against
-// what it was when the pod was bound.
+// judge audits the cluster, and checks that no bound pod's node or placement has changed since the test first saw it
+// bound.
 func (s *storm) judge() error {
 	pods := s.pods()
 	if err := s.nodes.check(pods); err != nil {
@@ -115,7 +114,7 @@ func (s *storm) judge() error {
 	return nil
 }
 
-// event has one thing happen.
+// event applies one random event.
 func (s *storm) event() {
 	events := []struct {
 		weight int
@@ -146,10 +145,10 @@ func (s *storm) event() {
 	}
 }
 
-// mostPods is how many pods there are at most, so that each event of a long storm costs as much.
+// mostPods is the maximum number of pods. It keeps the cost of an event constant in a long storm.
 const mostPods = 150
 
-// come makes a pod, or where there are many removes one.
+// come creates a pod, or removes a pod if there are mostPods.
 func (s *storm) come() {
 	if len(s.pods()) < mostPods {
 		s.create(s.any())
@@ -158,7 +157,7 @@ func (s *storm) come() {
 	s.some(func(p *v1.Pod) { s.remove(p.Name) })
 }
 
-// any is a pod of any kind.
+// any returns a random pod of any kind.
 func (s *storm) any() *v1.Pod {
 	s.made++
 	limit := []int64{1, 2, 2, 3, 4, 4, 4, 6, 8}[s.rand.IntN(9)]
@@ -193,15 +192,15 @@ func (s *storm) choose(p *v1.Pod, key string, percent int, values ...string) {
 	}
 }
 
-// some runs a function on any pod.
+// some calls run with a random pod, if there is one.
 func (s *storm) some(run func(*v1.Pod)) {
 	if pods := s.pods(); len(pods) > 0 {
 		run(pods[s.rand.IntN(len(pods))])
 	}
 }
 
-// complete ends a pod of its own accord; the real server keeps it, and later
-// a client removes it.
+// complete changes the phase of a bound pod to Succeeded, Failed or Running. The pod stays stored until another event
+// removes it.
 func (s *storm) complete() {
 	s.some(func(p *v1.Pod) {
 		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
@@ -213,7 +212,7 @@ func (s *storm) complete() {
 	})
 }
 
-// terminate marks a pod for deletion; its containers, and its CPUs, remain.
+// terminate marks a pod for deletion. Its containers remain, so its CPUs stay assigned.
 func (s *storm) terminate() {
 	s.some(func(p *v1.Pod) {
 		s.api.KeepTerminating(true)
@@ -232,17 +231,17 @@ func (s *storm) away() {
 	s.api.Away(false)
 }
 
-// agentWrites has an agent renew its lease and publish its topology again.
+// agentWrites makes an agent renew its Lease.
 func (s *storm) agentWrites() { s.renew(fmt.Sprintf("n%d", s.rand.IntN(len(s.nodes.nodes))), 0) }
 
-// renewAll has every agent renew its lease: those of a long end would else run out.
+// renewAll makes every agent renew its Lease, because the Leases would expire during a long final phase.
 func (s *storm) renewAll() {
 	for name := range s.nodes.nodes {
 		s.renew(name, 0)
 	}
 }
 
-// calm ends the faults and expects that every pod is bound or says why not.
+// calm stops the faults and checks that every pod is bound or has a reason for waiting.
 func (s *storm) calm() {
 	s.mu.Lock()
 	s.faults = 0
@@ -265,10 +264,9 @@ func (s *storm) calm() {
 	}
 }
 
-// expectNobodyForgotten asks a new scheduler, which knows of nothing but what is
-// stored, whether any of the pods that are left would fit. If so the old one
-// still holds CPUs for bindings that may have gone through; it must give them
-// up when no API server can be working on them any more.
+// expectNobodyForgotten asks a new scheduler, which knows only the stored objects, whether one of the remaining pods
+// would fit. If so, the old scheduler still reserves CPUs for bindings that may have taken effect. It must release
+// these CPUs when no API server can still be processing the bindings.
 func (s *storm) expectNobodyForgotten() {
 	if len(s.pods()) == 0 {
 		return
@@ -290,7 +288,7 @@ func (s *storm) expectNobodyForgotten() {
 	}
 }
 
-// fitting returns the name of one of the pods that a node has room for.
+// fitting returns the name of a pod for which a node has room, "" if there is none.
 func (b *byHand) fitting(pods []*v1.Pod) string {
 	nodes := b.snapshot()
 	for _, p := range pods {
@@ -304,9 +302,9 @@ func (b *byHand) fitting(pods []*v1.Pod) string {
 	return ""
 }
 
-// drain removes what is bound until nothing is: what is left can be bound
-// nowhere. The pod that marks the end fits everywhere and has the lowest priority: all
-// others were tried when it is bound.
+// drain removes bound pods until no pod is bound: the remaining pods fit nowhere. In each round it waits for a marker
+// pod that fits everywhere and has the lowest priority. The scheduler has tried all other pods when the marker is
+// bound.
 func (s *storm) drain() {
 	for {
 		s.renewAll()
