@@ -51,7 +51,7 @@ func settingsOf(t *testing.T, host *cgroup.Host, top, work string) [][]plan.Sett
 	case "isolate":
 		_, middle, _ := weights(t, host)
 		return isolation(coresOf(t, host, top), top, middle)
-	case "isolate-anew":
+	case "isolate-again":
 		_, middle, _ := weights(t, host)
 		return isolation(coresOf(t, host, top), top, middle)[:1]
 	}
@@ -93,15 +93,15 @@ func TestCrashBetweenSteps(t *testing.T) {
 }
 
 // crashes kills a child at each of its steps and requires that there are at least least steps. A rollback in another
-// process then restores what look returns. After every second death, another child first does the work of anew, as a
-// restarted agent does, and restores everything itself.
-func (l *live) crashes(work string, least int, look func() map[string]string, anew ...string) {
+// process then restores what look returns. After every second death, another child first does the work named restarted,
+// as a restarted agent does, and restores everything itself.
+func (l *live) crashes(work string, least int, look func() map[string]string, restarted ...string) {
 	l.t.Helper()
 	before, dir := look(), l.t.TempDir()
 	group := crashGroup + "=" + l.top.Path()
 	crash.Steps(l.t, least, func(step int) bool {
 		killed := crash.At(l.t, dir, step, group, crashWork+"="+work)
-		for _, more := range anew {
+		for _, more := range restarted {
 			if killed && step%2 == 0 && crash.At(l.t, dir, 0, group, crashWork+"="+more) {
 				l.t.Fatalf("the child after step %d was killed", step)
 			}

@@ -112,5 +112,5 @@ func TestCrashBetweenIsolateSteps(t *testing.T) {
 		content := l.lists()
 		maps.Copy(content, l.files())
 		return content
-	}, "isolate-anew")
+	}, "isolate-again")
 }

@@ -32,8 +32,8 @@ type world struct {
 	ids    int
 	clock  int                      // seconds
 	before map[string]place.Desired // desired before the step, by container
-	// moved is true when the step may move running containers, anew when another Node decides since.
-	moved, anew bool
+	// moved is true when the step may move running containers, fresh when another Node decides since.
+	moved, fresh bool
 	// loose has pods whose CPUs may differ from their limits until they match. again has the pods that the Node
 	// considers again in this step.
 	loose, again map[string]bool
@@ -370,13 +370,13 @@ func (w *world) check(r *rapid.T) {
 			if w.resized[was.PodUID] && was.CPUs.IsSubsetOf(now.CPUs) && int64(now.CPUs.Size())*1000 == w.limit(was) {
 				continue // a deferred resize has room now
 			}
-			if w.loose[was.PodUID] && (w.again[was.PodUID] || w.anew || w.moving(was.PodUID)) && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
+			if w.loose[was.PodUID] && (w.again[was.PodUID] || w.fresh || w.moving(was.PodUID)) && (was.CPUs.IsSubsetOf(now.CPUs) || was.Container == "init" || int64(was.CPUs.Size())*1000 < w.limit(was)) {
 				continue // it lacks CPUs and cannot grow: it is placed again
 			}
 			r.Fatalf("container %s of pod %s moved from %s to %s", id, was.PodUID, was.CPUs, now.CPUs)
 		}
 	}
-	w.before, w.moved, w.anew = desired, false, false
+	w.before, w.moved, w.fresh = desired, false, false
 	clear(w.known)
 	clear(w.again)
 }
@@ -586,7 +586,7 @@ func TestStateMachine(t *testing.T) {
 				if first, second := has(one), has(other); first != second {
 					r.Fatalf("the order of calls counts:\n%s\n%s", first, second)
 				}
-				w.node, w.anew = one, true
+				w.node, w.fresh = one, true
 				for uid := range w.gone {
 					if w.gone[uid] {
 						w.loose[uid] = true
