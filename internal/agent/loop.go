@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/metrics"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/offline"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
@@ -346,7 +347,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.work.Drifted()
 		}
-		c.report(cmp.Or(c.pins.PodOf(e.Group), capability.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
+		c.report(cmp.Or(c.pins.PodOf(e.Group), observed.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
 	}
 	c.failEach(report.Errors)
 }

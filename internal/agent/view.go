@@ -4,11 +4,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/throttled"
 	"github.com/berth-project/berth/internal/unit"
@@ -59,7 +59,7 @@ func changes(host *cgroup.Host, entries []journal.Entry) (all []view.Change) {
 
 // copied copies the data of a view that the agent's mutex guards. It does not encode, read or join: the container
 // runtime waits for the mutex. No code changes a list of containers.
-func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, containers []capability.Container) {
+func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, containers []observed.Workload) {
 	c := v.agent
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, co
 }
 
 // throttled adds the throttling of containers that did not ask for burst.
-func (v *viewer) throttled(f *view.Facts, containers []capability.Container) {
+func (v *viewer) throttled(f *view.Facts, containers []observed.Workload) {
 	var err error
 	f.Throttling, err = v.others.Look(v.agent.opts.Clock(), v.agent.host, containers, f.Report.Shown.Quotas)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/assignment"
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/inventory"
@@ -93,7 +92,7 @@ func newNode(h inventory.Host, admin workload.Administrator) *node {
 }
 
 // Containers returns the running containers with their assignment.
-func (n *node) Containers() []capability.Container { return n.Assignment.Running() }
+func (n *node) Containers() []observed.Workload { return n.Assignment.Running() }
 
 func open(t *testing.T) *node {
 	t.Helper()

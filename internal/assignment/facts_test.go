@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
@@ -48,7 +47,7 @@ func TestContainers(t *testing.T) {
 	}
 	qos := v1alpha1.ClassQOS{MemoryLocality: &v1alpha1.MemoryLocality{Policy: new(v1alpha1.MemoryLocalityBestEffort)}}
 	const source = "ConfigMap berth-system/berth-config, resource-qos-config clusterStrategy.lsClass"
-	want := []capability.Container{
+	want := []observed.Workload{
 		{PodUID: "other", Name: "ns/other/main", Pod: "ns/other", Container: "main", ID: "c-other", Group: "kubepods/podother/c", PodGroup: "kubepods/podother", Class: "LS", QOS: qos, QOSSource: source},
 		{
 			PodUID: "pinned", Name: "ns/pinned/main", Pod: "ns/pinned", Container: "main", ID: "c-pinned", Group: "kubepods/podpinned/c", PodGroup: "kubepods/podpinned",
@@ -59,7 +58,7 @@ func TestContainers(t *testing.T) {
 		t.Errorf("containers (-want +got):\n%s", diff)
 	}
 	for group, uid := range map[string]string{"kubepods/podother/c": "other", "kubepods/podpinned": "pinned", "kubepods": "", "": ""} {
-		if got := capability.PodOf(n.Containers(), group); got != uid {
+		if got := observed.PodOf(n.Containers(), group); got != uid {
 			t.Errorf("the pod of %q is %q, want %q", group, got, uid)
 		}
 	}
@@ -157,7 +156,7 @@ func TestWorkloadsAsContainers(t *testing.T) {
 		t.Errorf("bound (-want +got):\n%s", diff)
 	}
 	web := n.Containers()[2]
-	want := capability.Container{
+	want := observed.Workload{
 		PodUID: web.PodUID, Name: "web", ID: "web.service", Group: "web.service", Labels: all[2].Labels, Class: "BE",
 		QOS: cfg.ResourceQOS.ClusterStrategy.BEClass.Inherit(v1alpha1.ClassQOS{}), QOSSource: "resource-qos-config.clusterStrategy.beClass of agent.yaml",
 	}

@@ -3,40 +3,40 @@ package assignment
 import (
 	"slices"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/inventory"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/workload"
 )
 
 // running has the running containers, as the capabilities see them.
 type running struct {
-	list []capability.Container
-	// observed is the list of the Inventory from which list was made.
-	observed []capability.Container
+	list []observed.Workload
+	// from is the list of the Inventory from which list was made.
+	from []observed.Workload
 	// made is true if no decision changed since then.
 	made bool
 }
 
 // Running returns the running containers of known pods, and the workloads of a host without Kubernetes, by name. It
 // returns the same list until something changes.
-func (a *Assignment) Running() []capability.Container {
+func (a *Assignment) Running() []observed.Workload {
 	a.learn()
-	observed := a.inventory.Running()
-	if a.running.made && capability.SameList(observed, a.running.observed) {
+	from := a.inventory.Running()
+	if a.running.made && observed.SameList(from, a.running.from) {
 		return a.running.list
 	}
 	pinned := map[string]bool{}
 	for _, d := range a.node.Desired() {
 		pinned[d.ContainerID] = d.Pinned
 	}
-	list := slices.Clone(observed)
+	list := slices.Clone(from)
 	for i := range list {
 		c := &list[i]
 		own, desired := pinned[c.ID]
 		// A workload of a host without Kubernetes has its own CPUs unless it shrinks to the pool.
 		c.Bound = c.Bound || own || c.Pod == "" && !desired
 	}
-	a.running = running{list: list, observed: observed, made: true}
+	a.running = running{list: list, from: from, made: true}
 	return list
 }
 

@@ -41,34 +41,22 @@ type Node struct {
 	Config *v1alpha1.AgentConfig
 	// Containers are the running containers of known pods, and the workloads of a host without Kubernetes. Readers must
 	// not change the list: it is the same list until something changes.
-	Containers []Container
+	Containers []observed.Workload
 	// Present are Containers, and the first container of each pod that is here without a running container, as between
 	// two starts. That container has no ID and no group of its own. Readers must not change the list.
-	Present []Container
+	Present []observed.Workload
 	// OfflinePods are the offline pods and workloads, also pods that have ended or have no sandbox yet. HasOffline is
 	// true if the runtime has created something of an offline pod that is not over.
 	OfflinePods []observed.Pod
 	HasOffline  bool
 	// Policies are what administrators ask for.
-	Policies Policies
+	Policies observed.Policies
 	// Koordlet is the pod of Koordinator's or ACK's node agent on this node, as namespace/name, empty for none.
 	Koordlet string
 	// Pages are the pages that localize moves, by group. Wide are the memory nodes that place desires for groups whose
 	// pages must move first. Before place decides, they are those of the last round.
 	Pages map[string]Pages
 	Wide  map[string]cpuset.Set
-}
-
-// Policies are what administrators ask for on this node, in ConfigMaps or the agent's file. Each source says where that
-// is written, "" for nowhere.
-type Policies struct {
-	// Threshold is how much offline work may use.
-	Threshold       v1alpha1.ResourceThreshold
-	ThresholdSource string
-	// CPUPolicy is the means by which classes are separated.
-	CPUPolicy, CPUPolicySource string
-	// SharePoolPercent is the threshold of the node guard, nil for that of the agent's file.
-	SharePoolPercent *int64
 }
 
 // Offline has the cores of offline work. The zero value gives it none: it shares the pool.
@@ -87,48 +75,6 @@ type Offline struct {
 // Equal reports whether two values are the same.
 func (o Offline) Equal(other Offline) bool {
 	return o.Size == other.Size && o.Low == other.Low && o.Reserve == other.Reserve && o.Why == other.Why && slices.Equal(o.Cores, other.Cores)
-}
-
-// Container is a running container, or a workload of a host without Kubernetes.
-type Container struct {
-	// PodUID names the pod of an event or an annotation.
-	PodUID string
-	// Name is namespace/pod/container, or the name of the workload. Pod and Container are its parts; Pod is empty for a
-	// workload.
-	Name, Pod, Container string
-	// ID changes at a restart of the container, where a runtime says so.
-	ID, Group string
-	// PodGroup is the group of the pod, empty for a workload or while unknown. Resizing means that the kubelet writes
-	// to it: see workload.Pod.
-	PodGroup string
-	Resizing bool
-	// Labels and Annotations are those of the pod, or of the workload.
-	Labels, Annotations map[string]string
-	// Class is its class on this node. QOS is what that class gets, with the node's strategy before the cluster's,
-	// QOSSource where it is written.
-	Class     v1alpha1.QoSClass
-	QOS       v1alpha1.ClassQOS
-	QOSSource string
-	// Bound means that its CPUs are its own, no matter who set them: it is not in the shared pool.
-	Bound bool
-}
-
-// Whole returns the group of its whole pod, empty while unknown, and for a workload its own group.
-func (c *Container) Whole() string {
-	if c.Pod == "" {
-		return c.Group
-	}
-	return c.PodGroup
-}
-
-// PodOf returns the UID of the pod that a group belongs to, or a container of the pod, "" for other groups.
-func PodOf(all []Container, group string) string {
-	for i := range all {
-		if all[i].Group == group || all[i].PodGroup == group {
-			return all[i].PodUID
-		}
-	}
-	return ""
 }
 
 // Event is a fact that people must learn: it is logged, and in a cluster becomes an Event of the pod, or of the node.
@@ -169,9 +115,4 @@ func (d *Decision) Add(more Decision) {
 	d.Events = append(d.Events, more.Events...)
 	d.Annotations, d.Touched = append(d.Annotations, more.Annotations...), append(d.Touched, more.Touched...)
 	d.Held = d.Held || more.Held
-}
-
-// SameList reports whether two lists of Node.Containers are the same list, so that nothing changed.
-func SameList(a, b []Container) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

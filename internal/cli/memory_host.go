@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/view"
@@ -166,10 +167,10 @@ func (o *memoryHost) report() (memoryReport, error) {
 
 // unused returns, for each node, how much more memory the workloads that are bound to the node may use by their limits.
 func (o *memoryHost) unused() locality.Bytes {
-	var all []capability.Container
+	var all []observed.Workload
 	for _, t := range o.targets {
 		if t.waits == nil {
-			all = append(all, capability.Container{Name: t.name, Group: t.group, Bound: true})
+			all = append(all, observed.Workload{Name: t.name, Group: t.group, Bound: true})
 		}
 	}
 	bytes := localize.Unused(o.host, all, o.nodes)

@@ -17,5 +17,5 @@
 //
 // early.go has the pods that only the runtime has reported, unlisted.go the containers that it does not list, and
 // standalone.go the workloads of a host without Kubernetes. burst.go has the groups that may burst, facts.go the
-// containers as every capability sees them.
+// containers that every capability reads.
 package inventory

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/strategy"
@@ -14,9 +13,9 @@ import (
 
 // running has the running containers, as the capabilities see them.
 type running struct {
-	list []capability.Container
+	list []observed.Workload
 	// present is list, and one container of each pod that is here without a running container.
-	present []capability.Container
+	present []observed.Workload
 	offline []observed.Pod
 	// made is true if nothing changed since the lists were made.
 	made bool
@@ -24,12 +23,12 @@ type running struct {
 
 // Running returns the running containers of known pods, and the workloads of a host without Kubernetes, by name. It
 // returns the same list until something changes. Their Bound says only what does not depend on decisions.
-func (inv *Inventory) Running() []capability.Container { return runningOf(inv).list }
+func (inv *Inventory) Running() []observed.Workload { return runningOf(inv).list }
 
 // Here returns Running and the first container of each known pod that has a sandbox but no running container, as
 // between two starts. That container has no ID and no group of its own. present is the same list until something
 // changes. offline are the offline pods and workloads, also pods that have ended or have no sandbox yet.
-func (inv *Inventory) Here() (present []capability.Container, offline []observed.Pod) {
+func (inv *Inventory) Here() (present []observed.Workload, offline []observed.Pod) {
 	r := runningOf(inv)
 	return r.present, r.offline
 }
@@ -54,7 +53,7 @@ func runningOf(inv *Inventory) *running {
 		f.addPod(&r, p)
 	}
 	r.present = append(r.present, r.list...)
-	byName := func(a, b capability.Container) int { return strings.Compare(a.Name, b.Name) }
+	byName := func(a, b observed.Workload) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(r.list, byName)
 	slices.SortFunc(r.present, byName)
 	slices.SortFunc(r.offline, func(a, b observed.Pod) int { return strings.Compare(a.Name, b.Name) })
@@ -64,7 +63,7 @@ func runningOf(inv *Inventory) *running {
 
 // addOffline adds the pod or workload of container c if it is offline. here means that the runtime has made a part of
 // it, and that it has not ended.
-func (r *running) addOffline(c *capability.Container, here bool) {
+func (r *running) addOffline(c *observed.Workload, here bool) {
 	if !c.Class.Offline() {
 		return
 	}
@@ -82,7 +81,7 @@ type factsOf struct {
 }
 
 // of completes the facts that every kind has.
-func (f *factsOf) of(c capability.Container, pod *workload.Pod, bestEffort bool) capability.Container {
+func (f *factsOf) of(c observed.Workload, pod *workload.Pod, bestEffort bool) observed.Workload {
 	c.Labels, c.Annotations = pod.Labels, pod.Annotations
 	c.Class = f.strategies.Class(pod, bestEffort)
 	c.QOS, c.QOSSource = f.strategies.QOS(c.Class)
@@ -90,9 +89,9 @@ func (f *factsOf) of(c capability.Container, pod *workload.Pod, bestEffort bool)
 }
 
 // ofWorkload returns the facts of a workload of a host without Kubernetes. An administrator may have bound its group.
-func (f *factsOf) ofWorkload(w workload.Workload) capability.Container {
+func (f *factsOf) ofWorkload(w workload.Workload) observed.Workload {
 	pod := podOf(w)
-	c := capability.Container{PodUID: pod.UID, Name: w.Name, ID: w.Cgroup, Group: w.Cgroup}
+	c := observed.Workload{PodUID: pod.UID, Name: w.Name, ID: w.Cgroup, Group: w.Cgroup}
 	if k := f.inv.containers.byID[w.Cgroup]; k != nil {
 		all := f.inv.containers.host.EffectiveCPUs("")
 		c.Bound = k.Pinned || !k.Bound.IsEmpty() && !all.IsSubsetOf(k.Bound)
@@ -117,9 +116,9 @@ func (f *factsOf) addPod(r *running, p *cluster.Pod) {
 }
 
 // ofWhole returns the facts of a pod: its first container's, without the container's own state.
-func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
+func (f *factsOf) ofWhole(p *cluster.Pod) observed.Workload {
 	key := cmp.Or(p.Key, p.Namespace+"/"+p.Name)
-	c := capability.Container{PodUID: p.UID, Name: key, Pod: key, PodGroup: f.inv.containers.GroupOfPod(p.UID), Resizing: p.Resizing}
+	c := observed.Workload{PodUID: p.UID, Name: key, Pod: key, PodGroup: f.inv.containers.GroupOfPod(p.UID), Resizing: p.Resizing}
 	if len(p.Containers) > 0 {
 		c.Container, c.Name = p.Containers[0].Name, key+"/"+p.Containers[0].Name
 	}
@@ -127,8 +126,8 @@ func (f *factsOf) ofWhole(p *cluster.Pod) capability.Container {
 }
 
 // ofPod returns the facts of the running app containers and sidecars of a pod.
-func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
-	all := make([]capability.Container, 0, len(p.Containers))
+func (f *factsOf) ofPod(p *cluster.Pod) []observed.Workload {
+	all := make([]observed.Workload, 0, len(p.Containers))
 	group := f.inv.containers.GroupOfPod(p.UID)
 	for i := range p.Containers {
 		one := &p.Containers[i]
@@ -136,7 +135,7 @@ func (f *factsOf) ofPod(p *cluster.Pod) []capability.Container {
 		if k == nil {
 			continue
 		}
-		c := capability.Container{
+		c := observed.Workload{
 			PodUID: p.UID, Name: p.Key + "/" + one.Name, Pod: p.Key, Container: one.Name, ID: k.ID, Group: k.group,
 			PodGroup: group, Resizing: p.Resizing, Bound: f.bound(p, one, k),
 		}

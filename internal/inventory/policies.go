@@ -2,8 +2,8 @@ package inventory
 
 import (
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cluster"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/strategy"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -39,7 +39,7 @@ func (p *policies) strategiesNow() *strategy.Strategies {
 }
 
 // Policies returns what administrators ask for here.
-func (p *policies) Policies() (all capability.Policies) {
+func (p *policies) Policies() (all observed.Policies) {
 	s := p.strategiesNow()
 	all.Threshold, all.ThresholdSource = s.Threshold()
 	all.CPUPolicy, all.CPUPolicySource = s.CPUPolicy()

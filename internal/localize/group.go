@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 const (
@@ -39,7 +39,7 @@ var errNothing = errors.New("no process has pages elsewhere")
 type group struct {
 	// key identifies the container, or the workload, through the life of its processes.
 	key    string
-	c      capability.Container
+	c      observed.Workload
 	policy locality.Policy
 	pod    *pod
 	past   locality.Past
@@ -72,7 +72,7 @@ type pass struct {
 	reached       bool // the target was reached, so the pass was canceled
 }
 
-func keyOf(c *capability.Container) string { return c.Name + "@" + c.ID }
+func keyOf(c *observed.Workload) string { return c.Name + "@" + c.ID }
 
 func (g *group) ratio() int { return g.at.Ratio(g.local) }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // Orders orders and cancels passes, by key. An order is ignored while a pass of its key is under way.
@@ -56,7 +57,7 @@ type Groups struct {
 	// now is the time of the round, began the time of the first round.
 	now, began time.Duration
 	// containers are those of the last round, off is why no page of theirs may move.
-	containers []capability.Container
+	containers []observed.Workload
 	off        string
 	acks       bool  // ACK's koordlet moves pages here, and writes the annotations
 	rate       int64 // bytes per second of all passes together, 0: unlimited
@@ -102,7 +103,7 @@ func (s *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	s.now, s.decision = n.Now, capability.Decision{}
 	s.acks = strings.HasPrefix(n.Koordlet, "kube-system/") // Koordinator's own koordlet moves none
-	if off := s.offOf(n); off != s.off || !capability.SameList(s.containers, n.Containers) {
+	if off := s.offOf(n); off != s.off || !observed.SameList(s.containers, n.Containers) {
 		s.off, s.containers = off, n.Containers
 		s.adopt()
 	}
@@ -187,7 +188,7 @@ func (s *Groups) adoptPods(here map[string]bool) {
 }
 
 // take updates the container and the policy of a group. A change of the policy or of Bound takes effect at once.
-func (s *Groups) take(g *group, c *capability.Container, policy locality.Policy) {
+func (s *Groups) take(g *group, c *observed.Workload, policy locality.Policy) {
 	if g.policy.Text != policy.Text {
 		s.cancel(g)
 	}
@@ -198,14 +199,14 @@ func (s *Groups) take(g *group, c *capability.Container, policy locality.Policy)
 }
 
 // concerns reports whether anything is, or was, requested for a container.
-func (s *Groups) concerns(c *capability.Container) bool {
+func (s *Groups) concerns(c *observed.Workload) bool {
 	_, asked := c.Annotations[v1alpha1.AnnotationMemoryLocality]
 	_, was := s.saved.Pods[c.PodUID]
 	return asked || was || c.QOS.MemoryLocality != nil || s.pods[c.PodUID] != nil
 }
 
 // policyOf returns the policy of a container, and reports each problem with it once.
-func (s *Groups) policyOf(c *capability.Container, p *pod) locality.Policy {
+func (s *Groups) policyOf(c *observed.Workload, p *pod) locality.Policy {
 	policy, refused, unknown := locality.PolicyOf(c.Annotations, c.QOS.MemoryLocality, c.QOSSource)
 	text := ""
 	if err := append(refused, unknown...).Err(); err != nil {

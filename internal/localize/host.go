@@ -4,11 +4,11 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -42,7 +42,7 @@ func balancing(root *hostfs.Root) bool {
 
 // Unused returns how much memory, by node, the groups that are bound to nodes may still use within their limits. A
 // group that cannot be read counts nothing. Unused is called when a pass begins.
-func Unused(host *cgroup.Host, all []capability.Container, nodes locality.Nodes) locality.Bytes {
+func Unused(host *cgroup.Host, all []observed.Workload, nodes locality.Nodes) locality.Bytes {
 	var claims []locality.Claim
 	for i := range all {
 		if !all[i].Bound {

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 const (
@@ -321,7 +322,7 @@ func TestOneResultForEachContainer(t *testing.T) {
 func TestEachGroupIsLookedAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var all []capability.Container
+	var all []observed.Workload
 	for i := range 13 {
 		name := fmt.Sprintf("g%02d", i)
 		w.group("pods/" + name)
@@ -931,7 +932,7 @@ func TestNobodyElse(t *testing.T) {
 func BenchmarkRest(b *testing.B) {
 	w := newWorld(b)
 	const groups = 100
-	var all []capability.Container
+	var all []observed.Workload
 	for i := range groups {
 		name := fmt.Sprintf("g%d", i)
 		w.group("pods/" + name)

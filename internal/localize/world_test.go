@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/topology"
 )
 
@@ -144,8 +145,8 @@ func (w *world) memory(path string, node0, node1 int) {
 }
 
 // container returns a container of the pod ns/p. An empty annotation is none.
-func (w *world) container(name string, bound bool, annotation string) capability.Container {
-	c := capability.Container{
+func (w *world) container(name string, bound bool, annotation string) observed.Workload {
+	c := observed.Workload{
 		PodUID: "u", Name: "ns/p/" + name, Pod: "ns/p", Container: name, ID: "id-" + name, Group: "pods/" + name, Bound: bound, Class: "LS",
 	}
 	if annotation != "" {
@@ -155,13 +156,13 @@ func (w *world) container(name string, bound bool, annotation string) capability
 }
 
 // byClass gives a container a policy by its class.
-func byClass(c capability.Container, text string) capability.Container {
+func byClass(c observed.Workload, text string) observed.Workload {
 	m, _, _ := v1alpha1.DecodeMemoryLocality(text)
 	c.QOS.MemoryLocality, c.QOSSource = &m, "ConfigMap"
 	return c
 }
 
-func (w *world) with(all ...capability.Container) { w.node.Containers = all }
+func (w *world) with(all ...observed.Workload) { w.node.Containers = all }
 
 // restart starts another agent with what the last one remembered.
 func (w *world) restart(saved capability.Sections) {

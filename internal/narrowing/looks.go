@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/pages"
 )
 
@@ -60,7 +60,7 @@ type Looks struct {
 
 	mu         sync.Mutex
 	asked      map[question]*answer
-	containers []capability.Container // running containers
+	containers []observed.Workload // running containers
 }
 
 // question asks whether the memory nodes of a group may become these nodes. A group may have two questions: whether it
@@ -93,7 +93,7 @@ func New(o Options) *Looks {
 
 // Take records the running containers: those that are bound to memory nodes may fill these nodes up to their limits.
 // The list must not change afterwards.
-func (l *Looks) Take(running []capability.Container) {
+func (l *Looks) Take(running []observed.Workload) {
 	if l == nil {
 		return
 	}

@@ -15,11 +15,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/pages"
 )
 
@@ -202,9 +202,9 @@ func TestWhatIsInTheWay(t *testing.T) {
 }
 
 // running returns containers that run in groups of these names, with exclusive CPUs.
-func running(groups ...string) (all []capability.Container) {
+func running(groups ...string) (all []observed.Workload) {
 	for _, group := range groups {
-		all = append(all, capability.Container{Group: group, Bound: true})
+		all = append(all, observed.Workload{Group: group, Bound: true})
 	}
 	return all
 }
@@ -215,7 +215,7 @@ func running(groups ...string) (all []capability.Container) {
 func TestRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		others []capability.Container
+		others []observed.Workload
 		claim  locality.Claim // of "other"
 		want   error
 	}{
@@ -224,7 +224,7 @@ func TestRoomForOthers(t *testing.T) {
 		"bound there, little left": {running("other"), locality.Claim{Nodes: node(0), Bytes: 512 << 20}, nil},
 		"bound elsewhere":          {running("other"), locality.Claim{Nodes: node(1), Bytes: 2 << 30}, nil},
 		"on all nodes":             {running("other"), locality.Claim{Nodes: node(0, 1), Bytes: 2 << 30}, nil},
-		"in the pool":              {[]capability.Container{{Group: "other"}}, locality.Claim{Nodes: node(0), Bytes: 2 << 30}, nil},
+		"in the pool":              {[]observed.Workload{{Group: "other"}}, locality.Claim{Nodes: node(0), Bytes: 2 << 30}, nil},
 		"the group itself":         {running("g"), locality.Claim{}, nil},
 		"without a group":          {running(""), locality.Claim{}, nil},
 		"one that ended":           {running("gone", "other"), locality.Claim{Nodes: node(1)}, nil},

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/hostfs"
@@ -58,7 +57,7 @@ func (c *ceiling) drop() { *c = ceiling{host: c.host, root: c.root, standing: c.
 
 // decide returns the desired quota of offline work, given the containers. The error is why there is none although there
 // is offline work, or why it does not follow the load: one failed reading changes no quota.
-func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []observed.Pod, containers []capability.Container) ([]plan.Desired, error) {
+func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []observed.Pod, containers []observed.Workload) ([]plan.Desired, error) {
 	if n.Offline = anyHere(offline); !n.Offline {
 		c.drop()
 		return nil, nil
@@ -146,7 +145,7 @@ func (c *ceiling) stays(err error) ([]plan.Desired, error) {
 }
 
 // onlineOf returns the online workloads and pods of containers.
-func onlineOf(containers []capability.Container) []observed.Pod {
+func onlineOf(containers []observed.Workload) []observed.Pod {
 	var all []observed.Pod
 	for i := range containers {
 		if c := &containers[i]; !c.Class.Offline() {

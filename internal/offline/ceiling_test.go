@@ -109,7 +109,7 @@ func TestCeiling(t *testing.T) {
 	}
 	both, web := work("a", "b"), one("web", "LS", "")
 	web.PodGroup, web.Group = "kubepods/podweb", "kubepods/podweb/main"
-	beside := []capability.Container{one("a", "BE", ""), one("b", "BE", ""), web}
+	beside := []observed.Workload{one("a", "BE", ""), one("b", "BE", ""), web}
 	now := time.Hour
 	quota := func(seconds int, online, offline float64) string {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestCeiling(t *testing.T) {
 	}
 	h.write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
 	// The quota would also limit online work beside the offline pods.
-	if desired, err := h.ceiling.decide(now, node, both, []capability.Container{one("web", "LS", "")}); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+	if desired, err := h.ceiling.decide(now, node, both, []observed.Workload{one("web", "LS", "")}); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
 		t.Errorf("%+v, %v", desired, err)
 	}
 	if desired, err := h.ceiling.decide(now, node, nil, beside[2:]); len(desired) > 0 || err != nil {
@@ -295,7 +295,7 @@ func TestCeilingOfWorkThatComesBack(t *testing.T) {
 	}
 	web := one("b", "LS", "")
 	web.PodGroup, web.Group = "", "batch.slice/b.service"
-	if got, err := h.ceiling.decide(time.Hour+time.Second, node, both[:1], []capability.Container{web}); len(got) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
+	if got, err := h.ceiling.decide(time.Hour+time.Second, node, both[:1], []observed.Workload{web}); len(got) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
 		t.Errorf("online: %+v, %v", got, err)
 	}
 	h.ceiling.drop()

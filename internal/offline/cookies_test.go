@@ -102,7 +102,7 @@ func TestWhoSharesACookie(t *testing.T) {
 	w := newWork(t, mainline())
 	second := one("a", "BE", `{"coreExpeller": true}`)
 	second.Container, second.Name = "side", "ns/a/side"
-	n := &capability.Node{Containers: []capability.Container{
+	n := &capability.Node{Containers: []observed.Workload{
 		one("a", "BE", `{"coreExpeller": true}`), second, one("off", "BE", `{"enable": false}`), one("web", "LS", `{"enable": true, "groupIdentity": 0}`),
 	}}
 	w.precedences.decide(n, v1alpha1.CPUPolicyCoreSched)

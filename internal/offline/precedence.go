@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/isolate"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -48,7 +49,7 @@ type precedences struct {
 	support         Support
 	probeAt         time.Duration
 	// containers, koordlet and means are the inputs of the last decision.
-	containers []capability.Container
+	containers []observed.Workload
 	koordlet   string
 	means      isolate.Means
 	policy     string // how classes are separated
@@ -130,7 +131,7 @@ func (p *precedences) decide(n *capability.Node, policy string) (d capability.De
 }
 
 // asks reports whether a container, or its class, asks for anything that is reported.
-func asks(c capability.Container) bool {
+func asks(c observed.Workload) bool {
 	_, own := c.Annotations[v1alpha1.AnnotationCPUQOS]
 	return own || c.QOS.CPUQOS != nil || c.QOS.ResctrlQOS != nil
 }
@@ -138,7 +139,7 @@ func asks(c capability.Container) bool {
 // look stores the inputs of the decision, and reports whether they are unchanged. It asks the kernel if the answer is
 // needed.
 func (p *precedences) look(n *capability.Node, policy string) (same bool) {
-	same = p.rows != nil && capability.SameList(p.containers, n.Containers) && p.policy == policy
+	same = p.rows != nil && observed.SameList(p.containers, n.Containers) && p.policy == policy
 	if !same {
 		p.asked = policy == v1alpha1.CPUPolicyCoreSched || slices.ContainsFunc(n.Containers, asks)
 	}
@@ -153,7 +154,7 @@ func (p *precedences) look(n *capability.Node, policy string) (same bool) {
 }
 
 // of returns what one container gets, and the event for its pod, if any.
-func (p *precedences) of(c *capability.Container) (row Precedence, problem capability.Event) {
+func (p *precedences) of(c *observed.Workload) (row Precedence, problem capability.Event) {
 	report := func(reason, text string) {
 		problem = capability.Event{PodUID: c.PodUID, Reason: reason, Text: text, Warning: true}
 	}
@@ -199,7 +200,7 @@ func (p *precedences) note(value, notOwn string) {
 
 // count adds the group of a container to the groups of offline work, or returns why the container has no group of its
 // own.
-func (p *precedences) count(c *capability.Container) (notOwn string) {
+func (p *precedences) count(c *observed.Workload) (notOwn string) {
 	uid := c.PodUID
 	if c.Pod == "" { // a workload of a host without Kubernetes
 		uid = ""
@@ -213,7 +214,7 @@ func (p *precedences) count(c *capability.Container) (notOwn string) {
 
 // desire returns the setting of a row. A program that gives an idle group a weight owns that weight: the kubelet for a
 // pod, or an administrator for a unit.
-func desire(c *capability.Container, row Precedence) plan.Desired {
+func desire(c *observed.Workload, row Precedence) plan.Desired {
 	knob := cgroup.KnobPrecedence
 	if row.Value != isolate.Idle {
 		knob = cgroup.KnobIdentity

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -74,8 +75,8 @@ func yields() v1alpha1.ClassQOS {
 }
 
 // one returns the container of a pod.
-func one(pod string, class v1alpha1.QoSClass, annotation string) capability.Container {
-	c := capability.Container{
+func one(pod string, class v1alpha1.QoSClass, annotation string) observed.Workload {
+	c := observed.Workload{
 		PodUID: pod, Name: "ns/" + pod + "/main", Pod: "ns/" + pod, Container: "main",
 		PodGroup: "kubepods/besteffort/pod" + pod, Group: "kubepods/besteffort/pod" + pod + "/main", Class: class,
 	}
@@ -112,8 +113,8 @@ func TestPrecedences(t *testing.T) {
 	w := newWork(t, mainline())
 	second := one("be", "BE", "")
 	second.Container, second.Name = "side", "ns/be/side"
-	alone := capability.Container{PodUID: "workload/batch", Name: "batch", Group: "batch.slice", Class: "BE", QOS: yields(), QOSSource: "agent.yaml"}
-	n := &capability.Node{Now: time.Hour, Containers: []capability.Container{one("be", "BE", ""), second, one("web", "LS", ""), alone}}
+	alone := observed.Workload{PodUID: "workload/batch", Name: "batch", Group: "batch.slice", Class: "BE", QOS: yields(), QOSSource: "agent.yaml"}
+	n := &capability.Node{Now: time.Hour, Containers: []observed.Workload{one("be", "BE", ""), second, one("web", "LS", ""), alone}}
 	idle := []string{
 		"kubepods/besteffort/podbe precedence idle isolate ns/be owned true",
 		"batch.slice precedence idle isolate batch owned true",
@@ -127,17 +128,17 @@ func TestPrecedences(t *testing.T) {
 		t.Error("decided again although nothing changed")
 	}
 
-	n.Containers = []capability.Container{one("be", "BE", `{"enable": false}`), alone}
+	n.Containers = []observed.Workload{one("be", "BE", `{"enable": false}`), alone}
 	if got := settings(w.precedences.decide(n, "").Settings); len(got) != 1 || got[0] != idle[1] {
 		t.Errorf("switched off by annotation: %q", got)
 	}
 	resized := one("be", "BE", "")
 	resized.Resizing = true
-	n.Containers = []capability.Container{resized}
+	n.Containers = []observed.Workload{resized}
 	if d := w.precedences.decide(n, ""); len(d.Settings)+len(d.Events) > 0 || w.precedences.rows["ns/be/main"].Reason != resizing {
 		t.Errorf("while it is resized: %+v", d)
 	}
-	n.Containers = []capability.Container{one("be", "BE", "")}
+	n.Containers = []observed.Workload{one("be", "BE", "")}
 	n.Koordlet = "koordinator-system/koordlet"
 	if d := w.precedences.decide(n, ""); len(d.Settings) > 0 || !strings.Contains(w.precedences.rows["ns/be/main"].Reason, "koordlet") {
 		t.Errorf("beside koordlet: %+v", d)
@@ -150,8 +151,8 @@ func TestPrecedenceOfKubeletsGroup(t *testing.T) {
 	c := one("be", "BE", "")
 	for _, group := range []string{"kubepods/besteffort", "", "kubepods.slice/kubepods-besteffort.slice"} {
 		c.PodGroup = group
-		alone := capability.Container{Name: "alone", Group: "kubepods/besteffort", Class: "BE", QOS: yields()}
-		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{c, alone}}, "")
+		alone := observed.Workload{Name: "alone", Group: "kubepods/besteffort", Class: "BE", QOS: yields()}
+		d := w.precedences.decide(&capability.Node{Containers: []observed.Workload{c, alone}}, "")
 		if len(d.Settings) > 0 || w.precedences.rows["ns/be/main"].Reason == "" || w.precedences.rows["alone"].Reason == "" {
 			t.Errorf("%q: %q, %+v", group, settings(d.Settings), w.precedences.rows)
 		}
@@ -162,7 +163,7 @@ func TestPrecedenceOfKubeletsGroup(t *testing.T) {
 func TestPrecedenceEvents(t *testing.T) {
 	w := newWork(t, mainline())
 	for _, test := range []struct {
-		c    capability.Container
+		c    observed.Workload
 		want string
 	}{
 		{one("a", "BE", `{"groupIdentity": 7}`), "a InvalidPolicy field metadata.annotations[koordinator.sh/cpuQOS].groupIdentity: value 7"},
@@ -172,7 +173,7 @@ func TestPrecedenceEvents(t *testing.T) {
 		{one("a", "LS", `{"priority": 1}`), "a InvalidPolicy"},
 		{one("a", "LS", ``), ""},
 	} {
-		d := w.precedences.decide(&capability.Node{Containers: []capability.Container{test.c}}, "")
+		d := w.precedences.decide(&capability.Node{Containers: []observed.Workload{test.c}}, "")
 		if got := events(d.Events); (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) || len(d.Settings) > 0 {
 			t.Errorf("%v: events %q, want %q; %q", test.c.Annotations, got, test.want, settings(d.Settings))
 		}
@@ -182,7 +183,7 @@ func TestPrecedenceEvents(t *testing.T) {
 // On a kernel with Group Identity, Berth uses it, also for online work. On a kernel with neither mechanism an event
 // says so.
 func TestPrecedenceByKernel(t *testing.T) {
-	containers := []capability.Container{one("be", "BE", ""), one("web", "LS", `{"enable": true}`)}
+	containers := []observed.Workload{one("be", "BE", ""), one("web", "LS", `{"enable": true}`)}
 	w := newWork(t, &machine{idle: kernel.Supported, identity: kernel.Supported})
 	want := []string{
 		"kubepods/besteffort/podbe cpu.bvt_warp_ns -1 isolate ns/be owned false",
@@ -213,7 +214,7 @@ func TestPrecedenceByKernel(t *testing.T) {
 func TestProbeWhereItCounts(t *testing.T) {
 	m := &machine{}
 	w := newWork(t, m)
-	n := &capability.Node{Now: time.Hour, Containers: []capability.Container{one("web", "LS", "")}}
+	n := &capability.Node{Now: time.Hour, Containers: []observed.Workload{one("web", "LS", "")}}
 	decide := func(what string, want int) {
 		t.Helper()
 		n.Now += probeEvery
@@ -226,9 +227,9 @@ func TestProbeWhereItCounts(t *testing.T) {
 	decide("status reports it", 2)
 	w.precedences.reported = false
 	decide("no more", 2)
-	n.Containers = []capability.Container{one("web", "LS", `{"enable": true}`)}
+	n.Containers = []observed.Workload{one("web", "LS", `{"enable": true}`)}
 	decide("an annotation", 4)
-	n.Containers = []capability.Container{one("be", "BE", "")}
+	n.Containers = []observed.Workload{one("be", "BE", "")}
 	decide("a class", 6)
 	m.idle, m.identity = kernel.Supported, kernel.Unsupported
 	decide("the first group with the cpu controller", 8)
@@ -283,7 +284,7 @@ func TestPrecedenceReader(t *testing.T) {
 		},
 	} {
 		w := newWork(t, test.machine)
-		w.precedences.decide(&capability.Node{Containers: []capability.Container{one("be", "BE", "")}}, "")
+		w.precedences.decide(&capability.Node{Containers: []observed.Workload{one("be", "BE", "")}}, "")
 		out := w.Outcome(time.Time{})
 		view, err := reader{}.Node(capability.Reported{Alive: true, Node: out.Node})
 		_, core := kernel.CoreScheduling()
@@ -297,7 +298,7 @@ func TestPrecedenceReader(t *testing.T) {
 	}
 	// Nothing is reported where no workload asks.
 	w := newWork(t, mainline())
-	w.precedences.decide(&capability.Node{Containers: []capability.Container{one("web", "LS", "")}}, "")
+	w.precedences.decide(&capability.Node{Containers: []observed.Workload{one("web", "LS", "")}}, "")
 	if out := w.Outcome(time.Time{}); len(out.Node)+len(out.Rows) > 0 {
 		t.Errorf("%+v", out)
 	}
@@ -311,7 +312,7 @@ func TestUndone(t *testing.T) {
 	w := newWork(t, mainline())
 	expels, caches := one("a", "BE", `{"enable": true, "coreExpeller": true}`), one("b", "LS", "")
 	caches.QOS.ResctrlQOS, caches.QOSSource = map[string]any{"enable": true, "catRangeEndPercent": 30.0}, "the ConfigMap"
-	w.precedences.decide(&capability.Node{Containers: []capability.Container{expels, caches}}, "")
+	w.precedences.decide(&capability.Node{Containers: []observed.Workload{expels, caches}}, "")
 	var lines []string
 	for _, row := range w.Outcome(time.Time{}).Rows {
 		view, err := reader{}.Workload(capability.Reported{Row: capability.Sections{name: row.Section}})
@@ -332,7 +333,7 @@ func TestUndone(t *testing.T) {
 
 // The cost of a round without changes does not grow with the number of groups.
 func BenchmarkPrecedencesSettled(b *testing.B) {
-	var all []capability.Container
+	var all []observed.Workload
 	for i := range 100 {
 		all = append(all, one(fmt.Sprint(i), "BE", ""))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -144,7 +145,7 @@ func TestReserveIsStable(t *testing.T) {
 	p := newWork(t, mainline()).precedences
 	c := one("be", "BE", "")
 	c.Resizing = true
-	if d := p.decide(&capability.Node{Containers: []capability.Container{c}}, ""); len(d.Settings) > 0 || !p.yields || p.idle {
+	if d := p.decide(&capability.Node{Containers: []observed.Workload{c}}, ""); len(d.Settings) > 0 || !p.yields || p.idle {
 		t.Errorf("while its pod is resized: %v, yields %v, idle %v", settings(d.Settings), p.yields, p.idle)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/view"
 )
@@ -29,7 +30,7 @@ type Others struct {
 
 // Look returns how much quotas throttled the containers that burst does not check, by name, and reads their files if
 // that is due. It only reads.
-func (o *Others) Look(now time.Duration, host *cgroup.Host, all []capability.Container, quotas []capability.Quota) (map[string]*view.Throttling, error) {
+func (o *Others) Look(now time.Duration, host *cgroup.Host, all []observed.Workload, quotas []capability.Quota) (map[string]*view.Throttling, error) {
 	passed := now - o.at
 	if o.read != nil && passed < every {
 		return o.said, nil

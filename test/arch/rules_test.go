@@ -135,6 +135,11 @@ func house() rules {
 				why:  "those who observe decide nothing about CPUs: the inventory records its changes, and assignment passes them to place",
 			},
 			{
+				path: "github.com/berth-project/berth/internal/capability",
+				only: []string{"internal/agent", "internal/assignment", "internal/burst", "internal/checkpoint", "internal/cli", "internal/drift", "internal/headroom", "internal/history", "internal/localize", "internal/metrics", "internal/offline", "internal/pin", "internal/place", "internal/quota", "internal/sharedpool", "internal/throttled", "internal/top", "internal/view"},
+				why:  "the rooms that observe a node, and those that read what users wrote, know no capability: they make the values of package observed",
+			},
+			{
 				path: "github.com/berth-project/berth/internal/scratch",
 				only: []string{"internal/bench", "internal/demo"},
 				why:  "the agent and the commands make no groups",
