@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,13 +103,26 @@ func TestAmbiguousBindingKeepsCPUs(t *testing.T) {
 	})
 	c.create(pinned("a", 1, 22))
 	c.until("some bindings were lost", func() bool { return lost.Load() >= 2 })
-	c.create(pinned("b", 1, 4))
-	time.Sleep(200 * time.Millisecond)
+	c.cordon("n0", true) // no reservation of a holds its CPUs any more
+	c.until("a waits", func() bool { return strings.Contains(why(c.pod("a")), "unschedulable") })
+	b := pinned("b", 1, 4)
+	b.Spec.Tolerations = []v1.Toleration{{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists}}
+	c.create(b)
+	c.pending("b")
 	c.api.Remove(podPath, "default", "a")
 	c.bound("b")
+	c.cordon("n0", false)
 	c.create(pinned("c", 1, 18))
 	c.bound("c")
 	c.audit()
+}
+
+// cordon makes a node unschedulable, or schedulable again.
+func (c *cluster) cordon(name string, closed bool) {
+	c.Helper()
+	n := node(name, small().cpus())
+	n.Spec.Unschedulable = closed
+	c.addNode(n)
 }
 
 // TestBoundElsewhere covers a binding to n0 that takes effect although its answer is lost. The scheduler does not see
@@ -126,9 +140,7 @@ func TestBoundElsewhere(t *testing.T) {
 		switch calls {
 		case 1:
 			c.api.Mute(podPath, true)
-			closed := node("n0", small().cpus())
-			closed.Spec.Unschedulable = true
-			c.addNode(closed)
+			c.cordon("n0", true)
 			c.addMachine("n1", small())
 			return memapi.LostAfter
 		case 2:
