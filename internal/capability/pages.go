@@ -2,6 +2,7 @@ package capability
 
 import (
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the write moves all of it at
@@ -16,7 +17,7 @@ type Pages struct {
 	Home string
 	// Measured is true once PerNode is known: the bytes that can move, by memory node.
 	Measured bool
-	PerNode  []int64
+	PerNode  observed.Bytes
 }
 
 // Stay reports whether the pages must move before the group's memory nodes become these: otherwise the write moves too
@@ -30,11 +31,5 @@ func (p *Pages) Stay(to cpuset.Set) bool {
 	case !p.Measured:
 		return true
 	}
-	var elsewhere int64
-	for node, n := range p.PerNode {
-		if !to.Contains(node) {
-			elsewhere += n
-		}
-	}
-	return elsewhere > slack
+	return p.PerNode.Outside(to) > slack
 }

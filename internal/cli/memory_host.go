@@ -166,7 +166,7 @@ func (o *memoryHost) report() (memoryReport, error) {
 }
 
 // unused returns, for each node, how much more memory the workloads that are bound to the node may use by their limits.
-func (o *memoryHost) unused() locality.Bytes {
+func (o *memoryHost) unused() observed.Bytes {
 	var all []observed.Workload
 	for _, t := range o.targets {
 		if t.waits == nil {
@@ -175,7 +175,7 @@ func (o *memoryHost) unused() locality.Bytes {
 	}
 	bytes := localize.Unused(o.host, all, o.nodes)
 	for _, n := range o.nodes {
-		bytes = append(bytes, make(locality.Bytes, max(0, n.ID+1-len(bytes)))...)
+		bytes = append(bytes, make(observed.Bytes, max(0, n.ID+1-len(bytes)))...)
 	}
 	return bytes
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/table"
 )
 
@@ -298,7 +299,7 @@ func TestRoomOfBoundGroups(t *testing.T) {
 	t.Parallel()
 	o := twoNodes(t).reading()
 	o.targets = []memoryTarget{{name: "app", group: "app"}, {name: "wide", group: "wide"}, {name: "absent", group: "absent"}}
-	want := locality.Bytes{1073741824 - 1047000000, 0}
+	want := observed.Bytes{1073741824 - 1047000000, 0}
 	if diff := cmp.Diff(want, o.unused()); diff != "" {
 		t.Errorf("unused (-want +got):\n%s", diff)
 	}

@@ -1,15 +1,15 @@
 package locality
 
-import "github.com/berth-project/berth/internal/cpuset"
-
-// Bytes is a number of bytes for each NUMA node id.
-type Bytes []int64
+import (
+	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
+)
 
 // Memory is the memory of a group by node.
 type Memory struct {
 	// Movable is anonymous and shared memory, and huge pages. File is page cache: it is counted separately, and never
 	// moved.
-	Movable, File Bytes
+	Movable, File observed.Bytes
 }
 
 // Ratio returns the percentage of the movable memory on the local nodes, rounded down, 100 if there is none.
@@ -27,13 +27,7 @@ func Ratio(all, remote int64) int {
 
 // Remote returns how many bytes of movable memory are not on the local nodes.
 func (m Memory) Remote(local cpuset.Set) int64 {
-	var remote int64
-	for node, n := range m.Movable {
-		if !local.Contains(node) {
-			remote += n
-		}
-	}
-	return remote
+	return m.Movable.Outside(local)
 }
 
 // RemoteNodes returns the nodes with movable memory that are not local.
@@ -45,23 +39,6 @@ func (m Memory) RemoteNodes(local cpuset.Set) cpuset.Set {
 		}
 	}
 	return nodes
-}
-
-// Sum returns the number of bytes on all nodes.
-func (b Bytes) Sum() int64 {
-	var all int64
-	for _, n := range b {
-		all += n
-	}
-	return all
-}
-
-// At returns the number of bytes on a node.
-func (b Bytes) At(node int) int64 {
-	if node < len(b) {
-		return b[node]
-	}
-	return 0
 }
 
 // Full is the ratio at which all memory is local.

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
@@ -27,14 +28,14 @@ func TestRatio(t *testing.T) {
 		nodes  string
 	}{
 		"nothing":                  {Memory{}, "0", 100, 0, ""},
-		"file pages do not count":  {Memory{Movable: Bytes{1, 0}, File: Bytes{0, 99}}, "0", 100, 0, ""},
-		"43 per cent":              {Memory{Movable: Bytes{43, 57}}, "0", 43, 57, "1"},
-		"rounded down":             {Memory{Movable: Bytes{999, 1}}, "0", 99, 1, "1"},
-		"all elsewhere":            {Memory{Movable: Bytes{0, 7}}, "0", 0, 7, "1"},
-		"two local nodes of four":  {Memory{Movable: Bytes{10, 20, 30, 40}}, "0,2", 40, 60, "1,3"},
-		"no local node":            {Memory{Movable: Bytes{10}}, "", 0, 10, "0"},
-		"a local node without any": {Memory{Movable: Bytes{10}}, "5", 0, 10, "0"},
-		"two petabytes":            {Memory{Movable: Bytes{1 << 51, 1 << 51}}, "1", 50, 1 << 51, "0"},
+		"file pages do not count":  {Memory{Movable: observed.Bytes{1, 0}, File: observed.Bytes{0, 99}}, "0", 100, 0, ""},
+		"43 per cent":              {Memory{Movable: observed.Bytes{43, 57}}, "0", 43, 57, "1"},
+		"rounded down":             {Memory{Movable: observed.Bytes{999, 1}}, "0", 99, 1, "1"},
+		"all elsewhere":            {Memory{Movable: observed.Bytes{0, 7}}, "0", 0, 7, "1"},
+		"two local nodes of four":  {Memory{Movable: observed.Bytes{10, 20, 30, 40}}, "0,2", 40, 60, "1,3"},
+		"no local node":            {Memory{Movable: observed.Bytes{10}}, "", 0, 10, "0"},
+		"a local node without any": {Memory{Movable: observed.Bytes{10}}, "5", 0, 10, "0"},
+		"two petabytes":            {Memory{Movable: observed.Bytes{1 << 51, 1 << 51}}, "1", 50, 1 << 51, "0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // NodeMemory is the memory of one NUMA node, in bytes.
@@ -54,15 +55,15 @@ type Claim struct {
 
 // Unused returns how much memory claims may still use, by node. A claim is divided evenly among its nodes. A claim to
 // all nodes with memory is bound to no node.
-func Unused(claims []Claim, memory cpuset.Set) Bytes {
-	var left Bytes
+func Unused(claims []Claim, memory cpuset.Set) observed.Bytes {
+	var left observed.Bytes
 	for _, c := range claims {
 		nodes := c.Nodes.Intersect(memory)
 		if nodes.IsEmpty() || nodes == memory {
 			continue
 		}
 		for node := range nodes.All() {
-			left = append(left, slices.Repeat(Bytes{0}, max(node+1-len(left), 0))...)
+			left = append(left, slices.Repeat(observed.Bytes{0}, max(node+1-len(left), 0))...)
 			left[node] += c.Bytes / int64(nodes.Size())
 		}
 	}

@@ -42,7 +42,7 @@ func balancing(root *hostfs.Root) bool {
 
 // Unused returns how much memory, by node, the groups that are bound to nodes may still use within their limits. A
 // group that cannot be read counts nothing. Unused is called when a pass begins.
-func Unused(host *cgroup.Host, all []observed.Workload, nodes locality.Nodes) locality.Bytes {
+func Unused(host *cgroup.Host, all []observed.Workload, nodes locality.Nodes) observed.Bytes {
 	var claims []locality.Claim
 	for i := range all {
 		if !all[i].Bound {

@@ -835,7 +835,7 @@ func TestUnused(t *testing.T) {
 		w.node.Containers = append(w.node.Containers, w.container(name, true, ""))
 	}
 	w.pass(11)
-	if diff := cmp.Diff(locality.Bytes{900, 900}, w.mover.orders[key("redis")].Unused); diff != "" {
+	if diff := cmp.Diff(observed.Bytes{900, 900}, w.mover.orders[key("redis")].Unused); diff != "" {
 		t.Error(diff)
 	}
 }

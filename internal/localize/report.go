@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/locality"
 	"github.com/berth-project/berth/internal/mover"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // Keys of localize in the checkpoint and in the JSON of status.
@@ -132,7 +133,7 @@ func (g *group) section() Memory {
 	return m
 }
 
-func byNode(b locality.Bytes) map[string]int64 {
+func byNode(b observed.Bytes) map[string]int64 {
 	all := map[string]int64{}
 	for node, n := range b {
 		if n > 0 {

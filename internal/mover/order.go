@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/locality"
+	"github.com/berth-project/berth/internal/observed"
 )
 
 // Order requests one pass over the processes of a group.
@@ -21,7 +22,7 @@ type Order struct {
 	Nodes          locality.Nodes
 	// Unused is, by node, how much memory the groups bound there may still use by their limits. It does not count as
 	// room.
-	Unused locality.Bytes
+	Unused observed.Bytes
 	// Rate is a limit in bytes a second over all orders; 0 is no limit.
 	Rate int64
 	// DryRun makes the pass count what would move, and move nothing.

@@ -149,8 +149,8 @@ func TestWhatIsInTheWay(t *testing.T) {
 		"too much of all processes":    {func(m *machine) { m.add(9, "default "+pagesOf(60, 1)); m.add(10, "default "+pagesOf(60, 1)) }, ErrElsewhere},
 		"huge pages elsewhere":         {func(m *machine) { m.add(9, "default huge N1=33 kernelpagesize_kB=2048") }, ErrElsewhere},
 		"page cache elsewhere":         {func(m *machine) { m.add(9, "default file=/lib mapped=1 N1=20000 kernelpagesize_kB=4") }, ErrElsewhere},
-		"charged elsewhere":            {func(m *machine) { m.memory.Movable = locality.Bytes{1 << 40, Slack + 1} }, ErrElsewhere},
-		"charged elsewhere, a little":  {func(m *machine) { m.memory.Movable = locality.Bytes{1 << 40, Slack} }, nil},
+		"charged elsewhere":            {func(m *machine) { m.memory.Movable = observed.Bytes{1 << 40, Slack + 1} }, ErrElsewhere},
+		"charged elsewhere, a little":  {func(m *machine) { m.memory.Movable = observed.Bytes{1 << 40, Slack} }, nil},
 		"a policy of a mapping":        {func(m *machine) { m.add(9, "default", "interleave:0-1 "+pagesOf(1, 0)) }, ErrPolicy},
 		"a policy with two words":      {func(m *machine) { m.add(9, "default", "weighted interleave:0-1") }, ErrPolicy},
 		"many preferred":               {func(m *machine) { m.add(9, "default", "prefer (many):0-1") }, ErrPolicy},
@@ -431,7 +431,7 @@ func TestWidening(t *testing.T) {
 		make  func(m *machine)
 		other bool // a group with node 1 cannot have node 0 only
 	}{
-		"much memory":     {func(m *machine) { m.memory.Movable = locality.Bytes{1: 1 << 30} }, true},
+		"much memory":     {func(m *machine) { m.memory.Movable = observed.Bytes{1: 1 << 30} }, true},
 		"pinned":          {func(m *machine) { m.write("proc/9/status", "VmPin:\t8 kB\n") }, true},
 		"nothing special": {func(*machine) {}, false},
 	} {

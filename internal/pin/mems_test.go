@@ -209,7 +209,7 @@ func TestMemsStayWhereWideningHarms(t *testing.T) {
 				}
 				return nil
 			}
-			s.moving = map[string]cpuset.Set{}
+			s.last.wide = map[string]cpuset.Set{}
 			if c.moves {
 				s.pages = map[string]capability.Pages{"db": {Moving: true}}
 			}

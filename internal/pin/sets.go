@@ -76,11 +76,9 @@ type Sets struct {
 	// pods has the UID of the pod of every group with desired settings.
 	pods map[string]string
 	last last
-	// pages has the pages that localize moves, by group. moving has the desired memory nodes of groups whose pages must
-	// move first. wide has the containers that do not have their desired memory nodes yet. groups are the findings of
-	// the last pass.
+	// pages has the pages that localize moves, by group. wide has the containers that do not have their desired memory
+	// nodes yet. groups are the findings of the last pass.
 	pages     map[string]capability.Pages
-	moving    map[string]cpuset.Set
 	wide      map[string]wide
 	groups    []reconcile.Status
 	borrowing borrowing
@@ -104,6 +102,8 @@ type last struct {
 	reserved  map[string]int
 	// exclusive are the exclusive CPUs of pods, and those of offline work.
 	exclusive cpuset.Set
+	// wide has the desired memory nodes of groups whose pages must move first.
+	wide map[string]cpuset.Set
 }
 
 // New returns Sets for an Inventory and its Assignment. Answers of an earlier agent of the same boot remain valid. Sets
@@ -129,7 +129,7 @@ func (s *Sets) Join(pods Pods) {
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.annotateAll() // those of the last round, if it made no pass
-	s.pages, s.moving = n.Pages, map[string]cpuset.Set{}
+	s.pages, s.last.wide = n.Pages, map[string]cpuset.Set{}
 	s.assignment.SetOffline(n.Offline)
 	var d capability.Decision
 	if d.Held = !s.known(); !d.Held {
@@ -138,8 +138,7 @@ func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	}
 	d.Events = s.events()
 	d.Touched, s.touched = s.touched, nil
-	n.Wide = s.moving
-	n.Unlimited, n.Reserved, n.Exclusive = s.last.unlimited, s.last.reserved, s.last.exclusive
+	n.Unlimited, n.Reserved, n.Exclusive, n.Wide = s.last.unlimited, s.last.reserved, s.last.exclusive, s.last.wide
 	return d
 }
 
@@ -213,7 +212,7 @@ func (s *Sets) kept(d place.Desired) wide {
 	pages, found := s.pages[d.Group]
 	moves := found && pages.Stay(d.Mems)
 	if moves {
-		s.moving[d.Group] = d.Mems
+		s.last.wide[d.Group] = d.Mems
 	}
 	if at, seen := s.statusOf(d.Group); !moves && seen && at.Mems == d.Mems {
 		return wide{}
