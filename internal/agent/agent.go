@@ -18,13 +18,13 @@ import (
 	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/narrowing"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -116,7 +116,7 @@ func Run(ctx context.Context, opts Options) error {
 	defer settled()
 	opts.settles = settles
 	putBackOrphans(opts, j, settles)
-	units := reconcile.FindSystemd()
+	units := systemd.Find()
 	opts.narrowing = narrowing.OnHost(opts.Root, host, opts.Clock)
 	aside := cgroupfile.NewAside(opts.narrowing.May)
 	c := newController(opts, host, j, newApplier(opts, host, j, units, aside))
@@ -144,7 +144,7 @@ func Run(ctx context.Context, opts Options) error {
 }
 
 // newApplier returns the only writer of this host.
-func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *reconcile.Later, aside *cgroupfile.Aside) *apply.Applier {
+func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *systemd.Later, aside *cgroupfile.Aside) *apply.Applier {
 	var asked cgroupfile.Units // a nil interface without systemd, not a nil *Later in it
 	if units != nil {
 		asked = units

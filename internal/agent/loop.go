@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/history"
@@ -85,7 +86,7 @@ type turns struct {
 // beside are the writers that run beside the loop. asking asks systemd, and is nil without systemd. aside writes memory
 // nodes, and is nil where the loop writes them.
 type beside struct {
-	asking *reconcile.Asking
+	asking *systemd.Asking
 	aside  *cgroupfile.Aside
 }
 
@@ -98,7 +99,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	}
 	c.counts, c.journal, c.host = counts{log: opts.Log, now: opts.Now, work: metrics.NewWork()}, j, host
 	c.pins = c.newSets(&groups.Groups{Host: host, Journal: j})
-	c.reconcileBy(a, reconcile.HasSystemd())
+	c.reconcileBy(a, systemd.Runs())
 	c.past = history.New(history.In(opts.Config.StateDir, opts.Config.History, opts.Log))
 	c.recorder = history.NewRecorder(c.past)
 	c.lastPass.Store(int64(opts.Clock()))
@@ -132,9 +133,9 @@ func (c *controller) newSets(all *groups.Groups) *pin.Sets {
 
 // reconcileBy makes the reconciler, which applies the decisions through an Applier, and the groups whose quotas it
 // writes.
-func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
+func (c *controller) reconcileBy(a *apply.Applier, units bool) {
 	c.reconciler = reconcile.New(reconcile.Options{
-		Host: c.host, Journal: c.journal, Applier: a, Systemd: systemd,
+		Host: c.host, Journal: c.journal, Applier: a, Systemd: units,
 		Log: c.opts.Log, Report: c.drifted, Fail: c.fail, Owners: c.opts.settled(),
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
@@ -156,9 +157,9 @@ func (c *controller) reconcileBy(a *apply.Applier, systemd bool) {
 }
 
 // askSystemd starts asking systemd beside the passes, so that nothing waits for systemd.
-func (c *controller) askSystemd(units *reconcile.Later) {
+func (c *controller) askSystemd(units *systemd.Later) {
 	if units != nil {
-		c.asking = reconcile.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
+		c.asking = systemd.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
 	}
 }
 

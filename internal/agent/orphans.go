@@ -12,11 +12,11 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/orphans"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // orphanedAfter is the time without an agent after which the next agent first restores what the last one moved. An
@@ -32,8 +32,8 @@ var errStays = errors.New("it stays")
 
 // settling returns an Applier that waits for systemd, and a function that closes it.
 func settling(opts Options, host *cgroup.Host, j *journal.Journal) (*apply.Applier, func()) {
-	units := reconcile.NewSystemd()
-	return apply.New(driver.Kinds(host, units), j, apply.Options{Now: opts.Now, Records: reconcile.HasSystemd()}), units.Close
+	units := systemd.New()
+	return apply.New(driver.Kinds(host, units), j, apply.Options{Now: opts.Now, Records: systemd.Runs()}), units.Close
 }
 
 // putBackOrphans restores raised quotas and the boundary of offline work, if the last agent ended long ago without

@@ -14,10 +14,10 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cluster"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
 	"github.com/berth-project/berth/internal/workload"
 )
@@ -209,7 +209,7 @@ func TestStartWaitsForSystemd(t *testing.T) {
 		asked        int
 	}{
 		"quick": {takes: 20 * time.Millisecond, waits: 20 * time.Millisecond, asked: 2},
-		"slow":  {takes: 2 * time.Second, waits: reconcile.AskFor, asked: 1},
+		"slow":  {takes: 2 * time.Second, waits: systemd.AskFor, asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, m *machine) {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/reconcile"
 )
 
 // slowUnits is a slow systemd that notes whether the agent's mutex was free.
@@ -33,7 +33,7 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 // hasSystemd gives the machine a systemd that the agent asks between two passes.
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
-	later := reconcile.NewLater(units)
+	later := systemd.NewLater(units)
 	c.reconcileBy(newApplier(c.opts, c.host, c.journal, later, nil), true)
 	c.askSystemd(later)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/driver/thread"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/orphans"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/tuner"
 )
@@ -208,8 +208,8 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 		return undone{}, err
 	}
 	// Restore systemd's records, too: no agent will notice the next daemon-reload.
-	options := apply.Options{Now: time.Now, Records: g.Root == "/" && reconcile.HasSystemd(), Leave: o.leave}
-	var answers map[string]reconcile.Answered
+	options := apply.Options{Now: time.Now, Records: g.Root == "/" && systemd.Runs(), Leave: o.leave}
+	var answers map[string]systemd.Answered
 	var notes []string
 	if options.Records && o.owner == "" {
 		if answers, err = answersOf(stateDir, boot); err != nil {
@@ -229,7 +229,7 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	if err != nil {
 		return undone{}, fmt.Errorf("stateDir: %w", err)
 	}
-	units := reconcile.NewSystemd()
+	units := systemd.New()
 	defer units.Close()
 	kinds := driver.Kinds(host, units)
 	applier := apply.New(kinds, j, options)
@@ -241,7 +241,7 @@ func rollback(g *globals, stateDir string, o rollbackOptions) (undone, error) {
 	failed = errors.Join(failed, outcome(all), found.Damage)
 	found.Damage = nil // the error already says it
 	done := undone{append(lines, lineUp(all, false)...), append(notes, found.Notes()...), failed}
-	return done.withAnswers(reconcile.TakeBack(host, units, j, applier, answers)), j.Close()
+	return done.withAnswers(systemd.TakeBack(host, units, j, applier, answers)), j.Close()
 }
 
 // open opens the journal. A rollback of everything reads what is readable of a damaged journal. A rollback of one

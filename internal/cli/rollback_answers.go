@@ -4,22 +4,22 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/statedir"
 )
 
 // answersOf returns what agents of this boot answered the container runtime. The error says what is unreadable.
-func answersOf(stateDir, boot string) (map[string]reconcile.Answered, error) {
+func answersOf(stateDir, boot string) (map[string]systemd.Answered, error) {
 	all, err := statedir.NewAnswers(stateDir, boot).Recall()
-	answers := make(map[string]reconcile.Answered, len(all))
+	answers := make(map[string]systemd.Answered, len(all))
 	for id, a := range all {
-		answers[id] = reconcile.Answered{Pod: a.Pod, CPUs: a.CPUs, Mems: a.Mems, NoQuota: a.NoQuota}
+		answers[id] = systemd.Answered{Pod: a.Pod, CPUs: a.CPUs, Mems: a.Mems, NoQuota: a.NoQuota}
 	}
 	return answers, err
 }
 
 // withAnswers adds the outcome of the answers that systemd had on record.
-func (u undone) withAnswers(t reconcile.TakenBack) undone {
+func (u undone) withAnswers(t systemd.TakenBack) undone {
 	u.lines = append(u.lines, lineUp(t.Restored, false)...)
 	if len(t.Restored) > 0 {
 		u.notes = append(u.notes, fmt.Sprintf("answers to the container runtime that systemd had on record, and would have written again: %d", len(t.Restored)))

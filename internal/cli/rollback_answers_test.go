@@ -12,11 +12,11 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/statedir"
 )
 
@@ -33,7 +33,7 @@ func TestAnswersOf(t *testing.T) {
 	if err := statedir.NewAnswers(dir, "boot").Save(event, reply, answered); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]reconcile.Answered{"a": {Pod: "uid", CPUs: []cpuset.Set{cpus}, Mems: []cpuset.Set{mems}, NoQuota: true}}
+	want := map[string]systemd.Answered{"a": {Pod: "uid", CPUs: []cpuset.Set{cpus}, Mems: []cpuset.Set{mems}, NoQuota: true}}
 	if got, err := answersOf(dir, "boot"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
@@ -57,14 +57,14 @@ func TestRollbackOfAnswers(t *testing.T) {
 	const group = "kubepods.slice/cri-containerd-a.scope"
 	entry := journal.Entry{Target: cgroupfile.Target(group, cgroup.KnobCPUs), Original: plan.Value(cgroup.Inherit), Workload: "uid"}
 	before := undone{lines: []restored{{Group: "db"}}, notes: []string{"torn"}}
-	u := before.withAnswers(reconcile.TakenBack{Restored: []apply.Restored{{Entry: entry, Outcome: apply.OutcomeAlready, Found: "0-3"}}, Lost: []string{group}})
+	u := before.withAnswers(systemd.TakenBack{Restored: []apply.Restored{{Entry: entry, Outcome: apply.OutcomeAlready, Found: "0-3"}}, Lost: []string{group}})
 	if len(u.lines) != 2 || u.lines[1].Group != group || u.lines[1].Outcome != "already" || u.failed != nil {
 		t.Errorf("%+v", u)
 	}
 	if len(u.notes) != 3 || !strings.Contains(u.notes[1], "would have written again: 1") || !strings.HasPrefix(u.notes[2], group+" has no quota") {
 		t.Errorf("%q", u.notes)
 	}
-	for name, taken := range map[string]reconcile.TakenBack{
+	for name, taken := range map[string]systemd.TakenBack{
 		"systemd is away":        {Err: cgroupfile.ErrNoUnits},
 		"the write was refused":  {Restored: []apply.Restored{{Entry: entry, Outcome: apply.OutcomeFailed, Err: cgroupfile.ErrNoUnits}}},
 		"another value is there": {Restored: []apply.Restored{{Entry: entry, Outcome: apply.OutcomeDrifted, Found: "1", Err: nil}}},
@@ -77,7 +77,7 @@ func TestRollbackOfAnswers(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, u.failed, want)
 		}
 	}
-	if u := before.withAnswers(reconcile.TakenBack{}); len(u.lines) != 1 || len(u.notes) != 1 || u.failed != nil {
+	if u := before.withAnswers(systemd.TakenBack{}); len(u.lines) != 1 || len(u.notes) != 1 || u.failed != nil {
 		t.Errorf("with nothing: %+v", u)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/deploy"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/service"
 )
 
@@ -66,7 +66,7 @@ every original value, as berth rollback does. The agent's file stays.`,
 			if g.Root != "/" && !f.dryRun {
 				return usageError(fmt.Errorf("--root %s: %s changes the live host without --dry-run; allowed: /", g.Root, cmd.CommandPath()))
 			}
-			if !f.dryRun && !reconcile.HasSystemd() {
+			if !f.dryRun && !systemd.Runs() {
 				return fmt.Errorf("%w: systemd does not run this host", ErrUnsupported)
 			}
 			host := service.Host{Root: g.Root, Systemd: service.Bus{}}

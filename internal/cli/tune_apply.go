@@ -16,12 +16,12 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/irqbalance"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/knob"
 	"github.com/berth-project/berth/internal/narrowing"
 	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/table"
 	"github.com/berth-project/berth/internal/tune"
 	"github.com/berth-project/berth/internal/tuner"
@@ -195,10 +195,10 @@ func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, func
 	if host.Groups, err = cgroup.Open(root); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
 		return host, nothing, fmt.Errorf("find cgroups: %w", err)
 	}
-	if !reconcile.HasSystemd() {
+	if !systemd.Runs() {
 		return host, nothing, nil
 	}
-	units := reconcile.NewSystemd()
+	units := systemd.New()
 	host.Units = units
 	return host, units.Close, nil
 }
@@ -222,7 +222,7 @@ func (g *globals) keep(cmd *cobra.Command, config string) (func(tuner.Applied) e
 		}
 		args = append(args, "--config", file)
 	}
-	keeper := tuner.Keeper{Program: args, Final: exitDiffers, Systemd: g.Root == "/" && reconcile.HasSystemd()}
+	keeper := tuner.Keeper{Program: args, Final: exitDiffers, Systemd: g.Root == "/" && systemd.Runs()}
 	return keeper.Keep, nil
 }
 

@@ -9,6 +9,8 @@
 //	irqbalance  the interrupts that irqbalance leaves alone.
 //	thread      the scheduling policy and slice of the threads of control groups.
 //
+// Package systemd is no kind: cgroupfile writes the lists and weights of systemd's units through it.
+//
 // The packages plan and journal use only what a kind says about its values; apply uses the whole kind. None of the
 // three knows a kind by name.
 package driver

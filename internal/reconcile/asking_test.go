@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/driver/systemd"
 )
 
 // slowUnits is a systemd that needs the given time for each unit.
@@ -33,7 +34,7 @@ func TestAskingBesidePasses(t *testing.T) {
 				h.open(slowUnits{h, takes})
 				var lock sync.Mutex
 				began := time.Now()
-				asking := NewAsking(h.reconciler, h.later, &lock, func() time.Duration { return time.Since(began) })
+				asking := systemd.NewAsking(h.reconciler, h.later, &lock, func() time.Duration { return time.Since(began) })
 				woken := make(chan struct{}, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				var run sync.WaitGroup
@@ -87,7 +88,7 @@ func TestAskingOverAChange(t *testing.T) {
 				h.open(slowUnits{h, 1500 * time.Millisecond})
 				var lock sync.Mutex
 				began := time.Now()
-				asking := NewAsking(h.reconciler, h.later, &lock, func() time.Duration { return time.Since(began) })
+				asking := systemd.NewAsking(h.reconciler, h.later, &lock, func() time.Duration { return time.Since(began) })
 				ctx, cancel := context.WithCancel(t.Context())
 				var run sync.WaitGroup
 				run.Go(func() { asking.Run(ctx, func() {}) })

@@ -33,11 +33,11 @@
 //
 // There is one journal. The container runtime writes the values that Berth answered. Record journals them before the
 // answer leaves, and the next pass adopts a group that was made that way. systemd may have such answers on record. An
-// agent in a pod does not reach systemd, so a rollback removes them by the remembered answers (TakeBack).
+// agent in a pod does not reach systemd, so a rollback removes them by the remembered answers (systemd.TakeBack).
 //
 // systemd writes its own units, on cgroup v2, as properties until the next boot (AllowedCPUs, AllowedMemoryNodes), so
 // that no daemon-reload undoes them. On v1 systemd does not touch cpusets. Berth writes all other values directly.
-// systemd may be slow: an agent that also answers other programs asks systemd outside the passes (Later, Asking). The
+// systemd may be slow: an agent that also answers other programs asks systemd outside the passes (systemd.Later, systemd.Asking). The
 // following pass verifies what systemd wrote.
 //
 // Package plan defines the order: no group gets a CPU before other groups have left it, no quota is removed before the

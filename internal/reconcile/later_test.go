@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
@@ -23,7 +24,7 @@ import (
 type unitHost struct {
 	t          *testing.T
 	dir        string
-	later      *Later
+	later      *systemd.Later
 	reconciler *Reconciler
 	now        time.Duration
 	calls      []string
@@ -67,7 +68,7 @@ func (h *unitHost) open(units cgroupfile.Units) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.later = NewLater(units)
+	h.later = systemd.NewLater(units)
 	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent does
 	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: host, Journal: j, Applier: a, Systemd: true})
 	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
@@ -98,7 +99,7 @@ func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 }
 
 // MayRecord reports that every unit has properties.
-func (h *unitHost) MayRecord(group string, _ cgroup.Knob) bool { return UnitOf(group) != "" }
+func (h *unitHost) MayRecord(group string, _ cgroup.Knob) bool { return systemd.UnitOf(group) != "" }
 
 // Property answers a question that an agent asks when it ends, as SetProperty does.
 func (h *unitHost) Property(group string, _ cgroup.Knob) (cgroup.Value, bool, error) {

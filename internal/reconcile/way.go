@@ -1,10 +1,9 @@
 package reconcile
 
 import (
-	"strings"
-
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -22,7 +21,7 @@ func (w way) unitFor(path string, k cgroup.Knob) string {
 	switch {
 	case !w.systemd:
 	case k.Controller() == cgroup.CPUSet && w.version == 2, k == cgroup.KnobPrecedence && w.cpu == 2:
-		return UnitOf(path)
+		return systemd.UnitOf(path)
 	}
 	return ""
 }
@@ -42,24 +41,18 @@ func (o *object) setting(w way, k cgroup.Knob, v cgroup.Value) plan.Setting {
 	return s
 }
 
-// UnitOf returns the unit of the system's own systemd whose group is at path, "" for another group. The unit is the
-// last element of the path, without the "_" that systemd puts before names that could be mistaken for a kernel file.
-// All groups above it are slices. systemd has no groups below a service or a scope
-// (https://systemd.io/CGROUP_DELEGATION, and cg_path_get_unit in its source). Such groups belong to a payload, for
-// example a user's systemd in user@1000.service: its dbus.service is not the unit that the system's systemd knows by
-// that name.
-func UnitOf(path string) string {
-	at := strings.LastIndexByte(path, '/') + 1
-	for above := range strings.SplitSeq(strings.TrimSuffix(path[:at], "/"), "/") {
-		if above != "" && !strings.HasSuffix(above, ".slice") {
-			return ""
+// StillAsks reports whether the last check of the unit made this request and nothing else is desired of the unit since.
+// More than one group may match the unit, because another slice may have a group of its name. A question is always
+// still asked: it changes nothing.
+func (r *Reconciler) StillAsks(a systemd.Ask) bool {
+	if a.Group != "" {
+		return true
+	}
+	for path, o := range r.objects {
+		kn := o.knobs[a.Knob]
+		if r.way.unitFor(path, a.Knob) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
+			return true
 		}
 	}
-	name := strings.TrimPrefix(path[at:], "_")
-	for _, suffix := range []string{".service", ".scope", ".slice"} {
-		if len(name) > len(suffix) && strings.HasSuffix(name, suffix) {
-			return name
-		}
-	}
-	return ""
+	return r.unrestored.awaits(a.Unit, a.Knob, func(t plan.Target) bool { return !r.isDesired(t) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/plan"
 )
 
@@ -196,7 +197,7 @@ func (h failing) SetWeight(string, cgroup.Value) error { return h.fails }
 // A systemd behind an interface without precedence is reported as unavailable.
 func TestWeightWithoutSystemd(t *testing.T) {
 	h := newUnitHost(t, "be.slice")
-	later := NewLater(h)
+	later := systemd.NewLater(h)
 	later.AtOnce()
 	if err := later.SetWeight("be.slice", cgroup.Idle); !errors.Is(err, cgroupfile.ErrNoUnits) {
 		t.Errorf("%v", err)

@@ -55,6 +55,7 @@ func house() rules {
 			"internal/driver/hostfile":   {level: 4},
 			"internal/driver/irq":        {level: 4},
 			"internal/driver/irqbalance": {level: 4},
+			"internal/driver/systemd":    {level: 4, beside: []string{"internal/driver/cgroupfile"}},
 			"internal/driver/thread":     {level: 4},
 			"internal/isolate":           {level: 4},
 			"internal/load":              {level: 4},
@@ -126,7 +127,7 @@ func house() rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/apply",
-				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/boot", "internal/driver/cgroupfile", "internal/driver/cookie", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance", "internal/driver/thread", "internal/reconcile", "internal/tuner"},
+				only: []string{"internal/agent", "internal/cli", "internal/driver", "internal/driver/boot", "internal/driver/cgroupfile", "internal/driver/cookie", "internal/driver/hostfile", "internal/driver/irq", "internal/driver/irqbalance", "internal/driver/systemd", "internal/driver/thread", "internal/reconcile", "internal/tuner"},
 				why:  "one reconciler: it applies what is desired, and beside it only commands do, and what they apply host profiles with; the agent makes the applier that it works with, and drivers are what that calls",
 			},
 			{
@@ -253,8 +254,8 @@ func house() rules {
 			},
 			{
 				path: "github.com/coreos/go-systemd/v22",
-				only: []string{"internal/demo", "internal/reconcile", "internal/service", "internal/tuner"},
-				why:  "the demo asks systemd for one transient unit, tuner for the service that keeps a deadline, reconcile for the CPUs of units, service for the agent's own unit; no other room asks it for anything",
+				only: []string{"internal/demo", "internal/driver/systemd", "internal/service", "internal/tuner"},
+				why:  "the demo asks systemd for one transient unit, tuner for the service that keeps a deadline, driver/systemd for the values of units, service for the agent's own unit; no other room asks it for anything",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/pages",
@@ -291,6 +292,7 @@ func house() rules {
 				"internal/containers":        "it asks again and again, and NRI may be away for a moment",
 				"internal/cri":               "it asks again and again",
 				"internal/driver/irqbalance": "irqbalance may not answer",
+				"internal/driver/systemd":    "systemd may not answer",
 				"internal/fleet":             "its token ends",
 				"internal/journal":           "another process may hold the lock for a moment",
 				"internal/kubelet":           "it reads again and again",
@@ -300,7 +302,6 @@ func house() rules {
 				"internal/pages":             "it gives up on a process that does not answer",
 				"internal/nri":               "the runtime's time limit, and how long the connection is lost",
 				"internal/query":             "a query without a time is one of now, and an answer has its turn",
-				"internal/reconcile":         "systemd may not answer",
 				"internal/schedule":          "Leases, and how long a request may be under way",
 				"internal/scratch":           "the kernel removes groups in its own time",
 				"internal/driver/cgroupfile": "the kernel releases removed groups in its own time",

@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func TestTakeBack(t *testing.T) {
 				r.write("sys/fs/cgroup/"+runtimeScope+"/cpuset.cpus", tt.list)
 				r.write("sys/fs/cgroup/"+runtimeScope+"/cpuset.cpus.effective", tt.list)
 			}
-			s := NewSystemd()
+			s := New()
 			s.dial = func() (bus, error) { return r, nil }
 			a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true})
 			got := TakeBack(host, s, j, a, tt.answers)
@@ -87,7 +87,7 @@ func TestTakeBack(t *testing.T) {
 func TestTakeBackWithoutSystemd(t *testing.T) {
 	r, host, j := newReloader(t)
 	_ = apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{Step: r.kernel}).Restore(nil, false)
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return nil, errors.New("no bus") }
 	a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true})
 	got := TakeBack(host, s, j, a, map[string]Answered{"a": {CPUs: []cpuset.Set{cpuset.Set{}.Add(2).Add(3)}}})
@@ -99,7 +99,7 @@ func TestTakeBackWithoutSystemd(t *testing.T) {
 // TestTakeBackLeavesTheJournals: TakeBack leaves a target with a journal entry to the restoration of the journal.
 func TestTakeBackLeavesTheJournals(t *testing.T) {
 	r, host, j := newReloader(t)
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return r, nil }
 	a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true})
 	before := len(j.Entries())

@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
+	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
@@ -21,7 +21,7 @@ type fakeBus struct {
 	closed int
 }
 
-func (b *fakeBus) SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error {
+func (b *fakeBus) SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...sd.Property) error {
 	if _, limited := ctx.Deadline(); !limited || !runtime {
 		return errors.New("without a time limit, or for ever")
 	}
@@ -39,7 +39,7 @@ func (b *fakeBus) Close() { b.closed++ }
 
 func TestSetList(t *testing.T) {
 	fake, dialed := &fakeBus{}, 0
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) {
 		dialed++
 		return fake, nil
@@ -85,7 +85,7 @@ func TestSetList(t *testing.T) {
 
 func TestSetWeight(t *testing.T) {
 	fake := &fakeBus{}
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return fake, nil }
 	for _, v := range []cgroup.Value{cgroup.Idle, "weight 1", cgroup.DefaultWeight} {
 		if err := s.SetWeight("a.slice", v); err != nil {
@@ -118,7 +118,7 @@ func TestSetWeight(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	s := NewSystemd()
+	s := New()
 	gone := errors.New("no bus")
 	s.dial = func() (bus, error) { return nil, gone }
 	if err := s.SetList("a.service", cgroup.KnobCPUs, "0"); !errors.Is(err, gone) {

@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
+	sd "github.com/coreos/go-systemd/v22/dbus"
 
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
@@ -48,7 +48,7 @@ func (r *reloader) GetAllPropertiesContext(ctx context.Context, unit string) (ma
 	return r.units[unit], r.fails
 }
 
-func (r *reloader) SetUnitPropertiesContext(ctx context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+func (r *reloader) SetUnitPropertiesContext(ctx context.Context, unit string, runtime bool, properties ...sd.Property) error {
 	r.told++
 	if r.hangs {
 		<-ctx.Done()
@@ -206,7 +206,7 @@ func (r *reloader) kernel(s apply.Step, t plan.Target) {
 // A rollback survives a daemon-reload: it also restores what the runtime recorded in systemd.
 func TestRollbackOutlivesReload(t *testing.T) {
 	r, host, j := newReloader(t)
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return r, nil }
 	options := apply.Options{Step: r.kernel, Records: true}
 	all := apply.New(cgroupfile.Kinds(host, s), j, options).Restore(nil, false)
@@ -271,7 +271,7 @@ func TestRollbackOfRestartedService(t *testing.T) {
 			if !tt.stopped {
 				start()
 			}
-			s := NewSystemd()
+			s := New()
 			s.dial = func() (bus, error) { return r, nil }
 			only := func(e journal.Entry) bool { return e.Target.Object == group }
 			if _, known := j.Entry(cgroupfile.UnitTarget(group, cgroup.KnobCPUs)); !known {
@@ -304,7 +304,7 @@ func TestRollbackOfListThatSystemdForgot(t *testing.T) {
 		r.scope(unit, group, false)
 		target := cgroupfile.UnitTarget(group, cgroup.KnobCPUs)
 		r.journalTarget(host, j, target, cgroup.Inherit, "2-3")
-		s := NewSystemd()
+		s := New()
 		s.dial = func() (bus, error) { return r, nil }
 		if before {
 			if err := s.SetList(unit, cgroup.KnobCPUs, cgroup.Inherit); err != nil {
@@ -350,7 +350,7 @@ func TestListByNameIsNoneOnRecord(t *testing.T) {
 				r.units[unit]["AllowedCPUs"] = c.record
 				r.write("sys/fs/cgroup/"+group+"/cpuset.cpus", c.stands)
 				r.write("sys/fs/cgroup/"+group+"/cpuset.cpus.effective", cmp.Or(c.stands, "0-3"))
-				s := NewSystemd()
+				s := New()
 				s.dial = func() (bus, error) { return r, nil }
 				a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel})
 				target := cgroupfile.UnitTarget(group, cgroup.KnobCPUs)
@@ -384,7 +384,7 @@ func TestListByNameIsNoneOnRecord(t *testing.T) {
 // A value that systemd does not restore stays in the journal, and the next rollback restores it.
 func TestRollbackWithoutSystemd(t *testing.T) {
 	r, host, j := newReloader(t)
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return r, nil }
 	r.fails = errors.New("no answer")
 	a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true})
@@ -410,7 +410,7 @@ func TestRollbackOfRecordKeepsBurst(t *testing.T) {
 	r, host, j := newReloader(t)
 	r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max.burst", "20000")
 	r.loses = true
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return r, nil }
 	for _, one := range apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(nil, false) {
 		if one.Outcome != apply.OutcomeRestored || one.Err != nil {
@@ -433,7 +433,7 @@ func TestRollbackWithHungSystemd(t *testing.T) {
 	r.journal(host, j, nested, cgroup.KnobMax, "41700 100000", "max 100000")
 	r.hangs = true
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSystemd()
+		s := New()
 		s.dial = func() (bus, error) { return r, nil }
 		all := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel, Records: true}).Restore(nil, false)
 		failed := 0
@@ -470,7 +470,7 @@ func TestListsOfHungSystemd(t *testing.T) {
 	}
 	r.hangs = true
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSystemd()
+		s := New()
 		s.dial = func() (bus, error) { return r, nil }
 		a := apply.New(cgroupfile.Kinds(host, s), j, apply.Options{Step: r.kernel})
 		var changes []plan.Change
@@ -511,7 +511,7 @@ func TestRollbackOfRecordComparesAgain(t *testing.T) {
 				}
 				r.write("sys/fs/cgroup/"+runtimeScope+"/cpu.max", c.stands)
 			}
-			s := NewSystemd()
+			s := New()
 			s.dial = func() (bus, error) { return r, nil }
 			target := cgroupfile.Target(runtimeScope, cgroup.KnobMax)
 			only := func(e journal.Entry) bool { return e.Target == target }
@@ -531,7 +531,7 @@ func TestRollbackOfRecordComparesAgain(t *testing.T) {
 
 func TestProperty(t *testing.T) {
 	r, _, _ := newReloader(t)
-	s := NewSystemd()
+	s := New()
 	s.dial = func() (bus, error) { return r, nil }
 	r.units["kubepods.slice"] = map[string]any{
 		"ControlGroup": "/kubepods.slice", "Transient": true, "AllowedCPUs": []byte{}, "AllowedMemoryNodes": []byte{2},

@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
+	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -20,44 +20,44 @@ import (
 // busTimeout bounds one call to systemd.
 const busTimeout = 2 * time.Second
 
-// bus is the part of a connection to systemd that Systemd uses.
+// bus is the part of a connection to systemd that a Conn uses.
 type bus interface {
 	GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error)
-	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
+	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...sd.Property) error
 	Close()
 }
 
-// Systemd sets CPUs and memory nodes of units as their properties, until the next boot. It connects at the first call,
+// Conn sets CPUs and memory nodes of units as their properties, until the next boot. It connects at the first call,
 // and again after a failed call. It is safe for concurrent use.
-type Systemd struct {
+type Conn struct {
 	dial func() (bus, error)
 
 	mu  sync.Mutex
 	bus bus
 }
 
-// HasSystemd reports whether systemd manages this host, by the test of sd_booted(3).
-func HasSystemd() bool {
+// Runs reports whether systemd manages this host, by the test of sd_booted(3).
+func Runs() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir()
 }
 
-// FindSystemd returns the access to systemd, nil if systemd does not run.
-func FindSystemd() *Later {
-	if !HasSystemd() {
+// Find returns the access to systemd, nil if systemd does not run.
+func Find() *Later {
+	if !Runs() {
 		return nil
 	}
-	return NewLater(NewSystemd())
+	return NewLater(New())
 }
 
-// NewSystemd returns a Systemd that is not connected yet.
-func NewSystemd() *Systemd { return &Systemd{dial: dial} }
+// New returns a Conn that is not connected yet.
+func New() *Conn { return &Conn{dial: dial} }
 
 // dial connects within busTimeout. A connection ends with its context, so the context must outlive the call.
 func dial() (bus, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	late := time.AfterFunc(busTimeout, cancel)
-	conn, err := systemd.NewSystemdConnectionContext(ctx)
+	conn, err := sd.NewSystemdConnectionContext(ctx)
 	if err == nil && late.Stop() {
 		return lasting{conn, cancel}, nil
 	}
@@ -71,7 +71,7 @@ func dial() (bus, error) {
 
 // lasting is a connection with its context.
 type lasting struct {
-	*systemd.Conn
+	*sd.Conn
 	cancel context.CancelFunc
 }
 
@@ -86,12 +86,12 @@ func (l lasting) Close() {
 // necessary, and writes the value again at each daemon-reload. After an empty list the old list stays in the file, and
 // an empty drop-in stays below /run/systemd/system.control. The errors are D-Bus errors, with the unit, and
 // cgroup.ErrMalformed.
-func (s *Systemd) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
+func (s *Conn) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	set, _, err := v.List()
 	if err != nil {
 		return fmt.Errorf("unit %s: %w", unit, err)
 	}
-	return s.set(unit, systemd.Property{Name: propertyOf(k), Value: dbus.MakeVariant(bytesOf(set))})
+	return s.set(unit, sd.Property{Name: propertyOf(k), Value: dbus.MakeVariant(bytesOf(set))})
 }
 
 // weightUnset and weightIdle are special values of CPUWeight (CGROUP_WEIGHT_INVALID and CGROUP_WEIGHT_IDLE in systemd's
@@ -104,7 +104,7 @@ const (
 // SetWeight implements cgroupfile.Weights through CPUWeight, a property of cgroup v2; for cgroup.Idle systemd writes
 // cpu.idle. The default weight unsets CPUWeight. The errors are D-Bus errors, with the unit, cgroup.ErrMalformed, and
 // cgroupfile.ErrNoIdle if systemd is too old for an idle unit.
-func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
+func (s *Conn) SetWeight(unit string, v cgroup.Value) error {
 	n, version, err := v.Weight()
 	if err == nil && version == 1 {
 		err = fmt.Errorf("value %q of cgroup v1: %w", string(v), cgroup.ErrMalformed)
@@ -118,7 +118,7 @@ func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
 	case cgroup.DefaultWeight:
 		n = weightUnset
 	}
-	err = s.set(unit, systemd.Property{Name: "CPUWeight", Value: dbus.MakeVariant(n)})
+	err = s.set(unit, sd.Property{Name: "CPUWeight", Value: dbus.MakeVariant(n)})
 	var refused dbus.Error
 	if v == cgroup.Idle && errors.As(err, &refused) && refused.Name == invalidArgs {
 		return fmt.Errorf("%w: %w", cgroupfile.ErrNoIdle, err)
@@ -131,7 +131,7 @@ func (s *Systemd) SetWeight(unit string, v cgroup.Value) error {
 const invalidArgs = "org.freedesktop.DBus.Error.InvalidArgs"
 
 // set sets properties of a unit until the next boot.
-func (s *Systemd) set(unit string, properties ...systemd.Property) error {
+func (s *Conn) set(unit string, properties ...sd.Property) error {
 	err := s.call(func(ctx context.Context, b bus) error {
 		return b.SetUnitPropertiesContext(ctx, unit, true, properties...)
 	})
@@ -143,7 +143,7 @@ func (s *Systemd) set(unit string, properties ...systemd.Property) error {
 
 // call makes one call, and connects first if necessary. After a failed call it closes the connection. The error matches
 // cgroupfile.ErrNoUnits if systemd cannot be reached or did not answer in time.
-func (s *Systemd) call(do func(context.Context, bus) error) error {
+func (s *Conn) call(do func(context.Context, bus) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
 	defer cancel()
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *Systemd) call(do func(context.Context, bus) error) error {
 }
 
 // Close closes the connection.
-func (s *Systemd) Close() {
+func (s *Conn) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bus != nil {

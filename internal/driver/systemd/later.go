@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/plan"
 )
 
 // Ask is one request to systemd: to set one list, or the precedence, of a unit. With a Group it is a question: which
@@ -156,20 +155,4 @@ func (l *Later) Do(a Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers[a] = got
-}
-
-// StillAsks reports whether the last check of the unit made this request and nothing else is desired of the unit since.
-// More than one group may match the unit, because another slice may have a group of its name. A question is always
-// still asked: it changes nothing.
-func (r *Reconciler) StillAsks(a Ask) bool {
-	if a.Group != "" {
-		return true
-	}
-	for path, o := range r.objects {
-		kn := o.knobs[a.Knob]
-		if r.way.unitFor(path, a.Knob) == a.Unit && !o.dirty && kn != nil && kn.deferred == a.Value {
-			return true
-		}
-	}
-	return r.unrestored.awaits(a.Unit, a.Knob, func(t plan.Target) bool { return !r.isDesired(t) })
 }

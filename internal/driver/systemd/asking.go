@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"context"
@@ -10,6 +10,12 @@ import (
 // AskFor bounds how long systemd is asked at a time. The next pass plans the remaining requests again.
 const AskFor = 100 * time.Millisecond
 
+// Reconciler makes the requests that a Later defers.
+type Reconciler interface {
+	// StillAsks reports whether a request is still the last one for its unit.
+	StillAsks(a Ask) bool
+}
+
 // Asking asks systemd for the changes that passes left to it (Later), outside the loop: a slow systemd delays nothing
 // else. Asking does not hold the lock on the Reconciler while it waits, and skips changes that are not desired any
 // more.
@@ -18,7 +24,7 @@ const AskFor = 100 * time.Millisecond
 // Each answer is valid for one whole pass: Begin and End are called around each turn of the loop. A nil Asking does
 // nothing. Run is for one goroutine, all other methods for any.
 type Asking struct {
-	reconciler *Reconciler
+	reconciler Reconciler
 	later      *Later
 	lock       sync.Locker
 	clock      func() time.Duration
@@ -32,7 +38,7 @@ type Asking struct {
 
 // NewAsking returns an Asking for a Reconciler and the Later that its Applier writes through. The lock guards the
 // Reconciler and the Asking; clock is monotonic.
-func NewAsking(r *Reconciler, later *Later, lock sync.Locker, clock func() time.Duration) *Asking {
+func NewAsking(r Reconciler, later *Later, lock sync.Locker, clock func() time.Duration) *Asking {
 	return &Asking{reconciler: r, later: later, lock: lock, clock: clock, urgent: map[string]chan struct{}{}, turn: make(chan struct{}, 1)}
 }
 

@@ -1,4 +1,4 @@
-package reconcile
+package systemd
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"math"
 	"path"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
+	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
 	"github.com/berth-project/berth/internal/cgroup"
@@ -37,14 +37,14 @@ func propertyOf(k cgroup.Knob) string {
 
 // MayRecord implements cgroupfile.Properties: the units of groups have quotas and lists, and Berth never answers a
 // container runtime with a precedence.
-func (*Systemd) MayRecord(group string, k cgroup.Knob) bool {
+func (*Conn) MayRecord(group string, k cgroup.Knob) bool {
 	return UnitOf(group) != "" && (k == cgroup.KnobMax || k.Controller() == cgroup.CPUSet)
 }
 
 // Property implements cgroupfile.Properties. It reports a quota of transient units only, which container runtimes and
 // the kubelet make: an administrator gave any other unit its quota, and Berth never set it. The errors are D-Bus
 // errors, with the unit, and cgroupfile.ErrNoUnits.
-func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
+func (s *Conn) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	if !s.MayRecord(group, k) {
 		return "", false, nil
 	}
@@ -84,7 +84,7 @@ func (s *Systemd) Property(group string, k cgroup.Knob) (v cgroup.Value, recorde
 }
 
 // Origin implements cgroupfile.Origins.
-func (s *Systemd) Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
+func (s *Conn) Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error) {
 	return s.Property(group, k)
 }
 
@@ -97,7 +97,7 @@ func isGroupOf(group string, properties map[string]any) bool {
 
 // SetProperty implements cgroupfile.Properties. It rounds a quota up to a whole percent of a CPU, as container runtimes
 // do: systemd would round it down.
-func (s *Systemd) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
+func (s *Conn) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error {
 	name := UnitOf(group)
 	if k != cgroup.KnobMax {
 		return s.SetList(name, k, v)
@@ -111,9 +111,9 @@ func (s *Systemd) SetProperty(group string, k cgroup.Knob, v cgroup.Value) error
 		steps := (int64(quota)*second/int64(period) + quotaStep - 1) / quotaStep
 		perSecond = uint64(steps) * quotaStep
 	}
-	properties := []systemd.Property{{Name: propertyQuota, Value: dbus.MakeVariant(perSecond)}}
+	properties := []sd.Property{{Name: propertyQuota, Value: dbus.MakeVariant(perSecond)}}
 	if period != defaultPeriod {
-		properties = append(properties, systemd.Property{Name: propertyPeriod, Value: dbus.MakeVariant(uint64(period))})
+		properties = append(properties, sd.Property{Name: propertyPeriod, Value: dbus.MakeVariant(uint64(period))})
 	}
 	return s.set(name, properties...)
 }
