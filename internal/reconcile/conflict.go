@@ -105,37 +105,28 @@ func (c *Conflict) leaveTo(now time.Duration, at string, stands, want plan.Value
 	return c.reason, true
 }
 
-// isForeign reports whether another program wrote the current value. journaled means that the value is the journal's
-// original or Berth's own, and known that the journal knows the group.
-func (kn *knob) isForeign(k cgroup.Knob, stands cgroup.Value, o *object, journaled, known bool) bool {
-	if kn.conflict.Left() != "" {
-		return true
-	}
-	if kn.ours == "" { // a new agent only knows the journal
-		return known && !journaled
-	}
-	return !cgroup.Same(k, stands, kn.ours) && !cgroup.Same(k, stands, o.group.Attainable(k, kn.ours)) &&
-		!cgroup.Same(k, stands, kn.before)
-}
-
 // mayWrite reports whether Berth may overwrite the current value.
 func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) bool {
-	kn := o.knob(name)
-	original := known && entry.IsOriginal(r.kinds(), plan.Value(stands))
-	foreign := kn.isForeign(name, stands, o, original || known && entry.IsOurs(r.kinds(), plan.Value(stands)), known)
-	expected := o.isExpected(name, stands, original) || r.opts.isAnswer(o.path, name, stands)
-	if !kn.conflict.mayReplace(r.now, plan.Value(stands), foreign, expected, original) {
-		return false
-	}
-	switch {
-	case !foreign:
-	case !expected:
-		kn.overwritten = stands
-	case !kn.refused && kn.fight.again(r.now): // otherwise it is still there because Berth cannot write
+	kn, f := o.knob(name), o.found(r.kinds(), name, stands, entry, known)
+	f.at = r.now
+	f.expected = o.isExpected(name, stands, f.original) || r.opts.isAnswer(o.path, name, stands)
+	may, foreign := kn.mayWrite(f)
+	// A value that is still there because Berth cannot write (refused) was not written again.
+	if may && foreign && f.expected && !kn.refused && kn.fight.again(r.now) {
 		r.opts.Log.Warn("another program writes it again and again", "target", fmt.Sprintf("%s of %s", name, o.path),
 			"writes", string(stands), "times", kn.fight.times)
 	}
-	return true
+	return may
+}
+
+// found compares the current value of a knob with the journal's entry, and with values of Berth's.
+func (o *object) found(kinds plan.Kinds, k cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) found {
+	f := newFound(kinds, plan.Value(stands), entry, known)
+	f.isLike = func(v plan.Value) bool {
+		ours := cgroup.Value(v)
+		return cgroup.Same(k, stands, ours) || cgroup.Same(k, stands, o.group.Attainable(k, ours))
+	}
+	return f
 }
 
 // isAnswer reports whether a list is an earlier answer of Berth's to the container runtime. systemd has it on record

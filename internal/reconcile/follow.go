@@ -45,15 +45,15 @@ func (o *object) newLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.E
 	if w.Owned && entry.IsOurs(kinds, plan.Value(stands)) {
 		return ""
 	}
-	return resized(w, stands, o.knob(cgroup.KnobMax).overwritten, entry)
+	return resized(w, stands, cgroup.Value(o.knob(cgroup.KnobMax).overwritten), entry)
 }
 
 // lowerLimit returns the limit that another program gave a group below its quota that follows the load, "" for none.
 // The value before Berth's last value is no limit only while that last value is not known to have been in effect.
 func (o *object) lowerLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
-	v, k := plan.Value(stands), cgroup.KnobMax
-	if entry.IsOriginal(kinds, v) || !o.knob(k).isForeign(k, stands, o, entry.IsOurs(kinds, v), true) ||
-		rate(stands) >= rate(cgroup.Value(o.desired[k].Value)) {
+	k := cgroup.KnobMax
+	f := o.found(kinds, k, stands, entry, true)
+	if f.original || !o.knob(k).isForeign(f) || rate(stands) >= rate(cgroup.Value(o.desired[k].Value)) {
 		return ""
 	}
 	return stands

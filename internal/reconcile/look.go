@@ -249,7 +249,7 @@ func (r *Reconciler) willWrite(o *object) []plan.Change {
 			continue
 		}
 		kn := o.knob(name)
-		kn.ours, kn.before, kn.settled = want, stands, false
+		kn.ours, kn.before, kn.settled = plan.Value(want), plan.Value(stands), false
 		changes = append(changes, plan.Change{Setting: s, From: plan.Value(stands)})
 	}
 	return changes
@@ -275,8 +275,8 @@ func (r *Reconciler) applied(res apply.Result) {
 	case errors.Is(res.Err, apply.ErrDeferred):
 		kn.problem = res.Err
 		if deferred(res.Err) {
-			kn.ours, kn.before, kn.settled = cgroup.Value(res.Change.Value), cgroup.Value(res.Change.From), false
-			kn.deferred = kn.ours
+			kn.ours, kn.before, kn.settled = res.Change.Value, res.Change.From, false
+			kn.deferred = cgroup.Value(kn.ours)
 		}
 	case errors.Is(res.Err, apply.ErrGone):
 		o.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, res.Err))
@@ -285,7 +285,7 @@ func (r *Reconciler) applied(res apply.Result) {
 	default:
 		kn.problem, kn.refused = res.Err, true
 		if res.Wrote {
-			kn.ours = cgroup.Value(res.Change.Value)
+			kn.ours = res.Change.Value
 		}
 	}
 }
@@ -333,22 +333,16 @@ func (r *Reconciler) schedule(o *object) {
 		o.due = r.now + firstRetry
 		return
 	}
-	switch o.state {
-	case StateApplied, StateConflict:
-		o.due, o.retry, o.reported = r.now+reassert, Retry{}, ""
+	if o.state == StateApplied || o.state == StateConflict {
+		o.rests(r.now + reassert)
 		if o.isWatched(r.now) {
 			o.due = r.now + watchEvery
 		}
 		return
-	case StateFailed:
-		if o.reported != o.reason && o.retry.Again() { // the first try may have come too early
-			o.reported = o.reason
-			r.reportFailure(o)
-		}
-	case StatePending:
 	}
-	o.retry.Failed(r.now, LastRetry)
-	o.due = o.retry.At()
+	if o.fails(r.now) {
+		r.reportFailure(o)
+	}
 	if o.dirty { // another writer wrote between the check and the write
 		o.dirty, o.due = false, r.now+firstRetry
 	}

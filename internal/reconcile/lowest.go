@@ -37,7 +37,7 @@ func (all *Quotas) lowest(refused plan.Change) (res apply.Result, blocker string
 	change.Value = plan.Value(cgroup.MaxValue(lowest, period))
 	change.Why = because(blocker)
 	all.opts.Report(Event{Group: change.Object, Workload: change.Workload, Reason: v1alpha1.EventHostDrift, Text: change.Why})
-	return all.opts.Applier.Apply([]plan.Change{change})[0], blocker
+	return all.opts.write([]plan.Change{change})[0], blocker
 }
 
 // lowestOriginal lowers a quota as far as possible if the kernel refuses its original.

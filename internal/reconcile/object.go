@@ -18,19 +18,13 @@ type object struct {
 	desired wanted
 	group   *cgroup.Group // nil while it is closed
 	knobs   map[cgroup.Knob]*knob
-	// dirty asks for a full check at the next pass. due is the latest time of the next check, retry the delay after a
-	// failure.
+	progress
+	// dirty asks for a full check at the next pass.
 	dirty bool
-	due   time.Duration
-	retry Retry
 	// deferred is true if something was left to systemd since the last check: the next pass checks.
 	deferred bool
 	// watched is until when the Reconciler checks the group every second.
 	watched time.Duration
-
-	state    State
-	reason   string
-	reported string // the last reported failure
 	// failed is the knob that state and reason are about after a failure.
 	failed cgroup.Knob
 }
@@ -51,11 +45,7 @@ func (o *object) isWatched(now time.Duration) bool {
 
 // knob is one setting of a group.
 type knob struct {
-	// ours is the value that Berth last wrote, or answered the runtime to write. before is the value at the time of
-	// that answer.
-	ours, before cgroup.Value
-	// overwritten is the last value of another writer that Berth overwrote.
-	overwritten cgroup.Value
+	kept
 	// deferred is the value left to systemd since the last check, "" for none.
 	deferred cgroup.Value
 	// effective is the list in effect. settled means that it follows from the value in the file. lacking means that the
@@ -63,14 +53,13 @@ type knob struct {
 	effective        cpuset.Set
 	settled, lacking bool
 	// refused is true if the last write failed.
-	refused  bool
-	problem  error
-	conflict Conflict
-	fight    fight
+	refused bool
+	problem error
+	fight   fight
 }
 
 func newObject(path string, w wanted) *object {
-	return &object{path: path, desired: w, knobs: map[cgroup.Knob]*knob{}, dirty: true, state: StatePending}
+	return &object{path: path, desired: w, knobs: map[cgroup.Knob]*knob{}, progress: progress{state: StatePending}, dirty: true}
 }
 
 // take stores the desired settings, which may have changed.
@@ -97,7 +86,7 @@ func (o *object) take(d wanted) {
 func (o *object) knob(k cgroup.Knob) *knob {
 	kn := o.knobs[k]
 	if kn == nil {
-		kn = &knob{conflict: conflictOf(o.desired[k].Writers)}
+		kn = &knob{kept: kept{conflict: conflictOf(o.desired[k].Writers)}}
 		o.knobs[k] = kn
 	}
 	return kn
@@ -147,7 +136,7 @@ func (o *object) undisturbed() bool {
 
 func (o *object) stands(k cgroup.Knob, kn *knob) bool {
 	if k == cgroup.KnobMax {
-		quota, period, err := kn.ours.Pair()
+		quota, period, err := cgroup.Value(kn.ours).Pair()
 		if err != nil {
 			return false
 		}
@@ -156,7 +145,7 @@ func (o *object) stands(k cgroup.Knob, kn *knob) bool {
 	}
 	if k.Controller() != cgroup.CPUSet {
 		v, err := o.group.Read(k)
-		return err == nil && cgroup.Same(k, v, kn.ours)
+		return err == nil && cgroup.Same(k, v, cgroup.Value(kn.ours))
 	}
 	set, err := o.group.Effective(k)
 	return err == nil && set == kn.effective
@@ -190,7 +179,7 @@ func (o *object) identity(k cgroup.Knob) (plan.Identity, error) {
 // verify compares what the kernel uses with the value in the file.
 func (o *object) verify(k cgroup.Knob, stands cgroup.Value) error {
 	kn := o.knob(k)
-	kn.ours, kn.before, kn.settled, kn.refused = stands, "", true, false
+	kn.ours, kn.before, kn.settled, kn.refused = plan.Value(stands), "", true, false
 	if k.Controller() != cgroup.CPUSet {
 		return nil
 	}

@@ -330,7 +330,7 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 		observed[s.Target] = plan.Value(m.Quota.stands)
 	}
 	kinds := all.kinds()
-	for _, res := range all.opts.Applier.Apply(plan.Order(kinds, plan.Diff(kinds, settings, observed))) {
+	for _, res := range all.opts.write(plan.Diff(kinds, settings, observed)) {
 		all.moved(now, quotas[res.Change.Target], res)
 	}
 }

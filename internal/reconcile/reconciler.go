@@ -254,9 +254,9 @@ func (r *Reconciler) work(due []*object) {
 	if err := plan.OneOwner(settings); err != nil {
 		r.fail(err)
 	}
-	changes := plan.Order(r.kinds(), r.unoccupied(plan.Diff(r.kinds(), settings, observed)))
+	changes := r.unoccupied(plan.Diff(r.kinds(), settings, observed))
 	begun := r.begin(changes)
-	for _, res := range r.opts.Applier.Apply(changes) {
+	for _, res := range r.opts.write(changes) {
 		r.applied(res)
 		switch {
 		case res.Wrote, deferred(res.Err): // a list that moves has a second change

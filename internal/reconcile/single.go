@@ -22,15 +22,8 @@ type singles struct {
 // single is one such setting.
 type single struct {
 	desired plan.Desired
-	// wrote is the value that Berth last wrote, "" for none.
-	wrote    plan.Value
-	conflict Conflict
-	retry    Retry
-	due      time.Duration
-	state    State
-	reason   string
-	// reported is the last reported failure.
-	reported string
+	kept
+	progress
 }
 
 // want replaces the desired settings.
@@ -42,7 +35,7 @@ func (s *singles) want(desired map[plan.Target]plan.Desired) {
 	for t, d := range desired {
 		one := s.all[t]
 		if one == nil || one.desired.Value != d.Value || one.desired.Writers != d.Writers {
-			one = &single{conflict: conflictOf(d.Writers), state: StatePending}
+			one = &single{kept: kept{conflict: conflictOf(d.Writers)}, progress: progress{state: StatePending}}
 		}
 		one.desired = d
 		s.all[t] = one
@@ -81,7 +74,7 @@ func (s *singles) pass(now time.Duration, report *Report) {
 			changes = append(changes, c)
 		}
 	}
-	for _, res := range s.opts.Applier.Apply(plan.Order(s.opts.Applier.Kinds(), changes)) {
+	for _, res := range s.opts.write(changes) {
 		one := s.all[res.Change.Target]
 		if res.Wrote {
 			report.Writes++
@@ -105,13 +98,12 @@ func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing,
 		return false
 	}
 	e, known := s.opts.Journal.Entry(t)
-	known = known && e.ID == found.ID
-	original := known && e.IsOriginal(kinds, found.Value)
-	foreign := known && !original && !e.IsOurs(kinds, found.Value)
-	if one.wrote != "" {
-		foreign = !kinds.Same(t, found.Value, one.wrote) && !kinds.Mangled(t, found.Value, one.wrote)
+	f := newFound(kinds, found.Value, e, known && e.ID == found.ID)
+	f.at, f.expected = now, f.original && one.desired.Writers.PutsBack
+	f.isLike = func(ours plan.Value) bool {
+		return kinds.Same(t, found.Value, ours) || kinds.Mangled(t, found.Value, ours)
 	}
-	if one.conflict.mayReplace(now, found.Value, foreign, original && one.desired.Writers.PutsBack, original) {
+	if may, _ := one.kept.mayWrite(f); may {
 		return true
 	}
 	reason, isNew := one.conflict.leaveTo(now, t.String(), found.Value, one.desired.Value)
@@ -124,26 +116,24 @@ func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing,
 
 // stands records that the desired value is in effect.
 func (o *single) stands(v plan.Value) {
-	o.wrote, o.state, o.reason, o.retry, o.reported = v, StateApplied, "", Retry{}, ""
+	o.ours, o.state, o.reason = v, StateApplied, ""
+	o.rests(o.due)
 }
 
-// failed records that the desired value is not in effect. It reports the failure at the second try: the first try may
-// have come too early.
+// failed records that the desired value is not in effect.
 func (o *single) failed(now time.Duration, err error, report *Report) {
 	o.state, o.reason = StateFailed, err.Error()
 	if errors.Is(err, apply.ErrGone) {
 		o.state = StatePending
 	}
-	if o.state == StateFailed && o.reported != o.reason && o.retry.Again() {
-		o.reported = o.reason
-		reason := v1alpha1.EventHostDrift
-		if o.desired.Owner == plan.OwnerIsolate {
-			reason = v1alpha1.EventIsolationLimited
-		}
-		report.Events = append(report.Events, o.event(reason, o.reason))
+	if !o.fails(now) {
+		return
 	}
-	o.retry.Failed(now, LastRetry)
-	o.due = o.retry.At()
+	reason := v1alpha1.EventHostDrift
+	if o.desired.Owner == plan.OwnerIsolate {
+		reason = v1alpha1.EventIsolationLimited
+	}
+	report.Events = append(report.Events, o.event(reason, o.reason))
 }
 
 func (o *single) event(reason, text string) Event {

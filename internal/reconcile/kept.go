@@ -1,0 +1,89 @@
+package reconcile
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/plan"
+)
+
+// kept is what is remembered of one target at which Berth keeps a value.
+type kept struct {
+	// ours is the value that the next check should find: Berth last wrote it, answered it to the runtime, or accepted
+	// it. It is "" before the first of these. before is the value at the time of an answer, which may still be there.
+	ours, before plan.Value
+	// overwritten is the last value of another writer that Berth overwrote.
+	overwritten plan.Value
+	conflict    Conflict
+}
+
+// found is a value in effect that a check found at a target.
+type found struct {
+	at    time.Duration
+	value plan.Value
+	// isLike compares the value with a value of Berth's.
+	isLike func(ours plan.Value) bool
+	// known means that the journal has the target. original means that the value is the journal's original, and
+	// journaled that it is the original or Berth's.
+	known, original, journaled bool
+	// expected means that the value is no conflict, however often another program writes it.
+	expected bool
+}
+
+// newFound compares a value in effect with the journal's entry of its target.
+func newFound(kinds plan.Kinds, v plan.Value, e journal.Entry, known bool) found {
+	original := known && e.IsOriginal(kinds, v)
+	return found{value: v, known: known, original: original, journaled: original || known && e.IsOurs(kinds, v)}
+}
+
+// isForeign reports whether another program wrote the value. Without a value of Berth's own the journal decides.
+func (k *kept) isForeign(f found) bool {
+	switch {
+	case k.conflict.Left() != "":
+		return true
+	case k.ours == "":
+		return f.known && !f.journaled
+	}
+	return !f.isLike(k.ours) && (k.before == "" || !f.isLike(k.before))
+}
+
+// mayWrite reports whether Berth may overwrite the value, and whether another program wrote it.
+func (k *kept) mayWrite(f found) (may, foreign bool) {
+	foreign = k.isForeign(f)
+	may = k.conflict.mayReplace(f.at, f.value, foreign, f.expected, f.original)
+	if may && foreign && !f.expected {
+		k.overwritten = f.value
+	}
+	return may, foreign
+}
+
+// progress is how far the desired settings of an object are in effect, and when the next check is due.
+type progress struct {
+	state  State
+	reason string
+	// due is the latest time of the next check, retry the delay after a failure.
+	due   time.Duration
+	retry Retry
+	// reported is the last reported failure.
+	reported string
+}
+
+// rests ends a failure. The next check is due at a time.
+func (p *progress) rests(due time.Duration) { p.due, p.retry, p.reported = due, Retry{}, "" }
+
+// fails delays the next check. It reports whether people must learn of the failure: only at the second try, since the
+// first try may have come too early, and only once.
+func (p *progress) fails(now time.Duration) (isNew bool) {
+	if p.state == StateFailed && p.reported != p.reason && p.retry.Again() {
+		p.reported, isNew = p.reason, true
+	}
+	p.retry.Failed(now, LastRetry)
+	p.due = p.retry.At()
+	return isNew
+}
+
+// write makes changes in the order of package plan.
+func (o *Options) write(changes []plan.Change) []apply.Result {
+	return o.Applier.Apply(plan.Order(o.Applier.Kinds(), changes))
+}
