@@ -41,10 +41,11 @@ type Kinds map[Driver]Kind
 
 // Same reports whether two values of a target mean the same setting.
 func (k Kinds) Same(t Target, a, b Value) bool {
-	if same := k[t.Driver].Same; same != nil && a != b {
-		return same(t, a, b)
+	if a == b {
+		return true
 	}
-	return a == b
+	same := k[t.Driver].Same
+	return same != nil && same(t, a, b)
 }
 
 // Mangled reports whether the host itself may turn a recorded value into v.

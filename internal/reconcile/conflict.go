@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/plan"
 )
@@ -109,8 +110,8 @@ func (c *Conflict) leaveTo(now time.Duration, at string, stands, want plan.Value
 func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) bool {
 	kn, f := o.knob(name), o.found(r.kinds(), name, stands, entry, known)
 	f.at = r.now
-	f.expected = o.isExpected(name, stands, f.original) || r.opts.isAnswer(o.path, name, stands)
-	may, foreign := kn.mayWrite(f)
+	f.expected = o.isExpected(name, stands, f.original()) || r.opts.isAnswer(o.path, name, stands)
+	may, foreign := kn.mayWrite(&f)
 	// A value that is still there because Berth cannot write (refused) was not written again.
 	if may && foreign && f.expected && !kn.refused && kn.fight.again(r.now) {
 		r.opts.Log.Warn("another program writes it again and again", "target", fmt.Sprintf("%s of %s", name, o.path),
@@ -121,10 +122,9 @@ func (r *Reconciler) mayWrite(o *object, name cgroup.Knob, stands cgroup.Value, 
 
 // found compares the current value of a knob with the journal's entry, and with values of Berth's.
 func (o *object) found(kinds plan.Kinds, k cgroup.Knob, stands cgroup.Value, entry journal.Entry, known bool) found {
-	f := newFound(kinds, plan.Value(stands), entry, known)
-	f.isLike = func(v plan.Value) bool {
-		ours := cgroup.Value(v)
-		return cgroup.Same(k, stands, ours) || cgroup.Same(k, stands, o.group.Attainable(k, ours))
+	f := found{kinds: kinds, target: cgroupfile.Target(o.path, k), value: plan.Value(stands), entry: entry, known: known}
+	f.isLike = func(ours plan.Value) bool {
+		return cgroup.Same(k, stands, o.group.Attainable(k, cgroup.Value(ours)))
 	}
 	return f
 }

@@ -53,7 +53,7 @@ func (o *object) newLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.E
 func (o *object) lowerLimit(kinds plan.Kinds, stands cgroup.Value, entry journal.Entry) cgroup.Value {
 	k := cgroup.KnobMax
 	f := o.found(kinds, k, stands, entry, true)
-	if f.original || !o.knob(k).isForeign(f) || rate(stands) >= rate(cgroup.Value(o.desired[k].Value)) {
+	if f.original() || !o.knob(k).isForeign(&f) || rate(stands) >= rate(cgroup.Value(o.desired[k].Value)) {
 		return ""
 	}
 	return stands

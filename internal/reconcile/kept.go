@@ -20,38 +20,44 @@ type kept struct {
 
 // found is a value in effect that a check found at a target.
 type found struct {
-	at    time.Duration
-	value plan.Value
-	// isLike compares the value with a value of Berth's.
+	at     time.Duration
+	kinds  plan.Kinds
+	target plan.Target
+	value  plan.Value
+	// entry is the journal's entry of the target, if it is known.
+	entry journal.Entry
+	known bool
+	// isLike reports whether the host made the value of a value of Berth's. It may be nil.
 	isLike func(ours plan.Value) bool
-	// known means that the journal has the target. original means that the value is the journal's original, and
-	// journaled that it is the original or Berth's.
-	known, original, journaled bool
 	// expected means that the value is no conflict, however often another program writes it.
 	expected bool
 }
 
-// newFound compares a value in effect with the journal's entry of its target.
-func newFound(kinds plan.Kinds, v plan.Value, e journal.Entry, known bool) found {
-	original := known && e.IsOriginal(kinds, v)
-	return found{value: v, known: known, original: original, journaled: original || known && e.IsOurs(kinds, v)}
+// original reports whether the value is the journal's original.
+func (f *found) original() bool { return f.known && f.entry.IsOriginal(f.kinds, f.value) }
+
+// journaled reports whether the value is the journal's original or Berth's.
+func (f *found) journaled() bool { return f.original() || f.known && f.entry.IsOurs(f.kinds, f.value) }
+
+func (f *found) is(ours plan.Value) bool {
+	return f.kinds.Same(f.target, f.value, ours) || f.isLike != nil && f.isLike(ours)
 }
 
 // isForeign reports whether another program wrote the value. Without a value of Berth's own the journal decides.
-func (k *kept) isForeign(f found) bool {
+func (k *kept) isForeign(f *found) bool {
 	switch {
 	case k.conflict.Left() != "":
 		return true
 	case k.ours == "":
-		return f.known && !f.journaled
+		return f.known && !f.journaled()
 	}
-	return !f.isLike(k.ours) && (k.before == "" || !f.isLike(k.before))
+	return !f.is(k.ours) && (k.before == "" || !f.is(k.before))
 }
 
 // mayWrite reports whether Berth may overwrite the value, and whether another program wrote it.
-func (k *kept) mayWrite(f found) (may, foreign bool) {
+func (k *kept) mayWrite(f *found) (may, foreign bool) {
 	foreign = k.isForeign(f)
-	may = k.conflict.mayReplace(f.at, f.value, foreign, f.expected, f.original)
+	may = k.conflict.mayReplace(f.at, f.value, foreign, f.expected, f.original())
 	if may && foreign && !f.expected {
 		k.overwritten = f.value
 	}

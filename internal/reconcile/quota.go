@@ -21,12 +21,12 @@ import (
 type Quota struct {
 	// setting has the target, the identity, the owner and the workload.
 	setting plan.Setting
-	// original is the group's value when Berth leaves, stands the value last seen or written. overwritten is the last
-	// value of another writer that Berth overwrote: the specification may still confirm it.
-	original, stands, overwritten cgroup.Value
+	// kept has as ours the value last seen or written. The specification may still confirm an overwritten value.
+	kept
+	// original is the group's value when Berth leaves.
+	original cgroup.Value
 	// unsettled means that a new original is not in the journal yet.
 	unsettled bool
-	conflict  Conflict
 	// raising and lowering delay a write after a refused write of the same kind: a full disk must not delay the
 	// restoration of the limit.
 	raising, lowering Retry
@@ -65,9 +65,9 @@ const (
 
 // Quota returns the state of a quota that is checked from now on, given its current value. The setting has no value.
 func (all *Quotas) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
-	q := &Quota{setting: s, original: have, stands: have, conflict: conflictOf(w)}
+	q := &Quota{setting: s, original: have, kept: kept{ours: plan.Value(have), conflict: conflictOf(w)}}
 	if e, known := all.entry(q); known {
-		q.original, q.stands = cgroup.Value(e.Original), expected(e, have)
+		q.original, q.ours = cgroup.Value(e.Original), plan.Value(expected(e, have))
 	}
 	q.scale(have)
 	return q
@@ -107,7 +107,7 @@ func (all *Quotas) IsOthers(q *Quota) bool {
 func (q *Quota) Original() cgroup.Value { return q.original }
 
 // Stands returns the value last seen or written.
-func (q *Quota) Stands() cgroup.Value { return q.stands }
+func (q *Quota) Stands() cgroup.Value { return cgroup.Value(q.ours) }
 
 // IsSettled reports whether the original is on disk: without it nothing may be written.
 func (q *Quota) IsSettled() bool { return !q.unsettled }
@@ -138,7 +138,7 @@ func (q *Quota) Retake() { q.conflict.forget() }
 // Leave leaves the quota to its other writer.
 func (q *Quota) Leave(now time.Duration, have cgroup.Value, reason string) {
 	q.conflict.Leave(now, plan.Value(have), reason)
-	q.stands = have
+	q.ours = plan.Value(have)
 }
 
 // Held reports whether a write of this value must wait after a refused write of its kind.
@@ -156,7 +156,7 @@ func (q *Quota) retry(lowers bool) *Retry {
 // lowers reports whether a value is less than the current value.
 func (q *Quota) lowers(v cgroup.Value) bool {
 	to, _, err := v.Pair()
-	from, _, ferr := q.stands.Pair()
+	from, _, ferr := q.Stands().Pair()
 	return err == nil && ferr == nil && to >= 0 && (from < 0 || to < from)
 }
 
@@ -173,14 +173,15 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 	if q.conflict.Left() != "" {
 		return all.seeLeft(now, q, w, have)
 	}
+	f := found{kinds: all.kinds(), target: q.setting.Target, value: plan.Value(have), entry: entry, known: journaled}
 	foreign := have
-	if cgroup.Same(q.knob(), have, q.stands) || journaled && (w.Owned || w.Meant) && all.accounts(entry, have) {
+	if !q.isForeign(&f) || (w.Owned || w.Meant) && f.journaled() {
 		foreign = ""
 	}
-	switch to := resized(w, foreign, q.overwritten, entry); {
+	switch to := resized(w, foreign, cgroup.Value(q.overwritten), entry); {
 	case !journaled: // never written: the value is the owner's own
-		before := q.stands
-		if q.original, q.stands = have, have; cgroup.Same(q.knob(), before, have) {
+		before := q.Stands()
+		if q.original, q.ours = have, plan.Value(have); cgroup.Same(q.knob(), before, have) {
 			return SeenExpected
 		}
 		if !all.IsOthers(q) { // for exclusive CPUs the quota is removed and restored
@@ -190,19 +191,19 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 	case to != "":
 		return all.rebase(q, to, have)
 	case foreign == "":
-		q.stands = have
+		q.ours = plan.Value(have)
 		return SeenExpected
 	case q.keptQuota(have):
 		limit, _, _ := q.original.Pair()
 		_, period, _ := have.Pair()
 		return all.rebase(q, cgroup.MaxValue(limit, period), have)
-	case !q.mayAssert(now, have, w.PutsBack && entry.IsOriginal(all.kinds(), plan.Value(have))):
+	case !q.mayAssert(now, have, w.PutsBack && f.original()):
 		all.leave(now, q, have)
 		return SeenLeft
 	}
 	all.opts.Log.Info("written by another writer, asserting once more", "workload", q.setting.Workload,
-		"group", q.setting.Object, "knob", q.setting.Knob, "was", string(q.stands), "is", string(have))
-	q.stands, q.overwritten = have, have
+		"group", q.setting.Object, "knob", q.setting.Knob, "was", string(q.ours), "is", string(have))
+	q.ours, q.overwritten = plan.Value(have), plan.Value(have)
 	return SeenForeign
 }
 
@@ -221,11 +222,11 @@ func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgr
 			return SeenLeft
 		}
 	case !q.conflict.IsOver(now):
-		q.stands = have
+		q.ours = plan.Value(have)
 		return SeenLeft
 	}
 	q.Retake()
-	q.stands = have
+	q.ours = plan.Value(have)
 	return SeenReturned
 }
 
@@ -244,7 +245,7 @@ func (q *Quota) mayAssert(now time.Duration, have cgroup.Value, putBack bool) bo
 // leave gives a quota up to its other writer.
 func (all *Quotas) leave(now time.Duration, q *Quota, have cgroup.Value) {
 	q.Leave(now, have, fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
-		q.setting.Knob, q.setting.Object, have, q.stands))
+		q.setting.Knob, q.setting.Object, have, q.ours))
 	all.opts.Report(Event{Group: q.setting.Object, Workload: q.setting.Workload, Reason: v1alpha1.EventHostDrift, Text: q.Left()})
 }
 
@@ -259,7 +260,7 @@ func (all *Quotas) rebase(q *Quota, to, have cgroup.Value) Seen {
 		}
 		all.limitChanged(q, cgroup.Value(entry.Original), to)
 	}
-	q.original, q.stands, q.overwritten = to, have, ""
+	q.original, q.ours, q.overwritten = to, plan.Value(have), ""
 	return SeenOriginal
 }
 
@@ -267,16 +268,11 @@ func (all *Quotas) limitChanged(q *Quota, from, to cgroup.Value) {
 	all.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.String(), "from", string(from), "to", string(to))
 }
 
-// accounts reports whether a value is Berth's own or the original of an entry.
-func (all *Quotas) accounts(e journal.Entry, have cgroup.Value) bool {
-	return e.IsOurs(all.kinds(), plan.Value(have)) || e.IsOriginal(all.kinds(), plan.Value(have))
-}
-
 // keptQuota reports whether another program changed only the period, under a quota that Berth had written. The limit is
 // then its old quota in the new period. Otherwise Berth's own number would become the workload's limit.
 func (q *Quota) keptQuota(have cgroup.Value) bool {
 	now, _, err := have.Pair()
-	ours, _, oerr := q.stands.Pair()
+	ours, _, oerr := q.Stands().Pair()
 	limit, _, lerr := q.original.Pair()
 	return err == nil && oerr == nil && lerr == nil && ours == now && limit != ours && !q.spans(have)
 }
@@ -318,7 +314,7 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	quotas := map[plan.Target]*Quota{}
 	for _, m := range moves {
 		m.Quota.err = nil
-		if cgroup.Same(m.Quota.knob(), m.Value, m.Quota.stands) {
+		if cgroup.Same(m.Quota.knob(), m.Value, m.Quota.Stands()) {
 			m.Quota.problem = "" // nothing to write
 		}
 		s := m.Quota.setting
@@ -327,7 +323,7 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 			s.Workload = m.Workload
 		}
 		settings, quotas[s.Target] = append(settings, s), m.Quota
-		observed[s.Target] = plan.Value(m.Quota.stands)
+		observed[s.Target] = m.Quota.ours
 	}
 	kinds := all.kinds()
 	for _, res := range all.opts.write(plan.Diff(kinds, settings, observed)) {
@@ -370,7 +366,7 @@ func (q *Quota) took(res apply.Result) {
 		q.writes++
 	}
 	if res.Applied() && res.Effective != "" { // the lowest quota may be in place already
-		q.stands = cgroup.Value(res.Effective)
-		q.scale(q.stands)
+		q.ours = res.Effective
+		q.scale(q.Stands())
 	}
 }

@@ -90,23 +90,21 @@ func (s *singles) pass(now time.Duration, report *Report) {
 
 // mayWrite reports whether to replace the current value: it differs from the desired value, and is not left to its
 // writer.
-func (s *singles) mayWrite(now time.Duration, one *single, found apply.Standing, report *Report) bool {
+func (s *singles) mayWrite(now time.Duration, one *single, stands apply.Standing, report *Report) bool {
 	kinds, t := s.opts.Applier.Kinds(), one.desired.Target
-	if kinds.Same(t, found.Value, one.desired.Value) {
+	if kinds.Same(t, stands.Value, one.desired.Value) {
 		one.conflict.Returned()
-		one.stands(found.Value)
+		one.stands(stands.Value)
 		return false
 	}
 	e, known := s.opts.Journal.Entry(t)
-	f := newFound(kinds, found.Value, e, known && e.ID == found.ID)
-	f.at, f.expected = now, f.original && one.desired.Writers.PutsBack
-	f.isLike = func(ours plan.Value) bool {
-		return kinds.Same(t, found.Value, ours) || kinds.Mangled(t, found.Value, ours)
-	}
-	if may, _ := one.kept.mayWrite(f); may {
+	f := found{at: now, kinds: kinds, target: t, value: stands.Value, entry: e, known: known && e.ID == stands.ID}
+	f.isLike = func(ours plan.Value) bool { return kinds.Mangled(t, stands.Value, ours) }
+	f.expected = f.original() && one.desired.Writers.PutsBack
+	if may, _ := one.mayWrite(&f); may {
 		return true
 	}
-	reason, isNew := one.conflict.leaveTo(now, t.String(), found.Value, one.desired.Value)
+	reason, isNew := one.conflict.leaveTo(now, t.String(), stands.Value, one.desired.Value)
 	if isNew {
 		report.Events = append(report.Events, one.event(v1alpha1.EventHostDrift, reason))
 	}
