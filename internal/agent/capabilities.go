@@ -4,17 +4,78 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 )
 
-// worker is a capability that also runs beside the loop, without its mutex, until the agent ends.
-type worker interface {
-	Run(ctx context.Context) error
+// A capability may implement some of the following interfaces. The loop calls their methods with the mutex held, except
+// Run.
+type (
+	// worker also runs beside the loop, until the agent ends.
+	worker interface {
+		Run(ctx context.Context) error
+	}
+	// pacer also works between two rounds.
+	pacer interface {
+		// Next returns when Turn is due, at most the given time.
+		Next(most time.Duration) time.Duration
+		// Turn does what is due, and reports whether the next round is due at once.
+		Turn(now time.Duration) bool
+	}
+	// looker checks groups when they are due, each in a step of the loop of its own.
+	looker interface {
+		// Next returns when the next check is due, at most the given time.
+		Next(most time.Duration) time.Duration
+		// Due finds the groups to check now, and returns their number. Look checks one of them.
+		Due(now time.Duration) int
+		Look(i int)
+	}
+	// yielder restores the limits of a pod that the kubelet is about to resize.
+	yielder interface {
+		Yield(podUID string)
+	}
+	// shrinker moves the agent's own threads before each pass.
+	shrinker interface {
+		Shrink()
+	}
+	// observer learns what each pass finds.
+	observer interface {
+		Saw(now time.Duration, found *reconcile.Report)
+	}
+	// conditioner adds conditions to the status of the node.
+	conditioner interface {
+		AddConditions(status *v1alpha1.NodeTopologyStatus)
+	}
+	// rememberer drops what it remembers of workloads that are gone, before each checkpoint.
+	rememberer interface {
+		Forget(podsKnown bool)
+	}
+	// ender desires nothing any more because the agent ends.
+	ender interface {
+		End()
+	}
+	// closer ends after its values were restored.
+	closer interface {
+		// Ended records which values were restored. Close releases the groups.
+		Ended()
+		Close()
+	}
+)
+
+// each calls do for each capability that implements T, in their order.
+func each[T any](c *controller, do func(T)) {
+	for _, one := range c.capabilities {
+		if of, implements := one.(T); implements {
+			do(of)
+		}
+	}
 }
 
 // capabilitiesOf returns the capabilities of an agent, in the order in which they decide. It is the only such list.

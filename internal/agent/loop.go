@@ -81,6 +81,8 @@ type turns struct {
 	ended          bool // set by stop: nothing is decided or written any more
 	// wide are the memory nodes that place desired in the last round for groups whose pages must move first.
 	wide map[string]cpuset.Set
+	// pods has the UID of the pod of each group whose CPUs place decides.
+	pods map[string]string
 }
 
 // beside are the writers that run beside the loop. asking asks systemd, and is nil without systemd. aside writes memory
@@ -238,39 +240,47 @@ func (c *controller) wake() {
 // pass looks at every group that is due and returns how long to sleep.
 func (c *controller) pass() time.Duration {
 	c.asking.Begin()
-	due, next := c.secondStep()
-	for _, m := range due {
-		c.lookStep(m)
-	}
+	now, next := c.secondStep()
+	each(c, func(l looker) {
+		c.mu.Lock()
+		due := l.Due(now)
+		c.mu.Unlock()
+		for i := range due {
+			c.lookStep(l, i)
+		}
+	})
 	c.asking.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(c.offline.Next(c.burst.NextLook(next))-c.opts.Clock(), 0)
+	each(c, func(l looker) { next = l.Next(next) })
+	each(c, func(p pacer) { next = p.Next(next) })
+	return max(next-c.opts.Clock(), 0)
 }
 
-// secondStep does the work that is due once a second, and returns the groups that are then due for a look, and when the
-// next second begins.
-func (c *controller) secondStep() (due []*quota.Group, next time.Duration) {
+// secondStep does the work that is due once a second. It returns when it began, and when the next second begins.
+func (c *controller) secondStep() (now, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.opts.Clock()
+	now = c.opts.Clock()
 	c.inventory.Now(now)
 	c.lastPass.Store(int64(now))
-	if c.offline.Turn(now) || now >= c.nextSecond {
+	due := now >= c.nextSecond
+	each(c, func(p pacer) { due = p.Turn(now) || due })
+	if due {
 		failures := c.failures
 		c.everySecond(now)
 		c.stepped("second", c.opts.Clock()-now, failures)
 		c.nextSecond = now + time.Second
 	}
-	return c.burst.Due(now), c.nextSecond
+	return now, c.nextSecond
 }
 
 // lookStep looks at one group.
-func (c *controller) lookStep(m *quota.Group) {
+func (c *controller) lookStep(l looker, i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	began, failures := c.opts.Clock(), c.failures
-	c.burst.Look(m)
+	l.Look(i)
 	c.stepped("look", c.opts.Clock()-began, failures)
 }
 
@@ -300,6 +310,9 @@ func (u urgently) Urgent(group string, desired []plan.Desired) {
 	}
 }
 
+// Standing implements pin.Reconciler.
+func (u urgently) Standing() reconcile.Standing { return u.reconciler.Standing() }
+
 // decide lets the capabilities decide in their order, and applies their desired settings.
 func (c *controller) decide(now time.Duration) {
 	n := observe(c, now)
@@ -314,7 +327,7 @@ func (c *controller) decide(now time.Duration) {
 			all.Add(decided)
 		}
 	}
-	c.wide = n.Wide
+	c.wide, c.pods = n.Wide, n.Pods
 	for _, group := range all.Touched {
 		c.reconciler.Touch(group)
 	}
@@ -340,15 +353,14 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	if !c.reconciler.Wanted(desired) {
 		c.reconciler.Want(desired)
 	}
-	c.pins.Shrink()
+	each(c, shrinker.Shrink)
 	report, _ := c.reconciler.Pass(now)
-	c.pins.Saw(report.Groups)
-	c.offline.Saw(now, report.Groups)
+	each(c, func(o observer) { o.Saw(now, &report) })
 	for _, e := range report.Events {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.work.Drifted()
 		}
-		c.report(cmp.Or(c.pins.PodOf(e.Group), observed.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
+		c.report(cmp.Or(c.pods[e.Group], observed.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
 	}
 	c.failEach(report.Errors)
 }
@@ -392,7 +404,7 @@ func (c *controller) readMachine(now time.Duration) {
 
 func (c *controller) writeCheckpoint(now time.Duration) {
 	c.nextCheckpoint = now + checkpointEvery
-	c.burst.Forget(c.settled)
+	each(c, func(r rememberer) { r.Forget(c.settled) })
 	if err := c.checkpoint().Save(c.opts.Config.StateDir); err != nil {
 		c.fail("checkpoint", err)
 	}
@@ -409,7 +421,7 @@ func (c *controller) stop() error {
 	c.ended = true
 	c.asking.AtOnce()                // there is no next pass
 	c.unmoved.since = c.opts.Clock() // letFall restores the lists below, after the quotas
-	if c.offline.End(); !c.opts.RestoreOnStop {
+	if each(c, ender.End); !c.opts.RestoreOnStop {
 		c.decide(c.opts.Clock())
 	}
 	c.writeCheckpoint(c.opts.Clock())
@@ -422,7 +434,7 @@ func (c *controller) stop() error {
 		c.reported.forget(notBack, nil) // the end names all values that stay
 		failed += letFall(c)
 	}
-	c.burst.End()
+	each(c, closer.Ended)
 	c.writeCheckpoint(c.opts.Clock()) // again: a kill in between leaves the first checkpoint
 	if c.opts.RestoreOnStop {
 		looking, cancel := context.WithTimeout(context.Background(), lastLooks)
@@ -434,7 +446,7 @@ func (c *controller) stop() error {
 		more, worse := quotas.Leave(func(e journal.Entry) bool { return !ends(e) })
 		drifted, failed = drifted+more, failed+worse
 	}
-	c.burst.Close()
+	each(c, closer.Close)
 	c.roster.Close()
 	if err := c.reconciler.Close(); err != nil {
 		c.fail("release", err)

@@ -95,7 +95,6 @@ func (c *controller) publish() {
 	default:
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
-	c.pins.AddConditions(&status, s, c.reconciler)
-	c.offline.AddCondition(&status)
+	each(c, func(a conditioner) { a.AddConditions(&status) })
 	c.connected.client.Publish(&spec, &status)
 }

@@ -51,7 +51,7 @@ func (m *machine) pinnable() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var status v1alpha1.NodeTopologyStatus
-	c.pins.AddConditions(&status, c.assignment.Snapshot(), c.reconciler)
+	c.pins.AddConditions(&status)
 	one := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPinnable)
 	return string(one.Status) + " " + one.Reason + ": " + one.Message
 }

@@ -55,7 +55,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.inventory.Now(c.opts.Clock())
 	c.takeCluster()
 	if e.Kind == nri.Update {
-		c.burst.Yield(e.Pod.UID)
+		each(c, func(y yielder) { y.Yield(e.Pod.UID) })
 	}
 	c.stale = true
 	return c.pins.Answer(e, final)

@@ -57,6 +57,8 @@ type Node struct {
 	// pages must move first. Before place decides, they are those of the last round.
 	Pages map[string]Pages
 	Wide  map[string]cpuset.Set
+	// Pods has the UID of the pod of each group whose CPUs place decides.
+	Pods map[string]string
 }
 
 // Offline has the cores of offline work. The zero value gives it none: it shares the pool.

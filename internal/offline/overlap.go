@@ -32,10 +32,10 @@ type overlap struct {
 }
 
 // Saw stores the CPUs on which a pass found the groups.
-func (w *Work) Saw(now time.Duration, groups []reconcile.Status) {
+func (w *Work) Saw(now time.Duration, found *reconcile.Report) {
 	o := overlap{first: w.first, last: now}
 	if t := w.last.topology; t != nil && w.decision.Exists {
-		o.find(t, groups)
+		o.find(t, found.Groups)
 	}
 	if o.cpus.IsEmpty() {
 		o.first = 0

@@ -208,8 +208,8 @@ func uncovered(offline []observed.Pod, groups []string) string {
 	return ""
 }
 
-// AddCondition adds whether online and offline work share no core, if offline work should have cores of its own.
-func (w *Work) AddCondition(status *v1alpha1.NodeTopologyStatus) {
+// AddConditions adds whether online and offline work share no core, if offline work should have cores of its own.
+func (w *Work) AddConditions(status *v1alpha1.NodeTopologyStatus) {
 	overlap := w.text()
 	without, limit := uncovered(w.last.pods, w.precedences.offline), w.limit
 	if limit == "" && w.cookies.Isolates() && without != "" {

@@ -353,7 +353,7 @@ func TestLimits(t *testing.T) {
 	w.expect("one core", "")
 	w.expectEvents("IsolationLimited: fewer than two cores can be moved: offline work shares the pool")
 	var status v1alpha1.NodeTopologyStatus
-	w.work.AddCondition(&status)
+	w.work.AddConditions(&status)
 	if c := status.Conditions; len(c) != 1 || c[0].Type != v1alpha1.ConditionIsolated || c[0].Status != "False" {
 		t.Errorf("conditions %+v", c)
 	}
@@ -383,9 +383,9 @@ func TestOverlap(t *testing.T) {
 	w.rounds(2, 0)
 	saw := func(online string) {
 		w.run(time.Second, 0)
-		w.work.Saw(w.now, []reconcile.Status{
+		w.work.Saw(w.now, &reconcile.Report{Groups: []reconcile.Status{
 			{Group: "batch", Owner: plan.OwnerIsolate, CPUs: set(t, "7,15")}, {Group: "web", Owner: plan.OwnerPool, CPUs: set(t, online)},
-		})
+		}})
 		w.round()
 	}
 	count := func() (n float64) {
@@ -398,7 +398,7 @@ func TestOverlap(t *testing.T) {
 	}
 	condition := func() string {
 		var status v1alpha1.NodeTopologyStatus
-		w.work.AddCondition(&status)
+		w.work.AddConditions(&status)
 		return string(status.Conditions[0].Status)
 	}
 	saw("0-6,8-14")
@@ -436,13 +436,13 @@ func TestBoundOverlap(t *testing.T) {
 		for _, d := range all {
 			saw = append(saw, reconcile.Status{Group: d.Group, Owner: d.Settings()[0].Owner, CPUs: d.CPUs})
 		}
-		w.work.Saw(w.now, saw)
+		w.work.Saw(w.now, &reconcile.Report{Groups: saw})
 		w.round()
 	}
 	const why = "bound there by others, which Berth leaves as it is: bound"
 	w.expectEvents("IsolationLimited: the cores of CPUs 3,11 run online and offline containers: web and bound, for example; " + why)
 	var status v1alpha1.NodeTopologyStatus
-	w.work.AddCondition(&status)
+	w.work.AddConditions(&status)
 	if c := status.Conditions; len(c) != 1 || c[0].Status != "False" || c[0].Reason != "Overlap" || !strings.HasSuffix(c[0].Message, why) {
 		t.Errorf("conditions %+v", c)
 	}

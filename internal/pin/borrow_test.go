@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -39,6 +40,8 @@ func (r *recorder) Record(all []plan.Desired) error {
 	return nil
 }
 func (*recorder) Urgent(string, []plan.Desired) {}
+
+func (*recorder) Standing() reconcile.Standing { return reconcile.Standing{} }
 
 func newLender(t *testing.T, annotations map[string]string) *lender {
 	t.Helper()

@@ -226,11 +226,11 @@ func TestMemsInEffectAreNotLookedAt(t *testing.T) {
 	t.Parallel()
 	s := pinned(t, "0-1") // what reading would find
 	s.opts.MayChange = func(string, cpuset.Set) error { return errors.New("asked") }
-	s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0")}})
+	s.Saw(0, &reconcile.Report{Groups: []reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0")}}})
 	if got, _ := mems(s, false); got != "0" {
 		t.Errorf("desired %q of a group that has memory node 0 alone", got)
 	}
-	s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0-1")}})
+	s.Saw(0, &reconcile.Report{Groups: []reconcile.Status{{Group: "db", State: reconcile.StateApplied, Mems: list(t, "0-1")}}})
 	if got, _ := mems(s, false); got != "0-1" {
 		t.Errorf("desired %q of a group that another program widened", got)
 	}
@@ -291,7 +291,7 @@ func TestRecordFollowsMems(t *testing.T) {
 				answered.Mems = append(answered.Mems, list(t, one))
 			}
 			s.inventory.Containers().Recall(map[string]inventory.Answered{"db": answered})
-			s.Saw([]reconcile.Status{{Group: "db", State: reconcile.StateApplied, CPUs: list(t, c.cpus)}})
+			s.Saw(0, &reconcile.Report{Groups: []reconcile.Status{{Group: "db", State: reconcile.StateApplied, CPUs: list(t, c.cpus)}}})
 			mems(s, false)
 			for round, want := range []string{c.want, ""} {
 				got := ""

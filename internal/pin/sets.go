@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/assignment"
@@ -30,12 +31,14 @@ type Answers interface {
 	Save(e nri.Event, r nri.Reply, current func(...string) map[string]inventory.Answered) error
 }
 
-// Reconciler applies desired settings, here ahead of its next pass.
+// Reconciler applies desired settings, also ahead of its next pass.
 type Reconciler interface {
 	// Record journals what the runtime is about to write.
 	Record(desired []plan.Desired) error
 	// Urgent writes the desired settings of one group at once: a container in it is about to run.
 	Urgent(group string, desired []plan.Desired)
+	// Standing returns what the reconciler leaves on the host.
+	Standing() reconcile.Standing
 }
 
 // Pods are the pods of the cluster.
@@ -77,10 +80,10 @@ type Sets struct {
 	pods map[string]string
 	last last
 	// pages has the pages that localize moves, by group. wide has the containers that do not have their desired memory
-	// nodes yet. groups are the findings of the last pass.
+	// nodes yet. found is what the last pass found.
 	pages     map[string]capability.Pages
 	wide      map[string]wide
-	groups    []reconcile.Status
+	found     reconcile.Report
 	borrowing borrowing
 	asked     asked
 	// decided are the placements to write after the CPUs.
@@ -138,6 +141,7 @@ func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	}
 	d.Events = s.events()
 	d.Touched, s.touched = s.touched, nil
+	n.Pods = s.pods
 	n.Unlimited, n.Reserved, n.Exclusive, n.Wide = s.last.unlimited, s.last.reserved, s.last.exclusive, s.last.wide
 	return d
 }
@@ -254,10 +258,10 @@ func (s *Sets) Shrink() {
 	}
 }
 
-// Saw stores the findings of a pass, by path.
-func (s *Sets) Saw(groups []reconcile.Status) {
+// Saw stores what a pass found.
+func (s *Sets) Saw(_ time.Duration, r *reconcile.Report) {
 	s.annotateAll()
-	s.groups = groups
+	s.found = *r
 	s.inventory.Saw(func(group string) cpuset.Set {
 		at, found := s.statusOf(group)
 		if !found || at.State != reconcile.StateApplied {
@@ -280,15 +284,12 @@ func (s *Sets) tellUnlisted() {
 
 // statusOf returns what the last pass found of a group, if it saw the group.
 func (s *Sets) statusOf(group string) (at reconcile.Status, found bool) {
-	i, found := slices.BinarySearchFunc(s.groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
+	i, found := slices.BinarySearchFunc(s.found.Groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
 	if !found {
 		return reconcile.Status{}, false
 	}
-	return s.groups[i], true
+	return s.found.Groups[i], true
 }
-
-// PodOf returns the UID of the pod that a group belongs to, "" if the group has no desired settings.
-func (s *Sets) PodOf(group string) string { return s.pods[group] }
 
 // events returns the events of place, and stores its placements to write after the CPUs.
 func (s *Sets) events() []capability.Event {

@@ -11,12 +11,11 @@ import (
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Topology returns the node as published, from a snapshot of the assignment. known is false before the machine was read.
-// The caller adds other facts, and the conditions.
+// Topology returns the node as published, from a snapshot of the assignment, with the condition whether the shared pool
+// is too small. known is false before the machine was read. The caller adds other facts and conditions.
 func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
 	if s.machine.Topology == nil {
 		return spec, status, false
@@ -25,6 +24,11 @@ func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec
 	spec.Devices = nodeDevices(s.machine.Topology, s.kubelet.Devices)
 	status.KubeletMemory = nodeMemory(s.machine.Topology, s.kubelet.Memory, s.inventory.Unplaced)
 	status.KubeletCPUManagerPolicy = s.kubelet.Config.CPUManagerPolicy
+	reason := "Enough"
+	if snapshot.Overcommitted {
+		reason = "TooMuchRequested"
+	}
+	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, snapshot.Overcommitted, reason, snapshot.OvercommittedText)
 	return spec, status, true
 }
 
@@ -88,29 +92,24 @@ func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[s
 	return memory[:min(len(memory), mostMemory)]
 }
 
-// AddConditions adds whether Berth sets CPU sets here, and whether the shared pool is too small. The message of the
-// first condition has the lasting side effects of the reconciler's writes on this host, and doubts about its memory.
-func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus, snapshot place.Snapshot, r *reconcile.Reconciler) {
+// AddConditions adds whether Berth sets CPU sets here. The message of the condition has the lasting side effects of the
+// reconciler's writes on this host, and doubts about its memory.
+func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus) {
 	switch o := s.inventory.Obstacle(); o.Reason {
 	case "":
-		said := slices.DeleteFunc([]string{s.kubelet.MemsOwner(), r.Limits(), s.machine.Doubt()}, func(text string) bool { return text == "" })
+		said := slices.DeleteFunc([]string{s.kubelet.MemsOwner(), s.found.Limits, s.machine.Doubt()}, func(text string) bool { return text == "" })
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", strings.Join(said, "; "))
 	case observed.Restoring:
-		s.addRestoring(status, o, r)
+		s.addRestoring(status, o)
 	default:
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
 	}
-	reason := "Enough"
-	if snapshot.Overcommitted {
-		reason = "TooMuchRequested"
-	}
-	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, snapshot.Overcommitted, reason, snapshot.OvercommittedText)
 }
 
 // addRestoring adds the progress of restoring everything.
-func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o observed.Obstacle, r *reconcile.Reconciler) {
-	ours, others := reconcile.Standing(r)
-	ours = max(ours, len(s.asked.settings)) // desired settings are still to be journaled, then restored
+func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o observed.Obstacle) {
+	standing := s.reconciler.Standing()
+	ours := max(standing.Ours, len(s.asked.settings)) // desired settings are still to be journaled, then restored
 	awaited, doubt := inventory.Unrestored(s.inventory)
 	if ours > 0 {
 		awaited = fmt.Sprintf("values that are not back yet: %d", ours)
@@ -120,8 +119,8 @@ func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o observed.Obst
 		return
 	}
 	text := o.Message + ": every original value is back"
-	if others > 0 {
-		text += fmt.Sprintf("; values that other programs wrote stay: %d", others)
+	if standing.Others > 0 {
+		text += fmt.Sprintf("; values that other programs wrote stay: %d", standing.Others)
 	}
 	if doubt != "" {
 		text += "; " + doubt

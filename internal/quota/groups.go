@@ -83,9 +83,9 @@ func (q *Groups) Yield(uid string) {
 	}
 }
 
-// End records which quotas were restored because the agent stops. Until another agent starts, these groups use their
+// Ended records which quotas were restored because the agent stops. Until another agent starts, these groups use their
 // limits only, and that agent must not treat the use as a burst.
-func (q *Groups) End() {
+func (q *Groups) Ended() {
 	for _, m := range q.order {
 		if m.state == burst.StateActive && !q.writer.Journaled(m.Max) {
 			m.law.PutBack()

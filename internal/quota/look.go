@@ -27,8 +27,9 @@ type looks struct {
 	due, quotaDue, rereadDue time.Duration
 }
 
-// Look is one turn of observe, decide, plan and apply for one group, unless the group was released.
-func (q *Groups) Look(m *Group) {
+// Look is one turn of observe, decide, plan and apply for one group of the last Due, unless the group was released.
+func (q *Groups) Look(i int) {
+	m := q.due[i]
 	if m.state != burst.StateActive {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 type groupSet struct {
 	byEntry map[*roster.Entry]*Group
 	order   []*Group // by name
+	due     []*Group // of the last Due
 	byPath  map[string]*Group
 	// pods are the groups of pods that follow their containers, by path.
 	pods  map[string]*follower.Pod
@@ -33,19 +34,19 @@ type groupSet struct {
 // does.
 const Shared = 10 * time.Millisecond
 
-// Due returns the groups to check now.
-func (s *groupSet) Due(now time.Duration) []*Group {
-	var due []*Group
+// Due finds the groups to check now, and returns their number.
+func (s *groupSet) Due(now time.Duration) int {
+	s.due = s.due[:0]
 	for _, m := range s.order {
 		if m.state == burst.StateActive && m.due <= now+Shared {
-			due = append(due, m)
+			s.due = append(s.due, m)
 		}
 	}
-	return due
+	return len(s.due)
 }
 
-// NextLook returns when the next check is due, at most the given time.
-func (s *groupSet) NextLook(most time.Duration) time.Duration {
+// Next returns when the next check is due, at most the given time.
+func (s *groupSet) Next(most time.Duration) time.Duration {
 	for _, m := range s.order {
 		if m.state == burst.StateActive {
 			most = min(most, m.due)

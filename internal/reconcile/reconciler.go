@@ -222,7 +222,7 @@ func (r *Reconciler) Pass(now time.Duration) (Report, time.Duration) {
 	}
 	r.singles.pass(now, &r.report)
 	r.restore()
-	r.report.Groups, r.report.Others = r.groups, r.singles.statuses()
+	r.report.Groups, r.report.Others, r.report.Limits = r.groups, r.singles.statuses(), r.opts.Applier.Limits()
 	return r.report, r.next()
 }
 
@@ -338,9 +338,6 @@ func (r *Reconciler) add(path string, w wanted) *object {
 	}
 	return o
 }
-
-// Limits says which side effects of writes last on this host, "" while none are known.
-func (r *Reconciler) Limits() string { return r.opts.Applier.Limits() }
 
 // Close releases all groups. It restores nothing: a caller that needs a restoration calls Want with nothing, then Pass.
 func (r *Reconciler) Close() error {

@@ -49,6 +49,8 @@ type Report struct {
 	Events []Event
 	// Writes counts the written values, Restored the restored values.
 	Writes, Restored int
+	// Limits says which side effects of writes last on this host, "" while none are known.
+	Limits string
 	// Errors are the errors that belong to no group: of the journal, or of a restoration.
 	Errors []error
 }

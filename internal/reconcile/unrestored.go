@@ -117,19 +117,25 @@ func (u *Unrestored) awaits(unit string, k cgroup.Knob, still func(plan.Target) 
 	return false
 }
 
-// Standing counts the values in the journal of a Reconciler. ours are Berth's values, or values that could not be
-// restored yet. others stay: another program has written them since, nothing of them is in force, or a partition has
-// the remaining CPUs.
-func Standing(r *Reconciler) (ours, others int) {
+// Standing is what a Reconciler leaves on the host.
+type Standing struct {
+	// Ours counts Berth's values in the journal, and values that could not be restored yet. Others counts those that
+	// stay: another program has written them since, nothing of them is in force, or a partition has the remaining CPUs.
+	Ours, Others int
+}
+
+// Standing returns what the Reconciler leaves on the host.
+func (r *Reconciler) Standing() Standing {
+	var all Standing
 	stay := []apply.Outcome{apply.OutcomeDrifted, apply.OutcomeDormant, apply.OutcomePartly}
 	for _, e := range r.opts.Journal.Entries() {
 		if one, tried := r.unrestored.targets[e.Target]; tried && one.id == e.ID && slices.Contains(stay, one.outcome) {
-			others++
+			all.Others++
 		} else {
-			ours++
+			all.Ours++
 		}
 	}
-	return ours, others
+	return all
 }
 
 // restore restores values that are not desired any more. It runs after the writes: groups that must leave CPUs have
