@@ -192,7 +192,7 @@ func Of(d *placement.Decision, a *placement.Ask, m *alloc.Machine, hash string) 
 		From: ByAgent, Machine: m, Held: d.Held(a), Occupied: d.Answer.Occupied,
 	}
 	for name, c := range p.Containers {
-		g.Parts[name] = PartOf(c)
+		g.Parts[name] = Part(placement.PartOf(c))
 	}
 	return g
 }

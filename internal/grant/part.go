@@ -1,25 +1,12 @@
 package grant
 
 import (
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // Part is what one container has. With empty Mems, its memory is left alone.
-type Part struct {
-	CPUs, Mems cpuset.Set
-	// First are the CPUs from before a resize to more CPUs; empty if these are all.
-	First cpuset.Set
-}
-
-// PartOf returns the part of a container in a placement. Decoding has checked the form of the lists; a missing list is
-// empty.
-func PartOf(c v1alpha1.ContainerPlacement) Part {
-	cpus, _ := cpuset.Parse(c.CPUs)
-	mems, _ := cpuset.Parse(c.Mems)
-	first, _ := cpuset.Parse(c.First)
-	return Part{CPUs: cpus, Mems: mems, First: first.Intersect(cpus)}
-}
+type Part placement.Part
 
 // After returns the part with First set to the CPUs that the container had first; old is its part until now.
 func (p Part) After(old Part) Part {

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/internal/alloc"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/grant"
+	"github.com/berth-project/berth/internal/placement"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -94,17 +95,26 @@ func (s *claims) read(c *claim) {
 	}
 }
 
+// placed decodes the placement of a pod that asks for exclusive CPUs, or asked before it ended. It is empty for others.
+func (c *claim) placed() (v1alpha1.Placement, v1alpha1.FieldErrors) {
+	p := c.pod
+	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
+	if text == "" || !p.known || !p.pin.Wanted || p.spec.Excluded.Why != "" {
+		return v1alpha1.Placement{}, nil
+	}
+	return v1alpha1.DecodePlacement(text)
+}
+
 // remember adds the NUMA nodes of the placement to parts that were found running before the pod was known. Otherwise a
 // container that starts again would have no memory nodes.
 func (s *claims) remember(c *claim) {
-	text := c.pod.spec.Annotations[v1alpha1.AnnotationPlacement]
-	if text == "" || !c.pod.asks() || !c.has.Bare() {
+	if !c.pod.asks() || !c.has.Bare() {
 		return
 	}
-	placed, _ := v1alpha1.DecodePlacement(text)
+	placed, _ := c.placed()
 	parts := maps.Clone(c.has.Parts)
 	for name, one := range parts {
-		written := grant.PartOf(placed.Containers[name])
+		written := placement.PartOf(placed.Containers[name])
 		if !one.Bare() || written.CPUs != one.CPUs {
 			continue
 		}
@@ -180,14 +190,14 @@ func (s *claims) cut(c *claim) {
 // adopt reads the claim of a pod about which nothing is decided yet.
 func (s *claims) adopt(c *claim) {
 	p := c.pod
-	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
+	placed, problems := c.placed()
 	if p.asks() {
 		var cause string
-		if c.has, cause = grant.Read(s.machine, &p.pin, text); cause != "" {
+		if c.has, cause = grant.Read(s.machine, &p.pin, placed, problems); cause != "" {
 			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
 		}
 	}
-	runs := s.running(p, text)
+	runs := s.running(p, placed)
 	if len(runs) == 0 {
 		return
 	}
@@ -228,14 +238,10 @@ func shared(parts, runs map[string]grant.Part) map[string]grant.Part {
 // running returns the parts that containers of the pod have according to the kernel. These are CPUs that Berth gave
 // them, and, if the pod asks, also CPUs that its placement gives them. An ended pod no longer asks, but its placement
 // still says which of the CPUs from Berth are reserved.
-func (s *claims) running(p *pod, text string) map[string]grant.Part {
-	var placed v1alpha1.Placement
-	if p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && text != "" {
-		placed, _ = v1alpha1.DecodePlacement(text)
-	}
+func (s *claims) running(p *pod, placed v1alpha1.Placement) map[string]grant.Part {
 	var runs map[string]grant.Part
 	for _, m := range p.containers {
-		one, has := s.found(p, m, grant.PartOf(placed.Containers[m.Name]))
+		one, has := s.found(p, m, placement.PartOf(placed.Containers[m.Name]))
 		if !has {
 			continue
 		}
@@ -248,7 +254,7 @@ func (s *claims) running(p *pod, text string) map[string]grant.Part {
 }
 
 // found returns the part that one container has according to the kernel; written is its part in the placement.
-func (s *claims) found(p *pod, m *container, written grant.Part) (grant.Part, bool) {
+func (s *claims) found(p *pod, m *container, written placement.Part) (grant.Part, bool) {
 	one := grant.Part{CPUs: m.CPUs.Intersect(s.pinnable())}
 	if one.CPUs.IsEmpty() || m.pooled || !p.mayHold(m) {
 		return grant.Part{}, false

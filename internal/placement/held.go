@@ -33,11 +33,8 @@ func (h *Held) Resizing() bool { return h.resizing }
 // thousandths of a CPU.
 func (h *Held) ExtraMilli() int64 { return h.extra }
 
-// HeldBy returns what a bound pod holds by its annotation berth.dev/placement ("" if it has none). Anybody may have
-// written the annotation, so HeldBy checks each container's part. The part must be readable, and its CPUs must be
-// pinnable on this machine and in no other container of the pod. Their number must be the limit, which is rounded up
-// only with static-burst. If the pod may have been resized since its creation, the number is not checked, since the
-// annotation follows a resize.
+// HeldBy returns what a bound pod holds by its annotation berth.dev/placement ("" if it has none). HeldBy believes each
+// part without a Doubt, but no part of an annotation that cannot be read.
 //
 // A credible part is valid whatever the keys of the pod say now: they are read once, when the pod is created.
 // Exclusivity is valid only if the pod still asks for it. A container that asks for CPUs and has no credible part holds
@@ -74,13 +71,11 @@ func claimsOf(m *alloc.Machine, p *workload.Pinning, placed v1alpha1.Placement) 
 	pinned, others := make([]claim, wants(p)), make([]claim, len(p.Others))
 	var granted alloc.Holding
 	if m != nil && len(placed.Containers) > 0 {
-		r := claimReader{machine: m, pod: p, placed: placed}
-		r.read(p.Pinned, pinned)
-		r.read(p.Others, others)
-		if placed.Exclusive == p.Exclusive {
-			granted.Exclusive = exclusiveOf(p.Exclusive)
-		}
-		granted.SingleNUMA = placed.NUMAExclusive && p.NUMAExclusive != ""
+		r := Reader{Machine: m, Pod: p, Placed: placed}
+		r.claims(p.Pinned, pinned)
+		r.claims(p.Others, others)
+		policy, numa := r.Exclusive()
+		granted = alloc.Holding{Exclusive: exclusiveOf(policy), SingleNUMA: numa}
 	}
 	return granted, pinned, others
 }
@@ -182,54 +177,18 @@ func (h *Held) Occupied(m *alloc.Machine) cpuset.Set {
 	return alone.CPUs()
 }
 
-// claimReader reads the credible parts of a placement.
-type claimReader struct {
-	machine *alloc.Machine
-	pod     *workload.Pinning
-	placed  v1alpha1.Placement
-	used    cpuset.Set
-}
-
-// read fills in the claims of containers, in their order.
-func (r *claimReader) read(containers []workload.PinnedContainer, claims []claim) {
-	if r.pod.PerPod {
-		r.readShared(containers, claims)
-		return
-	}
-	for i, c := range containers {
-		if part, found := r.placed.Containers[c.Name]; found {
-			claims[i] = r.part(part, c)
-		}
-	}
-}
-
-// readShared reads the one set that all containers must agree on.
-func (r *claimReader) readShared(containers []workload.PinnedContainer, claims []claim) {
-	if len(claims) == 0 {
-		return
-	}
-	first := r.placed.Containers[containers[0].Name]
-	for _, c := range containers {
-		if part, found := r.placed.Containers[c.Name]; !found || part.CPUs != first.CPUs {
+// claims fills in the claims of containers, in their order. With PerPod, the containers share the first claim.
+func (r *Reader) claims(containers []workload.PinnedContainer, claims []claim) {
+	if r.Pod.PerPod {
+		if !r.Agree(containers) {
 			return
 		}
+		containers = containers[:1]
 	}
-	claims[0] = r.part(first, containers[0])
-}
-
-func (r *claimReader) part(part v1alpha1.ContainerPlacement, c workload.PinnedContainer) claim {
-	cpus, err := cpuset.Parse(part.CPUs)
-	if err != nil || cpus.IsEmpty() || !cpus.IsSubsetOf(r.machine.Pinnable()) || cpus.Intersects(r.used) {
-		return claim{}
+	for i := range containers {
+		if part, doubt := r.Read(&containers[i]); doubt == NoDoubt {
+			r.Used = r.Used.Union(part.CPUs)
+			claims[i] = claim{cpus: part.CPUs, mems: maskOf(r.Machine.Topology(), part.Mems)}
+		}
 	}
-	whole := c.Limit%milli == 0 || part.Policy == v1alpha1.PlacementStaticBurst
-	if !r.pod.Changed && (!whole || cpus.Size() != c.CPUs) {
-		return claim{}
-	}
-	r.used = r.used.Union(cpus)
-	mems, err := cpuset.Parse(part.Mems)
-	if err != nil {
-		return claim{cpus: cpus}
-	}
-	return claim{cpus: cpus, mems: maskOf(r.machine.Topology(), mems)}
 }
