@@ -207,13 +207,14 @@ func (g *Grant) List() string {
 	return strings.Join(all, ", ")
 }
 
-// Says reports whether a placement gives the same CPUs as the grant.
-func (g *Grant) Says(p *v1alpha1.Placement) bool {
-	if len(p.Containers) != len(g.Parts) {
+// Says reports whether an annotation can be read and gives the same CPUs as the grant.
+func (g *Grant) Says(annotation string) bool {
+	p, problems := v1alpha1.DecodePlacement(annotation)
+	if len(problems) > 0 || len(p.Containers) != len(g.Parts) {
 		return false
 	}
 	for name, one := range g.Parts {
-		if cpus, err := cpuset.Parse(p.Containers[name].CPUs); err != nil || cpus != one.CPUs {
+		if placement.PartOf(p.Containers[name]).CPUs != one.CPUs {
 			return false
 		}
 	}

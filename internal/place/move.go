@@ -135,8 +135,7 @@ func (r *reports) turnBack(p *pod) {
 // finish reports the move as done, once the pod was seen on its CPUs and the API server shows the placement: readers of
 // the placement then need no move to count the CPUs.
 func (r *reports) finish(p *pod) {
-	placed, problems := v1alpha1.DecodePlacement(p.spec.Annotations[v1alpha1.AnnotationPlacement])
-	if p.grant.Beside.IsEmpty() && len(problems) == 0 && p.grant.Says(&placed) {
+	if p.grant.Beside.IsEmpty() && p.grant.Says(p.spec.Annotations[v1alpha1.AnnotationPlacement]) {
 		r.answerMove(p, "")
 	}
 }
@@ -219,11 +218,8 @@ func (r *reports) answerMove(p *pod, why string) {
 // replaces again and again is not.
 func (*reports) writes(p *pod) bool {
 	text, last := p.spec.Annotations[v1alpha1.AnnotationPlacement], p.reported[""]
-	if p.grant == nil || last == "" || last == removed || last == text || text != "" && text == p.foreign {
-		return false
-	}
-	placed, problems := v1alpha1.DecodePlacement(text)
-	return len(problems) > 0 || !p.grant.Says(&placed)
+	sent := p.grant != nil && last != "" && last != removed && last != text
+	return sent && (text == "" || text != p.foreign) && !p.grant.Says(text)
 }
 
 // forgetAnswer forgets the answer once its move is gone.

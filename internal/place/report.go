@@ -185,8 +185,7 @@ func (r *reports) compareWritten(p *pod) {
 	}
 	first := !p.looked
 	p.looked, p.written = true, text
-	placed, problems := v1alpha1.DecodePlacement(text)
-	if len(problems) == 0 && p.grant.Says(&placed) || p.resizedInMove() {
+	if p.grant.Says(text) || p.resizedInMove() {
 		return
 	}
 	if first && p.grant.From == grant.ByAgent || text != "" && text == p.foreign || !p.full() {
