@@ -103,9 +103,8 @@ func (g Grant) On(m *alloc.Machine, pin workload.Pinning) *Grant {
 		// Init containers of a pod that is gone share CPUs with others of the pod.
 		pin.PerPod, counted.Parts = false, disjoint(g.Parts)
 	}
-	p := counted.Placement(m, noHash)
-	g.Held = placement.HeldBy(m, only(pin, counted.Parts), p.Encode())
-	g.Occupied = occupied(m, &g.Held)
+	g.Held = placement.HeldAs(m, only(pin, counted.Parts), counted.Placement(m, noHash))
+	g.Occupied = g.Held.Occupied(m)
 	return g.Leaving(g.Beside)
 }
 
@@ -175,13 +174,6 @@ func only(pin workload.Pinning, parts map[string]Part) workload.Pinning {
 		}
 	}
 	return pin
-}
-
-// occupied returns the CPUs that a pod takes from all others.
-func occupied(m *alloc.Machine, h *placement.Held) cpuset.Set {
-	var o placement.Occupancy
-	o.Add(m, h)
-	return o.Taken.CPUs()
 }
 
 // Of converts a decision for machine m to a grant. The hash identifies the machine.
