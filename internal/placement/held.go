@@ -46,14 +46,12 @@ func HeldBy(m *alloc.Machine, p workload.Pinning, annotation string) Held {
 
 // Believed returns the decoded annotation, or nothing if it cannot be read.
 func Believed(annotation string) v1alpha1.Placement {
-	if annotation == "" {
-		return v1alpha1.Placement{}
+	if annotation != "" {
+		if placed, problems := v1alpha1.DecodePlacement(annotation); len(problems) == 0 {
+			return placed
+		}
 	}
-	placed, problems := v1alpha1.DecodePlacement(annotation)
-	if len(problems) > 0 {
-		return v1alpha1.Placement{}
-	}
-	return placed
+	return v1alpha1.Placement{}
 }
 
 // HeldAs is HeldBy for a decoded annotation. placed is not changed.

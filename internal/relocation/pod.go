@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apiclient"
 	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/placement"
 )
 
 // asked identifies the pod of a move; a later pod of its name has another UID.
@@ -157,13 +158,8 @@ func (c *cluster) annotate(ctx context.Context, pod *v1.Pod, text *string) error
 // cpusOf returns the CPUs of all containers of the pod from its placement, or none without a valid one.
 func cpusOf(pod *v1.Pod) cpuset.Set {
 	var all cpuset.Set
-	placed, problems := v1alpha1.DecodePlacement(pod.Annotations[v1alpha1.AnnotationPlacement])
-	if len(problems) > 0 {
-		return all
-	}
-	for _, c := range placed.Containers {
-		cpus, _ := cpuset.Parse(c.CPUs)
-		all = all.Union(cpus)
+	for _, c := range placement.Believed(pod.Annotations[v1alpha1.AnnotationPlacement]).Containers {
+		all = all.Union(placement.PartOf(c).CPUs)
 	}
 	return all
 }

@@ -172,7 +172,8 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 		return
 	}
 	annotation := d.pod.Annotations[v1alpha1.AnnotationPlacement]
-	held := placement.HeldBy(n.machine, d.pinning, annotation)
+	placed := placement.Believed(annotation)
+	held := placement.HeldAs(n.machine, d.pinning, placed)
 	switch {
 	case held.CPUs().IsEmpty() && !d.pinning.Wanted:
 		return
@@ -180,7 +181,6 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 		x.Notes = append(x.Notes, missingPlacement(annotation, held.Unknown()))
 		return
 	}
-	placed, _ := v1alpha1.DecodePlacement(annotation) // valid: HeldBy believed it
 	x.Containers = containersOf(placed, n.machine.Topology())
 	x.LeftEmpty = leftEmpty(n.machine, &held)
 	if held.Unknown() > 0 {
