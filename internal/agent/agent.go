@@ -119,9 +119,9 @@ func Run(ctx context.Context, opts Options) error {
 	units := systemd.Find()
 	opts.narrowing = narrowing.OnHost(opts.Root, host, opts.Clock)
 	aside := cgroupfile.NewAside(opts.narrowing.May)
-	c := newController(opts, host, j, newApplier(opts, host, j, units, aside))
-	c.aside = aside
-	c.askSystemd(units)
+	c := newController(opts, host, j, writing{
+		applier: newApplier(opts, host, j, units, aside), systemd: units != nil, units: units, aside: aside,
+	})
 	if err := c.joinCluster(); err != nil {
 		return errors.Join(err, w.Close(), j.Close())
 	}

@@ -9,10 +9,17 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/drift"
+	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
+	"github.com/berth-project/berth/internal/offline"
+	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
+	"github.com/berth-project/berth/internal/self"
+	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/unit"
 )
 
 // A capability may implement some of the following interfaces. The loop calls their methods with the mutex held, except
@@ -90,6 +97,40 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		c.burst,
 		drift.New(drift.Options{Root: o.Root, Boot: o.BootID, Groups: c.host, Now: o.Now, Boottime: kernel.Boottime, Keep: o.KeepProfile}),
 	}, o.more...)
+}
+
+// newWork returns the half of isolate that the agent has: the cores of offline work.
+func newWork(c *controller, all *groups.Groups) *offline.Work {
+	return offline.New(offline.Options{
+		Root: c.opts.Root, Host: c.host, Placed: c.assignment.Snapshot, Groups: all,
+		Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
+		Standing: all.Journal.Select, Usage: c.roster.Usage,
+	})
+}
+
+// newSets returns the half of place that the agent has: the CPU sets of the assignment.
+func newSets(c *controller, all *groups.Groups) *pin.Sets {
+	sealed, err := c.host.Sealed()
+	if err != nil {
+		c.opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
+	}
+	return pin.New(pin.Options{
+		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
+		Answers:    statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
+		Fail:       c.fail,
+		Invalid:    func(err error) { c.reportOnce("node labels", "", err) },
+		MayChange:  c.opts.narrowing.May,
+		Reconciler: urgently{c},
+	}, c.inventory, c.assignment)
+}
+
+// newQuotas returns the half of burst that the agent has: the quotas of the workload groups.
+func newQuotas(c *controller) *quota.Groups {
+	return quota.New(quota.Options{
+		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
+		Slice: func() unit.Micros { return c.opts.facts.slice }, Tick: c.opts.facts.tick, Limited: limited(c),
+		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
+	}, c.roster, c.reconciler.Quotas())
 }
 
 // Capabilities returns what is known of each capability without an agent, by name, as status and explain print it.

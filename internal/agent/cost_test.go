@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/manifest"
@@ -220,7 +221,8 @@ func (h *benchHost) start() {
 	if err != nil {
 		h.b.Fatal(err)
 	}
-	h.c = newController(opts, h.host, j, apply.New(cgroupfile.Kinds(h.host, nil), j, apply.Options{}))
+	applier := apply.New(cgroupfile.Kinds(h.host, nil), j, apply.Options{})
+	h.c = newController(opts, h.host, j, writing{applier: applier, systemd: systemd.Runs()})
 	h.b.Cleanup(func() {
 		if err := h.c.stop(); err != nil {
 			h.b.Error(err)

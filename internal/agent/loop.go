@@ -31,9 +31,6 @@ import (
 	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
-	"github.com/berth-project/berth/internal/self"
-	"github.com/berth-project/berth/internal/statedir"
-	"github.com/berth-project/berth/internal/unit"
 	"github.com/berth-project/berth/internal/workload"
 )
 
@@ -92,16 +89,35 @@ type beside struct {
 	aside  *cgroupfile.Aside
 }
 
-func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply.Applier) *controller {
+// writing is how an agent writes to the host.
+type writing struct {
+	// applier is the only writer. systemd means that it reaches systemd.
+	applier *apply.Applier
+	systemd bool
+	// units are the requests to systemd that wait for the end of a pass, and aside writes memory nodes. Where they are
+	// nil, the loop waits.
+	units *systemd.Later
+	aside *cgroupfile.Aside
+}
+
+func newController(opts Options, host *cgroup.Host, j *journal.Journal, w writing) *controller {
 	c := &controller{
-		opts:      opts,
+		opts: opts, host: host, journal: j,
+		counts:    counts{log: opts.Log, now: opts.Now, work: metrics.NewWork()},
 		documents: documents{watcher: manifest.NewWatcher(opts.ConfigFile, opts.Config.WorkloadDir)},
 		reported:  reported{},
 		woken:     make(chan struct{}, 1),
 	}
-	c.counts, c.journal, c.host = counts{log: opts.Log, now: opts.Now, work: metrics.NewWork()}, j, host
-	c.pins = c.newSets(&groups.Groups{Host: host, Journal: j})
-	c.reconcileBy(a, systemd.Runs())
+	all := &groups.Groups{Host: host, Journal: j}
+	c.inventory = inventory.New(all, workload.AdministratorOf(opts.ConfigFile, opts.Config))
+	c.assignment = assignment.New(c.inventory)
+	c.roster = roster.New(roster.Options{Host: host, Log: opts.Log, Fail: c.fail})
+	c.reconciler = newReconciler(c, w)
+	c.beside = beside{aside: w.aside}
+	if w.units != nil {
+		c.asking = systemd.NewAsking(c.reconciler, w.units, &c.mu, opts.Clock)
+	}
+	c.offline, c.pins, c.burst = newWork(c, all), newSets(c, all), newQuotas(c)
 	c.past = history.New(history.In(opts.Config.StateDir, opts.Config.History, opts.Log))
 	c.recorder = history.NewRecorder(c.past)
 	c.lastPass.Store(int64(opts.Clock()))
@@ -110,34 +126,10 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, a *apply
 	return c
 }
 
-// newSets makes the inventory, its assignment, and their CPU sets.
-func (c *controller) newSets(all *groups.Groups) *pin.Sets {
-	sealed, err := c.host.Sealed()
-	if err != nil {
-		c.opts.Log.Warn("whether the agent's own group can be written is not known", "error", err)
-	}
-	c.inventory = inventory.New(all, workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config))
-	c.assignment = assignment.New(c.inventory)
-	c.offline = offline.New(offline.Options{
-		Root: c.opts.Root, Host: c.host, Placed: c.assignment.Snapshot, Groups: all,
-		Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
-		Standing: all.Journal.Select,
-		Usage:    func(group string) (unit.CPUTime, error) { return c.roster.Usage(group) },
-	})
-	return pin.New(pin.Options{
-		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
-		Answers:   statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
-		Fail:      c.fail,
-		Invalid:   func(err error) { c.reportOnce("node labels", "", err) },
-		MayChange: c.opts.narrowing.May,
-	}, c.inventory, c.assignment)
-}
-
-// reconcileBy makes the reconciler, which applies the decisions through an Applier, and the groups whose quotas it
-// writes.
-func (c *controller) reconcileBy(a *apply.Applier, units bool) {
-	c.reconciler = reconcile.New(reconcile.Options{
-		Host: c.host, Journal: c.journal, Applier: a, Systemd: units,
+// newReconciler returns the reconciler, which applies the decisions.
+func newReconciler(c *controller, w writing) *reconcile.Reconciler {
+	return reconcile.New(reconcile.Options{
+		Host: c.host, Journal: c.journal, Applier: w.applier, Systemd: w.systemd,
 		Log: c.opts.Log, Report: c.drifted, Fail: c.fail, Owners: c.opts.settled(),
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
@@ -147,22 +139,7 @@ func (c *controller) reconcileBy(a *apply.Applier, units bool) {
 				c.opts.Log.Warn("not all lists may be written", "reason", err)
 			}
 		}),
-		Movers: map[plan.Owner]func(journal.Entry) bool{plan.OwnerBurst: func(e journal.Entry) bool { return c.burst.Asks(e) }},
 	})
-	c.pins.ReconcileBy(urgently{c})
-	c.roster = roster.New(roster.Options{Host: c.host, Log: c.opts.Log, Fail: c.fail})
-	c.burst = quota.New(quota.Options{
-		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
-		Slice: func() unit.Micros { return c.opts.facts.slice }, Tick: c.opts.facts.tick, Limited: limited(c),
-		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
-	}, c.roster, c.reconciler.Quotas())
-}
-
-// askSystemd starts asking systemd beside the passes, so that nothing waits for systemd.
-func (c *controller) askSystemd(units *systemd.Later) {
-	if units != nil {
-		c.asking = systemd.NewAsking(c.reconciler, units, &c.mu, c.opts.Clock)
-	}
 }
 
 // recall gives the capabilities the state of an earlier agent of the same boot. A checkpoint that cannot be read only

@@ -30,6 +30,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
@@ -269,8 +270,7 @@ func (b *bed) runs() {
 	opts.narrowing = narrowing.OnHost(b.root, b.host, opts.Clock)
 	aside := cgroupfile.NewAside(opts.narrowing.May)
 	opts.settles = newApplier(opts, b.host, j, nil, aside)
-	c := newController(opts, b.host, j, opts.settles)
-	c.aside = aside
+	c := newController(opts, b.host, j, writing{applier: opts.settles, systemd: systemd.Runs(), aside: aside})
 	client, err := cluster.New(cluster.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Node: "n", Identity: "i"})
 	b.must(err)
 	c.join(&connections{client: client, memory: statedir.NewMemory(cfg.StateDir, opts.BootID), runtime: new(containers.Runtime)})

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/localize"
@@ -203,7 +204,7 @@ func (m *machine) makes() {
 	applier := apply.New(cgroupfile.Kinds(host, nil), m.journal, apply.Options{})
 	opts.settles = applier
 	putBackOrphans(opts, m.journal, applier)
-	m.controls = newController(opts, host, m.journal, applier)
+	m.controls = newController(opts, host, m.journal, writing{applier: applier, systemd: systemd.Runs()})
 }
 
 // turn is the loop of controller.run, without its orderly end.

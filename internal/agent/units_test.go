@@ -34,8 +34,8 @@ func (u *slowUnits) SetList(string, cgroup.Knob, cgroup.Value) error {
 func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	later := systemd.NewLater(units)
-	c.reconcileBy(newApplier(c.opts, c.host, c.journal, later, nil), true)
-	c.askSystemd(later)
+	c.reconciler = newReconciler(c, writing{applier: newApplier(c.opts, c.host, c.journal, later, nil), systemd: true})
+	c.asking = systemd.NewAsking(c.reconciler, later, &c.mu, c.opts.Clock)
 }
 
 // While systemd is slow, the loop continues and the mutex is free. An agent that ends waits for systemd: a late request

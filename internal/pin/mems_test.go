@@ -280,9 +280,9 @@ func TestRecordFollowsMems(t *testing.T) {
 			t.Parallel()
 			s := pinned(t, c.has)
 			all := s.opts.Groups.(*groups.Groups)
-			s.ReconcileBy(urgently{reconcile.New(reconcile.Options{
+			s.reconciler = urgently{reconcile.New(reconcile.Options{
 				Host: s.opts.Host, Journal: all.Journal, Applier: apply.New(cgroupfile.Kinds(s.opts.Host, nil), all.Journal, apply.Options{}),
-			})})
+			})}
 			if !c.may {
 				s.opts.MayChange = func(string, cpuset.Set) error { return errors.New("a policy would be rebound") }
 			}

@@ -62,6 +62,8 @@ type Options struct {
 	Invalid func(error)
 	// MayChange returns nil if the memory nodes of a running group may change to these now, otherwise the obstacle.
 	MayChange func(group string, to cpuset.Set) error
+	// Reconciler applies the decisions.
+	Reconciler Reconciler
 }
 
 // Sets maintains the CPU sets of this node as place decides them. It is not safe for concurrent use.
@@ -109,19 +111,15 @@ type last struct {
 	wide map[string]cpuset.Set
 }
 
-// New returns Sets for an Inventory and its Assignment. Answers of an earlier agent of the same boot remain valid. Sets
-// needs a Reconciler (ReconcileBy) before it decides anything.
+// New returns Sets for an Inventory and its Assignment. Answers of an earlier agent of the same boot remain valid.
 func New(opts Options, inv *inventory.Inventory, cpus *assignment.Assignment) *Sets {
 	answered, err := opts.Answers.Recall()
 	if err != nil {
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
 	inv.Containers().Recall(answered)
-	return &Sets{opts: opts, inventory: inv, assignment: cpus, self: opts.Self, borrowing: newBorrowing(opts.Host, cpus)}
+	return &Sets{opts: opts, inventory: inv, assignment: cpus, self: opts.Self, reconciler: opts.Reconciler, borrowing: newBorrowing(opts.Host, cpus)}
 }
-
-// ReconcileBy replaces the reconciler that applies the decisions.
-func (s *Sets) ReconcileBy(r Reconciler) { s.reconciler = r }
 
 // Join makes the node part of a cluster.
 func (s *Sets) Join(pods Pods) {

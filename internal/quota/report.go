@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/credit"
 	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/plan"
 )
 
 // Keys of the ledgers in the checkpoint.
@@ -51,7 +52,7 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	q.above.Round(n.Now)
 	q.gatherPods(n.Now)
-	q.writer.LetGo(n.Now)
+	q.writer.LetGo(n.Now, plan.OwnerBurst, q.Asks)
 	if err := q.sample(n.Now); err != nil {
 		q.opts.Fail("node use", err)
 	}

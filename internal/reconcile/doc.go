@@ -22,12 +22,13 @@
 //
 // Each rule exists once and applies to all writes:
 //
+//	kept.go        whether another program wrote a value, and whether Berth may write over it
 //	conflict.go    another writer: its value is overwritten once a minute, then left for
 //	               five, with an Event of HostDrift
 //	follow.go      a resize: which values are the owner's new original (plan.Writers)
 //	retry.go       a failure: again after 1 s, doubling to 30 s, or to 4 s when a limit is to be restored
+//	restore.go     a value that is not desired any more, or a limit that the kernel refuses
 //	unrestored.go  a value that could not be restored: reported once, tried again
-//	lowest.go      a limit that the kernel refuses: the lowest quota that it accepts
 //
 // # Three ways to a file
 //

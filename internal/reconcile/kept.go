@@ -51,7 +51,7 @@ func (k *kept) isForeign(f *found) bool {
 	case k.ours == "":
 		return f.known && !f.journaled()
 	}
-	return !f.is(k.ours) && (k.before == "" || !f.is(k.before))
+	return !f.is(k.ours) && (k.before == "" || !f.kinds.Same(f.target, f.value, k.before))
 }
 
 // mayWrite reports whether Berth may overwrite the value, and whether another program wrote it.
@@ -62,6 +62,12 @@ func (k *kept) mayWrite(f *found) (may, foreign bool) {
 		k.overwritten = f.value
 	}
 	return may, foreign
+}
+
+// mayOverwrite reports whether Berth may overwrite the value.
+func (k *kept) mayOverwrite(f *found) bool {
+	may, _ := k.mayWrite(f)
+	return may
 }
 
 // progress is how far the desired settings of an object are in effect, and when the next check is due.

@@ -173,9 +173,9 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 	if q.conflict.Left() != "" {
 		return all.seeLeft(now, q, w, have)
 	}
-	f := found{kinds: all.kinds(), target: q.setting.Target, value: plan.Value(have), entry: entry, known: journaled}
+	f := found{at: now, kinds: all.kinds(), target: q.setting.Target, value: plan.Value(have), entry: entry, known: journaled}
 	foreign := have
-	if !q.isForeign(&f) || (w.Owned || w.Meant) && f.journaled() {
+	if q.isKnown(&f, w) {
 		foreign = ""
 	}
 	switch to := resized(w, foreign, cgroup.Value(q.overwritten), entry); {
@@ -197,7 +197,9 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		limit, _, _ := q.original.Pair()
 		_, period, _ := have.Pair()
 		return all.rebase(q, cgroup.MaxValue(limit, period), have)
-	case !q.mayAssert(now, have, w.PutsBack && f.original()):
+	case w.PutsBack && f.original():
+		q.delayRaise(now)
+	case !q.spans(have) || !q.mayOverwrite(&f):
 		all.leave(now, q, have)
 		return SeenLeft
 	}
@@ -205,6 +207,12 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 		"group", q.setting.Object, "knob", q.setting.Knob, "was", string(q.ours), "is", string(have))
 	q.ours, q.overwritten = plan.Value(have), plan.Value(have)
 	return SeenForeign
+}
+
+// isKnown reports whether a value is no other program's. If its owner knows every value here, neither is a value that the
+// journal has.
+func (q *Quota) isKnown(f *found, w plan.Writers) bool {
+	return !q.isForeign(f) || (w.Owned || w.Meant) && f.journaled()
 }
 
 // seeLeft records the current value of a quota that is left to another writer.
@@ -230,16 +238,12 @@ func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgr
 	return SeenReturned
 }
 
-// mayAssert reports whether Berth may overwrite another writer's value. For an original that was written back (putBack)
-// it is true, but a second raise within a minute waits.
-func (q *Quota) mayAssert(now time.Duration, have cgroup.Value, putBack bool) bool {
-	if !putBack {
-		return q.spans(have) && q.conflict.MayAssert(now)
-	}
+// delayRaise delays a second raise within a minute: an original that was written back is no conflict, and Berth may
+// overwrite it however often it comes.
+func (q *Quota) delayRaise(now time.Duration) {
 	if !q.conflict.MayAssert(now) {
 		q.raising = Retry{at: q.conflict.asserted + assertAgain}
 	}
-	return true
 }
 
 // leave gives a quota up to its other writer.
@@ -354,7 +358,7 @@ func (all *Quotas) moved(now time.Duration, q *Quota, res apply.Result) {
 	if !lowers || q.knob() != cgroup.KnobMax {
 		return
 	}
-	if lowest, blocker := all.lowest(res.Change); blocker != "" {
+	if lowest, blocker := all.opts.lowest(res.Change); blocker != "" {
 		q.problem = because(blocker)
 		q.took(lowest)
 	}

@@ -42,9 +42,6 @@ type Options struct {
 	// Owners are the owners of the desired settings. The Reconciler restores an entry of these owners when its target
 	// is not desired any more.
 	Owners []plan.Owner
-	// Movers has, for each owner of quotas that move (Quota), a function that reports whether the owner still asks for
-	// the quota of an entry.
-	Movers map[plan.Owner]func(journal.Entry) bool
 	// Answered reports whether Berth answered the container runtime this list for a group: its CPUs, or with mems its
 	// memory nodes. A nil Answered knows of no answer.
 	Answered func(group string, mems bool, list cpuset.Set) bool
@@ -280,7 +277,8 @@ func deferred(err error) bool {
 }
 
 // begin journals the originals of all changes at once, which waits for the disk once instead of once for each change.
-// It returns the journaled targets. A change that begin cannot journal is not written: the Applier tries each change
+// It returns the journaled targets. The entry of a list that moves names its last value; its halves are journaled before
+// their writes. A change that begin cannot journal is not written: the Applier tries each change
 // again and reports the cause.
 func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 	begun := map[plan.Target]bool{}

@@ -101,7 +101,7 @@ func (s *singles) mayWrite(now time.Duration, one *single, stands apply.Standing
 	f := found{at: now, kinds: kinds, target: t, value: stands.Value, entry: e, known: known && e.ID == stands.ID}
 	f.isLike = func(ours plan.Value) bool { return kinds.Mangled(t, stands.Value, ours) }
 	f.expected = f.original() && one.desired.Writers.PutsBack
-	if may, _ := one.mayWrite(&f); may {
+	if one.mayOverwrite(&f) {
 		return true
 	}
 	reason, isNew := one.conflict.leaveTo(now, t.String(), stands.Value, one.desired.Value)

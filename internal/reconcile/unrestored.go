@@ -2,12 +2,10 @@ package reconcile
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
@@ -136,53 +134,6 @@ func (r *Reconciler) Standing() Standing {
 		}
 	}
 	return all
-}
-
-// restore restores values that are not desired any more. It runs after the writes: groups that must leave CPUs have
-// left by then.
-func (r *Reconciler) restore() {
-	if !r.stale && r.unrestored.next(r.now, reassert) > 0 {
-		return
-	}
-	all := r.stale
-	r.stale = false
-	due := func(e journal.Entry) bool { return r.undesired(e) && (all || r.unrestored.Due(e, r.now)) }
-	for _, res := range r.opts.Applier.Restore(due, false) {
-		r.takeRestored(res)
-	}
-	r.unrestored.Keep(func(t plan.Target) bool {
-		e, known := r.opts.Journal.Entry(t)
-		return known && (r.undesired(e) || r.Quotas().unasked(e))
-	})
-}
-
-// takeRestored processes the outcome of a restoration.
-func (r *Reconciler) takeRestored(res apply.Restored) {
-	if res.Outcome == apply.OutcomeRestored {
-		r.report.Restored++
-	}
-	isNew := r.unrestored.Take(res, r.now)
-	if waited, isNew := r.unrestored.overdue(res.Entry.Target, r.now); isNew {
-		r.opts.Log.Warn("not back yet", "target", res.Entry.Target.String(), "original", string(res.Entry.Original),
-			"waited", waited, "error", res.Err)
-	}
-	failed := res.Outcome == apply.OutcomeDrifted || res.Outcome == apply.OutcomeFailed
-	if res.Err != nil && (isNew || !failed) && !errors.Is(res.Err, apply.ErrDeferred) {
-		r.fail(res.Err)
-	}
-	if isNew && res.Outcome == apply.OutcomeDrifted {
-		r.report.Events = append(r.report.Events, stays(res))
-	}
-	r.Quotas().lowestOriginal(res)
-}
-
-// stays returns the event that a value other than the original stays.
-func stays(r apply.Restored) Event {
-	text := fmt.Sprintf("%s is %q and stays so: Berth had %q and found %q", r.Entry.Target, r.Found, r.Entry.Intent, r.Entry.Original)
-	if r.Err != nil && r.Outcome == apply.OutcomeFailed {
-		text = fmt.Sprintf("%s could not be put back to %q: %v", r.Entry.Target, r.Entry.Original, r.Err)
-	}
-	return Event{Group: r.Entry.Target.Object, Workload: r.Entry.Workload, Reason: v1alpha1.EventHostDrift, Text: text}
 }
 
 // undesired reports whether an entry belongs to Options.Owners and its target has no desired setting.
